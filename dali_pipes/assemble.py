@@ -1,5 +1,6 @@
 """From a finished step to what is handed over: this rank's rows as a Batch, and the bad ones for the ledger."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,54 @@ from dali_pipes.errors import BadSampleError, LoaderError
 from dali_pipes.labels import Labels, take_labels
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.stages import Finished, Images
+from dali_pipes.stats.work import Rows
+from dali_pipes.streams.steps import StreamPlan
 from dali_pipes.targets import collate
 from dali_pipes.video.source import ClipSource
 from gpu_aug import Recipe
 from gpu_aug.targets.soft_labels import soft_labels
 from gpu_aug.upload import upload
+
+
+def batch_of(
+    finished: Finished,
+    images: Images,
+    setup: Setup,
+    accept: Callable[[Sequence[BadRecord]], None],
+) -> Batch | None:
+    """Return a finished step as what is handed over; None behind the end of a stream.
+
+    Args:
+        finished: The step.
+        images: Its images, one tensor per view.
+        setup: What the loader is made of.
+        accept: Gets the bad samples before anything is put together, and raises where the run must not go on: a ledger
+            writes them down (`Ledger.commit`) or judges them alone (`Ledger.judge`).
+
+    Raises:
+        BadSampleError: As `accept` raises it, or no substitute was found.
+        LoaderError: A label is not a class, or its classes were never counted.
+    """
+    plan = finished.plan
+    if isinstance(plan, StreamPlan) and plan.over:
+        return None
+    records, failure = bad_ones(finished, setup.options.on_bad_sample)
+    accept(records)
+    if failure is not None:
+        raise failure
+    with setup.fetcher.recorder.measure("hand_over", work=Rows(plan, ())) as call:
+        batch = assemble(finished, images, setup)
+        call.samples, call.num_bytes = len(batch), sum(view.nbytes for view in batch.views)
+    return batch
+
+
+def no_batch(setup: Setup) -> LoaderError:
+    """The error where an epoch that begins has not a single batch, so that there is none to give."""
+    options = setup.options
+    return LoaderError(
+        f"an epoch has no batch: its samples are too few for batch_size={options.batch_size} on every rank under "
+        f'last_batch={options.last_batch!r}; give more data, a smaller batch_size or last_batch="partial"'
+    )
 
 
 def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:

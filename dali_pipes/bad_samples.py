@@ -116,13 +116,14 @@ class Ledger:
         if num_bad > self.budget:
             raise BadSampleError(
                 f"{counted(num_bad, 'bad sample')}, the last of them {lost[-1].key} ({lost[-1].reason}), but "
-                f"max_bad_samples={self.budget}; {self._where_to_look(lost[0].rank)}, then repair the data or allow more"
+                f"max_bad_samples={self.budget}; {self._where_to_look(lost)}, then repair the data or allow more"
             )
 
-    def _where_to_look(self, rank: int) -> str:
+    def _where_to_look(self, lost: Sequence[BadRecord]) -> str:
         if self._journal is not None:
-            return f"look at the ledger {self._journal.path(rank)}"
-        keys = list(dict.fromkeys(record.key for record in self.records if not record.kept))
+            return f"look at the ledger {self._journal.path(lost[0].rank)}"
+        known = [record for record in self.records if not record.kept]
+        keys = list(dict.fromkeys(record.key for record in [*known, *lost]))
         more = f" and {len(keys) - 3:,} more" if len(keys) > 3 else ""
         return f"look at {', '.join(keys[:3])}{more} (a ledger keeps all of them)"
 

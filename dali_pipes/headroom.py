@@ -8,15 +8,15 @@ from typing import Any
 import torch
 
 from dali_pipes import arguments
-from dali_pipes.assemble import assemble, bad_ones
-from dali_pipes.bad_samples import Ledger
+from dali_pipes.assemble import batch_of, no_batch
+from dali_pipes.bad_samples import BadRecord, Ledger
 from dali_pipes.batch import Batch
 from dali_pipes.errors import LoaderError
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.make import Production
-from dali_pipes.schedule import Consumed
+from dali_pipes.schedule import Consumed, total
 from dali_pipes.stats.recorder import Recorder
-from dali_pipes.streams.steps import AnySteps, StreamPlan
+from dali_pipes.streams.steps import AnySteps
 from gpu_aug.compiled.clock import clock
 from readers.plural import counted
 
@@ -27,7 +27,7 @@ NOTHING_TO_GAIN = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class StepRate:
     """How fast a training step was.
 
     Attributes:
@@ -62,8 +62,8 @@ class Headroom:
         num_kept: Batches that were repeated.
     """
 
-    memory: Rate
-    fresh: Rate
+    memory: StepRate
+    fresh: StepRate
     gain: float
     gain_range: tuple[float, float]
     num_kept: int
@@ -113,7 +113,7 @@ def measure_headroom(
         kept: Batches that are kept in memory.
 
     Raises:
-        LoaderError: An argument that is not allowed, or a step that changes its batch.
+        LoaderError: An argument that is not allowed, a step that changes its batch, or an epoch without a batch.
         BadSampleError: As in a loop.
     """
     arguments.require_positive(steps=num_steps, rounds=rounds, kept=kept)
@@ -193,6 +193,7 @@ class _Source:
         options = setup.options
         budget = arguments.budget_of(options.max_bad_samples, len(setup.fetcher.order))
         self._ledger = Ledger(options.on_bad_sample, budget, None, 0)
+        self._bad: dict[int, BadRecord] = {}  # by index, of all epochs
         self._begin(*upcoming)
 
     @property
@@ -201,13 +202,19 @@ class _Source:
         return self._producer.capacity
 
     def next(self) -> Batch:
-        """Wait for the next batch."""
+        """Wait for the next batch.
+
+        Raises:
+            LoaderError: A whole epoch has none.
+        """
         while True:
             while self._under_way <= self._producer.capacity and self._submit():
                 pass
             if self._under_way and (batch := self._take()) is not None:
                 return batch
             if not self._under_way:
+                if self._is_whole and not self._has_given:
+                    raise no_batch(self._setup)
                 self._production.keep(self._producer)
                 self.close()
                 self._begin(self._epoch + 1, 0)
@@ -230,6 +237,7 @@ class _Source:
         self._epoch, self._plans = epoch, iter(self._steps.plans(epoch, consumed))
         self._producer = self._production.start(self._steps.largest)
         self._under_way = 0
+        self._is_whole, self._has_given = total(consumed) == 0, False
 
     def _submit(self) -> bool:
         """Start on the next step of the epoch, if there is one."""
@@ -243,14 +251,16 @@ class _Source:
         """The oldest batch; None behind the end of a stream."""
         finished, images = self._producer.take()
         self._under_way -= 1
-        if isinstance(finished.plan, StreamPlan) and finished.plan.over:
+        batch = batch_of(finished, images, self._setup, self._judge)
+        if batch is None:
             self._plans = iter(())  # a stream whose length is not known has plans without end
-            return None
-        records, failure = bad_ones(finished, self._ledger.policy)
-        self._ledger.commit(records)
-        if failure is not None:
-            raise failure
-        return assemble(finished, images, self._setup)
+        self._has_given |= batch is not None
+        return batch
+
+    def _judge(self, records: Sequence[BadRecord]) -> None:
+        """End where a loop would, by the bad samples of all epochs, which are told to nobody: loops meet them again."""
+        self._bad |= {record.index: record for record in records if not record.kept}
+        self._ledger.judge(list(self._bad.values()))
 
 
 def _version(batch: Batch) -> list[int]:
@@ -258,9 +268,9 @@ def _version(batch: Batch) -> list[int]:
     return [view._version for view in batch.views]
 
 
-def _rate(measured: Sequence[_Measured]) -> Rate:
+def _rate(measured: Sequence[_Measured]) -> StepRate:
     steps = [one for one, _ in measured]
-    return Rate(
+    return StepRate(
         statistics.median(steps),
         min(steps),
         max(steps),

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, cast
 import torch
 
 from dali_pipes import arguments, evaluation, names, sizing
-from dali_pipes.assemble import assemble, bad_ones
+from dali_pipes.assemble import batch_of, no_batch
 from dali_pipes.audit import Audit, Tally
 from dali_pipes.bad_samples import BadRecord, Ledger, Policy
 from dali_pipes.batch import Batch
@@ -358,23 +358,21 @@ class Loader:
 
         Raises:
             BadSampleError: As in that loop.
-            LoaderError: The loader decodes by `from_dali`, whose pipeline is in use by a loop.
+            LoaderError: The loader decodes by `from_dali`, whose pipeline is in use by a loop; or a stream is at its end
+                before that batch.
         """
         steps = self._expected
         plan = next(steps.plans(*self._epochs.upcoming(steps)))
         producer = self._production.start(steps.largest)
         try:
             producer.submit(plan)
-            finished, images = producer.take()
-            records, failure = bad_ones(finished, self._ledger.policy)
-            self._ledger.judge(records)
-            if failure is not None:
-                raise failure
-            batch = assemble(finished, images, self._setup)
+            batch = batch_of(*producer.take(), self._setup, self._ledger.judge)
             if self._epochs.live() is None:  # else what that loop has is kept
                 self._production.keep(producer)
         finally:
             self._production.stop(producer)
+        if batch is None:
+            raise no_batch(self._setup)
         return batch
 
     def replay(self, index: int, epoch: int, *, repeat: int = 0, view: int = 0) -> Replay:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from dali_pipes.assemble import assemble, bad_ones
+from dali_pipes.assemble import batch_of
 from dali_pipes.audit import Audit
 from dali_pipes.bad_samples import Ledger
 from dali_pipes.batch import Batch
@@ -19,8 +19,7 @@ from dali_pipes.ranks.watch import Watch
 from dali_pipes.schedule import Plan, total
 from dali_pipes.stats.loop import LoopMeter
 from dali_pipes.stats.metrics import Metrics
-from dali_pipes.stats.work import Rows
-from dali_pipes.streams.steps import AnySteps, StreamPlan, StreamSteps
+from dali_pipes.streams.steps import AnySteps, StreamSteps
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
@@ -110,21 +109,12 @@ class Loops:
     ) -> tuple[Plan, Batch | None, int]:
         """Return the next batch, None behind the end of a stream; its plan, and how many bad samples it met."""
         finished, images = producer.take()
-        plan, latest = finished.plan, number == self.epochs.loop
-        if isinstance(plan, StreamPlan) and plan.over:
-            if latest and isinstance(steps, StreamSteps):
-                steps.note(plan)
-            return plan, None, 0
-        records, failure = bad_ones(finished, self.ledger.policy)
-        self.ledger.commit(records)
-        if failure is not None:
-            raise failure
-        with self.meter.recorder.measure("hand_over", work=Rows(plan, ())) as call:
-            batch = assemble(finished, images, self.setup)
-            call.samples, call.num_bytes = len(batch), sum(view.nbytes for view in batch.views)
-        if latest:  # the state is that of the latest loop
-            self.audit.count(finished)
-            self.epochs.count(plan.consumed)
+        plan, num_bad = finished.plan, len(self.ledger.records)
+        batch = batch_of(finished, images, self.setup, self.ledger.commit)
+        if number == self.epochs.loop:  # the state is that of the latest loop
+            if batch is not None:
+                self.audit.count(finished)
+                self.epochs.count(plan.consumed)
             if isinstance(steps, StreamSteps):
                 steps.note(plan)
-        return plan, batch, len(records)
+        return plan, batch, len(self.ledger.records) - num_bad

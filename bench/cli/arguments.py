@@ -105,6 +105,26 @@ def _value_from(name: str, text: str) -> Any:
         return text
 
 
+def check_different(**paths: Path | None) -> None:
+    """Find out before a long run that two of its results would be written into one file.
+
+    Args:
+        paths: By the names of their options, without the dashes.
+
+    Raises:
+        BenchError: Two of them are the same file.
+    """
+    names: dict[Path, str] = {}
+    for name, path in paths.items():
+        if path is None:
+            continue
+        first = names.setdefault(path.resolve(), name)
+        if first != name:
+            raise BenchError(
+                f"--{first} and --{name} would both be written to {path}: give each a file of its own"
+            )
+
+
 def check_writable(path: Path | None) -> None:
     """Find out before a long run that its result could not be written.
 

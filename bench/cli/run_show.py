@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from rich.console import Console
 
-from bench.cli.arguments import check_writable, dtype_from, recipe_from
+from bench.cli.arguments import check_different, check_writable, dtype_from, recipe_from
 from bench.cli.options import RunOptions
 from bench.cli.run_live import RunView, stage_shares
 from bench.compare.contestant import share_of, stage_seconds
@@ -18,13 +18,14 @@ from bench.compare.epochs import Tally, batches_of, num_steps
 from bench.compare.result import rates_of
 from bench.output.errors import BenchError
 from bench.output.results import save_result
-from bench.output.run_log import RunLog
+from bench.output.run_log import RunLogWriter
 from bench.output.text import print_plain, print_sentence, print_written
 from bench.video.clips import ClipSettings, usual_batch_size
 from dali_pipes import Loader
 from dali_pipes.evaluation import random_steps
 from dali_pipes.preview.pairs import pair_name
 from dali_pipes.stats import STAGES, Stats
+from dali_pipes.stats.stats import ENOUGH_CORES
 from dali_pipes.stats.table import shown_name
 from dali_pipes.stats.trace import Trace, traced
 from dali_pipes.variants import make_variants
@@ -34,7 +35,6 @@ from readers.prepare.source import open_at_random
 
 _NUM_BAD_SHOWN = 5
 _MOST_STEP_MS = 3_600_000
-_ENOUGH_CORES = 0.75  # of the time in which threads work; below, others take the cores
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,14 @@ class Watching:
     trace: Path | None = None
     json: Path | None = None
 
-    def check(self) -> None:
+    def check(self, ledger: Path | None) -> None:
         """Refuse what cannot work.
 
+        Args:
+            ledger: A file that the loader writes.
+
         Raises:
-            BenchError: A step of no time, or files that cannot be written.
+            BenchError: A step of no time, files that cannot be written, or one file for two of them.
         """
         step_ms = self.step_ms
         if step_ms is not None and not 0 < step_ms <= _MOST_STEP_MS:
@@ -65,9 +68,10 @@ class Watching:
                 f"step_ms must be greater than 0 and at most {_MOST_STEP_MS:,}, got {step_ms}: leave it out where nothing "
                 "shall train"
             )
-        check_writable(self.log)
-        check_writable(self.trace)
-        check_writable(self.json)
+        files = {"log": self.log, "trace": self.trace, "json": self.json, "ledger": ledger}
+        for path in files.values():
+            check_writable(path)
+        check_different(**files)
 
 
 def run_epochs(
@@ -87,8 +91,7 @@ def run_epochs(
     for name, value in (("epochs", settings.epochs), ("steps", settings.steps)):
         if value is not None and value < 1:
             raise BenchError(f"{name} must be 1 or more, got {value}: leave it out for one epoch")
-    watching.check()
-    check_writable(settings.ledger)
+    watching.check(settings.ledger)
     console, unit = Console(), "images" if clips is None else "clips"
     with closing(_loader(source, recipe, settings, clips, how)) as loader:
         print_plain(console, loader.explain(), "dim")
@@ -118,7 +121,7 @@ def _run(
         log = None
         if watching.log is not None:
             log = stack.enter_context(
-                RunLog(watching.log, loader, {**named, "settings": described})
+                RunLogWriter(watching.log, loader, {**named, "settings": described})
             )
         if watching.trace is not None:
             trace = stack.enter_context(traced(loader, watching.trace))
@@ -259,7 +262,7 @@ def verdict(stats: Stats, unit: str, step_ms: float | None) -> str:
     alone = f"; the loader alone makes {rate:,.0f} {unit}/s" if rate else ""
     cores = (
         f"; threads had a core for only {stats.core_share:.0%} of their work"
-        if stats.core_share < _ENOUGH_CORES
+        if stats.core_share < ENOUGH_CORES
         else ""
     )
     return (

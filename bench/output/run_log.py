@@ -18,7 +18,7 @@ from gpu_aug.compiled.clock import clock
 EVERY_SECONDS = 1.0
 
 
-class RunLog:
+class RunLogWriter:
     """Writes what a run did: a line at its begin, one every second and for each bad sample, and one at its end.
 
     The lines, by their ``kind``: "run" says what was run on what; "stats" has `Stats.to_dict` of all since the loader

@@ -159,11 +159,6 @@ def object_of(counts: Object, name: str) -> Object:
     return value if isinstance(value, Mapping) else {}
 
 
-def stage_name(name: str) -> str:
-    """A stage as people say it: "hand-over" and "idle threads"."""
-    return "idle threads" if name == "idle" else name.replace("_", "-")
-
-
 def is_run_log(source: str) -> bool:
     """Whether a source is a file that begins as a log does, and no data.
 

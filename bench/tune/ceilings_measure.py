@@ -14,6 +14,7 @@ from bench.tune.stages_decode import CHANGES, Change, Decoding, Maker, by_kind, 
 from bench.tune.stages_held import Parts, make_parts, require_images
 from bench.tune.stages_measure import ROUNDS, StageTurns
 from bench.tune.stages_turns import Threads
+from bench.tune.storage import StorageCeiling
 from bench.tune.storage_measure import measure_storage
 from dali_pipes.decode.check import check_image
 from readers import Dataset, Sample, read_header
@@ -62,26 +63,12 @@ def measure_ceilings(
     began = time.monotonic()
     _require_batch_size(settings)
     require_images(dataset)
-    on_progress("facts", 0.0)
-    facts, samples = look_at_facts(dataset, source=source, seconds=seconds * _SHARES["facts"])
-    storage = measure_storage(
-        dataset,
-        facts,
-        source=source,
-        batch_size=settings["batch_size"],
-        seconds=seconds * _SHARES["storage"],
-        on_progress=lambda share: on_progress("storage", _passed("storage", share)),
-    )
+    batch_size = settings["batch_size"]
+    facts, samples, storage = _look(dataset, source, batch_size, seconds, on_progress)
     verify = not _OTHER_IMAGES & settings.keys()
     held, damaged = choose_held(facts, samples, seconds, verify=verify)
     parts = make_parts(dataset, held, recipe, settings)
-    maker = Maker(
-        dataset,
-        recipe,
-        settings,
-        seconds * _SHARES["stages"] / ROUNDS / 40,
-        min(max(int(seconds), _FEWEST // 2), _FEWEST * 2),
-    )
+    maker = _maker(dataset, recipe, settings, seconds)
     cores = CoresMeter(usable_cores())
     kinds, changes, skipped = _decodings(maker, parts, held, facts)
     with Threads(parts.setup.num_threads) as threads:
@@ -90,7 +77,7 @@ def measure_ceilings(
     on_progress("done", 1.0)
     return Ceilings(
         facts,
-        _setting(parts, settings["batch_size"]),
+        _setting(parts, batch_size),
         cores.cores,
         storage,
         turns.costs(facts.shares),
@@ -107,6 +94,29 @@ def _require_batch_size(settings: Mapping[str, Any]) -> None:
         raise BenchError(
             f"batch_size must be a whole number from 1 on, got {given!r}: say how many images a training step gets"
         )
+
+
+def _look(
+    dataset: Dataset, source: str | None, batch_size: int, seconds: float, on_progress: Progress
+) -> tuple[Facts, Sequence[Sample], StorageCeiling]:
+    """Find out what the data are like, with some samples of them, and what storage gives."""
+    on_progress("facts", 0.0)
+    facts, samples = look_at_facts(dataset, source=source, seconds=seconds * _SHARES["facts"])
+    storage = measure_storage(
+        dataset,
+        facts,
+        source=source,
+        batch_size=batch_size,
+        seconds=seconds * _SHARES["storage"],
+        on_progress=lambda share: on_progress("storage", _passed("storage", share)),
+    )
+    return facts, samples, storage
+
+
+def _maker(dataset: Dataset, recipe: Any, settings: Mapping[str, Any], seconds: float) -> Maker:
+    chunk_seconds = seconds * _SHARES["stages"] / ROUNDS / 40
+    most_stored = min(max(int(seconds), _FEWEST // 2), _FEWEST * 2)
+    return Maker(dataset, recipe, settings, chunk_seconds, most_stored)
 
 
 def _measure_stages(

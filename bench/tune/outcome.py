@@ -45,13 +45,8 @@ def outcome_of(
     """
     heat, changes = found.heat_of(found.chosen), dict(found.candidates[found.chosen].settings)
     made, enough = made_by(found, DEFAULTS), wanted is not None and heat.is_enough(DEFAULTS)
-    about: dict[str, Any] = {"wanted": wanted, "unit": unit, "enough": enough}
-    if measured is None:
-        limit, doubt = sentence_without_ceilings(made, stats, **about), ""
-    else:
-        bound = measured[1]
-        limit = sentence_of(bound, made, stats, **about)
-        doubt = doubt_of(bound, made, stats, enough=enough)
+    ceilings, bound = measured or (None, None)
+    limit, doubt = _limit(bound, made, stats, wanted=wanted, unit=unit, enough=enough)
     told, beside = _divided({**settings, **changes})
     return Tuning(
         settings=told,
@@ -70,12 +65,28 @@ def outcome_of(
         tried=tuple(_tried(found, name) for name in found.candidates),
         absent=found.absent,
         left_out=found.left_out,
-        ceilings=None if measured is None else measured[0],
-        bound=None if measured is None else measured[1],
+        ceilings=ceilings,
+        bound=bound,
         stats=stats,
         seconds=seconds,
         interrupted=interrupted,
     )
+
+
+def _limit(
+    bound: Bound | None,
+    made: float,
+    stats: Stats | None,
+    *,
+    wanted: float | None,
+    unit: str,
+    enough: bool,
+) -> tuple[str, str]:
+    """Say what limits the defaults, and what speaks against it."""
+    about: dict[str, Any] = {"wanted": wanted, "unit": unit, "enough": enough}
+    if bound is None:
+        return sentence_without_ceilings(made, stats, **about), ""
+    return sentence_of(bound, made, stats, **about), doubt_of(bound, made, stats, enough=enough)
 
 
 def _advice(

@@ -13,11 +13,12 @@ from readers.plural import counted
 ENOUGH_WAITING = 0.05
 """A training loop that waits for less than this share of its time is not limited by its input."""
 
+ENOUGH_CORES = 0.75
+"""Threads that had a core for less than this share of their work share the cores with others."""
+
 TRAINING_LOOP = "training loop"
 
 _WORTH_NAMING = 0.05  # of the time waited
-
-_ENOUGH_CORES = 0.75
 
 _COMPUTING = ("header", "draw", "decode", "augment", "targets")
 
@@ -135,12 +136,12 @@ class Stats:
         if self.limit in ("", TRAINING_LOOP):
             return self.limit and f"the training loop is the limit: it waited for {share}"
         parts = [
-            f"{'idle threads' if name == 'idle' else shown_name(name)} {spent / self.wait_seconds:.0%}"
+            f"{shown_name(name)} {spent / self.wait_seconds:.0%}"
             for name, spent in sorted(self.late.items(), key=lambda part: -part[1])
             if spent >= _WORTH_NAMING * self.wait_seconds
         ]
         cores = ""
-        if self.core_share < _ENOUGH_CORES:
+        if self.core_share < ENOUGH_CORES:
             cores = (
                 f"; they had a core for only {self.core_share:.0%} of their work: other threads and processes take the "
                 "cores"

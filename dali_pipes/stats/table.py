@@ -20,8 +20,8 @@ _HEADINGS = (
 
 
 def shown_name(stage: str) -> str:
-    """A stage's name for people."""
-    return stage.replace("_", "-")
+    """A stage as people say it: "hand-over"; what is late by nothing to do, "idle", are "idle threads"."""
+    return "idle threads" if stage == "idle" else stage.replace("_", "-")
 
 
 def stage_table(stages: Mapping[str, StageStats]) -> Iterator[str]:

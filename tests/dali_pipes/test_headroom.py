@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 import torch
 
-from dali_pipes import BadSampleError, Batch, Loader, LoaderError
-from dali_pipes.headroom import Headroom, Rate
+from dali_pipes import BadSampleError, Batch, Loader, LoaderError, headroom
+from dali_pipes.headroom import Headroom, StepRate
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from readers.dataset import IndexedDataset
 from tests.support.kinds import by_opencv, noise, write_tar
 
 RECIPE = Recipe([RandomResizedCrop(8)])
-SLOW_SECONDS = 0.03
 
 
 @pytest.fixture(scope="module")
@@ -28,44 +27,60 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]
     return open_dataset(root)
 
 
-class Slow:
-    """A dataset that takes its time for every read."""
-
-    def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._dataset, name)
-
-    def __len__(self) -> int:
-        return len(self._dataset)
-
-    def fetch(self, indices: Any) -> Any:
-        """Read, after a while."""
-        time.sleep(SLOW_SECONDS)
-        return self._dataset.fetch(indices)
-
-
 def load(dataset: Any, **options: Any) -> Loader:
     usual = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "num_threads": 1}
     return Loader(dataset, RECIPE, **{**usual, **options})
 
 
+class Moments:
+    """A clock that goes on only while the training step runs or a fresh batch is waited for.
+
+    Args:
+        of_step: Seconds of a step.
+        of_batch: Seconds until a batch comes.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, of_step: float, of_batch: float) -> None:
+        self._now, self._of_step = 0.0, of_step
+        usual = headroom._Source.next
+
+        def wait(source: headroom._Source) -> Batch:
+            self._now += of_batch
+            return usual(source)
+
+        monkeypatch.setattr(headroom, "clock", lambda: self._now)
+        monkeypatch.setattr(headroom._Source, "next", wait)
+
+    def step(self, _: Batch) -> None:
+        """Train."""
+        self._now += self._of_step
+
+
 class TestVerdict:
-    def test_an_input_that_is_slow(self, dataset: Dataset) -> None:
-        """Storage that sleeps makes a step in that time, but for the three that are made ahead; repeats cost nothing."""
-        found = load(Slow(dataset)).headroom(lambda _: None, steps=6, rounds=2)
+    def test_an_input_that_is_slow(self, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A step on a fresh batch takes the time of both, one on a repeat that of the step alone."""
+        moments = Moments(monkeypatch, of_step=1.0, of_batch=3.0)
+        found = load(dataset).headroom(moments.step, steps=6, rounds=2)
         assert not found.nothing_to_gain
-        assert found.fresh.high < 2 / SLOW_SECONDS
-        assert found.gain_range[0] > 2
-        assert repr(found).startswith("a faster input would make training at most ")
+        assert (found.memory, found.fresh) == (StepRate(1, 1, 1, 4), StepRate(0.25, 0.25, 0.25, 1))
+        assert (found.gain, found.gain_range) == (4, (4, 4))
+        assert repr(found).startswith(
+            "a faster input would make training at most 4.00 times as fast (4.00 to 4.00)"
+        )
         assert "from memory again and again" in repr(found)
 
-    def test_a_step_that_is_slow(self, dataset: Dataset) -> None:
-        """Both rates are those of a step that sleeps, at most."""
-        found = load(dataset).headroom(lambda _: time.sleep(SLOW_SECONDS), steps=4, rounds=2)
+    def test_a_step_that_is_slow(self, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where batches come at once both rates are those of the step."""
+        moments = Moments(monkeypatch, of_step=0.5, of_batch=0.0)
+        found = load(dataset).headroom(moments.step, steps=4, rounds=2)
+        assert found.memory == found.fresh == StepRate(2, 2, 2, 8)
+        assert found.nothing_to_gain
+
+    def test_waiting_is_on_the_clock(self, dataset: Dataset) -> None:
+        """A step that sleeps is never faster than its sleep, however busy the machine is."""
+        found = load(dataset).headroom(lambda _: time.sleep(0.01), steps=2, rounds=1)
         for rate in (found.memory, found.fresh):
-            assert 0 < rate.low <= rate.steps_per_second <= rate.high <= 1 / SLOW_SECONDS
+            assert 0 < rate.low <= rate.steps_per_second <= rate.high <= 1 / 0.01
             assert rate.images_per_second == pytest.approx(4 * rate.steps_per_second)
 
     @pytest.mark.parametrize(
@@ -87,7 +102,7 @@ class TestVerdict:
     )
     def test_words(self, gain: float, low: float, words: str) -> None:
         """Below 2 % it is nothing; what not every round shows is not clear."""
-        rate = Rate(10.0, 9.0, 11.0, 40.0)
+        rate = StepRate(10.0, 9.0, 11.0, 40.0)
         found = Headroom(rate, rate, gain, (low, 2.0), 4)
         assert repr(found).startswith(words)
         assert found.nothing_to_gain is words.startswith("nothing")
@@ -161,7 +176,44 @@ def test_streams(tmp_path: Path) -> None:
     assert next(iter(loader)).indices.tolist() == [0, 1]
 
 
+def test_bad_samples_are_not_logged(
+    tmp_path: Path, jpeg: Callable[..., bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The loops that come tell of them; what counts is different samples, of all epochs."""
+    for number in range(4):
+        (tmp_path / f"{number}.jpg").write_bytes(jpeg(24, 24)[: 100 if number % 2 else None])
+    loader = load(open_dataset(tmp_path), batch_size=2, on_bad_sample="skip", max_bad_samples=2)
+    with caplog.at_level("WARNING", logger="gpu_aug"):
+        loader.headroom(lambda _: None, steps=4, rounds=1)
+    assert not caplog.records
+    few = load(open_dataset(tmp_path), batch_size=1, on_bad_sample="skip", max_bad_samples=1)
+    with pytest.raises(
+        BadSampleError, match=r"^2 bad samples.*look at ([13]).jpg, (?!\1)[13].jpg \("
+    ):
+        few.headroom(lambda _: None, steps=4, rounds=1)
+    assert not few.bad_samples
+
+
 class TestRefusals:
+    def test_epochs_without_a_batch(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A stream that is shorter than a batch is refused, and not begun again and again."""
+        samples = [{"png": by_opencv("png", noise(3, "uint8", seed=one))} for one in range(3)]
+        stream = open_dataset(write_tar(tmp_path / "a.tar", samples), format="stream")
+        loader = load(stream, shuffle="none", last_batch="drop")
+        usual, left = headroom.Production.start, iter(range(4))
+
+        def start(production: headroom.Production, largest: Any) -> Any:
+            next(left)
+            return usual(production, largest)
+
+        monkeypatch.setattr(headroom.Production, "start", start)
+        words = (
+            "an epoch has no batch: its samples are too few for batch_size=4 .* last_batch='drop'"
+        )
+        for look in (lambda: loader.headroom(print, steps=1, rounds=1), loader.peek):
+            with pytest.raises(LoaderError, match=words):
+                look()
+
     def test_arguments(self, dataset: Dataset) -> None:
         """Each says what is allowed."""
         loader = load(dataset)

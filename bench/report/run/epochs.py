@@ -2,9 +2,10 @@
 
 from bench.report.charts.bars import bar
 from bench.report.elements import data, note, section, table
-from bench.report.log import Object, RunLog, number_of, object_of, stage_name
+from bench.report.log import Object, RunLog, number_of, object_of
 from bench.report.markup import Markup
 from bench.report.numbers import NONE, count, plain, seconds, share
+from dali_pipes.stats.table import shown_name
 from readers.plural import counted
 
 _MOST = 50
@@ -41,5 +42,5 @@ def _row(name: str, stats: Object, fastest: float) -> list[object]:
         seconds(number_of(stats, "start_seconds")),
         data(lasted, seconds(lasted)),
         data(waited, share(waited, 1)),
-        stage_name(str(stats.get("limit") or NONE)),
+        shown_name(str(stats.get("limit") or NONE)),
     ]

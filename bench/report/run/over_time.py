@@ -4,9 +4,10 @@ from bench.report.charts.frame import LABEL_AT_MOST
 from bench.report.charts.lines import Curve, line_chart
 from bench.report.charts.strips import Strip, strip_chart
 from bench.report.elements import note, section
-from bench.report.log import Interval, RunLog, number_of, object_of, stage_name
+from bench.report.log import Interval, RunLog, number_of, object_of
 from bench.report.markup import Markup
 from bench.report.numbers import plain, seconds, share
+from dali_pipes.stats.table import shown_name
 
 _MOST_MARKS = 60
 _ROOM = 0.2  # of the width, for the name of a mark where the page is narrow
@@ -63,7 +64,7 @@ def _waiting(intervals: list[Interval]) -> Markup:
         return note("The loop never waited: every batch was ready when it was asked for.")
     strips = [
         Strip(
-            stage_name(name),
+            shown_name(name),
             [min(one.gained("late", name) / one.seconds, 1.0) for one in intervals],
             f"{seconds(waited)}, {share(waited, total)}",
         )

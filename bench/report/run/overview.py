@@ -1,9 +1,10 @@
 """The run in a few numbers."""
 
 from bench.report.elements import data, note, section, tiles, warning
-from bench.report.log import RunLog, number_of, object_of, stage_name
+from bench.report.log import RunLog, number_of, object_of
 from bench.report.markup import Markup, joined
 from bench.report.numbers import NONE, count, plain, seconds, share
+from dali_pipes.stats.table import shown_name
 from readers.plural import counted
 
 _MOST_NAMED = 5
@@ -15,7 +16,7 @@ def overview(log: RunLog) -> Markup:
     if not last:
         return section("overview", "Overview", _faults(log), note("The log has no numbers yet."))
     waited = number_of(last, "wait_share")
-    limit = stage_name(str(last.get("limit") or NONE))
+    limit = shown_name(str(last.get("limit") or NONE))
     entries = [
         ("speed", _speed(log), "after the first batch"),
         ("the loop waited", data(waited, share(waited, 1)), _meaning(limit)),

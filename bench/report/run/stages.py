@@ -2,12 +2,12 @@
 
 from bench.report.charts.bars import bar
 from bench.report.elements import data, note, section, table
-from bench.report.log import Object, RunLog, number_of, object_of, stage_name
+from bench.report.log import Object, RunLog, number_of, object_of
 from bench.report.markup import Markup, joined
 from bench.report.numbers import NONE, count, plain, seconds, share, size
+from dali_pipes.stats.stats import ENOUGH_CORES
+from dali_pipes.stats.table import shown_name
 from readers.plural import counted
-
-_ENOUGH_CORES = 0.75  # of the time in which threads work; below, others take the cores
 
 
 def stages(log: RunLog) -> Markup:
@@ -53,7 +53,7 @@ def _row(name: str, stage: Object, busy: float, total: float) -> list[object]:
     percentiles = [number_of(stage, f"p{percent}_seconds") for percent in (50, 90, 99)]
     num_bytes, cpu = number_of(stage, "bytes"), number_of(stage, "cpu_seconds")
     return [
-        stage_name(name),
+        shown_name(name),
         bar(busy / total),
         data(busy / total, share(busy, total)),
         data(busy, seconds(busy)),
@@ -73,7 +73,7 @@ def _threads(log: RunLog, total: float) -> str:
     told = f"{counted(int(threads), 'thread')} worked {seconds(total)} in all, {plain(100 * total / (threads * lasted))} % "
     told += "of the time of the run that they had"
     core = number_of(log.last, "core_share")
-    if 0 < core < _ENOUGH_CORES:
+    if 0 < core < ENOUGH_CORES:
         told += (
             f"; without reading, they had a core for {share(core, 1)} of their work: other threads and processes take "
             "the cores"
@@ -93,7 +93,7 @@ def _waits(stages: Object) -> Markup:
         for what in object_of(each, "waits")
     ]
     rows = [
-        (stage_name(stage), what, count(times), data(lasted, seconds(lasted)))
+        (shown_name(stage), what, count(times), data(lasted, seconds(lasted)))
         for lasted, stage, what, times in sorted(waits, reverse=True)
     ]
     return table(

@@ -23,6 +23,7 @@ from dali_pipes import Loader
 from dali_pipes.stats import STAGES
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import mix, open_dataset
+from tests.support import run_logs
 from tests.support.commands import Run
 
 
@@ -66,6 +67,27 @@ class TestSummary:
         code, _, error = run("run", data, "--log", data / "no" / "run.jsonl")
         assert code == 2
         assert "cannot be written to" in error
+
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [
+            ("log", "trace"),
+            ("log", "json"),
+            ("log", "ledger"),
+            ("trace", "json"),
+            ("json", "ledger"),
+        ],
+    )
+    def test_one_file_for_two_things(
+        self, run: Run, data: Path, tmp_path: Path, first: str, second: str
+    ) -> None:
+        """It is refused before the run, in whatever way the paths are written."""
+        path = tmp_path / "one.json"
+        other = tmp_path / ".." / tmp_path.name / "one.json"
+        code, _, error = run("run", data, f"--{first}", path, f"--{second}", other)
+        assert code == 2
+        assert f"--{first} and --{second} would both be written to" in error
+        assert not path.exists()
 
 
 class TestLog:
@@ -233,3 +255,9 @@ class TestView:
         assert shares["idle"] == 0
         assert waiting_in_words(stats).endswith("%") or "of the time" in waiting_in_words(stats)
         assert verdict(stats, "images", None).startswith("nothing trained; the loader alone makes ")
+
+    def test_threads_with_nothing_to_do(self) -> None:
+        """They are named as in the statistics' own sentence."""
+        stats = run_logs.stats_at(10)
+        assert waiting_in_words(stats).endswith("owed to decode 83%, idle threads 17%")
+        assert "while threads worked on: decode 83%, idle threads 17%; they had" in stats.verdict
