@@ -421,8 +421,8 @@ class Loader:
             kept: Batches that are kept in memory.
 
         Raises:
-            LoaderError: An argument that is not allowed, a step that changes its batch, or a pipeline of `from_dali` that
-                serves a loop.
+            LoaderError: An argument that is not allowed, a step that changes its batch, an epoch without a batch, or a
+                pipeline of `from_dali` that serves a loop.
             BadSampleError: As in a loop.
 
         Example:
