@@ -28,7 +28,7 @@ HOW = {"batch_size": 16, "device": "cpu", "decoder": "cpu", "num_threads": 2}
 
 
 def test_slow_storage_is_named(tmp_path, monkeypatch):
-    """200 kB per second are at most a dozen of these photographs; cores do hundreds. Warm, storage is no limit."""
+    """500 kB per second are a few dozen of these photographs; cores do hundreds, and so does the cache once it is warm."""
     set_up(monkeypatch, tmp_path)
     path = small_photographs(tmp_path / "data", 32)
     with slow_storage(tmp_path / "data", bytes_per_second=5e5) as url:
@@ -39,7 +39,7 @@ def test_slow_storage_is_named(tmp_path, monkeypatch):
     assert (bound.causes, bound.verdict) == (("storage",), "short")
     assert bound.temperature == "cold"
     assert bound.later is not None
-    assert "storage" not in bound.later.causes
+    assert bound.later.images_per_second > 3 * bound.images_per_second
     best = found.storage.best("cold")
     assert best is not None
     assert best.megabytes_per_second < 0.6
