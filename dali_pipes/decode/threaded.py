@@ -59,7 +59,8 @@ class CpuDecoder:
         return self._under_way.popleft().result()
 
     def close(self) -> None:
-        """Do nothing: pending work belongs to the threads."""
+        """Let go of the steps; pending work belongs to the threads."""
+        self._under_way.clear()
 
     def _render_of(self, fetched: Fetched) -> Render:
         if self._fetcher.clips is not None:

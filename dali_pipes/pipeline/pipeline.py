@@ -125,6 +125,9 @@ class Pipeline:
         """Drop what is under way and end the threads."""
         self._workers.close()
         self._decoder.close()
+        # A step that failed as its threads ended refers to this by its traceback.
+        self._fetching.clear()
+        self._augmenting.clear()
         if self._latest is not None:
             self._fetcher.finish(self._latest)
 
