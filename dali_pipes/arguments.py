@@ -57,7 +57,10 @@ def require_not_negative(**values: int) -> None:
     """Refuse anything but integers of 0 or more."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-            raise LoaderError(f"{name}={value!r} is not allowed; give an integer of 0 or more")
+            as_int = f", as int({name})" if hasattr(value, "__index__") and not value < 0 else ""
+            raise LoaderError(
+                f"{name}={value!r} is not allowed; give an integer of 0 or more{as_int}"
+            )
 
 
 def require_truths(**values: bool) -> None:

@@ -44,8 +44,8 @@ class StepRate:
 
     def __str__(self) -> str:
         return (
-            f"{self.steps_per_second:.4g} steps/s ({self.low:.4g} to {self.high:.4g}), "
-            f"{self.images_per_second:.4g} images/s"
+            f"{self.steps_per_second:,.4g} steps/s ({self.low:,.4g} to {self.high:,.4g}), "
+            f"{self.images_per_second:,.0f} images/s"
         )
 
 

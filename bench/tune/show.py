@@ -19,6 +19,12 @@ _MOST_ADVICE = 5
 _SHOWN = 0.02  # smaller shares of the cores' time are not worth a line
 
 
+_TIMES = (
+    "times: the middle of the ratios to the defaults in the same rounds; rates of different rounds are no measure of each "
+    "other, for the machine's pace changes"
+)
+
+
 def show_tuning(found: Tuning, console: Console) -> None:
     """Print what was found: ceilings, what limits, what was tried, what would help, and the settings."""
     if found.bound is not None:
@@ -30,6 +36,7 @@ def show_tuning(found: Tuning, console: Console) -> None:
         _sentence(console, found.doubt, "yellow")
     _heading(console, f"What was tried, {found.unit}/s")
     console.print(_tried(found))
+    _sentence(console, _TIMES, "dim")
     _untried(found, console)
     if found.advice:
         _heading(console, "What would help")
@@ -132,9 +139,12 @@ def _advice(found: Tuning, console: Console) -> None:
     """Each change with its factor on a line, and below it how that is known."""
     console.print()
     for one in found.advice[:_MOST_ADVICE]:
-        rate = number(found.makes_before * one.factor)
+        makes = found.makes_before * one.factor
+        rate = f"{number(makes)} {found.unit}/s"
+        if found.wanted is not None and makes > found.wanted:
+            rate += f", where the training needs {number(found.wanted)}"
         alters = f" ({_ALTERS[one.alters]})" if one.alters else ""
-        line = Text(f" {one.factor:.2f} times, {rate} {found.unit}/s: ", style="bold")
+        line = Text(f" {one.factor:.2f} times, {rate}: ", style="bold")
         console.print(line.append(one.change + alters, style="not bold"))
         console.print(Padding(Text(_why(one), style="dim"), (0, 0, 0, 4)))
 

@@ -234,6 +234,10 @@ class TorchDataset(IndexedDataset):
     def _in_leaf(self, index: int) -> int:
         return index if self._numbers is None else int(self._numbers[index])
 
+    def keys(self) -> list[str]:
+        """Name of every item: its file as ImageFolder knows it, else its number."""
+        return [self._key(index) for index in range(len(self))]
+
     def _key(self, index: int) -> str:
         samples = getattr(self._leaf, "samples", None)
         if isinstance(samples, list) and self._in_leaf(index) < len(samples):

@@ -33,10 +33,12 @@ class LoopMeter:
         self._began: float | None = None  # the loop; None once it has its first batch
         self._asked = self._latest = 0.0
         self._waited = LoopCounts()
+        self._number = 0  # of the loop
         self._depth = self._capacity = 0
 
     def begin(self) -> None:
         """Begin a loop."""
+        self._number += 1
         self._epoch_began = LoopCounts()
         self._epoch_began.add(self._sums)
         self._epoch_counts = self.recorder.totals()
@@ -89,12 +91,15 @@ class LoopMeter:
 
     def stats(self, scope: Scope, epoch: int) -> Stats:
         """Return what was counted."""
-        sums, counts = LoopCounts(), self.recorder.totals()
+        sums, counts, since = LoopCounts(), self.recorder.totals(), 0
         sums.add(self._sums)
         if scope == "epoch":
+            since = self._number
             sums.add(self._epoch_began, -1)
             counts = counts.minus(self._epoch_counts)
-        return make_stats(epoch, sums, counts, self._depth, self._capacity, self._num_threads)
+        return make_stats(
+            epoch, sums, counts, self._depth, self._capacity, self._num_threads, since
+        )
 
     def _late(self, seconds: float, before: Busy, after: Busy) -> dict[str, float]:
         """Divide seconds that the loop waited: first what its own thread did, then by what the others did meanwhile."""

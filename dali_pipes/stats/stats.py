@@ -73,6 +73,7 @@ class Stats:
     num_threads: int
     stages: Mapping[str, StageStats]
     _sums: tuple[LoopCounts, Counts] | None = field(default=None, repr=False, compare=False)
+    _since: int = field(default=0, repr=False, compare=False)
 
     @property
     def wait_share(self) -> float:
@@ -97,7 +98,7 @@ class Stats:
         if self.wait_share < ENOUGH_WAITING:
             return TRAINING_LOOP
         busy = {name: stage.busy_seconds for name, stage in self.stages.items()}
-        late = {name: (self.late.get(name, 0.0), busy[name]) for name in STAGES}
+        late = {name: (self.late.get(name, 0.0), busy.get(name, 0.0)) for name in STAGES}
         return max(late, key=lambda name: late[name])
 
     def to_dict(self) -> dict[str, Any]:
@@ -115,19 +116,23 @@ class Stats:
         }
 
     def __sub__(self, earlier: "Stats") -> "Stats":
-        """What happened between two statistics of the same scope."""
-        if self._sums is None or earlier._sums is None:
-            raise TypeError(
-                "only statistics of a loader can be subtracted, and these were made otherwise"
+        """What happened between two statistics of one loop, or of one loader with the scope "run".
+
+        Raises:
+            ValueError: They do not count from the same moment on.
+        """
+        if self._sums is None or earlier._sums is None or self._since != earlier._since:
+            raise ValueError(
+                'these statistics do not count from the same moment on; subtract those of one loop, or stats("run") of '
+                "one loader"
             )
         (loop, counts), (loop_before, counts_before) = self._sums, earlier._sums
         between = type(loop)()
         between.add(loop)
         between.add(loop_before, -1)
         rest = counts.minus(counts_before)
-        return make_stats(
-            self.epoch, between, rest, self.queue.depth, self.queue.capacity, self.num_threads
-        )
+        depth, capacity = self.queue.depth, self.queue.capacity
+        return make_stats(self.epoch, between, rest, depth, capacity, self.num_threads, self._since)
 
     @property
     def verdict(self) -> str:
@@ -153,9 +158,13 @@ class Stats:
 
     def summary(self) -> Iterator[str]:
         """Say what was handed over and waited for, and what else should be known, a sentence each."""
+        if not self.steps:
+            yield f"epoch {self.epoch}: no batch yet"
+            return
+        rate = f", {self.images_per_second:.0f} a second after the first" if self.seconds else ""
         yield (
-            f"epoch {self.epoch}: {counted(self.samples, 'sample')} in {counted(self.steps, 'batch')}, "
-            f"{self.images_per_second:.0f} a second after the first batch, which took {self.start_seconds:.2f} s"
+            f"epoch {self.epoch}: {counted(self.samples, 'sample')} in {counted(self.steps, 'batch')}{rate}; "
+            f"the first batch took {self.start_seconds:.2f} s"
         )
         if self.verdict:
             queue = self.queue
@@ -174,9 +183,15 @@ class Stats:
 
 
 def make_stats(
-    epoch: int, loop: LoopCounts, counts: Counts, depth: int, capacity: int, num_threads: int
+    epoch: int,
+    loop: LoopCounts,
+    counts: Counts,
+    depth: int,
+    capacity: int,
+    num_threads: int,
+    since: int,
 ) -> Stats:
-    """Return sums as statistics."""
+    """Return sums as statistics; `since` is the number of the loop that they count from, 0 for the whole run."""
     seconds, rows = loop.seconds, loop.samples - loop.first_samples
     traffic = counts.traffic
     return Stats(
@@ -199,6 +214,7 @@ def make_stats(
         num_threads=num_threads,
         stages={name: _stage_stats(stage) for name, stage in counts.stages.items()},
         _sums=(loop, counts),
+        _since=since,
     )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dali_pipes.errors import LoaderError
 from dali_pipes.stats.observer import Handed, Span
+from dali_pipes.stats.recorder import Recorder
 
 if TYPE_CHECKING:
     from dali_pipes.loader import Loader
@@ -135,7 +136,7 @@ def traced(loader: "Loader", path: str | os.PathLike[str]) -> Iterator[Trace]:
         path: The file; one whose name ends in .gz is compressed. It is written at the end of the block.
 
     Raises:
-        LoaderError: It cannot be written, which is tried at once.
+        LoaderError: It is no loader; or the file cannot be written, which is tried at once.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -143,6 +144,10 @@ def traced(loader: "Loader", path: str | os.PathLike[str]) -> Iterator[Trace]:
         ...     for batch in loader:
         ...         pass
     """
+    if not isinstance(getattr(loader, "_recorder", None), Recorder):
+        raise LoaderError(
+            f'traced(...) takes a Loader and a path, got {type(loader).__name__}: traced(loader, "trace.json")'
+        )
     file = Path(path)
     try:
         file.open("wb").close()

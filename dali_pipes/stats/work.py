@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dali_pipes.schedule import Plan
+from readers.dataset import IndexedDataset
 
 _NUM_NAMED = 3
 
@@ -27,14 +28,22 @@ class Rows:
         """The names of the samples, as far as they are known without reading: else their indices."""
         if self.indices is None:
             return [one.key for one in self.samples if one is not None]
-        names: Any = getattr(self.samples, "keys", None)
-        try:
-            keys = names() if names is not None else None
-        except Exception:  # noqa: BLE001 - a dataset of the user's; this is said while something else goes wrong
-            keys = None
-        return [f"sample {index}" if keys is None else keys[index] for index in self.indices]
+        return _known_keys(self.samples, self.indices)
 
     def __str__(self) -> str:
         keys = self.keys()
         more = f" and {len(keys) - _NUM_NAMED:,} more" if len(keys) > _NUM_NAMED else ""
         return f"step {self.plan.step}: {', '.join(keys[:_NUM_NAMED])}{more}"
+
+
+def _known_keys(dataset: Any, indices: Sequence[int]) -> list[str]:
+    """Names of samples that a dataset has without reading them, which may be what takes so long; else their numbers."""
+    numbers = list(indices)
+    while (whole := getattr(dataset, "whole", None)) is not None:
+        if hasattr(dataset, "indices_in_whole"):
+            numbers = dataset.indices_in_whole(numbers).tolist()
+        dataset = whole
+    if not isinstance(dataset, IndexedDataset) or type(dataset).keys is IndexedDataset.keys:
+        return [f"sample {index}" for index in indices]
+    keys = dataset.keys()
+    return [keys[number] for number in numbers]

@@ -218,3 +218,24 @@ def test_nobody_holds_the_loader(images: list[bytes], metrics: Any) -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+def test_statistics_of_two_loops(images: list[bytes]) -> None:
+    """They count from different moments, so there is nothing between them; those of the run have it."""
+    with load(SmallDataset(images, labels(images))) as loader:
+        list(loader)
+        first, run = loader.stats(), loader.stats("run")
+        list(loader)
+        for earlier in (first, run):
+            with pytest.raises(ValueError, match="do not count from the same moment"):
+                loader.stats() - earlier
+        assert (loader.stats("run") - run).steps == first.steps
+
+
+def test_one_batch(images: list[bytes]) -> None:
+    """There is no rate after the first batch yet, and none is shown."""
+    with load(SmallDataset(images, labels(images))) as loader:
+        assert repr(loader.stats()) == "epoch 0: no batch yet"
+        next(iter(loader))
+        first = repr(loader.stats()).splitlines()[0]
+    assert first.startswith("epoch 0: 4 samples in 1 batch; the first batch took ")
