@@ -63,6 +63,7 @@ class Ground:
         blocks: Whether neighbouring samples lie in one file, so that block shuffle reads larger pieces.
         jpegs: Whether there are JPEGs that could be decoded at a smaller size.
         clips: Whether samples are clips.
+        enough: Whether the defaults should do: then what takes less of the machine is tried first.
     """
 
     num_threads: int
@@ -76,6 +77,7 @@ class Ground:
     blocks: bool = False
     jpegs: bool = True
     clips: bool = False
+    enough: bool = False
 
 
 def candidates(ground: Ground) -> list[Candidate]:
@@ -130,6 +132,10 @@ def combinations(singles: Sequence[Candidate]) -> list[Candidate]:
 def _alone(ground: Ground) -> Iterable[Mapping[str, Any]]:
     """Settings besides the defaults, in the order in which they are tried."""
     threads = ground.num_threads
+    fewer = sorted({threads // 2, threads // 4} - {0, threads}, reverse=True)
+    cheaper = [*({"num_threads": number} for number in fewer), {"prefetch": 1}]
+    if ground.enough:
+        yield from cheaper
     if ground.waits:  # a fetch in flight needs a thread and a batch, so both grow together
         yield from ({"num_threads": n * threads, "prefetch": n * threads} for n in (2, 4, 8))
     yield {"num_threads": 2 * threads}
@@ -140,6 +146,5 @@ def _alone(ground: Ground) -> Iterable[Mapping[str, Any]]:
         yield {"decoder": "cpu", "helper_process": True}
     yield from ({"decoder": name} for name in ground.decoders if name != ground.decoder)
     yield from ({"engine": name} for name in ground.engines if name != ground.engine)
-    fewer = sorted({threads // 2, threads // 4} - {0, threads}, reverse=True)
-    yield from ({"num_threads": number} for number in fewer)
-    yield {"prefetch": 1}
+    if not ground.enough:
+        yield from cheaper

@@ -193,7 +193,8 @@ def _with_facts(ground: Ground, ceilings: Ceilings, bound: Bound) -> Ground:
     """The same, knowing what the data are like and what storage gives."""
     waits = "storage" in bound.headroom and bound.headroom["storage"] < _WAITS
     jpegs = any("JPEG" in kind for kind in ceilings.facts.kinds)
-    return replace(ground, waits=waits, jpegs=jpegs, blocks=ground.blocks and waits)
+    enough = bound.verdict == "enough"
+    return replace(ground, waits=waits, jpegs=jpegs, blocks=ground.blocks and waits, enough=enough)
 
 
 def _sweep(task: _Task, ground: Ground, seconds: float) -> tuple[Sweep, Stats | None, bool]:

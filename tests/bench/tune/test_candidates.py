@@ -86,3 +86,13 @@ def test_a_process_costs_more_than_a_thread() -> None:
     ]
 
     assert sorted(order, key=lambda one: one.cost(2, 2)) == order
+
+
+def test_cheaper_settings_come_first_where_the_defaults_do() -> None:
+    """There is nothing to gain in speed, so time goes into what takes less; else they come last."""
+    eager, content = candidates(ground()), candidates(ground(enough=True))
+    cheaper = ["num_threads=1", "prefetch=1"]
+
+    assert [one.name for one in content[1:3]] == cheaper
+    assert [one.name for one in eager[-2:]] == cheaper
+    assert {one.name for one in eager} == {one.name for one in content}
