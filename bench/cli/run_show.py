@@ -230,7 +230,7 @@ def _print_summary(
     print_sentence(
         console,
         f"{counted(stats.samples, unit[:-1])} in {counted(stats.steps, 'batch')}, {tally.seconds:.1f} s, "
-        f"{stats.images_per_second or tally.rate.median:.{digits}f} {unit}/s after the first batch; work: {parts}",
+        f"{tally.overall:.{digits}f} {unit}/s after the first batch; work: {parts}",
     )
     print_sentence(console, verdict(stats, unit, step_ms))
     if stats.remote.requests or stats.remote.cache_hits:

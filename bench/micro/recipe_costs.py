@@ -53,33 +53,33 @@ def _nested(operation: Operation, depth: int, *, decodes: bool = False) -> Itera
 def cost(engine: str, operation: Operation, size: tuple[int, int]) -> str:
     """Milliseconds per image on one CPU core, as often as it is done; or why there are none."""
     try:
-        alone = _seconds(engine, Recipe([CenterCrop(size), operation]))
+        alone = seconds_of(engine, Recipe([CenterCrop(size), operation]))
     except EngineError:
         return "no"
     except RecipeError:
         return "needs others before it"
-    return f"{max(alone - _seconds(engine, Recipe([CenterCrop(size)])), 0.0) * 1e3:.2f}"
+    return f"{max(alone - seconds_of(engine, Recipe([CenterCrop(size)])), 0.0) * 1e3:.2f}"
 
 
-def _seconds(engine: str, recipe: Recipe) -> float:
-    """Time per image of the batch stage on noise, the fastest of some rounds."""
+def seconds_of(engine: str, recipe: Recipe, num_images: int = _NUM_IMAGES) -> float:
+    """Time per image of the batch stage on noise, so many images at once, the fastest of some rounds."""
     height, width = recipe.decode_size or USUAL_SIZE
     rng = np.random.default_rng(0)
-    images = torch.from_numpy(rng.integers(0, 256, (_NUM_IMAGES, height, width, 3), np.uint8))
+    images = torch.from_numpy(rng.integers(0, 256, (num_images, height, width, 3), np.uint8))
     compiled = compile_engine(engine, recipe, device=torch.device("cpu"))  # type: ignore[arg-type]
-    sizes = np.full((_NUM_IMAGES, 2), (height, width))
+    sizes = np.full((num_images, 2), (height, width))
     usual = torch.get_num_threads()
     torch.set_num_threads(1)
     times = []
     try:
         for epoch in range(_ROUNDS + 1):
-            draws = recipe.draw(0, epoch, np.arange(_NUM_IMAGES), sizes)
+            draws = recipe.draw(0, epoch, np.arange(num_images), sizes)
             began = clock()
             _run(compiled, recipe, images, draws)
             times.append(clock() - began)
     finally:
         torch.set_num_threads(usual)
-    return min(times[1:]) / _NUM_IMAGES  # the first call warms up
+    return min(times[1:]) / num_images  # the first call warms up
 
 
 def _run(engine: Engine, recipe: Recipe, images: torch.Tensor, draws: Draws) -> None:

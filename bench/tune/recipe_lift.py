@@ -1,16 +1,19 @@
 """What the recipe and the number of cores cost: what cheaper operations, or more cores, would lift a loader to."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from bench.micro.recipe_costs import USUAL_SIZE, cost
+import torch
+
+from bench.micro.recipe_costs import USUAL_SIZE, cost, seconds_of
 from bench.micro.turns import Turns
 from bench.tune.advice import Advice
 from bench.tune.bound import STEP, Bound, find_bound
 from bench.tune.bound_resources import CORES
 from bench.tune.ceilings import Ceilings
-from gpu_aug import Recipe
+from gpu_aug import CenterCrop, Recipe, RecipeError
 
 _WORTH = 0.2
 """The share of augmenting in the seconds of cores from which on operations are looked at one by one."""
@@ -45,7 +48,10 @@ def _without_the_dearest(recipe: Recipe, ceilings: Ceilings, bound: Bound) -> It
     if not total:
         return
     name = max(costs, key=lambda one: costs[one])
-    share = costs[name] / total
+    try:
+        share = 1 - _left_without(name, recipe, ceilings)
+    except RecipeError:  # what comes behind needs it
+        return
     stages = tuple(
         replace(one, cpu_seconds=Turns(tuple(run * (1 - share) for run in one.cpu_seconds.runs)))
         if one.name == "augment" and not one.on_device
@@ -59,6 +65,33 @@ def _without_the_dearest(recipe: Recipe, ceilings: Ceilings, bound: Bound) -> It
         "gpu-aug recipe show lists every operation"
     )
     yield Advice(f"a recipe without {name}", factor, factor, factor, False, why, "pixels")
+
+
+def _left_without(name: str, recipe: Recipe, ceilings: Ceilings) -> float:
+    """The share of the time of augmenting that is left without all operations of a name, 0 to 1.
+
+    It is taken with as many images at once, and in as many threads, as a loader takes.
+
+    Raises:
+        RecipeError: The others do not work without it.
+    """
+    engine, threads = ceilings.setting.engine, ceilings.setting.num_threads
+    chunk = min(max(ceilings.setting.batch_size // (2 * threads), 4), 32)
+    canvas = CenterCrop(recipe.decode_size or USUAL_SIZE)
+    behind = recipe.operations[len(recipe.decode_operations) :]
+    kept = [one for one in behind if type(one).__name__ != name]
+    nothing, left, whole = (Recipe([canvas, *some]) for some in ([], kept, behind))
+
+    def seconds(one: Recipe) -> float:
+        with ThreadPoolExecutor(threads) as pool:
+            return sum(pool.map(lambda _: seconds_of(engine, one, chunk), range(threads)))
+
+    usual = torch.get_num_threads()
+    try:
+        before = seconds(nothing)
+        return min(max((seconds(left) - before) / max(seconds(whole) - before, 1e-9), 0.0), 1.0)
+    finally:
+        torch.set_num_threads(usual)  # what a thread of the pool sets, later threads begin with
 
 
 def operation_costs(recipe: Recipe, engine: str) -> dict[str, float]:
