@@ -20,6 +20,7 @@ import shutil
 import threading
 import time
 import warnings
+import weakref
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -128,6 +129,7 @@ class BlockCache:
         self._lock = lock_of(folder)
         self._writes = True
         self._total_file = os.open(folder / "total", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        weakref.finalize(self, os.close, self._total_file).atexit = False
         with self._lock.accounts():
             total = self._scan().total
             self._set_total(total)

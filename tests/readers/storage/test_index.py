@@ -764,7 +764,8 @@ def test_more_shards_than_descriptors(tmp_path: Path) -> None:
     for path in paths:
         path.write_bytes(bytes(range(200)))
     before, limits = num_descriptors(), resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (128, limits[1]))
+    allowed = before + 64  # other tests may have left some open; 100 shards are too many
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, limits[1]))
     try:
         dataset = ShardDataset(paths, tenths())
         samples = dataset.fetch(range(0, len(dataset), 20))
@@ -775,7 +776,7 @@ def test_more_shards_than_descriptors(tmp_path: Path) -> None:
 
     assert [bytes(sample.fields["txt"]) for sample in samples] == [bytes(range(10))] * 100
     assert again == samples
-    assert after <= before + 128 // 4
+    assert after <= before + allowed // 4
 
 
 def test_version_before_is_replaced(shard: Path) -> None:
