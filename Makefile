@@ -2,11 +2,13 @@
 #               (own photographs: make demo DATA=folder; another place: OUT=folder)
 # make test     the tests (more words for pytest: ARGS="-k bijection")
 # make test-all the tests that take long as well: clusters, fuzzing, the oldest versions of libraries; writes tests/outcome.md
+# make docs     the site, into site/html (no network is needed; warnings are errors)
 # make check    ruff and the type checker
-# make gpu      on a machine with a GPU: the CUDA tests and benchmarks, into OUT=folder
-#               (only some: STEPS="right", "fast", or names such as "kernel tiles")
+# make dist     the wheel and the sdist, in dist/
+# make gpu      on a machine with a GPU: the first call of a visit, into OUT=folder; then STEPS=second and STEPS=last
+#               (or names of steps, such as STEPS="kernel tiles"); see docs/gpu.md
 #
-# demo, test and check build .venv by themselves; gpu uses the packages that are importable.
+# demo, test, docs, check and dist build .venv by themselves; gpu uses the packages that are importable.
 
 SHELL := /bin/bash
 BIN := .venv/bin
@@ -18,7 +20,7 @@ gpu: PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
 export NO_ALBUMENTATIONS_UPDATE := 1
 
-.PHONY: demo test test-all check gpu
+.PHONY: demo test test-all docs check dist gpu
 
 demo: .venv/ready
 	@$(BIN)/python -m bench.demo --out "$(OUT)" $(if $(DATA),--data "$(DATA)")
@@ -30,10 +32,19 @@ test-all: .venv/ready
 	@GPU_AUG_TESTS=all $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder \
 	  --write-outcome tests/outcome.md $(ARGS)
 
+docs: .venv/ready
+	@$(BIN)/python -m sphinx -M html docs site --quiet --fail-on-warning --jobs auto $(ARGS)
+
 check: .venv/ready
-	@$(BIN)/ruff check $(CODE)
-	@$(BIN)/ruff format --check --quiet $(CODE)
+	@$(BIN)/ruff check $(CODE) docs
+	@$(BIN)/ruff format --check --quiet $(CODE) docs
 	@$(BIN)/mypy
+
+dist: .venv/ready
+	@rm -rf build dist
+	@$(BIN)/python -m build --no-isolation . >build.log || { tail -n 20 build.log >&2; exit 1; }
+	@rm -rf build build.log
+	@$(BIN)/twine check --strict dist/*
 
 gpu:
 	@test -n "$(OUT)" || { echo "say where the results go: make gpu OUT=folder" >&2; exit 2; }

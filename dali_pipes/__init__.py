@@ -9,6 +9,7 @@ from dali_pipes.choose import available_decoders
 from dali_pipes.decode.dali.user_pipeline import from_dali
 from dali_pipes.errors import (
     BadSampleError,
+    ClusterError,
     DecodeError,
     LoaderError,
     MissingPackageError,
@@ -34,6 +35,7 @@ __all__ = [
     "Batch",
     "Buckets",
     "Clips",
+    "ClusterError",
     "DecodeError",
     "Every",
     "Field",

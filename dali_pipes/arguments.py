@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from dali_pipes.errors import LoaderError
+from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.not_a_dataset import not_a_dataset
 from dali_pipes.schedule import MAX_EPOCH
 from dali_pipes.streams.order import stream_order
@@ -63,6 +64,13 @@ def require_not_negative(**values: int) -> None:
             )
 
 
+def require_share(**values: float) -> None:
+    """Refuse anything but numbers from 0 to 1."""
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise LoaderError(f"{name}={value!r} is not allowed; give a number from 0 to 1")
+
+
 def require_truths(**values: bool) -> None:
     """Refuse anything but True and False: the text "no" would count as true."""
     for name, value in values.items():
@@ -71,7 +79,12 @@ def require_truths(**values: bool) -> None:
 
 
 def require_in_use(
-    *, decode: str, decoder: Any, on_bad_sample: str, max_bad_samples: int | None
+    *,
+    decode: str,
+    decoder: Any,
+    hw_decoder_load: float,
+    on_bad_sample: str,
+    max_bad_samples: int | None,
 ) -> None:
     """Refuse arguments that would do nothing beside others.
 
@@ -81,6 +94,10 @@ def require_in_use(
     if decode == "fast" and decoder not in ("auto", "cpu"):
         raise LoaderError(
             'decode="fast" is for decoder="cpu" alone, DALI decodes exactly in any case; leave one of them out'
+        )
+    if hw_decoder_load != 1 and decoder not in ("auto", "dali"):
+        raise LoaderError(
+            f'{hw_decoder_load=} is for decoder="dali" alone; leave it out, and set that of a pipeline of your own there'
         )
     if max_bad_samples is not None:
         require_not_negative(max_bad_samples=max_bad_samples)
@@ -96,6 +113,30 @@ def require_two_files(audit: Any, ledger: Any) -> None:
     if None not in (audit, ledger) and os.path.abspath(audit) == os.path.abspath(ledger):  # noqa: PTH100 - of either type
         raise LoaderError(
             f"audit and ledger are both {os.fspath(audit)!r}; give each a file of its own"
+        )
+
+
+def require_workers(workers: Any, *, helper_process: bool, num_threads: int | None) -> None:
+    """Refuse what are no workers, and what is of no use beside them.
+
+    Raises:
+        LoaderError: The text says what to leave out.
+    """
+    if workers is None:
+        return
+    if not isinstance(workers, RayWorkers):
+        raise LoaderError(
+            f"workers={workers!r} is not allowed; give RayWorkers(count) of dali_pipes.integrations.ray.workers, or "
+            "num_threads for threads of this process"
+        )
+    if helper_process:
+        raise LoaderError(
+            "helper_process=True and workers= both make the batches outside this process; leave one of them out"
+        )
+    if num_threads is not None:
+        raise LoaderError(
+            f"{num_threads=} is for threads of this machine, and workers= makes the batches on others; give "
+            "RayWorkers(..., num_cpus=...), as many threads each has"
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dali_pipes.attempt import Attempts
 from dali_pipes.errors import LoaderError
 from dali_pipes.journal import RANK, Journal
 from dali_pipes.pipeline.stages import Finished
@@ -58,15 +59,24 @@ class Audit:
     Args:
         path: Where the lines go; RANK in it stands for the rank. None keeps the tally only.
         rank: As far as it is known.
+        writes: Whether this process writes the lines of its rank; another one may have the same samples.
+
+    Attributes:
+        tally: What was handed over.
+        attempts: Which attempt of the run this is, for who reads the files; see attempt.
 
     Raises:
         LoaderError: There is no such folder; later: the file cannot be written.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None, rank: int) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str] | None, rank: int, *, writes: bool = True
+    ) -> None:
         self.tally = Tally()
+        self.attempts = Attempts()
         self._ranks = {"rank": 0, "world_size": 1}
-        self._journal = None if path is None else Journal("audit", path, rank)
+        self._is_named = path is not None
+        self._journal = Journal("audit", path, rank) if path is not None and writes else None
 
     def require_own_file(self, process: Process) -> None:
         """Refuse a file that several ranks would share."""
@@ -95,10 +105,13 @@ class Audit:
         """
         self.tally = Tally(epoch=epoch)
         self._ranks = {"rank": process.rank, "world_size": process.world_size}
+        consumed = sum(stop - start for start, stop in had)
+        if self._is_named:
+            name, after = self.attempts.begin((epoch, consumed), process)
         if self._journal is not None:
             now = round(time.time(), 3)
-            consumed = sum(stop - start for start, stop in had)
-            line = {"begin": [epoch, consumed], **self._ranks, "time": now, **run()}
+            line: dict[str, Any] = {"begin": [epoch, consumed], "attempt": name, "after": after}
+            line |= {**self._ranks, "time": now, **run()}
             if len(had) > 1:
                 line["had"] = [list(one) for one in had]
             self._journal.append([json.dumps(line)], process.rank)

@@ -8,13 +8,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dali_pipes.audit_history import IDENTITY, History, Part, read_history
+from dali_pipes.audit_history import History, read_history
+from dali_pipes.audit_lines import IDENTITY, Part
+from dali_pipes.audit_ranges import (
+    Range,
+    coverage,
+    ends_of,
+    is_dropped,
+    minus,
+    one_range,
+    range_words,
+)
 from readers.plural import counted
 
-Range = tuple[int, int]
-
 _MASK = (1 << 64) - 1
-_MOST_RANGES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +79,8 @@ class EpochComparison:
         """
         lacking = [
             ranges
-            for ranges, is_dropped in zip(self.missing, self.dropped, strict=True)
-            if ranges and not is_dropped
+            for ranges, dropped in zip(self.missing, self.dropped, strict=True)
+            if ranges and not dropped
         ]
         return not (self.different or lacking or any(self.doubled)) and (
             bool(self.stretches) or not self.unmatched
@@ -103,9 +110,7 @@ class AuditComparison:
 
     def lines(self) -> list[str]:
         """Say what was compared and where the runs part."""
-        lines = [
-            _summary(name, history) for name, history in zip("AB", self.histories, strict=True)
-        ]
+        lines = [summary(name, history) for name, history in zip("AB", self.histories, strict=True)]
         one, other = (history.run for history in self.histories)
         follows = any(one.get(name) != other.get(name) for name in ("length", "seed", "shuffle"))
         lines += [
@@ -150,7 +155,7 @@ def compare_audits(first: str | Path, second: str | Path) -> AuditComparison:
 
 def compare_histories(first: History, second: History) -> AuditComparison:
     """Compare what is known of two runs; see `compare_audits`."""
-    ends = _ends(first), _ends(second)
+    ends = ends_of(first), ends_of(second)
     epochs = [
         _compare_epoch(epoch, first.epochs.get(epoch, []), second.epochs.get(epoch, []), ends)
         for epoch in sorted({*first.epochs, *second.epochs})
@@ -164,78 +169,24 @@ def _compare_epoch(
     second: Sequence[Part],
     ends: tuple[tuple[int, ...], tuple[int, ...]],
 ) -> EpochComparison:
-    covered, doubled = zip(_coverage(first), _coverage(second), strict=True)
+    covered, doubled = zip(coverage(first), coverage(second), strict=True)
     stretches = list(_stretches(_without_overlap(first), _without_overlap(second)))
     skipped = [sum(part.stop - part.start - part.count for part in p) for p in (first, second)]
-    missing = _minus(covered[1], covered[0]), _minus(covered[0], covered[1])
-    both = _minus(covered[0], missing[1])
+    missing = minus(covered[1], covered[0]), minus(covered[0], covered[1])
+    both = minus(covered[0], missing[1])
     return EpochComparison(
         epoch,
         stretches,
         missing,
         (doubled[0], doubled[1]),
-        _minus(both, [(stretch.start, stretch.stop) for stretch in stretches]),
+        minus(both, [(stretch.start, stretch.stop) for stretch in stretches]),
         (
-            _is_dropped(first, missing[0], ends[0]),
-            _is_dropped(second, missing[1], ends[1]),
+            is_dropped(first, missing[0], ends[0]),
+            is_dropped(second, missing[1], ends[1]),
         ),
         (skipped[0], skipped[1]),
         _sums(first)[1] == _sums(second)[1],
     )
-
-
-def _ends(history: History) -> tuple[int, ...]:
-    """Where the positions of an epoch end, or those of each bucket; empty where nobody says."""
-    length = history.run.get("length")
-    return history.buckets or (() if length is None else (int(length),))
-
-
-def _is_dropped(parts: Sequence[Part], missing: Sequence[Range], ends: tuple[int, ...]) -> bool:
-    """Whether all that is missing lies at the epoch's end, or a bucket's, where less than another step is left."""
-    if not ends or not parts or not missing:
-        return False
-    largest = max((part.stop - part.start) * part.world_size for part in parts)
-    start = 0
-    for end in ends:
-        own = [part for part in parts if start <= part.start < end]
-        lacking = [low for low, high in missing if low < end and high > start]
-        last = own[-1] if own else None
-        stop = start if last is None else last.stop
-        step = largest if last is None else (last.stop - last.start) * last.world_size
-        if lacking and (max(lacking[0], start) < stop or end - stop >= step):
-            return False
-        start = end
-    return True
-
-
-def _coverage(parts: Sequence[Part]) -> tuple[list[Range], list[Range]]:
-    """Return the positions that are there at all, and those that are there more than once."""
-    covered: list[Range] = []
-    doubled: list[Range] = []
-    for part in parts:
-        if covered and part.start <= covered[-1][1]:
-            low, high = covered[-1]
-            if part.start < high:
-                doubled.append((part.start, min(high, part.stop)))
-            covered[-1] = low, max(high, part.stop)
-        else:
-            covered.append((part.start, part.stop))
-    return covered, doubled
-
-
-def _minus(ranges: Sequence[Range], others: Sequence[Range]) -> list[Range]:
-    """Return what of some ranges lies in none of others; both ascend and do not touch."""
-    left = []
-    for low, high in ranges:
-        for start, stop in others:
-            if stop <= low or start >= high:
-                continue
-            if start > low:
-                left.append((low, start))
-            low = max(low, stop)
-        if low < high:
-            left.append((low, high))
-    return left
 
 
 def _without_overlap(parts: Sequence[Part]) -> list[Part]:
@@ -276,7 +227,8 @@ def _sums(parts: Sequence[Part]) -> tuple[int, int]:
     return sum(part.places for part in parts) & _MASK, sum(part.samples for part in parts) & _MASK
 
 
-def _summary(name: str, history: History) -> str:
+def summary(name: str, history: History) -> str:
+    """Say in one line what is known of a run."""
     worlds = ", ".join(map(str, history.world_sizes))
     numbers = [
         f"{name}: {history.name}",
@@ -286,6 +238,8 @@ def _summary(name: str, history: History) -> str:
     ]
     if history.num_superseded:
         numbers.append(f"{history.num_superseded} more were done again after a resume")
+    if history.num_attempts > 1:
+        numbers.append(f"{history.num_attempts} attempts")
     if history.num_torn:
         numbers.append(f"{counted(history.num_torn, 'torn line')} left out")
     return ", ".join(numbers)
@@ -298,10 +252,10 @@ def _epoch_lines(epoch: EpochComparison) -> Iterator[str]:
         yield f"{head} same, {compared} positions in {len(epoch.stretches)} stretches"
     for name, ranges in zip("AB", epoch.missing, strict=True):
         if ranges:
-            yield f"{head} {name} lacks {_ranges(ranges)}"
+            yield f"{head} {name} lacks {range_words(ranges)}"
     for name, ranges in zip("AB", epoch.doubled, strict=True):
         if ranges:
-            yield f"{head} {name} has more than once {_ranges(ranges)}"
+            yield f"{head} {name} has more than once {range_words(ranges)}"
     if epoch.different:
         stretch = epoch.different[0]
         where = " and ".join(
@@ -309,7 +263,7 @@ def _epoch_lines(epoch: EpochComparison) -> Iterator[str]:
             for name, part in zip("AB", stretch.parts, strict=True)
         )
         yield (
-            f"{head} other samples, first within positions {_range((stretch.start, stretch.stop))}, "
+            f"{head} other samples, first within positions {one_range((stretch.start, stretch.stop))}, "
             f"{where}; in {len(epoch.different)} of {len(epoch.stretches)} stretches"
         )
         if epoch.same_samples:
@@ -318,7 +272,7 @@ def _epoch_lines(epoch: EpochComparison) -> Iterator[str]:
         where = "where steps of both end together" if epoch.unmatched else "where both were"
         yield f"{head} same {where}, {compared} positions"
     if epoch.unmatched:
-        yield f"{head} in both, but not compared, since steps end elsewhere: {_ranges(epoch.unmatched)}"
+        yield f"{head} in both, but not compared, since steps end elsewhere: {range_words(epoch.unmatched)}"
     for name, dropped in zip("AB", epoch.dropped, strict=True):
         if dropped:
             yield (
@@ -329,22 +283,5 @@ def _epoch_lines(epoch: EpochComparison) -> Iterator[str]:
         yield f"{head} skipped as bad: {epoch.skipped[0]} in A, {epoch.skipped[1]} in B"
 
 
-def _ranges(ranges: Sequence[Range]) -> str:
-    merged: list[Range] = []
-    for low, high in ranges:
-        if merged and low <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(high, merged[-1][1])
-        else:
-            merged.append((low, high))
-    count = sum(high - low for low, high in merged)
-    shown = ", ".join(map(_range, merged[:_MOST_RANGES]))
-    more = f" and {len(merged) - _MOST_RANGES} more ranges" if len(merged) > _MOST_RANGES else ""
-    return f"{count} positions: {shown}{more}"
-
-
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _range(positions: Range) -> str:
-    return f"{positions[0]} to {positions[1] - 1}"

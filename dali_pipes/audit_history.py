@@ -1,76 +1,14 @@
 """What a run handed over in the end, read from the audit files of its ranks."""
 
 import glob
-import json
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dali_pipes.audit_attempts import path_to_end, remaining
+from dali_pipes.audit_lines import Begin, Line, Part, read_lines
 from dali_pipes.errors import LoaderError
-
-_NUMBERS = ("epoch", "step", "rank", "world_size", "start", "stop", "count")
-_HASHES = ("samples", "places")
-IDENTITY = ("dataset", "length", "recipe", "seed", "shuffle", "order")
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One line: what one rank was handed in one step.
-
-    Attributes:
-        epoch: Counts from 0.
-        step: Counts from where its loop began.
-        rank: The rank that wrote it.
-        world_size: Number of ranks.
-        start: First position of the epoch's order.
-        stop: One after the last.
-        count: Samples; fewer than positions where some were skipped.
-        samples: Sum of a hash of each index.
-        places: Sum of a hash of each (epoch, position, index).
-    """
-
-    epoch: int
-    step: int
-    rank: int
-    world_size: int
-    start: int
-    stop: int
-    count: int
-    samples: int
-    places: int
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """One line: a rank started, or went on with a state.
-
-    Attributes:
-        start: Epoch, and how many of its positions came before.
-        rank: The rank that wrote it.
-        world_size: Number of ranks.
-        time: Seconds since 1970.
-        run: What identified the run.
-        had: These positions, start and stop (half open): of each bucket, where there are buckets.
-    """
-
-    start: tuple[int, int]
-    rank: int
-    world_size: int
-    time: float
-    run: dict[str, Any]
-    had: tuple[tuple[int, int], ...]
-
-    @property
-    def key(self) -> tuple[tuple[int, int], int]:
-        """The same on all ranks that started together."""
-        return self.start, self.world_size
-
-    def follows(self, part: Part) -> bool:
-        """Whether a step lies before this."""
-        if part.epoch != self.start[0]:
-            return part.epoch < self.start[0]
-        return any(low <= part.start < high for low, high in self.had)
 
 
 @dataclass
@@ -86,6 +24,7 @@ class History:
         num_steps: Lines that count.
         num_superseded: Lines behind a state that the run went back to.
         num_torn: Lines that are not whole.
+        num_attempts: How often the run was started or went back to a state, as far as attempts have names.
         world_sizes: All numbers of ranks that it had.
     """
 
@@ -97,49 +36,58 @@ class History:
     num_steps: int = 0
     num_superseded: int = 0
     num_torn: int = 0
+    num_attempts: int = 0
     world_sizes: list[int] = field(default_factory=list)
 
 
 def read_history(source: str) -> History:
     """Read a file, the .jsonl files of a folder, or those that a pattern names.
 
-    A rank that starts, or goes on with a state, replaces its own lines behind that position. The lines of a rank
-    that did not come back with the others are replaced by theirs; who came when is told by their clocks.
+    A rank that starts, or goes on with a state, has lost what lay behind that position, and so have all the ranks of
+    the attempt before, whether they come back or not. Which attempt goes on from which one is told by their names;
+    files of earlier versions have none, and their ranks' clocks decide.
 
     Raises:
         LoaderError: There is no such file, or no line of an audit in them.
     """
     history = History(source)
-    files = [list(_lines(path, history)) for path in _files(source)]
-    files = sorted((lines for lines in files if lines), key=_first_time)
-    ranks: dict[int, list[Begin | Part]] = {}
-    for lines in files:
-        for line in lines:
-            ranks.setdefault(line.rank, []).append(line)
-    if not ranks:
+    files: list[list[Line]] = []
+    for path in _files(source):
+        lines = list(read_lines(path))
+        files.append([line for line in lines if line is not None])
+        history.num_torn += lines.count(None)
+    if not any(files):
         raise LoaderError(
             f"{source} holds no audit; give what Loader(audit='run-{{rank}}.jsonl') wrote: a file, a "
             f"folder, or a pattern in quotes"
         )
-    begins = [line for lines in ranks.values() for line in lines if isinstance(line, Begin)]
-    kept = [part for lines in ranks.values() for part in _remaining(lines, begins)]
-    written = sum(isinstance(line, Part) for lines in ranks.values() for line in lines)
+    begins = [line for lines in files for line in lines if isinstance(line, Begin)]
+    firsts = [_first_named(lines) for lines in files]
+    base = _by_clocks([lines[:first] for lines, first in zip(files, firsts, strict=True)])
+    path_ = path_to_end([lines[first:] for lines, first in zip(files, firsts, strict=True)], base)
+    kept = remaining(path_)
     if not kept:
         raise LoaderError(f"{source} holds no step of a run; let it take one first")
     history.num_begins, history.num_steps = len(begins), len(kept)
+    written = sum(isinstance(line, Part) for lines in files for line in lines)
     history.num_superseded = written - len(kept)
+    history.num_attempts = len({begin.attempt for begin in begins} - {""})
     history.world_sizes = sorted({part.world_size for part in kept})
     if begins:
-        latest = max(begins, key=lambda begin: begin.time)
-        history.run = latest.run
-        # Buckets follow one another: each ends where the next one begins.
-        starts = [low for low, _ in latest.had] if len(latest.had) > 1 else []
-        history.buckets = (*starts[1:], int(latest.run.get("length", 0))) if starts else ()
+        _describe(history, path_[-1].begin or max(begins, key=lambda begin: begin.time))
     for part in sorted(kept, key=lambda part: (part.epoch, part.start, part.stop)):
         parts = history.epochs.setdefault(part.epoch, [])
         if part.start < part.stop:  # else it was a rank without a share of the last step
             parts.append(part)
     return history
+
+
+def _describe(history: History, latest: Begin) -> None:
+    """Take from the last begin what identifies the run."""
+    history.run = latest.run
+    # Buckets follow one another: each ends where the next one begins.
+    starts = [low for low, _ in latest.had] if len(latest.had) > 1 else []
+    history.buckets = (*starts[1:], int(latest.run.get("length", 0))) if starts else ()
 
 
 def _files(source: str) -> list[Path]:
@@ -157,32 +105,31 @@ def _files(source: str) -> list[Path]:
     return found
 
 
-def _lines(path: Path, history: History) -> Iterator[Begin | Part]:
-    for raw in path.read_bytes().split(b"\n"):
-        if not raw.strip():
-            continue
-        try:
-            yield _line(json.loads(raw))
-        except (ValueError, KeyError, TypeError):
-            history.num_torn += 1
+def _first_named(lines: Sequence[Line]) -> int:
+    """Where the first attempt begins that has a name; the number of lines if none does."""
+    named = (n for n, line in enumerate(lines) if isinstance(line, Begin) and line.attempt)
+    return next(named, len(lines))
 
 
-def _line(saved: dict[str, Any]) -> Begin | Part:
-    if "begin" in saved:
-        epoch, consumed = map(int, saved["begin"])
-        run = {name: saved[name] for name in IDENTITY if name in saved}
-        had = tuple((int(low), int(high)) for low, high in saved.get("had", [[0, consumed]]))
-        start = epoch, consumed
-        return Begin(start, saved["rank"], saved["world_size"], saved["time"], run, had)
-    numbers = [int(saved[name]) for name in _NUMBERS]
-    return Part(*numbers, *(int(saved[name], 16) for name in _HASHES))
+def _by_clocks(files: Sequence[Sequence[Line]]) -> list[Part]:
+    """Return what remains of lines whose attempts have no names.
+
+    A rank that begins replaces its own lines behind that position. Those of a rank that did not come back with the
+    others are replaced by theirs; who came when is told by their clocks.
+    """
+    ranks: dict[int, list[Line]] = {}
+    for lines in sorted((lines for lines in files if lines), key=_first_time):
+        for line in lines:
+            ranks.setdefault(line.rank, []).append(line)
+    begins = [line for lines in ranks.values() for line in lines if isinstance(line, Begin)]
+    return [part for lines in ranks.values() for part in _remaining(lines, begins)]
 
 
-def _first_time(lines: list[Begin | Part]) -> float:
+def _first_time(lines: Sequence[Line]) -> float:
     return next((line.time for line in lines if isinstance(line, Begin)), 0.0)
 
 
-def _remaining(lines: list[Begin | Part], begins: list[Begin]) -> list[Part]:
+def _remaining(lines: Sequence[Line], begins: Sequence[Begin]) -> list[Part]:
     """Return the parts of one rank that no resume replaced.
 
     Args:

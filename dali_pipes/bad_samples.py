@@ -85,7 +85,10 @@ class Ledger:
         for one in records:
             what = "kept though damaged" if one.kept else f"bad, {self.policy}"
             where = f"epoch {one.epoch}, step {one.step}"
-            _log.warning(
+            # An error follows that says the same.
+            ends = self.policy == "raise" and not one.kept
+            _log.log(
+                logging.INFO if ends else logging.WARNING,
                 "%s (sample %d, %s): %s: %s: %s",
                 one.key,
                 one.index,

@@ -16,7 +16,8 @@ class Batch:
     B is `batch_size`, except for the last batch under last_batch="partial" and for batches that lost
     samples under on_bad_sample="skip"; then B may be smaller, down to 0.
 
-    Everything but `indices`, `keys`, `valid` and what is said of frames lies on the loader's device. Boxes, masks and keypoints
+    Everything but `indices`, `keys`, `valid` and what is said of frames lies on the loader's device; on a GPU it is ready for the
+    stream that was the current one in `next()`, see `record_stream` for others. Boxes, masks and keypoints
     are those of `images`, moved by the recipe. Each is None where no sample of the batch has any; where
     some have, the others have none of them: 0 boxes, 0 keypoints, 0 masks, or a mask that is -1 throughout.
 
@@ -129,6 +130,31 @@ class Batch:
     def pin_memory(self) -> Self:
         """Return the batch with all that would go to a GPU in pinned memory, for ``to(..., non_blocking=True)``."""
         return self._with(lambda tensor: tensor.pin_memory())
+
+    def record_stream(self, stream: Any) -> None:
+        """Say that a stream reads the batch which is not the one that was current in `next()`, for each tensor on a GPU.
+
+        The stream waits for the batch by ``stream.wait_stream(current)``, called after `next()`; this keeps the memory of what is
+        dropped until the stream is through with what it was asked for before, as `torch.Tensor.record_stream` does.
+
+        Args:
+            stream: A `torch.cuda.Stream` of the loader's device; for a batch on the CPU it is not looked at.
+
+        Example:
+            >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
+            >>> batch = loader.peek()
+            >>> if batch.images.is_cuda:
+            ...     mine = torch.cuda.Stream()
+            ...     mine.wait_stream(torch.cuda.current_stream())
+            ...     batch.record_stream(mine)
+        """
+
+        def record(tensor: torch.Tensor) -> torch.Tensor:
+            if tensor.is_cuda:
+                tensor.record_stream(stream)
+            return tensor
+
+        self._with(record)
 
     def _with(self, convert: Callable[[torch.Tensor], torch.Tensor]) -> Self:
         """Return the batch with everything converted that is not for the CPU alone."""

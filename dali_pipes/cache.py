@@ -80,6 +80,11 @@ _PLACES: Mapping[str, _Place] = {
         re.compile(r".+\.gpuaug-videos(\.part)?"),
         "indexes of videos beside which nothing can be written; they are built again, by one pass over the videos",
     ),
+    "checkpoints": _Place(
+        "checkpoints",
+        re.compile(r"[0-9a-f]{32}\.gpuaug-checkpoints"),
+        "where in JPEGs decoding can begin; it is found again, by one pass over each file when it comes",
+    ),
     "sizes": _Place(
         "sizes",
         re.compile(r"[0-9a-f]{32}\.npy"),

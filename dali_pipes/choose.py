@@ -11,10 +11,11 @@ from dali_pipes.decode.dali.feed import INSTALL_DALI
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError, MissingPackageError
 from dali_pipes.image_fields import ImageFields
+from dali_pipes.video.dali.nvdec import find_nvdec
 from gpu_aug.engines.choose import EngineChoice, EngineName, best_engine
 from gpu_aug.image_kind import ImageKind
 
-DecoderName = Literal["auto", "dali", "cpu"]
+DecoderName = Literal["auto", "dali", "cpu", "cuda"]
 
 USUAL_IMAGES = ImageFields()
 
@@ -24,7 +25,7 @@ class Choice:
     """The parts of a loader, and one sentence for each that says why it was chosen."""
 
     device: torch.device
-    decoder: Literal["dali", "cpu"]
+    decoder: Literal["dali", "cpu", "cuda"]
     engine: EngineName
     reasons: tuple[str, ...]
 
@@ -63,6 +64,24 @@ def choose(
     return Choice(
         chosen_device, chosen_decoder, chosen_engine, (why_device, why_decoder, why_engine)
     )
+
+
+def choose_for_clips(choice: Choice, asked: DecoderName | DaliDecoder) -> Choice:
+    """Return the choice for clips: where DALI would decode them on a GPU, NVDEC must be there, else "auto" is the CPU.
+
+    Raises:
+        LoaderError: DALI is asked for by name, and this process may not use NVDEC; or "cuda" is, which decodes JPEGs.
+    """
+    if choice.decoder == "cuda":
+        raise LoaderError(
+            'decoder="cuda" decodes JPEGs, and these are clips; use decoder="dali", "cpu" or "auto"'
+        )
+    if choice.decoder != "dali" or choice.device.type != "cuda":
+        return choice
+    problem = find_nvdec(choice.device.index).problem
+    if problem and asked == "dali":
+        raise LoaderError(problem)
+    return choice.decoding_on_cpu(problem) if problem else choice
 
 
 def available_decoders() -> dict[str, str]:
@@ -129,7 +148,7 @@ def _parse(asked: str | torch.device) -> torch.device | None:
 
 def _decoder(
     asked: DecoderName | DaliDecoder, device: torch.device
-) -> tuple[Literal["dali", "cpu"], str]:
+) -> tuple[Literal["dali", "cpu", "cuda"], str]:
     if isinstance(asked, DaliDecoder):
         return "dali", _why_pipeline(asked, device)
     if asked == "auto":
@@ -138,9 +157,13 @@ def _decoder(
         if _dali_is_installed():
             return "dali", f"decoder dali: it is installed, and decodes on {device}"
         return "cpu", "decoder cpu: NVIDIA DALI is not installed"
-    if asked not in ("dali", "cpu"):
+    if asked not in ("dali", "cpu", "cuda"):
         raise LoaderError(
-            f'decoder={asked!r} is not known; allowed are "auto", "dali", "cpu", and from_dali(pipeline)'
+            f'decoder={asked!r} is not known; allowed are "auto", "dali", "cpu", "cuda", and from_dali(pipeline)'
+        )
+    if asked == "cuda" and device.type != "cuda":
+        raise LoaderError(
+            f'decoder="cuda" decodes on a GPU, and {device=!s}; use device="cuda", or decoder="cpu"'
         )
     if asked == "dali" and not _dali_is_installed():
         raise MissingPackageError(INSTALL_DALI)
@@ -172,7 +195,10 @@ def _why_pipeline(decoder: DaliDecoder, device: torch.device) -> str:
 
 def _engine(asked: EngineChoice, device: torch.device, kind: ImageKind) -> tuple[EngineName, str]:
     if asked == "auto":
-        return _best_engine(device, kind)
+        engine = best_engine(kind)
+        where = "a CPU" if device.type == "cpu" else str(device)
+        why = f"on {where} it is the fastest" + (f" for {kind}" if engine == "kornia" else "")
+        return engine, f"engine {engine}: {why}"
     if asked not in ("fused", "kornia", "albumentations"):
         raise LoaderError(
             f'engine={asked!r} is not known; allowed are "auto", "fused", "kornia", "albumentations"'
@@ -183,11 +209,3 @@ def _engine(asked: EngineChoice, device: torch.device, kind: ImageKind) -> tuple
             f'engine="fused"'
         )
     return asked, f"engine {asked}: asked for"
-
-
-def _best_engine(device: torch.device, kind: ImageKind) -> tuple[EngineName, str]:
-    engine = best_engine(device, kind)
-    why = "on a CPU it is the fastest" if device.type == "cpu" else f"it runs on {device}"
-    if device.type == "cpu" and engine == "kornia":
-        why = f"on a CPU it is the fastest for {kind}"
-    return engine, f"engine {engine}: {why}"

@@ -57,6 +57,7 @@ def examine() -> Iterator[Finding]:
     yield from _pair()
     yield _cpu_decoder()
     yield _videos()
+    yield from _videos_on_gpu()
     yield _formats()
     yield from (_engine(name) for name in ("fused", "kornia", "albumentations"))
     yield _compiled()
@@ -173,6 +174,21 @@ def _videos() -> Finding:
         return Finding("videos", "PyAV is missing", "to read videos: pip install 'gpu-aug[video]'")
     found = f"PyAV {av.__version__} with FFmpeg {av.ffmpeg_version_info}"
     return Finding("videos", found)
+
+
+def _videos_on_gpu() -> Iterator[Finding]:
+    """What decodes videos on the GPU, where there is one."""
+    import torch
+
+    from dali_pipes.video.dali.nvdec import find_nvdec
+
+    if not torch.cuda.is_available():
+        return
+    found = find_nvdec(torch.cuda.current_device())
+    if found.problem:
+        yield Finding("videos on the GPU", "NVDEC cannot be used", found.problem)
+    else:
+        yield Finding("videos on the GPU", f"NVDEC, at most {found.engines} videos at once")
 
 
 def _formats() -> Finding:

@@ -5,6 +5,7 @@ Exception
 │   └── LoaderError            an argument that cannot work
 │       └── StateMismatchError a state of another dataset, recipe or version
 ├── RuntimeError
+│   ├── ClusterError           a Ray cluster that cannot be reached, or whose workers cannot do the work
 │   ├── BadSampleError         a bad sample under on_bad_sample="raise", or too many of them
 │   └── DecodeError            one sample that does not decode; the loader turns it into a record
 └── ImportError
@@ -43,6 +44,17 @@ class BadSampleError(RuntimeError):
         ...     pass
         Traceback (most recent call last):
         BadSampleError: ...
+    """
+
+
+class ClusterError(RuntimeError):
+    """A Ray cluster that cannot be reached, or whose workers cannot do the work; the text says what to do.
+
+    Example:
+        >>> from dali_pipes.integrations.ray.versions import require_same
+        >>> require_same({"numpy": "1.0"})                 # the versions of a driver
+        Traceback (most recent call last):
+        ClusterError: ...
     """
 
 

@@ -1,18 +1,21 @@
 """What a loader is, what it will do and why, in words for people."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from dali_pipes.bucket_steps import BucketSteps
+from dali_pipes.choose import Choice
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.process_rank import Ranks
 from dali_pipes.state_words import name_of, shown_sizes, steps_of
+from dali_pipes.stats.stats import on_ray
 from dali_pipes.streams.explain import explain_stream
 from dali_pipes.streams.steps import AnySteps, StreamSteps
 from dali_pipes.targets import KINDS
+from dali_pipes.video.dali.nvdec import find_nvdec
 from dali_pipes.video.dali.support import LIBAVCODEC, NVDEC
 from dali_pipes.video.source import ClipSource
 from readers.label_vector import described
@@ -22,9 +25,9 @@ from readers.video.frame_folder import FRAMES_CODEC
 from readers.video.video_warnings import told
 
 
-def explain(setup: Setup, steps: AnySteps, ranks: Ranks) -> str:
-    """Return one line for each choice, stage and setting."""
-    return "\n".join(_lines(setup, steps, ranks))
+def explain(setup: Setup, steps: AnySteps, ranks: Ranks, machines: Sequence[str] = ()) -> str:
+    """Return one line for each choice, stage and setting; `machines` are those of the workers that have started."""
+    return "\n".join(_lines(setup, steps, ranks, machines))
 
 
 def describe(setup: Setup, steps: AnySteps | None, epoch: int) -> str:
@@ -40,7 +43,7 @@ def describe(setup: Setup, steps: AnySteps | None, epoch: int) -> str:
     )
 
 
-def _lines(setup: Setup, steps: AnySteps, ranks: Ranks) -> Iterator[str]:
+def _lines(setup: Setup, steps: AnySteps, ranks: Ranks, machines: Sequence[str]) -> Iterator[str]:
     fetcher, views, clips = setup.fetcher, setup.views, setup.fetcher.clips
     yield from setup.choice.reasons
     if len(views) > 1:
@@ -79,7 +82,7 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks) -> Iterator[str]:
     if (other := ranks.other()) is not None:
         yield f"rank and world size: as given, though this process is {other}"
     yield _decoding(setup)
-    yield _threads(setup)
+    yield _threads(setup, machines)
 
 
 def _recipes(setup: Setup) -> Iterator[str]:
@@ -131,8 +134,7 @@ def _decoding(setup: Setup) -> str:
     options, choice, clips = setup.options, setup.choice, setup.fetcher.clips
     warps = ", warps one by one" if options.exact or choice.engine != "fused" else ""
     if clips is not None:
-        on_gpu = choice.device.type == "cuda"
-        return _frames(clips, choice.decoder, on_gpu=on_gpu) + warps
+        return _frames(clips, choice) + warps
     exactly = "decoded exactly"
     if options.fast:
         by_dali = choice.decoder == "dali"
@@ -141,23 +143,29 @@ def _decoding(setup: Setup) -> str:
     return f"images {exactly}{warps}"
 
 
-def _frames(clips: ClipSource, decoder: str, *, on_gpu: bool) -> str:
+def _frames(clips: ClipSource, choice: Choice) -> str:
     """Say who decodes the frames of clips."""
     first = clips.info(int(clips.videos(np.zeros(1, np.int64))[0]))
     if isinstance(first, VideoInfo) and first.codec == FRAMES_CODEC:
         return "frames: files of their own, decoded as images on the CPU"
-    if decoder == "cpu":
+    if choice.decoder == "cpu":
         return "frames: decoded by FFmpeg on the CPU"
-    codecs = ", ".join(NVDEC if on_gpu else LIBAVCODEC)
-    where = "on NVDEC" if on_gpu else "on the CPU"
-    return f"frames: {codecs} decoded by DALI {where}; what it does not take, by FFmpeg on the CPU"
+    codecs, where = LIBAVCODEC, "on the CPU"
+    if choice.device.type == "cuda":
+        codecs = NVDEC
+        where = f"on NVDEC, at most {find_nvdec(choice.device.index).engines} videos at once"
+    return f"frames: {', '.join(codecs)} decoded by DALI {where}; what it does not take, by FFmpeg on the CPU"
 
 
-def _threads(setup: Setup) -> str:
+def _threads(setup: Setup, machines: Sequence[str]) -> str:
     where = "all in one helper process, " if setup.options.helper_process else ""
     ahead = f"prefetch: {setup.options.prefetch}"
     if (pipeline := setup.options.user_pipeline) is not None:
         ahead = f"prefetch: {pipeline.depth}, the pipeline's own prefetch_queue_depth"
+    if (workers := setup.options.workers) is not None:
+        return (
+            f"threads: {workers.num_threads} in each of {on_ray(workers.count, machines)}, {ahead}"
+        )
     return f"threads: {setup.num_threads}, {where}{ahead}"
 
 

@@ -4,6 +4,8 @@ import importlib.util
 from pathlib import Path
 
 HOME = Path(__file__).resolve().parent.parent
+if HOME.name.startswith("_ray_pkg_"):  # Ray unpacks each of its py_modules into a folder of its own
+    HOME = HOME.parent
 
 
 def check(name: str) -> None:

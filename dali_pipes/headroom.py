@@ -92,7 +92,7 @@ class Headroom:
 
 
 def measure_headroom(
-    setup: Setup,
+    production: Production,
     steps: AnySteps,
     upcoming: tuple[int, Consumed],
     step: TrainingStep,
@@ -104,7 +104,7 @@ def measure_headroom(
     """Measure; see `Loader.headroom`.
 
     Args:
-        setup: What the loader is made of; it is not changed.
+        production: The loader's own, which is not changed.
         steps: The steps of an epoch.
         upcoming: The epoch and the consumed positions from which fresh batches come.
         step: The training step.
@@ -120,8 +120,9 @@ def measure_headroom(
     if not callable(step):
         raise LoaderError(f"step={step!r} is not allowed; give a function that takes a Batch")
     # Statistics and pipeline of its own: those of the run do not know of it.
+    setup = production.setup
     apart = replace(setup, fetcher=replace(setup.fetcher, recorder=Recorder()))
-    source = _Source(apart, steps, upcoming)
+    source = _Source(apart, production.beside(apart, steps), steps, upcoming)
     try:
         memory = [source.next() for _ in range(kept)]
         source.drain()
@@ -187,9 +188,14 @@ class _Stretches:
 class _Source:
     """Batches as loops make them, epoch after epoch, of which nobody takes note."""
 
-    def __init__(self, setup: Setup, steps: AnySteps, upcoming: tuple[int, Consumed]) -> None:
-        self._setup, self._steps = setup, steps
-        self._production = Production(setup, steps)
+    def __init__(
+        self,
+        setup: Setup,
+        production: Production,
+        steps: AnySteps,
+        upcoming: tuple[int, Consumed],
+    ) -> None:
+        self._setup, self._steps, self._production = setup, steps, production
         options = setup.options
         budget = arguments.budget_of(options.max_bad_samples, len(setup.fetcher.order))
         self._ledger = Ledger(options.on_bad_sample, budget, None, 0)

@@ -3,11 +3,13 @@
 import logging
 import os
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal, Self, cast
 
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 
 from dali_pipes import arguments, evaluation, names, sizing
 from dali_pipes.assemble import batch_of, no_batch
@@ -19,6 +21,7 @@ from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.epochs import Epochs
 from dali_pipes.explain import describe, explain
 from dali_pipes.headroom import Headroom, TrainingStep, measure_headroom
+from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.loops import Loops
 from dali_pipes.maps import Flow, NumberMap
 from dali_pipes.multi_scale import MultiScale
@@ -49,7 +52,7 @@ from readers.stream import Stream
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
-_OWN = ("self", "metrics")  # arguments that stay in this process
+_OWN = ("self", "mesh", "metrics")  # arguments that stay in this process
 
 
 class Loader:
@@ -82,14 +85,20 @@ class Loader:
             current one, or before torch.cuda.set_device the one that LOCAL_RANK names, as torchrun sets it.
         decoder: "dali"; or "cpu" for our own decoder of baseline JPEGs, OpenCV for other images and FFmpeg for
             videos. "auto" takes DALI on a GPU if it is installed. What DALI is not trusted with is decoded on
-            the CPU. `from_dali(pipeline)` decodes with a DALI pipeline of your own.
-        engine: Which engine carries out the recipe; "auto" takes Kornia on a GPU and "fused" on a CPU, for other
-            channels than RGB Kornia there as well.
+            the CPU. "cuda" decodes baseline JPEGs by kernels of our own, to the same bits as "cpu"; in the first epoch
+            it reads each file's codes once on the CPU, and keeps what it found in the cache folder.
+            `from_dali(pipeline)` decodes with a DALI pipeline of your own.
+        engine: Which engine carries out the recipe; "auto" takes "fused", for other channels than RGB
+            Kornia.
         exact: Whether the fused engine resamples consecutive warps one by one, as the other engines always do,
             instead of once.
         decode: "fast" lets the CPU decoder decode JPEGs at half, a quarter or an eighth of their size if the
             crop is shrunk by at least twice as much; pixels then differ slightly. "exact" decodes at full size,
             as DALI and clips always do.
+        hw_decoder_load: With DALI on a GPU, the share of each batch, 0 to 1, that the GPU's JPEG engine decodes; its
+            kernels decode the others. With 1.0 the engine gets every file that it supports, with 0.0 none, and pixels
+            depend on the file alone. Between (DALI's own default is 0.65) both work at once, which can be faster,
+            but which rows the kernels get changes from batch to batch, and their pixels differ slightly.
         seed: Seed of the order and the draws, not negative.
         shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order, and "block" permutes
             blocks of neighbouring samples and mixes the samples of a few open blocks, for storage that is best
@@ -98,12 +107,15 @@ class Loader:
         shuffle_window: For "block": how many samples the open blocks hold together. None is 4096, or 16 blocks
             if that is more. For a stream: samples in its shuffle buffer, 4096 by default.
         rank: Rank of this process among `world_size`. None asks when it is first needed (by `len`, a loop, a
-            state): the process group of torch.distributed, or without one RANK and WORLD_SIZE in the
+            state): the process group of torch.distributed, or without one Ray Train, or RANK and WORLD_SIZE in the
             environment, as torchrun sets them, or else 0 of 1. What is found later must not contradict what was
             used.
         world_size: Number of processes that share each step; None as for `rank`. If both are given they hold
             whatever the process group says, for example fewer than it has, for models that are spread over
             processes.
+        mesh: In place of rank and world size: the dimension of a DeviceMesh whose processes share each step, such as
+            ``mesh["dp"]``. Processes that differ in its other dimensions get the same samples; audit and ledger are
+            written by those beside process 0.
         dtype: torch.uint8, float16, bfloat16 or float32. Floats are in [0, 1] unless the recipe
             normalises; uint8 is for recipes that do not.
         channels_last: The memory format of the images; their shape is [B, 3, H, W] either way, for clips
@@ -153,6 +165,9 @@ class Loader:
             first loop, which takes seconds, serves later loops, and ends with `close`, with the loader, or with
             a loop that is left early. It needs decoder="cpu". Dataset and recipe are pickled, so their classes
             must be importable, not defined in the script itself.
+        workers: `RayWorkers`, which make the batches on other machines of a Ray cluster; see docs/remote_workers.md.
+            The batches are the same, and so are order, ledger, audit and state. It needs decoder="cpu", and data and
+            a recipe that can be pickled, on paths or URLs that those machines reach.
         heartbeat: How the ranks tell each other where they are, so that one of them can say who is late and why, and
             when a loop that gets no batch is spoken of, with what its threads do; as warnings of the logger ``gpu_aug``.
             "auto" uses torch's process group, where there is one of several ranks; a folder that all ranks share
@@ -202,11 +217,13 @@ class Loader:
         engine: EngineChoice = "auto",
         exact: bool = False,
         decode: Literal["exact", "fast"] = "exact",
+        hw_decoder_load: float = 1.0,
         seed: int = 0,
         shuffle: Shuffle = "global",
         shuffle_window: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
+        mesh: DeviceMesh | None = None,
         dtype: torch.dtype = torch.float32,
         channels_last: bool = True,
         last_batch: LastBatch = "drop",
@@ -224,24 +241,26 @@ class Loader:
         images: str | Iterable[str] | Mapping[str, str] | None = None,
         maps: Mapping[str, NumberMap | Flow] | None = None,
         helper_process: bool = False,
+        workers: RayWorkers | None = None,
         heartbeat: HeartbeatChoice = "auto",
         metrics: Metric | Sequence[Metric] | None = None,
     ) -> None:
         options = Options(**{name: one for name, one in locals().items() if name not in _OWN})
         self._recorder = recorder = Recorder()
         self._setup = setup = make_setup(options, recorder)
-        self._meter = LoopMeter(recorder, setup.num_threads)
+        self._meter = LoopMeter(recorder, setup.threads_of_all)
         choice, order = setup.choice, setup.fetcher.order
         data = f"{len(order)} samples, {batch_size}, {shuffle}, {seed}"
         self._watch = Watch(as_heartbeat(heartbeat), recorder, data)
         self.device, self.decoder, self.engine = choice.device, choice.decoder, choice.engine
-        self._ranks = Ranks(rank, world_size)
+        self._ranks = ranks = Ranks(rank, world_size, mesh)
+        ranks.warn_of_files(audit, ledger, stacklevel=3)
         self._steps: AnySteps | None = None
         # What cannot work is said at once, though the rank is settled by the first use.
-        process = self._ranks.guess()
+        process = ranks.guess()
         budget = arguments.budget_of(max_bad_samples, len(order))
-        self._ledger = Ledger(on_bad_sample, budget, ledger, process.rank)
-        self._audit = Audit(audit, process.rank)
+        self._ledger = Ledger(on_bad_sample, budget, ledger if ranks.writes else None, process.rank)
+        self._audit = Audit(audit, process.rank, writes=ranks.writes)
         steps = setup.steps(process)
         self._audit.require_own_file(process)
         evaluation.warn_of_training(
@@ -439,7 +458,7 @@ class Loader:
         """
         expected = self._expected
         return measure_headroom(
-            self._setup,
+            self._production,
             expected,
             self._epochs.upcoming(expected),
             step,
@@ -480,6 +499,7 @@ class Loader:
             "epoch": self._epochs.epoch,
             "consumed": total(consumed),
             "about": self._about,
+            "attempt": self._audit.attempts.latest,
         }
         if isinstance(order := self._setup.fetcher.order, BucketOrder):
             state["buckets"] = [stop - start for start, stop in order.had(consumed)]
@@ -500,6 +520,7 @@ class Loader:
         order = self._setup.fetcher.order
         lengths = order.lengths if isinstance(order, BucketOrder) else ()
         epoch, consumed = check_state(state, self.state_dict(), lengths)
+        self._audit.attempts.load(state.get("attempt", ""))
         over = isinstance(self.steps, StreamSteps) and self.steps.load(state)
         if self.steps.num_steps(consumed) > 0 and not over:
             self._epochs.move_to(epoch, consumed)
@@ -532,7 +553,9 @@ class Loader:
             LoaderError: Another scope.
         """
         arguments.require_one_of("scope", scope, ("epoch", "run"))
-        return self._meter.stats(scope, self._epochs.epoch)
+        return replace(
+            self._meter.stats(scope, self._epochs.epoch), workers=self._production.machines
+        )
 
     def ranks(self) -> RankTable:
         """Where all ranks of the run stand, as far as they are heard of, and which of them are late; print it."""
@@ -543,10 +566,10 @@ class Loader:
 
         Before the loader's first use (len, a loop, its state) the rank is the present one, which nothing settles yet.
         """
-        return explain(self._setup, self._expected, self._ranks)
+        return explain(self._setup, self._expected, self._ranks, self._production.machines)
 
     def close(self) -> None:
-        """End the loop under way, its threads, the DALI pipeline and the helper process; a later loop builds anew."""
+        """End the loop under way, its threads, the DALI pipeline, the helper process and the workers; a later loop builds anew."""
         if (live := self._epochs.live()) is not None:
             live.close()
         self._production.close()

@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 # Of torch's DataLoader and of DALI's pipelines and readers.
 _ELSEWHERE = {
-    "num_workers": "num_threads, or helper_process=True for a process of its own",
+    "num_workers": "num_threads, helper_process=True, or workers= for other machines",
     "drop_last": 'last_batch="drop", "partial" or "pad"',
     "prefetch_factor": "prefetch",
     "prefetch_queue_depth": "prefetch",

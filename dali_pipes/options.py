@@ -8,12 +8,13 @@ from typing import Any, Literal, cast
 import torch
 
 from dali_pipes import arguments, sizing
-from dali_pipes.choose import Choice, DecoderName, choose
+from dali_pipes.choose import Choice, DecoderName, choose, choose_for_clips
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError
 from dali_pipes.fields import FieldReader, as_reader
 from dali_pipes.first_samples import require_there
 from dali_pipes.image_fields import ImageFields, as_image_fields
+from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.maps import Flow, MapReader, NumberMap, as_map_reader
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.pipeline.canvases import View
@@ -52,6 +53,7 @@ class Options:
     engine: EngineChoice
     exact: bool
     decode: Literal["exact", "fast"]
+    hw_decoder_load: float
     seed: int
     shuffle: Shuffle
     shuffle_window: int | None
@@ -74,6 +76,7 @@ class Options:
     images: str | Iterable[str] | Mapping[str, str] | None
     maps: Mapping[str, NumberMap | Flow] | None
     helper_process: bool
+    workers: RayWorkers | None
     heartbeat: HeartbeatChoice
 
     @property
@@ -107,6 +110,7 @@ class Options:
         arguments.require_one_of("last_batch", self.last_batch, ("drop", "partial", "pad"))
         arguments.require_one_of("on_bad_sample", self.on_bad_sample, ("raise", "replace", "skip"))
         arguments.require_not_negative(seed=self.seed)
+        arguments.require_share(hw_decoder_load=self.hw_decoder_load)
         arguments.require_truths(
             exact=self.exact,
             channels_last=self.channels_last,
@@ -115,10 +119,14 @@ class Options:
         arguments.require_in_use(
             decode=self.decode,
             decoder=self.decoder,
+            hw_decoder_load=self.hw_decoder_load,
             on_bad_sample=self.on_bad_sample,
             max_bad_samples=self.max_bad_samples,
         )
         arguments.require_two_files(self.audit, self.ledger)
+        arguments.require_workers(
+            self.workers, helper_process=self.helper_process, num_threads=self.num_threads
+        )
         as_heartbeat(self.heartbeat)
 
 
@@ -131,7 +139,7 @@ class Setup:
         choice: What was chosen for every "auto".
         fetcher: The first stage of its pipelines.
         variants: What is made of every sample under each of the run's recipes.
-        num_threads: Decoding and augmenting threads.
+        num_threads: Decoding and augmenting threads of a process that does that.
         num_classes: How many classes mixed labels have; None where that need not be known.
     """
 
@@ -146,6 +154,12 @@ class Setup:
     def views(self) -> tuple[View, ...]:
         """What is made of every sample under the first recipe."""
         return self.variants[0]
+
+    @property
+    def threads_of_all(self) -> int:
+        """Decoding and augmenting threads of all workers, or of this machine where there are none."""
+        workers = self.options.workers
+        return self.num_threads if workers is None else workers.count * workers.num_threads
 
     def steps(self, process: Process) -> AnySteps:
         """Return the steps of an epoch on a process.
@@ -201,6 +215,8 @@ def make_setup(options: Options, recorder: Recorder) -> Setup:
     choice = choose(options.device, options.decoder, options.engine, images)
     if clips is not None and clips.cameras:
         choice = choice.decoding_on_cpu("the pictures of several cameras and moments make a clip")
+    elif clips is not None:
+        choice = choose_for_clips(choice, options.decoder)
     fields = as_reader(options.fields, getattr(options.dataset, "field_types", None))
     maps = as_map_reader(options.maps, [views.recipes[0] for views in variants.views])
     _require_no_clips_with_maps(maps, clips)

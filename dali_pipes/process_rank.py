@@ -1,9 +1,10 @@
-"""Which rank this process is, and of how many: as told, from torch.distributed, or from the environment."""
+"""Which rank this process is, and of how many: as told, from torch.distributed, Ray Train, or the environment."""
 
 import os
+import sys
 import warnings
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch.distributed
@@ -26,10 +27,14 @@ class Process:
 
     rank: int
     world_size: int
-    source: Literal["arguments", "torch.distributed", "environment", "nobody"]
+    source: Literal["arguments", "mesh", "torch.distributed", "Ray Train", "environment", "nobody"]
 
     def __str__(self) -> str:
-        told = {"arguments": "by rank= and world_size=", "environment": "by RANK and WORLD_SIZE"}
+        told = {
+            "arguments": "by rank= and world_size=",
+            "mesh": "by mesh=",
+            "environment": "by RANK and WORLD_SIZE",
+        }
         how = told.get(self.source, f"by {self.source}")
         return f"rank {self.rank} of {self.world_size} ({how})"
 
@@ -42,14 +47,29 @@ class Ranks:
     Args:
         rank: As told, or None to look around.
         world_size: As told, or None.
+        mesh: A one-dimensional DeviceMesh of torch, whose processes share each step; not together with the others.
+
+    Attributes:
+        writes: Whether this process keeps the files of its rank: under a mesh several processes may have one rank.
 
     Raises:
         LoaderError: Only one of them is given, or they are impossible.
     """
 
-    def __init__(self, rank: int | None, world_size: int | None) -> None:
+    def __init__(self, rank: int | None, world_size: int | None, mesh: Any = None) -> None:
         self._told: Process | None = None
         self._settled: Process | None = None
+        self.writes, self._has_first = True, True
+        if mesh is not None:
+            if rank is not None or world_size is not None:
+                raise LoaderError(
+                    f"mesh= says which rank this is, and so do rank={rank} and world_size={world_size}: give one of them"
+                )
+            self._told = _of_mesh(mesh)
+            # The processes that differ in the other dimensions have the same samples: those beside process 0 write.
+            self.writes = bool((mesh.mesh == 0).any())
+            whole = getattr(mesh, "_get_root_mesh", None)  # torch has no public name for it
+            self._has_first = whole is None or bool((whole().mesh == 0).any())
         if rank is None and world_size is None:
             return
         if rank is None or world_size is None:
@@ -65,13 +85,27 @@ class Ranks:
             )
         self._told = Process(int(rank), int(world_size), "arguments")
 
+    def warn_of_files(self, *wanted: object, stacklevel: int) -> None:
+        """Warn of files that nobody will write: they are wanted, and the whole mesh is without process 0.
+
+        Which of its processes are alone with their samples, it does not say: meshes made one by one look the same.
+        """
+        if self._has_first or all(one is None for one in wanted):
+            return
+        warnings.warn(
+            "audit= and ledger= write nothing here: the processes of mesh= that are beside process 0 write them, and this "
+            "mesh is without process 0; in the processes that shall write, give rank= and world_size= instead of mesh=",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
+
     def now(self) -> Process:
         """Return what this process is at this moment, without settling it.
 
         Raises:
             LoaderError: The environment has half of it, or something impossible.
         """
-        return self._told or _group() or _environment() or Process(0, 1, "nobody")
+        return self._told or _group() or _ray_train() or _environment() or Process(0, 1, "nobody")
 
     def guess(self) -> Process:
         """Return what this process is at this moment, 0 of 1 where the environment has half of one."""
@@ -114,7 +148,7 @@ class Ranks:
         # A group that has ended since contradicts nothing, nor does the environment a group.
         found = _group()
         if found is None and used.source != "torch.distributed":
-            found = _environment()
+            found = _ray_train() or _environment()
         if found is not None and (found.rank, found.world_size) != (used.rank, used.world_size):
             raise LoaderError(
                 f"this loader was used as {used}, but now this process is {found}: the ranks would not share the "
@@ -129,6 +163,35 @@ def _group() -> Process | None:
     if not (group.is_available() and group.is_initialized()):
         return None
     return Process(group.get_rank(), group.get_world_size(), "torch.distributed")
+
+
+def _ray_train() -> Process | None:
+    """Return what Ray Train says, if this is one of its workers."""
+    train = sys.modules.get("ray.train")
+    if train is None:
+        return None
+    try:
+        context = train.get_context()
+        rank, world_size = context.get_world_rank(), context.get_world_size()
+    except (RuntimeError, AttributeError):  # no worker, or a module that is not imported to its end
+        return None
+    return None if rank is None else Process(rank, world_size, "Ray Train")
+
+
+def _of_mesh(mesh: Any) -> Process:
+    """Return the place of this process in a one-dimensional mesh."""
+    dimensions = getattr(mesh, "ndim", None)
+    if dimensions is None or not hasattr(mesh, "get_local_rank"):
+        raise LoaderError(
+            f"mesh={mesh!r} is not allowed; give a DeviceMesh of torch, or rank= and world_size="
+        )
+    if dimensions != 1:
+        raise LoaderError(
+            f"mesh has {dimensions} dimensions, {', '.join(mesh.mesh_dim_names or ['without names'])}, and nothing says "
+            "which of them share the data; give one, such as mesh['dp'], or join several: "
+            "mesh['dp_replicate', 'dp_shard']._flatten('dp')"
+        )
+    return Process(mesh.get_local_rank(), mesh.size(), "mesh")
 
 
 def _environment() -> Process | None:
@@ -159,7 +222,7 @@ def _environment() -> Process | None:
 def found_process() -> Process | None:
     """Return what the process group or the environment says, None where that is nothing or half of it."""
     try:
-        return _group() or _environment()
+        return _group() or _ray_train() or _environment()
     except LoaderError:
         return None
 

@@ -6,6 +6,7 @@ from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
+from dali_pipes.attempt import is_attempt
 from dali_pipes.errors import StateMismatchError
 from dali_pipes.options import Setup
 from dali_pipes.schedule import MAX_EPOCH, Consumed
@@ -44,7 +45,7 @@ class LoaderState(RunIdentity):
     """What a run needs to go on, on any number of ranks and with any batch size.
 
     Less than 2 kB of JSON and a number for each bucket, however long the run, the dataset or the recipe. States of earlier
-    versions lack `order` and `about`, and load all the same.
+    versions lack `order`, `about` and `attempt`, and load all the same.
 
     Attributes:
         epoch: Counts from 0.
@@ -52,6 +53,7 @@ class LoaderState(RunIdentity):
         buckets: The same of each bucket, in the order of their sizes, where samples are in buckets.
         about: Dataset and recipe in words, to say what is different; not compared.
         stream: Where reading goes on, for what is read forward; see dali_pipes.streams.steps.
+        attempt: Which start of the run saved it, for its audit; "" if it has none. Not compared.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -65,6 +67,7 @@ class LoaderState(RunIdentity):
     buckets: NotRequired[list[int]]
     about: NotRequired[About]
     stream: NotRequired[dict[str, Any]]
+    attempt: NotRequired[str]
 
 
 _IDENTITY = tuple(RunIdentity.__annotations__)
@@ -137,6 +140,11 @@ def check_state(
             f"the state's position is impossible: epoch={_short(epoch)}, consumed={_short(consumed)}, allowed are "
             f"whole numbers with 0 <= epoch <= {MAX_EPOCH} and 0 <= consumed <= {own['length']}; the file may be "
             f"damaged"
+        )
+    if not is_attempt(state.get("attempt", "")):
+        raise StateMismatchError(
+            f"the state's attempt is impossible: attempt={_short(state['attempt'])}, allowed are a number and 8 hex "
+            f"digits, such as '3-0c51fa27', or ''; the file may be damaged"
         )
     return epoch, _of_buckets(state, consumed, lengths) if lengths else consumed
 

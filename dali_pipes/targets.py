@@ -30,6 +30,9 @@ _NAMES = {
 }
 
 
+_NONE = Targets()
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """The targets of one sample.
@@ -40,7 +43,7 @@ class Found:
         maps: float32 [M, height, width]; None where none are read.
     """
 
-    targets: Targets = field(default_factory=Targets)
+    targets: Targets = _NONE
     numbered: bool = False
     maps: NDArray[np.float32] | None = None
 
@@ -112,7 +115,7 @@ class TargetReader:
         return Found(targets, numbered)
 
 
-class BatchTargets(TypedDict):
+class BatchTargets(TypedDict, total=False):
     """The targets of a batch; see Batch."""
 
     masks: torch.Tensor | list[torch.Tensor] | None
@@ -158,7 +161,7 @@ def move(
 
 
 def collate(found: Sequence[Found], size: tuple[int, int], device: torch.device) -> BatchTargets:
-    """Put the targets of a batch together; see Batch.
+    """Put the targets of a batch together, as far as there are any; see Batch.
 
     Args:
         found: Targets of each sample, moved.
@@ -166,6 +169,8 @@ def collate(found: Sequence[Found], size: tuple[int, int], device: torch.device)
         device: Where the tensors shall lie.
     """
     targets = [one.targets for one in found]
+    if all(one is _NONE for one in targets):
+        return {}
     boxes = _listed([one.boxes for one in targets], (4,), np.float32, device)
     points = [one.keypoints for one in targets]
     return {

@@ -26,6 +26,7 @@ serve()
 """
 
 _MCUS = "dali_pipes.jpeg.mcus:read_mcus"
+_SEVERAL_SCANS = "dali_pipes.jpeg.progressive.decode:decode_scans"
 _PLAIN, _FULL = (f"gpu_aug.engines.fused.cpu.passes:{name}" for name in ("run_plain", "run"))
 _RESIZE = "gpu_aug.resampling.bilinear:resize_into"
 _RESIZE_WHOLE = f"{_RESIZE}:whole"
@@ -33,6 +34,10 @@ _PLAIN_STEPS = {
     *("HorizontalFlip", "VerticalFlip", "Normalize", "ColorJitter"),
     *("Brightness", "Contrast", "Saturation", "Hue"),
 }
+_SCANS = (
+    *(f"progressive:read_{kind}" for kind in ("dc_first", "dc_refine", "ac_first", "ac_refine")),
+    "sequential:read_sequential",
+)
 _helpers: list[subprocess.Popen[bytes]] = []
 
 
@@ -236,18 +241,51 @@ def _of_frames() -> tuple[Any, ...]:
 
 def _of_tiles() -> tuple[Any, ...]:
     i, j = np.int64, np.int32
-    first = _empty((i, 2), (j, 2), (i, 1), (i, 1))
-    return *first, True, *_empty((i, 1), (j, 2), (j, 2), (i, 1))
+    first = _empty((i, 2), (j, 2), (i, 1), (i, 2))
+    return *first, True, 0, *_empty((j, 2), (j, 2), (i, 1))
+
+
+def _of_strip() -> tuple[Any, ...]:
+    encoded = np.frombuffer(b"\0", np.uint8)  # which cannot be written
+    return encoded, 0, *_empty((np.uint8, 1), (np.int64, 1))
+
+
+def _of_scans() -> tuple[Any, ...]:
+    from dali_pipes.jpeg.tiling.huffman_codes import empty_lookup
+    from dali_pipes.jpeg.tiling.scans import Plan
+
+    clean, starts, parts, blocks = _empty(
+        (np.uint8, 1), (np.int64, 1), (np.int64, 2), (np.int16, 2)
+    )
+    return clean, starts, Plan(0, 0, 0, parts, 0, 0, 0), empty_lookup(), blocks
+
+
+def _of_codes() -> tuple[Any, ...]:
+    from dali_pipes.jpeg.tiling.huffman_codes import empty_lookup
+
+    return *_empty((np.int64, 1)), 0, empty_lookup()
+
+
+def _of_checks() -> tuple[Any, ...]:
+    from dali_pipes.jpeg.checkpoints import CHECKPOINT
+
+    files, sizes, scratch = _empty((np.int64, 2), (np.int64, 2), (np.uint8, 1))
+    return files, sizes, 0, scratch, *_empty((np.int32, 1), (CHECKPOINT, 1), (np.int64, 1))
 
 
 PARTS: dict[str, Callable[[], tuple[Any, ...]] | None] = {
     _FULL: _of_programs,
     _MCUS: None,
+    _SEVERAL_SCANS: None,
     "dali_pipes.decode.jpeg_batch_kernel:render_rows": _of_rows,
     _PLAIN: _of_programs,
     _RESIZE: _of_resize,
     _RESIZE_WHOLE: _of_whole_frames,
     "dali_pipes.jpeg.tiling.cut_kernel:cut_all": _of_tiles,
+    "dali_pipes.jpeg.whole:check_whole": _of_checks,
+    **{f"dali_pipes.jpeg.tiling.{name}": _of_scans for name in _SCANS},
+    "dali_pipes.jpeg.tiling.scans:strip": _of_strip,
+    "dali_pipes.jpeg.tiling.huffman_codes:_fill": _of_codes,
     "dali_pipes.video.yuv:write_rgb": _of_frames,
 }
 """What is compiled, and arguments of the types that it is called with; None where the import compiles it.

@@ -8,6 +8,12 @@ Nothing is decoded here.
 """
 
 import logging
+import sys
+
+if sys.platform == "win32":
+    raise ImportError(
+        "gpu-aug reads files as Linux and macOS do, and Windows does not: run it in Windows Subsystem for Linux"
+    )
 
 from readers.arrays import ArrayDataset, from_arrays
 from readers.buckets import Buckets

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.checkpoints.sample_file import SampleFile
 from readers.label_vector import LabelShape
 from readers.order import AnyOrder, Shuffle, make_order
 from readers.plural import counted
@@ -29,6 +30,15 @@ class FetchedDataset(ABC):
         """See `Dataset.fingerprint`."""
 
     @property
+    def cache_identity(self) -> str:
+        """32 hex digits, by which files in the cache folder are found that say for themselves of what bytes they are.
+
+        Samples of other names or in another order have another one; where it is cheaper than the fingerprint, it may be the
+        same for other bytes.
+        """
+        return self.fingerprint
+
+    @property
     def class_names(self) -> tuple[str, ...]:
         """Name of each class number, or of each number of a vector; empty where the data does not name them."""
         return ()
@@ -47,6 +57,11 @@ class FetchedDataset(ABC):
     def field_types(self) -> FieldTypes:
         """Fields that are arrays of one type and shape, which a Loader stacks; see `readers.sample.FieldTypes`."""
         return {}
+
+    @property
+    def sample_files(self) -> Sequence[SampleFile]:
+        """The files that hold all samples, in their order, where each holds many; empty where they are held otherwise."""
+        return ()
 
     @property
     def remarks(self) -> tuple[str, ...]:

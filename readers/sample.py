@@ -92,6 +92,17 @@ class IndexFileError(ReadersError):
     """
 
 
+class PrepareError(ReadersError):
+    """Something that was asked for and cannot be done, or was done in part; the text is one sentence.
+
+    Example:
+        >>> from readers.storage.destination import open_destination
+        >>> open_destination("https://host/folder")
+        Traceback (most recent call last):
+        PrepareError: ...
+    """
+
+
 class HeaderError(ReadersError):
     """The bytes of one sample do not begin like an image; the text is a short reason.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from readers.describe import describe, few_of
 from readers.formats.detect_files import MDS_INDEX, is_shard
 from readers.formats.detect_stores import refuse_remote_table
+from readers.formats.detect_unfinished import refuse_unfinished
 from readers.formats.registry import NUMBERED
 from readers.formats.splits import (
     canonical,
@@ -18,6 +19,7 @@ from readers.formats.splits import (
     split_of,
 )
 from readers.sample import SourceError
+from readers.storage.atomic_file import OWN
 from readers.storage.paths import expand_braces, find_paths, has_wildcards, is_url
 
 if TYPE_CHECKING:
@@ -84,11 +86,24 @@ def _paths_of(text: str, storage: "StorageOptions | None", split: str | None) ->
     if storage and is_url(text) and has_wildcards(text) and text.endswith(".parquet"):
         _refuse_remote_tables(text, storage)
     found = find_paths(text, storage)
-    if storage and len(found) == 1 and is_url(text) and text.endswith("/"):
-        return _inside(found[0], storage, split)
+    if storage and len(found) == 1 and is_url(text) and _is_folder(found[0], storage):
+        return _inside(f"{found[0].removesuffix('/')}/", storage, split)
     if split is None and has_wildcards(text):
         return choose_split(found, None, text)  # else a star would train on the test data
     return found
+
+
+def _is_folder(url: str, storage: "StorageOptions") -> bool:
+    """Whether a URL ends in a slash, or in a name without an ending below which a store has objects."""
+    from readers.storage.remote.listing import states_below
+    from readers.storage.remote.options import BUCKETS
+
+    name = url.rpartition("/")[2]
+    if not name:
+        return True
+    if url.partition("://")[0].lower() not in BUCKETS or "." in name or NUMBERED.search(name):
+        return False
+    return next(states_below(f"{url}/", storage), None) is not None
 
 
 def _refuse_remote_tables(pattern: str, storage: "StorageOptions") -> None:
@@ -103,7 +118,9 @@ def _inside(url: str, storage: "StorageOptions", split: str | None) -> list[str]
     """Return the files of a folder in a store."""
     from readers.storage.remote import Url, list_remote
 
-    there = list_remote(url, storage)
+    every = list_remote(url, storage, own=True)
+    refuse_unfinished(url, [path.removeprefix(url) for path in every])
+    there = [path for path in every if OWN not in path.removeprefix(url)]
     refuse_remote_table(url, [path.removeprefix(url) for path in there])
     deeper = [path for path in there if "/" in path.removeprefix(url)]
     there = [path for path in there if "/" not in path.removeprefix(url)]

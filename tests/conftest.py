@@ -1,18 +1,28 @@
 """Real photographs, made images and the rules of the GPU machine, for every test."""
 
+import atexit
 import importlib
 import io
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # before its import: no look at the network
+# Before torch's import: threads of several workers would wait for one another.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Compiled code stays where it is for tests that put the other caches into folders of their own.
 os.environ.setdefault(
     "NUMBA_CACHE_DIR", os.environ.get("GPU_AUG_CACHE") or str(Path.home() / ".cache" / "gpu-aug")
 )
+if not os.environ.get("GPU_AUG_CACHE"):
+    # What loaders of the tests' data keep is of no use to anybody later.
+    os.environ["GPU_AUG_CACHE"] = _cache = tempfile.mkdtemp(prefix="gpu-aug-tests-")
+    atexit.register(shutil.rmtree, _cache, ignore_errors=True)
 
 import numpy as np
 import pytest

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import importlib.util
 import inspect
 from pathlib import Path
 from types import ModuleType
@@ -24,15 +25,24 @@ INTEGRATIONS = {
         "LastBatchPolicy",
     ),
     "dali_pipes.integrations.torchdata": ("LoaderDataset", "LoaderNode"),
+    "dali_pipes.integrations.ray.workers": ("RayWorkers",),
     "dali_pipes.integrations.lightning": ("LoaderModule",),
     "dali_pipes.integrations.torch_dataset": ("from_torch",),
     "dali_pipes.integrations.hf_datasets": ("from_huggingface",),
     "dali_pipes.integrations.webdataset": ("from_webdataset",),
     "dali_pipes.integrations.dlpack": ("to_jax", "to_cupy"),
+    "dali_pipes.integrations.ray.data_source": ("DatasetSource",),
+    "dali_pipes.integrations.ray.executor": ("RayExecutor",),
+    "dali_pipes.integrations.ray.shard_sink": ("ShardSink",),
     "dali_pipes.integrations.metrics": ("Logged", "OpenTelemetry", "Prometheus", "TensorBoard"),
 }
 COMMANDS = {
-    "readers.prepare": ("index", "inspect", "pack", "tile"),
+    "readers.prepare": (
+        *("index", "inspect", "pack", "tile"),
+        *("Plan", "plan_shards", "load_plan", "make_shard", "merge"),
+        *("ArrayTask", "Executor", "Job", "LocalExecutor"),
+    ),
+    "dali_pipes.audit_check": ("check_audit",),
     "dali_pipes.audit_compare": ("compare_audits",),
     "dali_pipes.doctor": ("examine",),
     "dali_pipes.preview": ("draw_words", "preview_engines", "preview_images"),
@@ -40,12 +50,19 @@ COMMANDS = {
 """What the commands do, as functions."""
 READERS = {
     "readers.formats.lerobot.dataset": ("LeRobotDataset",),
+    "readers.storage.destination": ("open_destination",),
     "readers.formats.voc": ("VocDataset",),
     "readers.formats.yolo": ("YoloDataset",),
     "readers.formats.labelme": ("LabelMeDataset",),
 }
 """Classes of formats that are opened by `open_dataset`."""
-MARKS = {"from_dali": pytest.mark.needs_dali, "to_cupy": pytest.mark.needs_cuda}
+MARKS = {
+    "from_dali": pytest.mark.needs_dali,
+    "to_cupy": pytest.mark.needs_cuda,
+    "RayWorkers": pytest.mark.skipif(
+        importlib.util.find_spec("ray") is None, reason="could not import 'ray'"
+    ),
+}
 NEVER_MET = ("DecodeError",)
 """What a loader turns into something else before a user sees it."""
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL

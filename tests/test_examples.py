@@ -1,6 +1,10 @@
 """The examples, run as people run them: losses fall, and a run that was stopped goes on to the last digit."""
 
+import json
+import os
 import runpy
+import shutil
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -9,9 +13,10 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 from dali_pipes import Loader, LoaderError
-from gpu_aug import CenterCrop, Recipe, Resize
+from gpu_aug import CenterCrop, Normalize, Recipe, Resize
 from readers import open_dataset
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -29,7 +34,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         from arguments import own_photographs
 
         yield own_photographs()
-        sys.modules.pop("arguments")
+        for path in EXAMPLES.glob("*.py"):  # by names that are anybody's
+            sys.modules.pop(path.stem, None)
 
 
 @pytest.fixture
@@ -98,9 +104,9 @@ def test_stopped_runs_go_on(
     [
         ("train_resnet", "torchvision"),
         ("train_lightning", "lightning"),
-        ("train_torchdata", "torchdata.nodes"),
+        pytest.param("train_torchdata", "torchdata.nodes", marks=pytest.mark.long),
         ("train_jax", "jax"),
-        ("train_dali_iterator", "torchvision"),
+        pytest.param("train_dali_iterator", "torchvision", marks=pytest.mark.long),
     ],
     ids=lambda value: value if str(value).startswith("train") else "",
 )
@@ -139,6 +145,221 @@ def test_interrupted_runs_go_on(
     assert main(["--steps", "5"]) == []
     assert f"{name}." in (said := capsys.readouterr().out)
     assert "is at step 5 already; give a larger --steps" in said
+
+
+@pytest.fixture(scope="module")
+def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Data like those of the trainings that reach something, a few samples of each."""
+    make_boxes = runpy.run_path(str(EXAMPLES / "make_boxes.py"))["make_boxes"]
+    make_videos = runpy.run_path(str(EXAMPLES / "make_videos.py"))["make_videos"]
+    folder = tmp_path_factory.mktemp("made")
+    for part in ("train", "test"):
+        for path in sorted(data.glob("*/*-0[0-2].jpg")):
+            small = folder / "pictures" / part / path.parent.name / path.name
+            small.parent.mkdir(parents=True, exist_ok=True)
+            Image.open(path).resize((32, 32)).save(small, quality=95)
+    pictures = folder / "pictures"
+    return {
+        "train_cifar": pictures,
+        "train_simclr": pictures,
+        "train_boxes": make_boxes(folder / "shapes", (24, 8)),
+        "train_video": make_videos(folder / "moving", (4, 1)),
+    }
+
+
+SHORT = ["--epochs", "2", "--batch-size", "8"]  # 3 steps each
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "train_cifar",
+        "train_boxes",
+        pytest.param("train_video", marks=pytest.mark.long),
+        pytest.param("train_simclr", marks=pytest.mark.long),
+    ],
+)
+def test_stopped_trainings_go_on(
+    load_main: Callable[[str], Main], made: dict[str, Path], name: str
+) -> None:
+    """Stopped within the first epoch and at its end, a training gives the losses of one that was not, as numbers."""
+    main, words = load_main(name), [str(made[name]), *SHORT]
+    whole = main([*words, "--checkpoint", "whole.pt", "--json", "whole.json"])
+    ends = ["--checkpoint", "stopped.pt", "--json", "stopped.json"]
+    parts = [main([*words, *ends, *stop]) for stop in (["--stop", "2"], ["--stop", "3"], [])]
+
+    assert [len(part) for part in parts] == [2, 1, 3]
+    assert parts[0] + parts[1] + parts[2] == whole
+    assert len(set(whole)) == 6  # negative control: other batches give other numbers
+    figures = [json.loads(Path(file).read_text()) for file in ("whole.json", "stopped.json")]
+    figure = "map" if name == "train_boxes" else "accuracy"
+    assert figures[0][figure] == figures[1][figure]
+    assert 0 <= figures[0][figure] <= 1
+
+
+@pytest.mark.parametrize("name", ["train_cifar", "train_boxes", "train_video", "train_simclr"])
+@pytest.mark.long
+def test_stopped_ranks_go_on(made: dict[str, Path], name: str, tmp_path: Path) -> None:
+    """So do two processes that train together."""
+
+    def losses(file: str, *words: str) -> Any:
+        command = [sys.executable, str(EXAMPLES / f"{name}.py"), str(made[name]), *SHORT, *words]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        ends = ["--checkpoint", str(tmp_path / file)]
+        subprocess.run([*command, *ends], check=True, env=environment, cwd=tmp_path)
+        return torch.load(tmp_path / file)["losses"]
+
+    whole = losses("whole.pt", "--ranks", "2")
+    losses("stopped.pt", "--ranks", "2", "--stop", "2")
+
+    assert losses("stopped.pt", "--ranks", "2") == whole
+    assert len(set(whole)) == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "peer"),
+    [
+        ("train_cifar", "torchvision"),
+        ("train_boxes", "albumentations"),
+        ("train_video", "torchvision"),
+    ],
+)
+@pytest.mark.long
+def test_trainings_on_other_pipelines(
+    load_main: Callable[[str], Main], made: dict[str, Path], name: str, peer: str
+) -> None:
+    """The same training runs on another library's pipeline, over as many samples."""
+    main, words = load_main(name), [str(made[name]), *SHORT]
+    losses = main([*words, "--checkpoint", "peer.pt", "--pipeline", peer])
+
+    assert len(losses) == 6
+    assert losses != main([*words, "--checkpoint", "own.pt"])
+
+
+def test_torchvision_is_given_the_same_pictures(
+    load_main: Callable[[str], Main], made: dict[str, Path]
+) -> None:
+    """Both pipelines test on equal pixels, within the rounding of the normalisation, and equal labels."""
+    load_main("train_cifar")
+    from peer_images import torchvision_images
+
+    folders = [made["train_cifar"] / part for part in ("train", "test")]
+    mean, std = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+    [theirs] = torchvision_images(folders, 8, 0, mean, std)[1]
+    recipe = Recipe([CenterCrop(32), Normalize(mean, std)])
+    [ours] = Loader.eval(open_dataset(folders[1]), recipe, batch_size=24)
+
+    assert torch.equal(ours.labels, theirs.labels)
+    assert (ours.images - theirs.images).abs().max() < 1e-5
+    assert (ours.images[:-1] - theirs.images[1:]).abs().max() > 0.1  # negative control
+
+
+def test_mean_precision(load_main: Callable[[str], Main], made: dict[str, Path]) -> None:
+    """A detector that finds every shape has mAP 1; one that is 4 pixels off has much less."""
+    load_main("train_boxes")
+    from detector import SIDE, mean_precision
+
+    recipe = Recipe([Resize((SIDE, SIDE)), Normalize()])
+    test = list(Loader.eval(open_dataset(made["train_boxes"] / "test"), recipe, batch_size=8))
+
+    def oracle(shift: float) -> torch.nn.Module:
+        class Oracle(torch.nn.Module):
+            def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+                scores, boxes = (
+                    torch.full((len(images), 9, 3), -9.0),
+                    torch.zeros(len(images), 9, 4),
+                )
+                for row, (found, kinds) in enumerate(
+                    zip(test[0].boxes, test[0].box_labels, strict=True)
+                ):
+                    boxes[row, : len(found)] = found + shift
+                    scores[row, range(len(found)), kinds] = 3.0
+                return scores, boxes
+
+        return Oracle()
+
+    exact, shifted = (mean_precision(oracle(by), test)["map"] for by in (0.0, 4.0))
+    assert exact == pytest.approx(1.0)
+    assert shifted < 0.5
+
+
+def test_broken_data(
+    load_main: Callable[[str], Main], made: dict[str, Path], tmp_path: Path
+) -> None:
+    """What is said of data that compare.py spoils is so, and the data for the test stay whole."""
+    load_main("compare")
+    from studies import shift_boxes, shuffle_labels
+
+    pictures = shutil.copytree(made["train_cifar"], tmp_path / "pictures")
+    shuffle_labels(pictures, share=0.25)
+    sound, spoilt = (
+        {path.read_bytes(): path.parent.name for path in folder.glob("train/*/*.jpg")}
+        for folder in (made["train_cifar"], pictures)
+    )
+    assert set(sound) == set(spoilt)
+    assert sum(sound[one] != spoilt[one] for one in sound) == round(0.25 * len(sound))
+    shapes = shutil.copytree(made["train_boxes"], tmp_path / "shapes")
+    shift_boxes(shapes)
+    for part, by in (("train", 4), ("test", 0)):
+        for path in sorted((shapes / part).glob("*.json")):
+            before, after = (
+                torch.tensor(json.loads(file.read_text())["boxes"])
+                for file in (made["train_boxes"] / part / path.name, path)
+            )
+            assert torch.equal(after, before + torch.tensor([by, 0, by, 0]))
+
+
+def test_verdicts(load_main: Callable[[str], Main], capsys: pytest.CaptureFixture[str]) -> None:
+    """A mean within the margin of the other library's is said to be so, one beyond it is not."""
+    load_main("compare")
+    from compare import tell
+    from studies import Study
+
+    found = {"gpu-aug": (0.70, 0.72), "other": (0.72, 0.72), "broken": (0.69, 0.71)}
+    rows = [
+        {"pipeline": pipeline, "seed": seed, "accuracy": value}
+        for pipeline, values in found.items()
+        for seed, value in enumerate(values)
+    ]
+    tell(Study("accuracy", 0.015, "other"), rows)
+
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == [
+        "within",
+        "within",
+        "outside",
+    ]
+
+
+def test_first_steps(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The cells of the notebook run one after the other, and what they claim holds."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    monkeypatch.setenv("GPU_AUG_CACHE", str(data.parent))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    notebook = json.loads((EXAMPLES / "first_steps.ipynb").read_text())
+    names: dict[str, Any] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    pyplot.close("all")
+
+    assert "32 photographs of" in capsys.readouterr().out
+    assert len(names["losses"]) == 8
+    assert names["losses"][-1] < names["losses"][0]
+
+
+@pytest.mark.long
+def test_first_steps_as_a_notebook() -> None:
+    """It also runs in a kernel of its own."""
+    pytest.importorskip("nbmake")
+    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider"]
+    notebook = ["--rootdir", str(EXAMPLES), "--nbmake", str(EXAMPLES / "first_steps.ipynb")]
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
+    done = subprocess.run([*command, *notebook], env=environment, capture_output=True, text=True)
+
+    assert "1 passed" in done.stdout, done.stdout
 
 
 def test_cupy_without_a_gpu(load_main: Callable[[str], Main]) -> None:

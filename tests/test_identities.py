@@ -65,6 +65,7 @@ def test_every_format_and_operation_is_pinned() -> None:
     assert set(ARGUMENTS) <= set(GOLDEN["defaults"]) < set(GOLDEN["recipes"])
 
 
+@pytest.mark.long
 def test_names_of_code_are_no_part_of_identities(
     tmp_path: Path, found: dict[str, dict[str, str]]
 ) -> None:

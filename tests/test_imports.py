@@ -164,7 +164,11 @@ def test_readers_needs_no_torch() -> None:
     ("options", "sentence"),
     [
         ("decoder='dali'", "pip install 'gpu-aug[cuda12]'"),
-        ("decoder='cpu', engine='albumentations'", "pip install 'gpu-aug'"),
+        pytest.param(
+            "decoder='cpu', engine='albumentations'",
+            "pip install 'gpu-aug'",
+            marks=pytest.mark.long,
+        ),
         ("decoder='cpu', engine='kornia'", "pip install 'gpu-aug'"),
     ],
 )

@@ -10,7 +10,7 @@ def cache(
         str | None,
         typer.Option(
             metavar="KIND|all",
-            help="Remove the files of a kind: blocks, indexes, videos, sizes, unpacked, compiled or all.",
+            help="Remove the files of a kind: blocks, indexes, videos, checkpoints, sizes, unpacked, compiled or all.",
         ),
     ] = None,
 ) -> None:

@@ -13,6 +13,7 @@ from bench.output.text import print_plain, printable
 from readers import Dataset
 from readers.plural import counted
 from readers.prepare import Indexing
+from readers.prepare.checkpointing import Checkpointing
 from readers.storage.blob import Blob, is_url
 from readers.storage.index import FoundIndex
 from readers.video import VideoError, VideoIndex
@@ -54,6 +55,23 @@ def print_shards(indexing: Indexing, console: Console) -> None:
             f"{printable(name)}): where files of one sample do not follow one another, each run of them is a "
             "sample of its own",
             "yellow",
+        )
+
+
+def print_checkpoints(found: Checkpointing, console: Console) -> None:
+    """Print how many images have checkpoints, where these lie, and why the others have none."""
+    text = f"checkpoints: of {found.found:,} of {counted(found.looked_at, 'image')}, {decimal(found.num_bytes)}"
+    if found.paths:
+        text += f", in {printable(found.paths[0])}"
+        more = len(found.paths) - 1
+        text += f" and {counted(more, 'other')}" if more else ""
+    print_plain(console, text)
+    for reason, number in found.none.most_common():
+        print_plain(console, f"    {number:,} have none: {reason}")
+    if found.lacking:
+        print_plain(
+            console,
+            f"    {found.lacking:,} are left to other tasks; --merge tells when all are there",
         )
 
 

@@ -1,10 +1,24 @@
 """``gpu-aug inspect``."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench.cli.options import AllowPipe, Data, Json, SourceOptions, Workers
+from bench.cli.options import AllowPipe, Data, ExecutionOptions, Json, SourceOptions, Workers
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from readers.prepare import Inspection
+
+_Parts = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="--verify: what was found, part by part, to go on from; all of --task I/N and --merge share it.",
+    ),
+]
 
 
 def inspect(
@@ -17,16 +31,18 @@ def inspect(
     allow_pipe: AllowPipe = False,
     workers: Workers = None,
     json: Json = None,
+    execution: ExecutionOptions,
+    parts: _Parts = None,
 ) -> None:
     """Say what is in DATA: fields, sizes, shapes, classes, and what is broken (exit code 1)."""
     from rich.console import Console
 
     from bench.cli.arguments import check_writable
-    from bench.cli.inspect_tables import print_inspection, to_dict
+    from bench.cli.execution import executor_of, told_when_interrupted
+    from bench.cli.inspect_tables import print_inspection
     from bench.output.errors import BenchError
     from bench.output.progress import samples_bar
     from bench.output.quiet import hushed
-    from bench.output.results import write_json
     from bench.output.text import print_left_out
     from dali_pipes.decode.check import CHECKS
     from readers.prepare import inspection
@@ -34,20 +50,60 @@ def inspect(
 
     check_writable(json)
     console = Console()
-    dataset = open_source(data, allow_pipe=allow_pipe, **source.asked())  # whose warnings are seen
-    with hushed(), samples_bar(console) as bar:
+    executor = executor_of(execution, workers)
+    is_apart = execution.on != "local" or execution.task is not None
+    if (is_apart or execution.merge or parts) and not verify:
+        raise BenchError(
+            "--on, --task, --merge and --parts are for --verify: without it a few thousand samples are looked at here"
+        )
+    asked = source.asked()
+    dataset = open_source(data, allow_pipe=allow_pipe, **asked)  # whose warnings are seen
+    with told_when_interrupted(_remains(parts)), hushed(), samples_bar(console) as bar:
         found = inspection.inspect(
-            dataset,
+            # Elsewhere it is opened anew, so that a machine that does not see it says so.
+            data if is_apart else dataset,
             verify=CHECKS if verify else None,
             num_workers=workers,
+            executor=executor if is_apart else None,
+            parts=parts,
+            merge=execution.merge,
             on_progress=bar,
+            **(asked if is_apart else {}),
         )
+    if execution.task is not None:  # bad samples are a matter of the whole
+        _print_part(found, execution.task, console)
+        return
     print_inspection(data, found, console)
     print_left_out(data, found.dataset, console)
     if json:
-        try:
-            write_json(json, to_dict(data, found))
-        except OSError as error:
-            raise BenchError(f"{json} cannot be written ({error.strerror})") from None
+        _write(json, data, found)
     if found.num_bad:
         raise typer.Exit(1)
+
+
+def _remains(parts: str | None) -> str:
+    if parts:
+        return f"the parts in {parts} remain; run the same command again to go on"
+    return (
+        "nothing was kept; give --verify --parts FOLDER to keep what is found and go on from there"
+    )
+
+
+def _print_part(found: "Inspection", task: str, console: "Console") -> None:
+    from bench.output.text import print_plain
+    from readers.plural import counted
+
+    bad = counted(found.num_bad, "bad sample")
+    text = f"task {task}: {found.num_looked_at:,} of {counted(found.length or 0, 'sample')} looked at, {bad}"
+    print_plain(console, f"{text}; --merge tells of all of them when all tasks have ended")
+
+
+def _write(path: Path, data: str, found: "Inspection") -> None:
+    from bench.cli.inspect_tables import to_dict
+    from bench.output.errors import BenchError
+    from bench.output.results import write_json
+
+    try:
+        write_json(path, to_dict(data, found))
+    except OSError as error:
+        raise BenchError(f"{path} cannot be written ({error.strerror})") from None

@@ -9,12 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.output.text import fact_table, plain_table, print_plain, printable
-from readers import Sample
+from dali_pipes.jpeg.finder import FINDER
+from readers import Dataset, Sample
+from readers.checkpoints.store import DatasetCheckpoints
 from readers.formats.stream import TarStream
 from readers.label_vector import described, label_shape_of
 from readers.plural import counted
 from readers.prepare import Inspection
-from readers.prepare.inspection import MOST_LISTED
+from readers.prepare.findings import MOST_LISTED
 from readers.prepare.percentiles import Spread
 from readers.prepare.source import title_of
 from readers.prepare.video_inspection import VideoFindings
@@ -116,6 +118,8 @@ def _facts(source: str, found: Inspection) -> list[tuple[str, str]]:
         facts.append(("images", ", ".join(kinds)))
         if set(found.processes) - {"baseline"}:
             facts.append(("JPEGs", _processes(found.processes)))
+        if found.processes["baseline"] and not isinstance(found.dataset, TarStream):
+            facts.append(("checkpoints", _checkpoints(found.dataset)))
         facts.append(("heights", _pixels(found.heights)))
         facts.append(("widths", _pixels(found.widths)))
         facts.append(("shapes", _shapes(found.shapes, total)))
@@ -123,6 +127,12 @@ def _facts(source: str, found: Inspection) -> list[tuple[str, str]]:
         facts.append(("images", "none"))
     facts += _video_facts(found.videos)
     return facts + _label_facts(found)
+
+
+def _checkpoints(dataset: Dataset) -> str:
+    known = DatasetCheckpoints(dataset, FINDER.version).count_known()
+    more = "" if known == len(dataset) else "; gpu-aug index --checkpoints looks through the others"
+    return f"{known:,} of {counted(len(dataset), 'sample')} were looked through{more}"
 
 
 def _processes(counts: Counter[str]) -> str:

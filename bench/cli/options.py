@@ -92,6 +92,26 @@ class SourceOptions:
 
 
 @dataclass(frozen=True)
+class ExecutionOptions:
+    """Where a preparation is carried out."""
+
+    on: Annotated[
+        str, typer.Option(help="local, or ray for a cluster (pip install 'gpu-aug\\[ray]').")
+    ] = "local"
+    ray_address: Annotated[
+        str | None,
+        typer.Option(help="HOST:PORT of the cluster; RAY_ADDRESS, or this machine when left out."),
+    ] = None
+    task: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Be task I of the N of an array job, counted from 0."),
+    ] = None
+    merge: Annotated[
+        bool, typer.Option("--merge", help="See that all tasks are done, and put them together.")
+    ] = False
+
+
+@dataclass(frozen=True)
 class FrameOptions:
     """Which frames of videos make a clip."""
 

@@ -183,7 +183,8 @@ def _entries(settings: Settings) -> list[Entry]:
         raise BenchError(
             f"a row must be one of {', '.join(names)}, got {', '.join(unknown)}: correct the name"
         )
-    wanted = {*only, *(f"{name} (tiled)" for name in only)}
+    more = ("tiled", "first epoch")
+    wanted = {*only, *(f"{name} ({one})" for name in only for one in more)}
     return [entry for entry in everyone if not only or entry.name in wanted]
 
 

@@ -52,6 +52,7 @@ def lineup(peers: Sequence[str] = (), *, tiled: bool = False) -> list[Entry]:
         *_baselines(peers),
         *(_ours(decoder, engine) for decoder in DECODERS for engine in ENGINES),
         *(_ours(decoder, "fused", tiled=True) for decoder in DECODERS if tiled),
+        _ours("cpu", "fused", first=True),
         Entry("decode-only", "ceiling", DecodeOnly),
     ]
 
@@ -101,8 +102,8 @@ def _distant(name: str) -> Entry:
     return Entry(name, "baseline", enter)
 
 
-def _ours(decoder: Decoder, engine: Engine, *, tiled: bool = False) -> Entry:
+def _ours(decoder: Decoder, engine: Engine, *, tiled: bool = False, first: bool = False) -> Entry:
     def enter(footing: Footing) -> Contestant:
-        return OurLoader(footing, decoder, engine, tiled=tiled)
+        return OurLoader(footing, decoder, engine, tiled=tiled, first=first)
 
-    return Entry(row_name(decoder, engine, tiled=tiled), "engine", enter)
+    return Entry(row_name(decoder, engine, tiled=tiled, first=first), "engine", enter)

@@ -1,9 +1,11 @@
-"""Our own loader as a contestant, once for every decoder and engine, and on tiled JPEGs."""
+"""Our own loader as a contestant: once for every decoder and engine, on tiled JPEGs, and in a first epoch."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from bench.compare.contestant import Footing, Kind, Share, Unable, share_of, stage_seconds
 from dali_pipes import (
@@ -14,27 +16,53 @@ from dali_pipes import (
     MissingPackageError,
     available_decoders,
 )
+from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
+from dali_pipes.jpeg.checkpoints import Checkpoints
+from dali_pipes.jpeg.finder import FINDER, found_again
 from dali_pipes.preview.pairs import Decoder, Engine, pair_name
 from gpu_aug import EngineError
 
 
-def row_name(decoder: str, engine: str, *, tiled: bool = False) -> str:
+def row_name(decoder: str, engine: str, *, tiled: bool = False, first: bool = False) -> str:
     """The name of a row of ours."""
-    return pair_name(decoder, engine) + (" (tiled)" if tiled else "")
+    more = " (tiled)" if tiled else " (first epoch)" if first else ""
+    return pair_name(decoder, engine) + more
+
+
+class NewFiles(CheckpointMemory):
+    """Keeps what is found of JPEGs and does not find it again, so that each is new each time."""
+
+    def find_all(
+        self, indices: NDArray[np.int64], digests: NDArray[np.uint64]
+    ) -> list[Checkpoints | None]:
+        """See CheckpointStore."""
+        super().find_all(indices, digests)
+        return [None] * len(indices)
 
 
 class OurLoader:
-    """`dali_pipes.Loader` with one decoder and one engine, on ordinary or on tiled JPEGs."""
+    """`dali_pipes.Loader` with one decoder and one engine, on ordinary or on tiled JPEGs.
+
+    All JPEGs are known beforehand, as in a second epoch; or none ever is, as in a first one.
+    """
 
     kind: Kind = "engine"
     num_ahead = 4  # the loader's prefetch of 2, and those that its stages hold
     num_discard = 6
 
     def __init__(
-        self, footing: Footing, decoder: Decoder, engine: Engine, *, tiled: bool = False
+        self,
+        footing: Footing,
+        decoder: Decoder,
+        engine: Engine,
+        *,
+        tiled: bool = False,
+        first: bool = False,
     ) -> None:
-        self.name = row_name(decoder, engine, tiled=tiled)
+        self.name = row_name(decoder, engine, tiled=tiled, first=first)
         self.note = "antialiased, channels_last; the same draws for every engine"
+        if decoder == "cpu" and not footing.num_frames:
+            self.note += "; no JPEG was met before" if first else "; all JPEGs were met before"
         if tiled:
             if footing.tiled is None:
                 raise Unable("there is no tiled copy: give --tiled")
@@ -43,6 +71,7 @@ class OurLoader:
         self._footing = footing
         self._decoder: Decoder = decoder
         self._engine: Engine = engine
+        self._first = first
         self._loader: Loader | None = None
         self._batches: Iterator[Batch] | None = None
 
@@ -55,7 +84,19 @@ class OurLoader:
             self._loader = loader_for(self._footing, self._decoder, self._engine)
         except (EngineError, LoaderError, MissingPackageError) as error:
             raise Unable(str(error)) from error
+        if self._decoder == "cpu" and not self._footing.num_frames:
+            production = self._loader._loops.production
+            production.checkpoints = NewFiles() if self._first else self._known()
         self._batches = iter(self._loader)
+
+    def _known(self) -> CheckpointMemory:
+        """The checkpoints of all files."""
+        known, count = CheckpointMemory(), len(self._footing.files)
+        for sample in self._footing.dataset.fetch(range(count)):
+            data = getattr(sample, "image", b"")
+            digest = FINDER.digest(data)
+            known.keep_all([(0, digest, found_again(FINDER.find(data)))])
+        return known
 
     def next_batch(self) -> torch.Tensor:
         """Take a batch from the loader.

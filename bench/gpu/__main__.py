@@ -1,19 +1,14 @@
-"""``make gpu``, or ``python -m bench.gpu --out folder``: see CONTRIBUTING.md."""
+"""``make gpu``, or ``python -m bench.gpu --out folder``: see docs/gpu.md."""
 
-import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from bench.compare.photographs import make_photographs
-from bench.gpu.run_steps import Outcome, read_log, visit
+from bench.gpu.run_steps import PROBE, Outcome, read_log, visit
 from bench.gpu.steps import Command, commands
 from bench.output import errors
 from bench.output.results import document, write_json
@@ -28,12 +23,14 @@ def gpu(
     rehearse: Annotated[bool, typer.Option(help="On the CPU, with tiny inputs.")] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="A step, or right or fast for those that verify or measure; repeatable."),
+        typer.Option(help="A step, or a call: first (the default), second, last; repeatable."),
     ] = None,
 ) -> None:
-    """Run the CUDA tests and the GPU benchmarks, go on past failures, and write all of it down."""
+    """Run the steps of a visit to a GPU one by one, go on past failures, and write all of it down."""
     console = wide_console()
     out = out.absolute()
+    if (out / "result.json").exists():
+        raise errors.BenchError(f"{out} holds the results of another visit: give another folder")
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="gpu-aug-") as folder:
         data, parts = Path(folder) / "photographs", Path(folder) / "parts"
@@ -52,8 +49,13 @@ def gpu(
                 out / "result.json", document("gpu", {"rehearse": rehearse}, [], steps=steps)
             )
 
-        outcomes = visit(chosen, parts, lambda line: console.print(line, style="dim"), keep=keep)
-    _show(outcomes, console)
+        outcomes = visit(
+            chosen,
+            parts,
+            lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True),
+            probe=None if rehearse else PROBE,
+            keep=keep,
+        )
     console.print(f"written: {out / 'result.json'} and {out / 'failures.log'}", soft_wrap=True)
     if not all(outcome.good for outcome in outcomes):
         raise typer.Exit(1)
@@ -67,19 +69,6 @@ def _gather(parts: Path, chosen: Sequence[Command], outcomes: Sequence[Outcome],
     failures = [f"==== {one.name}: {one.end}\n{logs[one.name]}\n" for one in bad]
     (out / "logs.txt").write_text("".join(texts), encoding="utf-8")
     (out / "failures.log").write_text("".join(failures), encoding="utf-8")
-    for path in parts.glob("*.xml"):
-        shutil.copyfile(path, out / path.name)
-
-
-def _show(outcomes: Sequence[Outcome], console: Console) -> None:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("step", "end", "seconds", "result"):
-        table.add_column(heading, overflow="fold")
-    for outcome in outcomes:
-        style = "" if outcome.good else "red"
-        cells = (outcome.name, outcome.end, f"{outcome.seconds:.0f}", Text(outcome.headline))
-        table.add_row(*cells, style=style)
-    console.print(table)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Step: how fast whole JPEGs are decoded, by which decoder of the GPU."""
+"""Steps: how fast whole JPEGs are decoded, by which decoder of the GPU."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 from bench.gpu.decoders import backends, dali, nvimgcodec, on_host, torchvision
 from bench.gpu.photographs import photographs
 from bench.gpu.rows import Rows
-from bench.gpu.scale import Scale, measure_rate
+from bench.gpu.scale import Scale, Size, measure_rate
 
 HARDWARE_LOADS = (0.0, 0.65, 0.9, 1.0)
 """Shares for the GPU's JPEG engine: 0.65 is DALI's default, 0 decodes with CUDA alone."""
@@ -24,7 +24,19 @@ def decode(scale: Scale, data: Path, rows: Rows) -> None:
 
     That a row of nvImageCodec is what its name says can be seen in the percents of the JPEG engine: 0 for all but HW_GPU_ONLY.
     """
-    for size, (count, batch_size) in scale.pictures.items():
+    _measure(scale, data, rows, scale.pictures)
+
+
+def large(scale: Scale, data: Path, rows: Rows) -> None:
+    """The same on photographs of 12 megapixels."""
+    few = {(3000, 4000): (12, 16)} if scale.on_gpu else {(300, 400): (2, 2)}
+    _measure(scale, data, rows, few)
+
+
+def _measure(
+    scale: Scale, data: Path, rows: Rows, pictures: Mapping[Size, tuple[int, int]]
+) -> None:
+    for size, (count, batch_size) in pictures.items():
         encoded = photographs(data, size, count)
         bits = 8 * sum(map(len, encoded)) / count / (size[0] * size[1])
         batch = [encoded[number % count] for number in range(batch_size)]
@@ -42,8 +54,6 @@ def _decoders(batch: list[bytes], scale: Scale) -> Iterator[tuple[str, Any]]:
     for load in HARDWARE_LOADS if scale.on_gpu else (None,):
         options["hw_decoder_load"] = load
         yield f"DALI, load {load}", partial(dali, batch, len(batch), scale, **options)
-    plain = {"jpeg_fancy_upsampling": False}
-    yield "DALI, plain upsampling", partial(dali, batch, len(batch), scale, **plain)
     for backend in backends(scale):
         yield f"nvImageCodec, {backend}", partial(nvimgcodec, batch, backend, scale)
     yield "torchvision", partial(torchvision, batch, scale)

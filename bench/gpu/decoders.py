@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bench.gpu.rows import Row
 from bench.gpu.scale import Scale
 from readers import read_header
 from readers.cores import usable_cores
@@ -117,18 +116,3 @@ def on_host(decoded: Any) -> list[NDArray[np.int16]]:
     is_planar = isinstance(images[0], torch.Tensor)
     arrays = [np.asarray(image).astype(np.int16) for image in images]
     return [array.transpose(1, 2, 0) for array in arrays] if is_planar else arrays
-
-
-def judge_same(
-    found: Sequence[NDArray[np.int16]], expected: Sequence[NDArray[np.int16]], row: Row
-) -> None:
-    """Fill in a row: the largest difference of images from what they have to be to the bit, of 255.
-
-    Raises:
-        AssertionError: There is one, or other images pass for the same.
-    """
-
-    def gaps(others: Sequence[NDArray[np.int16]]) -> list[int]:
-        return [int(np.abs(one - two).max()) for one, two in zip(found, others, strict=True)]
-
-    row.judge(max(gaps(expected)), 0, control=min(gaps([*expected[1:], expected[0]])))

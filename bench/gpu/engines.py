@@ -1,8 +1,9 @@
 """Step: does the fused engine on the device give the pixels of the CPU and of Kornia?"""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -73,19 +74,28 @@ def cases(side: int) -> Mapping[str, Case]:
 
 def engines(scale: Scale, data: Path, rows: Rows) -> None:
     """The fused engine on the device against itself on the CPU and against Kornia, in units of 1/255."""
+    compare(scale, data, rows, tuple(cases(scale.side)), ("fused", "kornia"))
+
+
+def compare(
+    scale: Scale, data: Path, rows: Rows, names: Sequence[str], others: Sequence[str]
+) -> None:
+    """The fused engine on the device in some of the cases, beside "fused" on the CPU or "kornia" on the device."""
     pictures = torch.from_numpy(load_pictures(str(data), min(scale.batch_size, 32), scale.side))
-    for name, case in cases(scale.side).items():
-        draws = _drawn(case.recipe, pictures)
-        for engine, device in (("fused", torch.device("cpu")), ("kornia", scale.device)):
-            with rows.check(f"{name}, beside {engine} on {device.type}") as row:
-                ours = carried_out("fused", case, pictures, draws, scale.device)
-                nudged = carried_out("fused", case, pictures, nudge(draws, case), scale.device)
-                other = carried_out(engine, case, pictures, draws, device)
-                found, control = (difference(one, other, case) for one in (ours, nudged))
-                row.judge(found, tolerance(case), control)
+    for name, engine in product(names, others):
+        case, device = cases(scale.side)[name], scale.device
+        there = torch.device("cpu") if engine == "fused" else device
+        with rows.check(f"{name}, beside {engine} on {there.type}") as row:
+            draws = drawn(case.recipe, pictures)
+            ours = carried_out("fused", case, pictures, draws, device)
+            nudged = carried_out("fused", case, pictures, nudge(draws, case), device)
+            other = carried_out(engine, case, pictures, draws, there)
+            found, control = (difference(one, other, case) for one in (ours, nudged))
+            row.judge(found, tolerance(case), control)
 
 
-def _drawn(recipe: Recipe, pictures: torch.Tensor) -> Draws:
+def drawn(recipe: Recipe, pictures: torch.Tensor) -> Draws:
+    """The draws of a recipe for pictures, uint8 [B, H, W, 3]."""
     num, height, width = pictures.shape[:3]
     return recipe.draw(0, 0, np.arange(num), np.tile(np.array([height, width], np.int64), (num, 1)))
 

@@ -1,4 +1,4 @@
-"""Step: speed of the fused kernels, relative to a device copy in the same run."""
+"""Step: speed of the fused kernels and of Kornia, relative to a device copy in the same run."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,36 +13,27 @@ from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, finish, measure_rate
 from bench.micro.batch import RECIPE
 from bench.micro.pictures import load_pictures
-from gpu_aug import (
-    ColorJitter,
-    HorizontalFlip,
-    Normalize,
-    RandomAffine,
-    RandomErasing,
-    RandomPerspective,
-    Recipe,
-    compile_engine,
-)
+from gpu_aug import HorizontalFlip, Normalize, Recipe, compile_engine
 
-RECIPES = {
-    "flip, normalise": Recipe([HorizontalFlip(), Normalize()]),
-    "batch stage": RECIPE,
-    "affine, normalise": Recipe([RandomAffine(15.0, (0.1, 0.1), (0.9, 1.1)), Normalize()]),
-    "perspective, normalise": Recipe([RandomPerspective(p=1.0), Normalize()]),
-    "jitter, normalise": Recipe([ColorJitter(0.4, 0.4, 0.4, 0.1), Normalize()]),
-    "hue, normalise": Recipe([ColorJitter(hue=0.1), Normalize()]),
-    "erase, normalise": Recipe([RandomErasing(p=1.0), Normalize()]),
-}
 COPY = "a copy on the device"
 """The name of the row that the others are compared with."""
 
+_BFLOAT16 = (torch.bfloat16, "channels last")
+_CASES = (
+    ("fused", "flip, normalise", *_BFLOAT16),
+    ("fused", "batch stage", *_BFLOAT16),
+    ("fused", "batch stage", torch.float32, "contiguous"),
+    ("kornia", "batch stage", *_BFLOAT16),
+    ("fused", "imagenet_train_jitter", *_BFLOAT16),
+    ("kornia", "imagenet_train_jitter", *_BFLOAT16),
+)
 _LAYOUTS = {"channels last": torch.channels_last, "contiguous": torch.contiguous_format}
 _NUM_SETS = 4  # batches that take turns, so that none stays in the cache
 _CALLS = 20
 
 
 def kernel(scale: Scale, data: Path, rows: Rows) -> None:
-    """Gigabytes per second, each byte counted once, of each recipe, type and layout; and what the kernels alone take."""
+    """Gigabytes per second, each byte counted once, of engines, recipes, types and layouts; and what the kernels alone take."""
     copied = 2**30 if scale.on_gpu else 2**22
     source = torch.randint(0, 255, (copied,), dtype=torch.uint8, device=scale.device)
     target = torch.empty_like(source)
@@ -54,19 +45,24 @@ def kernel(scale: Scale, data: Path, rows: Rows) -> None:
         upload = partial(target[: len(pinned)].copy_, pinned, non_blocking=True)
         _measure(row, upload, len(pinned), scale)
     images = _images(scale, data)
-    for name, recipe in RECIPES.items():
-        for dtype, layout in ((torch.bfloat16, "channels last"), (torch.bfloat16, "contiguous"), (torch.float32, "contiguous")):  # fmt: skip
-            title = f"{name}, {str(dtype).removeprefix('torch.')}, {layout}"
-            with rows.measure(title, "GB/s") as row:
-                call, moved = _work(recipe, images, dtype, _LAYOUTS[layout], scale)
-                _measure(row, call, moved, scale)
-                row.facts["images/s"] = round((row.value or 0.0) * 1e9 / moved * len(images[0]))
-                row.facts["share of a copy"] = round((row.value or 0.0) / most, 3)
-                if scale.on_gpu:
-                    row.facts |= _kernels(call, moved, most, scale)
+    recipes = {
+        "flip, normalise": Recipe([HorizontalFlip(), Normalize()]),
+        "batch stage": RECIPE,
+        "imagenet_train_jitter": Recipe.imagenet_train_jitter(size=scale.side),
+    }
+    for engine, name, dtype, layout in _CASES:
+        title = f"{engine}, {name}, {str(dtype).removeprefix('torch.')}, {layout}"
+        with rows.measure(title, "GB/s") as row:
+            call, moved = _work(engine, recipes[name], images, dtype, _LAYOUTS[layout], scale)
+            _measure(row, call, moved, scale)
+            row.facts["images/s"] = round((row.value or 0.0) * 1e9 / moved * len(images[0]))
+            row.facts["share of a copy"] = round((row.value or 0.0) / most, 3)
+            if scale.on_gpu:
+                row.facts |= _kernels(call, moved, most, scale)
 
 
 def _work(
+    name: Any,
     recipe: Recipe,
     images: list[torch.Tensor],
     dtype: torch.dtype,
@@ -75,7 +71,7 @@ def _work(
 ) -> tuple[Callable[[], Any], int]:
     """A call of the engine on sets that take turns, and the bytes that it has to move."""
     num, height, width = images[0].shape[:3]
-    engine = compile_engine("fused", recipe, device=scale.device)
+    engine = compile_engine(name, recipe, device=scale.device)
     sizes = np.tile(np.array([height, width], np.int64), (num, 1))
     draws = [recipe.draw(0, epoch, np.arange(num), sizes) for epoch in range(_NUM_SETS)]
     outs = [

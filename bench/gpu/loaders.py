@@ -1,13 +1,12 @@
-"""Step: loaders alone and behind a training step of ResNet-50, in turns."""
+"""Steps: loaders alone and behind a training step of ResNet-50, in turns."""
 
 import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -18,14 +17,13 @@ from bench.compare.images import Repeated
 from bench.compare.lineup import lineup
 from bench.compare.race import opened
 from bench.compare.result import Comparison
-from bench.compare.timer import time_slice
+from bench.compare.timer import rotated, time_slice
 from bench.compare.usage import Busy, mean_of
 from bench.gpu.photographs import photographs, write_files
 from bench.gpu.rows import Rows
 from bench.gpu.scale import Scale, finish
-from dali_pipes.jpeg.tiling.add_restarts import add_restarts
 from gpu_aug import Recipe
-from readers import Dataset, open_dataset
+from readers import open_dataset
 from readers.cores import usable_cores
 
 IDEAL = "no loader"
@@ -34,7 +32,7 @@ IDEAL = "no loader"
 ALONE, TRAINING, LOST = "alone", "training", "lost to waiting"
 """What stands in rows behind the name of a loader and a comma."""
 
-OURS = ("gpu-aug/dali+fused", "gpu-aug/cpu+fused")
+OURS = ("gpu-aug/dali+fused", "gpu-aug/cpu+fused", "gpu-aug/dali+kornia")
 PEERS = ("dali-gpu", "torchvision-cuda", "torchvision-v2", "opencv-albumentations")
 
 Step = Callable[[torch.Tensor], None]
@@ -55,7 +53,6 @@ class Source:
         num_ahead: Batches that it prepares while others have their turn.
         alone: Images per second without a step, one run per round.
         training: Images per second behind the step.
-        asking: The share of that time that the loop spent in asking for batches.
         busy: What was at work in the turns alone.
     """
 
@@ -64,21 +61,32 @@ class Source:
     num_ahead: int = 0
     alone: list[float] = field(default_factory=list)
     training: list[float] = field(default_factory=list)
-    asking: list[float] = field(default_factory=list)
     busy: list[Busy] = field(default_factory=list)
 
 
 def loaders(scale: Scale, data: Path, rows: Rows) -> None:
+    """Ours and others, behind a step that reads its loss now and then."""
+    peers = PEERS if scale.on_gpu else ("dali-cpu", *PEERS[1:])
+    _take_turns(scale, data, rows, [*peers, *OURS], _BETWEEN_LOSSES)
+
+
+def asking(scale: Scale, data: Path, rows: Rows) -> None:
+    """Ours alone, behind a step that reads its loss every time, as most loops do."""
+    _take_turns(scale, data, rows, OURS[:2], 1)
+
+
+def _take_turns(
+    scale: Scale, data: Path, rows: Rows, names: Sequence[str], between_losses: int
+) -> None:
     """In every round each has its turn: first alone, and at once behind the step; the step alone begins the round."""
     with TemporaryDirectory(prefix="gpu-aug-") as root, ExitStack() as stack:
-        sources = _opened(scale, _footing(scale, data, Path(root)), rows, stack)
-        step, ideal = training_step(scale), Source(_resident(scale))
+        sources = _opened(names, _footing(scale, data, Path(root)), rows, stack)
+        step, ideal = training_step(scale, between_losses), Source(_resident(scale))
         for _ in range(10 if scale.on_gpu else 1):
             step(ideal.next_batch())
         for number in range(_ROUNDS):
             _train(ideal, step, scale)
-            names = list(sources)
-            for name in names[number:] + names[:number]:  # nobody always follows the same neighbour
+            for name in rotated(list(sources), number):
                 try:
                     _turn(sources[name], step, scale)
                 except Exception as error:
@@ -89,27 +97,20 @@ def loaders(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def _footing(scale: Scale, data: Path, root: Path) -> Footing:
-    """The photographs shared by all loaders, plain and tiled."""
+    """The photographs shared by all loaders."""
     size, (count, _) = next(iter(scale.pictures.items()))
-    encoded = photographs(data, size, count)
-    plain = write_files(root / "plain", encoded)
-    tiled = write_files(root / "tiled", [add_restarts(part) for part in encoded])
-
-    def repeated(folder: Path) -> Dataset:
-        found = open_dataset(folder)
-        return Repeated(found, np.arange(len(found)))
-
+    folder = write_files(root / "files", photographs(data, size, count))
+    found = open_dataset(folder)
     return Footing(
-        repeated(plain),
-        sorted(plain.iterdir()),
+        Repeated(found, np.arange(len(found))),
+        sorted(folder.iterdir()),
         [0] * count,
-        Recipe.imagenet_train(size=scale.side),
+        Recipe.imagenet_train_jitter(size=scale.side),
         batch_size=_batch_size(scale),
         device=scale.device,
         num_threads=usable_cores(),
         seed=0,
         dtype=torch.bfloat16,
-        tiled=repeated(tiled),
     )
 
 
@@ -117,11 +118,12 @@ def _batch_size(scale: Scale) -> int:
     return min(scale.batch_size, 128)
 
 
-def _opened(scale: Scale, footing: Footing, rows: Rows, stack: ExitStack) -> dict[str, Source]:
+def _opened(
+    names: Sequence[str], footing: Footing, rows: Rows, stack: ExitStack
+) -> dict[str, Source]:
     """The loaders that deliver a batch; those that fail are reported."""
-    peers = PEERS if scale.on_gpu else ("dali-cpu", *PEERS[1:])
-    ours = {*OURS, *(f"{name} (tiled)" for name in OURS)}
-    entries = [one for one in lineup(peers, tiled=True) if one.name in {*peers, *ours}]
+    peers = [name for name in names if name not in OURS] or ["none"]
+    entries = [one for one in lineup(peers) if one.name in names]
     comparison, found = Comparison(), {}
     for one in opened(entries, footing, comparison, print):
         stack.callback(one.close)
@@ -153,20 +155,15 @@ def _turn(source: Source, step: Step, scale: Scale) -> None:
 
 
 def _train(source: Source, step: Step, scale: Scale) -> None:
-    asking = 0.0
-
     def call() -> torch.Tensor:
-        nonlocal asking
-        asked = time.perf_counter()
         images = source.next_batch()
-        asking += time.perf_counter() - asked
         step(images)
         return images
 
-    seconds, wait = 1.5 * scale.seconds, partial(finish, scale.device)
-    taken = time_slice(call, seconds=seconds, discard=0, finish=wait)
+    taken = time_slice(
+        call, seconds=1.5 * scale.seconds, discard=0, finish=partial(finish, scale.device)
+    )
     source.training.append(taken.images_per_second)
-    source.asking.append(asking / taken.seconds)
 
 
 def put_rows(sources: Mapping[str, Source], ideal: Source, rows: Rows) -> None:
@@ -174,15 +171,11 @@ def put_rows(sources: Mapping[str, Source], ideal: Source, rows: Rows) -> None:
     with rows.measure(IDEAL) as row:
         row.put_runs(ideal.training)
     for name, source in sources.items():
-        with rows.measure(f"{name}, {ALONE}") as row:
-            row.facts |= mean_of(source.busy)
-            row.put_runs(source.alone)
-        with rows.measure(f"{name}, {TRAINING}") as row:
-            row.facts["share of the time in next()"] = round(median(source.asking), 4)
-            row.put_runs(source.training)
-        with rows.measure(f"{name}, {LOST}", "%") as row:
-            pairs = zip(source.training, ideal.training, strict=True)
-            row.put_runs([100 * (1 - own / alone) for own, alone in pairs])
+        lost = [100 * (1 - own / alone) for own, alone in zip(source.training, ideal.training, strict=True)]  # fmt: skip
+        for what, runs in ((ALONE, source.alone), (TRAINING, source.training), (LOST, lost)):
+            with rows.measure(f"{name}, {what}", "%" if what == LOST else "images/s") as row:
+                row.facts |= mean_of(source.busy) if what == ALONE else {}
+                row.put_runs(runs)
 
 
 def _resident(scale: Scale) -> Callable[[], torch.Tensor]:
@@ -193,10 +186,14 @@ def _resident(scale: Scale) -> Callable[[], torch.Tensor]:
     return lambda: images
 
 
-def training_step(scale: Scale) -> Step:
-    """One step of ResNet-50 in bfloat16 as people train it, channels last; it reads its loss every few steps."""
+def training_step(scale: Scale, between_losses: int) -> Step:
+    """One step of ResNet-50 in bfloat16, channels last; in a rehearsal of one layer."""
+    from torchvision.models import resnet50
+
     torch.backends.cudnn.benchmark = scale.on_gpu  # the fastest convolutions for these shapes
-    model = _model(scale).to(scale.device).to(memory_format=torch.channels_last)
+    tiny = (torch.nn.Conv2d(3, 10, 3, 4), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
+    model = resnet50(num_classes=10) if scale.on_gpu else torch.nn.Sequential(*tiny)
+    model = model.to(scale.device).to(memory_format=torch.channels_last)
     optimiser = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     labels = torch.zeros(_batch_size(scale), dtype=torch.int64, device=scale.device)
     numbers = itertools.count()
@@ -208,18 +205,7 @@ def training_step(scale: Scale) -> Step:
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
-        if next(numbers) % _BETWEEN_LOSSES == 0:
+        if next(numbers) % between_losses == 0:
             loss.item()
 
     return step
-
-
-def _model(scale: Scale) -> torch.nn.Module:
-    """ResNet-50; in a rehearsal one layer."""
-    from torchvision.models import resnet50
-
-    if scale.on_gpu:
-        model: torch.nn.Module = resnet50(num_classes=10)
-        return model
-    pool = torch.nn.AdaptiveAvgPool2d(1)
-    return torch.nn.Sequential(torch.nn.Conv2d(3, 10, 3, 4), pool, torch.nn.Flatten())

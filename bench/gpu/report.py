@@ -1,7 +1,7 @@
-"""``python -m bench.gpu.report bench/results/gpu-*.json --out docs/gpu.md``: a page about what visits to GPUs found."""
+"""``python -m bench.gpu.report bench/results/gpu-*.json --out docs/gpu.md``: the results of visits to GPUs on a page."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -20,6 +20,9 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 _NEEDED = ("command", "time", "commit", "versions", "machine", "settings", "steps")
 _WARNING = "> **A rehearsal on a CPU.** Inputs are tiny and no GPU took part: no number below says anything about a GPU."
 _LENGTH = 160
+
+BEGIN, END = "<!-- results of make gpu -->", "<!-- end of results -->"
+"""The lines of a page between which results stand."""
 
 
 @dataclass(frozen=True)
@@ -43,19 +46,31 @@ def report(
     out: Annotated[Path, typer.Option(help="The document.")],
     rehearsal: Annotated[bool, typer.Option(help="Take results of rehearsals, too.")] = False,
 ) -> None:
-    """Write a document about what visits to GPUs found."""
+    """Write what visits to GPUs found: of every step the newest run, and of runs their medians."""
     visits = {path: _read(path) for path in results}
     if found := [str(path) for path, visit in visits.items() if not rehearsal and not device_of(visit)]:  # fmt: skip
         raise errors.BenchError(
             f"{', '.join(found)} was measured on a CPU: give results of a visit to a GPU, or --rehearsal "
             "to see what the document will look like"
         )
-    lines = ["# On a GPU", "", "Made by `python -m bench.gpu.report` from results of `make gpu`."]
-    lines += ["Of every step the newest run counts. Speeds are medians of the runs.", ""]
-    for device in devices(list(visits.values())):
-        lines += section(device)
-    out.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    lines = [line for device in devices(list(visits.values())) for line in section(device)]
+    before, after = _around(out)
+    text = "\n".join(lines).strip()
+    out.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
     typer.echo(f"written: {out}")
+
+
+def _around(page: Path) -> tuple[str, str]:
+    """What stands on a page before its results and behind them; nothing where there is no page."""
+    if not page.exists():
+        return "", "\n"
+    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise errors.BenchError(
+            f"{page} must have lines {BEGIN} and {END}, between which results stand, got none: add them, or name a new file"
+        )
+    return before, after
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -89,7 +104,7 @@ def devices(visits: Sequence[Mapping[str, Any]]) -> list[Device]:
         outcomes: dict[str, Outcome] = {}
         for step in (step for visit in own for step in visit["steps"]):
             before = outcomes.get(step["name"])
-            if before is None or before.end == NOT_RUN:
+            if before is None or before.end in NOT_RUN:
                 rows = [Row(**row) for row in step["rows"]]
                 outcomes[step["name"]] = Outcome(step["name"], step["end"], step["seconds"], rows, step["headline"])  # fmt: skip
         found.append(Device(name, own, outcomes))
@@ -106,20 +121,16 @@ def section(device: Device) -> list[str]:
     lines += [f"{newest['time'][:10]}, commit `{newest['commit']}`; {machine}; {versions}.", ""]
     lines += ["### Is it right?", "", *_right(device), "### Is it fast?", "", *_aims(device)]
     for name, outcome in device.outcomes.items():
-        if any(row.verdict == "measured" for row in outcome.rows):
-            lines += [f"#### {_promise(name)} (`{name}`, {outcome.end})", "", *_measured(outcome.rows)]  # fmt: skip
+        if name in STEPS and any(row.verdict == "measured" for row in outcome.rows):
+            lines += [f"#### {STEPS[name].promise} (`{name}`, {outcome.end})", "", *_measured(outcome.rows)]  # fmt: skip
     return lines
-
-
-def _promise(name: str) -> str:
-    return STEPS[name].promise if name in STEPS else name
 
 
 def _right(device: Device) -> list[str]:
     rows = []
     for name, step in STEPS.items():
         outcome = device.outcomes.get(name)
-        if step.kind == "right":
+        if step.verifies:
             rows.append([step.promise, f"`{name}`", *verdict_of(outcome, device.name)])
     headings = ("promise", "step", "verdict", "rows", "nearest to what is allowed", "not right")
     return table(headings, rows)
@@ -127,7 +138,7 @@ def _right(device: Device) -> list[str]:
 
 def verdict_of(outcome: Outcome | None, device: str) -> list[str]:
     """Whether a promise holds; counts of rows by outcome; the difference nearest to its limit; the failures."""
-    if outcome is None or outcome.end == NOT_RUN:
+    if outcome is None or outcome.end in NOT_RUN:
         return ["not known: it was not run", "", "", ""]
     counts: dict[str, int] = {}
     for row in outcome.rows:
@@ -173,15 +184,14 @@ def _measured(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         runs = row.facts.get("runs", ())
         spread = f"{number(min(runs))} to {number(max(runs))}" if runs else ""
-        facts = {name: value for name, value in row.facts.items() if name != "runs"}
+        facts = [
+            f"{name} {number(value) if isinstance(value, int | float) else value}"
+            for name, value in row.facts.items()
+            if name != "runs"
+        ]
         value = f"{number(row.value)} {row.unit}" if row.value is not None else f"**{row.verdict}**"
-        shown.append([row.name, value, spread, "; ".join(_facts(facts))[: 2 * _LENGTH]])
+        shown.append([row.name, value, spread, "; ".join(facts)[: 2 * _LENGTH]])
     return table(("what", "median:", "range:", "with it"), shown)
-
-
-def _facts(facts: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in facts.items():
-        yield f"{name} {number(value) if isinstance(value, int | float) else value}"
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

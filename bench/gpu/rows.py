@@ -1,6 +1,7 @@
 """Results of a step: rows with equal columns, written one by one, so that a crash loses only later rows."""
 
 import json
+import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -93,6 +94,7 @@ class Rows:
         row.facts["error"] = _INTERRUPTED
         self._rows.append(row)
         self._write()
+        began = time.perf_counter()
         try:
             yield row
         except Exception as error:  # noqa: BLE001 - a library may raise anything; the row says so
@@ -103,6 +105,7 @@ class Rows:
         else:
             row.verdict = "open" if row.value is None else verdict
             del row.facts["error"]
+        row.facts["seconds"] = round(time.perf_counter() - began, 1)
         self._write()
 
     def __iter__(self) -> Iterator[Row]:

@@ -1,33 +1,30 @@
-"""Running steps: each in a process with a time limit, so that a crash or a hang costs that step alone."""
+"""Running steps one at a time, each in a process with a time limit, so that a crash or a hang costs that step alone."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from threading import Lock
 from typing import Any
-from xml.etree import ElementTree
 
 from bench.gpu.rows import Row, headline, read_rows
-from bench.gpu.steps import Command
-from readers.cores import usable_cores
+from bench.gpu.steps import SECONDS_MAX, Command
 
-SECONDS_MAX = 470.0
-"""The limit of a whole visit."""
-
-NOT_RUN = "no time was left"
+NOT_RUN = ("no time was left", "the device is gone")
 """How a step ended that never began."""
+
+PROBE = Command("probe", ["-m", "bench.gpu.probe"], 5.0)
+"""What tells after a step that went wrong whether the device is still there."""
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _SECONDS_MIN = 0.05
 _SECONDS_TO_SAY_WHERE, _SECONDS_TO_DIE = 3.0, 5.0
-_CORES_OF_A_CHECK = 4  # as many checks run side by side as there are cores for
+_VERDICTS = re.compile(r"^(\S+::.+?) (PASSED|FAILED|ERROR|SKIPPED)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -70,43 +67,38 @@ def visit(
     out: Path,
     tell: Callable[[str], None],
     *,
+    probe: Command | None = PROBE,
     seconds_max: float = SECONDS_MAX,
     keep: Callable[[Sequence[Outcome]], None] = lambda _: None,
 ) -> list[Outcome]:
-    """Run every step, whatever becomes of those before it.
+    """Run every step, whatever becomes of those before it, as long as the device is there.
 
-    A step ends with its own limit or with that of the visit; those for which no time is left are left out. Steps that
-    verify run side by side; then those that measure run one by one.
+    A step ends with its own limit or with that of the visit; those for which no time is left are left out.
 
     Args:
         commands: What to run.
         out: The folder that gets logs and results.
         tell: Gets a line for each step that begins or ends.
+        probe: Runs after each step that went wrong; where it fails, nothing else runs. None where there is no device.
         seconds_max: The limit of all together.
         keep: Gets after each step what there is so far, so that a visit that is broken off leaves something.
     """
     last = time.monotonic() + seconds_max
-    outcomes: dict[str, Outcome] = {}
-    lock = Lock()
-
-    def run_and_keep(command: Command) -> None:
+    outcomes: list[Outcome] = []
+    why_not = ""
+    for command in commands:
         seconds = min(command.seconds_max, last - time.monotonic())
-        if seconds < _SECONDS_MIN:
-            outcome = Outcome(command.name, NOT_RUN, 0.0, ())
+        if why_not or seconds < _SECONDS_MIN:
+            outcomes.append(Outcome(command.name, why_not or NOT_RUN[0], 0.0, ()))
         else:
             tell(f"{command.name} (at most {seconds:.0f} s)")
-            outcome = _run(command, out, seconds)
-            tell(f"{command.name}: {outcome.end} after {outcome.seconds:.0f} s")
-        with lock:
-            outcomes[command.name] = outcome
-            keep([outcomes[one.name] for one in commands if one.name in outcomes])
-
-    with ThreadPoolExecutor(max(1, usable_cores() // _CORES_OF_A_CHECK)) as side_by_side:
-        list(side_by_side.map(run_and_keep, [one for one in commands if one.kind == "right"]))
-    for command in commands:
-        if command.kind == "fast":
-            run_and_keep(command)
-    return [outcomes[command.name] for command in commands]
+            outcomes.append(outcome := _run(command, out, seconds))
+            tell(f"{command.name}: {outcome.end} after {outcome.seconds:.0f} s; {outcome.headline}")
+            if probe and not outcome.good and not _run(probe, out, probe.seconds_max).good:
+                why_not = NOT_RUN[1]
+                tell(f"{why_not}: {read_log(out, probe.name).strip()[-300:]}")
+        keep(outcomes)
+    return outcomes
 
 
 def _run(command: Command, out: Path, seconds_max: float) -> Outcome:
@@ -132,22 +124,23 @@ def _run(command: Command, out: Path, seconds_max: float) -> Outcome:
         finally:
             _end_group(process)
     seconds = time.perf_counter() - began
-    rows = _tests_row(out / f"{command.name}.xml") or read_rows(result)
-    lines = read_log(out, command.name).strip().splitlines()
+    log_text = read_log(out, command.name)
+    rows = read_rows(result) or _tests_row(log_text)
+    lines = log_text.strip().splitlines()
     return Outcome(command.name, end, seconds, rows, lines[-1].strip(" =") if lines else "")
 
 
-def _tests_row(junit: Path) -> list[Row]:
-    """The summary of pytest's report as one row; none if there is no report."""
-    if not junit.exists():
+def _tests_row(log: str) -> list[Row]:
+    """The verdicts in pytest's log, also of one that crashed, as one row; none if there are none."""
+    found = dict(_VERDICTS.findall(log))
+    if not found:
         return []
-    counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-    for suite in ElementTree.parse(junit).iter("testsuite"):
-        counts = {name: count + int(suite.get(name, 0)) for name, count in counts.items()}
-    bad = counts["failures"] + counts["errors"]
-    passed = counts["tests"] - bad - counts["skipped"]
-    verdict = "wrong" if bad else "right" if passed else "open"
-    return [Row("pytest", passed, "tests passed", verdict, dict(counts))]  # type: ignore[arg-type]
+    counts = {word: list(found.values()).count(word) for word in ("PASSED", "SKIPPED")}
+    bad = [test for test, word in found.items() if word in ("FAILED", "ERROR")]
+    row = Row("pytest", counts["PASSED"], "tests passed", "open", {**counts, "bad": bad})
+    if bad or counts["PASSED"]:
+        row.verdict = "wrong" if bad else "right"
+    return [row]
 
 
 def read_log(out: Path, name: str) -> str:

@@ -53,7 +53,7 @@ def scale_for(*, rehearse: bool) -> Scale:
         return Scale(torch.device("cpu"), 8, 32, 0.02, few, 12)
     if not torch.cuda.is_available():
         raise RuntimeError("torch sees no CUDA device; without one there is only --rehearse")
-    sizes = {(375, 500): (256, 256), (1080, 1920): (48, 64), (3000, 4000): (12, 16)}
+    sizes = {(375, 500): (256, 256), (1080, 1920): (48, 64)}
     return Scale(torch.device("cuda", 0), 256, 224, 0.6, sizes, 2000)
 
 

@@ -31,20 +31,20 @@ ROW_GAP = 3.0
 """Mean difference, of 255, of a picture in 8x8 pixels that passes for the same."""
 
 _SECONDS_MAX = 24.0  # for each decoder
-_CYCLE = 400  # images; every 25 batches of 32 are the same images again
+_CYCLE = 400  # images, after which the same come again
 _WARM = 0.25  # the share of the batches in which every image has been seen
 _LOOKS = 100
 _MIB = 2**20
 _RECIPE = Recipe([Resize((64, 64))])
 _BROKEN = ("cut at 50 %", "bits flipped in the scan", "nonsense Huffman tables", "no bytes")
 
-# Sizes and how many files of each; and those that come seldom, with their offsets in a cycle.
-_SIZES: tuple[tuple[Size, int], ...] = (((200, 250), 8), ((300, 400), 8), ((375, 500), 8), ((480, 640), 4))  # fmt: skip
-_LARGE: tuple[tuple[Size, range], ...] = (
-    ((1080, 1920), range(30, _CYCLE, 50)),
-    ((3000, 4000), range(100, 101)),
-    ((4000, 6000), range(300, 301)),
+_SIZES: tuple[tuple[Size, int], ...] = (
+    ((200, 250), 8),
+    ((375, 500), 16),
+    ((1080, 1920), 2),
+    ((3000, 4000), 1),
 )
+"""Heights and widths, and how many files of each."""
 
 
 @dataclass(frozen=True)
@@ -87,27 +87,27 @@ def soak(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def make_pictures(data: Path, folder: Path, scale: Scale) -> Pictures:
-    """Write JPEGs from 0.05 to 24 megapixels (in a rehearsal smaller ones) and broken ones."""
-    shrink = 1 if scale.on_gpu else 8
+    """Write JPEGs from 0.05 to 12 megapixels (in a rehearsal smaller ones) and, one in a hundred, broken ones."""
     files: list[bytes] = []
-    for size, count in _SIZES:
-        files += photographs(data, size, count if scale.on_gpu else 1, seed=len(files))
-    picks = np.arange(_CYCLE, dtype=np.int64) % len(files)
-    for (height, width), offsets in _LARGE:
-        picks[offsets.start : offsets.stop : offsets.step] = len(files)
-        files += photographs(data, (height // shrink, width // shrink), 1)
+    for (height, width), count in _SIZES:
+        small = (height // 8, width // 8)
+        files += (
+            photographs(data, (height, width), count, seed=count)
+            if scale.on_gpu
+            else photographs(data, small, 1)
+        )
     num_sound = len(files)
     broken = broken_files(photographs(data, SIZE, 1)[0])
     files += [broken[name] for name in _BROKEN]
-    picks[50 :: _CYCLE // len(_BROKEN)] = range(num_sound, len(files))
-    if not scale.on_gpu:
-        picks = np.concatenate([picks[:6], picks[[50, 100, 150, 250, 300, 350]]])
+    picks = np.arange(_CYCLE, dtype=np.int64) % num_sound
+    seldom = picks[5 :: 100 if scale.on_gpu else 6]
+    seldom[:] = num_sound + np.arange(len(seldom)) % len(_BROKEN)
     judged = load(write_files(folder, files), torch.device("cpu"), 16, "cpu", _RECIPE)
-    small = torch.full((len(files), 3, 8, 8), torch.nan)
+    small_ones = torch.full((len(files), 3, 8, 8), torch.nan)
     for index, image in judged.images.items():
-        small[index] = torch.nn.functional.avg_pool2d(image, 8)
-    is_judged = small.isnan().flatten(1).any(1) | (torch.arange(len(files)) < num_sound)
-    return Pictures(folder, picks, small.to(scale.device), is_judged.to(scale.device))
+        small_ones[index] = torch.nn.functional.avg_pool2d(image, 8)
+    is_judged = small_ones.isnan().flatten(1).any(1) | (torch.arange(len(files)) < num_sound)
+    return Pictures(folder, picks, small_ones.to(scale.device), is_judged.to(scale.device))
 
 
 def _opened(scale: Scale, pictures: Pictures, decoder: Decoder) -> Loader:

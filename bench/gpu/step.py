@@ -7,20 +7,10 @@ from typing import Annotated
 import typer
 
 from bench.gpu.rows import Rows
-from bench.gpu.scale import Scale, scale_for
+from bench.gpu.scale import scale_for
 from bench.gpu.steps import STEPS
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
-
-def environment(_scale: Scale, data: Path, rows: Rows) -> None:
-    """Report the installed packages, and that there are photographs."""
-    from dali_pipes.doctor import examine
-
-    with rows.check("photographs") as row:
-        row.facts |= {finding.subject: finding.found for finding in examine()}
-        row.value = len(list(data.rglob("*.jpg")))
-        assert row.value, f"{data} has no JPEG: install scikit-image, which brings photographs"
 
 
 @app.command()

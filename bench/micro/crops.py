@@ -35,6 +35,7 @@ WAYS: dict[str, Callable[[Task], Way]] = {
     OURS: crop_decoders.tiled_cut_and_ours,
     "tiled, our decoder": crop_decoders.ours_on_tiled,
     "tiled, cut and OpenCV": crop_decoders.tiled_cut_and_opencv,
+    "checkpoints, our decoder": crop_decoders.ours_from_checkpoints,
     "ordinary, our decoder": crop_decoders.ours_on_ordinary,
     REGION: crop_decoders.nvimagecodec_region,
     "region, DALI image_slice": crop_decoders.dali_region,

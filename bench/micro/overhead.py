@@ -147,7 +147,7 @@ class _IdleProduction(Production):
     def start(self, largest: int) -> Pipeline:
         """See Production."""
         del largest
-        setup, fetcher = self._setup, self._setup.fetcher
+        setup, fetcher = self.setup, self.setup.fetcher
         views = [replace(view, engine=_Nothing()) for view in setup.views]
         workers = Workers(fetcher, setup.num_threads)
         spawn = Augmenter([Engines(views, fetcher.recorder)], workers).spawn

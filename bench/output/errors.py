@@ -1,9 +1,11 @@
 """Errors that a user of the command line can act on, in one sentence each."""
 
+import logging
 import re
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TextIO
 
 DEBUG_FLAG = "--debug"
@@ -19,7 +21,8 @@ def call(command: Callable[[list[str]], None], arguments: Sequence[str] | None =
 
     An error that the packages raise on purpose becomes one red sentence and exit code 2. Any other error
     is a defect and keeps its traceback, as everything does under --debug, which is taken out of the
-    arguments wherever it stands. A warning of the packages is one yellow sentence. Ctrl-C gives exit code 130, which is typer's doing.
+    arguments wherever it stands. A warning of the packages, raised or logged, is one yellow sentence. Ctrl-C gives exit
+    code 130, which is typer's doing.
 
     Args:
         command: Gets the arguments without --debug.
@@ -28,7 +31,7 @@ def call(command: Callable[[list[str]], None], arguments: Sequence[str] | None =
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = DEBUG_FLAG in given
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _logged_warnings():
             if not debug:
                 warnings.showwarning = _show_warning
             command([argument for argument in given if argument != DEBUG_FLAG])
@@ -44,6 +47,11 @@ def show(error: Exception) -> None:
     _print("error: " + _SPLIT.sub(r"--split \1", str(error)), "red")
 
 
+def show_plainly(text: str) -> None:
+    """Print a line that is no error on standard error, yellow on a terminal."""
+    _print(text, "yellow")
+
+
 def _show_warning(
     message: Warning | str,
     category: type[Warning],
@@ -53,11 +61,38 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     """Take the place of `warnings.showwarning`, which names a line of ours."""
-    if issubclass(category, UserWarning):
+    if issubclass(category, UserWarning | RuntimeWarning):
         _print(f"warning: {message}", "yellow")
     else:
         text = warnings.formatwarning(message, category, filename, lineno, line)
         (file or sys.stderr).write(text)
+
+
+class _Teller(logging.Handler):
+    """Prints what is logged, each text once."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._told: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record, without the traceback that may come with it."""
+        text = record.getMessage()
+        if text not in self._told:
+            self._told.add(text)
+            is_error = record.levelno >= logging.ERROR
+            _print(f"{'error' if is_error else 'warning'}: {text}", "red" if is_error else "yellow")
+
+
+@contextmanager
+def _logged_warnings() -> Iterator[None]:
+    """Print the warnings that the packages log, which nobody sees where nobody has set up logging."""
+    logger, teller = logging.getLogger("gpu_aug"), _Teller()
+    logger.addHandler(teller)
+    try:
+        yield
+    finally:
+        logger.removeHandler(teller)
 
 
 def _print(text: str, style: str) -> None:
@@ -71,7 +106,7 @@ def _print(text: str, style: str) -> None:
 
 def _expected() -> tuple[type[Exception], ...]:
     # Imported here: an error at start-up should not first load torch to be told apart.
-    from dali_pipes import BadSampleError, LoaderError, MissingPackageError
+    from dali_pipes import BadSampleError, ClusterError, LoaderError, MissingPackageError
     from gpu_aug import EngineError, RecipeError
     from readers import ReadersError
 
@@ -83,4 +118,5 @@ def _expected() -> tuple[type[Exception], ...]:
         LoaderError,  # and StateMismatchError, which is one
         MissingPackageError,
         BadSampleError,
+        ClusterError,
     )

@@ -96,6 +96,10 @@ def _measure(source: str, settings: ReadSettings, folder: Path, progress: Any) -
             f"{source} has {len(images)} samples, and two batches need {2 * settings.batch_size}: "
             "give more data or a smaller --batch-size"
         )
+    if settings.cold_rounds and not hasattr(os, "posix_fadvise"):
+        raise BenchError(
+            f"this system empties no page cache, so cold_rounds must be 0, got {settings.cold_rounds}: add --cold-rounds 0"
+        )
     result = Result(len(images), sum(len(image.data) for image in images))
     copies = _make_copies(images, settings, folder, result, progress)
     del images

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from bench.output.errors import BenchError
 from dali_pipes import Loader
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.decode.threaded import CpuDecoder
+from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.augment import Engines
 from dali_pipes.pipeline.fetch import Fetcher
@@ -23,7 +24,7 @@ from readers import BadSample, Dataset, Sample
 
 _NOT_OURS = (
     "shuffle", "shuffle_window", "ledger", "audit", "rank", "world_size", "last_batch", "on_bad_sample",
-    "max_bad_samples", "helper_process", "metrics", "heartbeat", "buckets", "sizes",
+    "max_bad_samples", "helper_process", "workers", "metrics", "heartbeat", "buckets", "sizes",
 )  # fmt: skip
 """Arguments of a loader that say which samples come when, and who is told of it."""
 
@@ -73,6 +74,7 @@ class Parts:
         steps: The steps.
         batches: The samples of each step, with their draws.
         fast: Whether JPEGs may be decoded at a smaller size.
+        checkpoints: Those of the samples, once they were decoded.
     """
 
     setup: Setup
@@ -80,6 +82,7 @@ class Parts:
     steps: AnySteps
     batches: tuple[Fetched, ...]
     fast: bool
+    checkpoints: CheckpointMemory = field(default_factory=CheckpointMemory)
 
     @property
     def fetcher(self) -> Fetcher:
@@ -88,7 +91,9 @@ class Parts:
 
     def render_of(self, rows: Fetched) -> Render:
         """What renders the canvases of rows."""
-        decoder = CpuDecoder(self.fetcher, _spawn_nothing, 1, fast=self.fast)
+        decoder = CpuDecoder(
+            self.fetcher, _spawn_nothing, 1, fast=self.fast, store=self.checkpoints
+        )
         return decoder._render_of(rows)
 
     def chunks(self, size: int) -> Iterator[Fetched]:

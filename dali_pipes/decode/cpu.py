@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from dali_pipes.decode import opencv
 from dali_pipes.decode.jpeg_batch import render_rows
 from dali_pipes.errors import DecodeError
-from dali_pipes.jpeg.status import GOOD, NOT_BASELINE, REASONS
+from dali_pipes.jpeg.checkpoints import CheckpointStore
+from dali_pipes.jpeg.status import GOOD, REASONS
 from dali_pipes.pipeline.canvases import Canvases
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, needed_part
@@ -20,14 +21,19 @@ from gpu_aug.resampling.crop_and_resize import resample
 from readers import read_header
 
 _KINDS = {number: f"JPEG ({reason})" for number, reason in enumerate(REASONS)}
-_KINDS[NOT_BASELINE] = "progressive or multi-scan JPEG"
 
 
 def render_encoded(
-    fetcher: Fetcher, fetched: Fetched, canvases: Canvases, _start: int, *, fast: bool = False
+    fetcher: Fetcher,
+    fetched: Fetched,
+    canvases: Canvases,
+    _start: int,
+    *,
+    fast: bool = False,
+    store: CheckpointStore | None = None,
 ) -> Decoded:
-    """Decode images and render their canvases; see threads.Render."""
-    statuses = render_rows(fetched, canvases, fast=fast)
+    """Decode images and render their canvases; see threads.Render and `render_rows`."""
+    statuses = render_rows(fetched, canvases, fast=fast, store=store)
     fetcher.recorder.count_whole_images(_whole_images(fetched, statuses))
     return render_rest(fetcher, fetched, canvases, lambda row: statuses[row] == GOOD)
 
@@ -153,7 +159,7 @@ def read_targets(
         except TargetsError as error:
             return error
 
-    wanted = [row for row in rows if fetcher.wants_targets(fetched, row)]
+    wanted = fetcher.rows_with_targets(fetched, rows)
     for row, read_there in zip(wanted, pool.map(read, wanted), strict=True):
         if isinstance(read_there, TargetsError):
             fetched = fetched.replaced(row, fetcher.lose(fetched, row, read_there))

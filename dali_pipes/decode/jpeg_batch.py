@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.status import NOT_JPEG
+from dali_pipes.decode.jpeg_files import JpegFiles, look_up
+from dali_pipes.jpeg.checkpoints import CheckpointStore
+from dali_pipes.jpeg.status import GOOD, NOT_JPEG
 from dali_pipes.pipeline.canvases import Canvases
 from dali_pipes.pipeline.stages import Fetched, needed_part
 from gpu_aug.resampling.crops import Crops
@@ -15,19 +17,22 @@ from readers import read_header
 # What "fast" leaves for the resampling to shrink: measured in DECISIONS.md.
 _FAST_MARGIN = 2.0
 
-_NO_OFFSETS = np.empty(0, np.int64)
-
 # Memory of each thread: new memory would be cleared by the system each time.
 _KEPT = threading.local()
 
 
-def render_rows(fetched: Fetched, canvases: Canvases, *, fast: bool) -> NDArray[np.int32]:
+def render_rows(
+    fetched: Fetched, canvases: Canvases, *, fast: bool, store: CheckpointStore | None = None
+) -> NDArray[np.int32]:
     """Render the canvases of the sound baseline JPEGs among some rows.
+
+    Whether a file is sound depends on all of it, not on the part that is needed: the first time it is read as a whole.
 
     Args:
         fetched: The rows.
         canvases: Their canvases.
         fast: Whether images that are shrunk may be decoded at a smaller size.
+        store: Knows the files that were read before, and gets to know the others; with None every time is the first.
 
     Returns:
         int32 [n], of each row a status of `dali_pipes.jpeg.status`: where it is GOOD the canvases are rendered.
@@ -36,56 +41,49 @@ def render_rows(fetched: Fetched, canvases: Canvases, *, fast: bool) -> NDArray[
     found = np.full(len(fetched), NOT_JPEG, np.int32)
     if not len(rows):
         return found
+    files = look_up(fetched, rows, store)
+    found[rows] = files.statuses
+    files = files.some(found[rows] == GOOD)
+    found[files.rows] = _render(files, canvases, fast=fast)
+    # A sound file that cannot be decoded has the checkpoints of another one.
+    files = files.some(~files.is_new & (found[files.rows] != GOOD), as_new=True)
+    found[files.rows] = _render(files, canvases, fast=fast)
+    return found
+
+
+def _render(files: JpegFiles, canvases: Canvases, *, fast: bool) -> NDArray[np.int32]:
+    """Render the canvases of sound files, and of new ones if they are sound: int32 [n], their statuses."""
+    statuses = np.empty(len(files), np.int32)
+    if not len(files):
+        return statuses
     from dali_pipes.decode import jpeg_batch_kernel  # compiles, where that was not done before
 
-    crops = np.stack([_crops(drawn.crops, rows) for drawn in fetched.draws])
+    fetched, rows = files.fetched, files.rows
+    crops = np.stack([crops_of(drawn.crops, rows) for drawn in fetched.draws])
     antialias = np.array([drawn.crops.antialias for drawn in fetched.draws])
     shrink = np.ones(len(rows), np.int64)
     if fast and antialias.all():
         shrink = _shrink(crops)
         _leave_turned(fetched, rows, shrink)
-    parts = _parts(fetched, rows, shrink)
-    encoded, offsets, held = _encoded(fetched, rows)
-    statuses = np.empty(len(rows), np.int32)
+    parts = parts_of(fetched, rows, shrink)
+    encoded = files.encoded()
     jpeg_batch_kernel.render_rows(
-        encoded,
+        encoded.files,
         fetched.sizes[rows],
         parts,
         shrink,
-        offsets,
+        encoded.offsets,
         crops,
         canvases.addresses(rows.tolist(), fetched.draws),
         antialias,
         _memory(fetched.sizes[rows], parts, crops),
         statuses,
     )
-    del held  # the addresses in `encoded` were good until here
-    found[rows] = statuses
-    return found
+    files.keep(encoded, statuses)
+    return statuses
 
 
-def _encoded(
-    fetched: Fetched, rows: NDArray[np.int64]
-) -> tuple[NDArray[np.void], NDArray[np.int64], list[NDArray[np.uint8]]]:
-    """Where the rows' bytes lie and, as far as it is known, their restart intervals; see jpeg_batch_kernel.
-
-    Returns:
-        ENCODED [n]; int64 [...], the offsets of restart intervals; and what keeps the bytes in memory.
-    """
-    from dali_pipes.decode.jpeg_batch_kernel import ENCODED
-
-    held = [np.frombuffer(fetched.data[row] or b"", np.uint8) for row in rows.tolist()]
-    known = [getattr(fetched.samples[row], "restarts", None) for row in rows.tolist()]
-    offsets = [_NO_OFFSETS if found is None else found[:-1] for found in known]
-    bounds = np.cumsum([0, *(found.size for found in offsets)])
-    encoded = np.empty(len(held), ENCODED)
-    encoded["address"] = [view.__array_interface__["data"][0] for view in held]
-    encoded["num_bytes"] = [view.size for view in held]
-    encoded["first_offset"], encoded["last_offset"] = bounds[:-1], bounds[1:]
-    return encoded, np.concatenate([_NO_OFFSETS, *offsets]), held
-
-
-def _parts(
+def parts_of(
     fetched: Fetched, rows: NDArray[np.int64], shrink: NDArray[np.int64]
 ) -> NDArray[np.void]:
     """The part of each image that all views need, grown to whole pixels of the shrunk image: RECT [n]."""
@@ -98,7 +96,7 @@ def _parts(
     return _records(RECT, first, last - first)
 
 
-def _crops(crops: Crops, rows: NDArray[np.int64]) -> NDArray[np.void]:
+def crops_of(crops: Crops, rows: NDArray[np.int64]) -> NDArray[np.void]:
     """The crops of rows, CROP [n]."""
     from dali_pipes.decode.jpeg_batch_kernel import CROP
 
@@ -137,7 +135,7 @@ def _memory(
     sizes: NDArray[np.int64], parts: NDArray[np.void], crops: NDArray[np.void]
 ) -> tuple[NDArray[np.uint8], ...]:
     """Scratch for decoding any of the images, room for any of the parts, and scratch for resizing."""
-    from dali_pipes.jpeg.memory import scratch_bytes as decoding_bytes
+    from dali_pipes.jpeg.progressive.memory import scratch_bytes as decoding_bytes
     from gpu_aug.resampling.bilinear import scratch_bytes as resizing_bytes
 
     sides = ("height", "width", "resize_height", "resize_width")
@@ -148,7 +146,7 @@ def _memory(
     )
     kept: Any = getattr(_KEPT, "memory", (np.empty(0, np.uint8),) * 3)
     _KEPT.memory = tuple(
-        have if have.size >= size else np.empty(size, np.uint8)
+        have if have.size >= size else np.zeros(size, np.uint8)
         for have, size in zip(kept, needed, strict=True)
     )
     memory: tuple[NDArray[np.uint8], ...] = _KEPT.memory

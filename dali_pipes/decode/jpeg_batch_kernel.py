@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from dali_pipes.jpeg.decode import decode_crop
-from gpu_aug.compiled.jit import kernel, view_u8
+from dali_pipes.jpeg.memory import memory_at
+from gpu_aug.compiled.jit import kernel, signed, view_u8
 from gpu_aug.resampling.bilinear import resize_into
 
 
@@ -13,8 +14,15 @@ def _record(*names: str) -> np.dtype[np.void]:
     return np.dtype([(name, np.int64) for name in names])
 
 
-ENCODED = _record("address", "num_bytes", "first_offset", "last_offset")
-"""Where the bytes of a file lie, and where its restart intervals stand among all offsets (half open)."""
+ENCODED = _record(
+    *("address", "num_bytes", "first_offset", "last_offset"),
+    *("checkpoints", "num_checkpoints", "every", "judge", "noted"),
+)
+"""Where the bytes of a file lie, and where its restart intervals stand among all offsets (half open).
+
+checkpoints, num_checkpoints, every, judge: As for `decode_crop`.
+noted: Written: how many checkpoints a file has that is judged, -1 where its status is not that of a scan.
+"""
 
 RECT = _record("top", "left", "height", "width")
 """A rectangle in an image."""
@@ -42,7 +50,7 @@ def render_rows(
     """Decode the needed part of n JPEGs and render the canvases of V views from each.
 
     Args:
-        encoded: ENCODED [n]: the files.
+        encoded: ENCODED [n]: the files; what was noted is written.
         sizes: int64 [n, 2]: height and width of the upright images.
         parts: RECT [n]: the part that all views need. It begins at multiples of `shrink`, and ends at such or
             with the image.
@@ -65,10 +73,13 @@ def render_rows(
             (sizes[row, 0], sizes[row, 1]),
             times,
             offsets[file.first_offset : file.last_offset],
+            (file.checkpoints, file.num_checkpoints, file.every),
+            file.judge != 0,
             pixels.ctypes.data,
             shape[1] * 3,
             decoding,
         )
+        file.noted = memory_at(signed(decoding.ctypes.data)).job.noted
         if statuses[row] != 0:
             continue
         image = pixels[: shape[0] * shape[1] * 3].reshape(shape)

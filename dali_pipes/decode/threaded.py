@@ -8,6 +8,7 @@ from itertools import takewhile
 
 from dali_pipes.decode.cpu import render_encoded
 from dali_pipes.decode.sample_images import render_images
+from dali_pipes.jpeg.checkpoints import CheckpointStore
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import Fetched, Pending
 from dali_pipes.pipeline.threads import Render
@@ -22,6 +23,7 @@ class CpuDecoder:
         spawn: Starts rendering a step, and what comes after that.
         prefetch: Number of steps that may be in flight besides the current one.
         fast: Whether JPEGs may be decoded at a smaller size.
+        store: Remembers the checkpoints of JPEGs; None remembers none.
     """
 
     lookahead = 1
@@ -33,9 +35,10 @@ class CpuDecoder:
         prefetch: int,
         *,
         fast: bool = False,
+        store: CheckpointStore | None = None,
     ) -> None:
         self.capacity = prefetch
-        self._fetcher, self._spawn, self._fast = fetcher, spawn, fast
+        self._fetcher, self._spawn, self._fast, self._store = fetcher, spawn, fast, store
         self._under_way: deque[Future[Pending]] = deque()
 
     def prepare(self, fetched: Fetched) -> Pending:
@@ -67,7 +70,7 @@ class CpuDecoder:
             return ClipRenderer(self._fetcher, fetched)
         if not self._fetcher.images.is_usual:
             return partial(render_images, self._fetcher)
-        return partial(render_encoded, self._fetcher, fast=self._fast)
+        return partial(render_encoded, self._fetcher, fast=self._fast, store=self._store)
 
 
 def _is_finished(step: Future[Pending]) -> bool:

@@ -22,7 +22,8 @@ def begin(feed: Any, source: int) -> None:
     """Start reading at an address, with nothing read ahead and predictions of zero."""
     feed.source = source
     feed.filled = feed.position = feed.clean
-    feed.ended = feed.bits = feed.buffer = 0
+    feed.ended = feed.bits = feed.buffer = feed.cleaned = feed.walked = 0
+    feed.walked_to, feed.limit = source, feed.clean + CLEAN_BYTES
     feed.prediction[:] = 0
 
 
@@ -36,7 +37,7 @@ def top_up(feed: Any) -> None:
     feed.position = target
     target += rest
     source, stop = feed.source, feed.stop
-    limit = feed.clean + CLEAN_BYTES
+    limit, before = feed.limit, target
     while target < limit:
         if source + 8 <= stop and target + 8 <= limit:
             word = load_be64(source)
@@ -55,6 +56,7 @@ def top_up(feed: Any) -> None:
         source += 1
         target += 1
     feed.source, feed.filled = source, target
+    feed.cleaned += target - before
     for offset in range(0, MCU_BYTES + 32, 8):
         if feed.ended:
             store_be64(target + offset, np.uint64(0))

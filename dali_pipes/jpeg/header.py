@@ -1,4 +1,4 @@
-"""The header of a baseline JPEG, read in compiled code.
+"""The header of a JPEG, read in compiled code.
 
 Only what is common is accepted. Everything else gets a status, and a decoder that knows more takes over.
 Source: ITU-T T.81, annex B; the verdicts on odd cases are libjpeg-turbo's or stricter.
@@ -17,17 +17,20 @@ from dali_pipes.jpeg.status import (
     NOT_JPEG,
     NOT_SUPPORTED,
     NOT_YCBCR,
+    SEVERAL_SCANS,
 )
-from gpu_aug.compiled.jit import inlined, kernel, load_u8, signed
+from gpu_aug.compiled.jit import inlined, inner, kernel, load_u8, signed
 
 TABLE_BYTES = 16 + 256
 """A Huffman table as stored: 16 counts, then the symbols."""
 
-_MISSING = 255  # more codes of one bit than there can be
-_MAX_SIDE = 65500  # libjpeg's limit
+MISSING = 255  # more codes of one bit than there can be
+MOST_SIDE = 65500
+"""The limit of libjpeg."""
+
 _MAX_PIXELS = 1 << 30  # OpenCV's limit
-_SOI, _EOI, _SOS, _DQT, _DHT, _DRI, _COM = 0xD8, 0xD9, 0xDA, 0xDB, 0xC4, 0xDD, 0xFE
-_SOF0, _SOF1, _APP0, _APP1, _APP14, _APP15 = 0xC0, 0xC1, 0xE0, 0xE1, 0xEE, 0xEF
+_SOI, EOI, SOS, DQT, DHT, DRI, COM = 0xD8, 0xD9, 0xDA, 0xDB, 0xC4, 0xDD, 0xFE
+_SOF0, _SOF1, SOF2, _APP0, _APP1, _APP14, _APP15 = 0xC0, 0xC1, 0xC2, 0xE0, 0xE1, 0xEE, 0xEF
 
 ZIGZAG = np.array(
     [
@@ -43,30 +46,37 @@ ZIGZAG = np.array(
 
 @kernel
 def read_header(memory: Any) -> int:
-    """Read everything in front of the scan into the memory's header, quant and huffman; returns a status."""
+    """Read everything in front of the first scan into the memory's header, quant and huffman.
+
+    Returns:
+        A status: SEVERAL_SCANS where the file does not hold all in its first scan, whose header is not judged then.
+    """
     data, length = memory.job.data, memory.job.length
-    if length < 4 or _be16(data) != 0xFF00 | _SOI or _be16(data + length - 2) != 0xFF00 | _EOI:
+    if length < 4 or be16(data) != 0xFF00 | _SOI or be16(data + length - 2) != 0xFF00 | EOI:
         return NOT_JPEG
     header = memory.header
     header.height = header.components = header.orientation = header.restart = header.adobe = 0
     header.across[:] = 0
     header.down[:] = 0
     memory.quant[:, 0] = 0
-    memory.huffman[:, 0] = _MISSING
+    memory.huffman[:, 0] = MISSING
     position = 2
     while position + 4 <= length:
-        marker = _be16(data + position)
+        marker = be16(data + position)
         if marker == 0xFFFF:  # padding
             position += 1
             continue
-        size = _be16(data + position + 2)
+        size = be16(data + position + 2)
         body = data + position + 4
         position += 2 + size
         if size < 2 or position > length:
             return BAD_HEADER
-        if marker == 0xFF00 | _SOS:
+        if marker == 0xFF00 | SOS:
             header.scan = position
-            return _finish(body, size - 2, header, memory.quant, memory.huffman)
+            status = _finish(body, size - 2, header, memory.quant, memory.huffman)
+            if status == SEVERAL_SCANS:
+                header.scan -= 2 + size
+            return status
         status = _read_segment(marker - 0xFF00, body, size - 2, memory)
         if status != GOOD:
             return status
@@ -76,16 +86,17 @@ def read_header(memory: Any) -> int:
 @inlined
 def _read_segment(marker: int, body: int, size: int, memory: Any) -> int:
     header, status = memory.header, GOOD
-    if marker in (_SOF0, _SOF1):
+    if marker in (_SOF0, _SOF1, SOF2):
         status = _read_frame(body, size, header)
-    elif marker == _DHT:
-        status = _read_huffman(body, size, memory.huffman)
-    elif marker == _DQT:
-        status = _read_quant(body, size, memory.quant)
-    elif marker == _DRI:
+        header.frame = marker
+    elif marker == DHT:
+        status = read_huffman(body, size, memory.huffman)
+    elif marker == DQT:
+        status = read_quant(body, size, memory.quant)
+    elif marker == DRI:
         if size != 2:
             return BAD_HEADER
-        header.restart = _be16(body)
+        header.restart = be16(body)
     elif marker == _APP1:
         if header.orientation == 0:  # the first one that has the tag counts
             header.orientation = read_orientation(body, size)
@@ -93,13 +104,14 @@ def _read_segment(marker: int, body: int, size: int, memory: Any) -> int:
     elif marker == _APP14:
         if size >= 12 and load_u8(body) == 65 and load_u8(body + 1) == 100:
             header.adobe = 1 + signed(load_u8(body + 11))
-    elif marker != _COM and (marker < _APP0 or marker > _APP15):
+    elif marker != COM and (marker < _APP0 or marker > _APP15):
         status = NOT_BASELINE
     return status
 
 
 @inlined
-def _be16(address: int) -> int:
+def be16(address: int) -> int:
+    """The number in two bytes, the higher one first."""
     return signed(load_u8(address)) << 8 | signed(load_u8(address + 1))
 
 
@@ -107,12 +119,12 @@ def _be16(address: int) -> int:
 def _read_frame(body: int, size: int, header: Any) -> int:
     if header.height != 0 or size < 6:
         return BAD_HEADER
-    height, width, components = _be16(body + 1), _be16(body + 3), signed(load_u8(body + 5))
+    height, width, components = be16(body + 1), be16(body + 3), signed(load_u8(body + 5))
     if load_u8(body) != 8:
         return NOT_BASELINE
     if height == 0 or width == 0 or height * width > _MAX_PIXELS:
         return BAD_HEADER
-    if height > _MAX_SIDE or width > _MAX_SIDE or size != 6 + 3 * components:
+    if height > MOST_SIDE or width > MOST_SIDE or size != 6 + 3 * components:
         return BAD_HEADER
     if components != 1 and components != 3:
         return NOT_YCBCR
@@ -129,8 +141,9 @@ def _read_frame(body: int, size: int, header: Any) -> int:
     return GOOD
 
 
-@inlined
-def _read_huffman(body: int, size: int, huffman: Any) -> int:
+@inner
+def read_huffman(body: int, size: int, huffman: Any) -> int:
+    """Keep the Huffman tables of a segment; returns a status."""
     while size > 0:
         if size < 17:
             return BAD_TABLE
@@ -152,8 +165,9 @@ def _read_huffman(body: int, size: int, huffman: Any) -> int:
     return GOOD
 
 
-@inlined
-def _read_quant(body: int, size: int, quant: Any) -> int:
+@inner
+def read_quant(body: int, size: int, quant: Any) -> int:
+    """Keep the quantisation tables of a segment, row by row; returns a status."""
     while size > 0:
         name = signed(load_u8(body))
         if size < 65 or name > 3:  # above 15: 16 bits to an entry, which baseline never needs
@@ -173,16 +187,18 @@ def _finish(body: int, size: int, header: Any, quant: Any, huffman: Any) -> int:
     """Read the scan's header, and look whether all it names is there."""
     components = header.components
     if components == 0:
-        return NOT_BASELINE
+        return BAD_HEADER
+    if header.frame == SOF2 or (0 < size < 4 + 2 * components and load_u8(body) < components):
+        return SEVERAL_SCANS
     if size != 4 + 2 * components or load_u8(body) != components:
-        return NOT_BASELINE
+        return BAD_HEADER
     tail = body + 1 + 2 * components
     if load_u8(tail) != 0 or load_u8(tail + 1) != 63 or load_u8(tail + 2) != 0:
-        return NOT_BASELINE
+        return BAD_HEADER
     for component in range(components):
         tables = signed(load_u8(body + 2 + 2 * component))
         if load_u8(body + 1 + 2 * component) != header.ids[component]:
-            return NOT_BASELINE
+            return BAD_HEADER
         if tables >> 4 > 3 or tables & 15 > 3 or header.quant[component] > 3:
             return BAD_TABLE
         header.dc[component] = tables >> 4
@@ -190,9 +206,15 @@ def _finish(body: int, size: int, header: Any, quant: Any, huffman: Any) -> int:
         if quant[header.quant[component], 0] == 0:
             return BAD_TABLE
         for table in (header.dc[component], header.ac[component]):
-            if huffman[table, 0] == _MISSING:
+            if huffman[table, 0] == MISSING:
                 return BAD_TABLE
-    if components == 3:
+    return check_components(header)
+
+
+@inlined
+def check_components(header: Any) -> int:
+    """Whether colours and sampling factors are those that are decoded here; returns a status."""
+    if header.components == 3:
         return _check_three(header)
     header.across[0] = header.down[0] = 1  # one component stands alone: its factors say nothing
     return GOOD

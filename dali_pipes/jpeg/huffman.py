@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from dali_pipes.jpeg.header import ZIGZAG
-from dali_pipes.jpeg.huffman_tables import END, FAST_BITS, SLOW
+from dali_pipes.jpeg.huffman_tables import END, FAST_BITS, MOST, SLOW
+from dali_pipes.jpeg.idct import OVERFLOW
 from gpu_aug.compiled.jit import (
     inlined,
     kernel,
@@ -56,13 +57,13 @@ def read_level(buffer: Any, bits: Any, block: Any) -> Any:
     bits -= np.uint64(found)
     number, good = found >> 16, True
     if found >> 8 & 255 == SLOW:
-        symbol, length = _finish_code(buffer, found >> 16, block.dc_search, block.dc_symbols)
+        symbol, length = finish_code(buffer, found >> 16, block.dc_search, block.dc_symbols)
         buffer <<= np.uint64(length)
         bits -= np.uint64(length)
         good = symbol >= 0
         number = 0
         if symbol > 0:
-            number = _number(buffer, symbol)
+            number = read_number(buffer, symbol)
             buffer <<= np.uint64(symbol)
             bits -= np.uint64(symbol)
     return buffer, bits, number, good
@@ -107,8 +108,8 @@ def read_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: 
 
 
 @inlined
-def pass_block(buffer: Any, bits: Any, position: int, block: Any) -> Any:
-    """The same without keeping the coefficients."""
+def pass_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: int) -> Any:
+    """The same without keeping the coefficients; those out of range are noted behind the block all the same."""
     coefficient = signed(0)
     while True:
         for _ in range(4):
@@ -124,9 +125,11 @@ def pass_block(buffer: Any, bits: Any, position: int, block: Any) -> Any:
             if depth >= 0:
                 break
             buffer, bits, position = refill(old_buffer, old_bits, position)
-            buffer, bits, coefficient, _ = _read_slowly(
+            buffer, bits, coefficient, number = _read_slowly(
                 buffer, bits, old_coefficient, block.ac_search, block.ac_symbols
             )
+            if number > 1 or number < -1:
+                _note_range(number, coefficient, block.steps, coefficients)
             depth = coefficient if coefficient == 63 else coefficient - END
             if coefficient >= 63:
                 break
@@ -148,7 +151,7 @@ def _depth(coefficient: int, advance: int) -> int:
 @kernel
 def _read_slowly(buffer: Any, bits: Any, coefficient: int, search: int, symbols: int) -> Any:
     """Read one symbol: returns buffer, bits, the coefficient it leads to (or END + it for an end, 64 if bad), its number."""
-    symbol, length = _finish_code(buffer, _UNKNOWN, search, symbols)
+    symbol, length = finish_code(buffer, _UNKNOWN, search, symbols)
     buffer <<= np.uint64(length)
     bits -= np.uint64(length)
     if symbol < 0:
@@ -158,7 +161,7 @@ def _read_slowly(buffer: Any, bits: Any, coefficient: int, search: int, symbols:
         if run < 15:
             return buffer, bits, coefficient + END, 0
         return buffer, bits, (coefficient + 16 if coefficient + 16 < 64 else 64), 0
-    number = _number(buffer, size)
+    number = read_number(buffer, size)
     buffer <<= np.uint64(size)
     bits -= np.uint64(size)
     coefficient += run + 1
@@ -166,7 +169,17 @@ def _read_slowly(buffer: Any, bits: Any, coefficient: int, search: int, symbols:
 
 
 @kernel
-def _finish_code(buffer: Any, symbol: int, search: int, symbols: int) -> tuple[int, int]:
+def _note_range(number: int, coefficient: int, steps: int, coefficients: int) -> None:
+    """Note behind the block a coefficient of its first row that the transform finds out of range."""
+    place = signed(_BYTE_OFFSETS[np.uint64(coefficient)])
+    if place < 16:
+        product = number * (load_i32(steps + place) & 0xFFFF) << 48 >> 48
+        if product > MOST or product < -MOST - 1:
+            store_i16(coefficients + OVERFLOW, 1)
+
+
+@kernel
+def finish_code(buffer: Any, symbol: int, search: int, symbols: int) -> tuple[int, int]:
     """The symbol of the code at the front (-1 where there is none) and its length, unless the symbol is known."""
     if symbol >= 0:
         return symbol, 0
@@ -179,7 +192,7 @@ def _finish_code(buffer: Any, symbol: int, search: int, symbols: int) -> tuple[i
 
 
 @inlined
-def _number(buffer: Any, size: int) -> int:
+def read_number(buffer: Any, size: int) -> int:
     """The number of so many bits at the front, 1 to 15, in JPEG's way of writing negative ones."""
     raw = signed(buffer >> (_U64 - np.uint64(size)))
     return raw if raw >> (size - 1) else raw - (1 << size) + 1

@@ -24,6 +24,11 @@ FAST_BITS = 10
 FAST_LENGTH = 1 << FAST_BITS
 END, SLOW = 128, 192
 
+MOST = (1 << 13) - 1
+"""The largest number in the first row of a block, after dequantisation, that the transform takes; the least is -MOST - 1."""
+
+_MOST_IN_ENTRY = (1 << FAST_BITS - 1) - 1  # behind a code of one bit
+
 SEARCH_LENGTH = 34
 """Length of the search table, int32: first for each length of code the bound that the next 16 bits stay below (one more
 than the last code of that length, followed by zeros), then what added to the code gives its symbol's index."""
@@ -31,21 +36,49 @@ than the last code of that length, followed by zeros), then what added to the co
 
 @kernel
 def build_tables(memory: Any) -> int:
-    """Make the tables that a scan uses out of the memory's huffman; returns a status."""
+    """Make the tables that a scan uses out of the memory's huffman, where they are not there yet; returns a status."""
     header = memory.header
     for number in range(8):
         used = False
         for component in range(header.components):
             used |= header.dc[component] == number or header.ac[component] == number
         if used:
-            single = memory.single[number]
-            status = _build(memory.huffman[number], number < 4, single, memory.search[number])
+            status = _make_table(memory, number)
             if status != GOOD:
                 return status
-            if number >= 4:
-                _pair(single, memory.pairs[number - 4])
-                _join(single, memory.hops[number - 4])
     return GOOD
+
+
+@inlined
+def _make_table(memory: Any, number: int) -> int:
+    stored, single, made = memory.huffman[number], memory.single[number], memory.made[number]
+    if made.is_there == 0 or not _are_equal(stored, made.stored):
+        made.is_there, made.harmless = 0, -1
+        status = _build(stored, number < 4, single, memory.search[number])
+        if status != GOOD:
+            return status
+        if number >= 4:
+            _pair(single, memory.pairs[number - 4])
+        made.stored[:] = stored
+        made.is_there = 1
+    if number >= 4:
+        harmless = _harmless(memory, number)
+        if harmless != made.harmless:
+            _join(single, memory.hops[number - 4], harmless)
+            made.harmless = harmless
+    return GOOD
+
+
+@inlined
+def _are_equal(stored: Any, other: Any) -> bool:
+    """Whether two tables are the same; what stands behind their symbols does not count."""
+    length, different = signed(16), signed(0)
+    for index in range(16):
+        length += signed(stored[index])
+        different |= signed(stored[index] ^ other[index])
+    for index in range(16, length):
+        different |= signed(stored[index] ^ other[index])
+    return different == 0
 
 
 @inlined
@@ -61,7 +94,7 @@ def _build(stored: Any, is_dc: bool, single: Any, search: Any) -> int:
             if is_dc and symbol > 15:
                 return BAD_TABLE
             if length <= FAST_BITS:
-                filled = _fill(single, filled, length, symbol, is_dc)
+                filled = fill(single, filled, length, symbol, is_dc)
             code += 1
             symbol_index += 1
         search[length] = code << (16 - length)
@@ -72,8 +105,8 @@ def _build(stored: Any, is_dc: bool, single: Any, search: Any) -> int:
 
 
 @inlined
-def _fill(single: Any, index: int, length: int, symbol: int, is_dc: bool) -> int:
-    """Write the entries of one code, and return the index behind them."""
+def fill(single: Any, index: int, length: int, symbol: int, is_dc: bool) -> int:
+    """Write the entries of single symbols that one code has, and return the index behind them."""
     room = FAST_BITS - length
     size, advance = symbol & 15, (symbol >> 4) + 1
     if is_dc:
@@ -112,14 +145,28 @@ def _pair(single: Any, pairs: Any) -> None:
 
 
 @inlined
-def _join(source: Any, joined: Any) -> None:
-    """Add to the symbols of each entry those behind it, if all their bits are known."""
+def _harmless(memory: Any, number: int) -> int:
+    """The largest number of an entry that is in range in whatever block an AC table is used for."""
+    header, step = memory.header, 1
+    for component in range(header.components):
+        if header.ac[component] == number:
+            for column in range(8):
+                step = max(step, signed(memory.quant[header.quant[component], column]))
+    return signed(min(MOST // step, _MOST_IN_ENTRY))
+
+
+@inlined
+def _join(source: Any, joined: Any, harmless: int) -> None:
+    """Add to the symbols of each entry those behind it, if all their bits are known; numbers that may do harm are SLOW."""
     for index in range(FAST_LENGTH):
         first = signed(source[index])
         length, advance = first & 63, first >> 8 & 255
-        if advance < END:
+        if advance < SLOW and abs(first >> 16) > harmless:
+            first = SLOW << 8
+        elif advance < END:
             second = signed(source[index << length & (FAST_LENGTH - 1)])
             more, further = second & 63, second >> 8 & 255
-            if length + more <= FAST_BITS and further < SLOW and advance + (further & 127) < 63:
+            fits = length + more <= FAST_BITS and further < SLOW and abs(second >> 16) <= harmless
+            if fits and advance + (further & 127) < 63:
                 first = (advance + further) << 8 | (length + more)
         joined[index] = first

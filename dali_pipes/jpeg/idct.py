@@ -115,6 +115,10 @@ def _transform_flat(builder: Builder, block: Any, quant: Any, out: Any, stride: 
         out = builder.add(out, stride)
 
 
+def _pass(builder: Builder, block: Any, quant: Any) -> None:
+    load_rows(builder, block, quant, 8)
+
+
 invert_block = written_out(_transform_all, 4)
 """Dequantise and transform a block, and fill it with zeros.
 
@@ -127,3 +131,6 @@ invert_corner = written_out(_transform_corner, 4)
 
 invert_flat = written_out(_transform_flat, 4)
 """The same for blocks of which all but the first coefficient are zero."""
+
+pass_over = written_out(_pass, 2)
+"""Only note behind a block what is out of range, and fill it with zeros."""

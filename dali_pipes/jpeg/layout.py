@@ -8,9 +8,26 @@ from typing import Any
 
 from dali_pipes.jpeg.color import STEP
 from dali_pipes.jpeg.memory import MARGIN, MEMORY_BYTES, NUM_LINES
+from dali_pipes.jpeg.status import GOOD, WRONG_CROP, WRONG_SIZE
 from gpu_aug.compiled.jit import inlined, kernel, signed
 
 ALONG_ROWS, ALONG_COLUMNS = 1, 2
+
+
+@inlined
+def check_crop(job: Any, header: Any) -> int:
+    """Whether the file has the expected size, and the crop lies in it; returns a status."""
+    height, width = header.height, header.width
+    if header.orientation >= 5:
+        height, width = width, height
+    if job.full_height != height or job.full_width != width:
+        return WRONG_SIZE
+    if job.top < 0 or job.left < 0 or job.height < 1 or job.width < 1:
+        return WRONG_CROP
+    if job.top + job.height > height or job.left + job.width > width:
+        return WRONG_CROP
+    shrink = job.shrink
+    return GOOD if shrink == 1 or shrink == 2 or shrink == 4 or shrink == 8 else WRONG_CROP
 
 
 @inlined

@@ -6,12 +6,12 @@ import numpy as np
 
 from dali_pipes.jpeg.bitstream import MCU_BYTES, top_up
 from dali_pipes.jpeg.huffman import pass_block, read_block, read_level, refill
-from dali_pipes.jpeg.huffman_tables import FAST_BITS
-from dali_pipes.jpeg.idct import OVERFLOW, invert_block, invert_corner, invert_flat
+from dali_pipes.jpeg.huffman_tables import FAST_BITS, MOST
+from dali_pipes.jpeg.idct import invert_block, invert_corner, invert_flat
 from dali_pipes.jpeg.idct_small import invert_small
 from dali_pipes.jpeg.memory import MARGIN, Record, memory_at
-from dali_pipes.jpeg.status import BAD_CODE, BAD_NUMBER, CUT_SHORT, GOOD
-from gpu_aug.compiled.jit import inlined, kernel, load_i64, separate, signed, store_i16
+from dali_pipes.jpeg.status import BAD_CODE, CUT_SHORT, GOOD
+from gpu_aug.compiled.jit import inlined, kernel, separate, signed, store_i16
 
 _U3, _U63 = np.uint64(3), np.uint64(63)
 _BLOCK_BITS = np.uint64(4 * FAST_BITS)
@@ -28,7 +28,8 @@ def list_blocks(memory: Record) -> None:
         for index in range(across * down):
             block = memory.blocks[count]
             block.component = component
-            block.steps = signed(memory.quant[header.quant[component]].ctypes.data)
+            steps = memory.quant[header.quant[component]]
+            block.steps, block.dc_step = signed(steps.ctypes.data), steps[0]
             block.levels = signed(memory.single[dc].ctypes.data)
             block.pairs = signed(memory.pairs[ac - 4].ctypes.data)
             block.hops = signed(memory.hops[ac - 4].ctypes.data)
@@ -98,11 +99,11 @@ def _read_mcus(address: int, first: int, last: int) -> int:
                 if depth >= 0:
                     _invert(depth, coefficients, block, block.out + which * block.side)
             else:
-                buffer, bits, position, depth = pass_block(buffer, bits, position, block)
+                buffer, bits, position, depth = pass_block(
+                    buffer, bits, position, block, coefficients
+                )
             if depth < 0:
                 return BAD_CODE
-    if load_i64(coefficients + OVERFLOW) | load_i64(coefficients + OVERFLOW + 8):
-        return BAD_NUMBER
     feed.buffer, feed.bits, feed.position = signed(buffer), signed(bits & _U63), position
     return GOOD
 
@@ -114,7 +115,9 @@ def _read_dc(buffer: Any, bits: Any, position: int, block: Record, feed: Record)
     buffer, bits, number, good = read_level(buffer, bits, block)
     if bits & _U63 < _BLOCK_BITS:
         buffer, bits, position = refill(buffer, bits, position)
-    feed.prediction[block.component] += number
+    level = feed.prediction[block.component] + number
+    feed.prediction[block.component] = level
+    feed.wide |= (level * block.dc_step + MOST + 1) & ~(2 * MOST + 1)
     return buffer, bits, position, good
 
 

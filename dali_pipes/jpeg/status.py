@@ -16,12 +16,20 @@
     WRONG_CROP,
     SCRATCH_SHORT,
     BAD_NUMBER,
-) = range(15)
+    WRONG_CHECKPOINT,
+    SEVERAL_SCANS,
+    ODD_SCANS,
+    UNFINISHED,
+    MANY_SCANS,
+) = range(20)
+
+OF_SCANS = frozenset({GOOD, BAD_CODE, CUT_SHORT, LEFT_OVER, WRONG_RESTART, BAD_NUMBER})
+"""What a pass over all codes of a file finds; all others are found in its header, or in what was asked for."""
 
 REASONS = (
     "decoded",
     "does not begin and end like a JPEG",
-    "not a baseline JPEG with one scan",
+    "neither sequential nor progressive, or not of 8 bits",
     "the header is damaged or unusual",
     "neither gray nor YCbCr",
     "sampling factors that are not supported",
@@ -34,5 +42,10 @@ REASONS = (
     "the crop lies outside the image",
     "the scratch memory is too small",
     "damaged: coefficients out of range",
+    "the checkpoints are those of another file",
+    "several scans",
+    "scans that are malformed, or do not follow from one another",
+    "scans are missing",
+    "more scans than there is memory for",
 )
 """A text for each status; the first one is the good one."""

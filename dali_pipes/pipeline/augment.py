@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.pipeline.canvases import Canvases, View, ViewCanvases, make_canvases
 from dali_pipes.pipeline.stages import Decoded, Fetched, Finished, Images, Pending, join
+from dali_pipes.pipeline.streams import Ahead, SideStream
 from dali_pipes.pipeline.threads import Render, Workers
 from dali_pipes.stats.recorder import Recorder
 from dali_pipes.stats.work import Rows
@@ -99,6 +100,7 @@ class Augmenter:
 
     Attributes:
         device: Device of the engines.
+        side: The stream on which they work there.
         workers: As given.
     """
 
@@ -110,6 +112,7 @@ class Augmenter:
     ) -> None:
         self._variants, self.workers = tuple(variants), workers
         self.device = self._variants[0].device
+        self.side = SideStream(self.device)
         self._memory = memory or (lambda fetched: self.engines_of(fetched).empty(len(fetched)))
 
     def engines_of(self, fetched: Fetched) -> Engines:
@@ -123,17 +126,19 @@ class Augmenter:
             return self._spawn_on_cpu(engines, fetched, render, self._memory(fetched))
         canvases = engines.canvases(len(fetched))
 
-        def finish(parts: Sequence[Decoded]) -> tuple[Finished, Images]:
+        def launch(parts: Sequence[Decoded]) -> tuple[Finished, Ahead]:
             finished = join(fetched, parts).finished()
-            return finished, engines.augment(finished, engines.upload(canvases))
+            ahead = self.side.run(lambda: engines.augment(finished, engines.upload(canvases)))
+            return finished, ahead
 
-        return Pending(finish, self.workers.render(fetched, render, canvases))
+        parts = self.workers.render(fetched, render, canvases)
+        return Pending(launch, parts, on_gpu=True)
 
     def _spawn_on_cpu(
         self, engines: Engines, fetched: Fetched, render: Render, images: Images
     ) -> Pending:
-        def finish(parts: Sequence[Decoded]) -> tuple[Finished, Images]:
-            return join(fetched, parts).finished(), images
+        def finish(parts: Sequence[Decoded]) -> tuple[Finished, Ahead]:
+            return join(fetched, parts).finished(), Ahead(images, None)
 
         if not engines.one_by_one:
             return Pending(finish, [self._augment_together(engines, fetched, render, images)])

@@ -1,22 +1,19 @@
 """Whether the garbage collector is at work, which can happen in the middle of anything."""
 
 import gc
-import threading
+from collections import OrderedDict
 
-_COLLECTING: set[int] = set()
-"""The thread in which the garbage collector runs now."""
+_PHASES = OrderedDict.fromkeys(("start", "stop"))
+"""What the garbage collector has told, the latest last."""
 
 
 def is_collecting() -> bool:
-    """Whether the garbage collector calls this: then locks may be held that others need, and no one expects calls."""
-    return threading.get_ident() in _COLLECTING
+    """Whether the garbage collector may have called this: then locks may be held that others need, and no one expects calls.
+
+    Rarely it is another thread that collects.
+    """
+    return list(_PHASES)[-1] == "start"  # in one go: between two steps the order may change
 
 
-def _note_collection(phase: str, _: dict[str, int]) -> None:
-    if phase == "start":
-        _COLLECTING.add(threading.get_ident())
-    else:
-        _COLLECTING.clear()
-
-
-gc.callbacks.append(_note_collection)
+# Called with the phase and a dictionary, which counts as true. In a callback written in Python Ctrl-C would be lost.
+gc.callbacks.append(_PHASES.move_to_end)  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.fields import FieldError, FieldReader, Values
 from dali_pipes.image_fields import ImageFields
 from dali_pipes.labels import checked_label
+from dali_pipes.pipeline.image_of import image_of
 from dali_pipes.pipeline.stages import NOTHING, Fetched
 from dali_pipes.schedule import Plan
 from dali_pipes.stats.recorder import Recorder
@@ -22,7 +23,7 @@ from dali_pipes.video.source import ClipSource, find_clips
 from gpu_aug import Draws
 from gpu_aug.errors import TargetsError
 from gpu_aug.frame_times import drawn_speed, frame_order
-from readers import BadSample, Dataset, HeaderError, Sample, read_header
+from readers import BadSample, Dataset, Sample
 from readers.bucket_order import BucketOrder
 from readers.label_vector import LabelShape, label_shape_of
 from readers.order import AnyOrder
@@ -31,7 +32,6 @@ from readers.storage.copies import copied_sample
 from readers.storage.traffic import counted
 
 _LARGEST_GROUP = 4  # samples that are mixed
-_CLIPS = "videos need Clips: give the Loader Clips(dataset, num_frames=..., stride=...)"
 
 
 class _Sound(NamedTuple):
@@ -208,8 +208,21 @@ class Fetcher:
 
     def wants_targets(self, fetched: Fetched, row: int) -> bool:
         """Whether a row may have targets; asking is cheap."""
-        sample = fetched.samples[row]
-        return sample is not None and self.targets.wants(sample.fields)
+        return bool(self.rows_with_targets(fetched, [row]))
+
+    def rows_with_targets(self, fetched: Fetched, rows: Sequence[int]) -> list[int]:
+        """Which of some rows may have targets; those of the same fields are alike."""
+        samples, alike = fetched.samples, dict[tuple[str, ...], bool]()
+        wanted = []
+        for row in rows:
+            if (sample := samples[row]) is None:
+                continue
+            names = tuple(sample.fields)
+            if names not in alike:
+                alike[names] = self.targets.wants(sample.fields)
+            if alike[names]:
+                wanted.append(row)
+        return wanted
 
     def resized(self, fetched: Fetched, sizes: NDArray[np.int64]) -> Fetched:
         """Return samples whose images turned out to have other sizes, int64 [n, 2], drawn for these."""
@@ -345,27 +358,14 @@ class Fetcher:
             sample = checked_label(sample, self.label_shape)
         except ValueError as error:
             return BadSample(sample.index, sample.key, "read", str(error))
-        data = sample.image
-        if data is None:
-            return BadSample(sample.index, sample.key, "read", _why_no_image(sample))
-        size = sample.size
-        if size is None:
-            try:
-                header = read_header(data)
-            except HeaderError as error:
-                named = sample.image_field  # a video where the format says that it is one
-                is_video = self.clips is None and named is not None and named == sample.video_field
-                reason = f"{error}; {_CLIPS}" if is_video else str(error)
-                return BadSample(sample.index, sample.key, "header", reason)
-            size = (header.height, header.width)
-        if size[0] * size[1] > self.max_pixels:
-            reason = f"{size[0]}x{size[1]} pixels, more than max_pixels={self.max_pixels}"
-            return BadSample(sample.index, sample.key, "header", reason)
+        image = image_of(sample, max_pixels=self.max_pixels, of_clips=self.clips is not None)
+        if isinstance(image, BadSample):
+            return image
         try:
             values = self._read_fields(sample)
         except FieldError as error:
             return BadSample(sample.index, sample.key, "fields", str(error))
-        return _Sound(sample, data, size, values)
+        return _Sound(sample, *image, values)
 
     def _read_fields(self, sample: Sample) -> Values:
         if not self.fields.fields:
@@ -397,8 +397,3 @@ def _record(plan: Plan, bad: BadSample) -> BadRecord:
 
 def _has_views(sample: Sample) -> bool:
     return any(isinstance(payload, memoryview) for payload in sample.fields.values())
-
-
-def _why_no_image(sample: Sample) -> str:
-    reason = f"no image field; its fields: {', '.join(sample.fields) or 'none'}"
-    return reason if sample.video is None else f"{reason}; {_CLIPS}"

@@ -17,16 +17,15 @@ from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
-import torch
-
 from dali_pipes.errors import LoaderError
 from dali_pipes.pipeline.augment import Engines
-from dali_pipes.pipeline.job import Account, Job, Reply, pickled
+from dali_pipes.pipeline.job import HELPER, Account, Job, Reply, pickled
+from dali_pipes.pipeline.received import Receiver, take_over
 from dali_pipes.pipeline.shared_memory import Ring
 from dali_pipes.pipeline.stages import Finished, Images
+from dali_pipes.pipeline.streams import Ahead
 from dali_pipes.schedule import Plan
 from dali_pipes.stats.observer import shifted
-from dali_pipes.stats.work import Rows
 from gpu_aug.compiled.clock import clock
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
@@ -55,7 +54,7 @@ class Helper:
     """
 
     def __init__(self, job: Job) -> None:
-        told = pickled(job, "the job")
+        told = pickled(job, "the job", HELPER)
         self.capacity = job.setup.options.prefetch
         self.ring = Ring(job.frames, self.capacity + 1)
         self._connection, theirs = Pipe()
@@ -118,9 +117,10 @@ class Helper:
             self._accounts.get_nowait()
         self._send(pickle.dumps(Account()))
         try:
-            return self._accounts.get(timeout=seconds).text
+            words = self._accounts.get(timeout=seconds).text
         except queue.Empty:
-            return f"  it (process {self._process.pid}) does not answer: it is starting, or stands still"
+            words = f"  it (process {self._process.pid}) does not answer: it is starting, or stands still"
+        return f"In the helper process:\n{words}"
 
     def _sort(self, message: Reply | Account) -> None:
         if isinstance(message, Account):
@@ -158,6 +158,7 @@ class ProcessProducer:
         self.capacity, self.reusable = helper.capacity, helper
         self._helper, self._variants, self._recorder = helper, variants, variants[0].recorder
         self._under_way: deque[int] = deque()
+        self._receiver = Receiver(self._receive, helper.ready, variants[0].device)
 
     def submit(self, plan: Plan) -> None:
         """Start on a batch; returns at once."""
@@ -167,7 +168,7 @@ class ProcessProducer:
 
     def ready(self) -> int:
         """How many steps the helper has finished."""
-        return self._helper.ready()
+        return self._receiver.ready()
 
     def account(self, seconds: float) -> str:
         """What the helper says of its threads; see Helper.account."""
@@ -175,6 +176,13 @@ class ProcessProducer:
 
     def take(self) -> tuple[Finished, Images]:
         """Wait for the oldest step."""
+        return self._receiver.take()
+
+    def close(self) -> None:
+        """Let go of what was received; closing the helper cancels pending work."""
+        self._receiver.close()
+
+    def _receive(self) -> tuple[Finished, Ahead]:
         reply = self._helper.receive()
         self._recorder.absorb(reply.counts, reply.thread_seconds)
         self._recorder.tell(shifted(reply.spans, reply.left_out - clock.left_out))
@@ -184,29 +192,8 @@ class ProcessProducer:
         finished: Finished = pickle.loads(ring.read_note(step, reply.num_bytes))
         variant = finished.plan.variant
         count = len(finished) * self._variants[variant].views[0].images_per_row
-        return finished, self._copy(finished, ring.images(step, count, variant))
-
-    def close(self) -> None:
-        """Do nothing: closing the helper cancels pending work."""
-
-    def _copy(self, finished: Finished, slot: Images) -> Images:
-        """Copy a step out of its slot, which is used anew once this returns."""
-        engines, work = self._variants[finished.plan.variant], Rows(finished.plan, ())
-        if engines.device.type == "cpu":
-            num_bytes = sum(view.nbytes for view in slot)
-            with self._recorder.measure(
-                "transfer", samples=len(finished), num_bytes=num_bytes, work=work
-            ):
-                images = engines.empty(len(finished))
-                for mine, theirs in zip(images, slot, strict=True):
-                    mine.copy_(theirs)
-            return images
-        canvases = engines.canvases(len(finished))
-        with self._recorder.measure("transfer", samples=len(finished), work=work):
-            for canvas, theirs in zip(canvases.views, slot, strict=True):
-                assert isinstance(canvas, torch.Tensor)  # see `frame_of`
-                canvas.copy_(theirs)
-        return engines.augment(finished, engines.upload(canvases))
+        shared = ring.images(step, count, variant)
+        return take_over(self._variants[variant], finished, shared, self._receiver.side)
 
 
 def _start(socket: int, memory: int) -> subprocess.Popen[bytes]:

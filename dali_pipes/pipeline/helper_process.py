@@ -4,62 +4,26 @@ import os
 import pickle
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import NoReturn, cast
 
-import torch
-
-from dali_pipes.decode.threaded import CpuDecoder
 from dali_pipes.errors import LoaderError
-from dali_pipes.options import make_views
-from dali_pipes.pipeline.augment import Augmenter, Engines
-from dali_pipes.pipeline.canvases import Canvases
+from dali_pipes.pipeline.elsewhere import build, needed_by_trainer, portable
 from dali_pipes.pipeline.job import Account, Job, Reply
 from dali_pipes.pipeline.pipeline import Pipeline
 from dali_pipes.pipeline.shared_memory import Ring
-from dali_pipes.pipeline.stages import Decoded, Fetched, Finished, Images, Pending, join
-from dali_pipes.pipeline.threads import Render, Workers
+from dali_pipes.pipeline.stages import Fetched, Images
 from dali_pipes.ranks.stall import describe_threads
 from dali_pipes.schedule import Plan
 from dali_pipes.stats.counts import Counts
 from dali_pipes.stats.observer import Spans
-from dali_pipes.warm import compile_ahead
 from gpu_aug.compiled.clock import clock
 
-_CPU = torch.device("cpu")
+_HERE = "in the helper process"
 _LOOK_SECONDS = 1.0  # how often it is asked whether the training process still lives
-
-
-def build(job: Job, ring: Ring) -> Pipeline:
-    """Build the pipeline of a job, whose results go straight into the slots of a ring."""
-    setup, fetcher = job.setup, job.setup.fetcher
-    times = fetcher.images_per_row
-    workers = Workers(fetcher, setup.num_threads)
-
-    def slot(fetched: Fetched) -> Images:
-        return ring.images(fetched.plan.step, len(fetched) * times, fetched.plan.variant)
-
-    def render_alone(fetched: Fetched, render: Render) -> Pending:
-        images = slot(fetched)
-
-        def finish(parts: Sequence[Decoded]) -> tuple[Finished, Images]:
-            return join(fetched, parts).finished(), images
-
-        canvases = Canvases(images, times, pinned=False, kind=fetcher.images.kind)
-        return Pending(finish, workers.render(fetched, render, canvases))
-
-    spawn = render_alone
-    if not job.canvases:
-        variants = make_views(setup.options, fetcher, setup.choice.engine, _CPU)
-        engines = [Engines(views, fetcher.recorder) for views in variants]
-        spawn = Augmenter(engines, workers, slot).spawn
-    fused = setup.choice.engine == "fused" and not job.canvases
-    compile_ahead(fetcher.variants.recipes if fused else ())
-    prefetch, fast = setup.options.prefetch, setup.options.fast
-    return Pipeline(fetcher, CpuDecoder(fetcher, spawn, prefetch, fast=fast), workers)
 
 
 def main(socket: int, memory: int, parent: int) -> NoReturn:
@@ -85,9 +49,9 @@ def _serve(connection: Connection, memory: int, parent: int) -> None:
     try:
         job = _unpickle(connection.recv_bytes())
         ring = Ring(job.frames, job.setup.options.prefetch + 1, memory)
-        pipeline = build(job, ring)
+        pipeline = build(job, _slots(job, ring))
     except Exception as error:  # noqa: BLE001 - whatever it is, it is raised in the training process
-        connection.send(Reply(0, Counts(), 0.0, portable(error)))
+        connection.send(Reply(0, Counts(), 0.0, portable(error, _HERE)))
         return
     plans: SimpleQueue[Plan] = SimpleQueue()
     sending, recorder, watching = threading.Lock(), job.setup.fetcher.recorder, Spans()
@@ -121,19 +85,18 @@ def _answer(
     watching: Spans,
 ) -> None:
     """Send a reply for every plan, in order."""
-    left_out, num_draws = 0.0, _num_draws(job)
+    left_out = 0.0
     recorder, num_threads, latest = job.setup.fetcher.recorder, job.setup.num_threads, clock()
     while True:
         plan = plans.get()
         try:
             finished, _ = pipeline.take()
-            finished = replace(finished, draws=finished.draws[:num_draws])
-            note = pickle.dumps(finished, pickle.HIGHEST_PROTOCOL)
+            note = pickle.dumps(needed_by_trainer(finished, job), pickle.HIGHEST_PROTOCOL)
             ring.write_note(plan.step, note)
             before, left_out = left_out, clock.left_out
             reply = Reply(len(note), Counts(), 0.0, compiling=left_out - before)
         except BaseException as error:  # noqa: BLE001 - as above
-            reply = Reply(0, Counts(), 0.0, portable(error))
+            reply = Reply(0, Counts(), 0.0, portable(error, _HERE))
         began, latest = latest, clock()
         seconds = max(0.0, latest - began) * num_threads
         try:
@@ -144,15 +107,14 @@ def _answer(
             return
 
 
-def portable(error: BaseException) -> BaseException:
-    """Return an error that can be pickled: the same where that works, with where it was raised as a note."""
-    trace = "".join(traceback.format_exception(error))
-    try:
-        copy: BaseException = pickle.loads(pickle.dumps(error))
-    except Exception:  # noqa: BLE001 - the errors of others are pickled in ways of their own
-        copy = RuntimeError(f"{type(error).__name__}: {error}")
-    copy.add_note(f"raised in the helper process:\n{trace.rstrip()}")
-    return copy
+def _slots(job: Job, ring: Ring) -> Callable[[Fetched], Images]:
+    """Return what finds the memory of a step in the ring."""
+    times = job.setup.fetcher.images_per_row
+
+    def slot(fetched: Fetched) -> Images:
+        return ring.images(fetched.plan.step, len(fetched) * times, fetched.plan.variant)
+
+    return slot
 
 
 def _unpickle(data: bytes) -> Job:
@@ -165,11 +127,3 @@ def _unpickle(data: bytes) -> Job:
             f"can be imported, not in the script that is run, or leave helper_process out"
         ) from error
     return cast(Job, job)
-
-
-def _num_draws(job: Job) -> int:
-    """How many views there are of which the training process needs the draws: for a GPU, or for the labels of mixing."""
-    variants = job.setup.fetcher.variants
-    if job.canvases:
-        return len(variants.views[0])
-    return int(variants.mixing is not None)

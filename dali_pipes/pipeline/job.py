@@ -1,10 +1,11 @@
-"""Messages to and from a helper process, and errors for arguments that cannot be sent to it."""
+"""What other processes are told that make a loader's batches, and errors for arguments that cannot be sent to them."""
 
 import os
 import pickle
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,12 +21,12 @@ from dali_pipes.streams.steps import AnySteps
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The first message to the helper process, sent before any plan.
+    """What a process that makes batches is told before any plan: a helper process, or a worker on another machine.
 
     Attributes:
         setup: The configuration of the loader, without its views and, of several recipes, all but one.
         canvases: Whether it stops at the canvases of the decode stage, which go on to a GPU.
-        frames: What the slots of the ring hold for each of the run's recipes; it has one more than `prefetch`.
+        frames: The memory of a step under each of the run's recipes, one entry per view.
     """
 
     setup: Setup
@@ -63,35 +64,57 @@ class Account:
     text: str = ""
 
 
-def make_job(setup: Setup, steps: AnySteps) -> Job:
-    """Return what a helper process is told.
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """The argument of a loader that asks for another process.
+
+    Attributes:
+        argument: As it is written.
+        name: Its name, for "leave it out".
+        dumps: Pickles what goes to the other process.
+    """
+
+    argument: str
+    name: str
+    dumps: Callable[[Any], bytes]
+
+
+HELPER = Asker(
+    "helper_process=True",
+    "helper_process",
+    partial(pickle.dumps, protocol=pickle.HIGHEST_PROTOCOL),
+)
+
+
+def make_job(setup: Setup, steps: AnySteps, asker: Asker) -> Job:
+    """Return what another process is told.
 
     Args:
         setup: The configuration of the loader.
         steps: Say how many samples are worked on in a step.
+        asker: Asks for that process.
 
     Raises:
-        LoaderError: This cannot be done by a helper process.
+        LoaderError: This cannot be done by another process.
     """
-    _require_helper_process(setup.choice.decoder)
     fetcher = setup.fetcher
     for part, name in (
         (fetcher.dataset, "dataset"),
         (fetcher.variants.views, "recipe"),
         (fetcher.order, "order"),
     ):
-        pickled(part, name)  # refused now, not in the first loop
+        pickled(part, name, asker)  # refused now, not in the first loop
     frames = tuple(
-        tuple(frame_of(view, steps.largest_of(number)) for view in views)
+        tuple(frame_of(view, steps.largest_of(number), asker) for view in views)
         for number, views in enumerate(setup.variants)
     )
     # A function that makes recipes need not be pickled: the fetcher has what it made.
-    options = replace(setup.options, recipe=fetcher.variants.first)
+    options = replace(setup.options, recipe=fetcher.variants.first, workers=None)
     job = replace(setup, options=options, variants=())
     return Job(job, setup.choice.device.type == "cuda", frames)
 
 
-def _require_helper_process(decoder: str) -> None:
+def require_helper_process(decoder: str) -> None:
     """Refuse what no helper process can do.
 
     Raises:
@@ -109,8 +132,8 @@ def _require_helper_process(decoder: str) -> None:
         )
 
 
-def frame_of(view: View, count: int) -> Frame:
-    """Return what a slot holds of a view, for batches of at most `count` samples.
+def frame_of(view: View, count: int, asker: Asker) -> Frame:
+    """Return the memory of a view, for batches of at most `count` samples.
 
     Raises:
         LoaderError: On a GPU, where its canvases have several sizes.
@@ -120,8 +143,8 @@ def frame_of(view: View, count: int) -> Frame:
         size = view.recipe.decode_size
         if size is None:
             raise LoaderError(
-                f"helper_process=True on {view.device} needs recipes that begin with a crop or resize "
-                f"to one size, got {view.recipe!r}; begin so, or leave helper_process out"
+                f"{asker.argument} on {view.device} needs recipes that begin with a crop or resize "
+                f"to one size, got {view.recipe!r}; begin so, or leave {asker.name} out"
             )
         return Frame((count, *size, view.kind.channels), view.kind.dtype, permuted=False)
     size = view.recipe.fixed_size
@@ -131,17 +154,17 @@ def frame_of(view: View, count: int) -> Frame:
     return Frame(shape, view.dtype, permuted=last)
 
 
-def pickled(part: Any, name: str) -> bytes:
+def pickled(part: Any, name: str, asker: Asker) -> bytes:
     """Return a part of a loader as bytes.
 
     Raises:
         LoaderError: The object cannot be pickled.
     """
     try:
-        return pickle.dumps(part, pickle.HIGHEST_PROTOCOL)
+        return asker.dumps(part)
     except Exception as error:
         raise LoaderError(
-            f"helper_process=True needs a dataset and a recipe that can be pickled, but {name} cannot "
+            f"{asker.argument} needs a dataset and a recipe that can be pickled, but {name} cannot "
             f"({type(error).__name__}: {error}); replace lambdas and open files in it, or leave "
-            f"helper_process out"
+            f"{asker.name} out"
         ) from error

@@ -3,23 +3,32 @@
 import atexit
 import weakref
 from collections.abc import Generator
-from functools import cache
+from dataclasses import replace
+from functools import cache, cached_property
 from typing import Any, Literal
 
+from dali_pipes.decode.cuda_jpeg.decoder import CudaJpegDecoder
+from dali_pipes.decode.cuda_jpeg.on_gpu import gpu_kernels
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.decode.dali.image_decoder import DaliImageDecoder
+from dali_pipes.decode.dali.trust import Trust
 from dali_pipes.decode.dali.user_decoder import UserImageDecoder
 from dali_pipes.decode.threaded import CpuDecoder
 from dali_pipes.errors import LoaderError
+from dali_pipes.integrations.ray.remote import Remote
+from dali_pipes.jpeg.stored_checkpoints import checkpoints_of
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.augment import Augmenter, Engines
 from dali_pipes.pipeline.helper_client import Helper, ProcessProducer
-from dali_pipes.pipeline.job import Job, make_job
+from dali_pipes.pipeline.job import HELPER, Job, make_job, require_helper_process
 from dali_pipes.pipeline.pipeline import Decoder, Pipeline, Producer
 from dali_pipes.pipeline.threads import Workers
+from dali_pipes.streams.fetch import StreamFetcher
 from dali_pipes.streams.steps import AnySteps
 from dali_pipes.video.dali.clip_decoder import DaliClipDecoder
 from dali_pipes.video.dali.feed import ClipFeed, ClipFeedOptions
+from dali_pipes.video.dali.nvdec import find_nvdec
+from dali_pipes.video.dali.support import Refusals
 from dali_pipes.warm import compile_ahead
 
 LOOPS: weakref.WeakSet[Generator[Any]] = weakref.WeakSet()
@@ -29,30 +38,42 @@ LOOPS: weakref.WeakSet[Generator[Any]] = weakref.WeakSet()
 class Production:
     """Makes the pipeline of a loop.
 
-    A DALI pipeline or a helper process that has nothing left in it serves the next loop.
+    A DALI pipeline or a helper process that has nothing left in it serves the next loop; remote workers serve all.
 
     Args:
         setup: The configuration of the loader.
         steps: Say how many samples are worked on in a step.
+
+    Attributes:
+        setup: As given.
+        checkpoints: Of the JPEGs that loaders have met.
 
     Raises:
         LoaderError: A helper process, or the user's pipeline, cannot do this.
     """
 
     def __init__(self, setup: Setup, steps: AnySteps) -> None:
-        self._setup = setup
+        self.setup = setup
         self._kept: Feed | ClipFeed | Helper | None = None
         self._job: Job | None = None
-        options = setup.options
+        self._is_owner = True
+        fetcher, options = setup.fetcher, setup.options
+        self.checkpoints = checkpoints_of(fetcher.dataset)
+        # Serves all loops, also after one that was left early and its DALI pipeline; so does `_trust`.
+        self._refusals = Refusals()
         if (pipeline := options.user_pipeline) is not None:
-            pipeline.require_fits(steps.largest, clips=setup.fetcher.clips is not None)
+            pipeline.require_fits(steps.largest, clips=fetcher.clips is not None)
         if options.helper_process:
-            self._job = make_job(setup, steps)
+            require_helper_process(setup.choice.decoder)
+            self._job = make_job(setup, steps, HELPER)
+        self._remote = None if options.workers is None else Remote(setup, steps, options.workers)
 
     def start(self, largest: int) -> Producer:
         """Return what makes the batches of a loop, whose steps have at most `largest` samples."""
-        setup, (kept, self._kept) = self._setup, (self._kept, None)
+        setup, (kept, self._kept) = self.setup, (self._kept, None)
         engines = [Engines(views, setup.fetcher.recorder) for views in setup.variants]
+        if self._remote is not None:
+            return self._remote.start(engines)
         if self._job is not None:
             return ProcessProducer(kept if isinstance(kept, Helper) else Helper(self._job), engines)
         decoder = setup.choice.decoder
@@ -74,35 +95,68 @@ class Production:
         if isinstance(helper, Helper) and helper is not self._kept:
             helper.close()
 
+    def beside(self, setup: Setup, steps: AnySteps) -> "Production":
+        """Return one for the same setup, but for its recorder, that shares the remote workers: these fill a cluster."""
+        local = Production(replace(setup, options=replace(setup.options, workers=None)), steps)
+        local._remote, local._is_owner = self._remote, False
+        return local
+
+    @property
+    def machines(self) -> list[str]:
+        """The machines of the remote workers that have started."""
+        return [] if self._remote is None else self._remote.machines()
+
     def close(self) -> None:
         """End what is kept."""
+        if self._remote is not None and self._is_owner:
+            self._remote.close()
         if isinstance(self._kept, Helper):
             self._kept.close()
         self._kept = None
 
+    @cached_property
+    def _trust(self) -> Trust:
+        """What is known of the samples; it takes a byte for each, which only DALI needs."""
+        fetcher = self.setup.fetcher
+        return Trust(None if isinstance(fetcher, StreamFetcher) else len(fetcher.dataset))
+
     def _pipeline(self, augmenter: Augmenter, kept: Feed | ClipFeed | Helper | None) -> Pipeline:
-        fetcher, options = self._setup.fetcher, self._setup.options
+        fetcher, options = self.setup.fetcher, self.setup.options
         decoder: Decoder
         if options.user_pipeline is not None:
             decoder = UserImageDecoder(fetcher, augmenter, options.user_pipeline)
         elif isinstance(kept, ClipFeed):
-            decoder = DaliClipDecoder(fetcher, augmenter, kept)
+            decoder = DaliClipDecoder(fetcher, augmenter, kept, self._refusals)
         elif isinstance(kept, Feed):
-            decoder = DaliImageDecoder(fetcher, augmenter, kept)
+            decoder = DaliImageDecoder(fetcher, augmenter, kept, self._trust)
+        elif self.setup.choice.decoder == "cuda":
+            kernels = gpu_kernels(augmenter.device)
+            decoder = CudaJpegDecoder(
+                fetcher, augmenter, kernels, self.checkpoints, options.prefetch
+            )
         else:
-            decoder = CpuDecoder(fetcher, augmenter.spawn, options.prefetch, fast=options.fast)
-            fused = self._setup.choice.engine == "fused" and augmenter.device.type == "cpu"
+            decoder = CpuDecoder(
+                fetcher,
+                augmenter.spawn,
+                options.prefetch,
+                fast=options.fast,
+                store=self.checkpoints,
+            )
+            fused = self.setup.choice.engine == "fused" and augmenter.device.type == "cpu"
             compile_ahead(fetcher.variants.recipes if fused else ())
         return Pipeline(fetcher, decoder, augmenter.workers, kept)
 
     def _feed(self, largest: int) -> Feed | ClipFeed:
-        setup = self._setup
+        setup = self.setup
         on_gpu = setup.choice.device.type == "cuda"
         device: Literal["mixed", "cpu"] = "mixed" if on_gpu else "cpu"
         device_id = setup.choice.device.index if on_gpu else None
         depth = setup.options.prefetch
         if setup.fetcher.clips is not None:
-            return ClipFeed(ClipFeedOptions(largest, device, device_id, setup.num_threads, depth))
+            # DALI has a decoder at work in each of its threads.
+            engines = setup.num_threads if device_id is None else find_nvdec(device_id).engines
+            num_threads = min(setup.num_threads, engines)
+            return ClipFeed(ClipFeedOptions(largest, device, device_id, num_threads, depth))
         return Feed(
             FeedOptions(
                 batch_size=largest,
@@ -115,6 +169,7 @@ class Production:
                 device_id=device_id,
                 num_threads=setup.num_threads,
                 depth=depth,
+                hw_decoder_load=setup.options.hw_decoder_load,
             )
         )
 
@@ -135,7 +190,7 @@ def _antialias_of(setup: Setup, *, on_gpu: bool) -> tuple[bool, ...]:
 
 
 @cache
-def end_loops_at_exit(decoder: Literal["cpu", "dali"]) -> None:  # noqa: ARG001 - once for each
+def end_loops_at_exit(decoder: Literal["cpu", "dali", "cuda"]) -> None:  # noqa: ARG001 - once for each
     """See to it that loops which are still there end before Python's modules, and before DALI.
 
     What is registered last is called first: for "dali" call it when DALI is loaded.

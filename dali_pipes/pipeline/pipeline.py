@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Any, Protocol
 
 from dali_pipes.pipeline.fetch import Fetcher
-from dali_pipes.pipeline.stages import Fetched, Finished, Images, Pending
+from dali_pipes.pipeline.stages import Fetched, Finished, Images, Pending, failed
 from dali_pipes.pipeline.threads import Workers
 from dali_pipes.schedule import Plan
 
@@ -51,7 +51,8 @@ class Decoder(Protocol):
 
     Attributes:
         capacity: Number of steps that may be in flight besides the current one, counted from the fetch.
-        lookahead: Number of decoded steps that are augmented at once, including the current one.
+        lookahead: Number of decoded steps that are augmented at once, including the current one. A step of which
+            it is not known whether it is decoded is waited for, so that its augmentation is launched before the loop asks for it.
     """
 
     capacity: int
@@ -78,6 +79,9 @@ class Decoder(Protocol):
 
 class Pipeline:
     """Fetches, decodes and augments; see Producer.
+
+    On a GPU a step is augmented, on the side stream, while the loop has the step before: it is launched as that one is taken, if
+    its canvases are rendered by then. So the GPU holds the images of one more step.
 
     Args:
         fetcher: The first stage.
@@ -113,13 +117,21 @@ class Pipeline:
         return ""
 
     def take(self) -> tuple[Finished, Images]:
-        """Wait for the oldest step."""
+        """Wait for the oldest step, and launch the one behind it if its canvases are rendered."""
         self._push()
         while len(self._augmenting) < self._decoder.lookahead and self._num_decoding:
-            self._augmenting.append(self._decoder.take())
-            self._num_decoding -= 1
-            self._push()
-        return self._augmenting.popleft().wait()
+            self._take_decoded()
+        oldest = self._augmenting.popleft().wait()
+        if not self._augmenting and self._decoder.ready():
+            self._take_decoded()
+        for step in self._augmenting:
+            step.start()
+        return oldest
+
+    def make(self, plan: Plan) -> tuple[Finished, Images]:
+        """Make a step by itself, beside those that other threads make so; only where our own threads decode."""
+        prepared: Pending = self._workers.submit("read", self._prepare, plan).result()
+        return prepared.wait()
 
     def close(self) -> None:
         """Drop what is under way and end the threads."""
@@ -133,6 +145,18 @@ class Pipeline:
 
     def _prepare(self, plan: Plan) -> Any:
         return self._decoder.prepare(self._fetcher.fetch(plan))
+
+    def _take_decoded(self) -> None:
+        """Wait for the next decoded step; what goes wrong in it is raised in its turn."""
+        try:
+            step = self._decoder.take()
+        except Exception as error:
+            if not self._augmenting:
+                raise
+            step = failed(error)
+        self._augmenting.append(step)
+        self._num_decoding -= 1
+        self._push()
 
     def _push(self) -> None:
         while self._fetching and self._decoder.has_room():

@@ -19,7 +19,7 @@ _NOTE_BYTES = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The layout of one view in a slot.
+    """The layout of one view of a step in memory that processes share.
 
     Attributes:
         shape: [images, height, width, 3], or [images, 3, height, width], of the largest batch, as it lies in

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from dali_pipes.bad_samples import BadRecord
 from dali_pipes.fields import Values
 from dali_pipes.labels import Labels, collect_labels
+from dali_pipes.pipeline.streams import Ahead
 from dali_pipes.schedule import Plan
 from dali_pipes.targets import Found
 from gpu_aug import Draws
@@ -213,25 +215,53 @@ Images = tuple[torch.Tensor, ...]
 """Per view the images of all rows of a step, [images, 3, H, W]."""
 
 
-@dataclass(frozen=True, slots=True)
 class Pending:
     """A step that threads or a GPU are working on.
 
-    Attributes:
-        finish: Makes it of its decoded parts; called by the thread that waits.
+    Args:
+        launch: Makes it of its decoded parts: on the CPU finished, on a GPU what the side stream is asked for. Called by the
+            thread that takes the steps.
         parts: Those that are under way.
+        on_gpu: Whether there is something to launch ahead.
     """
 
-    finish: Callable[[Sequence[Decoded]], tuple[Finished, Images]]
-    parts: Sequence[Future[Decoded]] = ()
+    def __init__(
+        self,
+        launch: Callable[[Sequence[Decoded]], tuple[Finished, Ahead]],
+        parts: Sequence[Future[Decoded]] = (),
+        *,
+        on_gpu: bool = False,
+    ) -> None:
+        self._parts, self._on_gpu = parts, on_gpu
+        self._make: Callable[[], tuple[Finished, Ahead]] = lambda: launch(
+            [part.result() for part in parts]
+        )
 
     def done(self) -> bool:
-        """Whether nobody works on it any more, as far as the host knows."""
-        return all(part.done() for part in self.parts)
+        """Whether no thread works on it any more."""
+        return all(part.done() for part in self._parts)
+
+    def start(self) -> None:
+        """Launch it ahead of `wait`, on a GPU and if every part is done; what fails is tried again by `wait`, whose step it is."""
+        if self._on_gpu and self.done():
+            with suppress(Exception):
+                made = self._make()
+                # Canvases on the host are not held any longer.
+                self._parts, self._make = (), lambda: made
 
     def wait(self) -> tuple[Finished, Images]:
-        """Return the step once every part is done; raise what one raised."""
-        return self.finish([part.result() for part in self.parts])
+        """Return the step once every part is done, its images for the current stream; raise what one raised."""
+        finished, ahead = self._make()
+        return finished, ahead.take()
+
+
+def failed(error: Exception) -> Pending:
+    """A step that cannot be made."""
+
+    def launch(_: Sequence[Decoded]) -> tuple[Finished, Ahead]:
+        raise error
+
+    return Pending(launch)
 
 
 def _put(values: NDArray[Any], rows: slice, new: NDArray[Any]) -> NDArray[Any]:

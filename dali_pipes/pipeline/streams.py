@@ -1,5 +1,10 @@
-"""A CUDA stream of our own for the work between decoder and training step, so that both run at once."""
+"""A CUDA stream of our own for the work between decoder and training step, so that both run at once.
 
+Everything that is done to images before they are handed over is asked for on that stream, one step ahead of the loop. What is
+handed over is waited for by the stream that is current then, and recorded on it; nothing else may read or write it before.
+"""
+
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -38,17 +43,21 @@ class SideStream:
     """Runs work beside the current stream, on a CPU at once.
 
     All of a device share one stream: torch keeps what a stream gave back for that stream alone, so that a stream for
-    each epoch would hold on to the memory of an epoch each.
+    each epoch would hold on to the memory of an epoch each. One thread asks for work.
 
     Args:
         device: Where the work runs.
 
     Attributes:
+        device: As given.
         stream: What a producer, such as DALI, has to synchronise its outputs with; None on a CPU.
     """
 
     def __init__(self, device: torch.device) -> None:
+        self.device = device
         self.stream: Any = _stream_of(device) if device.type == "cuda" else None
+        self._kept: deque[tuple[Any, Any]] = deque()
+        self._is_closed = False
 
     def run(self, work: Callable[[], Sequence[torch.Tensor]]) -> Ahead:
         """Ask for work whose inputs were made on this stream, or on the host.
@@ -58,10 +67,29 @@ class SideStream:
         """
         if self.stream is None:
             return Ahead(tuple(work()), None)
+        self._let_go()
         with torch.cuda.stream(self.stream):
             tensors = tuple(work())
             done = self.stream.record_event()
         return Ahead(tensors, done)
+
+    def keep(self, owner: Any) -> None:
+        """Hold on to the owner of memory until all that the stream was asked for so far is done; any thread may ask."""
+        if self._is_closed:  # nobody will look again
+            self.stream.synchronize()
+        else:
+            self._kept.append((self.stream.record_event(), owner))
+
+    def close(self) -> None:
+        """Let go of what is kept, once that is possible; the host waits for this stream alone."""
+        self._is_closed = True
+        while self._kept:
+            self._kept[0][0].synchronize()
+            self._kept.popleft()
+
+    def _let_go(self) -> None:
+        while self._kept and self._kept[0][0].query():
+            self._kept.popleft()
 
 
 @cache

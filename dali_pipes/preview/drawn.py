@@ -55,7 +55,9 @@ class Drawer:
         self._setup = loader._setup
         if numbers is not None:
             self._setup = replace(self._setup, fetcher=_Renumbered.of(loader, numbers))
-        self._production = Production(self._setup, loader.steps)
+        # A few samples, of a fetcher that may be ours alone: they are made here.
+        options = replace(self._setup.options, workers=None)
+        self._production = Production(replace(self._setup, options=options), loader.steps)
 
     @property
     def setup(self) -> Setup:

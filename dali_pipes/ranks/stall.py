@@ -37,14 +37,14 @@ class Stall:
     others: Sequence[Note] | None
 
     def text(self, recorder: Recorder, account: str) -> str:
-        """Return the whole message; `account` is what a helper process says of itself."""
+        """Return the whole message; `account` is what other processes that make batches say of themselves."""
         at = brief(recorder.running())
         parts = [
             f"{self.who} has waited {self.seconds:.0f} s for batch {self.step} of epoch {self.epoch}"
             f"{at and f' (longest at work: {at})'}; {self._progress()}",
             *([] if self.others is None else [_others(self.others, self.step)]),
             describe_threads(recorder, self.looping),
-            *(["In the helper process:", account] if account else []),
+            account,
         ]
         return "\n".join(part for part in parts if part)
 

@@ -51,7 +51,7 @@ def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int =
     seen = [watched(one) for one in setup.variants[plan.variant]]
     variants = [*setup.variants]
     variants[plan.variant] = tuple(one for one, _ in seen)
-    options = replace(setup.options, helper_process=False)
+    options = replace(setup.options, helper_process=False, workers=None)
     alone = replace(
         setup, options=options, fetcher=fetcher, variants=tuple(variants), num_threads=1
     )

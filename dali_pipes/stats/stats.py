@@ -1,6 +1,6 @@
 """What a loader did, for people and machines to read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -46,6 +46,7 @@ class Stats:
         whole_images: Images that our JPEG decoder left to another decoder, which decodes them whole, by kind.
         num_threads: Threads that read, decode and augment.
         stages: What each of STAGES did.
+        workers: The machines of the remote workers that have started, one entry for each of these.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=4)
@@ -72,6 +73,7 @@ class Stats:
     whole_images: Mapping[str, int]
     num_threads: int
     stages: Mapping[str, StageStats]
+    workers: Sequence[str] = ()
     _sums: tuple[LoopCounts, Counts] | None = field(default=None, repr=False, compare=False)
     _since: int = field(default=0, repr=False, compare=False)
 
@@ -107,6 +109,7 @@ class Stats:
         for name in ("queue", "remote"):
             named[name] = asdict(named[name])
         named["late"], named["whole_images"] = dict(self.late), dict(self.whole_images)
+        named["workers"] = list(self.workers)
         named["stages"] = {name: asdict(stage) for name, stage in self.stages.items()}
         return {
             **named,
@@ -173,6 +176,8 @@ class Stats:
                 f"finished batches when one was asked for: {queue.mean:.1f} of {queue.capacity} on average, "
                 f"none {queue.empty} times of {queue.asked}"
             )
+        if self.workers:
+            yield f"made by {on_ray(len(self.workers), self.workers)}"
         if self.bad_samples:
             yield f"bad samples: {self.bad_samples}"
         if self.remote.requests or self.remote.cache_hits:
@@ -180,6 +185,12 @@ class Stats:
         if self.whole_images:
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.whole_images.items())
             yield f"decoded whole, not by our JPEG decoder: {kinds}"
+
+
+def on_ray(count: int, machines: Sequence[str]) -> str:
+    """Name so many remote workers, and the machines of those that have started."""
+    where = f": {', '.join(machines)}" if machines else ", not started yet"
+    return f"{counted(count, 'worker')} on Ray{where}"
 
 
 def make_stats(

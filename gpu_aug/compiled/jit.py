@@ -164,6 +164,9 @@ def record_at(kind: "np.dtype[np.void]") -> Any:
 load_u8 = _load(types.uint8)
 """The byte at an address (an unsigned number, as in ``uintp``)."""
 
+load_i16 = _load(types.int16)
+"""The signed number in the two bytes at an address."""
+
 load_i32 = _load(types.int32)
 """The signed number in the four bytes at an address."""
 

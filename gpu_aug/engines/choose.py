@@ -17,12 +17,12 @@ EngineName = Literal["kornia", "albumentations", "fused"]
 EngineChoice = Literal["auto", "fused", "kornia", "albumentations"]
 
 
-def best_engine(device: torch.device, kind: ImageKind = USUAL) -> EngineName:
-    """Return the name that "auto" stands for: the fastest where it was measured, on a CPU; else Kornia.
+def best_engine(kind: ImageKind = USUAL) -> EngineName:
+    """Return the name that "auto" stands for: "fused", but for other channels than RGB, which Kornia takes as they are.
 
-    On other channels than RGB Kornia is the fastest on a CPU as well; see DECISIONS.md.
+    Kornia is the faster one on them, on a CPU as well; see DECISIONS.md.
     """
-    return "fused" if device.type == "cpu" and kind.channels == 3 else "kornia"
+    return "fused" if kind.channels == 3 else "kornia"
 
 
 def compile_engine(
@@ -36,7 +36,7 @@ def compile_engine(
     """Prepare an engine for a recipe.
 
     Args:
-        name: Which one; "auto" is ``best_engine(device, kind)``.
+        name: Which one; "auto" is ``best_engine(kind)``.
         recipe: The recipe.
         device: Where the images are.
         exact: Whether consecutive warps are resampled one by one. Only "fused" composes them otherwise; the
@@ -54,7 +54,7 @@ def compile_engine(
         >>> compile_engine("auto", recipe, device=torch.device("cpu")).name
         'fused'
     """
-    name = best_engine(device, kind) if name == "auto" else name
+    name = best_engine(kind) if name == "auto" else name
     _check_functions(recipe)
     kind.require_fits(recipe.operations)
     make = partial(_make, name, device=device, exact=exact)

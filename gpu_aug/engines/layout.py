@@ -23,6 +23,14 @@ def to_planar(images: Tensor) -> Tensor:
     return planar
 
 
+def to_unit_(x: Tensor) -> Tensor:
+    """Divide float32 values, 0 to 255, by 255 in place, with the same result on every device.
+
+    CUDA multiplies by the rounded reciprocal instead, unless the divisor lies on the device.
+    """
+    return x.div_(torch.full((), 255.0, device=x.device))
+
+
 def write(x: Tensor, out: Tensor) -> None:
     """Copy values, uint8 or float32 in [0, 1], to ``out``, changing type and layout.
 
@@ -31,7 +39,7 @@ def write(x: Tensor, out: Tensor) -> None:
     if out.dtype == torch.uint8 and x.dtype != torch.uint8:
         x = x.mul(255).round_().clamp_(0, 255)
     elif x.dtype == torch.uint8 and out.dtype != torch.uint8:
-        x = x.float().div_(255)
+        x = to_unit_(x.float())
     if x.stride()[1:] == out.stride()[1:]:
         out.copy_(x)
     else:

@@ -198,7 +198,7 @@ class Transform:
         if device not in self._engines:
             options: Any = self._options
             name = options["engine"]
-            name = best_engine(device) if name == "auto" else name
+            name = best_engine() if name == "auto" else name
             self._engines[device] = compile_engine(
                 name, self.recipe, device=device, exact=options["exact"]
             )

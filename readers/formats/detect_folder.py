@@ -1,10 +1,8 @@
 """Detecting the format of a folder: by its index files, by names, and by its contents."""
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from readers.formats.detect_files import (
     is_tfrecord,
     is_video,
 )
+from readers.formats.detect_unfinished import require_finished
 from readers.formats.path_table.metadata_folder import find_metadata, has_named_files
 from readers.formats.registry import FORMATS, format_of, recognised
 from readers.formats.split_classes import with_classes_of_train
@@ -37,7 +36,6 @@ from readers.formats.tar.listed import finished_shards
 from readers.sample import SourceError, is_image_file
 
 _METADATA = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
-_PACKED = "manifest.json"  # of gpu-aug pack
 _ROBOFLOW = "_annotations.coco.json"  # of the images beside it
 _SAVED = "dataset_info.json"
 _SAVED_SPLITS = "dataset_dict.json"
@@ -73,8 +71,7 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
         return Detected(FORMATS["csv"], [str(metadata)])
     if _METADATA in files and split is None:
         return Detected(FORMATS["manifest"], [str(folder / _METADATA)])
-    if _PACKED in files:
-        _require_finished(folder)
+    require_finished(folder)
     if tars := finished_shards(folder, files):
         return detect_files(choose_split(tars, split, str(folder)), None)
     others = sorted([name for name in files if is_image_file(name)] + folders)
@@ -215,17 +212,6 @@ def _lists_of_splits(files: Sequence[str]) -> dict[str, str]:
             if split:
                 found[name] = split
     return found
-
-
-def _require_finished(folder: Path) -> None:
-    """Refuse the shards of a pack that was stopped: they are a part of the data."""
-    with suppress(OSError, ValueError):
-        manifest = json.loads((folder / _PACKED).read_bytes())
-        if isinstance(manifest, dict) and manifest.get("complete") is False:
-            raise SourceError(
-                f"{folder} was not packed to its end: run the same gpu-aug pack again, or give the shards "
-                "that are there as a pattern"
-            )
 
 
 def _first_medium(folder: Path) -> str:

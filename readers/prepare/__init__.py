@@ -13,20 +13,36 @@ Nothing is decoded here: where pixels matter, a decoding function is passed in.
 
 from readers.prepare.checks import Checks
 from readers.prepare.errors import PrepareError
+from readers.prepare.executor import ArrayTask, Executor, Job, LocalExecutor
+from readers.prepare.findings import Inspection
 from readers.prepare.indexing import Indexing, index
-from readers.prepare.inspection import Inspection, inspect
+from readers.prepare.inspection import inspect
 from readers.prepare.packing import Packing, pack
-from readers.prepare.tiling import Tiling, tile
+from readers.prepare.shards.making import make_shard
+from readers.prepare.shards.merging import merge
+from readers.prepare.shards.plan import Plan
+from readers.prepare.shards.planning import load_plan, plan_shards
+from readers.prepare.tile_counts import Tiling
+from readers.prepare.tiling import tile
 
 __all__ = [
+    "ArrayTask",
     "Checks",
+    "Executor",
     "Indexing",
     "Inspection",
+    "Job",
+    "LocalExecutor",
     "Packing",
+    "Plan",
     "PrepareError",
     "Tiling",
     "index",
     "inspect",
+    "load_plan",
+    "make_shard",
+    "merge",
     "pack",
+    "plan_shards",
     "tile",
 ]

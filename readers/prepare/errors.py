@@ -1,7 +1,9 @@
 """Errors of data preparation."""
 
-from readers.sample import ReadersError
+from readers.sample import PrepareError
+
+__all__ = ["PrepareError", "WorkerLostError"]
 
 
-class PrepareError(ReadersError):
-    """Something that was asked for and cannot be done, or was done in part; the text is one sentence."""
+class WorkerLostError(PrepareError):
+    """A worker or its machine ended in the middle of a task, or its answer was lost; the text says how."""

@@ -1,20 +1,28 @@
 """Building the indexes that a source needs, before anybody waits for them."""
 
-import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from readers.checkpoints.finder import Finder
 from readers.dataset import IndexedDataset
 from readers.formats.lerobot.dataset import LeRobotDataset
+from readers.prepare.checkpointing import Checkpointing, find_all
+from readers.prepare.errors import PrepareError
+from readers.prepare.executor import ArrayTask, Executor, Job, LocalExecutor
 from readers.prepare.kind import holds_videos
+from readers.prepare.shards.source import PlannedSource, located
 from readers.prepare.source import open_at_random
 from readers.sample import Dataset
 from readers.storage.blob import Blob
 from readers.storage.index import FoundIndex
-from readers.storage.index.builder import build_indexes
+from readers.storage.index.builder import LackingIndexError, build_indexes
+from readers.storage.paths import shown_path
 from readers.video.index import VideoIndex
+
+_TASK_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -22,18 +30,37 @@ class Indexing:
     """The result of `index`.
 
     Attributes:
-        dataset: The source, opened.
-        shards: Every shard and its index; those that were built now say so.
+        opened: The source, opened; None while there are `lacking` indexes.
+        shards: Every shard that has an index, and the index; those that were built now say so.
         seconds: How long indexing the shards took.
         videos: What the videos hold, where the source holds videos.
         files: Whose samples these are: the source or, where its samples are frames, the files that hold them.
+        lacking: Paths or URLs of shards whose index other tasks of an array job build.
+        checkpoints: What is known of the JPEGs, where checkpoints were asked for and no index is lacking.
     """
 
-    dataset: IndexedDataset
+    opened: IndexedDataset | None
     shards: list[tuple[Blob, FoundIndex]]
     seconds: float
-    videos: VideoIndex | None
-    files: Dataset
+    videos: VideoIndex | None = None
+    files: Dataset | None = None
+    lacking: list[str] = field(default_factory=list)
+    checkpoints: Checkpointing | None = None
+
+    @property
+    def dataset(self) -> IndexedDataset:
+        """The source.
+
+        Raises:
+            PrepareError: Indexes are lacking.
+        """
+        if self.opened is None:
+            num_shards = len(self.lacking) + len(self.shards)
+            raise PrepareError(
+                f"{len(self.lacking):,} of {num_shards:,} shards have no index, the first is "
+                f"{shown_path(self.lacking[0])}: run the tasks again that have not ended well, which build what is missing"
+            )
+        return self.opened
 
 
 def index(
@@ -41,8 +68,13 @@ def index(
     *,
     format: str | None = None,
     num_workers: int | None = None,
+    executor: Executor | None = None,
+    publish: bool = False,
+    merge: bool = False,
+    finder: Finder | None = None,
     on_shards: Callable[[int, int], None] = lambda *_: None,
     on_videos: Callable[[int, int], None] = lambda *_: None,
+    on_checkpoints: Callable[[int, int], None] = lambda *_: None,
     **options: Any,
 ) -> Indexing:
     """Index every shard of a source, and look through its videos.
@@ -53,13 +85,22 @@ def index(
         source: A source as for `readers.open_dataset`.
         format: Name of the format, where the source does not tell it.
         num_workers: Processes; all cores when None.
+        executor: Who indexes the shards; processes of this machine when None. Other machines write each index beside its
+            shard. Videos are looked through here, and by no `ArrayTask`.
+        publish: Put the index of each shard in an object store beside it, where readers find it: needed where other
+            machines index such shards.
+        merge: Build nothing, and see that every shard has its index.
+        finder: Finds the checkpoints of the JPEGs as well, see `readers.prepare.checkpointing`; None finds none. A task of
+            an array job finds its part once all indexes are there.
         on_shards: Called with the bytes of shards that are done, and of all shards.
         on_videos: Called with the number of videos that are done, and of all.
+        on_checkpoints: Called with the number of samples whose checkpoints are done, and of all.
         options: ``split`` and options of the format, as for `readers.open_dataset`.
 
     Raises:
         SourceError: The source cannot be opened.
         IndexFileError: No folder for the index can be written to.
+        PrepareError: There is an index missing that should be there, or a task could not be done.
 
     Example:
         >>> from readers.prepare import index
@@ -70,6 +111,7 @@ def index(
     """
     start_seconds = time.perf_counter()
     done_bytes = total_bytes = 0
+    chosen = executor or LocalExecutor(num_workers)
 
     def on_found(_: int, size_bytes: int) -> None:
         nonlocal total_bytes
@@ -81,13 +123,41 @@ def index(
         done_bytes += blob.size_bytes
         on_shards(done_bytes, total_bytes)
 
-    num_processes = num_workers or os.cpu_count() or 1
-    with build_indexes(num_processes, on_found=on_found, on_index=on_index) as builder:
-        dataset = open_at_random(source, format, **options)
+    def run(do: Callable[[int], bool], numbers: Sequence[int]) -> Iterator[tuple[int, bool]]:
+        return iter(()) if merge else chosen.run(Job(do, numbers, _TASK_BYTES, "index"))
+
+    elsewhere = not isinstance(chosen, LocalExecutor)
+    opened: IndexedDataset | None = None
+    with (
+        build_indexes(
+            run, on_found=on_found, on_index=on_index, elsewhere=elsewhere, publish=publish
+        ) as builder,
+        suppress(LackingIndexError),
+    ):
+        opened = open_at_random(source, format, **options)
     seconds = time.perf_counter() - start_seconds
-    files: Dataset = dataset
-    if isinstance(dataset, LeRobotDataset):
-        files = dataset.videos.files
-    found = len(files) > 0 and holds_videos(files)
-    videos = VideoIndex.open(files, progress=on_videos) if found else None
-    return Indexing(dataset, builder.found, seconds, videos, files)
+    found = Indexing(opened, builder.found, seconds, lacking=builder.lacking)
+    if finder is not None and opened is not None:
+        planned = PlannedSource(located(source), opened.fingerprint, format, options)
+        checkpoints = find_all(
+            opened,
+            planned,
+            finder,
+            chosen,
+            publish=publish,
+            merge=merge,
+            on_progress=on_checkpoints,
+        )
+        found = replace(found, checkpoints=checkpoints)
+    if isinstance(chosen, ArrayTask):
+        return found
+    return _with_videos(found, on_videos)
+
+
+def _with_videos(found: Indexing, on_videos: Callable[[int, int], None]) -> Indexing:
+    files: Dataset = found.dataset
+    if isinstance(files, LeRobotDataset):
+        files = files.videos.files
+    has_videos = len(files) > 0 and holds_videos(files)
+    videos = VideoIndex.open(files, progress=on_videos) if has_videos else None
+    return replace(found, videos=videos, files=files)

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from readers.checkpoints.finder import Finder, found_of
+from readers.checkpoints.layout import Kept
 from readers.formats.tar.dataset import TarDataset
 from readers.formats.tar.webdataset import label_of
 from readers.image.header import read_header
@@ -51,6 +53,7 @@ class Packed(NamedTuple):
         headers: What stands before each field in a tar, under that name; empty for other formats.
         reasons: For each JPEG that was to be tiled, why it was not; "" when it was.
         before_bytes: Size of the fields in the source.
+        found: Digest and checkpoints of the image as it is packed; None where none are looked for.
     """
 
     position: int
@@ -60,6 +63,7 @@ class Packed(NamedTuple):
     headers: tuple[bytes, ...]
     reasons: tuple[str, ...]
     before_bytes: int
+    found: tuple[int, Kept] | None = None
 
 
 class Refused(NamedTuple):
@@ -79,6 +83,7 @@ class Packer:
         tile: Puts restart markers into a JPEG; None leaves JPEGs as they are.
         headers: Whether they go into a tar; else into Parquet.
         copied: Whether their bytes must leave this process.
+        finder: Finds checkpoints; None leaves them out.
     """
 
     dataset: Dataset | None
@@ -86,6 +91,7 @@ class Packer:
     tile: TileJpeg | None
     headers: bool
     copied: bool
+    finder: Finder | None = None
 
     def __call__(self, task: range | list[Sample | BadSample]) -> list[Packed | Refused]:
         """Make the samples at these positions ready, or those that are handed in."""
@@ -131,7 +137,13 @@ class Packer:
             fields.append(("cls", b"%d" % label))
         headers = headers_of(name, fields) if self.headers else ()
         before_bytes = sum(map(len, sample.fields.values()))
-        return Packed(position, name, tuple(fields), label, headers, tuple(reasons), before_bytes)
+        found = None
+        if self.finder is not None:
+            found = found_of(fields[0][1] if image is not None else None, self.finder)
+        reasons_told = tuple(reasons)
+        return Packed(
+            position, name, tuple(fields), label, headers, reasons_told, before_bytes, found
+        )
 
     def _name(self, sample: Sample) -> str:
         own = sample.key.partition("/")[2]

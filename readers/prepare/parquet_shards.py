@@ -1,100 +1,94 @@
-"""Writing a stream of samples to Parquet shards, in the image format of the Hugging Face hub."""
+"""Writing samples to a Parquet shard, in the image format of the Hugging Face hub."""
 
 import json
-from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 from readers.formats.registry import require
-from readers.prepare.atomic_files import atomic_file
-from readers.prepare.packer import Packed, free_key
-from readers.prepare.tar_shards import Stream
+from readers.prepare.contents import Contents
+from readers.prepare.packer import Packed
 
 _ROW_GROUP_BYTES = 16_000_000
 
 
-def write_parquet(
-    path: Path, stream: Stream, *, most_bytes: int, class_names: Sequence[str]
-) -> dict[str, object]:
-    """Write samples while they fit; the shard appears when it is whole.
+class ColumnError(Exception):
+    """A sample has a field for which a shard has no column."""
 
-    The columns are ``image`` (a struct of bytes and path), ``label``, ``key``, and one of bytes for every
-    other field that the first row group has; where a later sample has a field more, the shard ends.
+
+class ParquetShard:
+    """A shard that is being written.
+
+    Its columns are ``image`` (a struct of bytes and path), ``label``, ``key``, and one of bytes for every other field.
 
     Args:
-        path: The name of the shard.
-        stream: Where samples come from; there is one.
-        most_bytes: The largest size, unless a single sample is larger.
+        file: An empty file.
         class_names: Name of each class number; may be empty.
+        fields: The other fields in the order of their columns; None takes those of the first row group.
 
-    Returns:
-        What the manifest notes of a shard.
+    Attributes:
+        contents: What is noted of its samples.
 
     Raises:
         SourceError: pyarrow is not installed.
     """
-    begin, before_bytes, num_bytes = stream.position, 0, 0
-    keys: set[str] = set()
-    reasons: Counter[str] = Counter()
-    with atomic_file(path, to_disk=True) as file:
-        groups = _RowGroups(file, class_names)
-        while (sample := stream.peek()) is not None and groups.has_columns_of(sample):
-            size_bytes = sum(len(data) for _, data in sample.fields) + len(sample.name)
-            if keys and num_bytes + size_bytes > most_bytes:
-                break
-            key = free_key(sample.name, keys)
-            keys.add(key)
-            groups.add(sample._replace(name=key), size_bytes)
-            num_bytes += size_bytes
-            before_bytes += sample.before_bytes
-            reasons.update(sample.reasons)
-            stream.skip()
-        groups.close()
-        size = file.tell()
-    return {
-        "name": path.name,
-        "begin": begin,
-        "end": stream.position,
-        "samples": len(keys),
-        "bytes": size,
-        "source_bytes": before_bytes,
-        "tiled": reasons.pop("", 0),
-        "left": dict(reasons),
-    }
 
-
-class _RowGroups:
-    """Writes rows to a file, a group whenever enough are there; the first group decides about the columns."""
-
-    def __init__(self, file: BinaryIO, class_names: Sequence[str]) -> None:
-        self._file, self._class_names = file, class_names
+    def __init__(
+        self, file: BinaryIO, class_names: Sequence[str], fields: tuple[str, ...] | None = None
+    ) -> None:
+        self._file, self._class_names, self._fields = file, class_names, fields
+        self.contents = Contents()
         self._rows: list[Packed] = []
-        self._num_bytes = 0
-        self._fields: tuple[str, ...] | None = None
+        self._group_bytes = self._num_bytes = 0
         self._writer: Any = None
 
-    def has_columns_of(self, row: Packed) -> bool:
-        return self._fields is None or set(_extra(row)) <= set(self._fields)
+    def fits(self, sample: Packed, most_bytes: int) -> bool:
+        """Whether the samples take no more than this with one more, or it is the first; and there are columns for it."""
+        if not self._has_columns_of(sample):
+            return False
+        return not self.contents.keys or self._num_bytes + _size_bytes(sample) <= most_bytes
 
-    def add(self, row: Packed, size_bytes: int) -> None:
+    def add(self, sample: Packed) -> None:
+        """Write a sample, with others of its row group.
+
+        Raises:
+            ColumnError: There is no column for one of its fields.
+        """
+        if not self._has_columns_of(sample):
+            raise ColumnError
+        size_bytes = _size_bytes(sample)
+        key = self.contents.add(sample)
         content = tuple(
-            (name, bytes(data)) for name, data in row.fields
+            (name, bytes(data)) for name, data in sample.fields
         )  # views go when their file does
-        self._rows.append(row._replace(fields=content))
+        self._rows.append(sample._replace(name=key, fields=content))
         self._num_bytes += size_bytes
-        if self._num_bytes >= _ROW_GROUP_BYTES:
+        self._group_bytes += size_bytes
+        if self._group_bytes >= _ROW_GROUP_BYTES:
             self._flush()
 
-    def close(self) -> None:
+    def close(self) -> dict[str, Any]:
+        """End the shard and return what is noted of it."""
         if self._rows:
             self._flush()
         if self._writer is not None:
             self._writer.close()
+        return self.contents.noted(self._file.tell())
+
+    def abandon(self) -> None:
+        """Let go of a file that is not to be finished, while it is still open."""
+        if self._writer is not None:
+            with suppress(Exception):  # perhaps there is no room, which is why it is abandoned
+                self._writer.close()
+            self._writer.is_open = False  # else it tries once more when it is collected
+
+    def _has_columns_of(self, row: Packed) -> bool:
+        return self._fields is None or set(extra_fields(row)) <= set(self._fields)
 
     def _flush(self) -> None:
         if self._fields is None:
-            self._fields = tuple(dict.fromkeys(name for row in self._rows for name in _extra(row)))
+            names = (name for row in self._rows for name in extra_fields(row))
+            self._fields = tuple(dict.fromkeys(names))
         table = _table(self._rows, self._fields, self._class_names)
         if self._writer is None:
             self._writer = require("pyarrow.parquet", extra="arrow").ParquetWriter(
@@ -106,10 +100,14 @@ class _RowGroups:
             )
         self._writer.write_table(table, row_group_size=len(self._rows))
         self._rows.clear()
-        self._num_bytes = 0
+        self._group_bytes = 0
 
 
-def _extra(row: Packed) -> list[str]:
+def _size_bytes(sample: Packed) -> int:
+    return sum(len(data) for _, data in sample.fields) + len(sample.name)
+
+
+def extra_fields(row: Packed) -> list[str]:
     """The columns besides key, image and label, none of which a field is called."""
     return [name for name, _ in row.fields[1:]]
 

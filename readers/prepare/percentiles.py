@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 _STEP = math.log(1.01)  # each bin is 1 % wide
 _MOST_EXACT = 10_000  # different numbers that are kept as they are
@@ -35,9 +36,28 @@ class Spread:
         self.total += number * times
         self._counts[number if self.is_exact else _rounded(number)] += times
         if self.is_exact and len(self._counts) > _MOST_EXACT:
-            exact, self._counts, self.is_exact = self._counts, Counter(), False
-            for value, many in exact.items():
-                self._counts[_rounded(value)] += many
+            self._round()
+
+    def extend(self, other: "Spread") -> None:
+        """Count in the numbers of another spread: the outcome is that of all numbers, however they were divided."""
+        if not other.count:
+            return
+        self.lowest = min(self.lowest, other.lowest) if self.count else other.lowest
+        self.highest = max(self.highest, other.highest)
+        self.count += other.count
+        self.total += other.total
+        if self.is_exact and not other.is_exact:
+            self._round()
+        for number, many in other._counts.items():
+            rounded = other.is_exact and not self.is_exact
+            self._counts[_rounded(number) if rounded else number] += many
+        if self.is_exact and len(self._counts) > _MOST_EXACT:
+            self._round()
+
+    def _round(self) -> None:
+        exact, self._counts, self.is_exact = self._counts, Counter(), False
+        for number, many in exact.items():
+            self._counts[_rounded(number)] += many
 
     def percentile(self, percent: float) -> int:
         """The number that so many percent do not exceed; 0 where there are none."""
@@ -90,6 +110,17 @@ class Spread:
             "highest": self.highest,
             "exact": self.is_exact,
         }
+
+    def to_json(self) -> list[Any]:
+        """All of it, with nothing but numbers and lists."""
+        counts = list(map(list, self._counts.items()))
+        return [self.count, self.total, self.lowest, self.highest, self.is_exact, counts]
+
+    @classmethod
+    def from_json(cls, told: list[Any]) -> "Spread":
+        """What `to_json` told of."""
+        count, total, lowest, highest, is_exact, counts = told
+        return cls(count, total, lowest, highest, is_exact, Counter(dict(counts)))
 
 
 def _rounded(number: int) -> int:

@@ -1,15 +1,67 @@
 """Rewriting a tar shard with every JPEG tiled, member by member."""
 
+import os
 import tarfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import BinaryIO, NamedTuple
 
-from readers.prepare.jpegs import TileJpeg, is_jpeg
+from readers.prepare.jpegs import JpegCounts, TileJpeg, is_jpeg
+from readers.prepare.tile_copy import Copy, UnreadableError
+from readers.prepare.tile_files import Done, copy_unchanged
 from readers.prepare.workers import Threads
 from readers.sample import Payload
 
 _BLOCK_BYTES = tarfile.BLOCKSIZE
+
+
+def copy_shard(
+    copy: Copy,
+    threads: Threads,
+    tile_jpeg: TileJpeg,
+    on_bytes: Callable[[int], None] = lambda _: None,
+) -> tuple[Done, JpegCounts]:
+    """Copy a shard with tiled JPEGs and index the copy; one that cannot be parsed is copied unchanged.
+
+    Args:
+        copy: From where, and where to.
+        threads: Tile several JPEGs at a time.
+        tile_jpeg: See `readers.prepare.tile`.
+        on_bytes: Called with the bytes of the shard that are done.
+
+    Raises:
+        OSError, PrepareError: The copy cannot be written.
+    """
+    counts = JpegCounts()
+
+    def on_member(reason: str | None, done_bytes: int) -> None:
+        if reason is not None:
+            counts.count(reason)
+        on_bytes(done_bytes)
+
+    try:
+        done = _copied(copy, threads, tile_jpeg, on_member)
+    except DamagedShardError as error:
+        done = copy_unchanged(copy)
+        counts = JpegCounts(left=Counter([f"a shard that {error}, copied whole"]))
+    except UnreadableError as error:
+        done = Done(copy.shown, "lost", str(error))
+    copy.add_index()
+    return done, counts
+
+
+def _copied(
+    copy: Copy,
+    threads: Threads,
+    tile_jpeg: TileJpeg,
+    on_member: Callable[[str | None, int], None],
+) -> Done:
+    if kept := copy.find_kept():
+        return Done(copy.shown, "kept", "", *kept)
+    with copy.open() as file, copy.create(is_shard=True) as target:
+        tile_shard(file, target, threads, tile_jpeg, on_member)
+        return Done(copy.shown, "copied", "", file.seek(0, os.SEEK_END), target.tell())
 
 
 class DamagedShardError(Exception):

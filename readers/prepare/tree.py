@@ -6,86 +6,122 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from readers.prepare.errors import PrepareError
+from readers.prepare.tile_copy import is_shard
 from readers.storage.paths import expand_braces
 
-_SHARD = ".tar"
-_INDEX = ".tar.gpuaug-index"  # belongs to a shard and would not fit its copy
+FOLDER = ".gpuaug-plan"  # tells of a tiling, at its destination
+BESIDE = (
+    ".tar.gpuaug-index",
+    ".gpuaug-checkpoints",
+)  # belong to a shard and would not fit its copy
 
 
-class Copy(NamedTuple):
-    """A file to read, and where its copy goes."""
+class Entry(NamedTuple):
+    """A file of a tree.
 
-    source: Path
-    target: Path
+    Attributes:
+        source: Its path or URL.
+        name: That of its copy, relative to the destination.
+        size_bytes: 0 where it cannot be looked at.
+        stamp: Changes when the file does; "" where the times of the copies say so.
+    """
 
-    @property
-    def is_shard(self) -> bool:
-        """Whether the name is that of a tar shard."""
-        return self.source.name.lower().endswith(_SHARD)
+    source: str
+    name: str
+    size_bytes: int
+    stamp: str = ""
 
 
 class Tree:
-    """The files of a source in an order that does not change, each with the path of its copy.
+    """The files of a source in an order that does not change, each with the name of its copy.
 
     Args:
         source: A folder, a .tar shard, or a pattern of shards.
-        destination: The folder of the copies.
+        destination: The folder of the copies, to see that it is apart from the source.
+
+    Attributes:
+        source: The source as an absolute path or pattern.
 
     Raises:
         PrepareError: The source does not exist or is none of these, or source and destination hold
             one another.
     """
 
-    def __init__(self, source: str, destination: Path) -> None:
-        self._destination = destination
+    def __init__(self, source: str, destination: Path | None = None) -> None:
         self._root = Path(source)
+        self.source = str(self._root.absolute())
         self._shards: list[Path] = []
         if not self._root.is_dir():
             self._shards = _shards(source)
-        if destination.exists() and not destination.is_dir():
-            raise PrepareError(f"{destination} is a file: give the name of a folder")
-        self._check_apart()
+        if destination is not None:
+            self._check_apart(destination)
 
-    def files(self) -> Iterator[Copy]:
-        """Every file; links are followed, and indexes of shards left out.
+    def files(self) -> Iterator[tuple[Path, str]]:
+        """Every file, and the name of its copy; links are followed, and indexes of shards left out.
 
         Raises:
             PrepareError: A folder cannot be listed.
         """
         for shard in self._shards:
-            yield Copy(shard, self._destination / shard.name)
+            yield shard, shard.name
         for folder, names in self._folders():
             for name in sorted(names):
-                if not name.lower().endswith(_INDEX):
-                    yield Copy(Path(folder, name), self._target(folder) / name)
+                if not name.lower().endswith(BESIDE):
+                    path = Path(folder, name)
+                    yield path, os.path.relpath(path, self._root)
 
-    def make_folders(self) -> None:
+    def has(self, name: str) -> bool:
+        """Whether there is a file whose copy has this name."""
+        if self._shards:
+            return any(shard.name == name for shard in self._shards)
+        return os.path.lexists(self._root / name)
+
+    def entries(self) -> Iterator[Entry]:
+        """Every file; see `files`."""
+        for path, name in self.files():
+            yield Entry(str(path.absolute()), name, size_bytes(path))
+
+    def make_folders(self, destination: Path) -> None:
         """Make the folders of the copies, the empty ones as well."""
         for folder, _ in self._folders():
-            self._target(folder).mkdir(parents=True, exist_ok=True)
+            (destination / os.path.relpath(folder, self._root)).mkdir(parents=True, exist_ok=True)
 
     def _folders(self) -> Iterator[tuple[str, list[str]]]:
         if self._shards:
             return
         for folder, folders, names in os.walk(self._root, followlinks=True, onerror=_raise):
-            folders[:] = sorted(name for name in folders if not _is_loop(Path(folder, name)))
+            folders[:] = sorted(
+                name for name in folders if name != FOLDER and not _is_loop(Path(folder, name))
+            )
             yield folder, names
 
-    def _target(self, folder: str) -> Path:
-        return self._destination / os.path.relpath(folder, self._root)
-
-    def _check_apart(self) -> None:
-        target = self._destination.resolve()
+    def _check_apart(self, destination: Path) -> None:
+        if destination.exists() and not destination.is_dir():
+            raise PrepareError(f"{destination} is a file: give the name of a folder")
+        target = destination.resolve()
         if self._shards:
             taken = any(shard.parent.resolve() == target for shard in self._shards)
         else:
             root = self._root.resolve()
             taken = target.is_relative_to(root) or root.is_relative_to(target)
         if taken:
-            raise PrepareError(
-                f"the copies cannot be written to {self._destination}, which holds the originals or "
-                "lies among them: give a folder elsewhere"
-            )
+            raise not_apart(str(destination))
+
+
+def not_apart(destination: str) -> PrepareError:
+    """The error for copies that would lie among their originals."""
+    return PrepareError(
+        f"the copies cannot be written to {destination}, which holds the originals or "
+        "lies among them: give a folder elsewhere"
+    )
+
+
+def size_bytes(path: Path) -> int:
+    """Size of a file, 0 where it cannot be looked at."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _shards(source: str) -> list[Path]:
@@ -93,7 +129,7 @@ def _shards(source: str) -> list[Path]:
     for shard in shards:
         if not shard.is_file():
             raise PrepareError(f"{shard} does not exist: give a folder or .tar shards")
-        if not Copy(shard, shard).is_shard:
+        if not is_shard(shard.name):
             raise PrepareError(f"{shard} is no .tar shard: give the folder that it lies in")
     if len({shard.name for shard in shards}) < len(shards):
         raise PrepareError(f"two shards of {source} have the same name: take one folder at a time")

@@ -73,6 +73,39 @@ class VideoFindings:
             self.streams[f"stream {look.stream_index}"] += 1
         self.num_with_audio += look.has_audio
 
+    def extend(self, later: "VideoFindings") -> None:
+        """Count in the videos that follow."""
+        for name in _COUNTERS:
+            getattr(self, name).update(getattr(later, name))
+        self.frames.extend(later.frames)
+        self.milliseconds.extend(later.milliseconds)
+        self.num_with_audio += later.num_with_audio
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, with nothing but texts, numbers and lists."""
+        return {
+            **{name: list(map(list, getattr(self, name).items())) for name in _COUNTERS},
+            "shapes": [[*shape, count] for shape, count in self.shapes.items()],
+            "frames": self.frames.to_json(),
+            "milliseconds": self.milliseconds.to_json(),
+            "num_with_audio": self.num_with_audio,
+        }
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> "VideoFindings":
+        """The findings that `to_json` told of."""
+        shapes = {(height, width): count for height, width, count in told["shapes"]}
+        return cls(
+            codecs=Counter(dict(told["codecs"])),
+            rates=Counter(dict(told["rates"])),
+            peculiar=Counter(dict(told["peculiar"])),
+            streams=Counter(dict(told["streams"])),
+            shapes=Counter(shapes),
+            frames=Spread.from_json(told["frames"]),
+            milliseconds=Spread.from_json(told["milliseconds"]),
+            num_with_audio=told["num_with_audio"],
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
@@ -90,6 +123,9 @@ class VideoFindings:
             "streams_taken": dict(self.streams),
             "with_audio": self.num_with_audio,
         }
+
+
+_COUNTERS = ("codecs", "shapes", "rates", "peculiar", "streams")
 
 
 def look_at_video(

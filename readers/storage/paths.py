@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from readers.sample import SourceError
+from readers.storage.atomic_file import OWN
 
 if TYPE_CHECKING:
     from readers.storage.remote import StorageOptions
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-_SIDE_CAR = ".gpuaug-"  # our own files beside the data
 
 
 def is_url(path: str) -> bool:
@@ -61,7 +61,7 @@ def _matched(name: str) -> list[str]:
     if not has_magic(name) or Path(name).exists():
         return [name]
     found = sorted(glob(name))  # noqa: PTH207 - Path.glob wants a folder apart
-    found = [path for path in found if _SIDE_CAR not in Path(path).name]
+    found = [path for path in found if OWN not in Path(path).name]
     if not found:
         raise SourceError(f"{name} fits no file: correct the pattern")
     return found

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.checkpoints.sample_file import SampleFile
 from readers.dataset import IndexedDataset
 from readers.sample import (
     BadSample,
@@ -121,6 +122,14 @@ class ShardDataset(IndexedDataset):
     def shards(self) -> list[str]:
         """Path or URL of every shard."""
         return [blob.location for blob in self._blobs]
+
+    @property
+    def sample_files(self) -> list[SampleFile]:
+        """See `IndexedDataset.sample_files`."""
+        return [
+            SampleFile(blob.location, content.digest[:32], content.num_samples)
+            for blob, content in zip(self._blobs, self._contents, strict=True)
+        ]
 
     @property
     def members(self) -> frozenset[str]:

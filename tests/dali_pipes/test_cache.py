@@ -27,6 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f"{DIGEST}.gpuaug-index": 100,
         f"{DIGEST}.gpuaug-index.part": 7,
         f"{DIGEST}.gpuaug-videos": 200,
+        f"checkpoints/{DIGEST}.gpuaug-checkpoints": 250,
         f"sizes/{DIGEST}.npy": 300,
         f"unpacked/{DIGEST}": 400,
         f"compiled/readers.order.f-{DIGEST}.code": 500,
@@ -56,6 +57,7 @@ class TestList:
         assert found == {
             "indexes": (2, 107),
             "videos": (1, 200),
+            "checkpoints": (1, 250),
             "sizes": (1, 300),
             "unpacked": (1, 400),
             "compiled": (1, 500),
@@ -165,7 +167,10 @@ class TestRemove:
     @pytest.mark.parametrize(
         ("kind", "text"),
         [
-            ("index", "kind='index' is not allowed; give one of blocks, indexes, videos, sizes"),
+            (
+                "index",
+                "kind='index' is not allowed; give one of blocks, indexes, videos, checkpoints",
+            ),
             ("hub", "belong to Hugging Face's library; remove them with hf cache rm"),
             ("", "kind='' is not allowed"),
             ("../..", "is not allowed"),

@@ -183,8 +183,11 @@ def test_subclasses_have_attributes_of_their_own(dataset: SmallDataset) -> None:
     ("name", "said"),
     [
         ("batchsize", "no argument 'batchsize': use batch_size"),
-        ("num_worker", "no argument 'num_worker': use num_threads, or helper_process=True"),
-        ("num_workers", "use num_threads, or helper_process=True"),
+        (
+            "num_worker",
+            "no argument 'num_worker': use num_threads, helper_process=True, or workers=",
+        ),
+        ("num_workers", "use num_threads, helper_process=True, or workers="),
         ("shufle", "use shuffle"),
         ("zebra", "no argument 'zebra'; help"),
     ],

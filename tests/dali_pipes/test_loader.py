@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from dali_pipes import Batch, Loader, LoaderError, StateMismatchError
+from dali_pipes.choose import choose
 from gpu_aug import (
     ColorJitter,
     EngineError,
@@ -425,6 +426,13 @@ class TestAutomaticEngine:
         loader = Loader(dataset, RECIPE, batch_size=2, device="cpu")
         assert loader.engine == "fused"
         assert "on a CPU it is the fastest" in loader.explain()
+
+    def test_on_a_gpu(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The same."""
+        monkeypatch.setattr("dali_pipes.choose._device", lambda _: (torch.device("cuda", 0), ""))
+        choice = choose("cuda", "cpu", "auto")
+        assert choice.engine == "fused"
+        assert "on cuda:0 it is the fastest" in choice.reasons[-1]
 
     def test_hands_on_what_it_cannot_do(self, dataset: Dataset) -> None:
         """An operation that only Kornia knows is Kornia's to carry out."""

@@ -46,7 +46,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory, photos: list[Path]) -> Data
             at = data.index(b"\xff\xc4") + 5
             data = data[:at] + b"\xff" * 16 + data[at + 16 :]
         (root / f"{number:02d}.jpg").write_bytes(data)
-    return open_dataset(root)
+    return open_dataset(root, labels=[0] * len(photos))
 
 
 def load(dataset: Dataset, device: str = DEVICE, **options: Any) -> Loader:
@@ -117,6 +117,16 @@ def test_bad_samples(faulty: Dataset, decoder: str, policy: str) -> None:
 
 
 @pytest.mark.needs_dali
+def test_pixels_do_not_depend_on_the_batch(dataset: Dataset) -> None:
+    """In batches larger and smaller than what the JPEG engine decodes at once."""
+    small, large = (
+        by_index(list(load(dataset, decoder="dali", batch_size=size))) for size in (3, 12)
+    )
+
+    assert all(torch.equal(small[index], large[index]) for index in range(12))
+
+
+@pytest.mark.needs_dali
 def test_neighbours_are_bit_identical(faulty: Dataset, dataset: Dataset) -> None:
     """A bad sample does not change a bit of the samples beside it."""
     with_bad = by_index(list(load(faulty, decoder="dali", on_bad_sample="skip")))
@@ -141,17 +151,32 @@ def test_many_batches_stay_aligned(faulty: Dataset, decoder: str) -> None:
 
 @pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize(("first", "second"), [(DEVICE, "cpu"), ("cpu", DEVICE)])
-def test_resume_on_another_device(dataset: Dataset, decoder: str, first: str, second: str) -> None:
-    """A run goes on where it stood on a machine with, or without, a GPU."""
-    expected = list(load(dataset, "cpu", decoder="cpu", shuffle="global"))
-    begun = load(dataset, first, decoder=decoder, shuffle="global")
-    next(iter(begun))
-    resumed = load(dataset, second, decoder=decoder, shuffle="global")
-    resumed.load_state_dict(begun.state_dict())
-    for batch, wanted in zip(resumed, expected[1:], strict=True):
-        assert torch.equal(batch.indices, wanted.indices)
-        for image, other in zip(batch.images.cpu(), wanted.images, strict=True):
-            assert_close(image, other)
+@pytest.mark.parametrize("batch_size", [4, 2])
+def test_resume_on_another_device(
+    dataset: Dataset, decoder: str, first: str, second: str, batch_size: int
+) -> None:
+    """A run goes on in the middle of its second epoch on a machine with, or without, a GPU, and in other batches."""
+    options = {"decoder": decoder, "shuffle": "global"}
+    whole = load(dataset, "cpu", **{**options, "decoder": "cpu"})
+    expected = samples([*whole, *whole, *whole])
+    begun = load(dataset, first, **options)
+    found = samples([*begun, next(iter(begun))])
+    resumed = load(dataset, second, batch_size=batch_size, **options)
+    resumed.load_state_dict(json.loads(json.dumps(begun.state_dict())))
+    found += samples([*resumed, *resumed])
+
+    assert [index for index, _ in found] == [index for index, _ in expected]
+    for (_, image), (_, wanted) in zip(found, expected, strict=True):
+        assert_close(image, wanted)
+
+
+def samples(batches: list[Batch]) -> list[tuple[int, torch.Tensor]]:
+    """Index and image of each sample, in the order in which they came."""
+    return [
+        pair
+        for batch in batches
+        for pair in zip(batch.indices.tolist(), batch.images.cpu(), strict=True)
+    ]
 
 
 @pytest.mark.parametrize("decoder", DECODERS)

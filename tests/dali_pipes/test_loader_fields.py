@@ -2,7 +2,6 @@
 
 import io
 import json
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import torch
 from dali_pipes import BadSampleError, Clips, Field, Loader, LoaderError, NumberMap
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Recipe, Resize
 from readers import Dataset, mix, open_dataset
+from tests.support.tars import write_samples
 from tests.support.videos import pan, write_video
 
 NUM_SAMPLES = 11
@@ -28,16 +28,6 @@ def npy(array: np.ndarray) -> bytes:
 
 def embedding_of(number: int) -> np.ndarray:
     return np.arange(number, number + 3, dtype=np.float32)
-
-
-def write_tar(path: Path, samples: dict[str, dict[str, bytes]]) -> Path:
-    with tarfile.open(path, "w") as archive:
-        for key, fields in samples.items():
-            for ending, content in fields.items():
-                member = tarfile.TarInfo(f"{key}.{ending}")
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +48,7 @@ def samples(jpeg: Callable[..., bytes]) -> dict[str, dict[str, bytes]]:
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory, samples: Any) -> Dataset:
-    return open_dataset(write_tar(tmp_path_factory.mktemp("fields") / "a.tar", samples))
+    return open_dataset(write_samples(tmp_path_factory.mktemp("fields") / "a.tar", samples))
 
 
 def lengths(text: bytes) -> list[int]:
@@ -136,7 +126,7 @@ def test_a_resumed_run_has_the_same_fields_on_other_ranks(dataset: Dataset) -> N
 def test_a_field_that_cannot_be_read_makes_a_bad_sample(tmp_path: Path, samples: Any) -> None:
     broken = {key: dict(fields) for key, fields in samples.items()}
     broken["03"]["score"] = b"much"
-    data = open_dataset(write_tar(tmp_path / "a.tar", broken))
+    data = open_dataset(write_samples(tmp_path / "a.tar", broken))
     options: dict[str, Any] = {"batch_size": 11, "shuffle": "none", "fields": {"score": float}}
     with pytest.raises(BadSampleError, match="the field 'score': could not convert"):
         next(iter(Loader(data, RECIPE, **options)))
@@ -151,7 +141,7 @@ def test_a_mixture_may_lack_a_field_that_has_a_default(
     tmp_path: Path, dataset: Dataset, samples: Any
 ) -> None:
     bare = {key: {"jpg": fields["jpg"], "cls": b"0"} for key, fields in samples.items()}
-    both = mix([dataset, open_dataset(write_tar(tmp_path / "b.tar", bare))])
+    both = mix([dataset, open_dataset(write_samples(tmp_path / "b.tar", bare))])
     with pytest.raises(LoaderError, match=r"b\.tar/00: the field 'txt' is missing \(there are jpg"):
         Loader(both, RECIPE, batch_size=22, fields=["txt"])
     fields = {"txt": Field(str, default=""), "npy": Field(np.ndarray, torch.float32, (3,), [0] * 3)}
@@ -167,7 +157,7 @@ def test_clips_have_the_fields_of_their_videos(tmp_path: Path) -> None:
         write_video(tmp_path / "a.mp4", pan(8, (32, 32), seed=number))
         content = (tmp_path / "a.mp4").read_bytes()
         samples[f"{number}"] = {"mp4": content, "txt": f"video {number}".encode()}
-    clips = Clips(open_dataset(write_tar(tmp_path / "a.tar", samples)), num_frames=2, stride=1)
+    clips = Clips(open_dataset(write_samples(tmp_path / "a.tar", samples)), num_frames=2, stride=1)
     batch = Loader(clips, RECIPE, batch_size=2, fields=["txt"]).peek()
     assert batch.videos is not None
     assert [f"a.tar/{text[-1]}" for text in batch["txt"]] == batch.videos
@@ -201,7 +191,7 @@ def test_what_cannot_be_had_is_refused_at_construction(
 
 
 def test_text_that_is_json_asks_how_to_take_it(tmp_path: Path, samples: Any) -> None:
-    data = write_tar(tmp_path / "a.tar", {"0": {**samples["00"], "vector": b"[1.5, 2]"}})
+    data = write_samples(tmp_path / "a.tar", {"0": {**samples["00"], "vector": b"[1.5, 2]"}})
     with pytest.raises(LoaderError, match="it reads as JSON"):
         Loader(open_dataset(data), RECIPE, batch_size=1, fields=["vector"])
     way = Field(np.ndarray, dtype=torch.float32, shape=(2,))
@@ -246,7 +236,7 @@ def test_a_substitute_of_a_damaged_image_brings_its_own_fields(
 ) -> None:
     damaged = {key: dict(fields) for key, fields in samples.items()}
     damaged["03"]["jpg"] = damaged["03"]["jpg"][:-60]  # its header is sound
-    data = open_dataset(write_tar(tmp_path / "a.tar", damaged))
+    data = open_dataset(write_samples(tmp_path / "a.tar", damaged))
     options: dict[str, Any] = {
         "shuffle": "none",
         "on_bad_sample": "replace",

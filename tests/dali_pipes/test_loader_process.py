@@ -22,8 +22,8 @@ import torch
 from PIL import Image
 
 from dali_pipes import BadSampleError, Batch, Loader, LoaderError
+from dali_pipes.pipeline.elsewhere import portable
 from dali_pipes.pipeline.helper_client import Helper
-from dali_pipes.pipeline.helper_process import portable
 from gpu_aug import (
     ColorJitter,
     CutMix,
@@ -195,6 +195,7 @@ class TestSameBatches:
         assert_same(second, list(threads))
         assert not torch.equal(first[0].images, second[0].images)
 
+    @pytest.mark.long
     def test_targets(self, dataset: Dataset) -> None:
         """Boxes and masks come over, and images of another dtype and memory format."""
         options = {"targets": "auto", "dtype": torch.bfloat16, "channels_last": False}
@@ -205,6 +206,7 @@ class TestSameBatches:
         assert batches[0].masks is not None
         assert_same(batches, list(load(dataset, MOVING, **options, helper_process=False)))
 
+    @pytest.mark.long
     def test_shard_on_two_ranks(self, folder: Path, tmp_path: Path) -> None:
         """A tar shard, whose maps stay here, is opened anew in the helper; a rank may have no sample."""
         with tarfile.open(tmp_path / "shard.tar", "w") as archive:
@@ -233,7 +235,7 @@ class TestSameBatches:
 
 
 class TestBadSamples:
-    @pytest.mark.parametrize("policy", ["replace", "skip"])
+    @pytest.mark.parametrize("policy", ["replace", pytest.param("skip", marks=pytest.mark.long)])
     def test_same_as_with_threads(self, faulty: Dataset, policy: str, tmp_path: Path) -> None:
         """Substitutes, gaps and the ledger's lines are those of threads."""
         files = [tmp_path / "helper", tmp_path / "threads"]
@@ -270,7 +272,7 @@ class TestErrors:
 
     def test_that_cannot_be_pickled(self) -> None:
         """An error that cannot be made anew arrives as a RuntimeError with its name and text."""
-        error = portable(PeculiarError("one", "two"))
+        error = portable(PeculiarError("one", "two"), "elsewhere")
         assert type(error) is RuntimeError
         assert str(error) == "PeculiarError: one and two"
 
@@ -291,6 +293,7 @@ class TestErrors:
         with pytest.raises(LoaderError, match=r"can be pickled, but dataset cannot .*lock.*leave"):
             load(broken)
 
+    @pytest.mark.long
     def test_of_the_script_itself(self, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
         """A class of the script that is run, which the helper cannot import, is named with what to do."""
         kind = type("Mine", (Failing,), {"__module__": "__main__"})

@@ -24,7 +24,9 @@ from dali_pipes.pipeline.threads import single_threaded_pool
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 
-DECODERS = ["cpu", pytest.param("dali", marks=pytest.mark.needs_dali)]
+DALI = pytest.param("dali", marks=pytest.mark.needs_dali)
+DECODERS = ["cpu", DALI]
+CPU_IF_LONG = [pytest.param("cpu", marks=pytest.mark.long), DALI]
 
 # A loop over a folder that says when it is under way.
 LOOP = """
@@ -134,7 +136,7 @@ class TestThreads:
             assert torch.equal(expected.images, actual.images)
 
 
-@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("decoder", CPU_IF_LONG)
 @pytest.mark.parametrize(
     ("statement", "code"),
     [
@@ -149,7 +151,7 @@ def test_process_ends(folder: Path, decoder: str, statement: str, code: int) -> 
     assert subprocess.run(command, capture_output=True, timeout=180).returncode == code
 
 
-@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("decoder", CPU_IF_LONG)
 def test_loop_that_is_left_to_the_end_is_silent(folder: Path, decoder: str) -> None:
     """An iterator that a script still holds when it ends says nothing."""
     code = LOOP.partition("while True")[0] + "batches = iter(loader)\nnext(batches)\n"
@@ -159,7 +161,7 @@ def test_loop_that_is_left_to_the_end_is_silent(folder: Path, decoder: str) -> N
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("decoder", CPU_IF_LONG)
 def test_interrupt(folder: Path, decoder: str) -> None:
     """Ctrl-C in the middle of an epoch ends the process."""
     command = [sys.executable, "-c", LOOP, str(folder), decoder]

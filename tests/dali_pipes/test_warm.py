@@ -19,7 +19,9 @@ from bench.cli import main
 from bench.compare.timer import time_slice
 from dali_pipes import Clips, Loader, warm
 from dali_pipes.decode.dali.feed import cut_tiles
+from dali_pipes.decode.dali.trust import suits_dali
 from dali_pipes.jpeg.tiling.add_restarts import add_restarts
+from dali_pipes.jpeg.tiling.coefficients import read_coefficients
 from dali_pipes.stats.recorder import Recorder
 from gpu_aug import (
     ColorJitter,
@@ -46,12 +48,25 @@ WHOLE = f"{RESIZE}:whole"
 CROP = RandomResizedCrop(32)
 PLAIN, FULL = Recipe([CROP, HorizontalFlip(p=1.0), Normalize()]), Recipe([CROP, RandomAffine(9.0)])
 TILES, FRAMES = "dali_pipes.jpeg.tiling.cut_kernel:cut_all", "dali_pipes.video.yuv:write_rgb"
+CHECKS = "dali_pipes.jpeg.whole:check_whole"
+TILING = "dali_pipes.jpeg.tiling"
+SCANS = {
+    *(
+        f"{TILING}.progressive:read_{kind}"
+        for kind in ("dc_first", "dc_refine", "ac_first", "ac_refine")
+    ),
+    f"{TILING}.sequential:read_sequential",
+    f"{TILING}.scans:strip",
+}
+CODES = f"{TILING}.huffman_codes:_fill"
 CALLERS = {
+    **{name: [f"{TILING}.coefficients"] for name in SCANS},
     f"{PASSES}:run_plain": ["gpu_aug.engines.fused.cpu.run"],
     f"{PASSES}:run": ["gpu_aug.engines.fused.cpu.run"],
     TILES: ["dali_pipes.jpeg.tiling.cut"],
 }
 MCUS = "dali_pipes.jpeg.mcus:read_mcus"
+SEVERAL_SCANS = "dali_pipes.jpeg.progressive.decode:decode_scans"
 
 
 def load(path: Path, recipe: Recipe | Views) -> None:
@@ -89,6 +104,21 @@ def cut(photos: list[Path], _folder: Path, recipe: Recipe) -> None:
     cut_tiles(fetched, np.zeros(2, bool))
 
 
+def judge_scans(photos: list[Path], _folder: Path, _recipe: Recipe) -> None:
+    """As the decoder of DALI does with files of several scans, and as tiling does with one of a single scan."""
+    progressive = io.BytesIO()
+    with Image.open(photos[0]) as image:
+        image.save(progressive, "JPEG", progressive=True)
+    for data in (progressive.getvalue(), photos[1].read_bytes()):
+        read_coefficients(data)
+
+
+def judge(photos: list[Path], _folder: Path, _recipe: Recipe) -> None:
+    """As the decoder of DALI does."""
+    data = [path.read_bytes() for path in photos[:2]]
+    suits_dali(data, np.array([(found.height, found.width) for found in map(read_header, data)]))
+
+
 @pytest.mark.parametrize(
     ("run", "recipe", "names"),
     [
@@ -96,6 +126,8 @@ def cut(photos: list[Path], _folder: Path, recipe: Recipe) -> None:
         (load_photos, FULL, {f"{PASSES}:run", ROWS}),
         (load_video, PLAIN, {f"{PASSES}:run_plain", FRAMES, RESIZE, WHOLE}),
         (cut, PLAIN, {TILES}),
+        (judge, PLAIN, {CHECKS}),
+        (judge_scans, PLAIN, {*SCANS, CODES}),
     ],
 )
 def test_warm_knows_the_types(
@@ -135,12 +167,26 @@ def test_warm_knows_the_types(
 
 
 def test_all_parts_are_compared() -> None:
-    """The test above runs every part that takes arguments; importing the other one makes it."""
+    """The test above runs every part that takes arguments; importing the others makes them."""
     passes = {f"{PASSES}:run_plain", f"{PASSES}:run"}
-    assert {*warm.PARTS} == {*passes, ROWS, RESIZE, WHOLE, TILES, FRAMES, MCUS}
-    assert [name for name, arguments in warm.PARTS.items() if arguments is None] == [MCUS]
-    warm._find(MCUS)
-    assert address_of_symbol(MCUS.replace(":", "._"))
+    assert {*warm.PARTS} == {
+        *passes,
+        ROWS,
+        RESIZE,
+        WHOLE,
+        TILES,
+        CHECKS,
+        FRAMES,
+        MCUS,
+        SEVERAL_SCANS,
+        *SCANS,
+        CODES,
+    }
+    imported = [name for name, arguments in warm.PARTS.items() if arguments is None]
+    assert imported == [MCUS, SEVERAL_SCANS]
+    for name in imported:
+        warm._find(name)
+        assert address_of_symbol(name.replace(":", "._"))
 
 
 @pytest.mark.parametrize("recipe", [PLAIN, FULL])

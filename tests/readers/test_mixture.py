@@ -619,6 +619,7 @@ def test_substitutes_have_the_weights(small: SmallDataset) -> None:
         assert labels == {0, 2}
 
 
+@pytest.mark.long
 def test_helper_process(small: SmallDataset, tiny: SmallDataset) -> None:
     """A helper process makes the same batches of mixtures, selections and blocks."""
     mixture = mix([small.where("label < 2").split(0.9, 0.1)[0], tiny, small.take(5)], [2, 1, 1])

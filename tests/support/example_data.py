@@ -2,7 +2,6 @@
 
 import io
 import json
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from tests.support.example_targets import write_targets
 from tests.support.jpegs import encode, picture
 from tests.support.kinds import by_opencv, noise, tiff
 from tests.support.lerobot import Robot
+from tests.support.tars import write_samples
 from tests.support.videos import pan, write_video
 
 CLASSES = ("cat", "dog")
@@ -21,11 +21,7 @@ CLASSES = ("cat", "dog")
 def make_example_data(folder: Path) -> None:
     """Write the data that examples open by name."""
     for name, count in (("photos", 18), ("val", 5), ("more", 6), ("damaged", 2)):
-        for label, class_name in enumerate(CLASSES):
-            (folder / name / class_name).mkdir(parents=True)
-            for number in range(count):
-                path = folder / name / class_name / f"{number:03d}.jpg"
-                path.write_bytes(_jpeg(100 * label + number))
+        make_photos(folder / name, count)
     _write_table(folder / "photos.csv")
     broken = folder / "damaged" / "cat" / "001.jpg"
     broken.write_bytes(broken.read_bytes()[:1000])
@@ -44,6 +40,15 @@ def make_example_data(folder: Path) -> None:
     _write_annotated(folder)
     write_targets(folder, _jpeg(7))
     write_tables(folder, _jpeg)
+
+
+def make_photos(folder: Path, count: int = 18) -> None:
+    """Write a folder for each class, with so many pictures."""
+    for label, class_name in enumerate(CLASSES):
+        (folder / class_name).mkdir(parents=True)
+        for number in range(count):
+            path = folder / class_name / f"{number:03d}.jpg"
+            path.write_bytes(_jpeg(100 * label + number))
 
 
 def _write_annotated(folder: Path) -> None:
@@ -77,7 +82,7 @@ def _write_table(path: Path) -> None:
 
 
 def _write_tar(path: Path, shard: int) -> None:
-    _write_samples(
+    write_samples(
         path,
         {
             f"{shard}{number:03d}": {
@@ -94,7 +99,7 @@ def _write_captions(path: Path) -> None:
         {"from": "human", "value": "<image> What is this?"},
         {"from": "gpt", "value": "A cat."},
     ]
-    _write_samples(
+    write_samples(
         path,
         {
             f"{number:03d}": {
@@ -110,7 +115,7 @@ def _write_captions(path: Path) -> None:
 
 
 def _write_bands(path: Path) -> None:
-    _write_samples(
+    write_samples(
         path,
         {
             f"{number:03d}": {"tif": tiff(noise(5, size=(96, 120), seed=number)), "cls": b"1"}
@@ -121,7 +126,7 @@ def _write_bands(path: Path) -> None:
 
 def _write_stereo(path: Path) -> None:
     flow = np.zeros((96, 120, 2), "<f4")
-    _write_samples(
+    write_samples(
         path,
         {
             f"{number:03d}": {
@@ -139,15 +144,6 @@ def _npy(array: np.ndarray) -> bytes:
     stream = io.BytesIO()
     np.save(stream, array)
     return stream.getvalue()
-
-
-def _write_samples(path: Path, samples: dict[str, dict[str, bytes]]) -> None:
-    with tarfile.open(path, "w") as archive:
-        for key, fields in samples.items():
-            for ending, content in fields.items():
-                member = tarfile.TarInfo(f"{key}.{ending}")
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
 
 
 def _write_parquet(path: Path) -> None:

@@ -25,6 +25,7 @@ class _Watch(TorchDispatchMode):
     """Carries out what concerns the host alone, and refuses what would make it wait."""
 
     may_wait = False
+    streams: Any = None  # see `fake_streams`
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -52,7 +53,21 @@ class _Watch(TorchDispatchMode):
             _check_copy(args[1].device, args[0].device, waits)
         elif name.startswith("aten::index"):
             _check_indices(args)
-        return function(*args, **kwargs)
+        made = function(*args, **kwargs)
+        if self.streams is not None and not self.may_wait:
+            self._note(function, leaves, made)
+        return made
+
+    def _note(self, function: Any, leaves: list[Any], made: Any) -> None:
+        """Tell the streams what is read and written, unless it is a view."""
+        inputs, outputs = (
+            [leaf for leaf in each if _on_gpu(leaf)] for each in (leaves, tree_leaves(made))
+        )
+        if outputs and not function.is_view:
+            self.streams.launched(function.name(), inputs, outputs)
+            if function._schema.is_mutable:
+                for tensor in outputs:
+                    self.streams.wrote(tensor)
 
 
 @contextmanager
@@ -95,6 +110,10 @@ class _Launched:
     def __getitem__(self, grid: tuple[int, ...]) -> Any:
         assert all(size > 0 for size in grid)
         return lambda *_args, **_kwargs: None
+
+
+def _on_gpu(leaf: Any) -> bool:
+    return isinstance(leaf, FakeTensor) and leaf.device.type == "cuda"
 
 
 def _is_gpu(leaf: Any) -> bool:

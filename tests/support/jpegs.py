@@ -2,18 +2,30 @@
 
 import io
 import struct
+from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from dali_pipes.jpeg.checkpoints import CHECKPOINT
 from dali_pipes.jpeg.decode import decode_crop, scratch_bytes
+from dali_pipes.jpeg.memory import _MEMORY
 
 Pixels = NDArray[np.uint8]
 Crop = tuple[int, int, int, int]
 
 NO_OFFSETS = np.empty(0, np.int64)
+NO_CHECKPOINTS = np.empty(0, CHECKPOINT)
+
+REDUCED = {
+    1: cv2.IMREAD_COLOR,
+    2: cv2.IMREAD_REDUCED_COLOR_2,
+    4: cv2.IMREAD_REDUCED_COLOR_4,
+    8: cv2.IMREAD_REDUCED_COLOR_8,
+}
+"""What OpenCV is told for a picture that is smaller by so much."""
 
 SAMPLINGS = {
     "4:4:4": cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444,
@@ -35,11 +47,18 @@ def picture(height: int, width: int, seed: int = 0) -> Pixels:
 
 
 def encode(
-    image: Pixels, sampling: str, *, quality: int = 85, restart: int = 0, optimise: bool = False
+    image: Pixels,
+    sampling: str,
+    *,
+    quality: int = 85,
+    restart: int = 0,
+    optimise: bool = False,
+    progressive: bool = False,
 ) -> bytes:
     """Encode with OpenCV; "gray" is a sampling as well."""
     options = [cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_RST_INTERVAL, restart]
     options += [cv2.IMWRITE_JPEG_OPTIMIZE, int(optimise)]
+    options += [cv2.IMWRITE_JPEG_PROGRESSIVE, int(progressive)]
     if sampling == "gray":
         image = image[..., 0]
     else:
@@ -76,25 +95,42 @@ def decode(
     *,
     shrink: int = 1,
     offsets: NDArray[np.int64] = NO_OFFSETS,
+    checkpoints: NDArray[np.void] = NO_CHECKPOINTS,
+    every: int = 0,
+    judge: bool = False,
+    scratch: Pixels | None = None,
 ) -> int:
     """Decode a crop into ``out`` with our decoder; the status."""
     view = np.frombuffer(data, np.uint8)
-    scratch = np.full(scratch_bytes(max(size)), 85, np.uint8)  # what an earlier call may leave
+    if scratch is None:
+        scratch = used_scratch(max(size))
+    known = (checkpoints.ctypes.data, len(checkpoints), every)
     return decode_crop(
-        *(view.ctypes.data, view.size, crop, size, shrink, offsets),
+        *(view.ctypes.data, view.size, crop, size, shrink, offsets, known, judge),
         *(out.ctypes.data, out.strides[0], scratch),
     )
 
 
+def used_scratch(side: int) -> Pixels:
+    """Scratch for images of a size with what earlier calls may have left, but for tables."""
+    scratch = np.full(scratch_bytes(side), 85, np.uint8)
+    scratch[: _MEMORY.itemsize].view(_MEMORY)["made"] = 0
+    return scratch
+
+
 def ours(
-    data: bytes, size: tuple[int, int], crop: Crop | None = None, shrink: int = 1
+    data: bytes,
+    size: tuple[int, int],
+    crop: Crop | None = None,
+    shrink: int = 1,
+    **options: Any,
 ) -> tuple[int, Pixels]:
-    """The status and the pixels that our decoder gives."""
+    """The status and the pixels that our decoder gives; options are those of `decode`."""
     top, left, height, width = crop or (0, 0, *size)
     # Canaries around the pixels tell of writes beside them.
     memory = np.full(-(-height // shrink) * -(-width // shrink) * 3 + 256, 171, np.uint8)
     out = memory[128:-128].reshape(-(-height // shrink), -(-width // shrink), 3)
-    status = decode(data, size, (top, left, height, width), out, shrink=shrink)
+    status = decode(data, size, (top, left, height, width), out, shrink=shrink, **options)
     assert (memory[:128] == 171).all()
     assert (memory[-128:] == 171).all()
     return status, out

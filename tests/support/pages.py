@@ -63,10 +63,10 @@ class Page:
 
 
 def pages() -> list[Page]:
-    """The README, CONTRIBUTING and docs/."""
-    docs = sorted((ROOT / "docs").glob("*.md"))
+    """The README, CONTRIBUTING and docs/, without what is made there when the site is built."""
+    docs = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/guides").glob("*.md")])
     return [
         Page("README.md"),
         Page("CONTRIBUTING.md"),
-        *(Page(f"docs/{path.name}") for path in docs),
+        *(Page(str(path.relative_to(ROOT))) for path in docs),
     ]

@@ -1,6 +1,6 @@
 """Object storage for tests: S3 as moto answers it, or a folder behind HTTP with ranges, with faults on order.
 
-    python -m tests.support.s3_server moto            # S3, path style; PUT and GET through it
+    python -m tests.support.s3_server moto            # S3, path style, read and written through it; GCS's XML interface is alike
     python -m tests.support.s3_server FOLDER          # plain HTTP, and as much S3 and GCS as reading takes
 
 It listens on 127.0.0.1 alone and says where on its first line. ``POST /-/faults`` sets what goes wrong from then on
@@ -30,6 +30,10 @@ from xml.sax.saxutils import escape
 ROOT = Path(__file__).resolve().parents[2]
 STATUSES = ("429", "500", "503")
 _PIECE = 1 << 15  # bytes that a throttled answer sends at once
+_AS_S3 = (
+    "AWS4-HMAC-SHA256 Credential=testing/20240101/us-east-1/s3/aws4_request, SignedHeaders=host, "
+    "Signature=0"
+)
 KINDS = (*STATUSES, "reset", "truncate", "drip", "stall", "wrong-range", "whole", "etag")
 
 
@@ -45,6 +49,8 @@ class Faults:
         bytes_per_second: What all answers with a file's bytes share; 0 is without limit.
         skip: So many of the reads to come are left alone before faults begin.
         refusal: Status and body of the answer to every request, lists among them; None for others.
+        writes: What happens to the writes to come (POST, PUT, DELETE), in turn; the last one holds for all further
+            ones. "" is well, a status is an answer, "reset" no answer, "lost" no answer after it was carried out.
     """
 
     def __init__(
@@ -56,9 +62,11 @@ class Faults:
         skip: int = 0,
         refusal: tuple[int, str] | None = None,
         bytes_per_second: float = 0.0,
+        writes: tuple[str, ...] = (),
     ) -> None:
         self.rate, self.kinds, self.delay, self.skip = rate, kinds, delay, skip
         self.refusal, self.bytes_per_second = refusal, bytes_per_second
+        self._writes = list(writes) or [""]
         self.replaced = threading.Event()
         self._free_at = 0.0
         self._random = random.Random(seed)
@@ -80,6 +88,11 @@ class Faults:
             if self.skip >= 0 or self._random.random() >= self.rate:
                 return ""
             return self._random.choice(self.kinds)
+
+    def next_write(self) -> str:
+        """What happens to the next write."""
+        with self._lock:
+            return self._writes.pop(0) if len(self._writes) > 1 else self._writes[0]
 
 
 class _Answer:
@@ -124,9 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault:
             self.server.add(fault, 1)
         if fault == "reset":
-            self.connection.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")  # SO_LINGER 0: RST, not FIN
-            self.close_connection = True
-            self.connection.close()
+            self._reset()
             return
         if fault in STATUSES:
             self._send(_Answer(int(fault), {}, b"<Error><Code>SlowDown</Code></Error>"))
@@ -140,8 +151,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET  # noqa: N815
 
+    def _reset(self) -> None:
+        self.connection.setsockopt(1, 13, b"\1\0\0\0\0\0\0\0")  # SO_LINGER 0: RST, not FIN
+        self.close_connection = True
+        self.connection.close()
+
     def do_POST(self) -> None:
-        """Take orders, or hand on what is to be stored."""
+        """Take orders, or hand on what is to be stored or removed."""
         length = int(self.headers.get("Content-Length", 0))
         if self.path == "/-/faults":
             before, self.server.faults = (
@@ -151,9 +167,28 @@ class _Handler(BaseHTTPRequestHandler):
             before.replaced.set()
             self._send(_Answer(200, {}, b"{}"))
         else:
-            self._send(self._answer(""))
+            self._write(self.server.faults.next_write())
 
-    do_PUT = do_POST  # noqa: N815
+    do_PUT = do_DELETE = do_POST  # noqa: N815
+
+    def _write(self, fault: str) -> None:
+        self.server.add("writes", 1)
+        self.server.add("written bytes", int(self.headers.get("Content-Length", 0)))
+        if self.server.faults.refusal:
+            fault, body = str(self.server.faults.refusal[0]), self.server.faults.refusal[1]
+        else:
+            body = "<Error><Code>AccessDenied</Code></Error>" if fault == "403" else "<Error/>"
+        if fault == "reset":
+            self._reset()
+        elif fault.isdigit():
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self._send(_Answer(int(fault), {"Content-Type": "application/xml"}, body.encode()))
+        else:
+            answer = self._answer("")
+            if fault == "lost":
+                self._reset()
+            else:
+                self._send(answer)
 
     def _answer(self, fault: str) -> _Answer:
         wanted = self.headers.get("Range")
@@ -170,6 +205,9 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {
             name: value for name, value in self.headers.items() if name not in ("Range", "range")
         }
+        if not self.headers.get("Authorization", "").startswith("AWS4"):  # GCS, which moto is not
+            headers = {name: headers[name] for name in headers if name.lower() != "authorization"}
+            headers["Authorization"] = _AS_S3
         if wanted:
             headers["Range"] = wanted
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))

@@ -1,6 +1,8 @@
 """Videos for tests: pictures that the camera pans over, encoded by FFmpeg through PyAV."""
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,6 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.gpu.videos import usual_priority
 from tests.support.jpegs import picture
 
 TIME_BASE = Fraction(1, 12800)
@@ -100,3 +101,13 @@ def decode_all(path: Path) -> tuple[NDArray[np.int64], list[NDArray[np.uint8]]]:
         frames = list(container.decode(stream))
     pts = np.array([frame.pts for frame in frames], np.int64)
     return pts, [frame.reformat(format="rgb24").to_ndarray() for frame in frames]
+
+
+@contextmanager
+def usual_priority() -> Iterator[None]:
+    """Undo what SVT-AV1 does to a thread of root: it goes before everybody else on the machine, for ever."""
+    try:
+        yield
+    finally:
+        if hasattr(os, "sched_setscheduler"):
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

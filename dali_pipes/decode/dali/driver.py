@@ -29,15 +29,20 @@ class Driver:
     def __len__(self) -> int:
         return len(self._under_way) + len(self._early)
 
-    def warm_up(self, inputs: Inputs) -> None:
-        """Run the pipeline on something small: the first schedule_run starts `depth` runs at once."""
-        if not self._is_warm:
-            for _ in range(self._depth):
-                self._feed(inputs)
-            self._pipeline.schedule_run()
-            for _ in range(self._depth):
-                self._take(None)
-            self._is_warm = True
+    def warm_up(self, inputs: Inputs) -> Sequence[Outputs]:
+        """Run the pipeline on a batch that nobody gets: the first schedule_run starts `depth` runs at once.
+
+        Returns:
+            What DALI made of it, for each run; nothing where it was warm.
+        """
+        if self._is_warm:
+            return ()
+        for _ in range(self._depth):
+            self._feed(inputs)
+        self._pipeline.schedule_run()
+        taken = [self._take(None) for _ in range(self._depth)]
+        self._is_warm = True
+        return taken
 
     def push(self, inputs: Inputs) -> None:
         """Start on a batch of at least one sample; `warm_up` comes before."""
@@ -75,9 +80,17 @@ class Driver:
             outputs: Sequence[Any] = self._pipeline.share_outputs(cuda_stream=cuda_stream)
             return outputs
         except Exception as error:  # noqa: BLE001 - DALI has many; the CPU judges each sample
-            self.refusal = str(error)
+            self.refusal = _short(str(error))
             return None
         finally:
             # With DALI's default executor the outputs stay valid for as long as they are referenced.
             self._pipeline.release_outputs()
             self._under_way.popleft()
+
+
+def _short(refusal: str) -> str:
+    """Return what DALI met, without what stands around it in each of its errors."""
+    before, met, after = refusal.partition("encountered:")
+    lines = [line.strip() for line in (after if met else before).splitlines()]
+    frame = ("", "Critical error in pipeline:", "Current pipeline object is no longer valid.")
+    return " ".join(line for line in lines if line not in frame).rstrip(" :")

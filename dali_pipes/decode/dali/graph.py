@@ -1,25 +1,21 @@
 """The DALI graph for images: encoded bytes and crops in, decoded and cut uint8 images out."""
 
+import base64
+import zlib
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.sample import Payload
 
-_JPEG_START, _JPEG_END = b"\xff\xd8", b"\xff\xd9"
-
-
-def suits_dali(data: Payload) -> bool:
-    """Whether bytes are a JPEG that is not cut short: what DALI decodes well and can be trusted with.
-
-    A JPEG without its end marker is accepted or refused by region decoding depending on the crop that was
-    drawn. Other formats DALI decodes on the CPU in any case, and a damaged PNG can crash the process.
-    """
-    return bytes(data[:2]) == _JPEG_START and bytes(data[-2:]) == _JPEG_END
-
-
-def decode(encoded: Any, start: Any, shape: Any, *, device: Literal["cpu", "mixed"]) -> Any:
+def decode(
+    encoded: Any,
+    start: Any,
+    shape: Any,
+    *,
+    device: Literal["cpu", "mixed"],
+    hw_decoder_load: float,
+) -> Any:
     """Graph node that decodes to RGB and applies the EXIF orientation.
 
     Args:
@@ -30,6 +26,7 @@ def decode(encoded: Any, start: Any, shape: Any, *, device: Literal["cpu", "mixe
             that lacks scans (libjpeg smooths what it has of those). On "mixed" the
             whole image is decoded on the GPU: nvImageCodec 0.9 has an open report of crashes in region
             decoding on that device.
+        hw_decoder_load: The share of each batch, 0 to 1, that the JPEG engine of the GPU is given; see Loader.
 
     Returns:
         uint8 [height, width, 3]: on "cpu" the part, on the CPU; on "mixed" the whole, on the GPU.
@@ -42,7 +39,11 @@ def decode(encoded: Any, start: Any, shape: Any, *, device: Literal["cpu", "mixe
         )
     # The chroma upsampling that CPU decoders use; without it the difference to them is larger.
     return fn.decoders.image(
-        encoded, device="mixed", output_type=types.RGB, jpeg_fancy_upsampling=True
+        encoded,
+        device="mixed",
+        output_type=types.RGB,
+        jpeg_fancy_upsampling=True,
+        hw_decoder_load=hw_decoder_load,
     )
 
 
@@ -80,13 +81,22 @@ def render_canvas(
 
 
 def placeholder() -> NDArray[np.uint8]:
-    """A sound JPEG of one grey pixel, uint8 [num_bytes], for rows that DALI must not see."""
-    return np.frombuffer(_ONE_PIXEL, np.uint8)
+    """A sound JPEG of 64x64 gray pixels, uint8 [num_bytes], for rows that DALI must not see.
+
+    It is as common as can be, baseline and 4:2:0 with the Huffman tables of the standard: the JPEG engine of a GPU takes
+    no tiny pictures.
+    """
+    return np.frombuffer(_GRAY, np.uint8)
 
 
-_ONE_PIXEL = bytes.fromhex(
-    "ffd8ffe000104a46494600010100000100010000ffdb004300100b0c0e0c0a100e0d0e1211101318281a1816"
-    "16183123251d283a333d3c3933383740485c4e404457453738506d51575f626768673e4d71797064785c6567"
-    "63ffc0000b080001000101011100ffc40014000100000000000000000000000000000000ffc4001410010000"
-    "0000000000000000000000000000ffda0008010100003f003fffd9"
+_GRAY = zlib.decompress(
+    base64.b64decode(
+        "eNr7f+P/AwYBLzdPNwZGRgYGRiBk+H+bwZmBg42NnY2Vg52dnZOTg4tHhJeHm5tHUkiYX0RWSl5OVkpGRkFFT11BSUdZ"
+        "RkbDXFPHwNDExERe3dLWwshGz9jECGQIIycnJw83jwQvr4SRooyiEcng/wEGQQ4GBwYHZkYlBiZBRmZBxv9HGOSB7mRl"
+        "BAMGKGBkYmZhZWPn4OTiBirYKsDAxMjMzMTCzMrKwgKUrQXKM7AIsgopGjqyCQcmsisVihg1TlzIoey08aBo0MUPKsZJ"
+        "RU2cXGLiEpJSqmrqGppaJqZm5haWVs4urm7uHp5ewSGhYeERkVHJKalp6RmZWcUlpWXlFZVVzS2tbe0dnV2TJk+ZOm36"
+        "jJmzFi1esnTZ8hUrV23avGXrtu07du46dPjI0WPHT5w8denylavXrt+4eevho8dPnj57/uLlq4+fPn/5+u37j5+/QP5i"
+        "ZGBmhAGs/hIE+ouJhYWZhR3kL0amcpACQRZWRUM2IcdA9sRCYSWjRg4Rp4kLNx7kVDYO+iCaVHSRS0zF5KHqR5DXwD4j"
+        "zmNNZPkM7jGEv24x8DAzAiOPWZDBnkFjURdF+P9NAE7/4Mc="
+    )
 )

@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.dlpack import from_dlpack
 
 from dali_pipes.decode.cpu import read_targets, render_views
+from dali_pipes.decode.dali.loan import Loan
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.pipeline.augment import Augmenter
 from dali_pipes.pipeline.canvases import Canvases, View, ViewCanvases
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
-from dali_pipes.pipeline.streams import SideStream
 from dali_pipes.targets import Found
 from gpu_aug import Draws
 from gpu_aug.resampling.crop_and_resize import resample
@@ -33,15 +32,16 @@ class UserImageDecoder:
     `decoder.begin()` comes before. Rows without data are not given to the pipeline: nothing is known that it is sure to decode.
     """
 
+    # Our threads, or the engine on a GPU, are one step ahead of the one that is waited for.
+    lookahead = 2
+
     def __init__(self, fetcher: Fetcher, augmenter: Augmenter, decoder: DaliDecoder) -> None:
         self._fetcher, self._augmenter, self._decoder = fetcher, augmenter, decoder
         self._workers = augmenter.workers
-        self._side = SideStream(augmenter.device)
+        self._side = augmenter.side
         # What lies on the CPU is read by the host, which waits for it.
         self._stream = None if decoder.device_id is None else self._side.stream
         self._under_way: deque[tuple[Fetched, list[int]]] = deque()
-        # Images on the CPU are resampled by our threads, one step ahead of the one that is waited for.
-        self.lookahead = 2 if decoder.device_id is None else 1
         self.capacity = decoder.depth + self.lookahead
 
     def prepare(self, fetched: Fetched) -> Fetched:
@@ -78,6 +78,7 @@ class UserImageDecoder:
     def close(self) -> None:
         """Discard pending batches."""
         self._decoder.end()
+        self._side.close()
 
     def _decode(self, fetched: Fetched, rows: list[int]) -> tuple[Decoded, Pictures]:
         """Return what the pipeline makes of rows, once they and their targets are good or lost."""
@@ -127,7 +128,8 @@ class UserImageDecoder:
         finished = self._workers.move_all_targets(decoded).finished()
 
         def augment() -> Sequence[torch.Tensor]:
-            tensors = {row: from_dlpack(picture) for row, picture in pictures.items()}
+            loan = Loan(self._side)
+            tensors = {row: loan.tensor(picture) for row, picture in pictures.items()}
             canvases = [
                 _canvases_on_device(len(finished), tensors, drawn, view)
                 for drawn, view in zip(decoded.fetched.draws, engines.views, strict=True)
@@ -135,7 +137,7 @@ class UserImageDecoder:
             return engines.augment(finished, canvases)
 
         ahead = self._side.run(augment)
-        return Pending(lambda _: (finished, ahead.take()))
+        return Pending(lambda _: (finished, ahead))
 
 
 def _encoded(fetched: Fetched, rows: Sequence[int]) -> list[NDArray[np.uint8]]:

@@ -37,7 +37,7 @@ class DaliDecoder:
     @property
     def refusal(self) -> str:
         """DALI's message for the last refused batch."""
-        return _short(self._driver.refusal)
+        return f"DALI: {self._driver.refusal}"
 
     def require_fits(self, largest: int, *, clips: bool) -> None:
         """Refuse batches of more than `largest` images, and clips.
@@ -76,7 +76,9 @@ class DaliDecoder:
 
     def push(self, encoded: Sequence[NDArray[np.uint8]]) -> None:
         """Start decoding a batch of at least one image, each uint8 [num_bytes]."""
-        self._driver.warm_up({self._name: list(encoded[:1])})
+        # Not one image alone: what nvImageCodec hands to the JPEG engine of later batches is at most what the first had.
+        for outputs in self._driver.warm_up({self._name: list(encoded)}):
+            _images(outputs, len(encoded))
         self._driver.push({self._name: list(encoded)})
         self._sizes.append(len(encoded))
 
@@ -119,7 +121,8 @@ def from_dali(pipeline: Any) -> DaliDecoder:
     size, which may differ between images. The recipe's crops are drawn from the sizes that come out. Samples,
     order, draws, resuming and what happens to bad samples are the loader's, so nothing in the pipeline may draw
     random numbers. Samples whose masks, boxes or keypoints are wanted must come out at the size they are stored
-    with, not rotated.
+    with, not rotated. Bad is what the pipeline refuses: on a GPU it accepts many JPEGs that are damaged or cut short,
+    which decoder="dali" does not.
 
     Args:
         pipeline: A `nvidia.dali.Pipeline` that has not run; it is built here. Its `batch_size` is at least the
@@ -220,11 +223,3 @@ def _require_takes_bytes(name: str, operator: Any) -> None:
             f"the input {name!r} was declared with {dtype=!s}, {ndim=}, {layout=}, but encoded bytes are uint8 "
             f"[num_bytes]; declare dtype=types.UINT8 and ndim=1, or leave these out"
         )
-
-
-def _short(refusal: str) -> str:
-    """Return what DALI met, without what stands around it in each of its errors."""
-    before, met, after = refusal.partition("encountered:")
-    lines = [line.strip() for line in (after if met else before).splitlines()]
-    frame = ("", "Critical error in pipeline:", "Current pipeline object is no longer valid.")
-    return "DALI: " + " ".join(line for line in lines if line not in frame).rstrip(" :")

@@ -103,7 +103,7 @@ def _require_same_run(first: Loader, other: Loader) -> None:
             raise LoaderError(
                 f"all loaders must have the same {name}, got {ours} and {theirs}; make them alike"
             )
-    states = [{**loader.state_dict(), "about": None} for loader in (first, other)]
+    states = [{**loader.state_dict(), "about": None, "attempt": None} for loader in (first, other)]
     different = [name for name in states[0] if states[0][name] != states[1].get(name)]
     if different:
         raise LoaderError(

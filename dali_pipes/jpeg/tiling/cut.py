@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dali_pipes.jpeg.spans import spans_of
 from dali_pipes.jpeg.tiling.cut_kernel import SPARE, cut_all
 from readers.sample import Payload
 
@@ -81,7 +82,7 @@ def cut_many(
         data: Files.
         crops: int32 [n, 4]: top, left, height and width, inside the picture and not empty, in pixels as
             stored, before EXIF orientation.
-        restarts: For each file what `readers.restart_offsets` returns; None or empty for files that are
+        restarts: For each file what `readers.restart_offsets` returns; None to look for them, empty for files that are
             not tiled.
         upright: Crops, origins and sizes are in pixels of the upright picture instead, and a cut of a
             picture that decoders turn has an EXIF segment with the orientation alone.
@@ -94,22 +95,22 @@ def cut_many(
         ValueError: If a crop lies outside its picture.
     """
     views = [np.frombuffer(part, np.uint8) for part in data]
-    files = np.array([(view.ctypes.data, view.size) for view in views], np.int64).reshape(-1, 2)
-    known = [_NO_OFFSETS, *(_NO_OFFSETS if part is None else part for part in restarts)]
-    bounds = np.cumsum([part.size for part in known])
-    offsets = np.concatenate(known)
-    ends = np.cumsum(files[:, 1] + SPARE)
-    starts = ends - files[:, 1] - SPARE
-    out = np.empty(int(ends[-1]) if len(data) else 0, np.uint8)
+    files = spans_of(views)
+    known = [_NO_OFFSETS if part is None else part for part in restarts]
+    stops = np.cumsum([part.size for part in known], dtype=np.int64)
+    bounds = np.stack([np.append(np.int64(0), stops[:-1])[: len(known)], stops], axis=1)
+    bounds[[part is None for part in restarts]] = (-1, 0)
+    offsets = np.concatenate([_NO_OFFSETS, *known])
+    out = np.empty(int(files[:, 1].sum()) + SPARE, np.uint8)
     origins, sizes = np.zeros((len(data), 2), np.int32), np.zeros((len(data), 2), np.int32)
-    lengths = np.zeros(len(data), np.int64)
-    addresses = out.ctypes.data + starts
-    bad = cut_all(files, crops, offsets, bounds, upright, addresses, origins, sizes, lengths)
+    ends = np.zeros(len(data), np.int64)
+    bad = cut_all(files, crops, offsets, bounds, upright, out.ctypes.data, origins, sizes, ends)
     if bad >= 0:
         raise ValueError(_refusal(crops, sizes, bad))
+    lengths = np.diff(ends, prepend=0)
     buffer = memoryview(out.data)
-    spans = zip(data, starts.tolist(), lengths.tolist(), strict=True)
-    cuts = [buffer[at : at + length] if length else whole for whole, at, length in spans]
+    spans = zip(data, ends.tolist(), lengths.tolist(), strict=True)
+    cuts = [buffer[end - length : end] if length else whole for whole, end, length in spans]
     return Cuts(cuts, origins, sizes, lengths == 0)
 
 

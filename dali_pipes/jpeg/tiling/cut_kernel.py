@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dali_pipes.jpeg.tiling.find_kernel import find_intervals
 from dali_pipes.jpeg.tiling.tile_grid import (
     COLUMNS,
     FRAME,
@@ -41,10 +42,10 @@ def cut_all(
     offsets: NDArray[np.int64],
     bounds: NDArray[np.int64],
     upright: bool,
-    addresses: NDArray[np.int64],
+    out: int,
     origins: NDArray[np.int32],
     sizes: NDArray[np.int32],
-    lengths: NDArray[np.int64],
+    ends: NDArray[np.int64],
 ) -> int:
     """Cut a crop out of every file.
 
@@ -52,22 +53,35 @@ def cut_all(
         files: int64 [n, 2]: address and length in bytes.
         crops: int32 [n, 4]: top, left, height, width.
         offsets: int64: of all files where their intervals begin and the last one ends.
-        bounds: int64 [n + 1]: which part of `offsets` belongs to a file.
+        bounds: int64 [n, 2]: from where to where `offsets` belong to a file; -1 where they are to be looked for.
         upright: Whether crops, origins and sizes are those of the upright picture.
-        addresses: int64 [n]: where to write each cut; there is room for the file and `SPARE` bytes.
+        out: Address where the cuts are written, one after the other; there is room for the files and `SPARE` bytes.
         origins: int32 [n, 2], zeros: top and left of each cut.
         sizes: int32 [n, 2], zeros: height and width of each cut.
-        lengths: int64 [n], zeros: bytes of each cut; stays 0 where the file is to be taken as it is.
+        ends: int64 [n], written: how many bytes the cuts have up to this one, which has none where the file is to be
+            taken as it is.
 
     Returns:
         The first row whose crop lies outside its picture, whose size is then in `sizes`; -1 for none.
     """
     tiles = np.zeros(NUM_FIELDS, np.int64)
+    found = np.zeros(1024, np.int64)
+    end = 0
     for row in range(files.shape[0]):
         data, size = files[row, 0], files[row, 1]
-        restarts = offsets[bounds[row] : bounds[row + 1]]
-        if restarts.size == 0 or not read_tiles(data, size, tiles):
+        restarts = offsets[bounds[row, 0] : bounds[row, 1]]
+        ends[row] = end
+        if bounds[row, 0] == bounds[row, 1] or not read_tiles(data, size, tiles):
             continue
+        if bounds[row, 0] < 0:
+            count = tiles[ROWS] * tiles[COLUMNS] + 1
+            if count == 1 or 2 * count > size:  # no grid, or more markers than there is room for
+                continue
+            if count > found.size:
+                found = np.zeros(2 * count, np.int64)
+            if not find_intervals(data, size, tiles, found):
+                continue
+            restarts = found[:count]
         if not upright:
             tiles[ORIENTATION] = 1
         _write_pair(sizes[row], tiles[HEIGHT], tiles[WIDTH], tiles)
@@ -75,8 +89,10 @@ def cut_all(
             return row
         if tiles[COLUMNS] and _belong(data, size, tiles, restarts):
             grid = _touched(tiles, crops[row])
-            lengths[row] = _cut_one(data, size, tiles, restarts, grid, addresses[row])
-            if lengths[row]:
+            length = _cut_one(data, size, tiles, restarts, grid, out + end)
+            if length:
+                end += length
+                ends[row] = end
                 _report(tiles, grid, origins[row], sizes[row])
     return -1
 

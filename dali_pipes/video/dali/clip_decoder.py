@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.dlpack import from_dlpack
 
+from dali_pipes.decode.dali.loan import Loan
 from dali_pipes.pipeline.augment import Augmenter
 from dali_pipes.pipeline.canvases import ViewCanvases
 from dali_pipes.pipeline.fetch import Fetcher
@@ -19,6 +19,7 @@ from dali_pipes.pipeline.streams import SideStream
 from dali_pipes.video.dali.canvases import render_canvases
 from dali_pipes.video.dali.excerpt import Excerpt, make_excerpt
 from dali_pipes.video.dali.feed import ClipFeed
+from dali_pipes.video.dali.support import Refusals
 from dali_pipes.video.render_clip import ClipRenderer
 from gpu_aug.upload import upload
 from readers.video import VideoInfo
@@ -53,15 +54,18 @@ class DaliClipDecoder:
     not trusted with, or refuses, are decoded on the CPU, which has the last word on what is a bad sample.
     """
 
-    lookahead = 1
-
-    def __init__(self, fetcher: Fetcher, augmenter: Augmenter, feed: ClipFeed) -> None:
+    def __init__(
+        self, fetcher: Fetcher, augmenter: Augmenter, feed: ClipFeed, refusals: Refusals
+    ) -> None:
         self._fetcher, self._augmenter, self._feed = fetcher, augmenter, feed
+        self._refusals = refusals
         self._pool, self._recorder = augmenter.workers.pool, augmenter.workers.recorder
-        self._side = SideStream(augmenter.device)
+        self._side = augmenter.side
         self._under_way: deque[Prepared] = deque()
         self._unpushed: deque[list[Excerpt]] = deque()
-        self.capacity = feed.options.depth + 1
+        # On a GPU the engine is one step ahead of the one that is waited for.
+        self.lookahead = 1 if self._side.stream is None else 2
+        self.capacity = feed.options.depth + self.lookahead
 
     def prepare(self, fetched: Fetched) -> Prepared:
         """Cut the packets out that the clips need."""
@@ -101,13 +105,14 @@ class DaliClipDecoder:
     def close(self) -> None:
         """Discard pending batches."""
         self._feed.drain()
+        self._side.close()
 
     def _excerpt(self, fetched: Fetched, row: int) -> Excerpt | None:
         clips, data = self._fetcher.clips, fetched.data[row]
         if clips is None or data is None:
             return None
         info = clips.info(int(clips.videos(fetched.indices[row : row + 1])[0]))
-        if not isinstance(info, VideoInfo) or self._feed.refusals.is_hopeless(info):
+        if not isinstance(info, VideoInfo) or self._refusals.is_hopeless(info):
             return None
         return make_excerpt(data, info, fetched.frames[row], self._feed.options.backend)
 
@@ -124,7 +129,7 @@ class DaliClipDecoder:
             with self._recorder.measure("decode", by_others=True):
                 frames = self._feed.take_single(excerpt, self._side.stream)
             decoded = frames is not None
-            self._feed.refusals.note(excerpt.info, decoded=decoded, said=self._feed.refusal)
+            self._refusals.note(excerpt.info, decoded=decoded, said=self._feed.refusal)
             if frames is not None:
                 rendered |= self._render(step, [row], [frames])
         return rendered
@@ -132,7 +137,7 @@ class DaliClipDecoder:
     def _render(self, step: Prepared, rows: Sequence[int], decoded: Sequence[Any]) -> Rendered:
         """Render canvases and let go of the frames, on the stream that DALI's outputs are ready for."""
         renders = [
-            partial(_render_views, step.fetched, row, step.excerpts[row], frames)
+            partial(_render_views, self._side, step.fetched, row, step.excerpts[row], frames)
             for row, frames in zip(rows, decoded, strict=True)
         ]
         with self._recorder.measure("decode", by_others=True):
@@ -166,7 +171,7 @@ class DaliClipDecoder:
             return engines.augment(finished, joined)
 
         ahead = self._side.run(augment)
-        return Pending(lambda _: (finished, ahead.take()))
+        return Pending(lambda _: (finished, ahead))
 
 
 def divide(excerpts: dict[int, Excerpt]) -> Iterator[list[int]]:
@@ -207,9 +212,9 @@ def join(
 
 
 def _render_views(
-    fetched: Fetched, row: int, excerpt: Excerpt, decoded: Any
+    side: SideStream, fetched: Fetched, row: int, excerpt: Excerpt, decoded: Any
 ) -> tuple[torch.Tensor, ...]:
-    frames = from_dlpack(decoded)  # here, since DALI goes by the stream that is the current one
+    frames = Loan(side).tensor(decoded)
     rendered = [render_canvases(frames, excerpt.info, one.crops, row) for one in fetched.draws]
     if not np.array_equal(excerpt.picks, np.arange(len(frames))):
         picks = upload(torch.from_numpy(excerpt.picks), frames.device)

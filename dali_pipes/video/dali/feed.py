@@ -8,7 +8,7 @@ from dali_pipes.decode.dali.driver import Driver, Inputs, Outputs
 from dali_pipes.decode.dali.feed import INSTALL_DALI
 from dali_pipes.errors import MissingPackageError
 from dali_pipes.video.dali.excerpt import Excerpt
-from dali_pipes.video.dali.support import Backend, Refusals
+from dali_pipes.video.dali.support import Backend
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,12 @@ class ClipFeedOptions:
 class ClipFeed:
     """A DALI pipeline that decodes the excerpts that are pushed into it, in order.
 
-    Attributes:
-        refusals: What it is no use to push.
-
     Raises:
         MissingPackageError: If DALI is not installed.
     """
 
     def __init__(self, options: ClipFeedOptions) -> None:
         self.options = options
-        self.refusals = Refusals()
         self._driver = Driver(_build(options), options.depth)
 
     def __len__(self) -> int:

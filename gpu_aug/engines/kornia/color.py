@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.kornia.step import Step, carries_out, host_step, module, on_rows, prepare
+from gpu_aug.engines.layout import to_unit_
 from gpu_aug.ops import (
     CLAHE,
     ColorJitter,
@@ -112,7 +113,7 @@ def _invert(_: Invert, _device: torch.device) -> Step:
 @carries_out
 def _solarize(_: Solarize, x: Tensor, params: Params) -> Tensor:
     threshold = per_image(params["threshold"], x.device)
-    value = x if x.dtype == torch.float32 else x.float().div_(255)
+    value = x if x.dtype == torch.float32 else to_unit_(x.float())
     return torch.where(value >= threshold, _inverse(x), x)
 
 
@@ -147,7 +148,7 @@ def _clahe(operation: CLAHE, _device: torch.device) -> Step:
 def _to_dtype(operation: ToDtype, x: Tensor, _params: Params) -> Tensor:
     if x.dtype == torch.uint8 or operation.dtype != "uint8":
         return x
-    return x.mul(255).round_().clamp_(0, 255).div_(255)
+    return to_unit_(x.mul(255).round_().clamp_(0, 255))
 
 
 @carries_out
@@ -159,7 +160,7 @@ def _shift_hsv(_: HueSaturationValue, x: Tensor, params: Params) -> Tensor:
         tables.gather(1, (channel + 256 * number).flatten(1).long()).view_as(channel)
         for number, channel in enumerate((hue, saturation, value))
     ]
-    return from_hsv(*moved).div_(255)
+    return to_unit_(from_hsv(*moved))
 
 
 def hsv_tables(params: Params) -> NDArray[np.int32]:

@@ -7,7 +7,7 @@ from gpu_aug.draws import Draws
 from gpu_aug.engines.engine import Images, leading_normalize, num_uint8, takes_batches
 from gpu_aug.engines.kornia.color import normalize
 from gpu_aug.engines.kornia.step import on_rows, prepare
-from gpu_aug.engines.layout import to_planar, write
+from gpu_aug.engines.layout import to_planar, to_unit_, write
 from gpu_aug.recipe import Recipe
 
 _CPU_CHUNK = 4
@@ -59,7 +59,7 @@ class KorniaEngine:
         for number in range(first, last):
             step, drawn = self._steps[number], draws.params[number]
             if number >= self._num_uint8 and x.dtype == torch.uint8:
-                x = x.float().div_(255) if self._divide else x.float()
+                x = to_unit_(x.float()) if self._divide else x.float()
             elif number == self._num_uint8 and not self._divide:
                 x = x.mul_(255)  # float32 came in
             if self._mixes[number]:

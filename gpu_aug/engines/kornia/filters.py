@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from gpu_aug.draws import Params
 from gpu_aug.engines.hosted import hosted
 from gpu_aug.engines.kornia.step import Step, carries_out, host_step, on_rows, prepare
+from gpu_aug.engines.layout import to_unit_
 from gpu_aug.ops import (
     JPEG,
     ChromaticAberration,
@@ -133,7 +134,7 @@ def median(x: Tensor, size: int) -> Tensor:
         squares = edge.unfold(1, size, 1).unfold(2, size, 1).flatten(3)
         images.append(squares.sort(dim=-1).values[..., size * size // 2])
     result = torch.stack(images)
-    return result.to(torch.uint8) if x.dtype == torch.uint8 else result.float().div_(255)
+    return result.to(torch.uint8) if x.dtype == torch.uint8 else to_unit_(result.float())
 
 
 @prepare.register
@@ -147,7 +148,7 @@ def _downscale(operation: Downscale, _device: torch.device) -> Step:
             shape = [len(x), 1, 1, 1]
             shape[axis] = source.shape[1]
             x = x.gather(axis, upload(source, x.device).view(shape).expand_as(x))
-        return x if x.dtype == torch.uint8 else x.mul_(255).round_().clamp_(0, 255).div_(255)
+        return x if x.dtype == torch.uint8 else to_unit_(x.mul_(255).round_().clamp_(0, 255))
 
     return apply
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.kornia.step import Step, on_rows, prepare
+from gpu_aug.engines.layout import to_unit_
 from gpu_aug.ops.geometric.spatial import Warp
 from gpu_aug.ops.policy.policy import AugMix
 from gpu_aug.ops.policy.space import BLENDS, ROUND_UP, PolicyBlend, PolicyWarp
@@ -23,8 +24,8 @@ def _policy_warp(operation: PolicyWarp, device: torch.device) -> Step:
     warp: Step = prepare.dispatch(Warp)(operation, device)
     if operation.interpolation == "nearest":
         return warp
-    return lambda x, params: (
-        warp(x, params).mul_(255).add_(ROUND_UP).floor_().clamp_(0, 255).div_(255)
+    return lambda x, params: to_unit_(
+        warp(x, params).mul_(255).add_(ROUND_UP).floor_().clamp_(0, 255)
     )
 
 
@@ -66,7 +67,7 @@ def _in_8_bit(function: Function) -> Step:
         weights = np.stack([factor, 1 - factor]).astype(np.float32)
         whole = x.float() if x.dtype == torch.uint8 else x.mul(255).round_().clamp_(0, 255)
         changed = function(whole, *upload(weights, x.device)).clamp_(0, 255).floor_()
-        return changed.to(torch.uint8) if x.dtype == torch.uint8 else changed.div_(255)
+        return changed.to(torch.uint8) if x.dtype == torch.uint8 else to_unit_(changed)
 
     return step
 

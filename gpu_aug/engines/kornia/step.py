@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.draws import Params
+from gpu_aug.engines.layout import to_unit_
 from gpu_aug.engines.threes import by_threes
 from gpu_aug.errors import EngineError
 from gpu_aug.ops import OnTargets, Operation
@@ -115,12 +116,12 @@ def host_step(
         if dtype == "uint8" and x.dtype != torch.uint8:
             x = x.mul(255).round_().clamp_(0, 255).to(torch.uint8)
         elif dtype == "float32" and x.dtype == torch.uint8:
-            x = x.float().div_(255)
+            x = to_unit_(x.float())
         images = x.permute(0, 2, 3, 1).contiguous().cpu().numpy()
         changed = np.stack(
             [by_threes(function)(image, params, row) for row, image in enumerate(images)]
         )
         result = torch.from_numpy(changed).to(device).permute(0, 3, 1, 2).contiguous()
-        return result.float().div_(255) if result.dtype == torch.uint8 and not is_uint8 else result
+        return to_unit_(result.float()) if result.dtype == torch.uint8 and not is_uint8 else result
 
     return apply

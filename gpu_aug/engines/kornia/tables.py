@@ -6,6 +6,7 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.kornia.step import Step, carries_out, host_step, prepare
+from gpu_aug.engines.layout import to_unit_
 from gpu_aug.ops.color.lookup_tables import EqualizeLuma, HistogramTable, Table
 from gpu_aug.ops.color.matrices import ColorMatrix, Statistics
 from gpu_aug.ops.color.shading import PlasmaBrightnessContrast, Shading, per_image
@@ -46,7 +47,7 @@ def whole(x: Tensor) -> Tensor:
 def look_up(x: Tensor, levels: Tensor, tables: Tensor) -> Tensor:
     """Look up 8-bit values, int64 [n, 3, H * W], in tables, uint8 [n, 3, 256]; like ``x``."""
     found = tables.gather(2, levels).view(x.shape)
-    return found if x.dtype == torch.uint8 else found.float().div_(255)
+    return found if x.dtype == torch.uint8 else to_unit_(found.float())
 
 
 @carries_out

@@ -73,6 +73,16 @@ class FileDataset(IndexedDataset):
             digest.update((line + self._extra(index)).encode("utf-8", "surrogateescape"))
         return digest.hexdigest()[:32]
 
+    @cached_property
+    def cache_identity(self) -> str:
+        """See `IndexedDataset.cache_identity`: over the folder and the names, without a look at any file."""
+        digest = hashlib.sha256(
+            f"files {Path(self._prefix).absolute()}\n".encode("utf-8", "surrogateescape")
+        )
+        for name in self._names:
+            digest.update(f"{name}\0".encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()[:32]
+
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; for ``num_bytes`` every file is asked for its size."""
         if name == "label":

@@ -44,8 +44,8 @@ class LeRobotDataset(IndexedDataset):
     A sample is a frame with what `delta_timestamps` wants around it. Its key is ``episode_000003#17``, its label
     the number of its task (`class_names` has the texts), and its fields are
 
-    - each feature of numbers under its name, as the bytes of an .npy file: [*shape], a number where the shape is
-      [1]; with `delta_timestamps` [T, *shape], and beside it ``NAME_is_pad``, bool [T];
+    - each feature of numbers under its name, as the bytes of an .npy file: ``[*shape]``, a number where the shape
+      is [1]; with `delta_timestamps` ``[T, *shape]``, and beside it ``NAME_is_pad``, bool [T];
     - ``task`` (and ``subtask``), looked up by number; features of text; with `delta_timestamps` a JSON list;
     - ``CAMERA.frames``, int64 [T]: which frames of its video, in the order of presentation, or of its episode
       where the tables hold pictures; and ``CAMERA.mp4``, the whole video, mapped, or ``CAMERA.png``, the first of

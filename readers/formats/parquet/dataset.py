@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.checkpoints.sample_file import SampleFile
 from readers.dataset import IndexedDataset
 from readers.formats.columns import label_or_none
 from readers.formats.parquet.files import File, Location, find_files
@@ -121,6 +122,15 @@ class ParquetDataset(IndexedDataset):
         """Index of the first sample of each file, and the number of all, int64 [files + 1]."""
         starts: NDArray[np.int64] = self._file_starts
         return starts
+
+    @property
+    def sample_files(self) -> list[SampleFile]:
+        """See `IndexedDataset.sample_files`."""
+        rows = np.diff(self._file_starts).tolist()
+        return [
+            SampleFile(location.text, file.digest[:32], num_rows)
+            for location, file, num_rows in zip(self._locations, self._files, rows, strict=True)
+        ]
 
     @cached_property
     def fingerprint(self) -> str:

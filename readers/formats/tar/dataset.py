@@ -50,7 +50,7 @@ class TarDataset(ShardDataset):
     """
 
     def __init__(self, shards: Sequence[PathLike]) -> None:
-        super().__init__(shards, Scan("tar", 1, find_samples))
+        super().__init__(shards, SCAN)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -146,3 +146,7 @@ def _entry(key: str, files: list[_File], content: Content) -> Entry:
     except ValueError as error:
         return Entry(key, (), fault=str(error))
     return Entry(key, members, label, size, restarts=restarts)
+
+
+SCAN = Scan("tar", 1, find_samples)
+"""How the samples of a tar shard are found."""

@@ -1,17 +1,63 @@
-"""Building the indexes of many shards in several processes, and reporting each."""
+"""Building the indexes of many shards by whoever carries out tasks, and reporting each."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from pathlib import Path
 
-from readers.storage.blob import Blob, open_blob
+from readers.sample import IndexFileError
+from readers.storage.blob import Blob, is_url, open_blob
 from readers.storage.index.find_or_build import FoundIndex, find_index, open_index
+from readers.storage.index.publish import publish_index
 from readers.storage.index.scan import Scan
+from readers.storage.parallel_open import on_all
+from readers.storage.paths import shown_path
 
 _builder: ContextVar["Builder | None"] = ContextVar("builder", default=None)
+
+Run = Callable[[Callable[[int], bool], Sequence[int]], Iterator[tuple[int, bool]]]
+"""Does something for numbers, and yields each with what came of it, in no order; it may leave some to others."""
+
+
+class LackingIndexError(Exception):
+    """Shards have no index yet, which others build. It leaves the opening of a dataset, and is no error of the data."""
+
+
+@dataclass(frozen=True)
+class BuildIndex:
+    """Builds the index of one of several shards; it can be pickled.
+
+    Attributes:
+        locations: Path or URL of every shard.
+        scan: Finds their samples.
+        beside: Whether the index must lie beside the shard, where other machines find it.
+        publish: Whether that of an object is put beside it.
+    """
+
+    locations: tuple[str, ...]
+    scan: Scan
+    beside: bool = False
+    publish: bool = False
+
+    def __call__(self, number: int) -> bool:
+        """Build the index of a shard if it has none, and return whether it had none.
+
+        Raises:
+            IndexFileError: It cannot be written where it must be.
+            SourceError: The shard is not there, or not of its format.
+        """
+        location = self.locations[number]
+        blob = open_blob(location)
+        found = open_index(blob, self.scan)
+        if self.publish and is_url(location):
+            publish_index(blob, self.scan, found)
+        if self.beside and not is_url(location) and found.path.parent != Path(location).parent:
+            raise IndexFileError(
+                f"the index of {location} cannot be written beside it, where other machines find it: make its folder "
+                "writable, or index it on one machine"
+            )
+        return found.built
 
 
 @dataclass
@@ -19,40 +65,57 @@ class Builder:
     """Builds missing indexes when datasets are opened within `build_indexes`.
 
     Attributes:
-        num_workers: Processes.
+        run: Carries out the work.
         on_found: Called with the number of shards and their size in bytes before they are indexed.
         on_index: Called with each shard and its index, in no order.
-        found: All of them.
+        elsewhere: Whether other machines work, so that indexes must lie where all find them.
+        publish: Whether indexes of objects are put beside them.
+        found: All shards that have an index.
+        lacking: Those that have none, since others build it.
     """
 
-    num_workers: int
+    run: Run
     on_found: Callable[[int, int], None]
     on_index: Callable[[Blob, FoundIndex], None]
+    elsewhere: bool = False
+    publish: bool = False
     found: list[tuple[Blob, FoundIndex]] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
 
     def build(self, blobs: list[Blob], scan: Scan) -> list[FoundIndex]:
-        """Return the index of each shard."""
+        """Return the index of each shard.
+
+        Raises:
+            LackingIndexError: Some were left to others.
+            IndexFileError: They could not be written where others find them.
+        """
         self.on_found(len(blobs), sum(blob.size_bytes for blob in blobs))
-        indexes = {number: find_index(blob, scan) for number, blob in enumerate(blobs)}
+        indexes = dict(enumerate(on_all(lambda blob: find_index(blob, scan), blobs)))
         for number, index in indexes.items():
             self._tell(blobs[number], index)
         lacking = [number for number, index in indexes.items() if index is None]
-        if lacking:
-            # Not forked: the command's threads would be in the middle of something.
-            context = get_context("spawn")
-            pool = ProcessPoolExecutor(min(self.num_workers, len(lacking)), context)
-            try:
-                futures = {
-                    pool.submit(_build_one, blobs[number].location, scan): number
-                    for number in lacking
-                }
-                for future in as_completed(futures):
-                    number, built = futures[future], future.result()
+        locations = tuple(blob.location for blob in blobs)
+        # Of an index that is here nobody knows whether it is there as well.
+        unsure = [number for number in indexes if self.publish and is_url(locations[number])]
+        if numbers := sorted({*lacking, *unsure}):
+            self._require_shared([locations[number] for number in lacking])
+            build = BuildIndex(locations, scan, self.elsewhere, self.publish)
+            for number, built in self.run(build, numbers):
+                if indexes[number] is None:
                     indexes[number] = open_index(blobs[number], scan)._replace(built=built)
                     self._tell(blobs[number], indexes[number])
-            finally:
-                pool.shutdown(cancel_futures=True)
+        self.lacking += [locations[number] for number in lacking if indexes[number] is None]
+        if self.lacking:
+            raise LackingIndexError
         return [index for index in indexes.values() if index is not None]
+
+    def _require_shared(self, locations: list[str]) -> None:
+        urls = [location for location in locations if is_url(location)]
+        if urls and self.elsewhere and not self.publish:
+            raise IndexFileError(
+                f"the index of {shown_path(urls[0])} would stay on the machine that builds it: add --publish "
+                "(publish=True), which puts each index beside its shard, or index on one machine"
+            )
 
     def _tell(self, blob: Blob, index: FoundIndex | None) -> None:
         if index is not None:
@@ -62,21 +125,27 @@ class Builder:
 
 @contextmanager
 def build_indexes(
-    num_workers: int,
+    run: Run,
     *,
     on_found: Callable[[int, int], None] = lambda *_: None,
     on_index: Callable[[Blob, FoundIndex], None] = lambda *_: None,
+    elsewhere: bool = False,
+    publish: bool = False,
 ) -> Iterator[Builder]:
-    """Let datasets that are opened within build what indexes they lack in several processes.
+    """Let datasets that are opened within have their missing indexes built by `run`.
 
-    with build_indexes(8) as builder:
+    with build_indexes(run) as builder:
         open_dataset("train-{000000..000999}.tar")
     print(len(builder.found))
 
-    A program that does so at its top level must be guarded by ``if __name__ == "__main__"``, since its
-    processes import it.
+    Args:
+        run: See `Run`.
+        on_found: See `Builder`.
+        on_index: See `Builder`.
+        elsewhere: See `Builder`.
+        publish: See `Builder`.
     """
-    builder = Builder(num_workers, on_found, on_index)
+    builder = Builder(run, on_found, on_index, elsewhere, publish)
     token = _builder.set(builder)
     try:
         yield builder
@@ -87,7 +156,3 @@ def build_indexes(
 def current_builder() -> Builder | None:
     """The builder of the enclosing `build_indexes`, if any."""
     return _builder.get()
-
-
-def _build_one(location: str, scan: Scan) -> bool:
-    return open_index(open_blob(location), scan).built

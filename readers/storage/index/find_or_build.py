@@ -20,6 +20,7 @@ and either keeps the time of change as well (somebody sets it back) or was made 
 before the copy was first opened, with a time before that of the index.
 """
 
+import errno
 import hashlib
 import logging
 import mmap
@@ -123,8 +124,19 @@ def open_index(blob: Blob, scan: Scan, *, distrust: bool = False) -> FoundIndex:
 
 
 def find_index(blob: Blob, scan: Scan) -> FoundIndex | None:
-    """Return the index of a shard where there is a file that fits, and None else."""
-    return _find(blob, scan, _paths(blob, scan), distrust=False)
+    """Return the index of a shard where there is a file that fits, here or beside an object, and None else."""
+    paths = _paths(blob, scan)
+    found = _find(blob, scan, paths, distrust=False)
+    if found is not None or not is_url(blob.location):
+        return found
+    with suppress(OSError), one_at_a_time(_part(paths[0])) as descriptor:
+        return _download(blob, scan, paths[0], descriptor)
+    return None
+
+
+def location_beside(location: str, scan: Scan) -> str:
+    """Where the index of an object lies in its store."""
+    return _beside(location, f"{scan.tag}{SUFFIX}")
 
 
 class _ReadError(Exception):
@@ -204,7 +216,7 @@ def _download(blob: Blob, scan: Scan, path: Path, descriptor: int) -> FoundIndex
     if not is_url(blob.location):
         return None
     try:
-        other = open_blob(_beside(blob.location, f"{scan.tag}{SUFFIX}"))
+        other = open_blob(location_beside(blob.location, scan))
         _copy(other, descriptor)
         head, _ = read_head(_part(path))
         if not _is_of(head, blob, scan) or head.identity["content"] != _pin(blob):
@@ -231,8 +243,29 @@ def _beside(location: str, suffix: str) -> str:
     return type(location)(f"{location}{suffix}", *([options] if options else []))
 
 
-def _build(blob: Blob, scan: Scan, path: Path, descriptor: int) -> FoundIndex:
-    writer, began = IndexWriter(path.parent), time.perf_counter()
+def write_index(blob: Blob, scan: Scan, descriptor: int, folder: Path) -> Head:
+    """Scan a shard and write its index into an open file; it says nothing of where the shard lies.
+
+    Args:
+        blob: The shard.
+        scan: Finds its samples.
+        descriptor: Of the file, over whatever it holds.
+        folder: Where temporary files may be made, if the shard is long.
+
+    Raises:
+        SourceError: The shard is not of the format that is looked for.
+        OSError: The file or a temporary one cannot be written, or the shard cannot be read.
+    """
+    try:
+        return _write(blob, scan, descriptor, folder)
+    except _ReadError as error:
+        raise error.reason from None
+    except WriteError as error:
+        raise OSError(errno.EIO, str(error)) from None
+
+
+def _write(blob: Blob, scan: Scan, descriptor: int, folder: Path) -> Head:
+    writer = IndexWriter(folder)
     try:
         for entry in _scanned(blob, scan):
             writer.add(entry)
@@ -241,14 +274,19 @@ def _build(blob: Blob, scan: Scan, path: Path, descriptor: int) -> FoundIndex:
             "size_bytes": blob.size_bytes,
             "content": _read(_pin, blob),
         }
-        head = writer.write(descriptor, identity)
-        mode = 0o644
-        if isinstance(blob, LocalBlob):
-            write_stamp(descriptor, _stamp_of(blob))
-            mode = blob.mode | 0o200  # so that it can be stamped anew
-        _publish(descriptor, path, mode)
+        return writer.write(descriptor, identity)
     finally:
         writer.close()
+
+
+def _build(blob: Blob, scan: Scan, path: Path, descriptor: int) -> FoundIndex:
+    began = time.perf_counter()
+    head = _write(blob, scan, descriptor, path.parent)
+    mode = 0o644
+    if isinstance(blob, LocalBlob):
+        write_stamp(descriptor, _stamp_of(blob))
+        mode = blob.mode | 0o200  # so that it can be stamped anew
+    _publish(descriptor, path, mode)
     seconds = time.perf_counter() - began
     name, holds = shown_path(blob.location), f"{len(head):,} samples"
     _log.info("indexed %s: %s, in %.2f s, kept in %s", name, holds, seconds, path)

@@ -1,11 +1,13 @@
 """Listing the objects in a store: all below a prefix, or all that match a pattern."""
 
 import time
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import partial
 from glob import has_magic
 
 from readers.sample import SourceError
+from readers.storage.atomic_file import OWN
 from readers.storage.remote.options import (
     BUCKETS,
     Address,
@@ -14,11 +16,16 @@ from readers.storage.remote.options import (
     options_of,
     shown,
 )
-from readers.storage.remote.requests import Connection, attempt
+from readers.storage.remote.requests import Connection, State, attempt
 
 
-def list_remote(url: str, options: StorageOptions | None = None) -> list[str]:
+def list_remote(url: str, options: StorageOptions | None = None, *, own: bool = False) -> list[str]:
     """The URLs of all objects below a prefix (``s3://bucket/folder``), sorted.
+
+    Args:
+        url: The prefix.
+        options: How the store is reached.
+        own: Whether our own files beside the data are among them.
 
     Raises:
         SourceError: There are none, the store cannot be listed, or as for `open_remote`.
@@ -37,9 +44,44 @@ def list_remote(url: str, options: StorageOptions | None = None) -> list[str]:
         paths = attempt(lambda: connection.paths(prefix), url, options, deadline)
     except OSError as error:
         raise SourceError(f"{shown(url)} cannot be listed: {error.strerror}") from None
+    paths = [path for path in paths if own or OWN not in path[len(prefix) :]]
     if not paths:
         raise SourceError(f"{shown(url)} holds no objects: correct the bucket or the folder")
     return [Url(f"{address.scheme}://{address.root}/{path}", options) for path in sorted(paths)]
+
+
+def states_below(url: str, options: StorageOptions | None = None) -> Iterator[tuple[str, State]]:
+    """Yield the URL and the state of each object below a prefix, as the store lists them: in the order of their names.
+
+    The empty objects with which some tools mark folders are among them, without the slash at their end.
+
+    Raises:
+        SourceError: The store cannot be listed.
+    """
+    options = options_of(url, options)
+    address = Address.of(url)
+    connection, prefix = Connection(address, options), address.path.rstrip("/")
+    after, pages = "", connection.states(prefix, None)
+
+    def ask() -> list[tuple[str, State]]:
+        nonlocal pages
+        asked, pages = pages, connection.states(prefix, after or None)  # for the next attempt
+        page = next(asked, [])
+        pages = asked
+        return page
+
+    while True:
+        deadline = time.monotonic() + options.deadline_seconds
+        try:
+            page = attempt(ask, url, options, deadline)
+        except OSError as error:
+            raise SourceError(f"{shown(url)} cannot be listed: {error.strerror}") from None
+        if not page:
+            return
+        for path, state in page:
+            if path > after:  # a folder's marker is listed behind itself, since its slash is gone
+                yield Url(f"{address.scheme}://{address.root}/{path}", options), state
+        after = page[-1][0]
 
 
 def match_remote(url: str, options: StorageOptions | None = None) -> list[str]:
@@ -117,5 +159,5 @@ def _fitting(paths: list[str], pattern: str) -> list[str]:
     return [
         path
         for name, path in names.items()
-        if fnmatchcase(name, pattern) and (hidden or not name.startswith("."))
+        if fnmatchcase(name, pattern) and (hidden or not name.startswith(".")) and OWN not in name
     ]

@@ -39,17 +39,35 @@ _ADVICE = {
 }
 
 
-def refusal(error: Exception, scheme: str, *, reached: bool = False) -> OSError | None:
+def refusal(
+    error: Exception, scheme: str, *, reached: bool = False, writing: bool = False
+) -> OSError | None:
     """The error of a request that the store refused, and would refuse again; None for others.
 
     Args:
         error: The exception from obstore.
         scheme: Scheme of the URL.
         reached: The store has answered this process before, so there are credentials.
+        writing: Whether something was to be written, which needs more leave than reading.
 
     Returns:
         EACCES where credentials may help, ENOENT where the bucket is not there, else EINVAL; strerror says what the store told, and what to set.
     """
+    refused = _refusal(error, scheme, reached)
+    if refused is None or not writing:
+        return refused
+    told = for_destination(str(refused.strerror))
+    for leave in ("read and list", "read"):
+        told = told.replace(f"leave to {leave} the", "leave to write to the")
+    return type(refused)(refused.errno, told.replace("Blob Data Reader", "Blob Data Contributor"))
+
+
+def for_destination(reason: str) -> str:
+    """The same reason where the place is one to write to, for which nobody goes without credentials."""
+    return reason.replace(f", {_PUBLIC}", "")
+
+
+def _refusal(error: Exception, scheme: str, reached: bool) -> OSError | None:
     text = str(error).partition("\n\nDebug source")[0]  # which repeats it all
     found = STATUS.search(text)
     status = found[1] if found else ""

@@ -10,8 +10,10 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,6 +27,8 @@ from readers.storage.traffic import CountingThreads
 T = TypeVar("T")
 
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.1, 10.0
+_ENDPOINTS = ("AWS_ENDPOINT_URL", "STORAGE_EMULATOR_HOST", "AZURE_STORAGE_ENDPOINT")
+"""Environment variables that name a server other than the provider's own."""
 _ENDLESS = "3650days"
 
 
@@ -84,6 +88,50 @@ class Connection:
         result = _obstore().get(self._store(endless=True), path)
         return State.of(result.meta), result.stream(min_chunk_size=1 << 20)
 
+    def put(self, path: str, file: Path) -> None:
+        """Write a file as an object, which is there when all of it has arrived; another one is replaced."""
+        _obstore().put(self._store(endless=True), path, file)
+
+    def writer(self, path: str, *, part_bytes: int, concurrency: int) -> Any:
+        """Write an object piece by piece; it is there when the writer is closed, and another one is replaced.
+
+        Its parts are repeated as `StorageOptions` say. A writer that is left with an error takes back what it has sent.
+        """
+        store = self._store(retries=self.retries)
+        return _obstore().open_writer(
+            store, path, buffer_size=part_bytes, max_concurrency=concurrency
+        )
+
+    def whole(self, path: str) -> bytes:
+        """All bytes of a small object."""
+        return bytes(_obstore().get(self._store(), path).bytes())
+
+    def remove(self, path: str) -> None:
+        """Remove an object."""
+        _obstore().delete(self._store(), path)
+
+    def states(self, prefix: str, after: str | None) -> Iterator[list[tuple[str, State]]]:
+        """The objects below a prefix with their states, as the store lists them, behind one of them."""
+        listed = _obstore().list(
+            self._store(), prefix=prefix or None, offset=after, chunk_size=1000
+        )
+        for chunk in listed:
+            yield [(str(meta["path"]), State.of(meta)) for meta in chunk]
+
+    def pages(self, prefix: str, after: str | None) -> Iterator[list[str]]:
+        """The objects below a prefix, as the store lists them, behind one of them."""
+        listed = _obstore().list(
+            self._store(), prefix=prefix or None, offset=after, chunk_size=1000
+        )
+        for chunk in listed:
+            yield [str(meta["path"]) for meta in chunk]
+
+    @property
+    def retries(self) -> int:
+        """How often a request is repeated when nobody answers: less where nobody ever has."""
+        most = self._options.retries
+        return most if self._address.root in _reached else min(most, _RETRIES_OF_STRANGERS)
+
     def paths(self, prefix: str) -> list[str]:
         """The objects below a prefix, in no certain order."""
         listed = _obstore().list(self._store(), prefix=prefix or None, chunk_size=1000)
@@ -96,15 +144,17 @@ class Connection:
         start = f"{folder}/" if folder else ""
         return [path for path in map(str, found) if "/" not in path.removeprefix(start)]
 
-    def _store(self, *, endless: bool = False) -> Any:
-        key = (self._address.scheme, self._address.root, self._options, endless)
+    def _store(self, *, endless: bool = False, retries: int = 0) -> Any:
+        # A program that names another server from now on is not kept at the old one.
+        named = tuple(map(os.environ.get, _ENDPOINTS))
+        key = (self._address.scheme, self._address.root, self._options, named, endless, retries)
         runtime = _current
         if key not in runtime.stores:
-            runtime.stores[key] = _make_store(self._address, self._options, endless=endless)
+            runtime.stores[key] = _make_store(self._address, self._options, endless, retries)
         return runtime.stores[key]
 
 
-def _make_store(address: Address, options: StorageOptions, *, endless: bool) -> Any:
+def _make_store(address: Address, options: StorageOptions, endless: bool, retries: int) -> Any:
     _obstore()
     stores = importlib.import_module("obstore.store")
     seconds = f"{max(int(options.timeout_seconds * 1000), 1)}ms"
@@ -118,25 +168,38 @@ def _make_store(address: Address, options: StorageOptions, *, endless: bool) -> 
         or address.scheme == "http",
         **settings.pop("client_options", {}),
     }
-    once = {"max_retries": 0}  # it would not repeat what breaks off, and knows no deadline
+    # Of reads it would not repeat what breaks off, so `attempt` repeats these.
+    repeated = {
+        "max_retries": retries,
+        "retry_timeout": timedelta(seconds=options.deadline_seconds),
+        "backoff": {
+            "init_backoff": timedelta(seconds=_FIRST_WAIT_SECONDS),
+            "max_backoff": timedelta(seconds=_LONGEST_WAIT_SECONDS),
+            "base": 2,
+        },
+    }
     if address.scheme in ("http", "https"):
-        return stores.HTTPStore.from_url(address.root, client_options=client, retry_config=once)
+        return stores.HTTPStore.from_url(address.root, client_options=client, retry_config=repeated)
     if options.anonymous:
         settings["skip_signature"] = True
     endpoint = options.endpoint
     if address.scheme in AZURE:
         container, settings = azure_settings(address.root, endpoint, settings)
         client["allow_http"] = str(settings.get("endpoint", "")).startswith("http://")
-        return stores.AzureStore(container, client_options=client, retry_config=once, **settings)
+        return stores.AzureStore(
+            container, client_options=client, retry_config=repeated, **settings
+        )
     if address.scheme == "gs":
         if endpoint := endpoint or _emulator():
             settings.setdefault("base_url", endpoint)
             client["allow_http"] = endpoint.startswith("http://")
-        return stores.GCSStore(address.root, client_options=client, retry_config=once, **settings)
+        return stores.GCSStore(
+            address.root, client_options=client, retry_config=repeated, **settings
+        )
     if endpoint := endpoint or os.environ.get("AWS_ENDPOINT_URL"):
         settings.setdefault("endpoint", endpoint)
         client["allow_http"] = endpoint.startswith("http://")
-    return stores.S3Store(address.root, client_options=client, retry_config=once, **settings)
+    return stores.S3Store(address.root, client_options=client, retry_config=repeated, **settings)
 
 
 def _emulator() -> str | None:
@@ -144,7 +207,9 @@ def _emulator() -> str | None:
     return host if not host or "://" in host else f"http://{host}"
 
 
-def attempt(action: Callable[[], T], url: str, options: StorageOptions, deadline: float) -> T:
+def attempt(
+    action: Callable[[], T], url: str, options: StorageOptions, deadline: float, done: str = "read"
+) -> T:
     """Make a request until it succeeds.
 
     Args:
@@ -152,6 +217,7 @@ def attempt(action: Callable[[], T], url: str, options: StorageOptions, deadline
         url: What is read, for the error.
         options: How often.
         deadline: Until when, by `time.monotonic`.
+        done: What is done to it, for the error.
 
     Raises:
         OSError: It cannot succeed (ENOENT, EACCES, ESTALE, EINVAL), or did not in all its attempts
@@ -181,8 +247,20 @@ def attempt(action: Callable[[], T], url: str, options: StorageOptions, deadline
     times = "1 attempt" if number == 0 else f"{number + 1} attempts"
     raise OSError(
         code,
-        f"{shown(url)} could not be read in {times} and {spent:.1f} s, the last error was: {reason}",
+        f"{shown(url)} could not be {done} in {times} and {spent:.1f} s, the last error was: {reason}",
     )
+
+
+def written(url: str) -> None:
+    """Note that a write has succeeded, so that its store is known to answer."""
+    _reached.add(Address.of(url).root)
+
+
+def unwritten(error: Exception, url: str) -> str:
+    """Why a write, which the store's client has repeated, failed; without credentials."""
+    address = Address.of(url)
+    refused = refusal(error, address.scheme, reached=address.root in _reached, writing=True)
+    return str(refused.strerror) if refused else f"the last error was: {_reason(error)}"
 
 
 _RETRIES_OF_STRANGERS = 2

@@ -118,6 +118,7 @@ def test_a_closed_peer_leaves_nothing_behind(footing: Footing, tmp_path: Path) -
     assert _ends(child)
 
 
+@pytest.mark.long
 def test_workers_end_when_the_near_side_does(footing: Footing, tmp_path: Path) -> None:
     """The end of the input, as when this process is killed, ends the far side's whole group."""
     (tmp_path / "data").mkdir()
@@ -167,6 +168,7 @@ def test_a_crash_in_a_turn_has_its_traceback(footing: Footing, tmp_path: Path) -
     peer.close()
 
 
+@pytest.mark.long
 def test_a_dead_process_is_told(footing: Footing, tmp_path: Path) -> None:
     """A process that ends without a word is named with its exit code and its last words."""
     then = "os.write(2, b'last words'); os._exit(7)"

@@ -1,9 +1,11 @@
 """The command line: what it prints, what it writes, and how it fails."""
 
 import json
+import logging
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -107,6 +109,31 @@ def test_a_defect_keeps_its_traceback() -> None:
 
     with pytest.raises(ZeroDivisionError):
         errors.call(broken, [])
+
+
+def test_logged_warnings_are_seen(capsys: pytest.CaptureFixture[str]) -> None:
+    """Once each, in the style of the console, while a command runs; less than a warning is not printed."""
+    logger = logging.getLogger("gpu_aug.readers.somewhere")
+
+    def command(_: list[str]) -> None:
+        for _turn in range(2):
+            logger.warning("%d of them are slow", 3)
+            logger.info("nothing of note")
+
+    errors.call(command, [])
+    logger.warning("after the command")
+    assert capsys.readouterr() == ("", "warning: 3 of them are slow\n")
+
+
+def test_runtime_warnings_are_sentences(capsys: pytest.CaptureFixture[str]) -> None:
+    """The packages' other kind of warning is told without the place in our code, too."""
+
+    def command(_: list[str]) -> None:
+        warnings.simplefilter("always")
+        warnings.warn("the cache is full", RuntimeWarning, stacklevel=1)
+
+    errors.call(command, [])
+    assert capsys.readouterr() == ("", "warning: the cache is full\n")
 
 
 def test_help_does_not_wait_for_torch() -> None:

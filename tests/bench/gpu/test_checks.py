@@ -1,5 +1,7 @@
 """The steps of a visit that verify: what is planted is found, and what may differ passes."""
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,20 +18,21 @@ from bench.gpu import (
     engines,
     image_kinds,
     loaders,
-    resume,
+    regions,
     sanitizer,
+    smoke,
     soak,
-    video,
+    streams,
     waits,
 )
 from bench.gpu.broken import broken_files
-from bench.gpu.decoders import judge_same
+from bench.gpu.decoders import middle
 from bench.gpu.photographs import photographs
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale
-from bench.gpu.videos import KINDS
 from dali_pipes import DecodeError
 from dali_pipes.decode import opencv
+from dali_pipes.decode.dali.driver import Driver
 from gpu_aug import RandomPerspective, Recipe, Resize
 from readers import HeaderError, read_header
 
@@ -215,89 +218,25 @@ def test_races_are_wrong(data: Path, scale: Scale, rows: Rows, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("fault", "complaint"),
+    ("part", "status", "text", "complaint"),
     [
-        ("none", None),
-        ("index", "other samples.*3.*99 instead of 13"),
-        ("pixels", "differs by"),
-        ("missing", "other samples"),
-        ("seed", "control"),
+        ("engine", 0, sanitizer.END, None),
+        ("engine", sanitizer.FOUND, "========= Invalid __global__ write", "errors, the first: ========= Invalid"),
+        ("engine", 0, "", "died before its end"),
+        ("engine", 1, sanitizer.END, "exit 1"),
+        ("planted", sanitizer.FOUND, "", None),
+        ("planted", 0, sanitizer.END, "planted error is not found"),
     ],
-)
-def test_a_run_that_goes_on_otherwise_is_wrong(fault: str, complaint: str | None) -> None:
-    """Another sample, other pixels, a position that nobody had, and a control that is no other run."""
-    pictures = torch.rand(7, 3, 16, 16)
-    positions = [(0, n) for n in range(6)]
-
-    def run(first: int) -> resume.Run:
-        return resume.Run({at: 10 + at[1] + first for at in positions}, {at: pictures[at[1] + first] for at in positions})  # fmt: skip
-
-    whole, found, other = run(0), run(0), run(int(fault != "seed"))
-    match fault:
-        case "index":
-            found.indices[0, 3] = 99
-        case "pixels":
-            found.images[0, 3] = found.images[0, 3].roll(1, 1)
-        case "missing":
-            del found.indices[0, 3]
-
+)  # fmt: skip
+def test_errors_of_our_kernels_are_wrong(
+    part: str, status: int, text: str, complaint: str | None
+) -> None:
+    """An error is wrong, a run without an end, and a control that finds nothing."""
     if complaint is None:
-        resume.compare(found, whole, other, Row("one"))
+        sanitizer.judge(part, status, text, Row("one"))
     else:
         with pytest.raises(AssertionError, match=complaint):
-            resume.compare(found, whole, other, Row("one"))
-
-
-MEMCHECK = """\
-one line of the program
-========= COMPUTE-SANITIZER
-========= Invalid __global__ write of size 4 bytes
-=========     at write_one+0x80 in planted.py:26
-=========     by thread (0,0,0) in block (0,0,0)
-=========     Saved host backtrace up to driver entry point at kernel launch time
-=========         Host Frame: run_pass [0x3344e0] in libcuda.so.1
-=========
-========= Invalid __global__ read of size 1 bytes
-=========     at 0xd80 in /build/decode.cu:162:void nvjpeg::DecodeHuffman<(bool)1>(T2 *, int)
-=========     by thread (63,0,0) in block (506,0,0)
-========= Program hit CUDA_ERROR_LAUNCH_FAILED (error 719) on CUDA API call to cuMemcpyDtoHAsync_v2.
-=========     Saved host backtrace up to driver entry point at error
-========= ERROR SUMMARY: 2 errors
-"""
-RACECHECK = """\
-========= COMPUTE-SANITIZER
-========= Warning: Race reported between Write access at sum_gray+0x550 in triton_kernels.py:100
-=========     and Read access at sum_gray+0x580 in triton_kernels.py:107 [64 hazards]
-=========
-========= Error: Race reported between Write access at dali::Kernel(float *)+0x550
-=========     and Read access at run_pass+0x580 [64 hazards]
-========= RACECHECK SUMMARY: 2 hazards displayed (1 error, 1 warning)
-"""
-CLEAN = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
-ENDED = f"{sanitizer.END}\n"
-
-
-@pytest.mark.parametrize(
-    ("part", "text", "complaint"),
-    [
-        ("engine", ENDED + CLEAN, None),
-        ("engine", ENDED + RACECHECK, None),
-        ("engine", ENDED + RACECHECK.replace("dali::Kernel(float *)", "run_pass"), "1 errors"),
-        ("engine", ENDED + MEMCHECK, "1 errors, the first: Invalid __global__ write"),
-        ("engine", ENDED + MEMCHECK.replace("write_one", "void at::native::fill"), "1 errors"),
-        ("engine", CLEAN, "died before its end"),
-        ("engine", ENDED + MEMCHECK[:300], "no verdict"),
-        ("planted_write", MEMCHECK, None),
-        ("planted_write", CLEAN, "planted error is not found"),
-    ],
-)
-def test_errors_of_our_kernels_are_wrong(part: str, text: str, complaint: str | None) -> None:
-    """Others' errors pass, ours do not, nor does a run without a verdict or an end, or a control that finds nothing."""
-    if complaint is None:
-        sanitizer.judge(part, text, Row("one"))
-    else:
-        with pytest.raises(AssertionError, match=complaint):
-            sanitizer.judge(part, text, Row("one"))
+            sanitizer.judge(part, status, text, Row("one"))
 
 
 def event(name: str, tid: int, ts: float, cat: str = "cuda_runtime", dur: int = 1) -> dict[str, Any]:  # fmt: skip
@@ -331,41 +270,117 @@ def test_waits_of_the_loop_are_found(name: str, count: int) -> None:
         waits.find_waits(LOOP[1:])
 
 
-@pytest.mark.needs_dali
-def test_late_frames_are_wrong(data: Path, scale: Scale, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    """A decoder that is one frame late is wrong, one in time is right, and what is left to the CPU is open."""
-    monkeypatch.setattr(video, "KINDS", {name: KINDS[name] for name in ("vp9", "mpeg4")})
-    video.frames(scale, data, rows)
-    decode_ = video.decode
-    monkeypatch.setattr(video, "decode", lambda *given: late(decode_(*given)))
-    monkeypatch.setattr(video, "KINDS", {"vp9 late": KINDS["vp9"]})
-    video.frames(scale, data, rows)
-
-    assert [row.verdict for row in rows] == ["right", "open", "wrong"]
-    assert "refused" in rows["mpeg4"].facts["whole file"]
-
-
-def late(decoded: torch.Tensor | str) -> torch.Tensor | str:
-    """Frames one place later."""
-    return decoded if isinstance(decoded, str) else decoded.roll(1, 0)
-
-
 def test_decoders_that_give_other_pictures_are_found(data: Path) -> None:
-    """Negatives are found out, and so are files that are all alike; a changed bit is where none is allowed."""
+    """Negatives are found out, and so are files that are all alike."""
     encoded = [path.read_bytes() for path in sorted(data.glob("*.jpg"))]
     images = [torch.from_numpy(image_kinds.upright(one).copy()).permute(2, 0, 1) for one in encoded]
-    arrays = [image_kinds.upright(one).astype(np.int16) for one in encoded]
-    changed = [arrays[0] ^ 1, *arrays[1:]]
 
     assert decode.difference(images, encoded) < 1
     with pytest.raises(AssertionError, match="differ from OpenCV's"):
         decode.difference([255 - image for image in images], encoded)
     with pytest.raises(AssertionError, match="control"):
         decode.difference(images[:1] * 3, encoded[:1] * 3)
-    judge_same(arrays, arrays, Row("one"))
-    for found, expected in ((changed, arrays), (arrays[:1] * 3, arrays[:1] * 3)):
+
+
+def test_regions_of_other_pictures_are_found() -> None:
+    """A changed bit is wrong, and so are pictures that are all alike."""
+    whole = [torch.randint(0, 256, (3, 40, 60), dtype=torch.uint8) for _ in range(3)]
+    rows, columns = middle(40, 60)
+    cut = [image[:, rows, columns].clone() for image in whole]
+    regions.judge(lambda: whole, lambda: cut, Row("one"))
+    changed = [cut[0] ^ 1, *cut[1:]]
+
+    for images, found in ((whole, changed), (whole[:1] * 3, cut[:1] * 3)):
         with pytest.raises(AssertionError, match="differs by"):
-            judge_same(found, expected, Row("one"))
+            regions.judge(lambda images=images: images, lambda found=found: found, Row("one"))
+
+
+class TestSmoke:
+    """The first minute."""
+
+    @pytest.mark.parametrize("fault", ["none", "swapped", "dark"])
+    def test_pictures_of_other_rows_are_wrong(self, data: Path, fault: str) -> None:
+        """Two rows of a batch that changed places are wrong, and so is one that is five steps too dark."""
+        encoded = photographs(data, (40, 50), 4)
+        kinds = [image_kinds.Kind("", ".jpg", one) for one in encoded]
+        images = torch.from_numpy(np.stack(list(map(image_kinds.upright, encoded))))
+        images = images.permute(0, 3, 1, 2)
+        if fault == "swapped":
+            images = images[[1, 0, 2, 3]]
+        if fault == "dark":
+            images = torch.cat([images[:3], images[3:].clamp(min=5) - 5])
+        batches: Any = iter([SimpleNamespace(images=images, indices=torch.arange(4))])
+
+        if fault == "none":
+            smoke.judge_pictures(batches, kinds, Row("one"))
+        else:
+            with pytest.raises(AssertionError, match="differs by"):
+                smoke.judge_pictures(batches, kinds, Row("one"))
+
+    @pytest.mark.parametrize(
+        ("told", "is_right"),
+        [
+            ({"percent of NVDEC at most": 40}, True),
+            ({"percent of NVDEC at most": 0}, False),
+            ({"percent of the GPU": "not known: no NVML"}, False),
+        ],
+        ids=["busy", "idle", "not told"],
+    )
+    def test_an_engine_that_is_idle_is_wrong(
+        self, rows: Rows, scale: Scale, monkeypatch: pytest.MonkeyPatch, told: Any, is_right: bool
+    ) -> None:
+        """Where the driver saw no work of the decoder, or tells nothing, something else decoded."""
+        monkeypatch.setattr(smoke, "Busy", lambda _: nullcontext(SimpleNamespace(found=told)))
+        monkeypatch.setattr(smoke, "finish", lambda _: None)
+        monkeypatch.setattr(smoke, "_BUSY_SECONDS", 0.0)
+        visiting = replace(scale, device=torch.device("cuda", 0))
+
+        with rows.check("one") as row:
+            smoke.judge_busy(row, "NVDEC", lambda: None, visiting)
+
+        assert (rows["one"].verdict == "right") == is_right
+
+    @pytest.mark.needs_dali
+    @pytest.mark.parametrize("fault", ["none", "raises", "refuses"])
+    def test_a_warm_up_that_is_refused_is_not_right(
+        self, data: Path, scale: Scale, rows: Rows, monkeypatch: pytest.MonkeyPatch, fault: str
+    ) -> None:
+        """DALI's warm-up may neither fail nor may batches come only because the CPU made them."""
+        warm_up, take = Driver.warm_up, Driver._take
+
+        def refused(driver: Driver, inputs: Any) -> bool:
+            is_warm = warm_up(driver, inputs)
+            if fault == "raises":
+                raise RuntimeError("the warm-up is refused as planned")
+            monkeypatch.setattr(Driver, "_take", lambda self, stream: take(self, stream) and None)
+            return is_warm
+
+        if fault != "none":
+            monkeypatch.setattr(Driver, "warm_up", refused)
+        with rows.check("one") as row:
+            row.value = len(list(image_kinds.taken(scale, data, (300, 400), 4, 1)))
+
+        assert rows["one"].verdict == {"none": "right", "raises": "failed"}.get(fault, "wrong")
+
+
+@pytest.mark.parametrize("fault", ["none", "late"])
+def test_a_graph_with_other_answers_is_wrong(
+    data: Path, scale: Scale, rows: Rows, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """A replay that gives the answer of the batch before is found, for each decoder."""
+    if fault == "late":
+        monkeypatch.setattr(streams, "capture", _late)
+    monkeypatch.setattr(streams, "decoders", lambda: ["cpu"])
+    streams.streams(scale, data, rows)
+
+    name = "cpu: a graph captured while batches are made"
+    modes = ["thread_local", "global"] if fault == "late" else []
+    assert bad(rows) == [f"{name}, {mode}" for mode in modes]
+
+
+def _late(work: Callable[[], torch.Tensor], _scale: Scale, _mode: str) -> Any:
+    answers = [work()]
+    return lambda: answers.append(work()), lambda: answers[-2]
 
 
 def test_a_loader_that_fails_keeps_nobody_from_his_turns(

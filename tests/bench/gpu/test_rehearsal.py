@@ -19,11 +19,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The image decoding and encoding capabilities:DeprecationWarning"),
 ]  # fmt: skip
 
-# Frames of videos and the checked program have tests of their own below, on less.
-_HERE = [name for name, step in STEPS.items() if step.function and name not in ("frames", "sanitizer")]  # fmt: skip
+# The checked program has a test of its own below, on less.
+_HERE = [name for name, step in STEPS.items() if step.function and name != "sanitizer"]
+_QUICK = {"smoke", "kernel", "agreement", "regions", "tiles", "kinds"}
 
 
-@pytest.mark.parametrize("name", _HERE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in _QUICK else pytest.mark.long) for name in _HERE]
+)
 def test_a_step_ends_well(name: str, data: Path, scale: Scale, rows: Rows) -> None:
     """Nothing fails; what verifies has compared something, and what measures has a value with its runs."""
     pytest.importorskip("nvidia.nvimgcodec")
@@ -32,7 +35,7 @@ def test_a_step_ends_well(name: str, data: Path, scale: Scale, rows: Rows) -> No
     getattr(importlib.import_module(f"bench.gpu.{module}"), function)(scale, data, rows)
 
     assert rows.faults == []
-    expected = "right" if STEPS[name].kind == "right" else "measured"
+    expected = "right" if STEPS[name].verifies else "measured"
     found = [row for row in rows if row.verdict == expected]
     assert found
     assert all(row.facts["runs"] for row in found if expected == "measured")

@@ -1,17 +1,21 @@
 """``make gpu``: how a visit runs its steps."""
 
+import ctypes
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
+from bench.gpu.probe import probe
 from bench.gpu.rows import Row, Rows, headline, read_rows
-from bench.gpu.run_steps import Outcome, visit
-from bench.gpu.steps import STEPS, Command, commands
+from bench.gpu.run_steps import PROBE, Outcome, visit
+from bench.gpu.steps import CALLS, SECONDS_MAX, STEPS, Command, commands
 from bench.output.errors import BenchError
 from tests import conftest
 from tests.dali_pipes.test_loader_process import is_gone
@@ -19,7 +23,7 @@ from tests.dali_pipes.test_loader_process import is_gone
 
 def run(plan: list[Command], folder: Path, seconds_max: float = 60) -> list[Outcome]:
     """Run commands without a word."""
-    return visit(plan, folder, lambda _: None, seconds_max=seconds_max)
+    return visit(plan, folder, lambda _: None, probe=None, seconds_max=seconds_max)
 
 
 def test_visit_goes_on_past_failures(tmp_path: Path) -> None:
@@ -55,10 +59,10 @@ def test_rows_survive_a_crash(tmp_path: Path) -> None:
 
 def test_each_step_is_kept(tmp_path: Path) -> None:
     """After every step there is what has been found so far, in the plan's order."""
-    plan = [Command(f"step{n}", ["-c", "pass"], 20, "right" if n < 2 else "fast") for n in range(3)]
+    plan = [Command(f"step{n}", ["-c", "pass"], 20) for n in range(3)]
     kept: list[list[str]] = []
 
-    visit(plan, tmp_path, lambda _: None, keep=lambda found: kept.append([one.name for one in found]))  # fmt: skip
+    visit(plan, tmp_path, lambda _: None, probe=None, keep=lambda found: kept.append([one.name for one in found]))  # fmt: skip
 
     assert [len(names) for names in kept] == [1, 2, 3]
     assert kept[-1] == ["step0", "step1", "step2"]
@@ -83,49 +87,108 @@ def test_visit_ends_in_time(tmp_path: Path) -> None:
     assert [one.end for one in outcomes[1:]] == ["no time was left"] * 2
 
 
-def test_measurements_run_alone(tmp_path: Path) -> None:
-    """A step that measures starts after everything before it has ended."""
-    wait = ["-c", "import time; time.sleep(0.5)"]
-    plan = [Command(f"{kind} {n}", wait, 20, kind) for kind in ("fast", "right") for n in range(2)]
-    told: list[str] = []
+@pytest.mark.parametrize(
+    ("step", "probe", "ends"),
+    [
+        ("raise SystemExit(1)", "raise SystemExit(1)", ["exit 1", "the device is gone"]),
+        ("import time; time.sleep(60)", "import time; time.sleep(60)", ["over its 2 s", "the device is gone"]),
+        ("import os; os.abort()", "pass", ["SIGABRT", "done"]),
+        ("pass", "raise SystemExit(1)", ["done", "done"]),
+    ],
+    ids=["gone", "hangs", "there", "not asked"],
+)  # fmt: skip
+def test_a_device_that_is_gone_ends_the_visit(
+    tmp_path: Path, step: str, probe: str, ends: list[str]
+) -> None:
+    """After a step that went wrong a probe says whether others may follow; after one that went well nobody asks."""
+    plan = [Command("first", ["-c", step], 2), Command("second", ["-c", "pass"], 20)]
 
-    visit(plan, tmp_path, told.append)
+    outcomes = visit(plan, tmp_path, lambda _: None, probe=Command("probe", ["-c", probe], 2))
 
-    assert [line[:6] for line in told[-4:]] == ["fast 0", "fast 0", "fast 1", "fast 1"]
-    assert {line[:5] for line in told[:4]} == {"right"}
+    assert [one.end for one in outcomes] == ends
+
+
+def test_the_probe_fails_without_a_device(tmp_path: Path) -> None:
+    """It ends with an error that names the driver; on a GPU with none."""
+    [outcome] = run([PROBE], tmp_path)
+
+    assert outcome.good == torch.cuda.is_available()
+    assert outcome.good or "libcuda" in outcome.last_line or "cuInit" in outcome.last_line
+
+
+@pytest.mark.parametrize(
+    ("fault", "complaint"),
+    [("", None), ("cuCtxSynchronize", "cuCtxSynchronize fails with CUDA's error 700"), ("memory", "holds 0x0")],
+)  # fmt: skip
+def test_the_probe_reads_what_the_device_wrote(
+    monkeypatch: pytest.MonkeyPatch, fault: str, complaint: str | None
+) -> None:
+    """A call that fails is named with its error, and memory that holds something else is no device."""
+    filled: list[int] = []
+
+    def call(name: str, *given: Any) -> int:
+        if name == "cuMemsetD32_v2":
+            filled.append(0 if fault == "memory" else given[1].value)
+        if name == "cuMemcpyDtoH_v2":
+            given[0]._obj.value = filled[0]
+        return 700 if name == fault else 0
+
+    class Driver:
+        def __getattr__(self, name: str) -> Any:
+            return partial(call, name)
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: Driver())
+
+    if complaint is None:
+        probe()
+    else:
+        with pytest.raises(RuntimeError, match=complaint):
+            probe()
+
+
+def test_a_call_fits_into_its_time() -> None:
+    """The limits of the steps of a call sum to less than a call may take; whatever happens, all of them run."""
+    sums = {call: sum(one.seconds_max for one in STEPS.values() if one.call == call) for call in CALLS}  # fmt: skip
+
+    assert all(0 < seconds < SECONDS_MAX < 600 for seconds in sums.values()), sums
+    assert next(iter(STEPS)) == "smoke"
 
 
 def test_steps_are_chosen(tmp_path: Path) -> None:
-    """By name, or all that verify; an unknown name is refused with those there are."""
+    """By name or by call, the first call if nothing is said; an unknown name is refused with those there are."""
 
     def names(*only: str) -> list[str]:
         return [one.name for one in commands(tmp_path, tmp_path, only, rehearse=False)]
 
     assert names("tiles", "kernel") == ["kernel", "tiles"]
-    assert names("right") == [name for name, step in STEPS.items() if step.kind == "right"]
-    assert names() == names("right", "fast") == list(STEPS)
-    with pytest.raises(BenchError, match=r"environment.*got tile: choose"):
+    assert names() == names("first") == [name for name, step in STEPS.items() if step.call == "first"]  # fmt: skip
+    assert {"sanitizer", "tiles", "large"}.isdisjoint(names(*CALLS))
+    with pytest.raises(BenchError, match=r"first, second, last, smoke.*got tile: choose"):
         names("tile")
 
 
 def test_tests_are_counted(tmp_path: Path) -> None:
-    """Failures of pytest make its row wrong, and tests that were all skipped leave it open."""
-    texts = {
-        "good": "def test_a(): pass",
-        "bad": "def test_a(): pass\ndef test_b(): assert 0",
-        "skipped": "import pytest\n@pytest.mark.skip\ndef test_a(): pass",
-    }
-    plan = []
-    for name, text in texts.items():
-        (tmp_path / f"test_{name}.py").write_text(text)
-        pytest_ = ["-m", "pytest", "-q", "-c", "/dev/null", f"--junitxml={tmp_path / name}.xml"]
-        plan.append(Command(name, [*pytest_, str(tmp_path / f"test_{name}.py")], 60))
+    """Failures of pytest make its row wrong, tests that were all skipped leave it open, and a crash loses none before it."""
+    text = """
+import os, pytest
+def test_good(): pass
+@pytest.mark.skip
+def test_skipped(): pass
+def test_bad(): assert 0
+def test_crash(): os.abort()
+"""
+    (tmp_path / "test_all.py").write_text(text)
+    pytest_ = ["-m", "pytest", "-v", "-c", "/dev/null", str(tmp_path / "test_all.py"), "-k"]
+    chosen = {"good": "good", "bad": "good or bad", "skipped": "skipped", "crash": "good or crash"}
+    plan = [Command(name, [*pytest_, only], 60) for name, only in chosen.items()]
 
     outcomes = run(plan, tmp_path)
 
     assert [(one.rows[0].verdict, one.rows[0].value) for one in outcomes] == [
-        ("right", 1), ("wrong", 1), ("open", 0)
+        ("right", 1), ("wrong", 1), ("open", 0), ("right", 1)
     ]  # fmt: skip
+    assert [one.good for one in outcomes] == [True, False, True, False]
+    assert "test_b" in str(outcomes[1].rows[0].facts["bad"])
 
 
 @pytest.mark.parametrize(
@@ -169,14 +232,19 @@ def test_command_leaves_few_files(tmp_path: Path) -> None:
     pytest.importorskip("skimage")
     command = [sys.executable, "-m", "bench.gpu", f"--out={tmp_path}", "--rehearse"]
 
-    done = subprocess.run([*command, "--only=environment", "--only=regions"], check=False)
+    done = subprocess.run([*command, "--only=regions"], check=False)
 
     assert (done.returncode, (tmp_path / "failures.log").read_text()) == (0, "")
     result = json.loads((tmp_path / "result.json").read_text())
     assert [(step["name"], step["end"]) for step in result["steps"]] == [
-        ("environment", "done"), ("regions", "done")
+        ("regions", "done")
     ]  # fmt: skip
-    assert len(list(tmp_path.iterdir())) <= 4
+    assert len(list(tmp_path.iterdir())) <= 3
+    again = subprocess.run(
+        [*command, "--only=regions"], check=False, capture_output=True, text=True
+    )
+    assert again.returncode == 2
+    assert "holds the results of another visit" in " ".join(again.stderr.split())
 
 
 @pytest.mark.parametrize(("is_visit", "outcome"), [("1", pytest.fail), ("", pytest.skip)])

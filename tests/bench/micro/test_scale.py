@@ -124,6 +124,7 @@ def test_picture_of_the_documentation_is_that_of_the_result(tmp_path: Path) -> N
     assert {"1", "64", "0.1", "24", "256"} <= set(told[0])
 
 
+@pytest.mark.long
 def test_command_measures_every_part(photos: list[Path], tmp_path: Path) -> None:
     """A quick run fills the tables, the JSON and the picture."""
     written, plot = tmp_path / "scale.json", tmp_path / "scale.svg"

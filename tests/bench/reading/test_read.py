@@ -26,7 +26,18 @@ def folder(tmp_path: Path, jpeg: Callable[..., bytes]) -> Path:
     return tmp_path / "data"
 
 
-@pytest.mark.parametrize("copy", ["files", "tar", "parquet", "arrow", "lmdb", "hdf5", "tfrecord"])
+@pytest.mark.parametrize(
+    "copy",
+    [
+        "files",
+        pytest.param("tar", marks=pytest.mark.long),
+        "parquet",
+        "arrow",
+        "lmdb",
+        "hdf5",
+        "tfrecord",
+    ],
+)
 def test_ours_reads_every_copy(folder: Path, tmp_path: Path, copy: str) -> None:
     """An epoch of each format holds the samples of the data, each once."""
     if copy not in ("files", "tar"):
@@ -76,6 +87,16 @@ def test_too_little_data_is_refused(folder: Path) -> None:
     """Two batches are the least."""
     with pytest.raises(BenchError, match="two batches need 512"):
         read_and_show(str(folder), ReadSettings(size_bytes=25_000), json_path=None)
+
+
+def test_cold_rounds_need_a_page_cache_that_can_be_emptied(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the system has no such call, as on macOS, it is said before anything is measured."""
+    monkeypatch.delattr("os.posix_fadvise")
+    settings = ReadSettings(batch_size=4, cold_rounds=2, size_bytes=25_000)
+    with pytest.raises(BenchError, match="add --cold-rounds 0"):
+        read_and_show(str(folder), settings, json_path=None)
 
 
 def test_ratios_are_medians_over_rounds() -> None:

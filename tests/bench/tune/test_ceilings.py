@@ -46,7 +46,7 @@ def test_slow_storage_is_named(tmp_path, monkeypatch):
 
 
 def test_large_photographs_are_named_and_what_helps(tmp_path):
-    """12 megapixels: decoding limits, and smaller copies lift it many times."""
+    """12 megapixels: decoding limits, and smaller copies lift it."""
     folder = large_photographs(tmp_path, 1)
     found = measure_ceilings(
         open_dataset(folder), light_recipe(), source=str(folder), seconds=1, **HOW
@@ -56,7 +56,7 @@ def test_large_photographs_are_named_and_what_helps(tmp_path):
     assert "augment" not in bound.causes
     assert bound.shares["decode"] > 0.7
     lifts = {lift.change: lift for lift in find_lifts(found, bound)}
-    assert lifts["smaller"].own_factor > 5
+    assert lifts["smaller"].own_factor > 2
     assert found.facts.megapixels.p50 == 12
 
 

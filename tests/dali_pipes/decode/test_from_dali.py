@@ -287,9 +287,14 @@ def test_images_on_a_gpu(faulty, device):
         batches = list(loader)
     ours = load(faulty, **options)
     ours.set_epoch(1)
-    for (index, one), (wanted, other) in zip(by_row(batches), by_row(list(ours)), strict=True):
-        assert index == wanted
-        assert (one.cpu() - other).abs().max() * 255 <= 8  # nvJPEG's pixels are not libjpeg's
+    found, expected = dict(by_row(batches)), dict(by_row(list(ours)))
+    more = found.keys() - expected.keys()
+    assert found.keys() >= expected.keys()
+    assert more <= ({3, 13, 14} if device == "mixed" else set())  # nvJPEG accepts what is cut short
+    for index, other in expected.items():
+        assert (
+            found[index].cpu() - other
+        ).abs().max() * 255 <= 8  # nvJPEG's pixels are not libjpeg's
 
 
 def test_explain_tells_of_the_pipeline(dataset):

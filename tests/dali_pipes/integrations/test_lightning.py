@@ -416,6 +416,7 @@ fit(folder / "epoch=0-step=3.ckpt", max_epochs=3)
 """
 
 
+@pytest.mark.long
 def test_ranks_share_the_steps(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
     """Two processes under Lightning's ddp: together the batches of one, and both go on exactly."""
     for number in range(17):

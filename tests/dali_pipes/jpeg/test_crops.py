@@ -1,17 +1,10 @@
 """Crops that our JPEG decoder cuts out are those of the whole picture, bit for bit."""
 
-import cv2
 import numpy as np
 import pytest
 
 from dali_pipes.jpeg import REASONS
-from tests.support.jpegs import SAMPLINGS, draw_crop, encode, opencv, ours, picture, turned
-
-REDUCED = {
-    2: cv2.IMREAD_REDUCED_COLOR_2,
-    4: cv2.IMREAD_REDUCED_COLOR_4,
-    8: cv2.IMREAD_REDUCED_COLOR_8,
-}
+from tests.support.jpegs import REDUCED, SAMPLINGS, draw_crop, encode, opencv, ours, picture, turned
 
 
 @pytest.mark.parametrize("restart", [0, 1, 7])
@@ -34,12 +27,13 @@ def test_crops_equal_cuts(sampling: str, restart: int) -> None:
             np.testing.assert_array_equal(pixels, cut, err_msg=f"{height}x{width}, {crop}")
 
 
+@pytest.mark.parametrize("progressive", [False, True])
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_crops_are_upright(orientation: int) -> None:
+def test_crops_are_upright(orientation: int, progressive: bool) -> None:
     """The crop is one of the picture as EXIF turns it."""
     rng = np.random.default_rng(orientation)
     for sampling in SAMPLINGS:
-        data = turned(encode(picture(45, 61), sampling), orientation)
+        data = turned(encode(picture(45, 61), sampling, progressive=progressive), orientation)
         whole = opencv(data)
         size = whole.shape[0], whole.shape[1]
         assert size == ((61, 45) if orientation >= 5 else (45, 61))

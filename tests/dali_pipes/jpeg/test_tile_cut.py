@@ -1,5 +1,7 @@
 """Crops that are cut out of tiled JPEGs decode to the pixels of the whole."""
 
+import ctypes
+import mmap
 from pathlib import Path
 
 import numpy as np
@@ -198,6 +200,66 @@ def test_offsets_of_another_file_do_no_harm() -> None:
         assert part.whole or bytes(part.data) == right
     assert cut(tiled, crop, restarts + 1).whole
     assert cut(tiled, crop, restarts[:-1]).whole
+
+
+def cut_anyhow(data: bytes, crop: Crop, restarts: NDArray[np.int64] | None) -> bytes | str:
+    """The bytes of a cut, or why there is none."""
+    try:
+        return bytes(cut(data, crop, restarts).data)
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_offsets_are_found(kind: str) -> None:
+    """Without offsets a cut is the one with those that `restart_offsets` finds, also where it finds none."""
+    for size in [(97, 131), (161, 250), (40, 323)]:
+        data = encode(picture(*size), kind)
+        for file in (data, add_restarts(data)):
+            for row in draw_crops(np.random.default_rng(2), size, 8):
+                crop: Crop = tuple(row.tolist())
+                assert bytes(cut(file, crop, None).data) == cut_anyhow(
+                    file, crop, restart_offsets(file)
+                )
+
+
+def test_offsets_of_damaged_files() -> None:
+    """So it is where a file is damaged, cut short, or has markers too many or others, anywhere."""
+    rng = np.random.default_rng(11)
+    tiled = add_restarts(encode(picture(97, 187), "4:2:0"))
+    found = restart_offsets(tiled)
+    assert found is not None
+    markers = found[1:-1] - 2
+    crop, num_cuts = (30, 60, 20, 20), 0
+    for number in range(600):
+        data = bytearray(tiled)
+        at = int(rng.integers(len(tiled) - 1) if number % 2 else rng.choice(markers))
+        data[at : at + 2] = (
+            rng.choice([0xFFD0, 0xFFFF, 0xFFD9, 0xFF00, 0x6162]).astype(">u2").tobytes()
+        )
+        del data[int(rng.choice([at + 2, len(tiled)])) :]
+        data += bytes(int(rng.integers(70)))
+        damaged = bytes(data)
+        restarts = restart_offsets(damaged)
+        expected = damaged if restarts is None else cut_anyhow(damaged, crop, restarts)
+        assert cut_anyhow(damaged, crop, None) == expected
+        num_cuts += expected != damaged
+    assert 20 < num_cuts < 580
+
+
+def test_nothing_behind_a_file_is_read() -> None:
+    """Files end where memory does."""
+    page, none = mmap.PAGESIZE, 0
+    tiled = add_restarts(encode(picture(97, 187), "4:2:0"))
+    room = -(-len(tiled) // page) * page
+    memory = mmap.mmap(-1, room + page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + room), page, none) == 0
+    for length in (*range(len(tiled) - 70, len(tiled) + 1), *range(2, 100)):
+        memory[room - length : room] = tiled[:length]
+        data = memoryview(memory)[room - length : room]
+        whole = cut(data, (30, 60, 20, 20), None).whole
+        assert whole == (length < len(tiled))
 
 
 @pytest.mark.needs_dali

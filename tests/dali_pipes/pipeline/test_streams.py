@@ -1,9 +1,16 @@
 """Work on a side stream: finished before it is read, and its memory not given out too early."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 
+from dali_pipes.decode.dali.loan import Loan
 from dali_pipes.pipeline.streams import SideStream
+from tests.support import waiting
+
+_LONG_CYCLES = 2_000_000_000  # about a second: longer than a collection of garbage
 
 
 def test_on_a_cpu_work_is_done_at_once() -> None:
@@ -59,10 +66,33 @@ def test_the_host_does_not_wait() -> None:
     """Neither running nor taking synchronises."""
     side = SideStream(torch.device("cuda"))
     side.run(lambda: [slow_ones(1)]).take()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with waiting.forbidden():
         ahead = side.run(lambda: [slow_ones(1)])
         ahead.take()
         assert not ahead.done.query()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.needs_cuda
+@pytest.mark.needs_dali
+def test_memory_of_dali_is_read_in_place() -> None:
+    """Torch looks at DALI's address, the host does not wait, and DALI's object lives until a late kernel has read it."""
+    from nvidia.dali import tensors
+
+    side = SideStream(torch.device("cuda", 0))
+    slow_ones(0)
+    ours = torch.arange(24, dtype=torch.uint8, device="cuda:0").view(2, 3, 4)
+    torch.cuda.synchronize()
+    theirs, owner = tensors.TensorGPU(ours, "", 0), weakref.ref(ours)
+    with torch.cuda.stream(side.stream), waiting.forbidden():
+        tensor = Loan(side).tensor(theirs)
+        torch.cuda._sleep(_LONG_CYCLES)
+        sums = tensor.sum((1, 2))
+    assert (tensor.data_ptr(), tensor.device, tensor.shape) == (ours.data_ptr(), ours.device, ours.shape)  # fmt: skip
+    del ours, theirs, tensor
+    gc.collect()
+
+    assert owner() is not None
+    assert not side.stream.query()
+    side.close()
+    assert owner() is None
+    assert sums.tolist() == [66, 210]

@@ -24,9 +24,9 @@ RNG = np.random.default_rng(0)
 
 
 def tar_of(path: Path, samples: list[dict[str, bytes]]) -> Path:
-    from tests.support.example_data import _write_samples
+    from tests.support.tars import write_samples
 
-    _write_samples(path, {f"{number:03}": sample for number, sample in enumerate(samples)})
+    write_samples(path, {f"{number:03}": sample for number, sample in enumerate(samples)})
     return path
 
 

@@ -77,6 +77,12 @@ def once_said(words: str, then: Callable[[], Any]) -> Iterator[None]:
         logger.removeHandler(listener)
 
 
+@pytest.fixture(autouse=True)
+def _nothing_left_by_others() -> None:
+    """Loops that other tests left behind end when they are collected."""
+    gc.collect()
+
+
 def watches() -> list[str]:
     """The threads of watches."""
     return [one.name for one in threading.enumerate() if one.name.startswith("gpu-aug-watch")]

@@ -144,15 +144,16 @@ def test_images_of_other_decoders(jpeg: Callable[..., bytes]) -> None:
     """What our JPEG decoder leaves to others is told by kind, lost ones included."""
     png = io.BytesIO()
     Image.new("RGB", (30, 40)).save(png, "PNG")
-    progressive = jpeg(40, 30, seed=2, progressive=True)
-    images = [jpeg(40, 30, seed=1), progressive, png.getvalue(), b"broken"]
+    rgb = jpeg(40, 30, seed=2, keep_rgb=True)
+    progressive = jpeg(40, 30, seed=3, progressive=True)
+    images = [jpeg(40, 30, seed=1), progressive, rgb, png.getvalue(), b"broken"]
     images.append(jpeg(40, 30, seed=4)[:-40])
     dataset = SmallDataset(images, labels(images))
     with load(dataset, last_batch="partial", on_bad_sample="skip", max_bad_samples=3) as loader:
         list(loader)
         stats = loader.stats()
     cut = "JPEG (does not begin and end like a JPEG)"
-    assert stats.whole_images == {"progressive or multi-scan JPEG": 1, "png": 1, cut: 1}
+    assert stats.whole_images == {"JPEG (neither gray nor YCbCr)": 1, "png": 1, cut: 1}
     assert stats.bad_samples == 2
     assert "bad samples: 2" in repr(stats)
 

@@ -3,7 +3,6 @@
 import io
 import json
 import pickle
-import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -29,6 +28,7 @@ from readers.mixture import mix
 from readers.video import ClipListDataset, FrameFolderDataset, VideoError, VideoFolderDataset
 from readers.video.segment import cut
 from tests.support.small import make_small
+from tests.support.tars import write_samples
 from tests.support.videos import pan, write_video
 
 SIZE = (32, 48)
@@ -265,7 +265,6 @@ class TestByTime:
 
 
 def _file(dataset: Dataset) -> Any:
-    import io
 
     return io.BytesIO(bytes(dataset.fetch([0])[0].fields["mp4"]))
 
@@ -315,17 +314,6 @@ class TestSampling:
 
 GOLDEN_STRIDE = [5, 34, 0, 0, 1, 15, 2, 8]
 GOLDEN_FPS = [[5, 7, 10], [0, 2, 4], [1, 3, 6], [11, 13, 16]]
-
-
-def write_tar(path: Path, samples: dict[str, dict[str, bytes]]) -> Path:
-    """Write samples by key, their fields in order."""
-    with tarfile.open(path, "w") as archive:
-        for key, fields in samples.items():
-            for name, data in fields.items():
-                member = tarfile.TarInfo(f"{key}.{name}")
-                member.size = len(data)
-                archive.addfile(member, io.BytesIO(data))
-    return path
 
 
 class _Retold:
@@ -415,7 +403,9 @@ class TestSegments:
         """Shards have the frames of the list that names the same seconds; a sample without them all of its own."""
         listed = Clips(clip_list("a/long.mp4 0.4 0.8", "a/long.mp4"), num_frames=3, stride=2)
         video = (tmp_path / "a/long.mp4").read_bytes()
-        shard = write_tar(tmp_path / "a.tar", {"a": {"mp4": video, **fields}, "b": {"mp4": video}})
+        shard = write_samples(
+            tmp_path / "a.tar", {"a": {"mp4": video, **fields}, "b": {"mp4": video}}
+        )
         clips = Clips(open_dataset(shard), num_frames=3, stride=2)
 
         epochs = range(9)
@@ -443,7 +433,7 @@ class TestSegments:
     ) -> None:
         """A bad sample says what is wrong; the whole video is taken where nothing is said."""
         video = bytes(videos.fetch([0])[0].fields["mp4"])
-        shard = write_tar(tmp_path / "a.tar", {"a": {"mp4": video, **fields}})
+        shard = write_samples(tmp_path / "a.tar", {"a": {"mp4": video, **fields}})
 
         [entry] = Clips(open_dataset(shard), num_frames=3, stride=2).fetch([0])
 
@@ -457,7 +447,7 @@ class TestSegments:
         video = bytes(videos.fetch([0])[0].fields["mp4"])
         shard = tmp_path / "a.tar"
         told = b'{"start_seconds": 0.4, "end_seconds": 0.8}'
-        write_tar(shard, {"a": {"mp4": video, "clip": told}})
+        write_samples(shard, {"a": {"mp4": video, "clip": told}})
         dataset = open_dataset(shard)
         clips = Clips(dataset, num_frames=3, stride=2, sampling="first")
         other = Clips(dataset, num_frames=3, stride=2, sampling="first")

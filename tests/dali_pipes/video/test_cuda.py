@@ -33,6 +33,12 @@ KINDS: dict[str, dict[str, Any]] = {
     "h.mp4": {"pts": [512 * n + 256 * (n % 3 == 0) for n in range(30)]},
     "i.mp4": {"codec": "libsvtav1"},
     "j.mp4": {"pixel_format": "yuv444p"},
+    "k.mkv": {},
+    "l.mp4": {"options": {"x264-params": "open-gop=1:keyint=12"}},
+    "m.mp4": {"codec": "libx265", "options": {"x265-params": "keyint=12:log-level=none"}},  # open
+    "n.mp4": {"pixel_format": "yuvj420p"},
+    "o.mp4": {"codec": "libsvtav1", "pixel_format": "yuv420p10le"},
+    "p.webm": {"codec": "libvpx-vp9", "options": {"auto-alt-ref": "1", "lag-in-frames": "16"}},
 }
 
 

@@ -265,6 +265,7 @@ torch.distributed.destroy_process_group()
 """
 
 
+@pytest.mark.long
 def test_ranks_gather(tmp_path: Path) -> None:
     """Two processes of torch.distributed both know all videos afterwards."""
     store = tmp_path / "store"

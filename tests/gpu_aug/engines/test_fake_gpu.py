@@ -1,10 +1,10 @@
 """What runs on a GPU neither mixes devices nor lets the host wait: tried with tensors that only say they are there."""
 
+import gc
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch.utils._pytree import tree_leaves
 
 from dali_pipes import Batch, Loader
-from dali_pipes.choose import available_decoders
 from dali_pipes.decode.dali import feed
 from dali_pipes.decode.dali.feed import FeedOptions
 from dali_pipes.decode.dali.user_pipeline import from_dali
@@ -23,6 +23,7 @@ from dali_pipes.video.clips import Clips
 from dali_pipes.video.dali import feed as video_feed
 from dali_pipes.video.dali.color import correction
 from dali_pipes.video.dali.feed import ClipFeedOptions
+from dali_pipes.video.dali.nvdec import Nvdec
 from gpu_aug import (
     AutoAugment,
     ColorJitter,
@@ -46,6 +47,7 @@ from readers import Dataset, open_dataset
 from readers.video import VideoFolderDataset
 from tests.gpu_aug.engines.test_engines_agree import ROWS
 from tests.support.fake_gpu import DEVICE, HostWaitError, fake_gpu
+from tests.support.fake_streams import fake_device, without_gpu
 from tests.support.rows.row import SIZE
 from tests.support.videos import pan, write_video
 
@@ -150,41 +152,13 @@ def _planted(planted: Callable[[torch.Tensor], Any], values: Any, device: torch.
     return torch.empty(len(values), 1, 1, 1, device=device)
 
 
-class Stream:
-    """Stands for a stream."""
-
-    def record_event(self) -> str:
-        """Stands for an event."""
-        return "done"
-
-    def wait_event(self, event: str) -> None:
-        """Wait for nothing."""
-        assert event == "done"
-
-
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Loaders on a GPU that is not there, whose DALI decodes on the CPU into memory of that GPU."""
-    from torch.utils.dlpack import from_dlpack
-
-    monkeypatch.setattr("dali_pipes.choose._numbered", lambda _: DEVICE)
-    monkeypatch.setattr("dali_pipes.pipeline.streams._stream_of", lambda _: Stream())
-    monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: Stream())
-    monkeypatch.setattr(torch.Tensor, "record_stream", lambda *_: None)
-    if not available_decoders()["dali"]:
-        monkeypatch.setattr("nvidia.dali.types._raw_cuda_stream_ptr", lambda _: None)
-    for name in (
-        "decode.dali.image_decoder",
-        "decode.dali.user_decoder",
-        "video.dali.clip_decoder",
-    ):
-        monkeypatch.setattr(
-            f"dali_pipes.{name}.from_dlpack",
-            lambda tensor: from_dlpack(tensor).to(DEVICE, non_blocking=True),
-        )
-    with fake_gpu() as watch:
+    """Loaders on a GPU that is not there, whose DALI decodes on the CPU into what is said to be memory of that GPU."""
+    with fake_device(monkeypatch) as watch:
         yield watch
+        gc.collect()
+        assert watch.streams.faults == []
 
 
 @pytest.fixture(scope="module")
@@ -222,10 +196,7 @@ def test_loader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """From encoded images to batches with targets, beside bad samples: only DALI itself is another one."""
-    build = feed._build
-    without_gpu = lambda options: build(replace(options, device_id=None))  # noqa: E731
-    monkeypatch.setattr(feed, "_build", without_gpu)
-    monkeypatch.setattr("dali_pipes.decode.dali.graph.decode", _decode_on_the_cpu)
+    without_gpu(monkeypatch)
     targets = [] if name == "mixed" else "auto"
     with gpu.waiting():
         loader = Loader(
@@ -237,21 +208,16 @@ def test_loader(
 
 
 def check(batches: list[Batch], num: int) -> None:
-    """Everything of the batches lies on the GPU, and nothing is missing."""
+    """Everything of the batches lies on the GPU, where the loop may read it, and nothing is missing."""
     assert sum(map(len, batches)) == num
     for batch in batches:
+        for tensor in tree_leaves(batch.to_dict()):
+            if isinstance(tensor, torch.Tensor):
+                tensor.add(0)
         assert all(view.device == DEVICE for view in batch.views)
         assert batch.labels.device == DEVICE
         assert batch.boxes is None or all(boxes.device == DEVICE for boxes in batch.boxes)
         assert batch.masks is None or batch.masks.device == DEVICE
-
-
-def _decode_on_the_cpu(encoded: Any, _start: Any, _shape: Any, *, device: str) -> Any:
-    """What `image.decode` does on a GPU."""
-    from nvidia.dali import fn
-
-    assert device == "mixed"
-    return fn.decoders.image(encoded)
 
 
 @pytest.mark.needs_dali
@@ -266,6 +232,7 @@ def test_own_pipeline(gpu: Any, photographs: Dataset, name: str, place: int | No
         pipeline.set_outputs(fn.decoders.image(fn.external_source(name="encoded")))
     decoder = from_dali(pipeline)
     decoder.device_id = place
+    gpu.streams.dali_on_gpu = place is not None
     with gpu.waiting():
         loader = Loader(
             photographs, LOADED[name], batch_size=5, device="cuda", decoder=decoder, targets=[], num_threads=1,
@@ -291,20 +258,24 @@ def test_clips(
     gpu: Any, videos: Path, decoder: Any, recipe: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clips, with colours that are corrected, turned frames, and a video that DALI refuses."""
-    build = video_feed._build
-    monkeypatch.setattr(
-        video_feed,
-        "_build",
-        lambda options: build(replace(options, backend="cpu", device_id=None)),
-    )
+    build, built = video_feed._build, []
+
+    def build_without_gpu(options: ClipFeedOptions) -> Any:
+        built.append(options.num_threads)
+        return build(replace(options, backend="cpu", device_id=None))
+
+    monkeypatch.setattr(video_feed, "_build", build_without_gpu)
+    for user in ("choose", "explain", "pipeline.make"):
+        monkeypatch.setattr(f"dali_pipes.{user}.find_nvdec", lambda _: Nvdec(3))
     monkeypatch.setattr("dali_pipes.video.dali.canvases.correction", lambda _: correction(1))
     clips = Clips(VideoFolderDataset(videos), num_frames=4, stride=2)
     with gpu.waiting():
         loader = Loader(
-            clips, recipe, batch_size=2, device="cuda", decoder=decoder, num_threads=1, last_batch="partial",
+            clips, recipe, batch_size=2, device="cuda", decoder=decoder, num_threads=4, last_batch="partial",
         )  # fmt: skip
 
     check(list(loader), 3)
+    assert built == ([3] if decoder == "dali" else [])  # no more decoders at once than engines
 
 
 IMAGES: dict[str, Any] = {
@@ -325,7 +296,9 @@ def test_graph_has_the_inputs_that_are_fed(name: str, monkeypatch: pytest.Monkey
         pipeline = video_feed._build(ClipFeedOptions(backend="mixed", **common))
         fed = {"encoded", "frames"}
     else:
-        options = FeedOptions(device="mixed", canvases=True, **IMAGES[name], **common)
+        options = FeedOptions(
+            device="mixed", canvases=True, hw_decoder_load=1.0, **IMAGES[name], **common
+        )
         pipeline = feed._build(options)
         fed = {"encoded", *feed._placeholder_rects(options)}
     operators = {instance.name: type(instance._op).__name__ for instance in pipeline._ops}

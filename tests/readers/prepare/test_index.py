@@ -1,6 +1,7 @@
 """``gpu-aug index``: builds what is missing, in processes of its own."""
 
 import io
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -8,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from readers import TarDataset
+from readers import IndexFileError, TarDataset
+from readers.prepare import index
+from readers.storage.index.index_file import read_head
 from tests.support.commands import Run
+from tests.support.executors import Backwards
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -83,3 +87,51 @@ def test_workers_do_without_torch() -> None:
     code = "import readers.storage.index.builder, sys; assert 'torch' not in sys.modules"
 
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_any_executor_builds_the_same(folder: Path, tmp_path: Path) -> None:
+    """In reverse order and twice; a second run has nothing to do."""
+    shards, executor = str(folder / "{0..2}.tar"), Backwards()
+    shutil.copytree(folder, tmp_path / "other")
+    index(str(tmp_path / "other" / "{0..2}.tar"), num_workers=1)
+    found = index(shards, executor=executor)
+    again = index(shards, executor=executor)
+
+    assert executor.done == [2, 1, 0, 0]
+    assert [entry.built for _, entry in again.shards] == [False] * 3
+    assert found.dataset.fingerprint == again.dataset.fingerprint
+    for path in sorted(folder.glob("*.gpuaug-index")):
+        other = tmp_path / "other" / path.name
+        head = read_head(path)[0]  # what comes before it is the stamp of the file
+        assert head.mark == read_head(other)[0].mark
+        assert path.read_bytes()[head.start :] == other.read_bytes()[head.start :]
+
+
+def test_an_array_job_builds_its_parts(folder: Path, run: Run) -> None:
+    """A task builds every second index; the merge names what is missing, and builds nothing."""
+    first = indexed(run, folder, "--task", "0/2")
+    code, _, error = run("index", folder, "--merge")
+    lacking = not (folder / "1.tar.gpuaug-index").exists()
+    second = indexed(run, folder, "--task", "1/2")
+    merged = indexed(run, folder, "--merge")
+
+    assert "built now: 2 indexes of 4 samples" in first
+    assert "1 of 3 indexes are not there yet" in first
+    assert code == 2
+    assert f"1 of 3 shards have no index, the first is {folder / '1.tar'}" in error
+    assert lacking
+    assert "built now: 1 index of 2 samples" in second
+    assert "shards: 3, samples: 6" in merged
+
+
+def test_other_machines_must_find_the_index(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that lies in the cache of the machine that built it is no help to the others."""
+    monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path / "cache"))
+    for number in range(3):
+        (folder / f"{number}.tar.gpuaug-index.part").mkdir()
+
+    with pytest.raises(IndexFileError, match="cannot be written beside it, where other machines"):
+        index(str(folder / "{0..2}.tar"), executor=Backwards())
+    assert len(index(str(folder / "{0..2}.tar"), num_workers=1).shards) == 3

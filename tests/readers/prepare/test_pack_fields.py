@@ -115,7 +115,7 @@ def samples(draw: st.DrawFn) -> list[Sample]:
 
 
 @pytest.mark.filterwarnings("ignore:.*which may each be the")
-@pytest.mark.parametrize("kind", ["tar", "parquet"])
+@pytest.mark.parametrize("kind", ["tar", pytest.param("parquet", marks=pytest.mark.long)])
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(given_samples=samples())
 def test_whatever_fields_are_called_they_are_read_back(

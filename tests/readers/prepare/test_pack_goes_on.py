@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import json
 import os
 import signal
 import subprocess
@@ -13,52 +14,40 @@ from pathlib import Path
 
 import pytest
 
-from readers.prepare import PrepareError, packing
+from readers.prepare import PrepareError
 from readers.prepare.atomic_files import locked
 from readers.prepare.packing import size_from
 from readers.prepare.workers import Processes
+from readers.storage.destination import indexes
 from tests.support.commands import Run
 from tests.support.packed import (
+    KILL,
     ROOT,
     Jpeg,
     by_webdataset,
     content,
-    manifest_of,
     refused,
     samples_of,
     shards_in,
 )
 
-KILL = """
-import os, signal, sys
-from readers.prepare import pack_progress, packing, tar_shards
-from bench.cli import main
-module, name, most = sys.argv[1].split(":")
-owner = sys.modules[module]
-for part in name.split(".")[:-1]:
-    owner = getattr(owner, part)
-name = name.split(".")[-1]
-function, count = getattr(owner, name), 0
-def killing(*given, **named):
-    global count
-    count += 1
-    if count == int(most):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return function(*given, **named)
-setattr(owner, name, killing)
-main(["pack", *sys.argv[2:]])
-"""
-
 
 @pytest.mark.parametrize(
     "place",
     [
-        "readers.prepare.tar_shards:_pieces:7",  # within a shard
-        "readers.prepare.packing:TarDataset:1",  # behind the first shard, of which nothing is noted
-        "readers.prepare.pack_progress:Manifest.add:1",
-        "readers.prepare.packing:TarDataset:2",  # between a shard and its index
-        "readers.prepare.pack_progress:Manifest.add:2",  # between an index and the manifest
-        "readers.prepare.pack_progress:Manifest.finish:1",  # at the end
+        "readers.prepare.tar_shards:_pieces:7",  # within a shard, before its rename
+        "readers.storage.destination.indexes:open_index:2",  # behind a rename, before the index
+        "readers.prepare.shards.merging:_refuse:1",  # in the middle of the manifest
+        *(
+            pytest.param(place, marks=pytest.mark.long)
+            for place in (
+                "readers.storage.destination.local:LocalDestination.create:2",  # before the plan is there
+                "readers.storage.destination.indexes:open_index:1",
+                "readers.prepare.shards.making:_note:1",  # before an entry
+                "readers.prepare.shards.making:_note:2",
+                "readers.prepare.shards.merging:sweep:1",  # at the end
+            )
+        ),
     ],
 )
 def test_a_killed_run_goes_on(run: Run, source: Path, tmp_path: Path, place: str) -> None:
@@ -74,7 +63,7 @@ def test_a_killed_run_goes_on(run: Run, source: Path, tmp_path: Path, place: str
     )
     there = {name: data for name, data in content(out).items() if name.endswith(".tar")}
     times = {path.name: path.stat().st_mtime_ns for path in shards_in(out)}
-    kept = [shard["name"] for shard in manifest_of(out)["shards"]]
+    done = [json.loads(path.read_bytes()) for path in out.glob(".gpuaug-plan/0*.json")]
     code, printed, _ = run("pack", source, out, *options)
 
     assert killed.returncode == -signal.SIGKILL, killed.stderr
@@ -82,8 +71,8 @@ def test_a_killed_run_goes_on(run: Run, source: Path, tmp_path: Path, place: str
     assert code == 0
     assert "24 samples in" in printed
     assert content(out) == content(tmp_path / "whole")
-    assert not list(out.glob(".gpuaug-*"))
-    assert all((out / name).stat().st_mtime_ns == times[name] for name in kept)
+    assert not list(out.rglob(".gpuaug-*.part"))
+    assert all((out / one["name"]).stat().st_mtime_ns == times[one["name"]] for one in done)
     assert len({sample["__key__"] for sample in by_webdataset(out)}) == 24
 
 
@@ -92,11 +81,11 @@ def test_an_index_that_cannot_be_written_is_tried_again(
 ) -> None:
     """A full disk at the first index is one sentence, and the next run goes on."""
 
-    def full(_: object) -> None:
+    def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(packing, "TarDataset", full)
+        patch.setattr(indexes, "open_index", full)
         printed = refused(run, source, tmp_path / "out")
 
     assert "cannot be written (No space left on device)" in printed
@@ -113,18 +102,17 @@ def test_a_finished_run_writes_nothing(run: Run, source: Path, tmp_path: Path) -
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
 
 
-@pytest.mark.parametrize(
-    ("change", "message"), [("unlink", "is missing"), ("cut", "has 100 bytes")]
-)
-def test_a_lost_shard_is_noticed(
-    run: Run, source: Path, tmp_path: Path, change: str, message: str
-) -> None:
-    """A finished folder from which a shard is gone, or a part of one, is not called finished again."""
-    run("pack", source, tmp_path / "out", "--shard-size", "30kB")
-    shard = shards_in(tmp_path / "out")[1]
+@pytest.mark.parametrize("change", ["unlink", "cut"])
+def test_a_lost_shard_is_made_again(run: Run, source: Path, tmp_path: Path, change: str) -> None:
+    """A finished folder from which a shard is gone, or a part of one, is whole after the same command."""
+    out = tmp_path / "out"
+    run("pack", source, out, "--shard-size", "30kB")
+    before = content(out)
+    shard = shards_in(out)[1]
     shard.unlink() if change == "unlink" else os.truncate(shard, 100)
 
-    assert message in refused(run, source, tmp_path / "out", "--shard-size", "30kB")
+    assert run("pack", source, out, "--shard-size", "30kB")[0] == 0
+    assert content(out) == before
 
 
 def test_other_settings_are_not_mixed(run: Run, source: Path, tmp_path: Path, jpeg: Jpeg) -> None:
@@ -137,7 +125,7 @@ def test_other_settings_are_not_mixed(run: Run, source: Path, tmp_path: Path, jp
     assert "shuffle was None, is 1" in refused(run, source, out, "--shuffle", 1)
     assert "is 1000" in refused(run, source, out, "--shard-size", "1kB")
     (source / "cats" / "new.jpg").write_bytes(jpeg(20, 30))
-    assert "samples was 24, is 25" in refused(run, source, out)
+    assert "other data (24 samples then, 25 now)" in refused(run, source, out)
     assert content(out) == before
 
 
@@ -151,7 +139,7 @@ def test_foreign_folders_are_left_alone(run: Run, source: Path, tmp_path: Path) 
     assert "holds files and no manifest.json" in refused(run, source, tmp_path / "full")
     assert "is no manifest" in refused(run, source, tmp_path / "odd")
     assert "give a folder elsewhere" in refused(run, source, source / "shards")
-    assert "cannot be made" in refused(run, source, tmp_path / "full" / "notes.txt" / "out")
+    assert "Not a directory" in refused(run, source, tmp_path / "full" / "notes.txt" / "out")
     assert not (source / "shards").exists()
 
 
@@ -194,10 +182,16 @@ def test_nothing_to_pack_is_an_error(run: Run, tmp_path: Path) -> None:
     assert "no sample can be packed (the first of 1 is page.jpg" in printed
 
 
-def test_two_commands_do_not_write_to_one_folder(run: Run, source: Path, tmp_path: Path) -> None:
-    """A folder that a running command holds is refused."""
+def test_two_commands_do_not_write_streams_to_one_folder(
+    run: Run, source: Path, tmp_path: Path
+) -> None:
+    """A folder that a running command holds is refused where shards have no plan."""
+    run("pack", source, tmp_path / "tar")
+    [shard] = shards_in(tmp_path / "tar")
     with locked(tmp_path / "out"):
-        assert "is being written by another command" in refused(run, source, tmp_path / "out")
+        printed = refused(run, shard, tmp_path / "out", "--source-format", "stream")
+
+    assert "is being written by another command" in printed
 
 
 def test_another_stream_of_the_same_name_is_refused(run: Run, source: Path, tmp_path: Path) -> None:
@@ -230,6 +224,7 @@ BUSY = """
 import sys, time
 from pathlib import Path
 from readers.prepare.workers import Processes
+from readers.storage.destination import indexes
 from tests.readers.prepare.test_pack_goes_on import linger
 if __name__ == "__main__":
     with Processes(2, linger) as crew:

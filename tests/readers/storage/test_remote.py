@@ -495,3 +495,20 @@ class TestAccess:
             ):
                 open_dataset(url, endpoint=server.url, cache_bytes=0)
         server.faults()
+
+
+def test_a_server_that_is_named_later_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One process that changes AWS_ENDPOINT_URL reads from the new server, also of a bucket that both have."""
+    set_up(monkeypatch, tmp_path)
+    sizes = []
+    for name, size_bytes in (("first", 10), ("second", 20)):
+        (tmp_path / name / "changing").mkdir(parents=True)
+        (tmp_path / name / "changing" / "file.bin").write_bytes(bytes(size_bytes))
+        with storage(tmp_path / name) as running:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", running.url)
+            sizes.append(
+                open_remote("s3://changing/file.bin", StorageOptions(retries=1)).size_bytes
+            )
+    assert sizes == [10, 20]

@@ -175,6 +175,7 @@ print("done", flush=True)
 """
 
 
+@pytest.mark.long
 def test_processes_share_a_small_cache_while_one_is_killed(
     server: Storage, folder: Path, tmp_path: Path
 ) -> None:

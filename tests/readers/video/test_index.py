@@ -16,7 +16,7 @@ import pytest
 import readers.video.index as index_module
 from bench.cli import main
 from bench.cli.index import index as print_index
-from bench.cli.options import SourceOptions
+from bench.cli.options import ExecutionOptions, SourceOptions
 from dali_pipes import Clips, Loader
 from gpu_aug import CenterCrop, Recipe
 from readers import SourceError, mix, open_dataset
@@ -354,13 +354,15 @@ def test_columns_of_images_are_no_videos(
     ):
         parquet.write_table(pyarrow.table({name: [data]}), tmp_path / "a.parquet")
         assert holds_videos(open_dataset(tmp_path / "a.parquet")) == expected
-        print_index(str(tmp_path / "a.parquet"), source=SourceOptions())
+        print_index(
+            str(tmp_path / "a.parquet"), source=SourceOptions(), execution=ExecutionOptions()
+        )
         assert ("1 of 1 can be read" in capsys.readouterr().out) == expected
 
 
 def test_command_tells_what_there_is(videos: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Numbers of videos and frames, codecs, sizes, sound, and the bad ones with their reasons."""
-    print_index(str(videos), source=SourceOptions())
+    print_index(str(videos), source=SourceOptions(), execution=ExecutionOptions())
     told = capsys.readouterr().out
 
     for text in (
@@ -390,7 +392,7 @@ def test_peculiar_videos_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[
     recipe = Recipe([CenterCrop(32)])
     explained = Loader(clips, recipe, batch_size=1, device="cpu").explain()
     mixed = mix([clips.take([0, 1]), clips])
-    print_index(str(folder), source=SourceOptions())
+    print_index(str(folder), source=SourceOptions(), execution=ExecutionOptions())
     indexed = capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["inspect", str(folder)])

@@ -1,18 +1,19 @@
 """The two Triton kernels of a fused pass: the means that contrast needs, and everything else.
 
-Both run one program per tile and image. A record (see ``triton_record``) tells a program all about its image; what
-it says is the same for the whole tile, so a branch on it costs a test and no more.
+Both run one program per tile and image. A record (see ``record``) tells a program all about its image; what
+it says is the same for the whole tile, so a branch on it costs a test and no more; but it costs registers, so what no
+image of a batch has is not compiled: see "Features" in ``record``.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
-# ruff: noqa: N803, D417, SIM300 - compiled by Triton: no types, constants in capitals
+# ruff: noqa: N803, N806, D417, SIM102, SIM300 - compiled by Triton: no types, constants in capitals, tests in two steps
 
 import triton
 import triton.language as tl
 
 from gpu_aug.engines.fused.compile.program import Mix
 from gpu_aug.engines.fused.triton import record, stages
-from gpu_aug.engines.fused.triton.sample import load_at, sample, unit
+from gpu_aug.engines.fused.triton.sample import load_at, sample
 
 _KIND = tl.constexpr(record.KIND)
 _BORDER = tl.constexpr(record.BORDER)
@@ -34,15 +35,22 @@ _OUT_STRIDES = tl.constexpr(record.OUT_STRIDES)
 _BACK = tl.constexpr(record.BACK)
 _BEFORE = tl.constexpr(record.BEFORE)
 _FRAME = tl.constexpr(record.FRAME)
+_AFFINE = tl.constexpr(record.AFFINE)
+_SLOPES = tl.constexpr(record.SLOPES)
+_HAS_FLOATS = tl.constexpr(record.HAS_FLOATS)
+_HAS_MIX = tl.constexpr(record.HAS_MIX)
+_HAS_COLOUR = tl.constexpr(record.HAS_COLOUR)
+_HAS_HOLES = tl.constexpr(record.HAS_HOLES)
+_HAS_RARE = tl.constexpr(record.HAS_RARE)
 _NO_MIX = tl.constexpr(int(Mix.NO_MIX))
 _BLEND = tl.constexpr(int(Mix.BLEND))
 
 GENERIC = tl.constexpr(0)
 """Stores along any strides."""
 PLANAR = tl.constexpr(1)
-"""Columns lie side by side, and each row begins at a multiple of 16 bytes."""
+"""Columns lie side by side; rows begin at multiples of 16 bytes and are multiples of 16 bytes long."""
 INTERLEAVED = tl.constexpr(2)
-"""The three channels of a pixel, then those of the next one."""
+"""The same, of the three channels of a pixel, then those of the next one."""
 
 
 @triton.jit
@@ -60,8 +68,8 @@ def _pixels(number, words, TILE_HEIGHT: tl.constexpr, TILE_WIDTH: tl.constexpr):
     """The pixels of a tile by its number.
 
     Returns:
-        Height and width of the result; left and top of the tile; its right and bottom; and of its pixels x, y and
-        whether they are inside the result, [N].
+        Height and width of the result; left and top of the tile; its right and bottom; and of its pixels x, y, [N],
+        where those beside the result stand for the last ones inside, and whether they are inside.
     """
     height, width = tl.load(words + _SIZE), tl.load(words + _SIZE + 1)
     across = (width + TILE_WIDTH - 1) // TILE_WIDTH
@@ -69,20 +77,29 @@ def _pixels(number, words, TILE_HEIGHT: tl.constexpr, TILE_WIDTH: tl.constexpr):
     number_in_tile = tl.arange(0, TILE_HEIGHT * TILE_WIDTH)
     x, y = left + number_in_tile % TILE_WIDTH, top + number_in_tile // TILE_WIDTH
     end = (tl.minimum(left + TILE_WIDTH, width), tl.minimum(top + TILE_HEIGHT, height))
-    return (height, width), (left, top), end, x, y, (x < width) & (y < height)
+    inside = (x < width) & (y < height)
+    return (
+        (height, width),
+        (left, top),
+        end,
+        tl.minimum(x, width - 1),
+        tl.minimum(y, height - 1),
+        inside,
+    )
 
 
 @triton.jit
-def _source(words, longs):
+def _source(words, longs, FEATURES: tl.constexpr):
     """What ``sample`` wants to know of the image described at ``words``, which is at ``longs``."""
-    return tl.load(longs), tl.load(words + _IS_FLOAT) != 0, tl.load(words + _SHIFT)
+    is_float = tl.load(words + _IS_FLOAT) != 0 if _HAS_FLOATS & FEATURES else False
+    return tl.load(longs), is_float, tl.load(words + _SHIFT)
 
 
 @triton.jit
-def _loaded(at, pixels):
+def _loaded(at, pixels, FEATURES: tl.constexpr):
     """Load the pixels of a tile and blend them with the second source; three float32 [N]."""
     words, floats, doubles, longs, _, _ = at
-    _, tile, _, x, y, inside = pixels
+    _, tile, _, x, y, _ = pixels
     view_at = words + _VIEW
     view = (tl.load(view_at), tl.load(view_at + 1), tl.load(view_at + 2), tl.load(view_at + 3))
     fill_at = floats + _FILL
@@ -93,18 +110,27 @@ def _loaded(at, pixels):
         view,
         tl.load(words + _SOURCE + _ROW),
         (tl.load(fill_at), tl.load(fill_at + 1), tl.load(fill_at + 2)),
-        (doubles + _BACK // 2, doubles + _BEFORE // 2),
+        (doubles + _BACK // 2, doubles + _BEFORE // 2, longs + _AFFINE // 2, floats + _SLOPES),
         (tl.load(words + _FRAME), tl.load(words + _FRAME + 1)),
-        _source(words + _SOURCE, longs + _SOURCE // 2),
+        _source(words + _SOURCE, longs + _SOURCE // 2, FEATURES),
         tile,
         x,
         y,
-        inside,
+        FEATURES,
     )
+    if _HAS_MIX & FEATURES:
+        r, g, b = _mixed(at, x, y, r, g, b, FEATURES)
+    return r, g, b
+
+
+@triton.jit
+def _mixed(at, x, y, r, g, b, FEATURES: tl.constexpr):
+    """Carry out "2. Blend"."""
+    words, floats, _, longs, _, _ = at
     mix = tl.load(words + _MIX)
     if mix != _NO_MIX:
-        other = _source(words + _OTHER, longs + _OTHER // 2)
-        r2, g2, b2 = load_at(other, tl.load(words + _OTHER + _ROW), x, y, inside)
+        other = _source(words + _OTHER, longs + _OTHER // 2, FEATURES)
+        r2, g2, b2 = load_at(other, tl.load(words + _OTHER + _ROW), x, y)
         if mix == _BLEND:
             own, others = tl.load(floats + _SHARE), tl.load(floats + _SHARE + 1)
             r = r * own + r2 * others
@@ -119,15 +145,17 @@ def _loaded(at, pixels):
 
 
 @triton.jit
-def _mean(sums, num_parts, num_pixels, PARTS: tl.constexpr):
-    """The mean over an image, from the sums of its parts."""
-    part = tl.arange(0, PARTS)
-    total = tl.sum(tl.load(sums + part, mask=part < num_parts, other=0.0).to(tl.float64), axis=0)
-    return (total / num_pixels.to(tl.float64)).to(tl.float32)
+def _mean(sums, num_parts, num_pixels):
+    """The mean over an image, from the sums of its parts; parts beside the image, which hold 0, change nothing."""
+    part = tl.arange(0, 32)
+    total = tl.zeros([32], tl.float32)
+    for first in range(0, num_parts, 32):
+        total += tl.load(sums + first + part, mask=first + part < num_parts, other=0.0)
+    return tl.sum(total, axis=0) / num_pixels.to(tl.float32)
 
 
 @triton.jit
-def _run_stages(at, layout, means, stop, pixels, colour, PARTS: tl.constexpr):
+def _run_stages(at, layout, means, stop, pixels, colour, FEATURES: tl.constexpr):
     """Carry out the first ``stop`` stages of an image.
 
     Args:
@@ -137,70 +165,36 @@ def _run_stages(at, layout, means, stop, pixels, colour, PARTS: tl.constexpr):
         stop: Number of stages.
         pixels: See ``_pixels``.
         colour: Three float32 [N].
-        PARTS: See ``sum_gray``.
+        FEATURES: See ``record``.
 
     Returns:
         Three float32 [N].
     """
     words, floats, _, _, tables, sums = at
     codes, values, holes, colours, keys = layout
-    size, tile, end, x, y, inside = pixels
+    size, tile, end, x, y, _ = pixels
     r, g, b = colour
     num_contrasts = 0
     for stage in range(stop):
         code = tl.load(words + codes + stage)
         v = floats + values + stage * stages.WIDTH
-        if code != stages.NOTHING:
-            if code == stages.UNIT_MATRIX:
-                r, g, b = stages.in_unit(stages.matrix(v, r, g, b))
-            elif code == stages.UNIT_SCALE:
-                r, g, b = stages.in_unit(stages.scale(v, r, g, b))
-            elif code == stages.FREE_SCALE:
-                r, g, b = stages.scale(v, r, g, b)
-            elif code == stages.FREE_MATRIX:
-                r, g, b = stages.matrix(v, r, g, b)
-            elif code == stages.MATRIX:
+        if code == stages.SCALE:
+            r, g, b = stages.limit(v, stages.scale(v, r, g, b))
+        if _HAS_COLOUR & FEATURES:
+            if code == stages.MATRIX:
                 r, g, b = stages.limit(v, stages.matrix(v, r, g, b))
-            elif code == stages.SCALE:
-                r, g, b = stages.limit(v, stages.scale(v, r, g, b))
-            elif code == stages.CONTRAST:
-                mean = _mean(sums + num_contrasts * means[0], means[1], size[0] * size[1], PARTS)
-                num_contrasts += 1
-                factor = tl.load(v)
-                shift = mean * (1.0 - factor)
-                r = stages.clamp(r * factor + shift, 0.0, 1.0)
-                g = stages.clamp(g * factor + shift, 0.0, 1.0)
-                b = stages.clamp(b * factor + shift, 0.0, 1.0)
             elif code == stages.HUE:
                 r, g, b = stages.hue(tl.load(v), r, g, b)
-            elif code == stages.HOLES:
-                r, g, b = stages.paint_holes(
-                    v, words + holes, floats + colours, words + keys, size, tile, end, x, y, r, g, b
-                )
-            elif code == stages.TABLE:
-                table = tables + tl.load(v).to(tl.int32) * 768
-                r = stages.look_up(table, r, inside)
-                g = stages.look_up(table + 256, g, inside)
-                b = stages.look_up(table + 512, b, inside)
-            elif code == stages.GAMMA:
-                gamma = tl.load(v)
-                r, g, b = stages.power(r, gamma), stages.power(g, gamma), stages.power(b, gamma)
-            elif code == stages.SOLARIZE:
-                level = tl.load(v)
-                r, g = stages.solarize(r, level), stages.solarize(g, level)
-                b = stages.solarize(b, level)
-            elif code == stages.ROUND:
-                r, g, b = unit(stages.steps(r)), unit(stages.steps(g)), unit(stages.steps(b))
-            elif code == stages.FLOOR:
-                summand = tl.load(v)
-                r, g = unit(stages.floor_steps(r, summand)), unit(stages.floor_steps(g, summand))
-                b = unit(stages.floor_steps(b, summand))
-            elif code == stages.GRAY_MAX:
-                r = tl.maximum(tl.maximum(r, g), b)
-                g, b = r, r
-            elif code == stages.GRAY_MIDDLE:
-                r = (tl.maximum(tl.maximum(r, g), b) + tl.minimum(tl.minimum(r, g), b)) / 2
-                g, b = r, r
+            elif code == stages.CONTRAST:
+                mean = _mean(sums + num_contrasts * means[0], means[1], size[0] * size[1])
+                r, g, b = stages.contrast(tl.load(v), mean, r, g, b)
+                num_contrasts += 1
+        if _HAS_HOLES & FEATURES:
+            if code == stages.HOLES:
+                places = (words + holes, floats + colours, words + keys)
+                r, g, b = stages.paint_holes(v, places, size, tile, end, x, y, r, g, b)
+        if _HAS_RARE & FEATURES:
+            r, g, b = stages.rare(code, v, tables, r, g, b)
     return r, g, b
 
 
@@ -214,7 +208,7 @@ _VARYING = (
 def sum_gray(
     words, floats, doubles, longs, tables, sums,
     length, codes, values, holes, colours, keys, tables_length, contrasts, round_, num_images, num_parts,
-    PARTS: tl.constexpr, TILES: tl.constexpr, TILE_HEIGHT: tl.constexpr, TILE_WIDTH: tl.constexpr,
+    FEATURES: tl.constexpr, TILES: tl.constexpr, TILE_HEIGHT: tl.constexpr, TILE_WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Sum the gray of a few tiles, as it is before the image's ``round_``-th contrast stage.
 
@@ -230,7 +224,7 @@ def sum_gray(
         round_: Which contrast stage, in [0, R).
         num_images: Images of the batch.
         num_parts: Programs for each image.
-        PARTS: The power of 2 at or above ``num_parts``.
+        FEATURES: What some image of the batch has; see ``record``.
         TILES: Tiles that a program takes.
         TILE_HEIGHT: In pixels.
         TILE_WIDTH: In pixels.
@@ -246,8 +240,8 @@ def sum_gray(
         for number in range(part * TILES, part * TILES + TILES):
             pixels = _pixels(number, at[0], TILE_HEIGHT, TILE_WIDTH)
             if pixels[1][1] < pixels[0][0]:
-                colour = _loaded(at, pixels)
-                r, g, b = _run_stages(at, layout, means, stop, pixels, colour, PARTS)
+                colour = _loaded(at, pixels, FEATURES)
+                r, g, b = _run_stages(at, layout, means, stop, pixels, colour, FEATURES)
                 total += tl.where(pixels[5], stages.gray_of(r, g, b), 0.0)
         tl.store(at[5] + round_ * means[0] + part, tl.sum(total, axis=0))
 
@@ -259,32 +253,94 @@ def _stored(value, TYPE: tl.constexpr):
 
 
 @triton.jit
-def _store(at, pixels, colour, TYPE: tl.constexpr, LAYOUT: tl.constexpr):
-    """Write a tile."""
+def _woven(r, g, b):
+    """Bring three rows of blocks into the order r0 g0 b0 r1 g1 b1 ..., as rows of blocks twice as long.
+
+    Args:
+        r: [M, K], M even, as g and b.
+
+    Returns:
+        Three [M / 2, 2 K]: r0 g0, b0 r1, g1 b1, then r2 g2, ...
+    """
+    r0, r1 = _even_and_odd(r)
+    g0, g1 = _even_and_odd(g)
+    b0, b1 = _even_and_odd(b)
+    return _side_by_side(r0, g0), _side_by_side(b0, r1), _side_by_side(g1, b1)
+
+
+@triton.jit
+def _even_and_odd(blocks):
+    return tl.split(blocks.reshape(blocks.shape[0] // 2, 2, blocks.shape[1]).permute(0, 2, 1))
+
+
+@triton.jit
+def _side_by_side(left, right):
+    both = tl.join(left, right).permute(0, 2, 1)
+    return both.reshape(left.shape[0], 2 * left.shape[1])
+
+
+@triton.jit
+def _store_blocks(
+    out, strides, pixels, r, g, b, LAYOUT: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Write a tile of WIDTH columns in blocks of 16 bytes, BLOCK values; see PLANAR and INTERLEAVED."""
+    size, corner, _, _, _, _ = pixels  # Triton 3.6 reads no targets in targets
+    height, width = size
+    left, top = corner
+    by_channel, by_row, _ = strides
+    r, g, b = r.reshape(r.shape[0], 1), g.reshape(g.shape[0], 1), b.reshape(b.shape[0], 1)
+    NUM: tl.constexpr = r.shape[0] // BLOCK
+    first = tl.arange(0, NUM) * BLOCK
+    column, line = left + first % WIDTH, top + first // WIDTH
+    there = (line < height) & (column < width)
+    if LAYOUT == INTERLEAVED:
+        r, g, b = _woven(*_woven(r, g, b))
+        if BLOCK >= 8:
+            r, g, b = _woven(r, g, b)
+        if BLOCK >= 16:
+            r, g, b = _woven(r, g, b)
+        by_channel = BLOCK
+        column *= 3
+    else:
+        r, g, b = r.reshape(NUM, BLOCK), g.reshape(NUM, BLOCK), b.reshape(NUM, BLOCK)
+    within = tl.arange(0, BLOCK)[None, :]
+    at = out + (line * by_row + column)[:, None] + within
+    mask = there[:, None] & (within >= 0)
+    tl.store(at, r, mask=mask)
+    tl.store(at + by_channel, g, mask=mask)
+    tl.store(at + 2 * by_channel, b, mask=mask)
+
+
+@triton.jit
+def _store(at, pixels, colour, TYPE: tl.constexpr, LAYOUT: tl.constexpr, WIDTH: tl.constexpr):
+    """Write a tile of WIDTH columns."""
     words, _, _, longs, _, _ = at
-    _, _, _, x, y, inside = pixels
-    r, g, b = colour
+    _, corner, _, _, _, inside = pixels
+    left, top = corner
+    r, g, b = _stored(colour[0], TYPE), _stored(colour[1], TYPE), _stored(colour[2], TYPE)
     out = tl.load(longs + _OUT // 2).to(tl.pointer_type(TYPE))
     by_channel = tl.load(words + _OUT_STRIDES).to(tl.int64)
     by_row = tl.load(words + _OUT_STRIDES + 1)
     by_column = tl.load(words + _OUT_STRIDES + 2)
-    if LAYOUT == PLANAR:
-        out = tl.multiple_of(out, 16)
-        by_channel, by_row = tl.multiple_of(by_channel, 16), tl.multiple_of(by_row, 16)
-        by_column = 1
-    if LAYOUT == INTERLEAVED:
-        by_channel, by_column = 1, 3
-    there = out + (y * by_row + x * by_column)
-    tl.store(there, _stored(r, TYPE), mask=inside)
-    tl.store(there + by_channel, _stored(g, TYPE), mask=inside)
-    tl.store(there + 2 * by_channel, _stored(b, TYPE), mask=inside)
+    if LAYOUT == GENERIC:
+        number = tl.arange(0, r.shape[0])
+        there = out + ((top + number // WIDTH) * by_row + (left + number % WIDTH) * by_column)
+        tl.store(there, r, mask=inside)
+        tl.store(there + by_channel, g, mask=inside)
+        tl.store(there + 2 * by_channel, b, mask=inside)
+    else:
+        BLOCK: tl.constexpr = 128 // TYPE.primitive_bitwidth
+        out, by_row = tl.multiple_of(out, 16), tl.multiple_of(by_row, BLOCK)
+        by_channel = tl.multiple_of(by_channel, BLOCK)
+        strides = (by_channel, by_row, by_column)
+        _store_blocks(out, strides, pixels, r, g, b, LAYOUT, WIDTH, BLOCK)
 
 
 @triton.jit(do_not_specialize=(*_VARYING, "num_stages"))
 def run_pass(
     words, floats, doubles, longs, tables, sums,
     length, codes, values, holes, colours, keys, tables_length, num_stages, num_images, num_parts,
-    PARTS: tl.constexpr, TYPE: tl.constexpr, LAYOUT: tl.constexpr, TILE_HEIGHT: tl.constexpr, TILE_WIDTH: tl.constexpr,
+    FEATURES: tl.constexpr, TYPE: tl.constexpr, LAYOUT: tl.constexpr, TILE_HEIGHT: tl.constexpr, TILE_WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Carry out a whole pass for one tile; see ``sum_gray`` for what has the same name.
 
@@ -300,5 +356,6 @@ def run_pass(
     pixels = _pixels(tl.program_id(0), at[0], TILE_HEIGHT, TILE_WIDTH)
     if pixels[1][1] < pixels[0][0]:
         layout, means = (codes, values, holes, colours, keys), (num_images * num_parts, num_parts)
-        colour = _run_stages(at, layout, means, num_stages, pixels, _loaded(at, pixels), PARTS)
-        _store(at, pixels, colour, TYPE, LAYOUT)
+        colour = _loaded(at, pixels, FEATURES)
+        colour = _run_stages(at, layout, means, num_stages, pixels, colour, FEATURES)
+        _store(at, pixels, colour, TYPE, LAYOUT, TILE_WIDTH)

@@ -23,10 +23,32 @@ OUT, OUT_STRIDES = 32, 34
 BACK = 38
 BEFORE = 56
 FRAME = 74
-FIXED = 76
-FREE, UNIT = 32, 64
-"""Added to the code of a SCALE or MATRIX whose limits are -inf and inf, or 0 and 1."""
+AFFINE = 76
+"""``back`` for WHOLE and NEAR: int64 [6], in units of 2**-32, from whole numbers of pixels to points (of WHOLE) or to points
+less half a pixel (of NEAR)."""
+SLOPES = 88
+"""float32 [4]: its factors."""
+FIXED = 92
 """Here begin the stages at which the contrast stages stand, then the arrays of ``Layout``."""
+ANCHOR = 32
+"""Points of NEAR are counted from every ANCHOR-th row and column, so that tiles of other sizes give the same ones."""
+NEAR = 3
+"""The kind of an image that is BILINEAR along an affine map, with a border that is not mirrored, and within FAR."""
+FAR = 2.0**22
+"""A point beyond this distance counts as one at it: pixels are counted in float32."""
+
+# Features: what some image of a batch has, as bits. Kernels are compiled for the sets of them that occur.
+HAS_NEAR, HAS_EXACT, HAS_FLOATS, HAS_MIX, HAS_COLOUR, HAS_HOLES, HAS_RARE = 1, 2, 4, 8, 16, 32, 64
+"""NEAR; kinds whose points are found in float64; a float32 source; a mix; MATRIX, CONTRAST or HUE; HOLES; another stage
+than these and SCALE."""
+_OF_STAGES = {
+    HAS_COLOUR: (Stage.MATRIX, Stage.CONTRAST, Stage.HUE),
+    HAS_HOLES: (Stage.HOLES,),
+    HAS_RARE: (
+        *(Stage.GAMMA, Stage.SOLARIZE, Stage.TABLE, Stage.ROUND, Stage.FLOOR),
+        *(Stage.GRAY_MAX, Stage.GRAY_MIDDLE),
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +110,9 @@ def pack(
         words = np.ascontiguousarray(values).reshape(num, -1).view(np.int32)
         records[:, offset : offset + words.shape[1]] = words
 
-    is_empty = (program.view[:, 2:] == 0).any(axis=1)  # nothing can be read: all of it is fill
-    put(KIND, np.where(is_empty, Kind.WHOLE, program.kind).astype(np.int32))
-    put(BORDER, np.where(is_empty, Border.CONSTANT, program.border).astype(np.int32))
+    kind, border = _kinds(program)
+    put(KIND, kind)
+    put(BORDER, border)
     put(MIX, program.mix)
     put(IS_PROJECTIVE, _is_projective(program).astype(np.int32))
     put(SIZE, program.size)
@@ -107,9 +129,12 @@ def pack(
     put(BACK, program.back)
     put(BEFORE, program.before)
     put(FRAME, program.frame)
+    fixed, slopes = _affine(program, kind)
+    put(AFFINE, fixed)
+    put(SLOPES, slopes)
     for offset, array in (
         (layout.contrasts, contrasts),
-        (layout.codes, _marked(program)),
+        (layout.codes, program.codes),
         (layout.values, program.values),
         (layout.holes, program.holes),
         (layout.colours, program.colours),
@@ -120,22 +145,51 @@ def pack(
     return records, layout, num_contrasts
 
 
+def find_features(records: NDArray[np.int32], program: Program) -> int:
+    """The features of a batch, from its records."""
+    kind = records[:, KIND]
+    is_float = records[:, [SOURCE + IS_FLOAT, OTHER + IS_FLOAT]]
+    features = HAS_NEAR * int((kind == NEAR).any()) | HAS_FLOATS * int(is_float.any())
+    features |= HAS_EXACT * int(((kind != NEAR) & (kind != Kind.WHOLE)).any())
+    features |= HAS_MIX * int(program.mix.any())
+    there = set(np.unique(program.codes).tolist())
+    return features | sum(bit for bit, codes in _OF_STAGES.items() if not there.isdisjoint(codes))
+
+
+def _kinds(program: Program) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Kinds, NEAR among them, and borders, int32 [B]."""
+    is_empty = (program.view[:, 2:] == 0).any(axis=1)  # nothing can be read: all of it is fill
+    kind = np.where(is_empty, Kind.WHOLE, program.kind).astype(np.int32)
+    border = np.where(is_empty, Border.CONSTANT, program.border).astype(np.int32)
+    is_mirrored = (border == Border.REFLECT) | (border == Border.SYMMETRIC)
+    kind[(kind == Kind.WHOLE) & is_mirrored] = Kind.NEAREST
+    with np.errstate(invalid="ignore", over="ignore"):
+        reach = np.abs(program.back[:, :6].reshape(-1, 2, 3))
+        farthest = reach[:, :, 2] + (reach[:, :, :2] * (program.size[:, None, ::-1] + 1)).sum(
+            axis=2
+        )
+    is_affine = (farthest < FAR).all(axis=1) & ~_is_projective(program) & (program.frame[:, 0] == 0)
+    kind[(kind == Kind.BILINEAR) & is_affine & ~is_mirrored] = NEAR
+    return kind, border
+
+
+def _affine(
+    program: Program, kind: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The fields AFFINE, int64 [B, 6], and SLOPES, float32 [B, 4]; 0 for other kinds."""
+    is_near, is_whole = kind == NEAR, (kind == Kind.WHOLE) & (program.kind == Kind.WHOLE)
+    back = np.where((is_near | is_whole)[:, None], program.back[:, :6], 0.0)
+    slopes = back[:, [0, 1, 3, 4]].astype(np.float32)
+    back[:, 2::3] += (back[:, 0::3] + back[:, 1::3]) * 0.5 - 0.5 * is_near[:, None]
+    return np.rint(back * 2.0**32).astype(np.int64), slopes
+
+
 def _is_projective(program: Program) -> NDArray[np.bool_]:
     """Whether one of its maps is projective, bool [B]."""
     projective: NDArray[np.bool_] = (program.back[:, 6:] != (0, 0, 1)).any(axis=1)
     before: NDArray[np.bool_] = (program.before[:, 6:] != (0, 0, 1)).any(axis=1)
     projective |= before & (program.frame[:, 0] > 0)
     return projective
-
-
-def _marked(program: Program) -> NDArray[np.int32]:
-    """The codes, int32 [B, S], with FREE and UNIT."""
-    limits = program.values[:, :, 12:18]
-    is_linear = (program.codes == Stage.SCALE) | (program.codes == Stage.MATRIX)
-    is_free = (limits == np.repeat((-np.inf, np.inf), 3)).all(axis=2)
-    is_unit = (limits == np.repeat((0, 1), 3)).all(axis=2)
-    marks = np.where(is_linear, FREE * is_free + UNIT * is_unit, 0)
-    return (program.codes + marks).astype(np.int32)
 
 
 def _contrasts(codes: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -4,17 +4,29 @@ Nothing here waits for the device.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
-import triton
 import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.engines.fused.compile.program import Program
 from gpu_aug.engines.fused.triton import kernels
-from gpu_aug.engines.fused.triton.record import OUT, OUT_STRIDES, Images, pack
+from gpu_aug.engines.fused.triton.record import (
+    HAS_EXACT,
+    HAS_FLOATS,
+    HAS_HOLES,
+    HAS_MIX,
+    HAS_RARE,
+    OUT,
+    OUT_STRIDES,
+    SIZE,
+    Images,
+    find_features,
+    pack,
+)
 
 _TYPES = {
     torch.uint8: tl.uint8,
@@ -23,27 +35,35 @@ _TYPES = {
     torch.float32: tl.float32,
 }
 
-_LEAST_PARTS = 32
-"""Kernels are compiled for each power of 2 from here on; up to 256x256 pixels all images share one."""
+_HEAVY = HAS_EXACT | HAS_MIX | HAS_HOLES | HAS_RARE
+"""With one of these a thread has only half of the pixels, else it would need too many registers; its stores are half as wide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """How the work is cut; all of it changes speed alone.
+    """How the work is cut; it changes speed and, of a sum for the mean, the order.
 
     Attributes:
-        height: Height of a tile, in pixels; a power of 2.
-        width: Width of a tile, in pixels; a power of 2.
+        height: Height of a tile, in pixels; a power of 2 up to ANCHOR, as the width.
+        width: Width of a tile, in pixels.
         num_warps: Warps of 32 threads for each tile.
-        tiles_per_sum: Tiles that one program sums for the mean.
         num_registers: Most that a thread may use; None leaves that to the compiler.
+        tiles_per_sum: Tiles that one program sums for the mean.
     """
 
     height: int = 16
     width: int = 32
     num_warps: int = 4
-    tiles_per_sum: int = 4
     num_registers: int | None = None
+    tiles_per_sum: int = 4
+
+    @classmethod
+    def of(cls, features: int) -> "Tiling":
+        """The one of `run_pass` for a batch with these features; `sum_gray` takes the default."""
+        # With fewer registers than the compiler would take more threads run at once, and none spills.
+        if features & _HEAVY:
+            return cls(num_registers=128)
+        return cls(height=32, num_registers=128 if features & HAS_FLOATS else 80)
 
 
 def run_program(
@@ -52,7 +72,7 @@ def run_program(
     others: Images | None,
     outs: Images,
     *,
-    tiling: Tiling = Tiling(),
+    tiling: Tiling | None = None,
 ) -> None:
     """Carry out a pass on the device where the results lie, on its current stream.
 
@@ -61,7 +81,7 @@ def run_program(
         images: [B, h, w, 3], or B tensors [h, w, 3]: uint8 or float32, of strides (any, 3, 1).
         others: The same or None, of the results' sizes; single ones may be None where they have no mix.
         outs: [B, 3, h', w'], or B tensors [3, h', w'] of one dtype: uint8, float16, bfloat16 or float32.
-        tiling: How the work is cut.
+        tiling: How the work is cut; by default what suits the batch.
     """
     num = len(program.codes)
     if num == 0 or not program.size.all():
@@ -70,8 +90,9 @@ def run_program(
     assert first is not None
     records, layout, num_contrasts = pack(program, images, others, outs)
     words, tables = _upload(records, program.tables, first.device)
-    num_tiles = _num_tiles(program.size, tiling)
-    num_parts = -(-num_tiles // tiling.tiles_per_sum)
+    features = find_features(records, program)
+    of_sums, of_pass = tiling or Tiling(), tiling or Tiling.of(features)
+    num_parts = -(-_num_tiles(program.size, of_sums) // of_sums.tiles_per_sum)
     sums = torch.empty(max(num_contrasts, 1) * num * num_parts, device=first.device)
     arguments = (
         *(words, words.view(torch.float32), words.view(torch.float64), words.view(torch.int64)),
@@ -79,24 +100,29 @@ def run_program(
         *(layout.length, layout.codes, layout.values, layout.holes, layout.colours, layout.keys),
         program.tables[0].size,
     )
-    shape = {
-        "PARTS": max(triton.next_power_of_2(num_parts), _LEAST_PARTS),
-        "TILE_HEIGHT": tiling.height,
-        "TILE_WIDTH": tiling.width,
-        "num_warps": tiling.num_warps,
-        "maxnreg": tiling.num_registers,
-        "enable_fp_fusion": True,  # said aloud: the default changes with Triton 3.10
-    }
+    constants: dict[str, Any] = {"FEATURES": features}
     with torch.cuda.device_of(first):  # type: ignore[no-untyped-call]
         for number in range(num_contrasts):
             numbers = (layout.contrasts, number, num, num_parts)
             kernels.sum_gray[num_parts, num](
-                *arguments, *numbers, TILES=tiling.tiles_per_sum, **shape
+                *arguments, *numbers, TILES=of_sums.tiles_per_sum, **constants, **options(of_sums)
             )
-        store = {"TYPE": _TYPES[first.dtype], "LAYOUT": _layout(records, first.itemsize)}
-        kernels.run_pass[num_tiles, num](
-            *arguments, program.codes.shape[1], num, num_parts, **store, **shape
+        constants |= {"TYPE": _TYPES[first.dtype], "LAYOUT": _layout(records, first.itemsize)}
+        kernels.run_pass[_num_tiles(program.size, of_pass), num](
+            *arguments, program.codes.shape[1], num, num_parts, **constants, **options(of_pass)
         )
+
+
+def options(tiling: Tiling) -> dict[str, Any]:
+    """What the launch of a kernel is told of a tiling."""
+    return {
+        "TILE_HEIGHT": tiling.height,
+        "TILE_WIDTH": tiling.width,
+        "num_warps": tiling.num_warps,
+        "maxnreg": tiling.num_registers,
+        # Each variant of a kernel would fuse other products and sums, and an image depend on its batch.
+        "enable_fp_fusion": False,
+    }
 
 
 def _num_tiles(size: NDArray[np.int32], tiling: Tiling) -> int:
@@ -121,10 +147,11 @@ def _upload(
 def _layout(records: NDArray[np.int32], itemsize: int) -> int:
     """Which of the kernels' layouts all results have."""
     by_channel, by_row, by_column = records[:, OUT_STRIDES : OUT_STRIDES + 3].T
+    lengths = np.stack([by_row, records[:, SIZE + 1]]) * itemsize
+    if (records[:, OUT] % 16).any() or (lengths % 16).any():
+        return int(kernels.GENERIC.value)
     if (by_channel == 1).all() and (by_column == 3).all():
         return int(kernels.INTERLEAVED.value)
-    starts = records[:, OUT].astype(np.int64)
-    offsets = np.stack([starts, by_channel * itemsize, by_row * itemsize])
-    if (by_column == 1).all() and not (offsets % 16).any():
+    if (by_column == 1).all() and not (by_channel * itemsize % 16).any():
         return int(kernels.PLANAR.value)
     return int(kernels.GENERIC.value)

@@ -7,23 +7,29 @@ image is read as 4-byte words: two words, seldom three, hold two neighbouring pi
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+# ruff: noqa: N803 - compiled by Triton: constants in capitals
 
 import triton
 import triton.language as tl
 
 from gpu_aug.engines.fused.compile.program import Border, Kind
+from gpu_aug.engines.fused.triton.record import ANCHOR, FAR, HAS_EXACT, HAS_NEAR, NEAR
 
-_WHOLE = tl.constexpr(int(Kind.WHOLE))
+_NEAREST = tl.constexpr(int(Kind.NEAREST))
 _BILINEAR = tl.constexpr(int(Kind.BILINEAR))
 _CONSTANT = tl.constexpr(int(Border.CONSTANT))
 _REFLECT = tl.constexpr(int(Border.REFLECT))
 _SYMMETRIC = tl.constexpr(int(Border.SYMMETRIC))
+_EDGE = tl.constexpr(int(Border.EDGE))
 _TWICE = tl.constexpr(int(Border.CONSTANT_TWICE))
 
-_FAR = tl.constexpr(float(2**22))
-"""A point beyond this distance counts as one at it: pixels are counted in float32."""
+_NEAR = tl.constexpr(NEAR)
+_HAS_NEAR, _HAS_EXACT = tl.constexpr(HAS_NEAR), tl.constexpr(HAS_EXACT)
+_FAR = tl.constexpr(FAR)
+_ANCHOR = tl.constexpr(ANCHOR)
 
 _PER_STEP = tl.constexpr(1 / 255)
+_PER_FRACTION = tl.constexpr(2.0**-24)
 
 
 @triton.jit
@@ -46,39 +52,35 @@ def _byte(number, byte: tl.constexpr):
 
 
 @triton.jit
-def _pixel(address, is_float, offset, inside):
-    """The pixel at an offset: float32 as it is, uint8 as 0 to 255."""
+def _pixel(address, is_float, offset, known):
+    """The pixel at an offset where it is ``known``, which may be True: float32 as it is, uint8 as 0 to 255."""
     if is_float:
         floats = address.to(tl.pointer_type(tl.float32)) + offset
-        r = tl.load(floats, mask=inside, other=0.0)
-        g = tl.load(floats + 1, mask=inside, other=0.0)
-        b = tl.load(floats + 2, mask=inside, other=0.0)
+        r = tl.load(floats, mask=known, other=0.0)
+        g = tl.load(floats + 1, mask=known, other=0.0)
+        b = tl.load(floats + 2, mask=known, other=0.0)
     else:
         words = address.to(tl.pointer_type(tl.uint32)) + (offset >> 2)
-        low = tl.load(words, mask=inside, other=0)
-        high = tl.load(words + 1, mask=inside & ((offset & 3) >= 2), other=0)
+        low = tl.load(words, mask=known, other=0)
+        high = tl.load(words + 1, mask=known & ((offset & 3) >= 2), other=0)
         number = _shifted(high, low, (offset & 3) * 8)
         r, g, b = _byte(number, 0), _byte(number, 1), _byte(number, 2)
     return r, g, b
 
 
 @triton.jit
-def _pair(address, is_float, offset, left, right, inside):
+def _pair(address, is_float, offset, left, right):
     """The weighted sum of the pixel at an offset and its right neighbour."""
     if is_float:
         floats = address.to(tl.pointer_type(tl.float32)) + offset
-        r = tl.load(floats, mask=inside, other=0.0) * left
-        g = tl.load(floats + 1, mask=inside, other=0.0) * left
-        b = tl.load(floats + 2, mask=inside, other=0.0) * left
-        r += tl.load(floats + 3, mask=inside, other=0.0) * right
-        g += tl.load(floats + 4, mask=inside, other=0.0) * right
-        b += tl.load(floats + 5, mask=inside, other=0.0) * right
+        r = tl.load(floats) * left + tl.load(floats + 3) * right
+        g = tl.load(floats + 1) * left + tl.load(floats + 4) * right
+        b = tl.load(floats + 2) * left + tl.load(floats + 5) * right
     else:
         words = address.to(tl.pointer_type(tl.uint32)) + (offset >> 2)
         shift = (offset & 3) * 8
-        low = tl.load(words, mask=inside, other=0)
-        high = tl.load(words + 1, mask=inside, other=0)
-        third = tl.load(words + 2, mask=inside & ((offset & 3) == 3), other=0)
+        low, high = tl.load(words), tl.load(words + 1)
+        third = tl.load(words + 2, mask=(offset & 3) == 3, other=0)
         first, second = _shifted(high, low, shift), _shifted(third, high, shift)
         r = _byte(first, 0) * left + _byte(first, 3) * right
         g = _byte(first, 1) * left + _byte(second, 0) * right
@@ -114,25 +116,31 @@ def _split(point, length):
 
 
 @triton.jit
-def _near(start, along, down, dx, dy, length):
-    """``_split`` of ``start + along * dx + down * dy``, and whether no corner lies beside the pixels.
+def _start(fixed, tile):
+    """Where a tile begins on one axis of the view, by a row of AFFINE: a whole number, int32, and a fraction, float32."""
+    left, top = tile
+    start = tl.load(fixed) * left + tl.load(fixed + 1) * top + tl.load(fixed + 2)
+    fraction = ((start >> 8) & 0xFFFFFF).to(tl.int32).to(tl.float32) * _PER_FRACTION
+    return (start >> 32).to(tl.int32), fraction
 
-    Only ``start`` has many digits, so it alone is taken apart in float64.
+
+@triton.jit
+def _near(fixed, slopes, tile, dx, dy, length):
+    """``_split`` of a line of an affine map: the numbers of many digits are whole ones, of the tile's first pixel.
 
     Args:
-        start: float64, a number.
-        along: float64, a number.
-        down: float64, a number.
-        dx: float32 [N].
-        dy: float32 [N].
+        fixed: A row of AFFINE.
+        slopes: The same of SLOPES.
+        tile: Left and top of the tile.
+        dx: float32 [N], columns from there.
+        dy: float32 [N], rows.
         length: Number of pixels.
     """
-    whole = tl.floor(tl.minimum(tl.maximum(start, -_FAR), _FAR))
-    fraction = tl.minimum(tl.maximum(start - whole, 0.0), 1.0).to(tl.float32)
-    first = -whole.to(tl.float32)
-    point = fraction + along.to(tl.float32) * dx + down.to(tl.float32) * dy
-    before, part, cover = _split(point, (first, first + (length - 1).to(tl.float32)))
-    return before + whole.to(tl.int32), part, cover
+    whole, fraction = _start(fixed, tile)
+    first = (-whole).to(tl.float32)
+    point = fraction + tl.load(slopes) * dx + tl.load(slopes + 1) * dy
+    before, part, cover = _split(point, (first, (length - 1 - whole).to(tl.float32)))
+    return before + whole, part, cover
 
 
 @triton.jit
@@ -178,58 +186,93 @@ def _far(point, length, border):
 
 
 @triton.jit
-def _bilinear(border, is_projective, view, row, fill, maps, frame, source, tile, x, y, inside):
-    """``sample`` where the kind is BILINEAR."""
-    back, before = maps
-    is_cut = frame[0] > 0
-    seen = tl.full(x.shape, 1.0, tl.float32)
+def _mean_of_four(at, view, row, source):
+    """The weighted mean of four pixels.
+
+    Args:
+        at: Column and row of the first one in the view, int32 [N], and the distances of the point from them.
+        view: See ``sample``, as for the others.
+        row: Channels from a row of the source to the next one.
+        source: The source.
+    """
+    column, line, part_x, part_y = at
     top, left, height, width = view
     address, is_float, start = source
-    red, green, blue = fill
-    ends = (border == _CONSTANT) | (border == _TWICE)
-    if is_projective | is_cut | (border == _REFLECT) | (border == _SYMMETRIC):
-        u, v = _points(back, x, y, is_projective)
-        if is_cut:
-            u, v, seen = _through(before, frame, border, u, v)
-        is_known = (u == u) & (v == v)
-        column, part_x, cover = _far(tl.where(is_known, u, 0.0) - 0.5, width, border)
-        line, part_y, cover_y = _far(tl.where(is_known, v, 0.0) - 0.5, height, border)
-        cover = tl.where(is_known, tl.where(ends, cover * cover_y, 1.0), 0.0)
-    else:
-        first_u, first_v = _points(back, tile[0], tile[1], is_projective)
-        dx, dy = (x - tile[0]).to(tl.float32), (y - tile[1]).to(tl.float32)
-        column, part_x, cover = _near(
-            first_u - 0.5, tl.load(back), tl.load(back + 1), dx, dy, width
-        )
-        line, part_y, cover_y = _near(
-            first_v - 0.5, tl.load(back + 3), tl.load(back + 4), dx, dy, height
-        )
-        cover = cover * cover_y
     offset = start + (top + line) * row + (left + column) * 3
     below = tl.where(height > 1, row, 0)
     per_step = tl.where(is_float, 1.0, _PER_STEP)
     lower = part_y * per_step
     upper = per_step - lower
     if width > 1:
-        r, g, b = _pair(address, is_float, offset, upper - upper * part_x, upper * part_x, inside)
-        r2, g2, b2 = _pair(
-            address, is_float, offset + below, lower - lower * part_x, lower * part_x, inside
-        )
+        r, g, b = _pair(address, is_float, offset, upper - upper * part_x, upper * part_x)
+        offset += below
+        r2, g2, b2 = _pair(address, is_float, offset, lower - lower * part_x, lower * part_x)
         r, g, b = r + r2, g + g2, b + b2
     else:
-        r, g, b = _pixel(address, is_float, offset, inside)
-        r2, g2, b2 = _pixel(address, is_float, offset + below, inside)
+        r, g, b = _pixel(address, is_float, offset, True)
+        r2, g2, b2 = _pixel(address, is_float, offset + below, True)
         r, g, b = r * upper + r2 * lower, g * upper + g2 * lower, b * upper + b2 * lower
+    return r, g, b
+
+
+@triton.jit
+def _filled(colour, fill, cover):
+    """The colour where it covers, the fill beside."""
+    beside = 1.0 - cover
+    return (
+        colour[0] * cover + fill[0] * beside,
+        colour[1] * cover + fill[1] * beside,
+        colour[2] * cover + fill[2] * beside,
+    )
+
+
+@triton.jit
+def _filled_twice(colour, fill, cover):
+    """The same by the square of the weights."""
+    return (
+        (colour[0] * cover - fill[0]) * cover + fill[0],
+        (colour[1] * cover - fill[1]) * cover + fill[1],
+        (colour[2] * cover - fill[2]) * cover + fill[2],
+    )
+
+
+@triton.jit
+def _affine(border, view, row, fill, maps, source, tile, x, y):
+    """``sample`` where the kind is NEAR; no float64."""
+    fixed, slopes = maps[2], maps[3]
+    tile = (tile[0] // _ANCHOR * _ANCHOR, tile[1] // _ANCHOR * _ANCHOR)
+    dx, dy = (x - tile[0]).to(tl.float32), (y - tile[1]).to(tl.float32)
+    column, part_x, cover = _near(fixed, slopes, tile, dx, dy, view[3])
+    line, part_y, cover_y = _near(fixed + 3, slopes + 2, tile, dx, dy, view[2])
+    r, g, b = _mean_of_four((column, line, part_x, part_y), view, row, source)
     if border == _TWICE:
-        r, g, b = r * cover - red, g * cover - green, b * cover - blue
-        r, g, b = r * cover + red, g * cover + green, b * cover + blue
+        r, g, b = _filled_twice((r, g, b), fill, cover * cover_y)
+    elif border == _CONSTANT:
+        r, g, b = _filled((r, g, b), fill, cover * cover_y)
+    return r, g, b
+
+
+@triton.jit
+def _bilinear(border, is_projective, view, row, fill, maps, frame, source, x, y):
+    """``sample`` where the kind is BILINEAR: any map and border, in float64."""
+    back, before = maps[0], maps[1]
+    is_cut = frame[0] > 0
+    seen = tl.full(x.shape, 1.0, tl.float32)
+    u, v = _points(back, x, y, is_projective)
+    if is_cut:
+        u, v, seen = _through(before, frame, border, u, v)
+    is_known = (u == u) & (v == v)
+    column, part_x, cover = _far(tl.where(is_known, u, 0.0) - 0.5, view[3], border)
+    line, part_y, cover_y = _far(tl.where(is_known, v, 0.0) - 0.5, view[2], border)
+    ends = (border == _CONSTANT) | (border == _TWICE)
+    cover = tl.where(is_known, tl.where(ends, cover * cover_y, 1.0), 0.0)
+    r, g, b = _mean_of_four((column, line, part_x, part_y), view, row, source)
+    if border == _TWICE:
+        r, g, b = _filled_twice((r, g, b), fill, cover)
         if is_cut:
-            r, g, b = r * seen - red, g * seen - green, b * seen - blue
-            r, g, b = r * seen + red, g * seen + green, b * seen + blue
-    elif ends | is_projective | is_cut:
-        cover = cover * seen
-        beside = 1.0 - cover
-        r, g, b = r * cover + red * beside, g * cover + green * beside, b * cover + blue * beside
+            r, g, b = _filled_twice((r, g, b), fill, seen)
+    else:
+        r, g, b = _filled((r, g, b), fill, cover * seen)
     return r, g, b
 
 
@@ -246,77 +289,102 @@ def _fold(pixel, length, border):
 
 
 @triton.jit
-def _single(kind, border, is_projective, view, row, fill, back, source, x, y, inside):
-    """``sample`` where the kind is WHOLE or NEAREST."""
+def _single(column, line, known, border, view, row, fill, source):
+    """The pixels at these places of the view where they are ``known``."""
     top, left, height, width = view
     address, is_float, start = source
-    red, green, blue = fill
-    is_known = inside
-    if kind == _WHOLE:
-        right_x, below_x = tl.load(back), tl.load(back + 1)
-        right_y, below_y = tl.load(back + 3), tl.load(back + 4)
-        first_x = tl.floor((right_x + below_x) * 0.5 + tl.load(back + 2)).to(tl.int32)
-        first_y = tl.floor((right_y + below_y) * 0.5 + tl.load(back + 5)).to(tl.int32)
-        column = first_x + right_x.to(tl.int32) * x + below_x.to(tl.int32) * y
-        line = first_y + right_y.to(tl.int32) * x + below_y.to(tl.int32) * y
-    else:
-        u, v = _points(back, x, y, is_projective)
-        is_known = inside & (u == u) & (v == v)
-        column = tl.floor(tl.minimum(tl.maximum(tl.where(is_known, u, 0.0), -_FAR), _FAR)).to(
-            tl.int32
-        )
-        line = tl.floor(tl.minimum(tl.maximum(tl.where(is_known, v, 0.0), -_FAR), _FAR)).to(
-            tl.int32
-        )
     if border == _CONSTANT:
-        is_known = is_known & (column >= 0) & (column < width) & (line >= 0) & (line < height)
+        known = known & (column >= 0) & (column < width) & (line >= 0) & (line < height)
     column, line = _fold(column, width, border), _fold(line, height, border)
     offset = start + (top + line) * row + (left + column) * 3
-    r, g, b = _pixel(address, is_float, offset, is_known)
+    r, g, b = _pixel(address, is_float, offset, known)
     if not is_float:
         r, g, b = unit(r), unit(g), unit(b)
-    return tl.where(is_known, r, red), tl.where(is_known, g, green), tl.where(is_known, b, blue)
+    return tl.where(known, r, fill[0]), tl.where(known, g, fill[1]), tl.where(known, b, fill[2])
 
 
 @triton.jit
-def sample(kind, border, is_projective, view, row, fill, maps, frame, source, tile, x, y, inside):
+def _whole(border, view, row, fill, maps, source, tile, x, y):
+    """``sample`` where the kind is WHOLE."""
+    fixed, slopes = maps[2], maps[3]
+    first_x, _ = _start(fixed, tile)
+    first_y, _ = _start(fixed + 3, tile)
+    dx, dy = x - tile[0], y - tile[1]
+    column = first_x + tl.load(slopes).to(tl.int32) * dx + tl.load(slopes + 1).to(tl.int32) * dy
+    line = first_y + tl.load(slopes + 2).to(tl.int32) * dx + tl.load(slopes + 3).to(tl.int32) * dy
+    known = tl.full(x.shape, True, tl.int1)
+    if border == _CONSTANT:
+        known = (column >= 0) & (column < view[3]) & (line >= 0) & (line < view[2])
+    return _single(column, line, known, _EDGE, view, row, fill, source)
+
+
+@triton.jit
+def _nearest(border, is_projective, view, row, fill, maps, source, x, y):
+    """``sample`` where the kind is NEAREST."""
+    u, v = _points(maps[0], x, y, is_projective)
+    known = (u == u) & (v == v)
+    u, v = tl.where(known, u, 0.0), tl.where(known, v, 0.0)
+    column = tl.floor(tl.minimum(tl.maximum(u, -_FAR), _FAR)).to(tl.int32)
+    line = tl.floor(tl.minimum(tl.maximum(v, -_FAR), _FAR)).to(tl.int32)
+    return _single(column, line, known, border, view, row, fill, source)
+
+
+@triton.jit
+def sample(
+    kind,
+    border,
+    is_projective,
+    view,
+    row,
+    fill,
+    maps,
+    frame,
+    source,
+    tile,
+    x,
+    y,
+    FEATURES: tl.constexpr,
+):
     """Carry out "1. Load" for a tile.
 
     Args:
-        kind: See Kind.
+        kind: See Kind, and NEAR.
         border: See Border.
         is_projective: Whether the last row of a matrix is not (0, 0, 1).
         view: Top, left, height and width.
         row: Channels from a row of the source to the next one.
         fill: Three float32.
-        maps: Where ``back`` lies, float64, and where ``before`` lies.
+        maps: Where ``back`` and ``before`` lie, float64, where AFFINE and where SLOPES.
         frame: Height and width of the frame between; 0 where there is none.
         source: The address, int64, a multiple of 4; whether it is float32; and by how many
             channels the image begins behind the address.
         tile: Left and top of the tile.
-        x: int32 [N].
+        x: int32 [N], inside the result, as y.
         y: int32 [N].
-        inside: bool [N], whether the pixel belongs to the result.
+        FEATURES: See ``record``.
 
     Returns:
         Three float32 [N] in [0, 1].
     """
-    if kind == _BILINEAR:
-        r, g, b = _bilinear(
-            border, is_projective, view, row, fill, maps, frame, source, tile, x, y, inside
-        )
+    is_near = kind == _NEAR if _HAS_NEAR & FEATURES else False
+    is_bilinear = kind == _BILINEAR if _HAS_EXACT & FEATURES else False
+    is_nearest = kind == _NEAREST if _HAS_EXACT & FEATURES else False
+    if is_near:
+        r, g, b = _affine(border, view, row, fill, maps, source, tile, x, y)
+    elif is_bilinear:
+        r, g, b = _bilinear(border, is_projective, view, row, fill, maps, frame, source, x, y)
+    elif is_nearest:
+        r, g, b = _nearest(border, is_projective, view, row, fill, maps, source, x, y)
     else:
-        r, g, b = _single(
-            kind, border, is_projective, view, row, fill, maps[0], source, x, y, inside
-        )
+        r, g, b = _whole(border, view, row, fill, maps, source, tile, x, y)
     return r, g, b
 
 
 @triton.jit
-def load_at(source, row, x, y, inside):
+def load_at(source, row, x, y):
     """The pixels of an image at whole coordinates; arguments and result as for ``sample``."""
     address, is_float, start = source
-    r, g, b = _pixel(address, is_float, start + y * row + x * 3, inside)
+    r, g, b = _pixel(address, is_float, start + y * row + x * 3, True)
     if not is_float:
         r, g, b = unit(r), unit(g), unit(b)
     return r, g, b

@@ -7,15 +7,11 @@ import triton
 import triton.language as tl
 
 from gpu_aug.engines.fused.compile.program import NUM_VALUES, Stage
-from gpu_aug.engines.fused.triton.record import FREE, UNIT
+from gpu_aug.engines.fused.triton.sample import unit
 
 NOTHING = tl.constexpr(int(Stage.NOTHING))
 SCALE = tl.constexpr(int(Stage.SCALE))
 MATRIX = tl.constexpr(int(Stage.MATRIX))
-FREE_SCALE = tl.constexpr(int(Stage.SCALE) + FREE)
-FREE_MATRIX = tl.constexpr(int(Stage.MATRIX) + FREE)
-UNIT_SCALE = tl.constexpr(int(Stage.SCALE) + UNIT)
-UNIT_MATRIX = tl.constexpr(int(Stage.MATRIX) + UNIT)
 CONTRAST = tl.constexpr(int(Stage.CONTRAST))
 HUE = tl.constexpr(int(Stage.HUE))
 GAMMA = tl.constexpr(int(Stage.GAMMA))
@@ -40,14 +36,16 @@ _NOISE_STEP = tl.constexpr(2.0**-24)
 
 @triton.jit
 def clamp(value, low, high):
-    """The value within [low, high]."""
-    return tl.minimum(tl.maximum(value, low), high)
+    """The value within [low, high]; NaN stays, as on the CPU."""
+    raised = tl.maximum(value, low, propagate_nan=tl.PropagateNan.ALL)
+    return tl.minimum(raised, high, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
 def steps(value):
-    """The nearest of the 256 steps of a value in [0, 1], as float32; ties to even."""
-    return clamp((clamp(value, -1.0, 2.0) * 255.0 + _ROUNDER) - _ROUNDER, 0.0, 255.0)
+    """The nearest of the 256 steps of a value in [0, 1], as float32; ties to even; 0 for NaN."""
+    value = tl.minimum(tl.maximum(value, -1.0), 2.0)
+    return tl.minimum(tl.maximum((value * 255.0 + _ROUNDER) - _ROUNDER, 0.0), 255.0)
 
 
 @triton.jit
@@ -78,13 +76,6 @@ def matrix(v, r, g, b):
 
 
 @triton.jit
-def in_unit(colour):
-    """The channels within [0, 1]."""
-    r, g, b = colour
-    return clamp(r, 0.0, 1.0), clamp(g, 0.0, 1.0), clamp(b, 0.0, 1.0)
-
-
-@triton.jit
 def limit(v, colour):
     """The channels within the limits of the stage whose arguments are at ``v``."""
     r, g, b = colour
@@ -93,6 +84,14 @@ def limit(v, colour):
         clamp(g, tl.load(v + 13), tl.load(v + 16)),
         clamp(b, tl.load(v + 14), tl.load(v + 17)),
     )
+
+
+@triton.jit
+def contrast(factor, mean, r, g, b):
+    """Stage.CONTRAST."""
+    shift = mean * (1.0 - factor)
+    r, g, b = r * factor + shift, g * factor + shift, b * factor + shift
+    return clamp(r, 0.0, 1.0), clamp(g, 0.0, 1.0), clamp(b, 0.0, 1.0)
 
 
 @triton.jit
@@ -127,9 +126,9 @@ def solarize(value, threshold):
 
 
 @triton.jit
-def look_up(table, value, inside):
+def look_up(table, value):
     """Stage.TABLE of one channel: float32 [256] at ``table``."""
-    return tl.load(table + steps(value).to(tl.int32), mask=inside, other=0.0)
+    return tl.load(table + steps(value).to(tl.int32))
 
 
 @triton.jit
@@ -162,14 +161,13 @@ def noise(index, key, other_key):
 
 
 @triton.jit
-def paint_holes(v, holes, colours, keys, size, tile, end, x, y, r, g, b):
+def paint_holes(v, places, size, tile, end, x, y, r, g, b):
     """Stage.HOLES with the arguments at ``v``; a tile that a hole does not touch costs its test only.
 
     Args:
         v: Arguments of the stage.
-        holes: int32, four for each hole.
-        colours: float32, three for each hole.
-        keys: uint32, two for each key.
+        places: Where the holes lie, int32, four for each; the colours, float32, three for each hole; the keys, int32,
+            two for each.
         size: Height and width of the result.
         tile: Left and top of the tile.
         end: Its right and bottom.
@@ -177,6 +175,7 @@ def paint_holes(v, holes, colours, keys, size, tile, end, x, y, r, g, b):
         y: int32 [N].
         r: float32 [N], as g and b.
     """
+    holes, colours, keys = places
     height, width = size
     first = tl.load(v).to(tl.int32)
     is_noise = tl.load(v + 2) != 0
@@ -200,4 +199,31 @@ def paint_holes(v, holes, colours, keys, size, tile, end, x, y, r, g, b):
                 r = tl.where(painted, tl.load(colour), r)
                 g = tl.where(painted, tl.load(colour + 1), g)
                 b = tl.where(painted, tl.load(colour + 2), b)
+    return r, g, b
+
+
+@triton.jit
+def rare(code, v, tables, r, g, b):
+    """The stages of HAS_RARE; v and tables are where a stage's arguments and the image's tables lie."""
+    if code == TABLE:
+        table = tables + tl.load(v).to(tl.int32) * 768
+        r, g, b = look_up(table, r), look_up(table + 256, g), look_up(table + 512, b)
+    elif code == GAMMA:
+        gamma = tl.load(v)
+        r, g, b = power(r, gamma), power(g, gamma), power(b, gamma)
+    elif code == SOLARIZE:
+        level = tl.load(v)
+        r, g, b = solarize(r, level), solarize(g, level), solarize(b, level)
+    elif code == ROUND:
+        r, g, b = unit(steps(r)), unit(steps(g)), unit(steps(b))
+    elif code == FLOOR:
+        summand = tl.load(v)
+        r, g = unit(floor_steps(r, summand)), unit(floor_steps(g, summand))
+        b = unit(floor_steps(b, summand))
+    elif code == GRAY_MAX:
+        r = tl.maximum(tl.maximum(r, g), b)
+        g, b = r, r
+    elif code == GRAY_MIDDLE:
+        r = (tl.maximum(tl.maximum(r, g), b) + tl.minimum(tl.minimum(r, g), b)) / 2
+        g, b = r, r
     return r, g, b

@@ -148,6 +148,16 @@ STORES: dict[str, Case] = {
     for dtype in (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
     for name, layout in (("planar", torch.contiguous_format), ("interleaved", torch.channels_last))
 }
+STORES |= {
+    f"{dtype} {name}, blocks": (
+        make_program(1, (21, 48), (21, 48)),
+        noise(1, 21, 48, 3),
+        None,
+        torch.zeros(1, 3, 21, 48, dtype=dtype).to(memory_format=layout),
+    )
+    for dtype in (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
+    for name, layout in (("planar", torch.contiguous_format), ("interleaved", torch.channels_last))
+}
 STORES["into a part"] = (*case()[:3], torch.zeros(1, 4, 30, 40)[:, 1:, 2:23, 3:29])
 NOWHERE = [1, 0, -3.5, 0, 1, 2, 1, 0, -3.5]
 """Its column 3 has the point 0 / 0."""
@@ -157,7 +167,61 @@ SEVERAL = {
     "cut": mixed(Mix.CUT),
     "nowhere": case(kind=Kind.BILINEAR, back=NOWHERE, frame=[17, 22], border=Border.EDGE, fill=[0.1, 0.5, 0.9]),
 }  # fmt: skip
-EVERY = {**GEOMETRY, **VALUES, **STORES, **SEVERAL}
+
+
+def neighbours(dtype: torch.dtype) -> Case:
+    """An affine map; the same with a mean; and a larger image that has every feature."""
+    sizes = [[40, 36], [40, 36], [70, 33]]
+    program = make_program(
+        3, SIZE, SOURCE,
+        stages=[(Stage.SCALE, [1.2, 0, 0, 0.1, 0, 1.1, 0, 0.1, 0, 0, 0.9, 0.1, *UNIT]), (Stage.CONTRAST, [1.4]),
+                (Stage.MATRIX, [0.7, 0.2, 0.1, 0, 0.2, 0.7, 0.1, 0, 0.3, 0, 0.7, 0, *UNIT]), (Stage.HUE, [0.2]),
+                (Stage.HOLES, [0, 4, 1, 0]), (Stage.GAMMA, [0.8])],
+        kind=[Kind.BILINEAR] * 3, back=[[0.61, 0.23, -3.7, -0.19, 0.53, 5.1, 0, 0, 1]] * 2 + [TILTED],
+        border=[Border.CONSTANT, Border.EDGE, Border.REFLECT], fill=[[0.1, 0.5, 0.9]] * 3, size=sizes,
+        holes=[HOLES] * 3, colours=[COLOURS] * 3, keys=[[[1, 2]]] * 3,
+        mix=[Mix.NO_MIX, Mix.NO_MIX, Mix.BLEND], share=[[0.7, 0.3]] * 3,
+    )  # fmt: skip
+    program.codes[0, 1:] = program.codes[1, 4:] = Stage.NOTHING
+    images = [noise(*SOURCE, 3), noise(*SOURCE, 3), noise(*SOURCE, 3, dtype=torch.float32)]
+    outs = [torch.zeros(3, *size, dtype=dtype) for size in sizes]
+    return program, images, [None, None, noise(70, 33, 3)], outs
+
+
+def alone(batch: Case, row: int) -> Case:
+    """One image of a batch, without second sources."""
+    program, images, _, outs = batch
+    one = Program._make(field[row : row + 1] for field in program)
+    return one, [images[row]], None, [outs[row].clone()]
+
+
+def not_numbers(dtype: torch.dtype) -> Case:
+    """NaN through SCALE and MATRIX."""
+    images = noise(2, *SIZE, 3, dtype=torch.float32)
+    images[:, 3:9, 4, 1] = np.nan
+    linear = [1, 0.3, 0.1, 0, 0.2, 0.9, 0, 0, 0, 0.4, 1, 0, *UNIT]
+    made = case(images, dtype, stages=[(Stage.SCALE, linear)])
+    made[0].codes[1] = Stage.MATRIX
+    return made
+
+
+DTYPES = [torch.float32, torch.uint8]
+ALONE = {
+    f"{row} of {dtype}": (*alone(batch, row), True)
+    for dtype, batch in ((dtype, neighbours(dtype)) for dtype in DTYPES)
+    for row in (0, 1)
+}
+TOGETHER = {f"all of {dtype}": (*neighbours(dtype), True) for dtype in DTYPES}
+NOT_NUMBERS = {f"NaN to {dtype}": not_numbers(dtype) for dtype in DTYPES}
+EVERY: dict[str, Any] = {
+    **GEOMETRY,
+    **VALUES,
+    **STORES,
+    **SEVERAL,
+    **ALONE,
+    **TOGETHER,
+    **NOT_NUMBERS,
+}
 
 Results = Callable[[str], Any]
 
@@ -207,7 +271,7 @@ def compiled() -> Results:
         return None if images is None else [None if i is None else to_device(i) for i in images]
 
     def run(name: str) -> Any:
-        program, images, others, outs = EVERY[name]
+        program, images, others, outs = EVERY[name][:4]
         results = to_device(outs)
         run_program(program, to_device(images), to_device(others), results)
         return results.cpu() if isinstance(results, Tensor) else [out.cpu() for out in results]
@@ -268,6 +332,32 @@ def test_stages_are_numpys(results: Results, name: str) -> None:
     assert gap(results(name), name) < 0.01
 
 
+def test_tiles_far_from_the_first_begin_where_float64_says() -> None:
+    """Whole numbers of 2**-32 pixels lead 8192 pixels away and err by less than what shows; float32 alone would show."""
+    from gpu_aug.engines.fused.triton.record import AFFINE, pack
+
+    rng = np.random.default_rng(5)
+    back = np.tile(np.array([1, 0, 0, 0, 1, 0, 0, 0, 1.0]), (200, 1))
+    back[:, :6] = rng.uniform(-1.9, 1.9, (200, 6)) * (1, 1, 4096, 1, 1, 4096)
+    program = make_program(
+        200, (8192, 8192), SOURCE, kind=Kind.BILINEAR, border=Border.EDGE, back=back
+    )
+    records, _, _ = pack(
+        program, noise(200, *SOURCE, 3), None, torch.empty(1).expand(200, 3, 8192, 8192)
+    )
+    fixed = records[:, AFFINE : AFFINE + 12].copy().view(np.int64)
+    left, top = rng.integers(0, 256, (2, 200, 1)) * 32
+
+    found = (fixed[:, 0::3] * left + fixed[:, 1::3] * top + fixed[:, 2::3]) / 2**32
+    expected = (
+        back[:, [0, 3]] * (left + 0.5) + back[:, [1, 4]] * (top + 0.5) + back[:, [2, 5]] - 0.5
+    )
+    single = np.float32(back[:, [0, 3]]) * np.float32(left + 0.5) + np.float32(expected * 0)
+
+    assert np.abs(found - expected).max() < 4e-6
+    assert np.abs(single - back[:, [0, 3]] * (left + 0.5)).max() > 2e-4
+
+
 @pytest.mark.parametrize("name", ["scale", "matrix", "contrast", "hue", "gamma"])
 def test_another_argument_would_be_noticed(results: Results, name: str) -> None:
     """Negative control: the reference with one argument changed by a thousandth differs."""
@@ -280,7 +370,8 @@ def test_another_argument_would_be_noticed(results: Results, name: str) -> None:
 @pytest.mark.parametrize("name", STORES)
 def test_every_layout_and_type(results: Results, name: str) -> None:
     """The bytes come back: rounded as torch rounds, or the interpreter, which cuts bfloat16 off."""
-    source, result = EVERY[name][1][:, :21, :26].permute(0, 3, 1, 2), results(name)
+    result = results(name)
+    source = EVERY[name][1][:, :21, : result.shape[3]].permute(0, 3, 1, 2)
     exact = source.float() / 255
 
     assert result.stride() == EVERY[name][3].stride() or name == "into a part"
@@ -306,6 +397,27 @@ def test_batches_are_those_of_the_cpu(results: Results, name: str) -> None:
         )
 
 
+@pytest.mark.parametrize("name", ALONE)
+def test_an_image_is_the_same_whatever_batch_it_is_in(results: Results, name: str) -> None:
+    """Alone, and beside a larger image for which every part of the kernels is compiled: bit for bit."""
+    row, dtype = name.split(" of ")
+
+    assert torch.equal(results(name)[0], results(f"all of {dtype}")[int(row)])
+
+
+@pytest.mark.parametrize("name", NOT_NUMBERS)
+def test_not_numbers_are_those_of_the_cpu(results: Results, name: str) -> None:
+    """NaN goes through limits, and is 0 as uint8."""
+    from gpu_aug.engines.fused.cpu.run import run_program
+
+    program, images, _, outs = EVERY[name]
+    expected = torch.full_like(outs, 9)
+    run_program(program, images, None, expected)
+
+    assert expected.isnan().any() == (outs.dtype == torch.float32)
+    assert torch.allclose(results(name).float(), expected.float(), atol=1e-6, equal_nan=True)
+
+
 def test_division_by_255_is_exact() -> None:
     """A quotient and its remainder, in exact arithmetic, give what a division gives, for every byte."""
     bytes_, per_step = np.arange(256, dtype=np.float32), np.float64(np.float32(1 / 255))
@@ -317,39 +429,88 @@ def test_division_by_255_is_exact() -> None:
     assert (quotient != bytes_ / np.float32(255)).any()
 
 
-@pytest.mark.parametrize("name", ["run_pass", "sum_gray"])
-def test_kernels_compile_for_a_gpu_that_is_not_there(name: str, tmp_path: Path) -> None:
-    """The compiler refuses what the interpreter lets pass; a thread spills a few registers at most."""
+INTERLEAVED, PLANAR = 2, 1
+NEAR, COLOUR, EVERYTHING = 1, 16, 127
+COMPILED = {
+    "plain": ("run_pass", 0, INTERLEAVED, "bfloat16", 64),
+    "affine": ("run_pass", NEAR, INTERLEAVED, "bfloat16", 80),
+    **{
+        name: pytest.param(*variant, marks=pytest.mark.long)
+        for name, variant in {
+            "plain, half": ("run_pass", 0, INTERLEAVED, "float16", 64),
+            "plain, planar": ("run_pass", 0, PLANAR, "bfloat16", 64),
+            "plain, float32": ("run_pass", 0, INTERLEAVED, "float32", 64),
+            "jitter": ("run_pass", COLOUR, INTERLEAVED, "bfloat16", 64),
+            "means of jitter": ("sum_gray", COLOUR, INTERLEAVED, "bfloat16", 64),
+            "means of an affine map": ("sum_gray", NEAR | COLOUR, INTERLEAVED, "bfloat16", 64),
+            "everything": ("run_pass", EVERYTHING, INTERLEAVED, "bfloat16", 128),
+        }.items()
+    },
+}
+"""A kernel, features, layout and type, and how many registers a thread may use: 64 and 80 let 32 and 24 of 64 warps run."""
+
+ONE_AFTER_THE_OTHER = "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4]"
+"""How the sums for the mean are laid out in every variant; with it they have one order."""
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "layout", "dtype", "most"), list(COMPILED.values()), ids=COMPILED
+)
+def test_compiled_kernels_use_few_registers_and_wide_stores(
+    name: str, features: int, layout: int, dtype: str, most: int, tmp_path: Path
+) -> None:
+    """For a GPU that is not there: no spills, wide stores alone, and no float64 but for maps that need it."""
     import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
 
-    from gpu_aug.engines.fused.triton import kernels
-
-    function = getattr(kernels, name)
-    constants: dict[str, Any] = {"PARTS": 16, "TILE_HEIGHT": 16, "TILE_WIDTH": 32, "TILES": 4}
-    constants |= {"TYPE": triton.language.bfloat16, "LAYOUT": kernels.INTERLEAVED.value}
-    kinds = {"words": "*i32", "doubles": "*fp64", "longs": "*i64"}
-    kinds |= dict.fromkeys(("floats", "tables", "sums"), "*fp32")
-    signature = {
-        argument: "constexpr" if argument in constants else kinds.get(argument, "i32")
-        for argument in function.arg_names
-    }
-    source = ASTSource(
-        function,
-        signature,
-        constexprs={(function.arg_names.index(key),): value for key, value in constants.items() if key in signature},
-    )  # fmt: skip
-
-    options = {"num_warps": 4, "enable_fp_fusion": True}
-    built = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-
-    assert ".local" not in built.asm["ptx"]
+    built = _compile(name, features, layout, getattr(triton.language, dtype))
     (tmp_path / "kernel.cubin").write_bytes(built.asm["cubin"])
     command = [triton.knobs.nvidia.cuobjdump.path, "-res-usage", tmp_path / "kernel.cubin"]
     usage = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = re.search(r"REG:(\d+) STACK:(\d+)", usage)
     assert found is not None
     registers, stack_bytes = map(int, found.groups())
-    assert registers <= 128  # four programs of 128 threads share the registers of a processor
-    assert stack_bytes <= 64
+    stores = re.findall(r"st\.global\.(\S+)", built.asm["ptx"])
+
+    # What would let an image depend on its batch: products and sums fused by chance, sums of another order.
+    meant = re.findall(r"call .*@llvm\.fma\.(?:v(\d+))?f32\(", built.asm["llir"])
+    assert built.asm["ptx"].count("fma.rn.f32") == sum(int(lanes or 1) for lanes in meant) > 0
+    layouts = dict(re.findall(r"(#\w+) = (#ttg\.blocked.*)", built.asm["ttgir"]))
+    summed = re.findall(r"\(tensor<\d+xf32, (#\w+)>\) -> f32", built.asm["ttgir"])
+    assert all(layouts[one].startswith(ONE_AFTER_THE_OTHER) for one in summed)
+
+    assert registers <= most
+    assert stack_bytes == 0
+    assert ".f64" not in built.asm["ptx"] or features == EVERYTHING
+    wide = {"v2.b32"} if features == EVERYTHING else {"v4.b32"}
+    assert set(stores) == (wide if name == "run_pass" else {"b32"})
+
+
+def _compile(name: str, features: int, layout: int, dtype: Any) -> Any:
+    """A kernel for sm_90, as `run_program` launches it."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from gpu_aug.engines.fused.triton import kernels
+    from gpu_aug.engines.fused.triton.run import Tiling, options
+
+    function = getattr(kernels, name)
+    tiling = Tiling.of(features) if name == "run_pass" else Tiling()
+    told = options(tiling)
+    constants = {"FEATURES": features, "LAYOUT": layout, "TYPE": dtype}
+    constants |= {"TILES": tiling.tiles_per_sum, "TILE_HEIGHT": told.pop("TILE_HEIGHT")}
+    constants["TILE_WIDTH"] = told.pop("TILE_WIDTH")
+    kinds = {"words": "*i32", "doubles": "*fp64", "longs": "*i64"}
+    kinds |= dict.fromkeys(("floats", "tables", "sums"), "*fp32")
+    names = function.arg_names
+    signature = {
+        argument: "constexpr" if argument in constants else kinds.get(argument, "i32")
+        for argument in names
+    }
+    source = ASTSource(
+        function,
+        signature,
+        constexprs={(names.index(key),): value for key, value in constants.items() if key in names},
+        attrs={(names.index(key),): [["tt.divisibility", 16]] for key in kinds},
+    )
+    return triton.compile(source, target=GPUTarget("cuda", 90, 32), options=told)

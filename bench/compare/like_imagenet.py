@@ -1,0 +1,90 @@
+"""``python -m bench.compare.like_imagenet SOURCE OUT``: photographs as ImageNet has them, made of larger ones.
+
+ImageNet's are of 0.2 megapixels and 110 kB; a third of these have full colour resolution, and those stay progressive
+that are.
+"""
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from PIL import Image
+
+from bench.output import errors
+
+_PIXELS = 200_000
+_MOST_BYTES = 130_000
+_QUALITIES = range(50, 99)
+
+
+def make_like_imagenet(source: Path, out: Path) -> int:
+    """Write a JPEG for each of a folder's JPEGs that is large enough; the same source gives the same files.
+
+    Args:
+        source: A folder of JPEGs, at any depth.
+        out: Gets one file for each RGB photograph of 0.2 megapixels or more, scaled to that size, at the highest
+            quality from 50 to 98 with which it takes at most 130 kB.
+
+    Returns:
+        The number of files.
+
+    Raises:
+        BenchError: There is no such photograph.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    count = 0
+    for number, path in enumerate(sorted(source.rglob("*.jpg"))):
+        with Image.open(path) as opened:
+            if opened.mode != "RGB" or opened.width * opened.height < _PIXELS:
+                continue
+            options = {
+                "subsampling": "4:4:4" if number % 3 == 2 else "4:2:0",
+                "progressive": bool(opened.info.get("progressive")),
+            }
+            scale = (_PIXELS / (opened.width * opened.height)) ** 0.5
+            size = (round(opened.width * scale), round(opened.height * scale))
+            small = opened.resize(size, Image.Resampling.LANCZOS)
+        name = "_".join(path.relative_to(source).parts)
+        (out / name).write_bytes(_largest(small, options))
+        count += 1
+    if not count:
+        raise errors.BenchError(
+            f"{source} has no RGB JPEG of {_PIXELS} pixels or more: give a folder of photographs"
+        )
+    return count
+
+
+def _largest(image: Image.Image, options: Mapping[str, Any]) -> bytes:
+    """Encode at the highest quality that fits, the lowest if none does."""
+    low, high = _QUALITIES[0], _QUALITIES[-1]
+    while low < high:
+        middle = (low + high + 1) // 2
+        if len(_encoded(image, middle, options)) <= _MOST_BYTES:
+            low = middle
+        else:
+            high = middle - 1
+    return _encoded(image, low, options)
+
+
+def _encoded(image: Image.Image, quality: int, options: Mapping[str, Any]) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, "JPEG", quality=quality, **options)
+    return stream.getvalue()
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def main(
+    source: Annotated[Path, typer.Argument(help="A folder of JPEGs.")],
+    out: Annotated[Path, typer.Argument(help="The folder that gets the photographs.")],
+) -> None:
+    """Make photographs of ImageNet's size and weight of larger ones."""
+    typer.echo(f"{make_like_imagenet(source, out)} photographs in {out}")
+
+
+if __name__ == "__main__":
+    errors.call(app)

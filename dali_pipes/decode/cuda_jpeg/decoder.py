@@ -1,0 +1,269 @@
+"""The decode stage on a GPU by our own kernels: sound baseline JPEGs there, all else on our threads, in the same batch."""
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dali_pipes.decode.cpu import read_targets, render_whole
+from dali_pipes.decode.cuda_jpeg.batch import Kernels, Planned, Planner, Wanted, files_of, launch
+from dali_pipes.decode.cuda_jpeg.known import known_of
+from dali_pipes.decode.jpeg_batch import crops_of, parts_of
+from dali_pipes.errors import LoaderError
+from dali_pipes.jpeg.checkpoints import CheckpointStore
+from dali_pipes.jpeg.status import REASONS
+from dali_pipes.pipeline.augment import Augmenter, Engines
+from dali_pipes.pipeline.canvases import ViewCanvases
+from dali_pipes.pipeline.fetch import Fetcher
+from dali_pipes.pipeline.rendering import Rendering
+from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
+from dali_pipes.stats.work import Rows
+from gpu_aug.upload import upload
+
+_PIXEL_BYTES = 13  # on the device, for each pixel that is decoded: coefficients, planes, RGB
+_LAUNCH_BYTES = 1 << 31
+"""What the kernels of one launch may take on the device; larger steps are decoded in several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A step as the threads that read it leave it.
+
+    Attributes:
+        fetched: The step.
+        planned: What the kernels get, in one launch after the other.
+        here: The rows that they decode, ascending; in the order of the launches.
+        canvases: Canvases of all rows of each view, on the device.
+        rendering: Canvases of the other rows, which our threads render.
+    """
+
+    fetched: Fetched
+    planned: Sequence[Planned]
+    here: NDArray[np.int64]
+    canvases: Sequence[ViewCanvases]
+    rendering: Rendering
+
+
+class CudaJpegDecoder:
+    """Decodes with our kernels, driven by the thread that takes the steps; see Decoder.
+
+    Only files of which all codes were read before on the CPU go to the kernels, so that what the kernels say of them is
+    known; it is looked at later, when the device is through, without waiting.
+    """
+
+    lookahead = 2
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        augmenter: Augmenter,
+        kernels: Kernels,
+        store: CheckpointStore,
+        prefetch: int,
+    ) -> None:
+        self._fetcher, self._augmenter = fetcher, augmenter
+        self._kernels, self._store = kernels, store
+        self._pool, self._recorder = augmenter.workers.pool, augmenter.workers.recorder
+        self._side = augmenter.side
+        self._planners = threading.local()
+        self._under_way: deque[Future[Prepared]] = deque()
+        self._verdicts: deque[_Verdicts] = deque()
+        self.capacity = prefetch + self.lookahead
+
+    def prepare(self, fetched: Fetched) -> Prepared:
+        """Find out what the kernels can decode, plan that, and start rendering the rest."""
+        with self._recorder.measure("header", work=Rows(fetched.plan, fetched.samples)):
+            sound = known_of(fetched, self._store)
+        engines = self._augmenter.engines_of(fetched)
+        canvases = self._empty_canvases(engines, fetched)
+        wanted = _wanted(fetched, sound.rows, canvases)
+        restarts = [_restarts(fetched, row) for row in sound.rows.tolist()]
+        planned, here = [], []
+        for first, last in _launches(wanted.parts):
+            some = slice(first, last)
+            files = files_of(sound.spans[some], restarts[some], sound.checkpoints[some], sound.held)
+            one = self._planner().plan(files, wanted.some(first, last))
+            planned.append(one)
+            here.append(sound.rows[some][one.numbers >= 0])
+        decoded_here = np.concatenate([np.empty(0, np.int64), *here])
+        others = sorted(set(range(len(fetched))) - set(decoded_here.tolist()))
+        return Prepared(
+            fetched, planned, decoded_here, canvases, self._render(engines, fetched, others)
+        )
+
+    def has_room(self) -> bool:
+        """Steps wait for the threads alone."""
+        return True
+
+    def push(self, prepared: Future[Prepared]) -> None:
+        """Put a step behind the others."""
+        self._under_way.append(prepared)
+
+    def ready(self) -> int:
+        """None is known to be finished before it is taken."""
+        return 0
+
+    def take(self) -> Pending:
+        """Wait until the oldest step is planned, and launch it."""
+        prepared = self._under_way.popleft().result()
+        with self._recorder.measure("decode", by_others=True):
+            decoded = Decoded(prepared.fetched, [NOTHING] * len(prepared.fetched))
+            decoded = prepared.rendering.wait(decoded)
+        wanted = self._fetcher.rows_with_targets(decoded.fetched, prepared.here.tolist())
+        decoded, bad = read_targets(self._fetcher, self._pool, decoded, wanted)
+        rendering = prepared.rendering
+        engines = self._augmenter.engines_of(decoded.fetched)
+        if bad:
+            rendering = self._render(engines, decoded.fetched, sorted({*rendering.rows, *bad}))
+            decoded = rendering.wait(decoded)
+        decoded = self._augmenter.workers.move_all_targets(decoded)
+        finished = decoded.finished()
+
+        def work() -> Sequence[torch.Tensor]:
+            self._look()
+            for one in prepared.planned:
+                self._decode(one, prepared)
+            rendered = engines.upload(rendering.canvases) if rendering.rows else []
+            for canvases, view in zip(prepared.canvases, rendered, strict=False):
+                _put(canvases, view, rendering.rows)
+            return engines.augment(finished, prepared.canvases)
+
+        ahead = self._side.run(work)
+        return Pending(lambda _: (finished, ahead))
+
+    def close(self) -> None:
+        """Drop what is under way."""
+        self._under_way.clear()
+        self._side.close()
+
+    def _decode(self, planned: Planned, prepared: Prepared) -> None:
+        """Launch the kernels, and have their verdicts copied to the host."""
+        launched = launch(planned, self._kernels)
+        on_gpu = self._side.stream is not None
+        statuses = torch.empty(len(launched.statuses), dtype=torch.int32, pin_memory=on_gpu)
+        statuses.copy_(launched.statuses, non_blocking=True)
+        done = self._side.stream.record_event() if on_gpu else None
+        keys = [prepared.fetched.key(row) for row in prepared.here.tolist()]
+        self._verdicts.append(_Verdicts(done, statuses, keys))
+
+    def _look(self) -> None:
+        """Look at the verdicts that have come; see LoaderError."""
+        while self._verdicts and self._verdicts[0].have_come():
+            self._verdicts.popleft().require_good()
+
+    def _render(self, engines: Engines, fetched: Fetched, rows: list[int]) -> Rendering:
+        """Start rendering the canvases of rows on our threads."""
+        canvases = engines.canvases(len(rows))
+        render = partial(render_whole, self._fetcher, fetched)
+        tasks = [
+            self._pool.submit(render, row, canvases, number) for number, row in enumerate(rows)
+        ]
+        return Rendering(rows, canvases, tasks)
+
+    def _planner(self) -> Planner:
+        """The planner of this thread."""
+        found: Planner | None = getattr(self._planners, "one", None)
+        if found is None:
+            found = self._planners.one = Planner(pinned=self._side.stream is not None)
+        return found
+
+    def _empty_canvases(self, engines: Engines, fetched: Fetched) -> list[ViewCanvases]:
+        """Memory for the canvases of all rows on the device, on the side stream."""
+
+        def make(*shape: int) -> torch.Tensor:
+            return torch.empty((*shape, 3), dtype=torch.uint8, device=engines.device)
+
+        with torch.cuda.stream(self._side.stream):  # does nothing where that is None
+            made: list[ViewCanvases] = []
+            for view, drawn in zip(engines.views, fetched.draws, strict=True):
+                size = view.recipe.decode_size
+                if size is None:
+                    made.append([make(*shape) for shape in drawn.crops.canvas.tolist()])
+                else:
+                    made.append(make(len(fetched), *size))
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdicts:
+    """What the kernels say of the images of a launch.
+
+    Attributes:
+        done: The event behind the copy; None on a CPU.
+        statuses: int32 [n] on the host.
+        keys: Names of all images of the step.
+    """
+
+    done: Any
+    statuses: torch.Tensor
+    keys: Sequence[str]
+
+    def have_come(self) -> bool:
+        return self.done is None or bool(self.done.query())
+
+    def require_good(self) -> None:
+        """Require what reading all codes on the CPU has said before.
+
+        Raises:
+            LoaderError: The kernels disagree, so checkpoints are wrong, or the device is.
+        """
+        if self.statuses.any():
+            reasons = {REASONS[status] for status in self.statuses.tolist() if status}
+            raise LoaderError(
+                f"the GPU's JPEG decoder calls files of a step damaged ({'; '.join(sorted(reasons))}) that are sound, among "
+                f'{", ".join(self.keys[:3])} and others: their pixels were wrong; use decoder="cpu", and please report this'
+            )
+
+
+def _launches(parts: NDArray[np.void]) -> list[tuple[int, int]]:
+    """Which of the parts are decoded in one launch, first and last (half open) of each."""
+    if not len(parts):
+        return []
+    taken = np.cumsum(parts["height"] * parts["width"] * _PIXEL_BYTES) // _LAUNCH_BYTES
+    bounds = np.flatnonzero(np.diff(taken, prepend=-1)).tolist()
+    return list(zip(bounds, [*bounds[1:], len(parts)], strict=True))
+
+
+def _restarts(fetched: Fetched, row: int) -> NDArray[np.int64] | None:
+    """Where the restart intervals of a row begin, if its index says that."""
+    found: NDArray[np.int64] | None = getattr(fetched.samples[row], "restarts", None)
+    return None if found is None else found[:-1]  # the last one is the scan's end
+
+
+def _wanted(fetched: Fetched, rows: NDArray[np.int64], canvases: Sequence[ViewCanvases]) -> Wanted:
+    places = np.stack([_places(view, rows) for view in canvases])
+    return Wanted(
+        fetched.sizes[rows],
+        parts_of(fetched, rows, np.ones(len(rows), np.int64)),
+        np.stack([crops_of(drawn.crops, rows) for drawn in fetched.draws]),
+        places,
+        np.array([drawn.crops.antialias for drawn in fetched.draws]),
+    )
+
+
+def _places(canvases: ViewCanvases, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Address, height and width of the canvases of rows: int64 [n, 3]."""
+    if isinstance(canvases, list):
+        some = [canvases[row] for row in rows.tolist()]
+        found = [(one.data_ptr(), one.shape[0], one.shape[1]) for one in some]
+        return np.array(found, np.int64).reshape(-1, 3)
+    places = np.empty((len(rows), 3), np.int64)
+    places[:, 0] = canvases.data_ptr() + rows * canvases.stride(0)
+    places[:, 1:] = canvases.shape[1:3]
+    return places
+
+
+def _put(canvases: ViewCanvases, rendered: ViewCanvases, rows: Sequence[int]) -> None:
+    """Put canvases that were rendered on the CPU among the others."""
+    if isinstance(canvases, list):
+        for row, one in zip(rows, rendered, strict=True):
+            canvases[row] = one
+    elif isinstance(rendered, torch.Tensor):
+        canvases.index_copy_(0, upload(torch.tensor(rows), canvases.device), rendered)

@@ -1,0 +1,325 @@
+"""The host's part of a batch as one function without Python: from files to records and bytes that are uploaded together.
+
+The arena gets, one behind the other: IMAGE of each image that is decoded here, VIEW of each of its views, the bytes of the intervals,
+TABLES, GROUP, INTERVAL. How much memory the kernels need beside it stands in the totals.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dali_pipes.decode.cuda_jpeg.huffman_tables import choose_tables, find_tables, write_tables
+from dali_pipes.decode.cuda_jpeg.intervals import (
+    checkpoint_unit,
+    copy_bytes,
+    find_restarts,
+    next_needed,
+    restart_unit,
+)
+from dali_pipes.decode.cuda_jpeg.records import (
+    GROUP,
+    GROUP_BYTES,
+    GROUP_MAX,
+    IMAGE_BYTES,
+    INTERVAL,
+    INTERVAL_BYTES,
+    TABLES_BYTES,
+    VIEW_BYTES,
+)
+from dali_pipes.decode.cuda_jpeg.write_records import write_image, write_view
+from dali_pipes.jpeg.header import read_header
+from dali_pipes.jpeg.layout import find_blocks, find_crop
+from dali_pipes.jpeg.memory import memory_at
+from dali_pipes.jpeg.status import GOOD, WRONG_CROP, WRONG_SIZE
+from gpu_aug.compiled.jit import inlined, kernel, record_at, signed
+
+UNKNOWN_STARTS = 100
+"""Status of a file without restart markers of which no checkpoints are known."""
+NO_ROOM = 101
+"""Status where the arena is too small."""
+
+
+def _numbers(names: str) -> "np.dtype[np.void]":
+    return np.dtype([(name, np.int64) for name in names.split()])
+
+
+FILE = _numbers("address num_bytes first_offset last_offset checkpoints num_checkpoints every")
+"""Where the bytes of a file lie, where its restart intervals stand among all (half open), the address of its CHECKPOINT rows and
+their number, and the MCUs from one checkpoint to the next, 0 where none are known."""
+
+TOTALS = _numbers(
+    "num_images num_groups num_intervals num_tables blocks memory pixels seen used "
+    "data_at groups_at intervals_at tables_at group_tables open_group"
+)
+"""What a batch comes to.
+
+num_images, num_groups, num_intervals, num_tables: Records of each kind.
+blocks: Blocks of coefficients.
+memory: Bytes of planes, parts and weights.
+pixels, seen: Pixels of the largest part, and of the largest canvas.
+used: Bytes of the arena.
+data_at, groups_at, intervals_at, tables_at: Where those begin in it.
+group_tables, open_group: Tables and number of intervals of the group that is being filled.
+"""
+
+_interval_at, _group_at = record_at(INTERVAL), record_at(GROUP)
+_NOWHERE = signed(-1)
+
+
+@kernel
+def plan_batch(
+    files: Any,
+    offsets: Any,
+    sizes: Any,
+    parts: Any,
+    crops: Any,
+    canvases: Any,
+    antialias: Any,
+    memories: Any,
+    numbers: Any,
+    statuses: Any,
+    totals: Any,
+) -> int:
+    """Write what the kernels need for a batch into an arena.
+
+    Args:
+        files: FILE [n].
+        offsets: int64 [...]: where restart intervals begin, of the files of which that is known.
+        sizes: int64 [n, 2]: height and width of the upright images.
+        parts: RECT [n]: the part of each image that all its views need.
+        crops: CROP [V, n].
+        canvases: int64 [V, n, 3]: address on the device, height and width; pixels side by side, RGB.
+        antialias: bool [V].
+        memories: uint8 [...] each: the arena, records before they go there, the decoder's memory, stored tables [k, 4, TABLE_BYTES];
+            and int64 [...] for offsets. All aligned to 8 bytes, the arena to 16.
+        numbers: int32 [n], written: the image's number among those that are decoded here, or -1.
+        statuses: int32 [n], written: GOOD, or why the image is left to others.
+        totals: TOTALS [1], written.
+
+    Returns:
+        GOOD, or NO_ROOM where a memory is too small; then nothing else counts.
+    """
+    arena, records, scratch, stored, starts = memories
+    total = totals[0]
+    num_files, num_views = len(files), len(crops)
+    total.num_images = total.num_groups = total.num_intervals = total.num_tables = 0
+    total.blocks = total.memory = total.pixels = total.seen = total.open_group = 0
+    total.data_at = num_files * (IMAGE_BYTES + num_views * VIEW_BYTES)
+    total.used = total.data_at = _aligned(total.data_at)
+    address = signed(scratch.ctypes.data)
+    chosen = starts[:4]
+    for row in range(num_files):
+        numbers[row] = -1
+        statuses[row] = _begin(memory_at(address), files[row], sizes[row], parts[row], chosen)
+        if statuses[row] != GOOD:
+            continue
+        status = _add(
+            memory_at(address), files[row], offsets, (arena, records, stored, starts), total
+        )  # fmt: skip
+        if status == NO_ROOM:
+            return status
+        statuses[row] = status
+        if status != GOOD:
+            continue
+        number = total.num_images
+        base = signed(arena.ctypes.data)
+        write_image(memory_at(address), chosen, base + number * IMAGE_BYTES, total)
+        for view in range(num_views):
+            at = base + num_files * IMAGE_BYTES + (number * num_views + view) * VIEW_BYTES
+            source = base + number * IMAGE_BYTES
+            write_view(
+                at, source, parts[row], crops[view, row], canvases[view, row], antialias[view],
+                number * num_views + view, total,
+            )  # fmt: skip
+        numbers[row] = number
+        total.num_images += 1
+    _close_group(records, total)
+    return _append(arena, records, total)
+
+
+@inlined
+def _begin(memory: Any, file: Any, size: Any, part: Any, chosen: Any) -> int:
+    """Read a file's header, and find what of it is needed; returns a status."""
+    job = memory.job
+    job.data, job.length = file.address, file.num_bytes
+    job.top, job.left, job.height, job.width = part.top, part.left, part.height, part.width
+    job.full_height, job.full_width = size[0], size[1]
+    job.shrink, job.out, job.row_bytes = 1, 0, part.width * 3
+    status = read_header(memory)
+    if status != GOOD:
+        return status
+    header = memory.header
+    height, width = header.height, header.width
+    if header.orientation >= 5:
+        height, width = width, height
+    if height != job.full_height or width != job.full_width:
+        return WRONG_SIZE
+    if job.top < 0 or job.left < 0 or job.height < 1 or job.width < 1:
+        return WRONG_CROP
+    if job.top + job.height > height or job.left + job.width > width:
+        return WRONG_CROP
+    find_crop(memory)
+    find_blocks(memory)
+    return choose_tables(header, chosen)
+
+
+@kernel
+def _add(memory: Any, file: Any, offsets: Any, memories: Any, total: Any) -> int:  # fmt: skip
+    """Add the tables and the intervals of an image; where it is left to others, nothing of it stays."""
+    arena, records, stored, starts = memories
+    tables, status = _add_tables(memory, starts[:4], records, stored, total)
+    if status != GOOD:
+        return signed(status)
+    before = total.num_intervals, total.num_groups, total.open_group, total.group_tables, total.used
+    status = _add_intervals(memory, file, offsets, (arena, records, starts), tables, total)  # fmt: skip
+    if status != GOOD and status != NO_ROOM:
+        total.num_intervals, total.num_groups, total.open_group, total.group_tables, total.used = before  # fmt: skip
+    return signed(status)
+
+
+@inlined
+def _add_tables(memory: Any, chosen: Any, records: Any, stored: Any, total: Any) -> Any:
+    """The number of the tables of an image, new ones if need be, and a status."""
+    tables = find_tables(memory, chosen, stored, total.num_tables)
+    status = GOOD
+    if tables < 0:
+        tables = total.num_tables
+        if tables >= len(stored):
+            status = NO_ROOM
+        else:
+            target = signed(records.ctypes.data) + tables * TABLES_BYTES
+            status = write_tables(memory, chosen, target)
+        if status == GOOD:
+            for place in range(4):
+                stored[tables, place] = memory.huffman[chosen[place]]
+            total.num_tables += 1
+    return tables, status
+
+
+@kernel
+def _add_intervals(
+    memory: Any, file: Any, offsets: Any, memories: Any, tables: int, total: Any
+) -> int:
+    arena, records, starts = memories
+    header, grid, job = memory.header, memory.grid, memory.job
+    num_mcus = grid.mcus_across * grid.mcus_down
+    each, status = _find_units(memory, file, num_mcus, starts)
+    if status != GOOD:
+        return signed(status)
+    known = offsets[file.first_offset : file.last_offset]
+    if not len(known):
+        known = starts[4 : 4 + (num_mcus + each - 1) // each]
+    run_begin, run_end, run_to = signed(0), signed(0), signed(total.used)
+    mcu = next_needed(0, grid)
+    while mcu < num_mcus:
+        number = mcu // each
+        out = _place(records, total, tables)
+        if out < 0:
+            return NO_ROOM
+        if header.restart:
+            status = restart_unit(job.data, header.scan, job.length, known, number, out)
+        else:
+            status = checkpoint_unit(job.data, header.scan, job.length, file, number, out)
+        if status != GOOD:
+            return status
+        interval = _interval_at(out)
+        begin, end = signed(interval.begin), signed(interval.end)
+        if begin < run_begin or begin > run_end:
+            run_to = _copy(arena, job.data, run_begin, run_end, run_to)
+            run_begin, run_end = begin, begin
+        run_end = max(run_end, end)
+        moved = run_to - total.data_at - run_begin
+        interval.begin, interval.end = begin + moved, end + moved
+        interval.image, interval.mcu = total.num_images, number * each
+        interval.count = min(each, num_mcus - number * each)
+        mcu = next_needed((number + 1) * each, grid)
+        if run_to < 0 or run_to + run_end - run_begin > len(arena):
+            return NO_ROOM
+    run_to = _copy(arena, job.data, run_begin, run_end, run_to)
+    total.used = run_to
+    return GOOD if run_to >= 0 else NO_ROOM
+
+
+@inlined
+def _find_units(memory: Any, file: Any, num_mcus: int, starts: Any) -> Any:
+    """The MCUs of a unit, and a status; where restart intervals begin is written behind the first four of `starts`."""
+    header, job = memory.header, memory.job
+    each, status = signed(header.restart), signed(GOOD)
+    if not header.restart:
+        each = file.every
+        expected = (num_mcus - 1) // max(each, 1)
+        if each < 1 or file.num_checkpoints != expected:
+            status = signed(UNKNOWN_STARTS)
+    elif file.first_offset == file.last_offset:
+        count = (num_mcus + each - 1) // each
+        if 4 + count > len(starts):
+            status = signed(NO_ROOM)
+        else:
+            status = signed(find_restarts(job.data, header.scan, job.length, starts[4 : 4 + count]))
+    elif file.last_offset - file.first_offset != (num_mcus + each - 1) // each:
+        status = signed(UNKNOWN_STARTS)
+    return each, status
+
+
+@inlined
+def _place(records: Any, total: Any, tables: int) -> int:
+    """The address of the next interval, in a group with equal tables; -1 where there is no room."""
+    if total.open_group == GROUP_MAX or (total.open_group and total.group_tables != tables):
+        _close_group(records, total)
+    total.group_tables = tables
+    at = _intervals_at(records) + total.num_intervals * INTERVAL_BYTES
+    total.num_intervals += 1
+    total.open_group += 1
+    end = signed(records.ctypes.data) + len(records)
+    return signed(at if at + INTERVAL_BYTES + (total.num_groups + 2) * GROUP_BYTES <= end else _NOWHERE)  # fmt: skip
+
+
+@kernel
+def _intervals_at(records: Any) -> int:
+    """Intervals begin behind the first half of the records, which is the tables'; groups stand at the end, the last one first."""
+    return signed(signed(records.ctypes.data) + len(records) // 32 * 16)
+
+
+@kernel
+def _close_group(records: Any, total: Any) -> None:
+    if total.open_group:
+        total.num_groups += 1
+        end = signed(records.ctypes.data) + len(records) // 16 * 16
+        group = _group_at(end - total.num_groups * GROUP_BYTES)
+        group.first, group.count = total.num_intervals - total.open_group, total.open_group
+        group.tables, group.unused = total.group_tables, 0
+        total.open_group = 0
+
+
+@inlined
+def _copy(arena: Any, data: int, begin: int, end: int, target: int) -> int:
+    """Copy a stretch of a file into the arena; returns where the next one goes, or -1 where there is no room."""
+    if target < 0 or target + end - begin > len(arena):
+        return _NOWHERE
+    if end > begin:
+        copy_bytes(signed(arena.ctypes.data) + target, data + begin, end - begin)
+    return signed(target + end - begin)
+
+
+@kernel
+def _append(arena: Any, records: Any, total: Any) -> int:
+    """Copy tables, groups and intervals behind the bytes."""
+    total.tables_at = _aligned(total.used)
+    total.groups_at = total.tables_at + total.num_tables * TABLES_BYTES
+    total.intervals_at = total.groups_at + total.num_groups * GROUP_BYTES
+    total.used = _aligned(total.intervals_at + total.num_intervals * INTERVAL_BYTES)
+    if total.used > len(arena):
+        return NO_ROOM
+    base, source = signed(arena.ctypes.data), signed(records.ctypes.data)
+    copy_bytes(base + total.tables_at, source, total.num_tables * TABLES_BYTES)
+    end = source + len(records) // 16 * 16
+    for number in range(total.num_groups):
+        at = base + total.groups_at + number * GROUP_BYTES
+        copy_bytes(at, end - (number + 1) * GROUP_BYTES, signed(GROUP_BYTES))
+    copy_bytes(base + total.intervals_at, _intervals_at(records), total.num_intervals * INTERVAL_BYTES)  # fmt: skip
+    return GOOD
+
+
+@inlined
+def _aligned(number: int) -> int:
+    return (number + 255) // 256 * 256

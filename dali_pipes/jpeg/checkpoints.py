@@ -1,0 +1,108 @@
+"""Entropy checkpoints of baseline JPEGs: places in the middle of a scan at which reading can begin.
+
+One pass over all Huffman codes of a file finds them and gives its verdict, a number of `dali_pipes.jpeg.status`. So the
+verdict is a function of the whole file, whatever part of it is decoded, now or later.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.sample import Payload
+
+CHECKPOINT = np.dtype([("bit", "<u4"), ("dc", "<i2", (3,))])
+"""A place between two MCUs, 10 bytes.
+
+bit: Where the next code begins, in bits from the first byte of the scan's entropy-coded data, counted in the file's
+    own bytes, stuffed zeros and restart markers included.
+dc: The DC predictors of the components there, 0 behind a restart marker and for components that are not there.
+"""
+
+EVERY = 8
+"""MCUs from one checkpoint to the next, where nothing else is asked for: measured in DECISIONS.md."""
+
+
+class Checkpoints(NamedTuple):
+    """What one pass over a whole file found.
+
+    Attributes:
+        status: GOOD, or the first number of `dali_pipes.jpeg.status` that speaks against the file.
+        every: MCUs from one checkpoint to the next, at least 1.
+        rows: CHECKPOINT [n], C-contiguous; row k is the place before MCU (k + 1) * every, and the place before MCU 0
+            is not among them. Empty where the status is not GOOD, where there was no room for them, or where restart
+            intervals serve instead. May lie in mapped memory.
+    """
+
+    status: int
+    every: int
+    rows: NDArray[np.void]
+
+
+class CheckpointStore(Protocol):
+    """Remembers the checkpoints of a dataset's samples; any thread may ask."""
+
+    def find_all(
+        self, indices: NDArray[np.int64], digests: NDArray[np.uint64]
+    ) -> Sequence[Checkpoints | None]:
+        """What was kept of some samples.
+
+        Args:
+            indices: int64 [n], their places in the dataset.
+            digests: uint64 [n], `digests_of` their bytes.
+
+        Returns:
+            Of each, None where nothing is known, or what is known is of other bytes.
+        """
+        ...
+
+    def keep_all(self, found: Sequence[tuple[int, int, Checkpoints]]) -> None:
+        """Remember what was found, as far as there is room; it is copied.
+
+        Args:
+            found: Of each sample its place in the dataset, `digests_of` the bytes that were read, and what was found;
+                the verdict may be a bad one.
+        """
+        ...
+
+
+def find_checkpoints(data: Payload, every: int) -> tuple[int, NDArray[np.void]]:
+    """Read all Huffman codes of a JPEG, and note places to begin at; no pixel is computed.
+
+    Args:
+        data: The file.
+        every: MCUs from one checkpoint to the next, at least 1.
+
+    Returns:
+        GOOD and CHECKPOINT [(MCUs - 1) // every], or another number of `dali_pipes.jpeg.status` and no row. GOOD is a
+        JPEG whose scans have all codes that they need, and end with them; if there are several, there is no row either.
+    """
+    # Compiles, where that was not done before.
+    from dali_pipes.jpeg.whole import check_whole, most_checkpoints, new_scratch
+
+    if every < 1:
+        raise ValueError(f"every must be at least 1 MCU, got {every=}; take 8")
+    view = np.frombuffer(data, np.uint8)
+    files = np.array([[view.__array_interface__["data"][0], view.size]], np.int64)
+    scratch = new_scratch()
+    rows = np.empty(most_checkpoints(files, every, scratch), CHECKPOINT)
+    ends, statuses = np.zeros(1, np.int64), np.empty(1, np.int32)
+    check_whole(files, np.zeros((1, 2), np.int64), every, scratch, statuses, rows, ends)
+    return int(statuses[0]), rows[: ends[0]]
+
+
+def digests_of(files: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Digest whole files, so that one that changed is noticed: XXH64 with seed 0, at about 10 GB/s.
+
+    Args:
+        files: int64 [n, 2]: address and length in bytes; see `dali_pipes.jpeg.spans`.
+
+    Returns:
+        uint64 [n].
+    """
+    from dali_pipes.jpeg.digest import digest_all
+
+    digests = np.empty(len(files), np.uint64)
+    digest_all(files, digests)
+    return digests

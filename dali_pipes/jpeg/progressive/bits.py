@@ -1,0 +1,91 @@
+"""Sets of coefficients as the bits of a number: bit k stands for coefficient k of the zigzag order.
+
+Where the processor has an instruction that spreads bits over the places of others, reading a refinement takes three
+quarters of the time.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.core.cgutils import get_or_insert_function
+from numba.core.registry import cpu_target
+
+from gpu_aug.compiled.jit import inlined, intrinsic_of
+
+ZERO, ONE = np.uint64(0), np.uint64(1)
+_U63 = np.uint64(63)
+_LEVELS_WITH_IT = ("x86-64-v3", "x86-64-v4")
+_SLOW_AT_IT = ("znver1", "znver2")  # a loop in microcode there
+
+
+def _instruction(name: str, num_arguments: int, *flags: bool) -> Any:
+    """Make a function of uint64 out of one of LLVM's."""
+
+    def typed(_context: Any, *_arguments: Any) -> Any:
+        def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            kinds = [ir.IntType(64)] * num_arguments + [ir.IntType(1)] * len(flags)
+            kind = ir.FunctionType(ir.IntType(64), kinds)
+            callee = get_or_insert_function(builder.module, kind, name)
+            constants = [ir.Constant(ir.IntType(1), int(flag)) for flag in flags]
+            return builder.call(callee, [*arguments, *constants])
+
+        return types.uint64(*[types.uint64] * num_arguments), generate
+
+    return intrinsic_of(typed, num_arguments)
+
+
+count = _instruction("llvm.ctpop.i64", 1)
+"""How many bits are set."""
+
+lowest = _instruction("llvm.cttz.i64", 1, False)
+"""The number of the lowest bit that is set; 64 for none."""
+
+
+def _deposit(word: Any, members: Any) -> Any:
+    found = ZERO
+    while members != ZERO:
+        rest = members & (members - ONE)
+        found |= (members ^ rest) & (ZERO - (word >> _U63))
+        word <<= ONE
+        members = rest
+    return found
+
+
+def _choose(members: Any, number: int) -> Any:
+    while number > 0:
+        members &= members - ONE
+        number -= 1
+    return members & (ZERO - members)
+
+
+def _at_once() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Both of them with the instruction."""
+    spread, reverse = (
+        _instruction("llvm.x86.bmi.pdep.64", 2),
+        _instruction("llvm.bitreverse.i64", 1),
+    )
+
+    def deposit(word: Any, members: Any) -> Any:
+        return spread(reverse(word), members)
+
+    def choose(members: Any, number: int) -> Any:
+        return spread(ONE << np.uint64(number), members)
+
+    return deposit, choose
+
+
+def has_spread() -> bool:
+    """Whether code is compiled for a processor that has the instruction, and is fast at it."""
+    _triple, name, features = cpu_target.target_context.codegen().magic_tuple()
+    return name not in _SLOW_AT_IT and (name in _LEVELS_WITH_IT or "+bmi2" in features)
+
+
+one_by_one = inlined(_deposit), inlined(_choose)
+"""Both of the next ones for any processor."""
+
+deposit, choose = map(inlined, _at_once()) if has_spread() else one_by_one
+"""deposit(word, members): of some bits those to which the highest bits of a word belong, one to each from the lowest on, that
+are ones. choose(members, number): of some bits the one that has so many below it; nothing where there are no more."""

@@ -1,0 +1,235 @@
+"""Decoding a crop of a JPEG of several scans.
+
+All scans are read side by side, as far as one row of MCUs after the other takes, so that its coefficients are complete
+while they are still in the processor's memory, and no more than one row is kept. Whatever the crop is, all scans are
+read to their ends: the verdict is one of the whole file.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dali_pipes.jpeg.bitstream import begin
+from dali_pipes.jpeg.header import check_components
+from dali_pipes.jpeg.huffman import BLOCK_BYTES
+from dali_pipes.jpeg.idct import OVERFLOW, invert_block, invert_corner, invert_flat, pass_over
+from dali_pipes.jpeg.idct_small import invert_small
+from dali_pipes.jpeg.layout import find_blocks, find_crop, give_out
+from dali_pipes.jpeg.memory import MARGIN, MEMORY_BYTES, NUM_LINES, memory_at
+from dali_pipes.jpeg.pixels import write_rows
+from dali_pipes.jpeg.progressive.bits import ONE
+from dali_pipes.jpeg.progressive.first import read_ac_first, read_dc_first, read_sequential
+from dali_pipes.jpeg.progressive.memory import (
+    AC_FIRST,
+    AC_REFINE,
+    DC_FIRST,
+    DC_REFINE,
+    FIRST_SCAN,
+    MASK_BYTES,
+    SCAN_BYTES,
+    SCANS_BYTES,
+    scan_at,
+    scans_at,
+)
+from dali_pipes.jpeg.progressive.refine import read_ac_refine, read_dc_refine
+from dali_pipes.jpeg.progressive.script import read_scans
+from dali_pipes.jpeg.restarts import end_interval, next_interval
+from dali_pipes.jpeg.status import BAD_NUMBER, GOOD, LEFT_OVER, SCRATCH_SHORT
+from gpu_aug.compiled.jit import inlined, kernel, load_i64, separate, signed, store_i64
+
+_CORNER = np.uint64(1 << 10)  # the first ten coefficients lie in four rows and columns
+_BLOCK_TAIL = 128
+
+
+def _decode_scans(address: int) -> int:
+    """Decode what the job asks for, of a file whose header is read up to its first scan.
+
+    Args:
+        address: Address of the memory. An empty crop asks for the verdict alone.
+
+    Returns:
+        A status.
+    """
+    memory = memory_at(address)
+    status = check_components(memory.header)
+    if status != GOOD:
+        return status
+    find_crop(memory)
+    plane_bytes = find_blocks(memory)
+    if not give_out(memory, address + MEMORY_BYTES, plane_bytes):
+        return SCRATCH_SHORT
+    own = address + MEMORY_BYTES + plane_bytes + NUM_LINES * memory.target.line_bytes
+    own = (own + 7) // 8 * 8
+    if own + SCANS_BYTES > address + memory.job.num_bytes:
+        return SCRATCH_SHORT
+    scans = scans_at(own)
+    if not _give_out_rows(memory, scans, own + SCANS_BYTES, address + memory.job.num_bytes):
+        return SCRATCH_SHORT
+    status = signed(read_scans(address, own))
+    if status != GOOD:
+        return status
+    memory.job.noted = 0
+    for number in range(scans.num_scans):
+        scan = scans.scans[number]
+        scan.spare, scan.empty = signed(scans.spare.ctypes.data), 0
+        begin(scan.feed, scan.feed.source)
+        scan.intervals.left, scan.intervals.number = scan.intervals.mcus, 0
+    return _decode_rows(address, memory, scans, own)
+
+
+@inlined
+def _give_out_rows(memory: Any, scans: Any, start: int, stop: int) -> bool:
+    """Give out the memory for one row of MCUs of blocks and masks, all zero; whether there is enough."""
+    free = start
+    for component in range(memory.header.components):
+        plane, part = memory.planes[component], scans.parts[component]
+        columns = memory.grid.mcus_across * memory.header.across[component]
+        part.first, part.wanted = signed(0), columns
+        if not memory.job.judge:
+            part.first = plane.first_column
+            part.wanted = plane.last_column - plane.first_column + 1
+        part.block_row_bytes = part.wanted * BLOCK_BYTES
+        part.mask_row_bytes = columns * MASK_BYTES
+        part.blocks = free
+        free += memory.header.down[component] * part.block_row_bytes
+        part.masks = free
+        free += memory.header.down[component] * part.mask_row_bytes
+    if free > stop:
+        return False
+    for at in range(start, free, 8):
+        store_i64(at, 0)
+    scans.spare[:] = 0
+    return True
+
+
+@inlined
+def _decode_rows(address: int, memory: Any, scans: Any, own: int) -> int:
+    grid, judge = memory.grid, memory.job.judge
+    for row in range(grid.mcus_down if judge else grid.last_mcu_row + 1):
+        _clear_masks(memory.header, scans)
+        for number in range(scans.num_scans):
+            status = _read_row(own + FIRST_SCAN + number * SCAN_BYTES, row, memory, scans)
+            if status != GOOD:
+                return status
+        if not _invert_row(row, memory, scans):
+            return BAD_NUMBER
+        if grid.first_mcu_row <= row <= grid.last_mcu_row:
+            write_rows(address, row)
+    return _check_ends(scans) if judge or grid.last_mcu_row == grid.mcus_down - 1 else GOOD
+
+
+@inlined
+def _check_ends(scans: Any) -> int:
+    """Whether all scans, read to their last MCU, end there."""
+    for number in range(scans.num_scans):
+        scan = scans.scans[number]
+        status = end_interval(scan.feed)
+        if status != GOOD:
+            return status
+        if scan.feed.source != scan.end or scan.empty != 0:
+            return LEFT_OVER
+    return GOOD
+
+
+@inlined
+def _clear_masks(header: Any, scans: Any) -> None:
+    for component in range(header.components):
+        part = scans.parts[component]
+        for at in range(0, header.down[component] * part.mask_row_bytes, MASK_BYTES):
+            store_i64(part.masks + at, 0)
+
+
+@kernel
+def _read_row(address: int, mcu_row: int, memory: Any, scans: Any) -> int:
+    """Read what a scan has of a row of MCUs of the image."""
+    scan = scan_at(address)
+    for line in range(scan.height):
+        row = mcu_row * scan.height + line
+        if row >= scan.rows:
+            break
+        for number in range(scan.num_units):
+            _aim(scan.units[number], mcu_row, line, memory, scans)
+        column = signed(0)
+        while column < scan.columns:
+            if scan.intervals.left == 0:
+                status = LEFT_OVER if scan.empty else next_interval(scan.feed, scan.intervals)
+                if status != GOOD:
+                    return status
+            stop = min(scan.columns, column + scan.intervals.left)
+            status = _read(scan.kind, address, column, stop)
+            if status != GOOD:
+                return status
+            scan.intervals.left -= stop - column
+            column = stop
+    return GOOD
+
+
+@inlined
+def _aim(unit: Any, mcu_row: int, line: int, memory: Any, scans: Any) -> None:
+    """Say where the blocks of a row go, and which of them are wanted."""
+    plane, part = memory.planes[unit.component], scans.parts[unit.component]
+    line += unit.row
+    row = mcu_row * memory.header.down[unit.component] + line
+    unit.first, unit.wanted = part.first, signed(0)
+    if memory.job.judge or plane.first_row <= row <= plane.last_row:
+        unit.wanted = part.wanted
+    unit.out = part.blocks + line * part.block_row_bytes
+    unit.masks = part.masks + line * part.mask_row_bytes
+
+
+@inlined
+def _read(kind: int, address: int, column: int, stop: int) -> int:
+    if kind == AC_REFINE:
+        status = signed(read_ac_refine(address, column, stop))
+    elif kind == AC_FIRST:
+        status = signed(read_ac_first(address, column, stop))
+    elif kind == DC_FIRST:
+        status = signed(read_dc_first(address, column, stop))
+    elif kind == DC_REFINE:
+        status = signed(read_dc_refine(address, column, stop))
+    else:
+        status = signed(read_sequential(address, column, stop))
+    return status
+
+
+@kernel
+def _invert_row(mcu_row: int, memory: Any, scans: Any) -> bool:
+    """Make pixels of those of the wanted blocks of a row of MCUs that the crop needs; whether all were in range."""
+    wide = signed(0)
+    for component in range(memory.header.components):
+        plane, part = memory.planes[component], scans.parts[component]
+        steps = signed(scans.quant[component].ctypes.data)
+        for line in range(memory.header.down[component]):
+            row = mcu_row * memory.header.down[component] + line
+            is_inside = plane.first_row <= row <= plane.last_row
+            if not (is_inside or memory.job.judge):
+                continue
+            block = part.blocks + line * part.block_row_bytes
+            masks = part.masks + line * part.mask_row_bytes + MASK_BYTES * part.first
+            out = plane.pixels + (1 + line * plane.side) * plane.row_bytes + MARGIN
+            for column in range(part.first, part.first + part.wanted):
+                if is_inside and plane.first_column <= column <= plane.last_column:
+                    mask = np.uint64(load_i64(masks))
+                    _invert(plane.side, mask, block, steps, out, plane.row_bytes)
+                    out += plane.side
+                else:
+                    pass_over(block, steps)
+                wide |= load_i64(block + OVERFLOW) | load_i64(block + OVERFLOW + 8)
+                block += BLOCK_BYTES
+                masks += MASK_BYTES
+    return wide == 0
+
+
+@inlined
+def _invert(side: int, mask: Any, block: int, steps: int, out: int, stride: int) -> None:
+    if side != 8:
+        invert_small(side, block, steps, out, stride)
+    elif mask < ONE:
+        invert_flat(block, steps, out, stride)
+    elif mask < _CORNER:
+        invert_corner(block, steps, out, stride)
+    else:
+        invert_block(block, steps, out, stride)
+
+
+decode_scans = separate(_decode_scans)

@@ -1,0 +1,179 @@
+"""Reading scans that bring one more bit of coefficients that are known, and new ones of that size between them."""
+
+from typing import Any
+
+import numpy as np
+
+from dali_pipes.jpeg.huffman import finish_code, refill
+from dali_pipes.jpeg.huffman_tables import FAST_BITS
+from dali_pipes.jpeg.progressive.bits import ONE, ZERO, choose, count, deposit, lowest
+from dali_pipes.jpeg.progressive.first import enough, place
+from dali_pipes.jpeg.progressive.memory import MASK_BYTES, scan_at
+from dali_pipes.jpeg.progressive.tables import ENDS, LONG, NEGATIVE, NEW
+from dali_pipes.jpeg.status import BAD_CODE, CUT_SHORT, GOOD
+from gpu_aug.compiled.jit import (
+    inlined,
+    kernel,
+    load_i16,
+    load_i32,
+    load_i64,
+    separate,
+    signed,
+    store_i16,
+    store_i64,
+)
+
+_U63 = np.uint64(63)
+_INDEX = np.uint64(64 - FAST_BITS)
+_UNKNOWN = signed(-1)
+_AT_ONCE = np.uint64(35)  # bits that are there behind a code that was looked up
+_HALF = np.uint64((1 << 32) - 1)
+
+
+def _read_dc_refine(address: int, column: int, stop: int) -> int:
+    """Read one more bit of the DC values of MCUs of one row, from one column up to another; returns a status."""
+    scan = scan_at(address)
+    feed, low = scan.feed, np.uint64(scan.low)
+    buffer, bits, position = np.uint64(feed.buffer), np.uint64(feed.bits), feed.position
+    for at in range(column, stop):
+        position, good = enough(feed, bits, position)
+        if not good:
+            return CUT_SHORT
+        buffer, bits, position = refill(buffer, bits, position)
+        for number in range(scan.num_units):
+            out = place(scan.units[number], at, scan.spare)
+            store_i16(out, load_i16(out) | signed(buffer >> _U63 << low))
+            buffer <<= ONE
+        bits -= np.uint64(scan.num_units)
+    feed.buffer, feed.bits, feed.position = signed(buffer), signed(bits & _U63), position
+    return GOOD
+
+
+def _read_ac_refine(address: int, column: int, stop: int) -> int:
+    """Read one more bit of a band of blocks of one row, from one column up to another; returns a status."""
+    scan = scan_at(address)
+    feed, unit, empty = scan.feed, scan.units[0], scan.empty
+    buffer, bits, position = np.uint64(feed.buffer), np.uint64(feed.bits), feed.position
+    band = (ONE << np.uint64(scan.last) << ONE) - (ONE << np.uint64(scan.first))
+    for at in range(column, stop):
+        position, good = enough(feed, bits, position)
+        if not good:
+            return CUT_SHORT
+        buffer, bits, position = refill(buffer, bits, position)
+        wanted = 0 <= at - unit.first < unit.wanted
+        out = place(unit, at, scan.spare)
+        masks = unit.masks + MASK_BYTES * at
+        known, ahead, grown = np.uint64(load_i64(masks)), band, ZERO
+        if empty > 0:
+            empty -= 1
+        else:
+            buffer, bits, position, ahead, grown, empty = _read_new(
+                buffer, bits, position, known, out, masks, unit, scan
+            )
+            if empty < 0:
+                return BAD_CODE
+        buffer, bits, position, more = _read_bits(buffer, bits, position, known & ahead)
+        if wanted:
+            _grow(grown | more, out, scan.low, scan.offsets)
+    scan.empty = empty
+    feed.buffer, feed.bits, feed.position = signed(buffer), signed(bits & _U63), position
+    return GOOD
+
+
+@inlined
+def _read_new(
+    buffer: Any, bits: Any, position: int, known: Any, out: int, masks: int, unit: Any, scan: Any
+) -> Any:
+    """Read the new coefficients of a block, and a bit of each of those between them.
+
+    Returns:
+        Buffer, bits, position, the coefficients behind the last new one, those that grow, and how many empty blocks
+        follow (-1: it is bad).
+    """
+    ahead = (ONE << np.uint64(scan.last) << ONE) - (ONE << np.uint64(scan.first))
+    band, grown, added, empty = ahead, ZERO, ZERO, signed(0)
+    one = ONE << np.uint64(scan.low)
+    while ahead != ZERO:
+        found = signed(load_i32(unit.pairs + signed(buffer >> _INDEX) * 4))
+        buffer, bits, position = refill(buffer, bits, position)
+        buffer <<= np.uint64(found) & _U63
+        bits -= np.uint64(found & 63)
+        if found & (ENDS | LONG):
+            if found & ENDS:
+                empty = found >> 16
+                break
+            buffer, bits, position, found = _finish_slowly(buffer, bits, position, found, unit)
+            if found & (ENDS | LONG):
+                empty = found >> 16
+                break
+        spot = choose(ahead & ~known, found >> 8 & 15)
+        if spot == ZERO:
+            empty = signed(-1)
+            break
+        passed = known & ahead & (spot - ONE)
+        ahead &= ZERO - (spot << ONE)
+        buffer, bits, position, more = _read_bits(buffer, bits, position, passed)
+        grown |= more
+        if found & NEW:
+            added |= spot
+            number = signed(one) if not found & NEGATIVE else -signed(one)
+            store_i16(out + scan.offsets[lowest(spot)], number)
+    store_i64(masks, signed(known | added))
+    return buffer, bits, position, ahead & band, grown, empty
+
+
+@inlined
+def _read_bits(buffer: Any, bits: Any, position: int, members: Any) -> Any:
+    """Read a bit for each of some coefficients; returns buffer, bits, position, and those whose bit is set."""
+    number = count(members)
+    if number <= _AT_ONCE:
+        found = deposit(buffer, members)
+        buffer <<= number
+        bits -= number
+    else:
+        buffer, bits, position = refill(buffer, bits, position)
+        near = members & _HALF
+        found = deposit(buffer, near)
+        buffer <<= count(near)
+        bits -= count(near)
+        buffer, bits, position = refill(buffer, bits, position)
+        members &= ~_HALF
+        found |= deposit(buffer, members)
+        buffer <<= count(members)
+        bits -= count(members)
+    return buffer, bits, position, found
+
+
+@inlined
+def _grow(members: Any, out: int, low: int, offsets: Any) -> None:
+    """Let some coefficients of a block be further from zero by one bit."""
+    while members != ZERO:
+        at = out + offsets[lowest(members)]
+        number = signed(load_i16(at))
+        store_i16(at, number + ((number >> 63 | 1) << low))
+        members &= members - ONE
+
+
+@kernel
+def _finish_slowly(buffer: Any, bits: Any, position: int, found: int, unit: Any) -> Any:
+    """Read what an entry does not suffice for: returns buffer, bits, position, and an entry that does, or -1."""
+    symbol, length = finish_code(buffer, found >> 16, unit.ac_search, unit.ac_symbols)
+    buffer <<= np.uint64(length)
+    bits -= np.uint64(length)
+    run, size = symbol >> 4, symbol & 15
+    if symbol < 0 or size > 1:
+        return buffer, bits, position, _UNKNOWN
+    more = run if size == 0 and run < 15 else size
+    number = signed(buffer >> ONE >> np.uint64(63 - more))
+    buffer <<= np.uint64(more)
+    bits -= np.uint64(more)
+    buffer, bits, position = refill(buffer, bits, position)
+    found = run << 8
+    if size == 0 and run < 15:
+        found = ((1 << more) - 1 + number) << 16 | ENDS
+    elif size:
+        found |= NEW if number else NEW | NEGATIVE
+    return buffer, bits, position, found
+
+
+read_dc_refine, read_ac_refine = separate(_read_dc_refine), separate(_read_ac_refine)

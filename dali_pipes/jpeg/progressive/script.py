@@ -1,0 +1,291 @@
+"""The scans of a file: their headers, which coefficients they bring, and whether nothing is missing.
+
+Source: ITU-T T.81, annexes B.2.3 and G.1.1.1; what libjpeg warns of is refused.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dali_pipes.jpeg.header import (
+    COM,
+    DHT,
+    DQT,
+    DRI,
+    EOI,
+    MISSING,
+    SOF2,
+    SOS,
+    TABLE_BYTES,
+    ZIGZAG,
+    be16,
+    read_huffman,
+    read_quant,
+)
+from dali_pipes.jpeg.huffman_tables import MOST
+from dali_pipes.jpeg.memory import memory_at
+from dali_pipes.jpeg.progressive.memory import (
+    AC_FIRST,
+    AC_REFINE,
+    DC_FIRST,
+    DC_REFINE,
+    MOST_BLOCKS,
+    MOST_SCANS,
+    MOST_TABLES,
+    SEQUENTIAL,
+    UNKNOWN,
+    scans_at,
+    table_at,
+)
+from dali_pipes.jpeg.progressive.tables import build_table
+from dali_pipes.jpeg.restarts import NEVER, find_marker
+from dali_pipes.jpeg.status import (
+    BAD_HEADER,
+    BAD_TABLE,
+    CUT_SHORT,
+    GOOD,
+    MANY_SCANS,
+    NOT_SUPPORTED,
+    ODD_SCANS,
+    UNFINISHED,
+)
+from gpu_aug.compiled.jit import inner, load_u8, separate, signed
+
+_SMOOTHED = 10  # libjpeg makes up what is missing of the first so many coefficients
+_MOST_LOW = 13
+_BEHIND = 128  # the byte at which what belongs to no band goes
+
+
+def _read_scans(address: int, own: int) -> int:
+    """Find all scans of a file, and make ready to read them.
+
+    Args:
+        address: Address of the decoder's memory; its header is read up to the first scan.
+        own: Address of the memory for scans, written.
+
+    Returns:
+        A status.
+    """
+    memory, scans = memory_at(address), scans_at(own)
+    data, length = memory.job.data, memory.job.length
+    scans.num_scans = scans.num_tables = 0
+    for component in range(3):
+        for coefficient in range(64):
+            scans.known[component, coefficient] = UNKNOWN
+    position = memory.header.scan
+    while position + 2 <= length:
+        marker = be16(data + position)
+        if marker == 0xFF00 | EOI:
+            return _check_complete(memory.header, scans)
+        if marker == 0xFFFF:  # padding
+            position += 1
+            continue
+        if position + 4 > length:
+            break
+        size, body = be16(data + position + 2), data + position + 4
+        position += 2 + size
+        if size < 2 or position > length:
+            return BAD_HEADER
+        if marker == 0xFF00 | SOS:
+            status = _read_scan(body, size - 2, memory, scans)
+            if status != GOOD:
+                return status
+            position = scans.scans[scans.num_scans - 1].end - data
+        else:
+            status = _read_between(marker - 0xFF00, body, size - 2, memory)
+            if status != GOOD:
+                return status
+    return CUT_SHORT
+
+
+@inner
+def _read_between(marker: int, body: int, size: int, memory: Any) -> int:
+    status = GOOD
+    if marker == DHT:
+        status = read_huffman(body, size, memory.huffman)
+    elif marker == DQT:
+        status = read_quant(body, size, memory.quant)
+    elif marker == DRI and size == 2:
+        memory.header.restart = be16(body)
+    elif marker != COM:
+        status = BAD_HEADER
+    return status
+
+
+@inner
+def _check_complete(header: Any, scans: Any) -> int:
+    for component in range(header.components):
+        for coefficient in range(_SMOOTHED):
+            if scans.known[component, coefficient] != 0:
+                return UNFINISHED
+    return GOOD
+
+
+@inner
+def _read_scan(body: int, size: int, memory: Any, scans: Any) -> int:
+    """Read a scan's header, and make its tables."""
+    header = memory.header
+    components = signed(load_u8(body))
+    if not (1 <= components <= header.components and size == 4 + 2 * components):
+        return ODD_SCANS
+    if scans.num_scans >= MOST_SCANS:
+        return MANY_SCANS
+    scan = scans.scans[scans.num_scans]
+    scans.num_scans += 1
+    tail = body + 1 + 2 * components
+    scan.first, scan.last = signed(load_u8(tail)), signed(load_u8(tail + 1))
+    high, scan.low = signed(load_u8(tail + 2)) >> 4, signed(load_u8(tail + 2)) & 15
+    status = _find_kind(scan, high, components, header.frame == SOF2)
+    scan.num_units, component = 0, -1
+    for number in range(components):
+        name, tables = load_u8(body + 1 + 2 * number), signed(load_u8(body + 2 + 2 * number))
+        component = _next_component(header, component, signed(name))
+        if status == GOOD:
+            status = _note_bits(scans, scan, component, high)
+        if status == GOOD:
+            status = _latch_steps(memory, scans, scan, component)
+        if status == GOOD:
+            status = _add_units(memory, scans, scan, component, tables, components == 1)
+    if status != GOOD:
+        return status
+    _set_extent(header, scan, components == 1, component)
+    scan.feed.clean = signed(scan.clean_bytes.ctypes.data)
+    scan.feed.source, scan.feed.stop = body + size, memory.job.data + memory.job.length
+    scan.intervals.mcus = header.restart if header.restart else NEVER
+    scan.end = _find_end(scan.feed.source, scan.feed.stop)
+    return GOOD
+
+
+@inner
+def _find_kind(scan: Any, high: int, components: int, progressive: bool) -> int:
+    first, last, low = scan.first, scan.last, scan.low
+    if not progressive:
+        scan.kind = SEQUENTIAL
+        return GOOD if first == 0 and last == 63 and high == 0 and low == 0 else ODD_SCANS
+    if low > _MOST_LOW or (high != 0 and high != low + 1):
+        return ODD_SCANS
+    if first == 0:
+        scan.kind = DC_REFINE if high else DC_FIRST
+        return GOOD if last == 0 else ODD_SCANS
+    scan.kind = AC_REFINE if high else AC_FIRST
+    return GOOD if first <= last <= 63 and components == 1 else ODD_SCANS
+
+
+@inner
+def _next_component(header: Any, before: int, name: int) -> int:
+    """The component of a name, behind another one in the order of the frame; -1 for none."""
+    for component in range(before + 1, header.components):
+        if header.ids[component] == name:
+            return component
+    return -1
+
+
+@inner
+def _note_bits(scans: Any, scan: Any, component: int, high: int) -> int:
+    """Note what a scan brings, if it follows from those before it."""
+    if component < 0 or (scan.first > 0 and scans.known[component, 0] == UNKNOWN):
+        return ODD_SCANS
+    for coefficient in range(scan.first, scan.last + 1):
+        if scans.known[component, coefficient] != (high if high else UNKNOWN):
+            return ODD_SCANS
+        scans.known[component, coefficient] = scan.low
+    return GOOD
+
+
+@inner
+def _latch_steps(memory: Any, scans: Any, scan: Any, component: int) -> int:
+    """Keep the quantisation steps that are there when a component begins, as libjpeg does."""
+    if scan.kind not in (DC_FIRST, SEQUENTIAL):
+        return GOOD
+    number = memory.header.quant[component]
+    if number > 3 or memory.quant[number, 0] == 0:
+        return BAD_TABLE
+    for index in range(64):
+        scans.quant[component, index] = memory.quant[number, index]
+    return GOOD
+
+
+@inner
+def _add_units(memory: Any, scans: Any, scan: Any, component: int, tables: int, alone: bool) -> int:
+    """Add a component's blocks to the MCU of a scan."""
+    header, kind = memory.header, scan.kind
+    across = 1 if alone else header.across[component]
+    down = 1 if alone else header.down[component]
+    if scan.num_units + across * down > MOST_BLOCKS:
+        return NOT_SUPPORTED
+    if tables >> 4 > 3 or tables & 15 > 3:
+        return BAD_TABLE
+    levels, pairs = signed(0), signed(0)
+    if kind in (DC_FIRST, SEQUENTIAL):
+        levels = _make_table(scans, memory.huffman[tables >> 4], DC_FIRST, 0)
+    if kind not in (DC_FIRST, DC_REFINE):
+        pairs = _make_table(scans, memory.huffman[4 + (tables & 15)], kind, scan.low)
+    if levels < 0 or pairs < 0:
+        return -min(levels, pairs)
+    most = (MOST + 1) // max(signed(scans.quant[component, 0]), 1) >> scan.low
+    for index in range(across * down):
+        unit = scan.units[scan.num_units]
+        unit.most = most
+        scan.num_units += 1
+        unit.component, unit.across = component, across
+        unit.column, unit.row = index % across, index // across
+        unit.levels = unit.pairs = signed(0)
+        if levels:
+            table = table_at(levels)
+            unit.levels = signed(table.single.ctypes.data)
+            unit.dc_search = signed(table.search.ctypes.data)
+            unit.dc_symbols = signed(table.stored.ctypes.data) + 16
+        if pairs:
+            table = table_at(pairs)
+            entries = table.single.ctypes.data if kind == AC_REFINE else table.pairs.ctypes.data
+            unit.pairs = signed(entries)
+            unit.ac_search = signed(table.search.ctypes.data)
+            unit.ac_symbols = signed(table.stored.ctypes.data) + 16
+    return GOOD
+
+
+@inner
+def _make_table(scans: Any, stored: Any, kind: int, low: int) -> int:
+    """Make a table for a kind of scan out of what is stored: its address, or a status with a minus in front."""
+    if stored[0] == MISSING:
+        return -BAD_TABLE
+    if scans.num_tables >= MOST_TABLES:
+        return -MANY_SCANS
+    table = scans.tables[scans.num_tables]
+    scans.num_tables += 1
+    for index in range(TABLE_BYTES):
+        table.stored[index] = stored[index]
+    address = signed(table.pairs.ctypes.data)
+    status = signed(build_table(address, kind, low))
+    return address if status == GOOD else -status
+
+
+@inner
+def _set_extent(header: Any, scan: Any, alone: bool, component: int) -> None:
+    """Set how many MCUs a scan has: those of a single component are the blocks that have pixels."""
+    most_across = 8 * max(header.across[0], header.across[1], header.across[2])
+    most_down = 8 * max(header.down[0], header.down[1], header.down[2])
+    across, down, scan.height = 1, 1, 1
+    if alone:
+        across, down = header.across[component], header.down[component]
+        scan.height = down
+    scan.columns = (header.width * across + most_across - 1) // most_across
+    scan.rows = (header.height * down + most_down - 1) // most_down
+    for coefficient in range(256):
+        wanted = scan.first <= coefficient <= scan.last and coefficient > 0
+        offset = 2 * signed(ZIGZAG[np.uint64(coefficient & 63)])
+        scan.offsets[coefficient] = offset if wanted else _BEHIND
+
+
+@inner
+def _find_end(source: int, stop: int) -> int:
+    """The address of the first marker that is none of a restart, or of the last two bytes."""
+    while True:
+        source = find_marker(source, stop)
+        if source >= stop - 2 or be16(source) & 0xFFF8 != 0xFFD0:
+            return source
+        source += 2
+
+
+read_scans = separate(_read_scans)
+"""`_read_scans` for kernels."""

@@ -1,0 +1,50 @@
+"""The checkpoints of a dataset that are kept in files, for the decoder."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
+from dali_pipes.jpeg.checkpoints import Checkpoints, CheckpointStore
+from dali_pipes.jpeg.finder import FINDER, found_again, to_keep
+from readers.checkpoints.layout import Entry
+from readers.checkpoints.store import DatasetCheckpoints
+from readers.sample import Dataset
+from readers.stream import is_stream
+
+
+def checkpoints_of(dataset: Dataset) -> CheckpointStore:
+    """Where a loader looks up and keeps the checkpoints of its data: files, and for streams the memory of the process."""
+    return CheckpointMemory() if is_stream(dataset) else StoredCheckpoints(dataset)
+
+
+class StoredCheckpoints:
+    """A `CheckpointStore` that processes and runs share; see `readers.checkpoints.store`.
+
+    Where nothing more can be kept in files, a warning is logged once, and this process alone remembers.
+
+    Args:
+        dataset: Any dataset.
+        limit_bytes: See `DatasetCheckpoints`.
+    """
+
+    def __init__(self, dataset: Dataset, limit_bytes: int | None = None) -> None:
+        self._kept = DatasetCheckpoints(dataset, FINDER.version, limit_bytes)
+        self._memory = CheckpointMemory()
+
+    def find_all(
+        self, indices: NDArray[np.int64], digests: NDArray[np.uint64]
+    ) -> Sequence[Checkpoints | None]:
+        """See `CheckpointStore`."""
+        found = [kept and found_again(kept) for kept in self._kept.find(indices, digests)]
+        if self._kept.writes:
+            return found
+        others = self._memory.find_all(indices, digests)
+        return [mine or other for mine, other in zip(found, others, strict=True)]
+
+    def keep_all(self, found: Sequence[tuple[int, int, Checkpoints]]) -> None:
+        """See `CheckpointStore`."""
+        self._kept.keep([Entry(index, digest, to_keep(one)) for index, digest, one in found])
+        if not self._kept.writes:
+            self._memory.keep_all(found)

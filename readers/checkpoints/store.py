@@ -1,0 +1,137 @@
+"""The checkpoints of all samples of a dataset, wherever they lie."""
+
+import resource
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.checkpoints.beside import open_beside
+from readers.checkpoints.cache_file import CacheFile, head_of
+from readers.checkpoints.checkpoint_file import CheckpointFile
+from readers.checkpoints.layout import Entry, Kept
+from readers.checkpoints.places import leaves, origins
+from readers.checkpoints.sample_file import SampleFile
+from readers.sample import Dataset
+
+_MOST_OPEN = 1024
+
+
+class DatasetCheckpoints:
+    """Finds what is known of the JPEGs of a dataset, and keeps what is found; any thread may ask.
+
+    Two kinds of files are looked into. Beside a file of many samples (a tar, a Parquet file) may lie
+    ``NAME.gpuaug-checkpoints``, which `gpu-aug index --checkpoints` and `gpu-aug pack --checkpoints` write whole. What
+    is not there is in the cache folder, in one file for each dataset; see
+    `readers.checkpoints.cache_file`. Selections and mixtures share the files of what they are made of.
+
+    A verdict and rows count only for an image with the digest that they were found with.
+
+    Args:
+        dataset: Any dataset.
+        version: Version of the rows and verdicts.
+        limit_bytes: The largest size of a file in the cache folder; None is as `readers.checkpoints.room` tells.
+    """
+
+    def __init__(self, dataset: Dataset, version: int, limit_bytes: int | None = None) -> None:
+        self._dataset = dataset
+        self._single = leaves(dataset)[0] is dataset
+        self._version, self._limit_bytes = version, limit_bytes
+        self._leaves: dict[int, _Leaf] = {}
+        self._making = threading.Lock()
+
+    @property
+    def writes(self) -> bool:
+        """Whether something that is found can still be kept."""
+        return all(leaf.cache.writes for leaf in list(self._leaves.values()))
+
+    def find(
+        self,
+        indices: Sequence[int] | NDArray[np.int64],
+        digests: Sequence[int] | NDArray[np.uint64],
+    ) -> list[Kept | None]:
+        """What is known of some images; None where it is nothing, or of other bytes.
+
+        Args:
+            indices: Places in the dataset.
+            digests: 64 bits of each image, over all of its bytes.
+        """
+        wanted, told = np.asarray(indices, np.int64), np.asarray(digests, np.uint64).tolist()
+        found: list[Kept | None] = [None] * len(wanted)
+        for leaf, own, positions in self._located(wanted):
+            for index, position in zip(own, positions, strict=True):
+                found[position] = leaf.find(index, told[position])
+        return found
+
+    def keep(self, entries: Sequence[Entry]) -> None:
+        """Remember what was found, as far as there is room.
+
+        Args:
+            entries: Their numbers are places in the dataset.
+        """
+        wanted = np.array([entry.number for entry in entries], np.int64)
+        for leaf, own, positions in self._located(wanted):
+            leaf.cache.keep(
+                [
+                    entries[position]._replace(number=index)
+                    for index, position in zip(own, positions, strict=True)
+                ]
+            )
+
+    def count_known(self) -> int:
+        """Of how many samples something is kept, as far as files tell without a look at the images."""
+        count = 0
+        for origin in origins(self._dataset, np.arange(len(self._dataset))):
+            count += int(self._leaf(origin.dataset).known()[origin.indices].sum())
+        return count
+
+    def _located(self, indices: NDArray[np.int64]) -> "list[tuple[_Leaf, list[int], list[int]]]":
+        if self._single:
+            return [(self._leaf(self._dataset), indices.tolist(), list(range(len(indices))))]
+        return [
+            (self._leaf(origin.dataset), origin.indices.tolist(), origin.positions.tolist())
+            for origin in origins(self._dataset, indices)
+        ]
+
+    def _leaf(self, dataset: Dataset) -> "_Leaf":
+        key = id(dataset)  # which lives as long as the selection that holds it
+        if (found := self._leaves.get(key)) is None:
+            with self._making:
+                if (found := self._leaves.get(key)) is None:
+                    found = _Leaf(dataset, self._version, self._limit_bytes)
+                    self._leaves[key] = found
+        return found
+
+
+class _Leaf:
+    """A dataset that reads its samples itself."""
+
+    def __init__(self, dataset: Dataset, version: int, limit_bytes: int | None) -> None:
+        self.cache = CacheFile(head_of(dataset, version), limit_bytes)
+        files: Sequence[SampleFile] = getattr(dataset, "sample_files", ())
+        self._starts = list(accumulate((file.num_samples for file in files), initial=0))
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = max(16, min(_MOST_OPEN, soft // 8))
+        self._beside: Callable[[int], CheckpointFile | None] = lru_cache(most)(
+            lambda number: open_beside(files[number], version)
+        )
+        self._has_files = len(files) > 0
+
+    def known(self) -> NDArray[np.bool_]:
+        found = self.cache.known()
+        for number in range(len(self._starts) - 1):
+            if file := self._beside(number):
+                found[self._starts[number] : self._starts[number + 1]] |= file.known()
+        return found
+
+    def find(self, index: int, digest: int) -> Kept | None:
+        if self._has_files:
+            number = bisect_right(self._starts, index) - 1
+            file = self._beside(number)
+            if file is not None and (kept := file.find(index - self._starts[number], digest)):
+                return kept
+        return self.cache.find(index, digest)

@@ -1,0 +1,98 @@
+"""Looking at single entries of a dataset."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from hashlib import blake2b
+from typing import Literal
+
+from readers.formats.lerobot.dataset import LeRobotDataset
+from readers.formats.stream import TarStream
+from readers.image.header import read_header
+from readers.image.jpeg_process import jpeg_process
+from readers.label_vector import class_number
+from readers.prepare.checks import Checks
+from readers.prepare.findings import Look
+from readers.prepare.kind import is_video
+from readers.prepare.robot_frames import check_pictures, header_of, own_sizes
+from readers.prepare.video_inspection import look_at_video
+from readers.sample import BadSample, Dataset, HeaderError, Sample
+from readers.storage.copies import copied_sample
+from readers.video.containers.open import VideoError
+from readers.video.frame_folder import FrameFolderDataset
+
+_MAX_PIXELS = 100_000_000  # as for the loader
+
+Entry = Sample | BadSample
+
+
+def look_of(dataset: Dataset | TarStream, checks: Checks | None) -> Callable[[Entry], Look]:
+    """Return what looks at an entry of a dataset, and decodes it where there are checks."""
+    if isinstance(dataset, LeRobotDataset):
+        return partial(_look_at_frame, dataset=dataset, checks=checks)
+    folders = dataset if isinstance(dataset, FrameFolderDataset) else None
+    return partial(_look, folders=folders, checks=checks)
+
+
+def _look_at_frame(entry: Entry, dataset: LeRobotDataset, checks: Checks | None) -> Look:
+    if isinstance(entry, BadSample):
+        return _look(entry, None, checks)
+    seen = _look(replace(entry, fields={}, image_field=None), None, None)
+    seen = seen._replace(sizes=own_sizes(entry), header=header_of(dataset, entry))
+    if seen.header is None:
+        assert entry.image is not None
+        seen = seen._replace(header=read_header(entry.image))
+    if checks is not None and (reason := check_pictures(dataset, entry, checks)):
+        return seen._replace(bad=BadSample(entry.index, entry.key, "decode", reason))
+    return seen
+
+
+def _look(entry: Entry, folders: FrameFolderDataset | None, checks: Checks | None) -> Look:
+    digest = int.from_bytes(
+        blake2b(entry.key.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "little"
+    )
+    if isinstance(entry, Sample):
+        entry = copied_sample(entry)
+    if isinstance(entry, BadSample):
+        return Look(entry.index, digest, -1, {}, bad=entry)
+    sizes = {name: len(data) for name, data in entry.fields.items()}
+    seen = Look(entry.index, digest, class_number(entry.label), sizes)
+    if folders is not None:  # its field lists the pictures, and is not what is stored
+        return _with_video(seen._replace(sizes={}), entry, folders, checks)
+    if is_video(entry):
+        return _with_video(seen, entry, None, checks)
+    if entry.image is None:
+        return seen
+    try:
+        header, process = read_header(entry.image), jpeg_process(entry.image)
+        seen = seen._replace(header=header, process=process)
+    except HeaderError as error:
+        return seen._replace(bad=BadSample(entry.index, entry.key, "header", str(error)))
+    return seen if checks is None else _with_verdict(seen, entry, checks)
+
+
+def _with_verdict(look: Look, sample: Sample, checks: Checks) -> Look:
+    """Decode an image and add the error, if there is one."""
+    assert look.header is not None
+    assert sample.image is not None
+    size = height, width = look.header.height, look.header.width
+    if height * width > _MAX_PIXELS:
+        reason = f"{height}x{width} pixels, more than the loader's max_pixels={_MAX_PIXELS}"
+        return look._replace(bad=BadSample(sample.index, sample.key, "header", reason))
+    if reason := checks.image(sample.image, size):
+        return look._replace(bad=BadSample(sample.index, sample.key, "decode", reason))
+    return look
+
+
+def _with_video(
+    look: Look, sample: Sample, folders: FrameFolderDataset | None, checks: Checks | None
+) -> Look:
+    stage: Literal["header", "decode"] = "header"
+    try:
+        look = look._replace(video=look_at_video(sample, folders))
+        if checks is not None:
+            stage = "decode"
+            look_at_video(sample, folders, checks)
+    except VideoError as error:
+        return look._replace(video=None, bad=BadSample(sample.index, sample.key, stage, str(error)))
+    return look

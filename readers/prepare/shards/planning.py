@@ -1,0 +1,270 @@
+"""Making a plan, and keeping it at its destination."""
+
+import importlib.metadata
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from readers.checkpoints.finder import Finder
+from readers.formats.registry import require
+from readers.formats.stream import TarStream
+from readers.order import Order
+from readers.prepare.errors import PrepareError
+from readers.prepare.jpegs import TileJpeg
+from readers.prepare.packed import MANIFEST
+from readers.prepare.shards.boundaries import cut
+from readers.prepare.shards.packable import check_apart, check_folder, check_source
+from readers.prepare.shards.plan import FOLDER, Plan, plan_of
+from readers.prepare.shards.source import PlannedSource, located
+from readers.prepare.source import open_source
+from readers.sample import Dataset, PathLike
+from readers.storage.destination import Destination, open_destination
+from readers.storage.paths import shown_path
+from readers.storage.remote import StorageOptions
+
+PLAN = f"{FOLDER}/plan.json"
+_BOUNDARIES = f"{FOLDER}/boundaries"
+_PACKING = 2
+"""Version of how samples are written: goes up whenever the same plan may give other bytes."""
+_WRITTEN_OUT = {"format": "tar"}  # what settings leave out
+
+
+def plan_shards(
+    source: str | Dataset,
+    destination: PathLike,
+    *,
+    bytes_per_shard: int = 256_000_000,
+    format: Literal["tar", "parquet"] = "tar",
+    shuffle: int | None = None,
+    tile_jpeg: TileJpeg | None = None,
+    finder: Finder | None = None,
+    source_format: str | None = None,
+    storage: StorageOptions | None = None,
+    **options: Any,
+) -> Plan:
+    """Decide which samples make which shard, before any is written, and keep that at the destination.
+
+    The same data and settings give the same plan on every machine, so every task of an array job may make it. It reads
+    the sizes of all samples and 64 samples, and takes 8 bytes per sample.
+
+    Args:
+        source: A source as for `readers.open_dataset`, or a dataset, which is pickled with the plan.
+        destination: The folder of the shards, or a URL such as ``s3://bucket/train``.
+        bytes_per_shard: The largest size of a shard, as far as the sizes in the source tell: tiling adds 2 to 3 percent,
+            and samples with more fields than others some kilobytes. A sample that is larger stands alone.
+        format: "tar" (WebDataset) or "parquet".
+        shuffle: Seed of the order; the order of the source when None.
+        tile_jpeg: Puts restart markers into each JPEG, see `tile`; it must be picklable. None leaves them alone.
+        finder: Finds the checkpoints of each JPEG, see `pack`; it must be picklable. None writes none.
+        source_format: Name of the source's format; None tells it from the source.
+        storage: How the destination is reached.
+        options: ``split`` and options of the source's format, as for `readers.open_dataset`.
+
+    Raises:
+        PrepareError: The source can only be read forward, or what it holds fits no shard; the destination holds
+            something else, or another plan.
+        ReadersError: There is nothing to read.
+
+    Example:
+        >>> from readers.prepare import make_shard, merge, plan_shards
+        >>> plan = plan_shards("photos/", "by_plan/", bytes_per_shard=40_000, shuffle=0)
+        >>> entries = [make_shard(plan, number) for number in range(len(plan))]
+        >>> entries[0]["name"], merge(plan).num_samples
+        ('shard-000000.tar', 36)
+    """
+    check_settings(format, bytes_per_shard, shuffle)
+    place = open_destination(destination, storage)
+    check_folder(place, format)
+    if isinstance(source, str):
+        check_apart(source, place)
+        dataset = open_source(source, format=source_format, **options)
+        check_source(source, dataset, shuffle)
+    else:
+        dataset = source
+        check_source("the dataset", dataset, shuffle)
+    if isinstance(dataset, TarStream):
+        raise PrepareError(
+            f"{source} can only be read forward, so its shards cannot be planned: pack it on one machine (gpu-aug pack "
+            "without --on, --task and --merge), or decompress it"
+        )
+    found = PlannedSource("a dataset", dataset.fingerprint, dataset=dataset)
+    if isinstance(source, str):
+        found = PlannedSource(located(source), dataset.fingerprint, source_format, options)
+        found.keep(dataset)
+    settings = described(dataset, format, bytes_per_shard, shuffle, tiled=tile_jpeg is not None)
+    return planned(dataset, place, settings, found, tile_jpeg, finder)
+
+
+def planned(
+    dataset: Dataset,
+    destination: Destination,
+    settings: Mapping[str, Any],
+    source: PlannedSource,
+    tile_jpeg: TileJpeg | None,
+    finder: Finder | None = None,
+) -> Plan:
+    """Make the plan of a dataset that was looked at, and keep it; see `plan_shards`."""
+    order = order_of(settings, len(dataset))
+    in_tar = settings.get("format", "tar") == "tar"
+    found = cut(dataset, order, bytes_per_shard=settings["shard_size_bytes"], in_tar=in_tar)
+    sizes = {
+        "estimated": found.estimated,
+        "probe": found.probe,
+        "sample_bytes": found.sample_bytes,
+    }
+    plan = Plan(
+        destination,
+        settings,
+        _versions(in_tar),
+        tuple(dataset.class_names),
+        found.boundaries,
+        sizes,
+        source,
+        tile_jpeg,
+        finder,
+    )
+    _keep(plan)
+    return plan
+
+
+def load_plan(destination: PathLike, storage: StorageOptions | None = None) -> Plan:
+    """The plan that is kept at a destination: its shards can be merged without the data.
+
+    Raises:
+        PrepareError: There is none, or it is damaged.
+
+    Example:
+        >>> from readers.prepare import load_plan, plan_shards
+        >>> plan = plan_shards("photos/", "kept/", bytes_per_shard=40_000)
+        >>> load_plan("kept/").identity == plan.identity
+        True
+    """
+    return _load(open_destination(destination, storage))
+
+
+def _load(place: Destination) -> Plan:
+    document, steps = place.read(PLAN), place.read(_BOUNDARIES)
+    where = shown_path(place.location)
+    if document is None or steps is None:
+        raise PrepareError(
+            f"{where} holds no plan of shards: begin with the command without --merge"
+        )
+    try:
+        return plan_of(document, steps, place)
+    except (ValueError, KeyError, TypeError):
+        raise PrepareError(
+            f"{where}/{PLAN} is damaged or of another version: give a new folder"
+        ) from None
+
+
+def check_settings(format: str, bytes_per_shard: int, shuffle: int | None) -> None:
+    """Refuse what cannot be meant.
+
+    Raises:
+        PrepareError: One of the settings is out of range.
+    """
+    if format not in ("tar", "parquet"):
+        raise PrepareError(f"format must be tar or parquet, got {format!r}: choose one")
+    if shuffle is not None and shuffle < 0:
+        raise PrepareError(f"shuffle must be 0 or more, got {shuffle}: it is a seed")
+    if bytes_per_shard < 1:
+        raise PrepareError(f"bytes_per_shard must be 1 or more, got {bytes_per_shard}")
+
+
+def described(
+    dataset: Dataset, format: str, bytes_per_shard: int, shuffle: int | None, *, tiled: bool
+) -> dict[str, Any]:
+    """What was asked for, as manifests record it."""
+    settings: dict[str, Any] = {
+        "source": dataset.fingerprint,
+        "samples": len(dataset),
+        "tile": tiled,
+        "shard_size_bytes": bytes_per_shard,
+        "shuffle": shuffle,
+    }
+    return settings if format == "tar" else settings | {"format": format}
+
+
+def order_of(settings: Mapping[str, Any], length: int) -> Order | None:
+    """The order of the samples, None for that of the source."""
+    seed = settings["shuffle"]
+    return None if seed is None else Order(length, seed=seed)
+
+
+def begun_otherwise(where: str, before: dict[str, Any], now: dict[str, Any]) -> PrepareError:
+    """The error for a destination whose shards are of other data or settings.
+
+    Args:
+        where: The destination, for people.
+        before: What its shards are made by.
+        now: What was asked for.
+    """
+    before, now = _WRITTEN_OUT | before, _WRITTEN_OUT | now
+    names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
+    changes = [
+        f"{name} was {before.get(name)}, is {now.get(name)}"
+        for name in names
+        if name not in ("source", "samples")
+    ]
+    if "source" in names:
+        data = f"other data ({before.get('samples')} samples then, {now.get('samples')} now)"
+        told = "; ".join([data, *changes])
+        return PrepareError(
+            f"{where} was begun with {told}: give the data as it was, or a new folder"
+        )
+    told = ", ".join(changes) or "other boundaries of shards"
+    return PrepareError(
+        f"{where} was begun with other settings ({told}): repeat them, or give a new folder"
+    )
+
+
+def _versions(in_tar: bool) -> dict[str, Any]:
+    try:
+        own = importlib.metadata.version("gpu-aug")
+    except importlib.metadata.PackageNotFoundError:
+        own = "not installed"
+    versions: dict[str, Any] = {"packing": _PACKING, "gpu-aug": own}
+    if not in_tar:
+        versions["pyarrow"] = require("pyarrow", extra="arrow").__version__
+    return versions
+
+
+def _keep(plan: Plan) -> None:
+    """Store a plan, or see that the same one is there."""
+    place, document = plan.destination, plan.document()
+    found = place.read(PLAN)
+    if found == document:
+        return
+    where = shown_path(place.location)
+    if found is not None:
+        stored = _load(place)
+        raise begun_otherwise(
+            where,
+            {**stored.settings, **stored.versions, "class names": stored.class_names},
+            {**plan.settings, **plan.versions, "class names": plan.class_names},
+        )
+    check_foreign(place)
+    with place.create(_BOUNDARIES) as file:
+        file.write(plan.steps()[0])
+    with place.create(PLAN) as file:
+        file.write(document)
+
+
+def check_foreign(place: Destination) -> None:
+    """Refuse a destination without a plan that holds anything.
+
+    Raises:
+        PrepareError: It holds shards that were packed without a plan, or something else.
+    """
+    where = shown_path(place.location)
+    if place.read(MANIFEST) is not None:
+        raise PrepareError(
+            f"{where} was begun without a plan, by an earlier version or from a stream, and a plan cannot go on with its "
+            "shards: give a new folder"
+        )
+    if any(
+        not name.rpartition("/")[2].startswith(".gpuaug-") and name != _BOUNDARIES
+        for name in place.names()
+    ):
+        raise PrepareError(
+            f"{where} holds files and no {MANIFEST} of an earlier run: give a new or empty folder"
+        )

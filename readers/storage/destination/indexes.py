@@ -1,0 +1,135 @@
+"""Side-car indexes beside the shards that are written, where readers look for them."""
+
+import errno
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from readers.sample import PrepareError
+from readers.storage.blob import LocalBlob, is_url
+from readers.storage.destination.destination import Destination
+from readers.storage.destination.output import Output
+from readers.storage.index import Scan, open_index
+from readers.storage.index.find_or_build import location_beside, write_index
+from readers.storage.index.index_file import Head
+from readers.storage.paths import shown_path
+
+_PIECE_BYTES = 1 << 20
+_MOST_REPLACED = 8  # times that others write a shard while it is indexed here
+
+
+@contextmanager
+def create_indexed(
+    destination: Destination,
+    name: str,
+    scan: Scan,
+    on_index: Callable[[Head], None] = lambda _: None,
+) -> Iterator[BinaryIO]:
+    """Write a shard as `Destination.create` does, and behind it its index, which readers find beside it.
+
+    On its way to a store a shard is also written to a nameless file in the folder for temporary ones (TMPDIR), of
+    which the index is made: to read it back from the store would take as long as writing it.
+
+    Args:
+        destination: Where to.
+        name: Of the shard.
+        scan: Finds its samples, such as `readers.formats.tar.dataset.SCAN`.
+        on_index: Called with the head of the index, when it is there.
+
+    Raises:
+        PrepareError: The shard or its index cannot be written.
+        SourceError: What was written is not of the scan's format.
+    """
+    if is_url(destination.location):
+        with _nameless() as copy:
+            with destination.create(name) as file:
+                yield Output(_Both(file, copy), _no_room)
+                try:
+                    copy.flush()
+                except OSError as error:
+                    raise _no_room(error) from None
+            head = _put_index(destination, name, scan, copy)
+        on_index(head)
+        return
+    with destination.create(name) as file:
+        yield file
+    try:
+        head = _index(destination.at(name), scan)
+    except OSError as error:
+        raise _unwritten(destination.at(name), error) from None
+    on_index(head)
+
+
+def _index(location: str, scan: Scan) -> Head:
+    """Index a shard here, also where another writer of the same shard replaces it meanwhile.
+
+    Raises:
+        OSError: It cannot be indexed, or was replaced again and again.
+    """
+    for left in reversed(range(_MOST_REPLACED)):
+        try:
+            return open_index(LocalBlob(location), scan).head
+        except OSError as error:
+            if error.errno != errno.ESTALE or not left:
+                raise
+    raise AssertionError
+
+
+class _Both:
+    """Writes to a store and to a file."""
+
+    def __init__(self, one: BinaryIO, other: BinaryIO) -> None:
+        self._one, self._other = one, other
+
+    def write(self, data: Any, /) -> object:
+        """Take all of it."""
+        self._other.write(data)
+        return self._one.write(data)
+
+
+def _put_index(destination: Destination, name: str, scan: Scan, copy: Any) -> Head:
+    beside = location_beside(name, scan)
+    try:
+        with _nameless() as index:
+            # A file without a name can be opened here.
+            blob = LocalBlob(f"/dev/fd/{copy.fileno()}")
+            head = write_index(blob, scan, index.fileno(), Path(tempfile.gettempdir()))
+            index.seek(0)
+            with destination.create(beside) as file:
+                while piece := index.read(_PIECE_BYTES):
+                    file.write(piece)
+            return head
+    except OSError as error:
+        raise _unwritten(destination.at(name), error) from None
+
+
+@contextmanager
+def _nameless() -> Iterator[Any]:
+    """A temporary file that no killed process leaves behind."""
+    try:
+        file = tempfile.TemporaryFile()  # noqa: SIM115  # closing it may fail once more where there is no room
+    except OSError as error:
+        raise _no_room(error) from None
+    try:
+        yield file
+    finally:
+        with suppress(OSError):
+            file.close()
+
+
+def _no_room(error: Exception) -> Exception:
+    if not isinstance(error, OSError):
+        return error
+    return PrepareError(
+        f"the folder for temporary files, {tempfile.tempdir}, cannot be written ({error.strerror}): set TMPDIR to one "
+        "with room for a shard per task, and run the same command again"
+    )
+
+
+def _unwritten(location: str, error: OSError) -> PrepareError:
+    return PrepareError(
+        f"the index of {shown_path(location)} cannot be written ({error.strerror}): the shards "
+        "that are there are whole, so mend it and run the same command again"
+    )

@@ -1,0 +1,135 @@
+"""A folder of this machine, or of a network file system, that is written."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from readers.sample import PrepareError
+from readers.storage.atomic_file import OWN, SUFFIX, atomic_file
+from readers.storage.destination.output import Output
+
+_MENDS = {
+    errno.ENOSPC: "make room",
+    errno.EDQUOT: "make room",
+    errno.ENOENT: "give a folder that can be written",  # under /proc, say
+    errno.EROFS: "give a folder that can be written",
+    errno.EACCES: "give a folder that can be written",
+    errno.EPERM: "give a folder that can be written",
+    errno.ENOTDIR: "give the path of a folder",
+    errno.EEXIST: "give the path of a folder",
+    errno.EISDIR: "remove the folder of that name",
+}
+_ABSENT = (errno.ENOENT, errno.ENOTDIR)
+
+
+class LocalDestination:
+    """See `Destination`.
+
+    Args:
+        location: Path of a folder, which may not be there yet.
+
+    Raises:
+        PrepareError: It is a file.
+    """
+
+    def __init__(self, location: str) -> None:
+        self._folder = Path(location)
+        self.location = str(self._folder)
+        if self._folder.exists() and not self._folder.is_dir():
+            raise PrepareError(f"{location} is a file: give the path of a folder")
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[BinaryIO]:
+        """See `Destination.create`."""
+        path = self._folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_file(path, to_disk=True) as file:
+                try:
+                    yield Output(file, partial(_unwritten, self._folder, path))
+                except OSError as error:  # of who writes, such as of what he reads
+                    raise _ForeignError(error) from error
+        except _ForeignError as foreign:
+            raise foreign.error from None
+        except OSError as error:
+            raise _unwritten(self._folder, path, error) from None
+
+    def read(self, name: str) -> bytes | None:
+        """See `Destination.read`."""
+        try:
+            return (self._folder / name).read_bytes()
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return None
+            raise self._unread(name, error) from None
+
+    def size_bytes(self, name: str) -> int | None:
+        """See `Destination.size_bytes`."""
+        try:
+            return (self._folder / name).stat().st_size
+        except OSError as error:
+            if error.errno in _ABSENT:
+                return None
+            raise self._unread(name, error) from None
+
+    def names(self, folder: str = "") -> Iterator[str]:
+        """See `Destination.names`."""
+        try:
+            with os.scandir(self._folder / folder) as entries:
+                for entry in entries:
+                    name = f"{folder}/{entry.name}" if folder else entry.name
+                    if entry.is_dir():
+                        yield from self.names(name)
+                    elif not (entry.name.startswith(OWN) and entry.name.endswith(SUFFIX)):
+                        yield name
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise self._unread(folder, error) from None
+
+    def remove(self, name: str) -> None:
+        """See `Destination.remove`."""
+        path = self._folder / name
+        try:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                path.unlink()
+        except OSError as error:
+            raise PrepareError(
+                f"{path} cannot be removed ({error.strerror}): remove it, and run the same command again"
+            ) from None
+
+    def at(self, name: str) -> str:
+        """See `Destination.at`."""
+        return str(self._folder / name)
+
+    def _unread(self, name: str, error: OSError) -> PrepareError:
+        return PrepareError(
+            f"{self._folder / name} cannot be read ({error.strerror}): mend it and run the same command again"
+        )
+
+
+class _ForeignError(Exception):
+    """Goes past what explains the errors of the disk."""
+
+    def __init__(self, error: OSError) -> None:
+        self.error = error
+
+
+def whole(folder: str) -> str:
+    """The words of an error of writing about what is there already, which is whole; none where nothing is."""
+    with suppress(PrepareError):
+        if next(LocalDestination(folder).names(), None) is not None:
+            return "what is there is whole, so "
+    return ""
+
+
+def _unwritten(folder: Path, path: Path, error: Exception) -> Exception:
+    if not isinstance(error, OSError):
+        return error
+    mend = _MENDS.get(error.errno or 0, "mend it")
+    return PrepareError(
+        f"{path} cannot be written ({error.strerror}): {whole(str(folder))}{mend} and run the same command again"
+    )

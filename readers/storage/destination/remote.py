@@ -1,0 +1,165 @@
+"""A prefix of an object store that is written.
+
+An object is there when all of it has arrived. A writer that is killed leaves none, but the parts that it has sent stay in
+the store, unseen, until a rule for incomplete multipart uploads removes them: no writer can.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, BinaryIO, TypeVar
+
+from readers.sample import PrepareError, ReadersError
+from readers.storage.destination.output import Output
+from readers.storage.remote.options import BUCKETS, Address, StorageOptions, Url, options_of, shown
+from readers.storage.remote.refusals import for_destination
+from readers.storage.remote.requests import Connection, attempt, unwritten, written
+
+T = TypeVar("T")
+
+# Stores take 10,000 parts, so 80 GB; a shard takes 40 MB of memory on its way.
+_PART_BYTES = 8 << 20
+_CONCURRENCY = 4
+
+
+class RemoteDestination:
+    """See `Destination`.
+
+    Args:
+        location: URL of a prefix.
+        storage: How the store is reached.
+
+    Raises:
+        PrepareError: It is of a kind that cannot be written.
+    """
+
+    def __init__(self, location: str, storage: StorageOptions | None) -> None:
+        self._options = options_of(location, storage)
+        scheme = location.partition("://")[0].lower()
+        if scheme not in BUCKETS:
+            kinds = ", ".join(f"{name}://" for name in BUCKETS)
+            raise PrepareError(
+                f"{shown(location)} cannot be written, since HTTP servers take no files: give a folder, or a URL that "
+                f"begins with {kinds}"
+                if scheme in ("http", "https")
+                else f"{shown(location)} cannot be written: give a folder, or a URL that begins with {kinds}"
+            )
+        address = Address.of(location)
+        if not address.root:
+            raise PrepareError(f"{location} names no bucket: give {scheme}://BUCKET/FOLDER")
+        self._prefix = address.path.strip("/")
+        self._root = f"{address.scheme}://{address.root}"
+        self.location: str = Url("/".join(filter(None, [self._root, self._prefix])), self._options)
+        self._connection = Connection(address, self._options)
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[BinaryIO]:
+        """See `Destination.create`."""
+        url = self.at(name)
+        explain = partial(_unwritten, url)
+        try:
+            writer = self._connection.writer(
+                self._path(name), part_bytes=_PART_BYTES, concurrency=_CONCURRENCY
+            )
+        except Exception as error:  # noqa: BLE001  # the store's have no common base but this
+            raise explain(error) from None
+        try:
+            yield Output(_Flat(writer), explain)
+        except BaseException:
+            with suppress(Exception):  # the error that is told is the first one
+                writer.__exit__(*sys.exc_info())
+            raise
+        try:
+            writer.close()
+        except Exception as error:  # noqa: BLE001  # the store's have no common base but this
+            raise explain(error) from None
+        written(url)
+
+    def read(self, name: str) -> bytes | None:
+        """See `Destination.read`."""
+        return self._asked(name, lambda: self._connection.whole(self._path(name)))
+
+    def size_bytes(self, name: str) -> int | None:
+        """See `Destination.size_bytes`."""
+        state = self._asked(name, lambda: self._connection.head(self._path(name)))
+        return None if state is None else state.size_bytes
+
+    def names(self, folder: str = "") -> Iterator[str]:
+        """See `Destination.names`."""
+        start = f"{self._prefix}/" if self._prefix else ""
+        listing = _Listing(self._connection, self._path(folder).strip("/"))
+        while page := self._asked(folder, listing.next_page):
+            yield from (path.removeprefix(start) for path in page)
+
+    def remove(self, name: str) -> None:
+        """See `Destination.remove`."""
+        self._asked(name, lambda: self._connection.remove(self._path(name)), "removed")
+
+    def at(self, name: str) -> str:
+        """See `Destination.at`."""
+        return Url(f"{self.location}/{name}", self._options)
+
+    def _path(self, name: str) -> str:
+        return f"{self._prefix}/{name}" if self._prefix else name
+
+    def _asked(self, name: str, action: Callable[[], T], done: str = "read") -> T | None:
+        """The answer to a request, which is repeated; None where there is no such object."""
+        url, options = self.at(name), self._options
+        deadline = time.monotonic() + options.deadline_seconds
+        try:
+            return attempt(action, url, options, deadline, done)
+        except FileNotFoundError as error:
+            if "no such bucket" not in str(error.strerror):
+                return None
+            reason = str(error.strerror)
+        except OSError as error:
+            reason = str(error.strerror)
+        except ReadersError as error:
+            reason = str(error)
+        raise PrepareError(
+            f"{url} cannot be {done} ({for_destination(reason)}): mend it and run the same command again"
+        ) from None
+
+
+class _Listing:
+    """The pages of a listing, which goes on behind the last page after an error."""
+
+    def __init__(self, connection: Connection, prefix: str) -> None:
+        self._connection, self._prefix = connection, prefix
+        self._pages: Iterator[list[str]] | None = None
+        self._after: str | None = None
+
+    def next_page(self) -> list[str]:
+        """Some paths; none at the end."""
+        if self._pages is None:
+            self._pages = self._connection.pages(self._prefix, self._after)
+        pages, self._pages = self._pages, None
+        page = next(pages, [])
+        self._pages = pages
+        if page:
+            self._after = page[-1]
+        return page
+
+
+class _Flat:
+    """Hands bytes to a store's writer, which takes no arrays of other items."""
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def write(self, data: Any, /) -> object:
+        """Take all of it."""
+        return self._writer.write(data if isinstance(data, bytes) else memoryview(data).cast("B"))
+
+
+def _unwritten(url: str, error: Exception) -> Exception:
+    if isinstance(error, TypeError | MemoryError):
+        return error  # of who writes
+    if isinstance(error, ReadersError):
+        return PrepareError(str(error))
+    return PrepareError(
+        f"{shown(url)} cannot be written ({unwritten(error, url)}): objects appear whole or not at all, so mend it and run "
+        "the same command again"
+    )

@@ -1,0 +1,92 @@
+"""Compiling the kernels for GPUs, and handing them to the driver, without a GPU."""
+
+import ctypes
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dali_pipes.decode.cuda_jpeg.on_gpu import NAMES, THREADS, Driver, compile_kernels
+from dali_pipes.decode.cuda_jpeg.records import JOB
+from dali_pipes.errors import LoaderError
+
+_DRIVER = """
+#include <string.h>
+struct Asked { unsigned grid[3], block[3], shared; unsigned long long stream, first_word; char name[32]; };
+static Asked asked;
+static char names[8][32];
+static int num_names;
+extern "C" {
+int cuModuleLoadData(void** module, const char* image) { *module = (void*)7; return memcmp(image, "cubin", 5) ? 200 : 0; }
+int cuModuleGetFunction(void** function, void* module, const char* name) {
+  strncpy(names[num_names], name, 31);
+  *function = names[num_names++];
+  return module == (void*)7 ? 0 : 400;
+}
+int cuLaunchKernel(void* f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned g, unsigned shared,
+                   void* stream, void** arguments, void** extra) {
+  asked = {{a, b, c}, {d, e, g}, shared, (unsigned long long)stream, *(unsigned long long*)arguments[0], {0}};
+  strcpy(asked.name, (char*)f);
+  return extra ? 1 : 0;
+}
+Asked* last() { return &asked; }
+}
+"""
+
+
+class _Asked(ctypes.Structure):
+    _fields_ = [
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_ulonglong),
+        ("first_word", ctypes.c_ulonglong),
+        ("name", ctypes.c_char * 32),
+    ]
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A driver that notes what it is asked for."""
+    path = tmp_path_factory.mktemp("driver") / "libcuda.so"
+    command = ["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(path)]
+    subprocess.run(command, input=_DRIVER.encode(), check=True)
+    return path
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
+def test_kernels_compile(architecture: str) -> None:
+    """NVRTC makes a cubin that has every kernel."""
+    pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings comes with torch for CUDA")
+    cubin = compile_kernels(architecture)
+    assert cubin.startswith(b"\x7fELF")
+    assert all(b".text." + name.encode() in cubin for name in NAMES)
+
+
+def test_a_refusal_names_the_fault() -> None:
+    """What NVRTC says is part of the error."""
+    pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings comes with torch for CUDA")
+    with pytest.raises(LoaderError, match=r"sm_1\b.*architecture"):
+        compile_kernels("sm_1")
+
+
+def test_a_launch_reaches_the_driver(driver: Path) -> None:
+    """Grid, block, stream and the argument arrive as the driver takes them."""
+    job = np.zeros(1, JOB)
+    job["workspace"] = 2**45 + 3
+    stream = 2**46 + 5
+
+    Driver(b"cubin", str(driver)).launch("color", (70, 256), stream, job.ctypes.data)
+
+    library = ctypes.CDLL(str(driver))
+    library.last.restype = ctypes.POINTER(_Asked)
+    asked = library.last().contents
+    assert (list(asked.grid), list(asked.block), asked.shared) == ([70, 256, 1], [THREADS, 1, 1], 0)
+    assert (asked.stream, asked.first_word, asked.name) == (stream, 2**45 + 3, b"color")
+
+
+def test_a_failure_of_the_driver_is_named(driver: Path) -> None:
+    """The call and CUDA's number stand in the error."""
+    with pytest.raises(LoaderError, match="cuModuleLoadData returned CUDA's error 200"):
+        Driver(b"other", str(driver))

@@ -1,0 +1,142 @@
+"""The kernels of the GPU's JPEG decoder, compiled by g++, against libjpeg-turbo and the CPU's decode stage: the same bits."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dali_pipes.jpeg.checkpoints import find_checkpoints
+from dali_pipes.jpeg.status import GOOD, SEVERAL_SCANS
+from dali_pipes.jpeg.tiling.add_restarts import add_restarts
+from readers.image.restarts import restart_offsets
+from tests.support.cuda_jpegs import (
+    Cut,
+    decode_whole,
+    empty_canvases,
+    files_of,
+    render,
+    render_on_cpu,
+    size_of,
+    wanted_of,
+    whole,
+)
+from tests.support.jpegs import SAMPLINGS, draw_crop, encode, opencv, picture, turned
+
+
+@pytest.mark.parametrize("sampling", [*SAMPLINGS, "gray"])
+@pytest.mark.parametrize("every", [0, 3])
+def test_all_sizes_equal_opencv(sampling: str, every: int) -> None:
+    """Odd and tiny sizes, all turns, qualities from worst to best, optimised tables; by restart markers and by checkpoints."""
+    rng = np.random.default_rng(7)
+    encoded = []
+    for trial in range(40):
+        height, width = (int(side) for side in rng.integers(1, 90, 2))
+        restart, optimise = 0 if every else 1 + trial % 6, bool(trial % 2)
+        quality = int(rng.integers(1, 101))
+        image = picture(height, width, trial)
+        plain = encode(image, sampling, quality=quality, restart=restart, optimise=optimise)
+        encoded.append(turned(plain, 1 + trial % 8))
+    sizes = [size_of(data) for data in encoded]
+    canvases = empty_canvases(sizes)
+
+    statuses, _ = render(
+        files_of(encoded, every),
+        wanted_of(sizes, [[whole(data) for data in encoded]], [canvases]),
+    )
+
+    assert not statuses.any()
+    for data, canvas in zip(encoded, canvases, strict=True):
+        np.testing.assert_array_equal(canvas.numpy(), opencv(data))
+
+
+def test_photographs_equal_opencv(photos: list[Path]) -> None:
+    """Whole photographs, by checkpoints; progressive ones are left to others."""
+    num_decoded = 0
+    for path in photos:
+        data = path.read_bytes()
+        status, pixels = decode_whole(data, every=8)
+        assert status in (GOOD, SEVERAL_SCANS)
+        if status == GOOD:
+            np.testing.assert_array_equal(pixels, opencv(data))
+            num_decoded += 1
+    assert num_decoded >= 6
+
+
+def test_noise_equals_opencv() -> None:
+    """Noise at the best quality has the longest codes and numbers."""
+    noise = np.random.default_rng(0).integers(0, 256, (90, 70, 3)).astype(np.uint8)
+    data = encode(noise, "4:4:4", quality=100)
+    status, pixels = decode_whole(data, every=1)
+    assert status == 0
+    np.testing.assert_array_equal(pixels, opencv(data))
+
+
+def _draw_cut(rng: np.random.Generator, size: tuple[int, int], canvas: tuple[int, int]) -> Cut:
+    """A crop, resized to anything, anywhere on the canvas or beside it."""
+    crop = draw_crop(rng, *size)
+    resize = tuple(int(side) for side in rng.integers(1, 80, 2))
+    paste = tuple(int(rng.integers(-40, side + 10)) for side in canvas)
+    return (*crop, *resize, *paste)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("antialias", [True, False])
+@pytest.mark.parametrize("kind", ["checkpoints", "restarts", "known restarts"])
+def test_crops_equal_those_of_the_cpu(kind: str, *, antialias: bool) -> None:
+    """Crops of two views, enlarged and shrunk, pasted inside and beyond the canvas, from turned images of all samplings."""
+    rng = np.random.default_rng(3)
+    encoded = []
+    for trial in range(36):
+        height, width = (int(side) for side in rng.integers(20, 150, 2))
+        sampling = [*SAMPLINGS, "gray"][trial % 6]
+        restart = 0 if kind == "checkpoints" else 1 + trial % 5
+        plain = encode(picture(height, width, trial), sampling, restart=restart)
+        encoded.append(turned(plain, 1 + trial // 6 % 8))
+    sizes = [size_of(data) for data in encoded]
+    shapes = [(48, 64), (31, 17)]
+    cuts = [[_draw_cut(rng, size, shape) for size in sizes] for shape in shapes]
+    canvases = [empty_canvases([shape] * len(sizes)) for shape in shapes]
+    offsets = [restart_offsets(data)[:-1] for data in encoded] if kind == "known restarts" else ()  # type: ignore[index]
+    files = files_of(encoded, 2 if kind == "checkpoints" else 0, offsets)
+    wanted = wanted_of(sizes, cuts, canvases, antialias=antialias)
+
+    statuses, _ = render(files, wanted)
+
+    expected_statuses, expected = render_on_cpu(files, wanted)
+    assert not statuses.any()
+    assert not expected_statuses.any()
+    for view, other in zip(canvases, expected, strict=True):
+        for canvas, known in zip(view, other, strict=True):
+            np.testing.assert_array_equal(canvas.numpy(), known.numpy())
+
+
+def test_tiled_photographs_equal_the_cpu(photos: list[Path]) -> None:
+    """Crops of tiled photographs, shrunk by any factor."""
+    rng = np.random.default_rng(1)
+    plain = [path.read_bytes() for path in photos]
+    encoded = [add_restarts(data) for data in plain if find_checkpoints(data, 8)[0] == GOOD][:6]
+    sizes = [size_of(data) for data in encoded]
+    cuts = [(*draw_crop(rng, *size), 224, 224, 0, 0) for size in sizes]
+    canvases = empty_canvases([(224, 224)] * len(cuts))
+    files, wanted = files_of(encoded), wanted_of(sizes, [cuts], [canvases])
+
+    statuses, _ = render(files, wanted)
+
+    assert not statuses.any()
+    for canvas, known in zip(canvases, render_on_cpu(files, wanted)[1][0], strict=True):
+        np.testing.assert_array_equal(canvas.numpy(), known.numpy())
+
+
+def test_a_batch_changes_no_image() -> None:
+    """An image has the same pixels whoever is beside it, whatever tables they have."""
+    encoded = [
+        encode(picture(40, 60, trial), "4:2:0", optimise=bool(trial % 3)) for trial in range(9)
+    ]
+    alone = [decode_whole(data, every=2)[1] for data in encoded]
+    order = np.random.default_rng(0).permutation(9)
+    mixed = [encoded[index] for index in order]
+    canvases = empty_canvases([(40, 60)] * 9)
+
+    render(files_of(mixed, 2), wanted_of([(40, 60)] * 9, [[whole(d) for d in mixed]], [canvases]))
+
+    for index, canvas in zip(order, canvases, strict=True):
+        np.testing.assert_array_equal(canvas.numpy(), alone[index])

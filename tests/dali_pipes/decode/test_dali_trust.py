@@ -1,0 +1,333 @@
+"""Which files DALI gets: sound JPEGs of a common kind, judged once, whatever their batch and their place in it."""
+
+import io
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from bench.gpu.broken import broken_files
+from dali_pipes import Batch, Loader, LoaderError
+from dali_pipes.decode.dali import feed as feed_module
+from dali_pipes.decode.dali import trust as trust_module
+from dali_pipes.decode.dali.driver import Inputs
+from dali_pipes.decode.dali.feed import Feed, FeedOptions
+from dali_pipes.decode.dali.trust import suits_dali
+from dali_pipes.pipeline import make
+from dali_pipes.pipeline.stages import Fetched
+from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
+from readers import Dataset, open_dataset
+from tests.support.streams import write_shards
+
+RECIPE = Recipe([RandomResizedCrop(24), HorizontalFlip()])
+SIZE = (48, 64)
+NUM_SOUND = 12
+
+needs_dali = pytest.mark.needs_dali
+
+
+def encoded(seed: int = 0, mode: str = "RGB", **options: Any) -> bytes:
+    """A JPEG by Pillow."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (*SIZE, 3), np.uint8)
+    stream = io.BytesIO()
+    Image.fromarray(pixels).convert(mode).save(stream, "JPEG", **{"quality": 80, **options})
+    return stream.getvalue()
+
+
+def frame(data: bytes, marker: int, bits: int = 8) -> bytes:
+    """A JPEG that says it is of another process, and has other bits to a channel."""
+    at = data.index(b"\xff\xc0")
+    return (
+        data[:at] + bytes([0xFF, marker]) + data[at + 2 : at + 4] + bytes([bits]) + data[at + 5 :]
+    )
+
+
+SUITABLE = {
+    "ordinary": encoded(),
+    "4:4:4": encoded(subsampling="4:4:4"),
+    "gray": encoded(mode="L"),
+    "restart markers": encoded(restart_marker_blocks=3),
+    "progressive": encoded(progressive=True),
+    "progressive, gray": encoded(mode="L", progressive=True),
+}
+OTHERS = {
+    "RGB": encoded(keep_rgb=True),
+    "RGB, progressive": encoded(keep_rgb=True, progressive=True),
+    "CMYK": encoded(mode="CMYK"),
+    "CMYK, progressive": encoded(mode="CMYK", progressive=True),
+    "12 bits": frame(encoded(), 0xC1, 12),
+    "lossless": frame(encoded(), 0xC3),
+    "arithmetic": frame(encoded(), 0xC9),
+    "nothing": b"",
+}
+DAMAGED = broken_files(encoded())
+
+
+@pytest.mark.parametrize("name", SUITABLE)
+def test_common_jpegs_suit(name: str) -> None:
+    """Of any sampling, with restart markers, progressive; not if the size is another one than expected."""
+    data = SUITABLE[name]
+    height, width = SIZE
+    sizes = np.array([(height, width), (height + 1, width)])
+
+    assert suits_dali([data, memoryview(data)], sizes).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("name", [*OTHERS, *DAMAGED])
+def test_others_do_not(name: str) -> None:
+    """What nvJPEG's backends read in different ways, and every kind of damage, markers at both ends or not."""
+    data = {**OTHERS, **DAMAGED}[name]
+
+    assert not suits_dali([data], np.array([SIZE]))[0]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sound pictures, and between them all kinds of damaged ones."""
+    root = tmp_path_factory.mktemp("damaged")
+    for number, data in enumerate(mixed()):
+        (root / f"{number:02d}.jpg").write_bytes(data)
+    return root
+
+
+def mixed() -> list[bytes]:
+    sound = [encoded(seed) for seed in range(NUM_SOUND)]
+    damaged = list(DAMAGED.values())
+    return [one for n in range(len(damaged)) for one in (damaged[n], *sound[n : n + 1])]
+
+
+def load(dataset: Dataset, **options: Any) -> Loader:
+    usual: dict[str, Any] = {"batch_size": 8, "shuffle": "none", "on_bad_sample": "skip"}
+    usual |= {"device": "cpu", "decoder": "dali", "last_batch": "partial", "num_threads": 2}
+    usual |= {"max_bad_samples": 99, "prefetch": 1}
+    return Loader(dataset, RECIPE, **{**usual, **options})
+
+
+def rows(batches: Sequence[Batch]) -> dict[int, torch.Tensor]:
+    return {int(i): one for b in batches for i, one in zip(b.indices, b.images, strict=True)}
+
+
+class ByPlace(Feed):
+    """In the first rows of a batch it makes another picture of a damaged file, as nvJPEG's engine does; else refuses it."""
+
+    def inputs(self, fetched: Fetched, hidden: set[int]) -> Inputs:
+        """See Feed."""
+        data = list(fetched.data)
+        for row in sorted(set(range(len(data))) - hidden):
+            if data[row] in DAMAGED.values():
+                data[row] = encoded(99) if row < 0.65 * len(data) else b"\xff\xd8 refused \xff\xd9"
+        return super().inputs(replace(fetched, data=data), hidden)
+
+
+@needs_dali
+def test_damage_has_one_verdict_everywhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every batch size a damaged file has the verdict, the reason and the pixels that it has without DALI."""
+    dataset = open_dataset(folder)
+    loader = load(dataset, decoder="cpu")
+    expected = rows(list(loader))
+    reasons = [(bad.index, bad.stage, bad.reason) for bad in loader.bad_samples]
+    monkeypatch.setattr(make, "Feed", ByPlace)
+    for batch_size in (1, 3, 8):
+        loader = load(dataset, batch_size=batch_size)
+        actual = rows(list(loader))
+
+        assert [(bad.index, bad.stage, bad.reason) for bad in loader.bad_samples] == reasons
+        assert actual.keys() == expected.keys()
+        assert [n for n in expected if not torch.equal(actual[n], expected[n])] == []
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many files were judged, call by call."""
+    counts: list[int] = []
+
+    def counted(data: Sequence[Any], *arguments: Any, **options: Any) -> Any:
+        counts.append(len(data))
+        return suits_dali(data, *arguments, **options)
+
+    monkeypatch.setattr(trust_module, "suits_dali", counted)
+    return counts
+
+
+@needs_dali
+def test_files_are_judged_once(tmp_path: Path, judged: list[int]) -> None:
+    """Not again in later epochs, nor after a loop that was left early, whose DALI pipeline is not kept."""
+    for number in range(NUM_SOUND):
+        (tmp_path / f"{number}.jpg").write_bytes(encoded(number))
+    with load(open_dataset(tmp_path), batch_size=4) as loader:
+        left = iter(loader)
+        assert [len(next(left)) for _ in range(2)] == [4, 4]
+        left.close()
+        for _ in range(2):
+            assert len(list(loader)) == 3
+
+    assert sum(judged) == NUM_SOUND
+
+
+@needs_dali
+def test_samples_of_streams_are_judged_each_time(tmp_path: Path, judged: list[int]) -> None:
+    """A stream does not tell how many it has, so nothing is remembered."""
+    stream: Any = open_dataset(write_shards(tmp_path, [4]), format="stream")
+    with load(stream, batch_size=2) as loader:
+        assert [sum(map(len, loader)) for _ in range(2)] == [4, 4]
+
+    assert sum(judged) == 8
+
+
+class Picky(Feed):
+    """Refuses two samples, or whatever it gets, and counts how often it is asked again."""
+
+    refuses: tuple[int, ...] = (5, 11)
+    refuses_all = False
+    asked = 0
+
+    def inputs(self, fetched: Fetched, hidden: set[int]) -> Inputs:
+        """See Feed; what is refused is not decodable."""
+        given = [int(i) for row, i in enumerate(fetched.indices) if row not in hidden]
+        inputs = dict(super().inputs(fetched, hidden))
+        bad = Picky.refuses_all or any(index in self.refuses for index in given)
+        if bad:
+            rects = {name: inputs[name] for name in inputs if name != "encoded"}
+            junk = [np.frombuffer(b"no picture", np.uint8)] * len(fetched)
+            inputs = {**feed_module._tensor_lists(junk, {}), **rects}
+        return inputs
+
+    def again(self, *arguments: Any) -> Any:
+        """See Feed."""
+        Picky.asked += 1
+        return super().again(*arguments)
+
+
+@needs_dali
+@pytest.mark.parametrize("canvases", [False, True])
+def test_refusals_are_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, canvases: bool
+) -> None:
+    """From the second epoch on what DALI refuses by itself is rendered beside the rest, and DALI is asked once."""
+    for number in range(NUM_SOUND):
+        (tmp_path / f"{number:02d}.jpg").write_bytes(encoded(number))
+    monkeypatch.setattr(make, "Feed", Picky)
+    monkeypatch.setattr(Picky, "asked", 0)
+    in_graph = lambda **given: FeedOptions(**{**given, "canvases": canvases})  # noqa: E731
+    monkeypatch.setattr(make, "FeedOptions", in_graph)
+    dataset = open_dataset(tmp_path)
+    expected = load(dataset, decoder="cpu", batch_size=12)
+    with load(dataset, batch_size=12) as loader:
+        with pytest.warns(RuntimeWarning, match="refused 2 of 12 samples whose files are sound"):
+            first = rows(list(loader))
+        assert (
+            0 < Picky.asked <= 2 + 2 * 2 * 4
+        )  # halves of 12 down to each of the two, and the others together
+        Picky.asked = 0
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            second = rows(list(loader))
+
+    assert Picky.asked == 0
+    for actual, wanted in ((first, rows(list(expected))), (second, rows(list(expected)))):
+        assert list(actual) == list(wanted)
+        assert canvases or all(torch.equal(actual[n], wanted[n]) for n in wanted)
+
+
+@needs_dali
+def test_a_refusal_that_does_not_come_again_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that DALI takes when it is asked again is DALI's, and nobody is left to wonder why it came late."""
+    for number in range(4):
+        (tmp_path / f"{number:02d}.jpg").write_bytes(encoded(number))
+    monkeypatch.setattr(make, "Feed", Picky)
+    monkeypatch.setattr(Picky, "refuses_all", True)
+    again = Picky.again
+
+    def mended(feed: Picky, *arguments: Any) -> Any:
+        monkeypatch.setattr(Picky, "refuses_all", False)
+        return again(feed, *arguments)
+
+    monkeypatch.setattr(Picky, "again", mended)
+    with (
+        load(open_dataset(tmp_path), batch_size=4) as loader,
+        pytest.warns(RuntimeWarning, match="a batch of 4 samples, and took it"),
+    ):
+        found = rows(list(loader))
+
+    assert len(found) == 4
+
+
+@needs_dali
+def test_what_refuses_everything_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory that DALI lacked in one epoch is no verdict about samples: in the next it gets them all."""
+    for number in range(4):
+        (tmp_path / f"{number:02d}.jpg").write_bytes(encoded(number))
+    monkeypatch.setattr(make, "Feed", Picky)
+    monkeypatch.setattr(Picky, "asked", 0)
+    pushed: list[set[int]] = []
+    inputs = Picky.inputs
+
+    def noted(feed: Picky, fetched: Fetched, hidden: set[int]) -> Inputs:
+        pushed.append(hidden)
+        return inputs(feed, fetched, hidden)
+
+    monkeypatch.setattr(Picky, "inputs", noted)
+    with load(open_dataset(tmp_path), batch_size=4) as loader:
+        monkeypatch.setattr(Picky, "refuses_all", True)
+        with pytest.warns(RuntimeWarning, match="refused 4 of 4"):
+            assert len(rows(list(loader))) == 4
+        monkeypatch.setattr(Picky, "refuses_all", False)
+        pushed.clear()
+        assert len(rows(list(loader))) == 4
+
+    assert pushed == [set()]
+
+
+@needs_dali
+def test_a_warm_up_that_fails_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A DALI that refuses the most common JPEG refuses all: the loop ends before its first batch, with DALI's words."""
+    junk = lambda: np.frombuffer(b"no picture", np.uint8)  # noqa: E731
+    monkeypatch.setattr("dali_pipes.decode.dali.graph.placeholder", junk)
+    with pytest.raises(
+        LoaderError,
+        match=r'on the CPU.*doctor`, or use decoder="cpu"; DALI said: nvImageCodec failure',
+    ):
+        next(iter(load(open_dataset(folder))))
+
+
+@needs_dali
+def test_the_share_reaches_dali(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the Loader to the operator of a GPU's pipeline, which is defined here, but not built."""
+    from nvidia.dali import Pipeline
+
+    given: list[FeedOptions] = []
+    monkeypatch.setattr(make, "FeedOptions", lambda **o: given.append(FeedOptions(**o)) or given[0])
+    with load(open_dataset(folder), hw_decoder_load=0.25) as loader:
+        next(iter(loader))
+    monkeypatch.setattr(Pipeline, "build", Pipeline._build_graph)
+    pipeline = feed_module._build(replace(given[0], device="mixed", device_id=0))
+
+    decoders = [one._op for one in pipeline._ops if type(one._op).__name__ == "Image"]
+    assert [one._init_args["hw_decoder_load"] for one in decoders] == [0.25]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"hw_decoder_load": 65}, "give a number from 0 to 1"),
+        ({"hw_decoder_load": True}, "give a number from 0 to 1"),
+        ({"hw_decoder_load": float("nan")}, "give a number from 0 to 1"),
+        ({"hw_decoder_load": 0.5, "decoder": "cpu"}, 'is for decoder="dali" alone; leave it out'),
+    ],
+)
+def test_shares_that_cannot_work_are_refused(
+    folder: Path, options: dict[str, Any], words: str
+) -> None:
+    """The share for the JPEG engine is one, and of use."""
+    with pytest.raises(LoaderError, match=words):
+        load(open_dataset(folder), **options)

@@ -1,0 +1,118 @@
+"""A loader with remote workers makes the batches of a local one, to the bit, and says the same of them."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from dali_pipes import Batch, Loader
+from dali_pipes.assemble import batch_of
+from dali_pipes.integrations.ray.maker import as_bytes, as_images, step_memory
+from dali_pipes.integrations.ray.workers import RayWorkers
+from dali_pipes.pipeline.augment import Engines
+from dali_pipes.pipeline.elsewhere import build, needed_by_trainer
+from dali_pipes.pipeline.job import HELPER, make_job
+from dali_pipes.pipeline.shared_memory import Frame
+from gpu_aug import ColorJitter, CutMix, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
+from gpu_aug.views import Views
+from readers import Dataset, open_dataset
+from tests.support.same_batches import assert_same
+
+PLAIN = Recipe([RandomResizedCrop(24), HorizontalFlip(), ColorJitter(0.4, 0.4, 0.4), Normalize()])
+MIXING = Views(
+    [
+        Recipe([RandomResizedCrop(24), HorizontalFlip(), CutMix(p=0.8), Normalize()]),
+        Recipe([RandomResizedCrop((16, 20)), Normalize()]),
+    ]
+)
+WORKERS = RayWorkers(2)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Path:
+    """Two classes with 22 images, two of them bad."""
+    root = tmp_path_factory.mktemp("classes")
+    for number in range(22):
+        place = root / f"class{number % 2}"
+        place.mkdir(exist_ok=True)
+        data = jpeg(40 + number, 70 - number, seed=number)
+        data = {5: b"<html>", 9: data[: len(data) // 2]}.get(number, data)
+        (place / f"{number:02d}.jpg").write_bytes(data)
+    return root
+
+
+def load(dataset: Dataset, recipe: Recipe | Views = PLAIN, **options: Any) -> Loader:
+    usual = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "dtype": torch.float32, "seed": 3}
+    usual |= {"last_batch": "partial", "workers": WORKERS}
+    return Loader(dataset, recipe, **{**usual, **options})
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_two_epochs_are_those_of_threads(folder: Path, tmp_path: Path) -> None:
+    """Batches, ledger, audit and a state in mid-epoch are equal over two epochs, with bad samples replaced."""
+    found: dict[str, tuple[list[Batch], Any, Any, str, str]] = {}
+    for name, workers in (("remote", WORKERS), ("local", None)):
+        audit, ledger = tmp_path / f"{name}.audit", tmp_path / f"{name}.ledger"
+        options = {"on_bad_sample": "replace", "audit": audit, "ledger": ledger}
+        with load(open_dataset(folder), MIXING, workers=workers, **options) as loader:
+            batches = list(loader)
+            loop = iter(loader)
+            batches += islice(loop, 3)
+            state = loader.state_dict()
+            batches += loop
+            assert loader.stats("run").stages["decode"].samples >= 2 * 22
+            if workers is not None:
+                assert 1 <= len(loader.stats().workers) <= 2  # one may still be starting
+                assert "2 workers on Ray: " in loader.explain()
+            bad = loader.bad_samples
+            state = {**state, "attempt": ""}  # the name of a run, which differs
+        found[name] = (batches, state, bad, _without_run(audit), ledger.read_text())
+    assert_same(found["remote"][0], found["local"][0])
+    for one, other in zip(found["remote"][1:], found["local"][1:], strict=True):
+        assert one == other
+    assert len(found["remote"][2]) == 4  # of two samples, in two epochs
+    assert all(
+        batch.images.is_contiguous(memory_format=torch.channels_last)
+        for batch in found["remote"][0]
+    )
+
+
+@pytest.mark.parametrize("recipe", [PLAIN, MIXING])
+def test_canvases_for_a_gpu(tmp_path: Path, jpeg: Callable[..., bytes], recipe: Any) -> None:
+    """What a worker sends for a GPU are canvases and draws, of which the engine makes the batch of a local loader."""
+    for number in range(8):
+        place = tmp_path / f"class{number % 2}"
+        place.mkdir(exist_ok=True)
+        (place / f"{number}.jpg").write_bytes(jpeg(50, 60, seed=number))
+    loader = load(open_dataset(tmp_path), recipe, workers=None, num_threads=2, targets=[])
+    setup, steps = loader._setup, loader.steps
+    job = make_job(setup, steps, HELPER)
+    frames = tuple(
+        Frame((steps.largest, *view.recipe.decode_size, 3), torch.uint8, permuted=False)  # type: ignore[misc]
+        for view in setup.views
+    )
+    job = replace(job, canvases=True, frames=(frames,))
+    pipeline = build(job, step_memory(job))
+    engines = Engines(setup.views, setup.fetcher.recorder)
+    made = []
+    for plan in steps.plans(0):
+        finished, canvases = pipeline.make(plan)
+        finished = needed_by_trainer(finished, job)
+        shared = [
+            as_images(as_bytes(one), frame) for one, frame in zip(canvases, frames, strict=True)
+        ]
+        images = engines.augment(finished, shared)
+        made.append(batch_of(finished, images, setup, lambda _: None))
+    pipeline.close()
+    assert_same(made, list(loader))
+
+
+def _without_run(audit: Path) -> str:
+    """The lines of an audit but for the time and the name of a run."""
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    return json.dumps([{**line, "time": 0, "attempt": ""} for line in lines])

@@ -1,0 +1,241 @@
+"""What remote workers cannot do is said in one sentence, and what they find wrong names their machine."""
+
+import platform
+import shutil
+import sys
+import tarfile
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dali_pipes import ClusterError, Loader, LoaderError, MissingPackageError
+from dali_pipes.integrations.ray import crew, room
+from dali_pipes.integrations.ray.maker import as_bytes, as_images
+from dali_pipes.integrations.ray.probe import probe, require_probe
+from dali_pipes.integrations.ray.workers import RayWorkers
+from dali_pipes.pipeline.shared_memory import Frame
+from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
+from readers import Dataset, open_dataset
+
+RECIPE = Recipe([RandomResizedCrop(24), HorizontalFlip()])
+
+
+class Peculiar:
+    """A dataset whose second read fails in a way of its own."""
+
+    class_names = ()
+    fingerprint = "peculiar"
+
+    def __init__(self, inner: Dataset) -> None:
+        self.inner = inner
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def fetch(self, indices: Sequence[int]) -> list[Any]:
+        """Raise for sample 2, of which nobody takes a probe."""
+        if 2 in indices:
+            raise KeyError("the store is away")
+        return self.inner.fetch(indices)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, jpeg: Callable[..., bytes]) -> Path:
+    """Eight images."""
+    root = tmp_path / "images"
+    root.mkdir()
+    for number in range(8):
+        (root / f"{number:02d}.jpg").write_bytes(jpeg(60, 90, seed=number))
+    return root
+
+
+def load(dataset: Any, **options: Any) -> Loader:
+    usual = {"batch_size": 2, "device": "cpu", "decoder": "cpu", "workers": RayWorkers(2)}
+    return Loader(dataset, RECIPE, **{**usual, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            {"helper_process": True},
+            "helper_process=True and workers= both .* leave one of them out",
+        ),
+        ({"num_threads": 2}, "num_threads=2 is for threads of this machine"),
+        ({"workers": 2}, r"workers=2 is not allowed; give RayWorkers\(count\)"),
+    ],
+)
+def test_arguments(folder: Path, options: dict[str, Any], words: str) -> None:
+    """Arguments that do not go together are named."""
+    with pytest.raises(LoaderError, match=words):
+        load(open_dataset(folder), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"count": 0}, "count=0 is not allowed"),
+        ({"count": 1, "num_cpus": 0}, "num_cpus=0 is not allowed"),
+        ({"count": 1, "deadline_seconds": float("nan")}, "deadline_seconds=nan is not allowed"),
+        ({"count": 1, "placement": {"max_restarts": 3}}, "placement has 'max_restarts'; allowed"),
+    ],
+)
+def test_workers(options: dict[str, Any], words: str) -> None:
+    """Numbers that cannot be, and options of Ray that are ours to choose."""
+    with pytest.raises(LoaderError, match=words):
+        RayWorkers(**options)
+
+
+def test_without_ray(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Ray is not installed the loader says how to install it."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "ray"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'gpu-aug\[ray\]'"):
+        load(open_dataset(folder))
+
+
+def test_streams_and_locks(folder: Path) -> None:
+    """A stream, and a dataset that cannot be pickled, are refused when the loader is made."""
+    pytest.importorskip("ray")
+    shard = folder.parent / "shard.tar"
+    with tarfile.open(shard, "w") as archive:
+        archive.add(folder / "00.jpg", "00.jpg")
+    with pytest.raises(LoaderError, match="this is a stream, which is read forward"):
+        load(open_dataset(shard, format="stream"), shuffle="block")
+    locked = Peculiar(open_dataset(folder))
+    locked.lock = threading.Lock()  # type: ignore[attr-defined]
+    with pytest.raises(LoaderError, match=r"workers=RayWorkers.* but dataset cannot .*lock"):
+        load(locked)
+
+
+def test_a_dataset_that_is_another_one(folder: Path, jpeg: Callable[..., bytes]) -> None:
+    """A missing file, other bytes and fewer samples are named with the machine that found them."""
+    dataset, here = open_dataset(folder), platform.node()
+    expected = probe(dataset)
+    require_probe(dataset, expected)
+    (folder / "04.jpg").write_bytes(jpeg(60, 90, seed=99))
+    with pytest.raises(ClusterError, match=f"worker on {here} reads other data as .*04.jpg"):
+        require_probe(open_dataset(folder), expected)
+    (folder / "00.jpg").unlink()
+    with pytest.raises(ClusterError, match=f"worker on {here} cannot read .*00.jpg .*No such file"):
+        require_probe(dataset, expected)
+    with pytest.raises(ClusterError, match="finds 7 samples in the dataset instead of 8"):
+        require_probe(open_dataset(folder), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("permuted", [False, True])
+def test_images_as_bytes(dtype: torch.dtype, permuted: bool) -> None:
+    """Images become bytes and images again without a copy, also none at all."""
+    for count in (0, 3):
+        shape = (5, 4, 6, 3)
+        memory = torch.arange(count * 72).reshape(count, 4, 6, 3).to(dtype)
+        images = memory.permute(0, 3, 1, 2) if permuted else memory
+        data = as_bytes(images)
+        data.flags.writeable = False
+        again = as_images(data, Frame(shape, dtype, permuted))
+        assert torch.equal(again, images)
+        assert again.stride() == images.stride()
+        assert not count or again.data_ptr() == images.data_ptr()
+
+
+@pytest.mark.long
+class TestOnACluster:
+    def test_an_error_of_the_dataset(self, folder: Path, ray_cluster: Any) -> None:
+        """What a read raises arrives as itself, after the batches before it, with the machine as a note."""
+        del ray_cluster
+        batches = iter(load(Peculiar(open_dataset(folder)), shuffle="none"))
+        next(batches)
+        with pytest.raises(KeyError, match="the store is away") as caught:
+            next(batches)
+        assert f"raised by the worker on {platform.node()}" in caught.value.__notes__[0]
+        assert "in fetch" in caught.value.__notes__[0]
+
+    def test_data_that_only_the_trainer_has(
+        self, folder: Path, ray_cluster: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A worker that finds nothing under the path names its machine and the path."""
+        del ray_cluster
+        dataset, look = open_dataset(folder), probe
+
+        def looked(data: Any) -> Any:
+            found = look(data)
+            shutil.rmtree(folder)
+            return found
+
+        monkeypatch.setattr(crew, "probe", looked)
+        with pytest.raises(ClusterError, match=f"worker on {platform.node()} cannot read 00.jpg"):
+            list(load(dataset))
+
+    def test_other_versions(
+        self, folder: Path, ray_cluster: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Workers with other versions are refused by name."""
+        del ray_cluster
+        monkeypatch.setattr(crew, "versions", lambda: {"numpy": "1.0"})
+        with pytest.raises(ClusterError, match=rf"numpy {np.__version__} instead of 1\.0"):
+            list(load(open_dataset(folder)))
+
+    def test_no_room(self, folder: Path, ray_cluster: Any) -> None:
+        """Batches that would fill the object store are refused before anything starts, with both numbers."""
+        del ray_cluster
+        recipe = Recipe([RandomResizedCrop(1000)])
+        loader = Loader(
+            open_dataset(folder),
+            recipe,
+            batch_size=2,
+            device="cpu",
+            decoder="cpu",
+            workers=RayWorkers(2),
+        )
+        with pytest.raises(ClusterError, match=r"it has 150 MiB, .* take 92 MiB: start Ray"):
+            list(loader)
+
+    def test_no_such_machine(self, folder: Path, ray_cluster: Any) -> None:
+        """Workers that no machine could take are refused, for Ray would wait for ever."""
+        del ray_cluster
+        for workers in (
+            RayWorkers(1, num_cpus=99),
+            RayWorkers(1, placement={"resources": {"x": 1}}),
+        ):
+            with pytest.raises(ClusterError, match="no machine of the cluster has that"):
+                list(load(open_dataset(folder), workers=workers))
+
+    def test_what_is_said_of_a_stall(self, folder: Path, ray_cluster: Any) -> None:
+        """Workers tell what their threads do; one that has not started says so."""
+        del ray_cluster
+        with load(open_dataset(folder), workers=RayWorkers(5, num_cpus=1)) as loader:
+            assert "5 workers on Ray, not started yet" in loader.explain()
+            loop = iter(loader)
+            next(loop)
+            producer = loader._epochs.live().gi_frame.f_locals["producer"]  # type: ignore[union-attr]
+            words = producer.account(20)
+        assert f"on {platform.node()}, which has" in words
+        assert "What its threads do:" in words
+        assert "is starting, or waits until the cluster has {'CPU': 1}" in words
+
+
+def test_rooms_are_asked_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of a machine's store may be taken, and machines that are dead do not count."""
+    nodes = [
+        {"NodeID": "a", "Alive": True, "Resources": {"object_store_memory": 100 << 20, "CPU": 2}},
+        {"NodeID": "b", "Alive": False, "Resources": {"CPU": 64}},
+    ]
+
+    class Ray:
+        @staticmethod
+        def nodes() -> list[dict[str, Any]]:
+            return nodes
+
+    monkeypatch.setattr(room, "require_ray", lambda: Ray)
+    room.require_room("a", 50 << 20, "here")
+    with pytest.raises(ClusterError, match="object store of here: it has 100 MiB"):
+        room.require_room("a", (50 << 20) + 1, "here")
+    with pytest.raises(ClusterError, match=r"the most being \{'CPU': 2\}"):
+        room.require_machine(RayWorkers(1, num_cpus=4))

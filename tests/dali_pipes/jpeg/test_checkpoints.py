@@ -1,0 +1,200 @@
+"""Checkpoints: where they lie, and that decoding from them gives the pixels of the whole picture."""
+
+import numpy as np
+import pytest
+
+from dali_pipes.jpeg import REASONS
+from dali_pipes.jpeg.checkpoints import CHECKPOINT, find_checkpoints
+from tests.support.jpeg_codes import places_of
+from tests.support.jpegs import (
+    NO_CHECKPOINTS,
+    REDUCED,
+    SAMPLINGS,
+    draw_crop,
+    encode,
+    opencv,
+    ours,
+    picture,
+    turned,
+)
+
+KINDS = [*SAMPLINGS, "gray"]
+
+
+@pytest.mark.parametrize("restart", [0, 1, 5, 8])
+@pytest.mark.parametrize("sampling", KINDS)
+def test_they_lie_where_the_codes_do(sampling: str, restart: int) -> None:
+    """Bits and predictors are those that a reader of single bits comes to."""
+    for every in (1, 4, 5):
+        data = encode(picture(61, 70), sampling, quality=97, restart=restart)
+        assert b"\xff\x00" in data
+
+        status, rows = find_checkpoints(data, every)
+
+        expected = places_of(data)[every::every]
+        assert REASONS[status] == "decoded"
+        assert [int(row["bit"]) for row in rows] == [bit for bit, _ in expected]
+        assert [row["dc"].tolist() for row in rows] == [
+            [*levels, 0, 0][:3] for _, levels in expected
+        ]
+
+
+def test_a_row_has_ten_bytes() -> None:
+    """As it is stored."""
+    assert CHECKPOINT.itemsize == 10
+
+
+@pytest.mark.parametrize("restart", [0, 3])
+@pytest.mark.parametrize("sampling", KINDS)
+def test_crops_from_checkpoints_equal_cuts(sampling: str, restart: int) -> None:
+    """Any crop of pictures of odd sizes, turned as EXIF says, in all sizes while decoding."""
+    rng = np.random.default_rng(restart)
+    for trial in range(16):
+        orientation, shrink = 1 + trial % 8, 1 << trial % 4
+        sides = [int(side) for side in rng.integers(1, 150, 2)]
+        data = turned(encode(picture(*sides, trial), sampling, restart=restart), orientation)
+        whole = opencv(data, REDUCED[shrink])
+        size = (sides[1], sides[0]) if orientation >= 5 else (sides[0], sides[1])
+        every = int(rng.integers(1, 12))
+        _, rows = find_checkpoints(data, every)
+        for _ in range(8):
+            top, left, height, width = draw_crop(rng, *size)
+            if shrink > 1:  # whole pixels of the smaller picture
+                top, left, height, width = 0, 0, *size
+
+            status, pixels = ours(
+                data, size, (top, left, height, width), shrink, checkpoints=rows, every=every
+            )
+
+            assert REASONS[status] == "decoded"
+            cut = whole[top // shrink :, left // shrink :][: pixels.shape[0], : pixels.shape[1]]
+            np.testing.assert_array_equal(pixels, cut)
+
+
+def test_what_lies_before_a_checkpoint_is_not_read() -> None:
+    """Damage above the crop does no harm with checkpoints, and is found without."""
+    data = encode(picture(90, 130), "4:2:0")
+    _, rows = find_checkpoints(data, 9)  # a row of MCUs
+    scan = data.index(b"\xff\xda") + 14
+    start, stop = scan + int(rows["bit"][1]) // 8 + 1, scan + int(rows["bit"][2]) // 8
+    damaged = data[:start] + bytes(stop - start) + data[stop:]
+    crop = (70, 20, 20, 40)
+
+    status, pixels = ours(damaged, (90, 130), crop, checkpoints=rows, every=9)
+    assert status == 0
+    np.testing.assert_array_equal(pixels, opencv(data)[70:90, 20:60])
+
+    status, pixels = ours(damaged, (90, 130), crop)
+    assert status != 0 or (pixels != opencv(data)[70:90, 20:60]).any()
+
+
+def test_columns_beside_the_crop_are_jumped_over() -> None:
+    """Damage to the left and to the right of a crop is not read either."""
+    data = encode(picture(60, 400), "4:4:4")
+    _, rows = find_checkpoints(data, 5)  # ten to a row of MCUs
+    scan = data.index(b"\xff\xda") + 14
+    damaged = bytearray(data)
+    for first, last in ((10, 12), (16, 18)):  # the second row, beside its MCUs 20 to 29
+        start, stop = (scan + int(rows["bit"][number]) // 8 + 1 for number in (first, last))
+        damaged[start:stop] = bytes(stop - start)
+
+    status, pixels = ours(bytes(damaged), (60, 400), (0, 170, 60, 60), checkpoints=rows, every=5)
+
+    assert status == 0
+    np.testing.assert_array_equal(pixels, opencv(data)[:, 170:230])
+
+
+@pytest.mark.parametrize("sampling", KINDS)
+def test_decoding_finds_what_the_pass_finds(sampling: str) -> None:
+    """A crop that is decoded with a verdict on the file leaves the same checkpoints."""
+    rng = np.random.default_rng(7)
+    for restart in (0, 4):
+        data = encode(picture(75, 90), sampling, restart=restart)
+        _, expected = find_checkpoints(data, 3)
+        for _ in range(6):
+            crop = draw_crop(rng, 75, 90)
+            rows = np.zeros(len(expected), CHECKPOINT)
+
+            status, pixels = ours(data, (75, 90), crop, checkpoints=rows, every=3, judge=True)
+
+            assert status == 0
+            np.testing.assert_array_equal(rows, expected)
+            top, left, height, width = crop
+            cut = opencv(data)[top : top + height, left : left + width]
+            np.testing.assert_array_equal(pixels, cut)
+
+
+def test_the_verdict_is_that_of_the_whole_file() -> None:
+    """Whatever the crop, however small it comes out, a damaged file gets the status that the pass gives."""
+    rng = np.random.default_rng(3)
+    seen = set()
+    for trial in range(120):
+        sampling = KINDS[trial % 6]
+        data = bytearray(encode(picture(64, 80, trial), sampling, restart=trial % 3))
+        scan = data.index(b"\xff\xda") + 14
+        for offset in rng.integers(scan, len(data), trial % 2 + 1).tolist():
+            data[offset] ^= 1 << int(rng.integers(8))
+        if trial % 10 == 0:  # steps for which numbers are out of range
+            start = data.index(b"\xff\xdb") + 5
+            data[start : start + 64] = bytes([255]) * 64
+        expected, rows = find_checkpoints(bytes(data), 4)
+        seen.add(expected)
+        for crop in (None, (0, 0, 1, 1), draw_crop(rng, 64, 80)):
+            for shrink in (1, 4):
+                if shrink > 1 and crop is not None:
+                    continue
+                room = np.zeros(200, CHECKPOINT)
+                status, _ = ours(
+                    bytes(data), (64, 80), crop, shrink, checkpoints=room, every=4, judge=True
+                )
+                assert REASONS[status] == REASONS[expected], (trial, crop)
+                assert not len(rows) or (room[: len(rows)] == rows).all()
+    assert len(seen) >= 4
+
+
+def test_files_that_are_sound_decode_with_any_crop() -> None:
+    """No crop of a file whose verdict is good is refused later, numbers out of range included."""
+    rng = np.random.default_rng(5)
+    refused = 0
+    for trial in range(60):
+        data = bytearray(encode(picture(40, 48, trial), "4:2:0", quality=96))
+        start = data.index(b"\xff\xdb") + 5
+        data[start : start + 64] = bytes([int(rng.integers(1, 60))]) * 64
+        status, rows = find_checkpoints(bytes(data), 2)
+        refused += status != 0
+        for shrink in (1, 2, 4, 8):
+            again, _ = ours(bytes(data), (40, 48), None, shrink, checkpoints=rows, every=2)
+            assert again == 0 or status != 0
+    assert 5 < refused < 55
+
+
+def test_a_checkpoint_behind_the_scan_is_refused() -> None:
+    """A place past the end is noticed, and what follows from other wrong places is a status or other pixels."""
+    data = encode(picture(90, 130), "4:2:0")
+    _, rows = find_checkpoints(data, 9)
+    rows["bit"] = 8 * len(data)
+
+    status, _ = ours(data, (90, 130), (70, 20, 20, 40), checkpoints=rows, every=9)
+
+    assert REASONS[status] == "the checkpoints are those of another file"
+
+
+def test_too_few_mcus_have_none() -> None:
+    """A picture of one MCU, and one that is as long as the distance."""
+    for width, count in ((8, 0), (16, 0), (24, 1)):
+        status, rows = find_checkpoints(encode(picture(8, width), "4:4:4"), 2)
+        assert (status, len(rows)) == (0, count)
+
+
+def test_other_files_have_none() -> None:
+    """What is no sound baseline JPEG has a reason and no row."""
+    data = encode(picture(60, 70), "4:2:0")
+    for damaged, reason in (
+        (b"", "does not begin and end like a JPEG"),
+        (data[:-40] + data[-2:], "damaged: the scan ends too early"),
+    ):
+        status, rows = find_checkpoints(damaged, 4)
+        assert REASONS[status] == reason
+        assert len(rows) == len(NO_CHECKPOINTS)
+    with pytest.raises(ValueError, match="at least 1 MCU"):
+        find_checkpoints(data, 0)

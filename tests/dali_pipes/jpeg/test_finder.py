@@ -1,0 +1,47 @@
+"""Checkpoints as they are kept: the same bytes for the same file for ever, or under another version."""
+
+from hashlib import sha256
+
+import numpy as np
+import pytest
+
+from dali_pipes.jpeg import status as verdicts
+from dali_pipes.jpeg.checkpoints import CHECKPOINT, find_checkpoints
+from dali_pipes.jpeg.finder import FINDER, found_again
+from dali_pipes.jpeg.status import GOOD
+from tests.support.identities import DATA
+from tests.support.jpegs import encode, picture
+
+GOLDEN = {1: "2472553798f92b0330e06f159efd14d5"}
+"""What a version says of one file; what changes it needs another version."""
+VERDICTS = (
+    *("GOOD", "NOT_JPEG", "NOT_BASELINE", "BAD_HEADER", "NOT_YCBCR", "NOT_SUPPORTED", "BAD_TABLE"),
+    *("BAD_CODE", "CUT_SHORT", "LEFT_OVER", "WRONG_RESTART", "WRONG_SIZE", "WRONG_CROP"),
+    *("SCRATCH_SHORT", "BAD_NUMBER", "WRONG_CHECKPOINT"),
+    *("SEVERAL_SCANS", "ODD_SCANS", "UNFINISHED", "MANY_SCANS"),
+)
+
+
+def test_golden_checkpoints() -> None:
+    """Files that were written before are read as if they were written now: else give the finder another version."""
+    image = (DATA / "checkpoints" / "picture.jpg").read_bytes()
+    kept = FINDER.find(image)
+    told = f"{FINDER.digest(image)} {kept.status} {kept.every}\n".encode() + kept.rows
+
+    assert (kept.every, len(kept.rows)) == (24, 6 * CHECKPOINT.itemsize)  # of 150 MCUs
+    assert sha256(told).hexdigest()[:32] == GOLDEN[FINDER.version]
+    assert [getattr(verdicts, name) for name in VERDICTS] == list(range(len(VERDICTS)))
+
+
+@pytest.mark.parametrize("quality", [20, 60, 95])
+def test_what_is_kept_takes_one_percent(quality: int) -> None:
+    """Of files of little and of much detail, and no rows are left out where all of them take less."""
+    image = encode(picture(600, 800), "4:2:0", quality=quality)
+    status, rows = find_checkpoints(image, 8)
+    kept = FINDER.find(image)
+
+    assert status == GOOD
+    assert len(kept.rows) <= 0.0101 * len(image)
+    assert len(kept.rows) >= min(0.005 * len(image), rows.nbytes)
+    assert kept.every % 8 == 0
+    assert np.array_equal(found_again(kept).rows, rows[kept.every // 8 - 1 :: kept.every // 8])

@@ -1,0 +1,158 @@
+"""Packing into an object store and out of one gives the bytes of a pack on a disk."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("obstore")
+pytest.importorskip("moto")
+pytest.importorskip("flask")
+
+from readers import SourceError, open_dataset
+from readers.prepare import PrepareError, pack
+from readers.storage.destination import Destination, open_destination
+from tests.support.commands import Run
+from tests.support.packed import KILL, ROOT
+from tests.support.remote_data import MakeJpeg, assert_same_samples, set_up, write_shards
+from tests.support.s3_server import Storage, storage
+
+OPTIONS = ["--shard-size", "30kB", "--shuffle", "3", "--workers", "2"]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Storage]:
+    with storage("moto") as server:
+        server.put("bucket")
+        yield server
+
+
+@pytest.fixture
+def s3(running: Storage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Storage]:
+    """S3, which the environment names, and which after the test fails no more."""
+    set_up(monkeypatch, tmp_path)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", running.url)
+    yield running
+    running.faults()
+
+
+def content(place: Destination) -> dict[str, bytes | None]:
+    """All that a reader or a further run sees; local indexes hold times."""
+    return {name: place.read(name) for name in place.names() if not name.endswith("-index")}
+
+
+@pytest.mark.parametrize("format", ["tar", "parquet"])
+def test_a_store_gets_what_a_folder_gets(
+    run: Run, s3: Storage, source: Path, tmp_path: Path, format: str
+) -> None:
+    """Shards, manifest and plan, byte for byte; a second run writes nothing; both hold the same samples."""
+    options = [*OPTIONS, "--format", format]
+    near = open_destination(tmp_path / "near")
+    far = open_destination(f"s3://bucket/folder-{format}")
+    assert run("pack", source, near.location, *options)[0] == 0
+    code, printed, _ = run("pack", source, far.location, *options)
+    assert code == 0
+    assert "24 samples in" in printed
+    assert content(far) == content(near)
+    s3.count()
+    assert run("pack", source, far.location, *options)[0] == 0
+    assert "writes" not in s3.count()
+    there, here = open_dataset(f"{far.location}/"), open_dataset(near.location)
+    assert there.fingerprint == here.fingerprint
+    assert_same_samples(there, here)
+
+
+def test_from_store_to_store(run: Run, s3: Storage, jpeg: MakeJpeg, tmp_path: Path) -> None:
+    """Shards in a bucket are packed again as the same shards in a folder are."""
+    for name in write_shards(tmp_path / "shards", jpeg, num=2, per_shard=10):
+        s3.put(f"bucket/shards/{name}", (tmp_path / "shards" / name).read_bytes())
+    near, far = open_destination(tmp_path / "near"), open_destination("s3://bucket/again")
+    assert run("pack", tmp_path / "shards", near.location, *OPTIONS)[0] == 0
+    assert run("pack", "s3://bucket/shards/*.tar", far.location, *OPTIONS)[0] == 0
+    assert content(far) == content(near)
+
+
+@pytest.mark.usefixtures("s3")
+def test_tasks_of_an_array_job(run: Run, source: Path, tmp_path: Path) -> None:
+    """Processes that nobody connects write to one store; the merge, which reads the plan there, says what is missing."""
+    near, far = open_destination(tmp_path / "near"), open_destination("s3://bucket/array")
+    run("pack", source, near.location, *OPTIONS)
+    assert run("pack", source, far.location, *OPTIONS, "--task", "1/2")[0] == 0
+    with pytest.raises(SourceError, match="was not packed to its end"):
+        open_dataset(f"{far.location}/")
+    code, _, printed = run("pack", source, far.location, *OPTIONS, "--merge")
+    assert code == 2
+    assert "are missing (0, 2" in " ".join(printed.split())
+    assert run("pack", source, far.location, *OPTIONS, "--task", "0/2")[0] == 0
+    assert run("pack", source, far.location, *OPTIONS, "--merge")[0] == 0
+    assert content(far) == content(near)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "readers.prepare.tar_shards:_pieces:7",  # within a shard
+        *(
+            pytest.param(place, marks=pytest.mark.long)
+            for place in (
+                "readers.storage.destination.remote:RemoteDestination.create:2",  # before the plan is there
+                "readers.storage.destination.indexes:_put_index:1",  # behind a shard, before its index
+                "readers.prepare.shards.making:_note:2",  # before its entry
+                "readers.prepare.shards.merging:_refuse:1",  # in the middle of the manifest
+            )
+        ),
+    ],
+)
+@pytest.mark.usefixtures("s3")
+def test_a_killed_run_goes_on(run: Run, source: Path, tmp_path: Path, place: str) -> None:
+    """After kill -9 no half shard is there, and a second run gives what one run would have given."""
+    whole = open_destination(tmp_path / "whole")
+    run("pack", source, whole.location, *OPTIONS)
+    far = open_destination(f"s3://bucket/killed-{place.rpartition(':')[0].replace(':', '-')}")
+    killed = subprocess.run(
+        [sys.executable, "-c", KILL, place, str(source), far.location, *OPTIONS],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=120,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert content(far).items() <= content(whole).items()
+    assert run("pack", source, far.location, *OPTIONS)[0] == 0
+    assert content(far) == content(whole)
+    shards = [name for name in far.names() if name.endswith(".tar")]
+    assert all(far.size_bytes(f"{name}.gpuaug-index") for name in shards)
+
+
+def test_a_store_that_fails_in_between(s3: Storage, source: Path, tmp_path: Path) -> None:
+    """It refuses from some write on: one sentence, and the same call goes on when it takes writes again."""
+    near, far = open_destination(tmp_path / "near"), open_destination("s3://bucket/refusing")
+    pack(str(source), near.location, shard_size="30kB")
+    s3.faults(writes=[""] * 5 + ["403"])
+    told = (
+        "s3://bucket/refusing/.* cannot be written .*give the account leave to write to the bucket"
+    )
+    with pytest.raises(PrepareError, match=told):
+        pack(str(source), far.location, shard_size="30kB")
+    s3.faults()
+    assert 2 < len(content(far)) < len(content(near))
+    assert content(far).items() <= content(near).items()
+    pack(str(source), far.location, shard_size="30kB")
+    assert content(far) == content(near)
+
+
+def test_what_cannot_be_a_destination(run: Run, s3: Storage, source: Path) -> None:
+    """No bucket, an HTTP server, and a prefix that holds something else: refused before anything is written."""
+    s3.put("bucket/other/file.txt", b"x")
+    s3.count()
+    for location, told in (
+        ("s3://nobody/shards", "there is no such bucket"),
+        ("https://host/shards", "HTTP servers take no files"),
+        ("s3://bucket/other", "holds files and no manifest.json"),
+    ):
+        code, _, printed = run("pack", source, location)
+        assert code == 2
+        assert told in " ".join(printed.split())
+    assert "writes" not in s3.count()

@@ -1,0 +1,367 @@
+"""Plans of shards: what decides about them, who may make them, and that all make the same bytes."""
+
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
+from readers import SourceError, open_dataset
+from readers.prepare import (
+    ArrayTask,
+    Job,
+    LocalExecutor,
+    Plan,
+    PrepareError,
+    load_plan,
+    make_shard,
+    merge,
+    pack,
+    plan_shards,
+)
+from readers.prepare.shards.boundaries import boundaries_of
+from readers.prepare.shards.merging import missing_shards
+from tests.support.commands import Run
+from tests.support.packed import ROOT, Jpeg, content, refused, samples_of, shards_in
+
+
+def plan_of(source: Path, out: Path, **options: object) -> Plan:
+    """A plan of several shards."""
+    return plan_shards(str(source), out, bytes_per_shard=30_000, shuffle=3, **options)  # type: ignore[arg-type]
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Shards of any format, and the manifest."""
+    found = [path for path in folder.iterdir() if path.suffix in (".tar", ".json", ".parquet")]
+    return {path.name: path.read_bytes() for path in found}
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("chunk", [1, 7, 100])
+def test_boundaries_are_those_of_a_loop(seed: int, chunk: int) -> None:
+    """A shard begins where the next sample would not fit, however many positions are looked at together."""
+    sizes = np.random.default_rng(seed).integers(1, 50, 100)
+    expected, open_bytes = [0], 0
+    for position, size in enumerate(sizes.tolist()):
+        if open_bytes and open_bytes + size > 40:
+            expected.append(position)
+            open_bytes = 0
+        open_bytes += size
+
+    found = boundaries_of((sizes[at : at + chunk] for at in range(0, 100, chunk)), 40)
+
+    assert found.tolist() == [*expected, 100]
+
+
+def test_a_plan_is_the_same_wherever_it_is_made(source: Path, tmp_path: Path) -> None:
+    """From a copy of the data in another place, in another order of calls: equal bytes."""
+    shutil.copytree(source, tmp_path / "copy")
+    for name, data in (("a", source), ("b", tmp_path / "copy"), ("a", tmp_path / "copy")):
+        plan_of(data, tmp_path / name)
+    stored = [
+        {path.name: path.read_bytes() for path in (tmp_path / name / ".gpuaug-plan").iterdir()}
+        for name in "ab"
+    ]
+
+    assert stored[0] == stored[1]
+    assert set(stored[0]) == {"plan.json", "boundaries"}
+    loaded = load_plan(tmp_path / "a")
+    assert loaded.identity == pickle.loads(pickle.dumps(plan_of(source, tmp_path / "a"))).identity
+
+
+def test_another_plan_is_refused_with_the_difference(source: Path, tmp_path: Path) -> None:
+    """One destination holds shards of one plan."""
+    plan_of(source, tmp_path / "out")
+
+    with pytest.raises(PrepareError, match="tile was False, is True"):
+        plan_of(source, tmp_path / "out", tile_jpeg=tile_jpeg)
+    with pytest.raises(PrepareError, match="format was tar, is parquet"):
+        plan_of(source, tmp_path / "out", format="parquet")
+
+
+@pytest.mark.parametrize("kind", ["tar", "parquet", pytest.param("tiled", marks=pytest.mark.long)])
+def test_every_executor_makes_the_same_bytes(source: Path, tmp_path: Path, kind: str) -> None:
+    """One process, two of them, three tasks of an array in any order, and `pack`."""
+    if kind == "parquet":
+        pytest.importorskip("pyarrow")
+    options = {"format": "parquet" if kind == "parquet" else "tar"}
+    tile = tile_jpeg if kind == "tiled" else None
+    executors = {
+        "one": [LocalExecutor(1)],
+        "two": [LocalExecutor(2)],
+        "array": [ArrayTask(number, 3, LocalExecutor(1)) for number in (2, 0, 1)],
+    }
+    for name, several in executors.items():
+        for executor in several:
+            plan = plan_of(source, tmp_path / name, tile_jpeg=tile, **options)
+            job = Job(partial(make_shard, plan), range(len(plan)), what="shard")
+            assert all(entry["bytes"] for _, entry in executor.run(job))
+        merge(load_plan(tmp_path / name))
+    pack(
+        str(source),
+        tmp_path / "pack",
+        shard_size="30kB",
+        shuffle=3,
+        tile_jpeg=tile,
+        num_workers=2,
+        **options,  # type: ignore[arg-type]
+    )
+
+    whole = files_of(tmp_path / "pack")
+    assert len(whole) >= 3
+    for name in executors:
+        assert files_of(tmp_path / name) == whole
+
+
+def test_a_new_column_late_in_a_shard(
+    jpeg: Jpeg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Parquet shard has the columns of all its samples, also where its first row group does not."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr("readers.prepare.parquet_shards._ROW_GROUP_BYTES", 1)
+    (tmp_path / "data").mkdir()
+    for number in range(4):
+        (tmp_path / "data" / f"{number}.jpg").write_bytes(jpeg(20, 30, seed=number))
+    (tmp_path / "data" / "2.json").write_text("{}")
+    (tmp_path / "data" / "00.jpg").write_text("no image")
+    plan = plan_shards(str(tmp_path / "data"), tmp_path / "out", format="parquet")
+    make_shard(plan, 0)
+
+    rows = parquet.read_table(tmp_path / "out" / "shard-000000.parquet").to_pylist()
+    assert [row["json"] for row in rows] == [None, None, b"{}", None]
+    assert [bad["key"] for bad in merge(plan).bad_samples] == ["00.jpg"]
+
+
+def test_a_shard_of_bad_samples_has_an_entry_alone(jpeg: Jpeg, tmp_path: Path) -> None:
+    """Nothing is written for it, it is done, and its samples are listed."""
+    (tmp_path / "data").mkdir()
+    for number in range(3):
+        good = jpeg(20, 30) if number != 1 else b"no image"
+        (tmp_path / "data" / f"{number}.jpg").write_bytes(good)
+    packed = pack(str(tmp_path / "data"), tmp_path / "out", shard_size="1B")
+
+    assert [shard.name for shard in shards_in(tmp_path / "out")] == [
+        "shard-000000.tar",
+        "shard-000002.tar",
+    ]
+    assert [bad["key"] for bad in packed.bad_samples] == ["1.jpg"]
+    assert missing_shards(load_plan(tmp_path / "out")) == []
+    assert len(open_dataset(tmp_path / "out")) == 2
+
+
+def test_missing_shards_are_counted_and_no_dataset(source: Path, tmp_path: Path) -> None:
+    """A merge says how many are missing and writes nothing; the folder is not opened as a dataset before."""
+    plan = plan_of(source, tmp_path / "out")
+    for number in range(1, len(plan) - 1):
+        make_shard(plan, number)
+
+    with pytest.raises(
+        PrepareError, match=rf"2 of {len(plan)} shards of .* \(0, {len(plan) - 1}\)"
+    ):
+        merge(plan)
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    with pytest.raises(SourceError, match="was not packed to its end"):
+        open_dataset(tmp_path / "out")
+
+
+def test_a_done_shard_is_left_alone(source: Path, tmp_path: Path) -> None:
+    """An entry and a file of its size are enough."""
+    plan = plan_of(source, tmp_path / "out")
+    make_shard(plan, 0)
+    shard = tmp_path / "out" / "shard-000000.tar"
+    before = shard.stat().st_mtime_ns
+    make_shard(plan, 0)
+
+    assert shard.stat().st_mtime_ns == before
+
+
+def test_shards_of_another_plan_are_refused(source: Path, tmp_path: Path) -> None:
+    """Such as those of an array job with other settings that began at the same moment."""
+    plan = plan_of(source, tmp_path / "out")
+    make_shard(plan, 0)
+    shutil.rmtree(tmp_path / "other", ignore_errors=True)
+    other = plan_shards(str(source), tmp_path / "other", bytes_per_shard=30_000)
+    shutil.copytree(
+        tmp_path / "other" / ".gpuaug-plan", tmp_path / "out" / ".gpuaug-plan", dirs_exist_ok=True
+    )
+
+    with pytest.raises(PrepareError, match="shards of another plan, such as shard-000000"):
+        merge(load_plan(tmp_path / "out"))
+    with pytest.raises(PrepareError, match="another plan of shards"):
+        make_shard(plan, 1)
+    assert len(other) > 1
+
+
+CHANGE = """
+import pickle, sys
+from pathlib import Path
+from readers.prepare import make_shard
+plan = pickle.loads(Path(sys.argv[1]).read_bytes())
+make_shard(plan, 0)
+"""
+
+
+def made_elsewhere(plan: Plan, folder: Path) -> str:
+    """What a process that opens the source anew says."""
+    (folder / "plan").write_bytes(pickle.dumps(plan))
+    command = [sys.executable, "-c", CHANGE, str(folder / "plan")]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300).stderr
+
+
+def test_data_that_changed_or_is_not_there_is_named(
+    source: Path, tmp_path: Path, jpeg: Jpeg
+) -> None:
+    """Whoever opens it says on which machine, and what."""
+    import socket
+
+    plan = plan_of(source, tmp_path / "out")
+    (source / "cats" / "new.jpg").write_bytes(jpeg(20, 30))
+    changed = made_elsewhere(plan, tmp_path)
+    source.rename(tmp_path / "away")
+    gone = made_elsewhere(plan, tmp_path)
+
+    where = f"{source} on {socket.gethostname()}"
+    assert f"{where} is not the data of the plan" in changed
+    assert f"{where} cannot be opened" in gone
+    assert not shards_in(tmp_path / "out")
+
+
+def test_credentials_stay_at_home() -> None:
+    """A plan that is pickled or stored holds none of those that were given."""
+    from readers.prepare.shards.source import PlannedSource
+
+    settings = (("aws_secret_access_key", "s3cret"), ("region", "eu-west-1"))
+    found = PlannedSource("s3://bucket/train", "0" * 32, options={"settings": settings})
+
+    copied = pickle.loads(pickle.dumps(found))
+    assert b"s3cret" not in pickle.dumps(found)
+    assert copied.options["settings"] == (("region", "eu-west-1"),)
+    assert "s3cret" not in repr(found)
+
+
+def test_streams_have_no_plan(source: Path, tmp_path: Path) -> None:
+    """They are refused by name, and nothing is made."""
+    pack(str(source), tmp_path / "tar")
+    [shard] = shards_in(tmp_path / "tar")
+
+    with pytest.raises(
+        PrepareError, match="can only be read forward, so its shards cannot be planned"
+    ):
+        plan_shards(str(shard), tmp_path / "out", source_format="stream")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_was_begun_without_a_plan_is_refused(source: Path, tmp_path: Path) -> None:
+    """Unfinished, one of an earlier version cannot be gone on with; finished, it is what the same settings gave."""
+    packed = pack(str(source), tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / ".gpuaug-plan")
+    assert pack(str(source), tmp_path / "out") == packed
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_bytes())
+    (tmp_path / "out" / "manifest.json").write_text(json.dumps(manifest | {"complete": False}))
+
+    with pytest.raises(PrepareError, match="earlier version, without a plan"):
+        pack(str(source), tmp_path / "out")
+
+
+def test_what_the_sizes_do_not_tell_is_estimated(source: Path, tmp_path: Path) -> None:
+    """Parquet tells no sizes: a mean of samples stands for them, and the plan says so."""
+    pytest.importorskip("pyarrow")
+    pack(str(source), tmp_path / "parquet", format="parquet")
+    told = plan_of(source, tmp_path / "a")
+    estimated = plan_of(tmp_path / "parquet", tmp_path / "b")
+
+    assert told.sizes["estimated"] == 0
+    assert (estimated.sizes["estimated"], estimated.sizes["probe"]) == (24, 24)
+    assert abs(len(estimated) - len(told)) <= 2
+
+
+def test_the_command_as_an_array_job(run: Run, source: Path, tmp_path: Path) -> None:
+    """Three tasks and a merge give what one command gives, and each says what remains."""
+    options = ("--shard-size", "30kB", "--shuffle", 3)
+    run("pack", source, tmp_path / "whole", *options)
+    out = tmp_path / "out"
+    early = ""
+    for number in (1, 0, 2):
+        code, printed, _ = run("pack", source, out, *options, "--task", f"{number}/3")
+        assert code == 0
+        early = early or refused(run, source, out, *options, "--merge")
+    merged = run("pack", source, out, *options, "--merge")
+
+    assert "none remain: give --merge" in printed
+    assert "are missing (0, 2" in early
+    assert merged[0] == 0
+    assert "24 samples in" in merged[1]
+    assert content(out) == content(tmp_path / "whole")
+
+
+def test_a_merge_is_of_the_data_and_settings_that_it_names(
+    run: Run, source: Path, tmp_path: Path, jpeg: Jpeg
+) -> None:
+    """Other settings, data that changed and data that is not there are refused as they are without --merge."""
+    out = tmp_path / "out"
+    run("pack", source, out, "--shard-size", "30kB", "--task", "0/1")
+
+    assert "shard_size_bytes was 30000" in refused(run, source, out, "--merge")
+    assert "does not exist" in refused(run, tmp_path / "nowhere", out, "--merge")
+    assert "holds no plan" in refused(run, source, tmp_path / "none", "--merge")
+    (source / "cats" / "new.jpg").write_bytes(jpeg(20, 30))
+    changed = refused(run, source, out, "--shard-size", "30kB", "--merge")
+    assert "begun with other data (24 samples then, 25 now)" in changed
+    assert not (out / "manifest.json").exists()
+    (source / "cats" / "new.jpg").unlink()
+    assert run("pack", source, out, "--shard-size", "30kB", "--merge")[0] == 0
+
+
+def test_an_array_task_from_python_tells_of_its_own_shards(source: Path, tmp_path: Path) -> None:
+    """Each counts what it made, lists nothing before the merge, and the merge has all of it."""
+    parts = [
+        pack(
+            str(source),
+            tmp_path / "out",
+            shard_size="30kB",
+            executor=ArrayTask(number, 2, LocalExecutor(1)),
+        )
+        for number in range(2)
+    ]
+    with pytest.raises(PrepareError, match=r"has no manifest\.json: merge it when all"):
+        _ = parts[0].shards
+    merged = pack(str(source), tmp_path / "out", shard_size="30kB", merge=True)
+
+    assert all(part.num_shards for part in parts)
+    assert sum(part.num_samples for part in parts) == merged.num_samples == 24
+    assert sum(part.num_shards for part in parts) == len(merged.shards)
+
+
+def test_two_processes_at_once_do_no_harm(source: Path, tmp_path: Path) -> None:
+    """Two commands that pack the same into one folder both succeed, and the result is that of one."""
+    pack(str(source), tmp_path / "whole", shard_size="30kB", shuffle=3)
+    code = (
+        "import sys; from readers.prepare import pack\n"
+        "pack(sys.argv[1], sys.argv[2], shard_size='30kB', shuffle=3, num_workers=1)"
+    )
+    command = [sys.executable, "-c", code, str(source), str(tmp_path / "out")]
+    both = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) for _ in range(2)]
+    for process in both:
+        assert process.communicate(timeout=300) == (None, b"")
+
+    assert content(tmp_path / "out") == content(tmp_path / "whole")
+    assert len(samples_of(tmp_path / "out")) == 24
+
+
+def test_a_merge_sweeps_what_killed_writers_left(source: Path, tmp_path: Path) -> None:
+    """Temporary files of more than a day go; those of writers at work stay."""
+    pack(str(source), tmp_path / "out")
+    old, new = (tmp_path / "out" / f".gpuaug-{name}.part" for name in ("old", "new"))
+    for path in (old, new):
+        path.touch()
+    os.utime(old, (0, 0))
+    merge(load_plan(tmp_path / "out"))
+
+    assert (old.exists(), new.exists()) == (False, True)

@@ -1,0 +1,149 @@
+"""Batches of JPEGs for the GPU's decoder, rendered by its kernels on the CPU, and what the CPU's own decode stage makes of them."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dali_pipes.decode.cuda_jpeg import batch
+from dali_pipes.decode.cuda_jpeg.batch import Files, Launched, Planned, Planner, Wanted, launch
+from dali_pipes.decode.cuda_jpeg.on_cpu import CpuKernels
+from dali_pipes.decode.jpeg_batch_kernel import CROP, ENCODED, RECT, render_rows
+from dali_pipes.jpeg.checkpoints import Checkpoints, find_checkpoints
+from dali_pipes.jpeg.progressive.memory import scratch_bytes as decoding_bytes
+from dali_pipes.jpeg.spans import spans_of
+from dali_pipes.jpeg.status import GOOD
+from gpu_aug.resampling.bilinear import scratch_bytes as resizing_bytes
+from readers import read_header
+
+Pixels = NDArray[np.uint8]
+Cut = tuple[int, int, int, int, int, int, int, int]
+"""Top, left, height, width, height and width after resizing, top and left on the canvas."""
+
+
+@cache
+def kernels(*flags: str) -> CpuKernels:
+    """The kernels, compiled by g++ with further flags."""
+    return CpuKernels(flags)
+
+
+def size_of(data: bytes) -> tuple[int, int]:
+    """Height and width of the upright image."""
+    header = read_header(data)
+    return header.height, header.width
+
+
+def whole(data: bytes) -> Cut:
+    """The whole image as it is."""
+    height, width = size_of(data)
+    return 0, 0, height, width, height, width, 0, 0
+
+
+def files_of(
+    encoded: Sequence[bytes], every: int = 0, offsets: Sequence[NDArray[np.int64]] = ()
+) -> Files:
+    """Files, with checkpoints every so many MCUs, and with known offsets of restart intervals."""
+    known: list[Checkpoints | None] = [None] * len(encoded)
+    if every:
+        found = [find_checkpoints(data, every) for data in encoded]
+        known = [Checkpoints(status, every, rows) if status == GOOD else None for status, rows in found]  # fmt: skip
+    return list_files(encoded, offsets or [None] * len(encoded), known)
+
+
+def list_files(
+    encoded: Sequence[bytes],
+    offsets: Sequence[NDArray[np.int64] | None],
+    checkpoints: Sequence[Checkpoints | None],
+) -> Files:
+    """Files of which this is known; see `batch.files_of`."""
+    held = [np.frombuffer(data, np.uint8) for data in encoded]
+    return batch.files_of(spans_of(held), offsets, checkpoints, held)
+
+
+def wanted_of(
+    sizes: Sequence[tuple[int, int]],
+    cuts: Sequence[Sequence[Cut]],
+    canvases: Sequence[Sequence[torch.Tensor]],
+    *,
+    antialias: bool = True,
+) -> Wanted:
+    """What is wanted: cuts and canvases of each view."""
+    crops = np.array(cuts, np.int64).view(CROP)[..., 0]
+    top, left = crops["top"].min(axis=0), crops["left"].min(axis=0)
+    parts = np.zeros(len(sizes), RECT)
+    parts["top"], parts["left"] = top, left
+    parts["height"] = (crops["top"] + crops["height"]).max(axis=0) - top
+    parts["width"] = (crops["left"] + crops["width"]).max(axis=0) - left
+    places = [[(one.data_ptr(), *one.shape[:2]) for one in view] for view in canvases]
+    return Wanted(
+        np.array(sizes, np.int64),
+        parts,
+        crops,
+        np.array(places, np.int64),
+        np.full(len(crops), antialias),
+    )
+
+
+def empty_canvases(shapes: Sequence[tuple[int, int]]) -> list[torch.Tensor]:
+    """Canvases full of a colour that no test expects."""
+    return [torch.full((*shape, 3), 171, dtype=torch.uint8) for shape in shapes]
+
+
+def plan(files: Files, wanted: Wanted) -> Planned:
+    """Plan a batch for the CPU."""
+    return Planner(pinned=False).plan(files, wanted)
+
+
+def render(files: Files, wanted: Wanted) -> tuple[NDArray[np.int32], Launched]:
+    """Render a batch by the kernels on the CPU; a status of each image, and what was launched."""
+    launched = launch(plan(files, wanted), kernels())
+    return statuses_of(launched), launched
+
+
+def statuses_of(launched: Launched) -> NDArray[np.int32]:
+    """What became of each image: the host's verdict, or the kernels'."""
+    planned = launched.planned
+    statuses, here = planned.statuses.copy(), planned.numbers >= 0
+    statuses[here] = launched.statuses.numpy()[planned.numbers[here]]
+    return statuses
+
+
+def decode_whole(data: bytes, every: int = 0) -> tuple[int, Pixels]:
+    """The status and the pixels of one whole image."""
+    canvas = empty_canvases([size_of(data)])
+    wanted = wanted_of([size_of(data)], [[whole(data)]], [canvas])
+    statuses, _ = render(files_of([data], every), wanted)
+    return int(statuses[0]), canvas[0].numpy()
+
+
+def render_on_cpu(
+    files: Files, wanted: Wanted
+) -> tuple[NDArray[np.int32], list[list[torch.Tensor]]]:
+    """The statuses and the canvases of each view by the CPU's decode stage."""
+    shapes = wanted.canvases[..., 1:].tolist()
+    canvases = [empty_canvases([tuple(shape) for shape in view]) for view in shapes]
+    places = wanted.canvases.copy()
+    places[..., 0] = [[one.data_ptr() for one in view] for view in canvases]
+    names = ("height", "width", "resize_height", "resize_width")
+    sides = [int(wanted.crops[name].max()) for name in names]
+    largest = int((wanted.parts["height"] * wanted.parts["width"]).max()) * 3
+    needed = decoding_bytes(int(wanted.sizes.max())), largest, resizing_bytes(*sides)
+    encoded = np.zeros(len(files.files), ENCODED)
+    for name in ("address", "num_bytes", "first_offset", "last_offset"):
+        encoded[name] = files.files[name]
+    statuses = np.empty(len(encoded), np.int32)
+    render_rows(
+        encoded,
+        wanted.sizes,
+        wanted.parts,
+        np.ones(len(encoded), np.int64),
+        files.offsets,
+        wanted.crops,
+        places,
+        wanted.antialias,
+        tuple(np.empty(size, np.uint8) for size in needed),
+        statuses,
+    )
+    return statuses, canvases

@@ -1,0 +1,111 @@
+"""Work for the nodes of a cluster in tests; as a program, a driver that packs with them."""
+
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
+from readers.sample import Payload
+from readers.storage.index.index_file import PREFIX, STAMP
+
+_FROM = {".gpuaug-index": PREFIX.size + STAMP.size}  # where the inode and the times are behind us
+_BEFORE = 6
+"""JPEGs that a process tiles before it waits: then it is in the middle of a shard."""
+
+
+def lay_out(photos: list[Path], folder: Path, copies: int = 1) -> str:
+    """Put photographs into a folder of two classes, several times under other names; return the folder."""
+    for number, photo in enumerate(photos * copies):
+        path = folder / f"class{number % 2}" / f"{number:03d}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(photo, path)
+    return str(folder)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """All files of a folder but those that somebody was writing; of an index what does not change with the disk."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()[_FROM.get(path.suffix, 0) :]
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix != ".part"
+    }
+
+
+class Waiting:
+    """Tiles JPEGs, and waits in the middle of a shard until a file is there.
+
+    Args:
+        marks: A folder: a process that waits puts a file with its number there, and goes on when ``go`` is there.
+        node: Of the cluster, the only one that waits; all of them when None.
+    """
+
+    def __init__(self, marks: Path, node: str | None = None) -> None:
+        self._marks, self._node, self._done = marks, node, 0
+
+    def __call__(self, data: Payload) -> tuple[Payload, str]:
+        """Tile a JPEG."""
+        self._done += 1
+        if self._done == _BEFORE and self._is_here():
+            (self._marks / str(os.getpid())).touch()
+            while not (self._marks / "go").exists():
+                time.sleep(0.05)
+        return tile_jpeg(data)
+
+    def _is_here(self) -> bool:
+        import ray
+
+        return self._node in (None, ray.get_runtime_context().get_node_id())
+
+
+def die(how: str, folder: Path, number: int) -> int:
+    """End the process the first time that the task is carried out."""
+    try:
+        (folder / str(number)).touch(exist_ok=False)
+    except FileExistsError:
+        return number
+    if how == "exit":
+        os._exit(1)
+    os.kill(os.getpid(), signal.SIGKILL)  # as the kernel does that is out of memory
+    return -1
+
+
+class Other:
+    """Another job's actor, which keeps its core."""
+
+    def here(self) -> bool:
+        """Whether it runs."""
+        return True
+
+
+def fail_on(node: str, number: int) -> int:
+    """Fail on one node, where the source cannot be read."""
+    import ray
+
+    from readers.sample import SourceError
+
+    if ray.get_runtime_context().get_node_id() == node:
+        raise SourceError("photos/a.jpg cannot be read (Permission denied): make it readable")
+    return number
+
+
+def pack_waiting(address: str, source: str, destination: str, shard_size: str, marks: str) -> None:
+    """Pack on a cluster whose tasks wait in the middle."""
+    from dali_pipes.integrations.ray.executor import RayExecutor
+    from readers.prepare import pack
+
+    pack(
+        source,
+        destination,
+        shard_size=shard_size,
+        tile_jpeg=Waiting(Path(marks)),
+        executor=RayExecutor(address),
+    )
+
+
+if __name__ == "__main__":
+    import tests.support.ray_cluster  # noqa: F401, for its settings
+
+    pack_waiting(*sys.argv[1:])

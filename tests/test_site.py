@@ -1,0 +1,97 @@
+"""The site: what its pages are made of fits the code, and it builds without a warning."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.pages import ROOT
+
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
+
+import benchmark_pages
+import gallery_pictures
+import gallery_settings
+
+from gpu_aug import Operation
+from gpu_aug.presets import PRESETS
+
+FOLDER = ROOT / "docs" / "gallery"
+COMMAND = "python docs/_ext/gallery_pictures.py"
+
+
+@pytest.fixture(scope="module")
+def pictures() -> dict:
+    return json.loads((FOLDER / "pictures.json").read_text())
+
+
+def test_every_operation_is_on_one_page_of_the_gallery() -> None:
+    """And nothing else is."""
+    shown = [
+        name
+        for family in gallery_settings.FAMILIES.values()
+        for name in gallery_settings.operations(family)
+    ]
+
+    # Other tests define some of their own.
+    ours = sorted(
+        name for name, made in Operation._classes.items() if made.__module__.startswith("gpu_aug.")
+    )
+    assert sorted(shown) == ours
+    assert sorted(gallery_settings.SHOWN) == ours
+    assert sorted(gallery_settings.PRESETS_SHOWN) == sorted(PRESETS)
+
+
+def test_the_pictures_are_of_the_operations_as_they_are(pictures: dict) -> None:
+    """A changed meaning or default changes the fingerprint: the command draws them again."""
+    expected = {
+        name: [recipe.fingerprint for _, recipe in recipes]
+        for name, recipes in gallery_pictures.shown_recipes().items()
+    }
+    found = {name: [one["recipe"] for one in told] for name, told in pictures.items()}
+
+    changed = [name for name in expected if expected[name] != found.get(name)]
+    assert changed == [], f"draw them again: {COMMAND} {' '.join(changed)}"
+    assert found.keys() == expected.keys()
+
+
+def test_every_picture_is_there_and_small(pictures: dict) -> None:
+    """Pictures are part of the repository, so all of them together stay below 1.3 MB."""
+    files = {one["file"] for told in pictures.values() for one in told}
+
+    assert files == {path.name for path in FOLDER.glob("*.webp")}
+    assert sum(path.stat().st_size for path in FOLDER.glob("*.webp")) < 1_300_000
+
+
+def test_every_result_of_a_benchmark_is_shown() -> None:
+    """Those of GPUs are in docs/gpu.md."""
+    files = {path.stem for path in benchmark_pages.RESULTS.glob("*.json")}
+
+    assert {name for name in files if not name.startswith("gpu-")} == set(benchmark_pages.SHOWN)
+
+
+@pytest.mark.long
+def test_the_site_builds(tmp_path: Path) -> None:
+    """Without a warning, and with a search and a list for programs."""
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "--quiet", "--fail-on-warning"]
+    done = subprocess.run(
+        [*command, "docs", str(tmp_path)], cwd=ROOT, capture_output=True, text=True
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "guides/detection" in (tmp_path / "searchindex.js").read_text()
+    assert "gallery/factors.html" in (tmp_path / "llms.txt").read_text()
+
+
+@pytest.mark.long
+def test_a_wrong_link_fails(tmp_path: Path) -> None:
+    """Negative control: a page that leads nowhere is an error."""
+    (tmp_path / "conf.py").write_text('extensions = ["myst_parser"]\nnitpicky = True\n')
+    (tmp_path / "index.md").write_text("# Page\n\n[there](nowhere.md)\n")
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "--quiet", "--fail-on-warning"]
+    done = subprocess.run([*command, ".", "out"], cwd=tmp_path, capture_output=True, text=True)
+
+    assert done.returncode != 0
+    assert "nowhere.md" in done.stderr
