@@ -13,6 +13,9 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 CODE := readers gpu_aug dali_pipes bench examples tests
+# A test that hangs or crashes ends the run: pytest-xdist would wait for its worker without end.
+PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder \
+  --max-worker-restart 0 --timeout-method thread
 
 DATA ?=
 demo: OUT ?= demo
@@ -26,11 +29,10 @@ demo: .venv/ready
 	@$(BIN)/python -m bench.demo --out "$(OUT)" $(if $(DATA),--data "$(DATA)")
 
 test: .venv/ready
-	@$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(PYTEST) --timeout 300 $(ARGS)
 
 test-all: .venv/ready
-	@GPU_AUG_TESTS=all $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder \
-	  --write-outcome tests/outcome.md $(ARGS)
+	@GPU_AUG_TESTS=all $(PYTEST) --timeout 1800 --write-outcome tests/outcome.md $(ARGS)
 
 docs: .venv/ready
 	@$(BIN)/python -m sphinx -M html docs site --quiet --fail-on-warning --jobs auto $(ARGS)
