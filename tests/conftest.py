@@ -1,6 +1,7 @@
 """Real photographs, made images and the rules of the GPU machine, for every test."""
 
 import atexit
+import gc
 import importlib
 import io
 import os
@@ -64,6 +65,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in set(long)]
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from going through ten thousand tests and all modules again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let it end what is left."""
+    gc.unfreeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
