@@ -133,7 +133,11 @@ def test_later_epochs_are_those_of_a_loader_that_forgets(
 
 
 @pytest.mark.parametrize(
-    "options", [{"batch_size": 8}, {"num_threads": 1}, {"helper_process": True}]
+    "options",
+    [
+        {"batch_size": 8, "num_threads": 1},
+        pytest.param({"helper_process": True}, marks=pytest.mark.long),
+    ],
 )
 def test_whoever_makes_the_batches(folder: Path, options: dict[str, Any]) -> None:
     """Other batches, threads and a process of its own give the same pictures in the second epoch."""

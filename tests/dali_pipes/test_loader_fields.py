@@ -66,7 +66,11 @@ EVERY_WAY: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("options", [{}, {"helper_process": True}], ids=["threads", "process"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, pytest.param({"helper_process": True}, marks=pytest.mark.long)],
+    ids=["threads", "process"],
+)
 def test_fields_are_of_the_samples_whose_images_they_stand_beside(
     dataset: Dataset, options: dict[str, Any]
 ) -> None:

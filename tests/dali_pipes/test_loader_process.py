@@ -222,16 +222,16 @@ class TestSameBatches:
         assert sorted(len(batch) for batch in batches) in ([0, 7], [1, 7])
         assert_same(batches, list(load(shard, **options, helper_process=False)))
 
-    def test_resume(self, dataset: Dataset) -> None:
+    @pytest.mark.parametrize("first", [pytest.param(True, marks=pytest.mark.long), False])
+    def test_resume(self, dataset: Dataset, first: bool) -> None:
         """A state taken with a helper process is continued by threads, and the other way round."""
         expected = list(load(dataset, helper_process=False))
-        for first, then in ((True, False), (False, True)):
-            interrupted = load(dataset, helper_process=first)
-            had = list(itertools.islice(interrupted, 2))
-            assert interrupted.state_dict()["consumed"] == 8
-            with load(dataset, helper_process=then) as resumed:
-                resumed.load_state_dict(interrupted.state_dict())
-                assert_same([*had, *resumed], expected)
+        interrupted = load(dataset, helper_process=first)
+        had = list(itertools.islice(interrupted, 2))
+        assert interrupted.state_dict()["consumed"] == 8
+        with load(dataset, helper_process=not first) as resumed:
+            resumed.load_state_dict(interrupted.state_dict())
+            assert_same([*had, *resumed], expected)
 
 
 class TestBadSamples:
@@ -249,6 +249,7 @@ class TestBadSamples:
         assert loader.bad_samples == threads.bad_samples
         assert files[0].read_text() == files[1].read_text()
 
+    @pytest.mark.long
     def test_raise(self, faulty: Dataset) -> None:
         """The batch with a bad sample stops the loop, the ones before it are handed over."""
         loader = load(faulty, shuffle="none")
@@ -332,6 +333,7 @@ class TestRelease:
         assert not held() - before
         assert len(batches) == len(loader)
 
+    @pytest.mark.long
     def test_loop_left_early(self, dataset: Dataset) -> None:
         """Dropping the iterator, or the loader after a whole epoch, ends the process; a look at a batch starts it."""
         loader = load(dataset)

@@ -107,7 +107,10 @@ def chi_square(counts: np.ndarray) -> float:
     return float(((counts - expected) ** 2 / expected).sum())
 
 
-@pytest.mark.parametrize(("length", "block_size", "window_blocks"), [(12, 3, 2), (17, 4, 3)])
+@pytest.mark.parametrize(
+    ("length", "block_size", "window_blocks"),
+    [pytest.param(12, 3, 2, marks=pytest.mark.long), (17, 4, 3)],
+)
 def test_every_index_is_as_likely_at_every_position(
     length: int, block_size: int, window_blocks: int
 ) -> None:

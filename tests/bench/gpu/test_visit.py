@@ -167,7 +167,7 @@ def test_steps_are_chosen(tmp_path: Path) -> None:
         names("tile")
 
 
-def test_tests_are_counted(tmp_path: Path) -> None:
+def test_tests_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Failures of pytest make its row wrong, tests that were all skipped leave it open, and a crash loses none before it."""
     text = """
 import os, pytest
@@ -178,6 +178,7 @@ def test_bad(): assert 0
 def test_crash(): os.abort()
 """
     (tmp_path / "test_all.py").write_text(text)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytest_ = ["-m", "pytest", "-v", "-c", "/dev/null", str(tmp_path / "test_all.py"), "-k"]
     chosen = {"good": "good", "bad": "good or bad", "skipped": "skipped", "crash": "good or crash"}
     plan = [Command(name, [*pytest_, only], 60) for name, only in chosen.items()]

@@ -21,6 +21,7 @@ from readers import BadSample, Sample, open_dataset
 from readers.prepare import PrepareError, inspect, pack, packing
 from readers.prepare.packer import Packed, Packer, header
 from tests.support.commands import Run
+from tests.support.extent import EVERYTHING
 from tests.support.packed import (
     Jpeg,
     by_webdataset,
@@ -116,7 +117,9 @@ def samples(draw: st.DrawFn) -> list[Sample]:
 
 @pytest.mark.filterwarnings("ignore:.*which may each be the")
 @pytest.mark.parametrize("kind", ["tar", pytest.param("parquet", marks=pytest.mark.long)])
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=150 if EVERYTHING else 50, deadline=None, suppress_health_check=list(HealthCheck)
+)
 @given(given_samples=samples())
 def test_whatever_fields_are_called_they_are_read_back(
     kind: str, given_samples: list[Sample]

@@ -36,11 +36,11 @@ from tests.support.packed import (
     "place",
     [
         "readers.prepare.tar_shards:_pieces:7",  # within a shard, before its rename
-        "readers.storage.destination.indexes:open_index:2",  # behind a rename, before the index
-        "readers.prepare.shards.merging:_refuse:1",  # in the middle of the manifest
         *(
             pytest.param(place, marks=pytest.mark.long)
             for place in (
+                "readers.storage.destination.indexes:open_index:2",  # behind a rename, before the index
+                "readers.prepare.shards.merging:_refuse:1",  # in the middle of the manifest
                 "readers.storage.destination.local:LocalDestination.create:2",  # before the plan is there
                 "readers.storage.destination.indexes:open_index:1",
                 "readers.prepare.shards.making:_note:1",  # before an entry

@@ -284,7 +284,7 @@ def test_what_the_sizes_do_not_tell_is_estimated(source: Path, tmp_path: Path) -
 
 def test_the_command_as_an_array_job(run: Run, source: Path, tmp_path: Path) -> None:
     """Three tasks and a merge give what one command gives, and each says what remains."""
-    options = ("--shard-size", "30kB", "--shuffle", 3)
+    options = ("--shard-size", "30kB", "--shuffle", 3, "--workers", 1)
     run("pack", source, tmp_path / "whole", *options)
     out = tmp_path / "out"
     early = ""
@@ -306,7 +306,7 @@ def test_a_merge_is_of_the_data_and_settings_that_it_names(
 ) -> None:
     """Other settings, data that changed and data that is not there are refused as they are without --merge."""
     out = tmp_path / "out"
-    run("pack", source, out, "--shard-size", "30kB", "--task", "0/1")
+    run("pack", source, out, "--shard-size", "30kB", "--workers", 1, "--task", "0/1")
 
     assert "shard_size_bytes was 30000" in refused(run, source, out, "--merge")
     assert "does not exist" in refused(run, tmp_path / "nowhere", out, "--merge")
