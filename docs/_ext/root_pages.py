@@ -13,13 +13,15 @@ COPIES = {
     "DECISIONS.md": "decisions.md",
     "SECURITY.md": "security.md",
 }
+_NOT_SEARCHED = {"DECISIONS.md"}  # so long that it would be found for every word, before the guides
 _LINK = re.compile(r"\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
 
 
 def pages() -> Iterator[tuple[str, str]]:
     """Give the pages beside docs/."""
     for source, name in COPIES.items():
-        yield name, _LINK.sub(_from_root, (ROOT / source).read_text())
+        head = "---\nnosearch: true\n---\n\n" if source in _NOT_SEARCHED else ""
+        yield name, head + _LINK.sub(_from_root, (ROOT / source).read_text())
 
 
 def lead_to_copies(app: Sphinx, name: str, source: list[str]) -> None:  # noqa: ARG001 - Sphinx's
