@@ -13,7 +13,10 @@ COPIES = {
     "DECISIONS.md": "decisions.md",
     "SECURITY.md": "security.md",
 }
-_NOT_SEARCHED = {"DECISIONS.md"}  # so long that it would be found for every word, before the guides
+_NOT_SEARCHED = {
+    "CHANGELOG.md",
+    "DECISIONS.md",
+}  # they have every word, and would be found before the guides
 _LINK = re.compile(r"\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
 
 
