@@ -13,10 +13,8 @@ COPIES = {
     "DECISIONS.md": "decisions.md",
     "SECURITY.md": "security.md",
 }
-_NOT_SEARCHED = {
-    "CHANGELOG.md",
-    "DECISIONS.md",
-}  # they have every word, and would be found before the guides
+# They have every word, and would be found before the guides.
+_NOT_SEARCHED = {"CHANGELOG.md", "DECISIONS.md"}
 _LINK = re.compile(r"\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
 
 
