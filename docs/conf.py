@@ -36,6 +36,8 @@ myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 4
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_title = f"gpu-aug {release}"
 html_copy_source = False
 html_show_sphinx = False

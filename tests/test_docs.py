@@ -8,6 +8,7 @@ import linecache
 import re
 import tomllib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,48 @@ def test_keywords(page: Page, made: Callable[..., object]) -> None:
         if isinstance(tree.body, ast.Call):
             given = {keyword.arg for keyword in tree.body.keywords}
             assert given <= known.keys(), call
+
+
+def test_messages_are_those_of_the_code() -> None:
+    """What the page about troubles quotes between quotation marks is said by our code."""
+    quoted = quoted_messages((ROOT / "docs/troubleshooting.md").read_text())
+    said = texts_of_the_code()
+
+    assert len(quoted) > 15
+    assert [message for message in quoted if not is_said(message, said)] == []
+
+
+def test_a_wrong_message_is_noticed() -> None:
+    """Negative control: a sentence that nothing says, beside one that is said."""
+    [right, wrong] = quoted_messages(
+        '| "an epoch has ... batch", "an epoch has ... crumbs" | why |'
+    )
+
+    assert is_said(right, texts_of_the_code())
+    assert not is_said(wrong, texts_of_the_code())
+
+
+def quoted_messages(text: str) -> list[str]:
+    """Return what stands between quotation marks in the first column of the tables, but for code."""
+    cells = re.findall(r"^\| (.*?) \|", text, re.MULTILINE)
+    return re.findall(r'"([^"]+)"', "\n".join(re.sub(r"`[^`]*`", "", cell) for cell in cells))
+
+
+def is_said(message: str, said: str) -> bool:
+    """Whether the code has every part of a message between the dots."""
+    return all(part.strip() in said for part in message.split("..."))
+
+
+@cache
+def texts_of_the_code() -> str:
+    """All texts of the packages, a line for each, with a line between the parts that values divide."""
+    texts = []
+    for package in ("readers", "gpu_aug", "dali_pipes"):
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    texts.append(node.value)
+    return "\n".join(texts)
 
 
 def test_the_readme_is_short() -> None:

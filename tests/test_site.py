@@ -1,6 +1,7 @@
 """The site: what its pages are made of fits the code, and it builds without a warning."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -72,17 +73,49 @@ def test_every_result_of_a_benchmark_is_shown() -> None:
     assert {name for name in files if not name.startswith("gpu-")} == set(benchmark_pages.SHOWN)
 
 
-@pytest.mark.long
-def test_the_site_builds(tmp_path: Path) -> None:
-    """Without a warning, and with a search and a list for programs."""
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the site; a warning is an error."""
+    folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-b", "html", "--quiet", "--fail-on-warning"]
-    done = subprocess.run(
-        [*command, "docs", str(tmp_path)], cwd=ROOT, capture_output=True, text=True
-    )
-
+    done = subprocess.run([*command, "docs", str(folder)], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "guides/detection" in (tmp_path / "searchindex.js").read_text()
-    assert "gallery/factors.html" in (tmp_path / "llms.txt").read_text()
+    return folder
+
+
+@pytest.mark.long
+def test_the_site_builds(site: Path) -> None:
+    """Without a warning, and with a search and a list for programs."""
+    assert "guides/detection" in (site / "searchindex.js").read_text()
+    assert "gallery/factors.html" in (site / "llms.txt").read_text()
+
+
+@pytest.mark.long
+def test_pages_need_no_network_and_say_what_pictures_show(site: Path) -> None:
+    """Nothing is loaded from another host, and every picture has words for who does not see it."""
+    pages = {path.name: path.read_text() for path in site.rglob("*.html")}
+
+    assert [name for name, page in pages.items() if from_elsewhere(page)] == []
+    assert [name for name, page in pages.items() if without_words(page)] == []
+
+
+def test_a_page_that_needs_the_network_is_noticed() -> None:
+    """Negative control: a script of another host, and a picture without words; links may lead anywhere."""
+    page = '<a href="https://x.org"><script async src="https://x.org/a.js"></script><img src="a.png" alt="">'
+
+    assert from_elsewhere(page) == ["https://x.org/a.js"]
+    assert without_words(page) == ['<img src="a.png" alt="">']
+
+
+def from_elsewhere(page: str) -> list[str]:
+    """Return what a page loads from other hosts."""
+    loaded = r'<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)="((?:https?:)?//[^"]*)"'
+    return re.findall(loaded, page)
+
+
+def without_words(page: str) -> list[str]:
+    """Return the pictures of a page that have no text in their place."""
+    return [tag for tag in re.findall(r"<img\b[^>]*>", page) if not re.search(r'alt="[^"]', tag)]
 
 
 @pytest.mark.long

@@ -62,7 +62,9 @@ def _result(result: Result) -> str:
         )
     text += "".join(f"- {_plain(verdict)}\n" for verdict in result.get("verdicts", ()))
     absent = result.get("absent") or ()
-    text += "".join(f"- Not there: {_plain(str(one))}\n" for one in absent)
+    text += "".join(
+        f"- Not there: {_plain(one['name'])}: {_plain(one['reason'])}\n" for one in absent
+    )
     return text + "\n"
 
 
@@ -72,7 +74,7 @@ def _method(result: Result) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     commit = str(result["commit"] or "")[:12]
     lines = {
-        "Command": f"``{result['command']}``, {result['time'][:10]}, commit {commit or 'not noted'}",
+        "Command": f"``{_typed(result['command'])}``, {result['time'][:10]}, commit {commit or 'not noted'}",
         "Settings": _plain(", ".join(f"{key} {value}" for key, value in plain.items())),
         "Machine": _plain(
             f"{machine['cores']} cores of {machine['cpu']}, {machine['memory_gib']} GiB, GPU: {machine['gpu'] or 'none'}, "
@@ -129,9 +131,10 @@ def _reading(row: Row) -> str:
 def _chart(rows: list[Row], rate: str) -> str:
     """Return bars of the medians with lines from the smallest to the largest run, as SVG in the page."""
     most = max(row[rate]["max"] for row in rows)
-    height, left, width = 26, 300, 400
+    names = [row["name"][:44] for row in rows]
+    height, left, width = 26, 8 * max(map(len, names)) + 8, 280
     parts = []
-    for number, row in enumerate(rows):
+    for number, (name, row) in enumerate(zip(names, rows, strict=True)):
         ours = row["name"].startswith("gpu-aug")
         middle = number * height + height / 2
         low, centre, high = (
@@ -139,7 +142,7 @@ def _chart(rows: list[Row], rate: str) -> str:
         )
         colour = "var(--color-brand-primary)" if ours else "currentColor"
         parts += [
-            f'<text x="{left - 8}" y="{middle + 4:.0f}" text-anchor="end">{escape(row["name"][:44])}</text>',
+            f'<text x="{left - 8}" y="{middle + 4:.0f}" text-anchor="end">{escape(name)}</text>',
             f'<rect x="{left}" y="{middle - 7:.0f}" width="{centre - left:.1f}" height="14" fill="{colour}" opacity="0.6"/>',
             f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{middle:.0f}" y2="{middle:.0f}" stroke="currentColor" stroke-width="2"/>',
             f'<text x="{high + 6:.1f}" y="{middle + 4:.0f}">{_number(row[rate]["median"])}</text>',
@@ -166,6 +169,11 @@ def _table(rows: list[Row]) -> str:
 
 def _is_plain(value: Any) -> bool:
     return value is not None and not isinstance(value, dict | list) and len(str(value)) < _LONG
+
+
+def _typed(command: str) -> str:
+    """Return the command that a result names as one types it."""
+    return f"gpu-aug {command}" if command.startswith("bench ") else f"python -m bench.{command}"
 
 
 def _words(rate: str) -> str:

@@ -13,13 +13,16 @@ COPIES = {
     "DECISIONS.md": "decisions.md",
     "SECURITY.md": "security.md",
 }
+# They have every word, and would be found before the guides.
+_NOT_SEARCHED = {"CHANGELOG.md", "DECISIONS.md"}
 _LINK = re.compile(r"\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
 
 
 def pages() -> Iterator[tuple[str, str]]:
     """Give the pages beside docs/."""
     for source, name in COPIES.items():
-        yield name, _LINK.sub(_from_root, (ROOT / source).read_text())
+        head = "---\nnosearch: true\n---\n\n" if source in _NOT_SEARCHED else ""
+        yield name, head + _LINK.sub(_from_root, (ROOT / source).read_text())
 
 
 def lead_to_copies(app: Sphinx, name: str, source: list[str]) -> None:  # noqa: ARG001 - Sphinx's
