@@ -7,17 +7,20 @@ from pathlib import Path
 
 from shapes import KINDS, Cuts, draw_shape
 
+SIDE = 96
+"""Of the pictures, in pixels."""
+
 
 def make_boxes(folder: Path, counts: tuple[int, int] = (1000, 200)) -> Path:
-    """Write train/ and test/ with JPEGs of 96 x 96 pixels that hold 1 to 4 shapes; labels count KINDS."""
+    """Write train/ and test/ with JPEGs of SIDE x SIDE pixels that hold 1 to 4 shapes; labels count KINDS."""
     cut = Cuts(seed=0)
     for part, count in zip(("train", "test"), counts, strict=True):
         (folder / part).mkdir(parents=True, exist_ok=True)
         for number in range(count):
-            image, boxes, labels = cut(96), [], []
+            image, boxes, labels = cut(SIDE), [], []
             for _ in range(cut.rng.integers(1, 5)):
                 side = int(cut.rng.integers(18, 45))
-                left, top = (int(one) for one in cut.rng.integers(0, 96 - side, 2))
+                left, top = (int(one) for one in cut.rng.integers(0, SIDE - side, 2))
                 box = [left, top, left + side, top + side]
                 if all(_overlap(box, other) < 0.2 for other in boxes):
                     boxes.append(box)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from make_boxes import SIDE
+
 from gpu_aug import ColorJitter, HorizontalFlip, Normalize, RandomCrop, RandomResizedCrop, Recipe
 
 MOVING = [
@@ -52,7 +54,10 @@ def shift_boxes(data: Path) -> None:
     """Move every box of the training pictures, not the picture."""
     for path in (data / "train").glob("*.json"):
         beside = json.loads(path.read_text())
-        boxes = [[left + 4, top, right + 4, bottom] for left, top, right, bottom in beside["boxes"]]
+        boxes = [
+            [left + 4, top, min(right + 4, SIDE), bottom]
+            for left, top, right, bottom in beside["boxes"]
+        ]
         path.write_text(json.dumps({**beside, "boxes": boxes}))
 
 
