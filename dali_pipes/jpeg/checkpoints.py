@@ -93,7 +93,7 @@ def find_checkpoints(data: Payload, every: int) -> tuple[int, NDArray[np.void]]:
 
 
 def digests_of(files: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Digest whole files, so that one that changed is noticed: XXH64 with seed 0, at about 10 GB/s.
+    """Digest whole files, so that one that changed is noticed: XXH3 of 64 bits, at about 20 to 40 GB/s.
 
     Args:
         files: int64 [n, 2]: address and length in bytes; see `dali_pipes.jpeg.spans`.
