@@ -6,19 +6,21 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from readers.checkpoints.beside import open_beside
 from readers.checkpoints.cache_file import CacheFile, head_of
-from readers.checkpoints.checkpoint_file import CheckpointFile
+from readers.checkpoints.checkpoint_file import CheckpointFile, Opened
 from readers.checkpoints.layout import Entry, Kept
 from readers.checkpoints.places import leaves, origins
 from readers.checkpoints.sample_file import SampleFile
 from readers.sample import Dataset
 
 _MOST_OPEN = 1024
+Place = tuple[int, int, int, int]
 
 
 class DatasetCheckpoints:
@@ -67,6 +69,13 @@ class DatasetCheckpoints:
                 found[position] = leaf.find(index, told[position])
         return found
 
+    def places(self, indices: NDArray[np.int64]) -> "Places":
+        """Where something may be known of some images, for who reads it in compiled code; see `find`."""
+        found, held = list[Place](), list[Opened]()
+        for leaf, own, positions in self._located(np.asarray(indices, np.int64)):
+            leaf.add_places(own, positions, found, held)
+        return Places(np.array(found, np.int64).reshape(-1, 4), held)
+
     def keep(self, entries: Sequence[Entry]) -> None:
         """Remember what was found, as far as there is room.
 
@@ -107,6 +116,19 @@ class DatasetCheckpoints:
         return found
 
 
+class Places(NamedTuple):
+    """Slots in which something may be known of images.
+
+    Attributes:
+        slots: int64 [m, 4]: the image's place among those that were asked for; the descriptor of the file, `Head.seed` of
+            it, and the number of the slot. An image may have several, the better one first.
+        files: Keep the descriptors open.
+    """
+
+    slots: NDArray[np.int64]
+    files: Sequence[Opened]
+
+
 class _Leaf:
     """A dataset that reads its samples itself."""
 
@@ -127,6 +149,20 @@ class _Leaf:
             if file := self._beside(number):
                 found[self._starts[number] : self._starts[number + 1]] |= file.known()
         return found
+
+    def add_places(
+        self, own: list[int], positions: list[int], found: list[Place], held: list[Opened]
+    ) -> None:
+        for index, position in zip(own, positions, strict=True) if self._has_files else ():
+            number = bisect_right(self._starts, index) - 1
+            if file := self._beside(number):
+                held.append(file.opened)
+                place = index - self._starts[number]
+                found.append((position, held[-1].number, file.seed, place))
+        if file := self.cache.file():
+            held.append(file.opened)
+            descriptor, seed = held[-1].number, file.seed
+            found += [(position, descriptor, seed, index) for index, position in zip(own, positions, strict=True)]  # fmt: skip
 
     def find(self, index: int, digest: int) -> Kept | None:
         if self._has_files:

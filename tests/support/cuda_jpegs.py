@@ -11,7 +11,7 @@ from dali_pipes.decode.cuda_jpeg import batch
 from dali_pipes.decode.cuda_jpeg.batch import Files, Launched, Planned, Planner, Wanted, launch
 from dali_pipes.decode.cuda_jpeg.on_cpu import CpuKernels
 from dali_pipes.decode.jpeg_batch_kernel import CROP, ENCODED, RECT, render_rows
-from dali_pipes.jpeg.checkpoints import Checkpoints, find_checkpoints
+from dali_pipes.jpeg.checkpoints import Checkpoints, find_checkpoints, listed
 from dali_pipes.jpeg.progressive.memory import scratch_bytes as decoding_bytes
 from dali_pipes.jpeg.spans import spans_of
 from dali_pipes.jpeg.status import GOOD
@@ -59,7 +59,8 @@ def list_files(
 ) -> Files:
     """Files of which this is known; see `batch.files_of`."""
     held = [np.frombuffer(data, np.uint8) for data in encoded]
-    return batch.files_of(spans_of(held), offsets, checkpoints, held)
+    known = listed(checkpoints)
+    return batch.files_of(spans_of(held), offsets, known.files, (held, known.held))
 
 
 def wanted_of(

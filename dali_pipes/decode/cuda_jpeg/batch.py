@@ -16,7 +16,6 @@ from dali_pipes.decode.cuda_jpeg.records import (
     TABLES_BYTES,
     VIEW_BYTES,
 )
-from dali_pipes.jpeg.checkpoints import Checkpoints
 from dali_pipes.jpeg.header import TABLE_BYTES
 from dali_pipes.jpeg.memory import MEMORY_BYTES
 
@@ -118,7 +117,7 @@ class Launched:
 def files_of(
     spans: NDArray[np.int64],
     offsets: Sequence[NDArray[np.int64] | None],
-    checkpoints: Sequence[Checkpoints | None],
+    known: "NDArray[np.void]",
     held: Any,
 ) -> Files:
     """List files, and what is known of each.
@@ -126,25 +125,20 @@ def files_of(
     Args:
         spans: int64 [n, 2], see `spans_of`.
         offsets: int64 [...] of each: where its restart intervals begin; None where that is not known.
-        checkpoints: Of each; None where none are known.
-        held: Keeps the bytes in memory.
+        known: KNOWN [n].
+        held: Keeps the bytes and the checkpoints in memory.
     """
     from dali_pipes.decode.cuda_jpeg.plan import FILE
 
     files = np.zeros(len(spans), FILE)
     files["address"], files["num_bytes"] = spans.T
-    known = [(0, 0, 0) if one is None else _described(one) for one in checkpoints]
-    told = np.array(known, np.int64).reshape(-1, 3).T
-    files["checkpoints"], files["num_checkpoints"], files["every"] = told
-    starts = [_NO_OFFSETS if one is None else one for one in offsets]
-    bounds = np.cumsum([0, *map(len, starts)])
-    files["first_offset"], files["last_offset"] = bounds[:-1], bounds[1:]
-    return Files(files, np.concatenate([_NO_OFFSETS, *starts]), (held, checkpoints))
-
-
-def _described(known: Checkpoints) -> tuple[int, int, int]:
-    """Address and number of the rows, and their distance."""
-    return known.rows.__array_interface__["data"][0], len(known.rows), known.every
+    files["checkpoints"], files["num_checkpoints"] = known["address"], known["num_rows"]
+    files["every"] = known["every"]
+    starts = [one for one in offsets if one is not None]
+    if starts:
+        bounds = np.cumsum([0, *(0 if one is None else len(one) for one in offsets)])
+        files["first_offset"], files["last_offset"] = bounds[:-1], bounds[1:]
+    return Files(files, np.concatenate([_NO_OFFSETS, *starts]), held)
 
 
 class Planner:

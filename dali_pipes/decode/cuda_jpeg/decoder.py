@@ -85,10 +85,10 @@ class CudaJpegDecoder:
         canvases = self._empty_canvases(engines, fetched)
         wanted = _wanted(fetched, sound.rows, canvases)
         restarts = [_restarts(fetched, row) for row in sound.rows.tolist()]
-        planned, here = [], []
+        planned, here, held = [], [], (sound.held, sound.known.held)
         for first, last in _launches(wanted.parts):
             some = slice(first, last)
-            files = files_of(sound.spans[some], restarts[some], sound.checkpoints[some], sound.held)
+            files = files_of(sound.spans[some], restarts[some], sound.known.files[some], held)
             one = self._planner().plan(files, wanted.some(first, last))
             planned.append(one)
             here.append(sound.rows[some][one.numbers >= 0])

@@ -1,6 +1,5 @@
 """Which JPEGs of a step are sound, and their checkpoints: looked up, and found where they are not known yet."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,16 +8,19 @@ from numpy.typing import NDArray
 
 from dali_pipes.jpeg.checkpoints import (
     EVERY,
+    UNREAD,
     Checkpoints,
     CheckpointStore,
+    Known,
     digests_of,
     find_checkpoints,
+    listed,
 )
 from dali_pipes.jpeg.spans import spans_of
 from dali_pipes.jpeg.status import GOOD
 from dali_pipes.pipeline.stages import Fetched
 
-_JPEG = b"\xff\xd8"
+_LEAST_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +30,13 @@ class Sound:
     Attributes:
         rows: int64 [n], ascending.
         spans: int64 [n, 2], see `spans_of`.
-        checkpoints: Of each.
+        known: What is known of each.
         held: Keeps their bytes in memory.
     """
 
     rows: NDArray[np.int64]
     spans: NDArray[np.int64]
-    checkpoints: Sequence[Checkpoints]
+    known: Known
     held: Any
 
 
@@ -45,26 +47,33 @@ def known_of(fetched: Fetched, store: CheckpointStore) -> Sound:
         fetched: The step.
         store: Has what is known, and gets what is found, which takes a pass over all codes of a file.
     """
-    data = [b"" if one is None else one for one in fetched.data]
-    rows = [row for row, one in enumerate(data) if bytes(one[:2]) == _JPEG]
-    views = [np.frombuffer(data[row], np.uint8) for row in rows]
+    views = [np.frombuffer(one or b"\0", np.uint8) for one in fetched.data]
     spans = spans_of(views)
-    digests = digests_of(spans)
-    indices = fetched.indices[rows]
-    sound = list[int]()
-    found, new = [], []
-    for place, known in enumerate(store.find_all(indices, digests)):
-        one = known
-        if one is None:
-            one = Checkpoints(*_find(data[rows[place]]))
-            new.append((int(indices[place]), int(digests[place]), one))
-        if one.status == GOOD:
-            sound.append(place)
-            found.append(one)
-    store.keep_all(new)
-    return Sound(np.array(rows, np.int64)[sound], spans[sound], found, views)
+    rows = np.array([row for row, one in enumerate(views) if _may_be_jpeg(one)], np.int64)
+    if len(rows) < len(views):
+        spans, views = spans[rows], [views[row] for row in rows.tolist()]
+    digests, indices = digests_of(spans), fetched.indices[rows]
+    known = store.look_up(indices, digests)
+    unread = np.flatnonzero(known.files["status"] == UNREAD).tolist()
+    if unread:
+        found = [_find(views[place]) for place in unread]
+        new = listed(found)
+        known.files[unread] = new.files
+        known = Known(known.files, (known.held, new.held))
+        store.keep_all(
+            [(int(indices[place]), int(digests[place]), one) for place, one in zip(unread, found, strict=True)]
+        )  # fmt: skip
+    sound = known.files["status"] == GOOD
+    if not sound.all():
+        rows, spans = rows[sound], spans[sound]
+        known = Known(known.files[sound], known.held)
+    return Sound(rows, spans, known, views)
 
 
-def _find(data: bytes | memoryview) -> tuple[int, int, NDArray[np.void]]:
-    status, rows = find_checkpoints(data, EVERY)
-    return status, EVERY, rows
+def _may_be_jpeg(data: NDArray[np.uint8]) -> bool:
+    return data.size >= _LEAST_BYTES and data.item(0) == 0xFF and data.item(1) == 0xD8
+
+
+def _find(data: NDArray[np.uint8]) -> Checkpoints:
+    status, rows = find_checkpoints(data.data, EVERY)
+    return Checkpoints(status, EVERY, rows)
