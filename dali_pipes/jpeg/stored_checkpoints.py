@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
 from dali_pipes.jpeg.checkpoints import KNOWN, UNREAD, Checkpoints, CheckpointStore, Known
 from dali_pipes.jpeg.finder import FINDER, found_again, to_keep
-from readers.checkpoints.layout import Entry
+from readers.checkpoints.layout import SLOT_BYTES, Entry
 from readers.checkpoints.store import DatasetCheckpoints
 from readers.sample import Dataset
 from readers.stream import is_stream
@@ -51,7 +51,7 @@ class StoredCheckpoints:
 
         slots, _files = self._kept.places(indices)
         known = np.empty(len(digests), KNOWN)
-        needed = _USUAL_BYTES * (1 + len(digests))
+        needed = SLOT_BYTES + _USUAL_BYTES * len(digests)
         room = np.empty(0, np.uint8)
         while needed > room.size:
             room = np.empty(needed, np.uint8)

@@ -26,6 +26,7 @@ def _crc_tables() -> NDArray[np.uint32]:
 
 
 _CRC_TABLES = _crc_tables()
+_ONES = np.uint64(0xFFFFFFFF)
 
 
 def _reading(_context: Any, *_arguments: Any) -> Any:
@@ -72,7 +73,7 @@ def read_known(places: Any, digests: Any, known: Any, room: Any) -> int:
             rows = base + used
             if length % _ROW_BYTES or not _read(place[1], rows, length, signed(slot.start)):
                 continue
-            if _crc(rows, length, np.uint32(0)) != slot.crc:
+            if _crc(rows, length, np.uint64(0)) != np.uint64(slot.crc):
                 continue
             one.address, one.num_rows = used, length // _ROW_BYTES
             one.status, one.every = slot.status, slot.every
@@ -89,7 +90,8 @@ def _find_slot(base: int, place: Any, digest: np.uint64) -> bool:
     slot = _slot_at(base)
     if slot.digest != digest or slot.start == 0:
         return False
-    return bool(_crc(base, signed(_CHECKED_BYTES), _crc_of_word(number, np.uint32(place[2]))) == slot.check)  # fmt: skip
+    seeded = _crc_of_word(number, np.uint64(place[2]))
+    return bool(_crc(base, signed(_CHECKED_BYTES), seeded) == np.uint64(slot.check))
 
 
 @kernel
@@ -104,24 +106,29 @@ def _read(descriptor: int, address: int, length: int, start: int) -> bool:
 
 
 @kernel
-def _crc(address: int, length: int, crc: np.uint32) -> np.uint32:
+def _crc(address: int, length: int, crc: np.uint64) -> np.uint64:
     """CRC-32 as zlib has it, of bytes behind others whose own is `crc`."""
     end = address + length
     while address + 8 <= end:
         crc = _crc_of_word(load_i64(address), crc)
         address += 8
-    state = ~crc
+    state = crc ^ _ONES
     while address < end:
-        state = _CRC_TABLES[0, (state ^ load_u8(address)) & 255] ^ state >> np.uint32(8)
+        state = _after(0, state ^ np.uint64(load_u8(address))) ^ state >> np.uint64(8)
         address += 1
-    return ~state
+    return state ^ _ONES
 
 
 @inlined
-def _crc_of_word(word: int, crc: np.uint32) -> np.uint32:
+def _crc_of_word(word: int, crc: np.uint64) -> np.uint64:
     """The same of the eight bytes of a number, the lowest one first."""
-    mixed, state = np.uint64(word) ^ np.uint64(~crc), np.uint32(0)
+    mixed, state = np.uint64(word) ^ crc ^ _ONES, _ONES
     for place in range(8):
-        state ^= _CRC_TABLES[7 - place, mixed & np.uint64(255)]
+        state ^= _after(7 - place, mixed)
         mixed >>= np.uint64(8)
-    return ~state
+    return state
+
+
+@inlined
+def _after(zeros: int, byte: np.uint64) -> np.uint64:
+    return np.uint64(_CRC_TABLES[zeros, byte & np.uint64(255)])
