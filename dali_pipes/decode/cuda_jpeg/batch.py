@@ -163,9 +163,7 @@ class Planner:
         totals = np.zeros(1, TOTALS)
         fixed = count * (IMAGE_BYTES + num_views * VIEW_BYTES) + 4096
         while True:
-            arena = torch.empty(
-                max(self._arena_bytes, 2 * fixed), dtype=torch.uint8, pin_memory=self._pinned
-            )
+            arena = self._new_arena(max(self._arena_bytes, 2 * fixed))
             memories = (arena.numpy(), self._records, self._scratch, self._stored, self._starts)
             status = plan_batch(
                 files.files, files.offsets, wanted.sizes, wanted.parts, wanted.crops,
@@ -174,6 +172,9 @@ class Planner:
             if status != NO_ROOM:
                 return Planned(arena, totals, numbers, statuses, num_views)
             self._grow(2 * arena.numel(), 2 * self._tables, 2 * self._intervals, 2 * len(self._starts))  # fmt: skip
+
+    def _new_arena(self, num_bytes: int) -> torch.Tensor:
+        return torch.empty(num_bytes, dtype=torch.uint8, pin_memory=self._pinned)
 
     def _grow(self, arena_bytes: int, tables: int, intervals: int, starts: int) -> None:
         self._arena_bytes, self._tables, self._intervals = arena_bytes, tables, intervals
