@@ -1,7 +1,10 @@
 """Batches of JPEGs for the GPU's decoder, rendered by its kernels on the CPU, and what the CPU's own decode stage makes of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -27,6 +30,25 @@ Cut = tuple[int, int, int, int, int, int, int, int]
 def kernels(*flags: str) -> CpuKernels:
     """The kernels, compiled by g++ with further flags."""
     return CpuKernels(flags)
+
+
+@contextmanager
+def on_the_cpu() -> Iterator[None]:
+    """Loaders that are asked for decoder="cuda" take it on the CPU."""
+    from dali_pipes import options
+
+    choose = options.choose
+
+    def choose_here(device, decoder, *rest):  # type: ignore[no-untyped-def]
+        if decoder != "cuda":
+            return choose(device, decoder, *rest)
+        return replace(choose("cpu", "cpu", *rest), decoder="cuda")
+
+    with (
+        patch.object(options, "choose", choose_here),
+        patch("dali_pipes.pipeline.make.gpu_kernels", lambda _device: kernels()),
+    ):
+        yield
 
 
 def size_of(data: bytes) -> tuple[int, int]:

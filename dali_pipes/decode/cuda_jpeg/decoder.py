@@ -20,7 +20,7 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.jpeg.checkpoints import CheckpointStore
 from dali_pipes.jpeg.status import REASONS
 from dali_pipes.pipeline.augment import Augmenter, Engines
-from dali_pipes.pipeline.canvases import ViewCanvases
+from dali_pipes.pipeline.canvases import Canvases, ViewCanvases
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.rendering import Rendering
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
@@ -30,6 +30,9 @@ from gpu_aug.upload import upload
 _PIXEL_BYTES = 13  # on the device, for each pixel that is decoded: coefficients, planes, RGB
 _LAUNCH_BYTES = 1 << 31
 """What the kernels of one launch may take on the device; larger steps are decoded in several."""
+
+
+_NOTHING = Rendering([], Canvases((), 1, pinned=False), [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,9 @@ class CudaJpegDecoder:
             planned.append(one)
             here.append(sound.rows[some][one.numbers >= 0])
         decoded_here = np.concatenate([np.empty(0, np.int64), *here])
-        others = sorted(set(range(len(fetched))) - set(decoded_here.tolist()))
+        is_other = np.ones(len(fetched), bool)
+        is_other[decoded_here] = False
+        others = np.flatnonzero(is_other).tolist()
         return Prepared(
             fetched, planned, decoded_here, canvases, self._render(engines, fetched, others)
         )
@@ -160,6 +165,8 @@ class CudaJpegDecoder:
 
     def _render(self, engines: Engines, fetched: Fetched, rows: list[int]) -> Rendering:
         """Start rendering the canvases of rows on our threads."""
+        if not rows:
+            return _NOTHING
         canvases = engines.canvases(len(rows))
         render = partial(render_whole, self._fetcher, fetched)
         tasks = [

@@ -16,11 +16,8 @@ from dali_pipes.jpeg.checkpoints import (
     find_checkpoints,
     listed,
 )
-from dali_pipes.jpeg.spans import spans_of
 from dali_pipes.jpeg.status import GOOD
 from dali_pipes.pipeline.stages import Fetched
-
-_LEAST_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +44,13 @@ def known_of(fetched: Fetched, store: CheckpointStore) -> Sound:
         fetched: The step.
         store: Has what is known, and gets what is found, which takes a pass over all codes of a file.
     """
+    from dali_pipes.jpeg.addresses import begin_like_jpegs, fast_spans_of
+
     views = [np.frombuffer(one or b"\0", np.uint8) for one in fetched.data]
-    spans = spans_of(views)
-    rows = np.array([row for row, one in enumerate(views) if _may_be_jpeg(one)], np.int64)
+    spans = fast_spans_of(views)
+    may_be = np.empty(len(views), bool)
+    begin_like_jpegs(spans, may_be)
+    rows = np.flatnonzero(may_be)
     if len(rows) < len(views):
         spans, views = spans[rows], [views[row] for row in rows.tolist()]
     digests, indices = digests_of(spans), fetched.indices[rows]
@@ -68,10 +69,6 @@ def known_of(fetched: Fetched, store: CheckpointStore) -> Sound:
         rows, spans = rows[sound], spans[sound]
         known = Known(known.files[sound], known.held)
     return Sound(rows, spans, known, views)
-
-
-def _may_be_jpeg(data: NDArray[np.uint8]) -> bool:
-    return data.size >= _LEAST_BYTES and data.item(0) == 0xFF and data.item(1) == 0xD8
 
 
 def _find(data: NDArray[np.uint8]) -> Checkpoints:
