@@ -285,7 +285,7 @@ def _of_plans() -> tuple[Any, ...]:
     return (
         *_empty((FILE, 1), (i, 1), (i, 2), (RECT, 1), (CROP, 2), (i, 3), (np.bool_, 1)),
         _empty((b, 1), (b, 1), (b, 1), (b, 3), (i, 1)),
-        *_empty((j, 1), (j, 1), (TOTALS, 1)),
+        *_empty((j, 1), (j, 1), (i, 2), (TOTALS, 1)),
     )
 
 

@@ -88,6 +88,8 @@ class Planned:
         numbers: int32 [n]: number of each image among those that are decoded here; -1 for the others.
         statuses: int32 [n]: GOOD, or why an image is left to others.
         num_views: Views of an image.
+        fresh: int64 [n, 2]: of an image whose scan stays on the device from this launch on, how many bytes before the arena's end
+            it begins, and with which byte of the file; else 0.
     """
 
     arena: torch.Tensor
@@ -95,6 +97,11 @@ class Planned:
     numbers: NDArray[np.int32]
     statuses: NDArray[np.int32]
     num_views: int
+    fresh: NDArray[np.int64]
+
+    def fresh_bytes(self) -> torch.Tensor:
+        """The bytes that stay on the device: uint8 [...] on the host."""
+        return self.arena[self.arena.numel() - int(self.totals["fresh"][0]) :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,17 +167,18 @@ class Planner:
 
         count, num_views = len(files.files), len(wanted.crops)
         numbers, statuses = np.empty(count, np.int32), np.empty(count, np.int32)
+        fresh = np.empty((count, 2), np.int64)
         totals = np.zeros(1, TOTALS)
         fixed = count * (IMAGE_BYTES + num_views * VIEW_BYTES) + 4096
         while True:
-            arena = self._new_arena(max(self._arena_bytes, 2 * fixed))
+            arena = self._new_arena((max(self._arena_bytes, 2 * fixed) + 255) // 256 * 256)
             memories = (arena.numpy(), self._records, self._scratch, self._stored, self._starts)
             status = plan_batch(
                 files.files, files.offsets, wanted.sizes, wanted.parts, wanted.crops,
-                wanted.canvases, wanted.antialias, memories, numbers, statuses, totals,
+                wanted.canvases, wanted.antialias, memories, numbers, statuses, fresh, totals,
             )  # fmt: skip
             if status != NO_ROOM:
-                return Planned(arena, totals, numbers, statuses, num_views)
+                return Planned(arena, totals, numbers, statuses, num_views, fresh)
             self._grow(2 * arena.numel(), 2 * self._tables, 2 * self._intervals, 2 * len(self._starts))  # fmt: skip
 
     def _new_arena(self, num_bytes: int) -> torch.Tensor:
@@ -184,12 +192,13 @@ class Planner:
         self._starts = np.empty(starts, np.int64)
 
 
-def launch(planned: Planned, kernels: Kernels) -> Launched:
+def launch(planned: Planned, kernels: Kernels, fresh: torch.Tensor | None = None) -> Launched:
     """Upload a batch and ask for its canvases, on torch's current stream; the host waits for nothing.
 
     Args:
         planned: The batch.
         kernels: Those of the device on which the canvases lie.
+        fresh: Where `Planned.fresh_bytes` were copied on the device; None where there are none.
     """
     total, device = planned.totals[0], kernels.device
     num_images = int(total["num_images"])
@@ -202,6 +211,8 @@ def launch(planned: Planned, kernels: Kernels) -> Launched:
     base, start = arena.data_ptr(), workspace.data_ptr()
     job["workspace"], job["images"] = start + zeroed, base
     job["views"] = base + len(planned.numbers) * IMAGE_BYTES
+    if fresh is not None:
+        job["fresh"] = fresh.data_ptr() + fresh.numel()
     for name in ("data", "tables", "groups", "intervals"):
         job[name] = base + total[f"{name}_at"]
     for name, place in places.items():
@@ -213,7 +224,8 @@ def launch(planned: Planned, kernels: Kernels) -> Launched:
             kernels.launch(name, grid, job)
     at = places["statuses"]
     statuses = workspace[at : at + 4 * num_images].view(torch.int32)
-    return Launched(planned, statuses, job, (arena, workspace))
+    held = (arena, workspace) if fresh is None else (arena, workspace, fresh)
+    return Launched(planned, statuses, job, held)
 
 
 def _places(blocks: int, num_images: int, num_views: int) -> tuple[int, dict[str, int]]:
