@@ -38,7 +38,11 @@ LEFT_OUT = (
     "the threads of DALI and of the driver are not counted",
 )
 _FORMS = ("plain folder", "tiled folder", "plain tar", "tiled tar")
-_WAYS: tuple[tuple[Literal["dali", "cuda"], bool], ...] = (("dali", False), ("dali", True), ("cuda", False))
+_WAYS: tuple[tuple[Literal["dali", "cuda"], bool], ...] = (
+    ("dali", False),
+    ("dali", True),
+    ("cuda", False),
+)
 """Whose host part, and whether all that DALI is fed with is made in the loop."""
 _READ = "read"
 
@@ -179,7 +183,9 @@ def measure(folder: Path, settings: HostSettings) -> list[HostRow]:
             for size in settings.batch_sizes:
                 for decoder, in_push in _WAYS:
                     loader = HostLoader(
-                        *(images, recipe), batch_size=size, in_push=in_push,
+                        *(images, recipe),
+                        batch_size=size,
+                        in_push=in_push,
                         store=StoreOfRepeated(dataset) if decoder == "cuda" else None,
                     )
                     rows[loader] = HostRow(form, size, in_push, [], decoder)
@@ -201,7 +207,19 @@ def show(rows: list[HostRow], console: Console) -> None:
         "host time of the GPU path, us per image",
         MEANING,
         "data",
-        *("decoder", "batch", "made in", "loop", "DALI", "engine", "threads", "prepare", "headers", "draws", "all"),
+        *(
+            "decoder",
+            "batch",
+            "made in",
+            "loop",
+            "DALI",
+            "engine",
+            "threads",
+            "prepare",
+            "headers",
+            "draws",
+            "all",
+        ),
     )
     for row in rows:
         loop, threads = row.of_parts("loop"), row.of_parts("worker")

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.decode.cuda_jpeg.batch import Planned, Planner, launch
+from dali_pipes.decode.cuda_jpeg.batch import Planner, launch
 from dali_pipes.decode.cuda_jpeg.decoder import CudaJpegDecoder, Prepared
 from dali_pipes.jpeg.checkpoints import Checkpoints, Known
 from dali_pipes.jpeg.stored_checkpoints import StoredCheckpoints
@@ -48,9 +48,10 @@ class HostCudaDecoder(CudaJpegDecoder):
         with self._loop.part("take"):
             return super().take()
 
-    def _decode(self, planned: Planned, prepared: Prepared) -> None:
+    def _decode(self, one: Any, prepared: Prepared) -> None:
+        del prepared
         with self._loop.part("launch"):
-            launch(planned, self._kernels)
+            launch(one.planned, self._kernels)
 
     def _new_planner(self) -> Planner:
         return _HostPlanner(pinned=False)

@@ -39,7 +39,11 @@ _SECRET = np.frombuffer(
 )
 _LAST = np.uint64(0x165667919E3779F9)
 _LEAST_BYTES = 241
-_STRIPE, _STEP, _STRIPES = 64, 8, 16  # bytes of a stripe, from one stripe's secret to the next one's, stripes of a block
+_STRIPE, _STEP, _STRIPES = (
+    64,
+    8,
+    16,
+)  # bytes of a stripe, from one stripe's secret to the next one's, stripes of a block
 _BLOCK = _STRIPE * _STRIPES
 
 

@@ -47,7 +47,9 @@ class StoredCheckpoints:
 
     def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
         """See `CheckpointStore`."""
-        from dali_pipes.jpeg.stored_rows import read_known  # compiles, where that was not done before
+        from dali_pipes.jpeg.stored_rows import (
+            read_known,
+        )  # compiles, where that was not done before
 
         slots, _files = self._kept.places(indices)
         known = np.empty(len(digests), KNOWN)

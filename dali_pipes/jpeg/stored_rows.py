@@ -9,7 +9,7 @@ from numba.core import types
 from numba.core.cgutils import get_or_insert_function
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.checkpoints import CHECKPOINT, KNOWN, UNREAD
+from dali_pipes.jpeg.checkpoints import CHECKPOINT, UNREAD
 from gpu_aug.compiled.jit import inlined, intrinsic_of, kernel, load_i64, load_u8, record_at, signed
 from readers.checkpoints.layout import HEAD_BYTES, SLOT, SLOT_BYTES
 

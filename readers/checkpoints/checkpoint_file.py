@@ -194,6 +194,7 @@ class Opened:
         return self if self._pid == os.getpid() else Opened(path, head, self._writes)
 
     def is_at(self, path: Path) -> bool:
+        """Whether this is the file of a path."""
         try:
             return os.path.samestat(os.fstat(self.number), path.stat())
         except OSError:

@@ -28,12 +28,14 @@ class Sound:
         rows: int64 [n], ascending.
         spans: int64 [n, 2], see `spans_of`.
         known: What is known of each.
+        digests: uint64 [n], of all bytes of each.
         held: Keeps their bytes in memory.
     """
 
     rows: NDArray[np.int64]
     spans: NDArray[np.int64]
     known: Known
+    digests: NDArray[np.uint64]
     held: Any
 
 
@@ -66,9 +68,9 @@ def known_of(fetched: Fetched, store: CheckpointStore) -> Sound:
         )  # fmt: skip
     sound = known.files["status"] == GOOD
     if not sound.all():
-        rows, spans = rows[sound], spans[sound]
+        rows, spans, digests = rows[sound], spans[sound], digests[sound]
         known = Known(known.files[sound], known.held)
-    return Sound(rows, spans, known, views)
+    return Sound(rows, spans, known, digests, views)
 
 
 def _find(data: NDArray[np.uint8]) -> Checkpoints:

@@ -195,9 +195,7 @@ def _place_of(file: Any, start: int) -> int:
 
 
 @kernel
-def _add(
-    memory: Any, file: Any, offsets: Any, memories: Any, place: int, total: Any
-) -> int:
+def _add(memory: Any, file: Any, offsets: Any, memories: Any, place: int, total: Any) -> int:
     """Add the tables and the intervals of an image; where it is left to others, nothing of it stays."""
     arena, records, stored, starts = memories
     tables, status = _add_tables(memory, starts[:4], records, stored, total)

@@ -1,7 +1,6 @@
 """What compiled code reads of files of checkpoints is what `readers` reads of them, whatever happened to the files."""
 
 import ctypes
-import os
 import shutil
 from pathlib import Path
 
@@ -136,7 +135,7 @@ def test_shards_are_looked_at_beside_them_and_in_the_cache_folder(photos: Path, 
     found = rows_of(store.look_up(ALL, digests))
     assert found == expected_of(store, ALL, digests)
     assert None not in found
-    os.remove(beside[0])
+    beside[0].unlink()
     assert rows_of(store.look_up(ALL, digests)) == found  # its descriptor is open
 
 
