@@ -84,7 +84,7 @@ class StoreOfRepeated:
 
     def keep_all(self, found: Sequence[tuple[int, int, Checkpoints]]) -> None:
         """See CheckpointStore."""
-        self._whole.keep_all([(index % self._length, *rest) for index, *rest in found])
+        self._whole.keep_all([(index % self._length, digest, one) for index, digest, one in found])
 
 
 class _NoKernels:

@@ -22,7 +22,8 @@ def _crc_tables() -> NDArray[np.uint32]:
     """Of each byte its CRC-32 with 0 to 7 zeros behind it: uint32 [8, 256]."""
     found = [[zlib.crc32(bytes([byte, *[0] * zeros])) for byte in range(256)] for zeros in range(8)]
     nothing = [[zlib.crc32(bytes(1 + zeros))] for zeros in range(8)]
-    return (np.array(found) ^ np.array(nothing)).astype(np.uint32)
+    tables: NDArray[np.uint32] = (np.array(found) ^ np.array(nothing)).astype(np.uint32)
+    return tables
 
 
 _CRC_TABLES = _crc_tables()

@@ -244,7 +244,7 @@ def _keep(memory: Any, arena: Any, total: Any) -> int:
 @inlined
 def _room(arena: Any, total: Any) -> int:
     """Where what is kept begins in the arena."""
-    return len(arena) - total.fresh
+    return signed(len(arena) - total.fresh)
 
 
 @kernel
