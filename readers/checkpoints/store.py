@@ -3,7 +3,7 @@
 import resource
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -20,7 +20,6 @@ from readers.checkpoints.sample_file import SampleFile
 from readers.sample import Dataset
 
 _MOST_OPEN = 1024
-Place = tuple[int, int, int, int]
 
 
 class DatasetCheckpoints:
@@ -71,10 +70,10 @@ class DatasetCheckpoints:
 
     def places(self, indices: NDArray[np.int64]) -> "Places":
         """Where something may be known of some images, for who reads it in compiled code; see `find`."""
-        found, held = list[Place](), list[Opened]()
+        found, held = [np.empty((0, 4), np.int64)], list[Opened]()
         for leaf, own, positions in self._located(np.asarray(indices, np.int64)):
-            leaf.add_places(own, positions, found, held)
-        return Places(np.array(found, np.int64).reshape(-1, 4), held)
+            found += leaf.places(own, positions, held)
+        return Places(np.concatenate(found), held)
 
     def keep(self, entries: Sequence[Entry]) -> None:
         """Remember what was found, as far as there is room.
@@ -150,19 +149,27 @@ class _Leaf:
                 found[self._starts[number] : self._starts[number + 1]] |= file.known()
         return found
 
-    def add_places(
-        self, own: list[int], positions: list[int], found: list[Place], held: list[Opened]
-    ) -> None:
-        for index, position in zip(own, positions, strict=True) if self._has_files else ():
+    def places(
+        self, own: list[int], positions: list[int], held: list[Opened]
+    ) -> Iterator[NDArray[np.int64]]:
+        if self._has_files:
+            beside = list(self._places_beside(own, positions, held))
+            yield np.array(beside, np.int64).reshape(-1, 4)
+        if file := self.cache.file():
+            held.append(file.opened)
+            slots = np.empty((len(own), 4), np.int64)
+            slots[:, 0], slots[:, 3] = positions, own
+            slots[:, 1], slots[:, 2] = held[-1].number, file.seed
+            yield slots
+
+    def _places_beside(
+        self, own: list[int], positions: list[int], held: list[Opened]
+    ) -> Iterator[tuple[int, int, int, int]]:
+        for index, position in zip(own, positions, strict=True):
             number = bisect_right(self._starts, index) - 1
             if file := self._beside(number):
                 held.append(file.opened)
-                place = index - self._starts[number]
-                found.append((position, held[-1].number, file.seed, place))
-        if file := self.cache.file():
-            held.append(file.opened)
-            descriptor, seed = held[-1].number, file.seed
-            found += [(position, descriptor, seed, index) for index, position in zip(own, positions, strict=True)]  # fmt: skip
+                yield position, held[-1].number, file.seed, index - self._starts[number]
 
     def find(self, index: int, digest: int) -> Kept | None:
         if self._has_files:

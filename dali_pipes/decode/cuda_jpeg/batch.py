@@ -68,6 +68,8 @@ class Wanted:
 
     def some(self, first: int, last: int) -> "Wanted":
         """The same of the images first to last (half open)."""
+        if first == 0 and last == len(self.parts):
+            return self
         rows = slice(first, last)
         return Wanted(
             self.sizes[rows],

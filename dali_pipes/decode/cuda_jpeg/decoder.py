@@ -265,7 +265,10 @@ def _launches(parts: NDArray[np.void]) -> list[tuple[int, int]]:
     """Which of the parts are decoded in one launch, first and last (half open) of each."""
     if not len(parts):
         return []
-    taken = np.cumsum(parts["height"] * parts["width"] * _PIXEL_BYTES) // _LAUNCH_BYTES
+    needed = parts["height"] * parts["width"] * _PIXEL_BYTES
+    if needed.sum() < _LAUNCH_BYTES:
+        return [(0, len(parts))]
+    taken = np.cumsum(needed) // _LAUNCH_BYTES
     bounds = np.flatnonzero(np.diff(taken, prepend=-1)).tolist()
     return list(zip(bounds, [*bounds[1:], len(parts)], strict=True))
 
