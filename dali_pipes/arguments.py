@@ -108,6 +108,20 @@ def require_in_use(
         )
 
 
+def require_cache(cache: Any, decoder: Any) -> None:
+    """Refuse a cache that is not known, or that the decoder does not have.
+
+    Raises:
+        LoaderError: The text says what to do.
+    """
+    if cache not in (None, "device"):
+        raise LoaderError(f'{cache=} is not known; allowed are None and "device"')
+    if cache is not None and decoder != "cuda":
+        raise LoaderError(
+            f'cache="device" keeps on the GPU what decoder="cuda" decodes, and {decoder=}; name that decoder, or leave cache out'
+        )
+
+
 def require_two_files(audit: Any, ledger: Any) -> None:
     """Refuse one file for the lines of both."""
     if None not in (audit, ledger) and os.path.abspath(audit) == os.path.abspath(ledger):  # noqa: PTH100 - of either type

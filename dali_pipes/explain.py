@@ -6,6 +6,7 @@ import numpy as np
 
 from dali_pipes.bucket_steps import BucketSteps
 from dali_pipes.choose import Choice
+from dali_pipes.decode.cuda_jpeg import device_cache
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
@@ -82,6 +83,8 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks, machines: Sequence[str])
     if (other := ranks.other()) is not None:
         yield f"rank and world size: as given, though this process is {other}"
     yield _decoding(setup)
+    if setup.options.cache == "device":
+        yield device_cache.told(setup.choice.device)
     yield _threads(setup, machines)
 
 

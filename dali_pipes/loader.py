@@ -99,6 +99,9 @@ class Loader:
             kernels decode the others. With 1.0 the engine gets every file that it supports, with 0.0 none, and pixels
             depend on the file alone. Between (DALI's own default is 0.65) both work at once, which can be faster,
             but which rows the kernels get changes from batch to batch, and their pixels differ slightly.
+        cache: With decoder="cuda", "device" leaves the encoded bytes of JPEGs on the GPU once they are uploaded, so that
+            later epochs upload nothing of them: as long as more of its memory is free than they take. What comes then is
+            uploaded each time. A file that changes is uploaded anew. `close` gives the memory back.
         seed: Seed of the order and the draws, not negative.
         shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order, and "block" permutes
             blocks of neighbouring samples and mixes the samples of a few open blocks, for storage that is best
@@ -218,6 +221,7 @@ class Loader:
         exact: bool = False,
         decode: Literal["exact", "fast"] = "exact",
         hw_decoder_load: float = 1.0,
+        cache: Literal["device"] | None = None,
         seed: int = 0,
         shuffle: Shuffle = "global",
         shuffle_window: int | None = None,

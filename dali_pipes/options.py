@@ -54,6 +54,7 @@ class Options:
     exact: bool
     decode: Literal["exact", "fast"]
     hw_decoder_load: float
+    cache: Literal["device"] | None
     seed: int
     shuffle: Shuffle
     shuffle_window: int | None
@@ -109,6 +110,7 @@ class Options:
         arguments.require_one_of("decode", self.decode, ("exact", "fast"))
         arguments.require_one_of("last_batch", self.last_batch, ("drop", "partial", "pad"))
         arguments.require_one_of("on_bad_sample", self.on_bad_sample, ("raise", "replace", "skip"))
+        arguments.require_cache(self.cache, self.decoder)
         arguments.require_not_negative(seed=self.seed)
         arguments.require_share(hw_decoder_load=self.hw_decoder_load)
         arguments.require_truths(

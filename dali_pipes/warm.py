@@ -273,6 +273,36 @@ def _of_checks() -> tuple[Any, ...]:
     return files, sizes, 0, scratch, *_empty((np.int32, 1), (CHECKPOINT, 1), (np.int64, 1))
 
 
+def _of_digests() -> tuple[Any, ...]:
+    return _empty((np.int64, 2), (np.uint64, 1))
+
+
+def _of_plans() -> tuple[Any, ...]:
+    from dali_pipes.decode.cuda_jpeg.plan import FILE, TOTALS
+    from dali_pipes.decode.jpeg_batch_kernel import CROP, RECT
+
+    b, i, j = np.uint8, np.int64, np.int32
+    return (
+        *_empty((FILE, 1), (i, 1), (i, 2), (RECT, 1), (CROP, 2), (i, 3), (np.bool_, 1)),
+        _empty((b, 1), (b, 1), (b, 1), (b, 3), (i, 1)),
+        *_empty((j, 1), (j, 1), (i, 2), (TOTALS, 1)),
+    )
+
+
+def _of_known() -> tuple[Any, ...]:
+    from dali_pipes.jpeg.checkpoints import KNOWN
+
+    return _empty((np.int64, 2), (np.uint64, 1), (KNOWN, 1), (np.uint8, 1))
+
+
+def _of_begins() -> tuple[Any, ...]:
+    return _empty((np.int64, 2), (np.bool_, 1))
+
+
+def _of_file() -> tuple[Any, ...]:
+    return (np.frombuffer(b"\0", np.uint8),)  # which cannot be written
+
+
 PARTS: dict[str, Callable[[], tuple[Any, ...]] | None] = {
     _FULL: _of_programs,
     _MCUS: None,
@@ -281,6 +311,11 @@ PARTS: dict[str, Callable[[], tuple[Any, ...]] | None] = {
     _PLAIN: _of_programs,
     _RESIZE: _of_resize,
     _RESIZE_WHOLE: _of_whole_frames,
+    "dali_pipes.decode.cuda_jpeg.plan:plan_batch": _of_plans,
+    "dali_pipes.jpeg.digest:digest_all": _of_digests,
+    "dali_pipes.jpeg.stored_rows:read_known": _of_known,
+    "dali_pipes.jpeg.addresses:address_of": _of_file,
+    "dali_pipes.jpeg.addresses:begin_like_jpegs": _of_begins,
     "dali_pipes.jpeg.tiling.cut_kernel:cut_all": _of_tiles,
     "dali_pipes.jpeg.whole:check_whole": _of_checks,
     **{f"dali_pipes.jpeg.tiling.{name}": _of_scans for name in _SCANS},

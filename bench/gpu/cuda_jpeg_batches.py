@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes.decode.cuda_jpeg.batch import Files, Launched, Wanted, files_of
-from dali_pipes.jpeg.checkpoints import Checkpoints, find_checkpoints
+from dali_pipes.jpeg.checkpoints import Checkpoints, find_checkpoints, listed
 from dali_pipes.jpeg.spans import spans_of
 from dali_pipes.jpeg.status import GOOD
 from gpu_aug import Crops, RandomResizedCrop, Recipe
@@ -91,7 +91,8 @@ def make_batch(
         np.array([crops.antialias]),
     )
     held = [np.frombuffer(data, np.uint8) for data in encoded]
-    files = files_of(spans_of(held), [None] * len(encoded), checkpoints, held)
+    known = listed(checkpoints)
+    files = files_of(spans_of(held), [None] * len(encoded), known.files, (held, known.held))
     return Batch(encoded, files, wanted, crops, canvases)
 
 

@@ -29,18 +29,27 @@ def cuda_loaders(scale: Scale, data: Path, rows: Rows) -> None:
         found = open_dataset(write_files(Path(root) / "files", photographs(data, size, count)))
         repeated = Subset(found, Listed(np.tile(np.arange(count), _TIMES)))
         names = _decoders(scale)
-        with rows.check("batches of the GPU's decoder are those of the CPU's") as row:
-            one, other = (_crops(scale, found, name) for name in (names[0], "cpu"))
-            control = int((one - other.roll(1, 0)).abs().max())
-            row.judge(int((one - other).abs().max()), 0, control)
+        cached: dict[str, Any] = {"cache": "device"} if scale.on_gpu else {}
+        for title, epochs, options in (
+            ("batches of the GPU's decoder are those of the CPU's", 1, {}),
+            ("so are those of files that stayed on the GPU", 2, cached),
+        ):
+            with rows.check(title) as row:
+                one = _crops(scale, found, names[0], epochs, **options)
+                other = _crops(scale, found, "cpu", epochs)
+                control = int((one - other.roll(1, 0)).abs().max())
+                row.judge(int((one - other).abs().max()), 0, control)
         for title, recipe in (
             ("crops of 224", Recipe([RandomResizedCrop(224)])),
             ("imagenet_train_jitter", Recipe.imagenet_train_jitter(size=224)),
         ):
             for name in names:
                 for batch_size in (256, 1024):
-                    with rows.measure(f"{name}, {title}, batches of {batch_size}") as row:
-                        _measure(row, _loader(scale, repeated, name, recipe, batch_size), scale)
+                    for options in [{}, cached] if name == "cuda" else [{}]:
+                        how = f"{name}{', files on the device' * bool(options)}"
+                        with rows.measure(f"{how}, {title}, batches of {batch_size}") as row:
+                            loader = _loader(scale, repeated, name, recipe, batch_size, **options)
+                            _measure(row, loader, scale)
 
 
 def _measure(row: Row, loader: Loader, scale: Scale) -> None:
@@ -52,6 +61,7 @@ def _measure(row: Row, loader: Loader, scale: Scale) -> None:
         measure_rate(row, lambda: next(batches).images, scale, seconds=seconds)
     finally:
         batches.close()
+        loader.close()
     row.facts["explain"] = loader.explain()[:300]
 
 
@@ -81,10 +91,14 @@ def _endless(loader: Loader) -> Any:
         yield from loader
 
 
-def _crops(scale: Scale, dataset: Dataset, decoder: Decoder) -> torch.Tensor:
-    """All crops of an epoch as the decode stage leaves them: int16 [n, 3, 96, 96] on the host."""
+def _crops(
+    scale: Scale, dataset: Dataset, decoder: Decoder, epochs: int, **options: Any
+) -> torch.Tensor:
+    """All crops of the last of some epochs as the decode stage leaves them: int16 [n, 3, 96, 96] on the host."""
     recipe = Recipe([RandomResizedCrop(96)])
-    loader = _loader(scale, dataset, decoder, recipe, 64, dtype=torch.uint8, last_batch="partial")
-    images = [batch.images.clone() for batch in loader]
+    options |= {"dtype": torch.uint8, "last_batch": "partial"}
+    loader = _loader(scale, dataset, decoder, recipe, 64, **options)
+    for _ in range(epochs):
+        images = [batch.images.clone() for batch in loader]
     finish(scale.device)
     return torch.cat([one.cpu().to(torch.int16) for one in images])

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
+from unittest.mock import patch
 
 import numpy as np
 from rich.console import Console
@@ -14,6 +15,7 @@ from bench.cli.arguments import check_writable
 from bench.compare.images import Repeated
 from bench.compare.photographs import make_photographs
 from bench.compare.timer import rotated
+from bench.micro.host_cuda import StoreOfRepeated
 from bench.micro.host_loader import HostLoader, without_gpu
 from bench.output.errors import BenchError
 from bench.output.results import save_result
@@ -26,14 +28,22 @@ from readers.prepare import pack
 MEANING = (
     "Microseconds of a core for each image, beyond decoding: median over rounds in turns. loop: the thread of the "
     "training loop, of that DALI: its own calls there, engine: up to the launch of its kernel. threads: beside it, but for "
-    "reading. in push: all that DALI is fed with is made in the loop."
+    "reading. in push: all that DALI is fed with is made in the loop. cuda: our JPEG decoder; its prepare looks files up, "
+    "plans, and gathers their bytes."
 )
 LEFT_OUT = (
     "DALI decodes and resamples nothing: its pipeline has all inputs and gives black canvases, on the CPU",
+    "our decoder's memory on the GPU is nowhere, and checkpoints are known before",
     "nothing is copied to a GPU or pinned, no kernel is launched, and nothing waits for events",
     "the threads of DALI and of the driver are not counted",
 )
 _FORMS = ("plain folder", "tiled folder", "plain tar", "tiled tar")
+_WAYS: tuple[tuple[Literal["dali", "cuda"], bool], ...] = (
+    ("dali", False),
+    ("dali", True),
+    ("cuda", False),
+)
+"""Whose host part, and whether all that DALI is fed with is made in the loop."""
 _READ = "read"
 
 
@@ -66,12 +76,14 @@ class HostRow:
         batch_size: Images of a batch.
         in_push: Whether all that DALI is fed with is made by the thread of the training loop.
         rounds: For each round, and for "loop" and "worker", the microseconds of a core for an image by part.
+        decoder: Whose host part it is.
     """
 
     data: str
     batch_size: int
     in_push: bool
     rounds: list[dict[str, dict[str, float]]]
+    decoder: str = "dali"
 
     def microseconds(self, *threads: str) -> float:
         """What an image took of these threads, but for reading."""
@@ -92,6 +104,7 @@ class HostRow:
         """For JSON."""
         return {
             "data": self.data,
+            "decoder": self.decoder,
             "batch_size": self.batch_size,
             "made_by": "loop" if self.in_push else "threads",
             "loop_us": round(self.microseconds("loop"), 2),
@@ -162,14 +175,20 @@ def measure(folder: Path, settings: HostSettings) -> list[HostRow]:
     """Run the loaders of all forms in turns."""
     rows: dict[HostLoader, HostRow] = {}
     recipe = Recipe.imagenet_train()
-    with without_gpu():
+    checkpoints = patch("readers.checkpoints.cache_file.cache_folder", lambda: folder / "cache")
+    with without_gpu(), checkpoints:
         for form in _FORMS:
             dataset = open_dataset(str(folder / form))
             images = Repeated(dataset, np.arange(len(dataset)))
             for size in settings.batch_sizes:
-                for in_push in (False, True):
-                    loader = HostLoader(images, recipe, batch_size=size, in_push=in_push)
-                    rows[loader] = HostRow(form, size, in_push, [])
+                for decoder, in_push in _WAYS:
+                    loader = HostLoader(
+                        *(images, recipe),
+                        batch_size=size,
+                        in_push=in_push,
+                        store=StoreOfRepeated(dataset) if decoder == "cuda" else None,
+                    )
+                    rows[loader] = HostRow(form, size, in_push, [], decoder)
         try:
             for turn in range(settings.rounds + 1):
                 for loader in rotated(list(rows), turn):
@@ -188,7 +207,19 @@ def show(rows: list[HostRow], console: Console) -> None:
         "host time of the GPU path, us per image",
         MEANING,
         "data",
-        *("batch", "made in", "loop", "DALI", "engine", "threads", "headers", "draws", "all"),
+        *(
+            "decoder",
+            "batch",
+            "made in",
+            "loop",
+            "DALI",
+            "engine",
+            "threads",
+            "prepare",
+            "headers",
+            "draws",
+            "all",
+        ),
     )
     for row in rows:
         loop, threads = row.of_parts("loop"), row.of_parts("worker")
@@ -197,13 +228,14 @@ def show(rows: list[HostRow], console: Console) -> None:
             sum(spent for part, spent in loop.items() if part.startswith("DALI")),
             loop.get("engine", 0.0),
             row.microseconds("worker"),
+            threads.get("prepare", 0.0),
             threads.get("headers", 0.0),
             threads.get("draws", 0.0),
             row.microseconds("loop", "worker"),
         )
         made_in = "push" if row.in_push else "threads"
         shown = (f"{number:.1f}" for number in numbers)
-        table.add_row(row.data, str(row.batch_size), made_in, *shown)
+        table.add_row(row.data, row.decoder, str(row.batch_size), made_in, *shown)
     console.print(table)
     print_sentence(console, f"left out: {'; '.join(LEFT_OUT)}")
 

@@ -11,9 +11,11 @@ from unittest.mock import patch
 
 import torch
 
+from bench.micro.host_cuda import HostCudaDecoder
 from dali_pipes import Loader
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.decode.dali.image_decoder import DaliImageDecoder
+from dali_pipes.jpeg.checkpoints import CheckpointStore
 from dali_pipes.pipeline.augment import Augmenter, Engines
 from dali_pipes.pipeline.make import Production
 from dali_pipes.pipeline.pipeline import Pipeline
@@ -48,29 +50,36 @@ class Meter:
 
 
 class HostLoader:
-    """A loader whose DALI, engine and GPU compute nothing, and what its threads spent.
+    """A loader whose decoder, engine and GPU compute nothing, and what its threads spent.
 
     Args:
         dataset: JPEGs.
         recipe: Begins with a crop to one size.
         batch_size: Images.
         in_push: Whether all that `DaliImageDecoder.prepare` does is done by the thread of the training loop.
+        store: Knows the checkpoints of the dataset, for our JPEG decoder; None is DALI.
     """
 
     def __init__(
-        self, dataset: Dataset, recipe: Recipe, *, batch_size: int, in_push: bool = False
+        self,
+        dataset: Dataset,
+        recipe: Recipe,
+        *,
+        batch_size: int,
+        in_push: bool = False,
+        store: CheckpointStore | None = None,
     ) -> None:
         self._loader = Loader(
             dataset,
             recipe,
             batch_size=batch_size,
             device="cpu",
-            decoder="dali",
+            decoder="dali" if store is None else "cpu",
             engine="fused",
             num_threads=1,
             dtype=torch.bfloat16,
         )
-        self.loop, self.worker = Meter(), Meter()
+        self.loop, self.worker, self.store = Meter(), Meter(), store
         production = _HostProduction(self._loader._setup, self._loader.steps)
         production.host, production.in_push = self, in_push
         self._loader._loops.production = production
@@ -195,6 +204,12 @@ class _HostProduction(Production):
         engines = _HostEngines(views, setup.fetcher.recorder)
         engines.host = self.host
         augmenter = Augmenter([engines], Workers(setup.fetcher, setup.num_threads))
+        if self.host.store is not None:
+            ours = HostCudaDecoder(
+                *(self.host.loop, self.host.worker, setup.fetcher, augmenter),
+                *(self.host.store, setup.options.prefetch),
+            )
+            return Pipeline(setup.fetcher, ours, augmenter.workers, None)
         feed = kept if isinstance(kept, Feed) else self._host_feed(largest)
         decoder = _HostDecoder(self.host, self.in_push, setup.fetcher, augmenter, feed, self._trust)
         return Pipeline(setup.fetcher, decoder, augmenter.workers, feed)

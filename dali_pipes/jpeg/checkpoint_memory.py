@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.checkpoints import CHECKPOINT, Checkpoints
+from dali_pipes.jpeg.checkpoints import CHECKPOINT, Checkpoints, Known, listed
 
 _FILE_BYTES = 240  # of a file's entry without its rows: of the dictionary, the key, the tuple and the bytes object
 _SHARE_OF_ROWS = 0.75  # a verdict alone saves a pass over a file, too
@@ -45,6 +45,10 @@ class CheckpointMemory:
             None if one is None else Checkpoints(*one[:2], np.frombuffer(one[2], CHECKPOINT))
             for one in found
         ]
+
+    def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
+        """See `CheckpointStore`."""
+        return listed(self.find_all(indices, digests))
 
     def keep_all(self, found: Sequence[tuple[int, int, Checkpoints]]) -> None:
         """See `CheckpointStore`."""

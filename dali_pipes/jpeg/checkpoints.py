@@ -5,7 +5,7 @@ verdict is a function of the whole file, whatever part of it is decoded, now or 
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,23 @@ class Checkpoints(NamedTuple):
     rows: NDArray[np.void]
 
 
+KNOWN = np.dtype([(name, np.int64) for name in ("status", "every", "address", "num_rows")])
+"""What is known of a file: as `Checkpoints`, with the address and the number of the rows; the status is UNREAD where nothing is."""
+UNREAD = -1
+
+
+class Known(NamedTuple):
+    """What is known of files, for compiled code.
+
+    Attributes:
+        files: KNOWN [n].
+        held: Keeps the rows in memory.
+    """
+
+    files: NDArray[np.void]
+    held: Any
+
+
 class CheckpointStore(Protocol):
     """Remembers the checkpoints of a dataset's samples; any thread may ask."""
 
@@ -57,6 +74,10 @@ class CheckpointStore(Protocol):
         """
         ...
 
+    def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
+        """The same as `find_all`, for compiled code."""
+        ...
+
     def keep_all(self, found: Sequence[tuple[int, int, Checkpoints]]) -> None:
         """Remember what was found, as far as there is room; it is copied.
 
@@ -65,6 +86,16 @@ class CheckpointStore(Protocol):
                 the verdict may be a bad one.
         """
         ...
+
+
+def listed(found: Sequence[Checkpoints | None]) -> Known:
+    """What is known of files; None is nothing."""
+    files = [(UNREAD, 0, 0, 0) if one is None else _listed(one) for one in found]
+    return Known(np.array(files, KNOWN), found)
+
+
+def _listed(one: Checkpoints) -> tuple[int, int, int, int]:
+    return one.status, one.every, one.rows.__array_interface__["data"][0], len(one.rows)
 
 
 def find_checkpoints(data: Payload, every: int) -> tuple[int, NDArray[np.void]]:
@@ -93,7 +124,7 @@ def find_checkpoints(data: Payload, every: int) -> tuple[int, NDArray[np.void]]:
 
 
 def digests_of(files: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Digest whole files, so that one that changed is noticed: XXH64 with seed 0, at about 10 GB/s.
+    """Digest whole files, so that one that changed is noticed: XXH3 of 64 bits, at about 20 to 40 GB/s.
 
     Args:
         files: int64 [n, 2]: address and length in bytes; see `dali_pipes.jpeg.spans`.

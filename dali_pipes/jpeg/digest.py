@@ -1,9 +1,18 @@
-"""A digest of whole files: XXH64, https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md, with seed 0."""
+"""A digest of whole files, with seed 0: XXH3 of 64 bits of those that are longer than 240 bytes, and XXH64 of the others.
+
+Source: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md. XXH3 reads eight numbers at once, but takes other ways
+for few bytes, which no JPEG has.
+"""
+
+from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba.core import types
 from numpy.typing import NDArray
 
-from gpu_aug.compiled.jit import inlined, kernel, load_i32, load_i64, load_u8
+from dali_pipes.jpeg.simd import Builder, Lanes, load, written_out
+from gpu_aug.compiled.jit import inlined, intrinsic_of, kernel, load_i32, load_i64, load_u8, signed
 
 _P1, _P2, _P3, _P4, _P5 = (
     np.uint64(prime)
@@ -15,6 +24,66 @@ _P1, _P2, _P3, _P4, _P5 = (
         0x27D4EB2F165667C5,
     )
 )
+_SHORT_PRIMES = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D)
+_BEGIN = np.array(
+    [_SHORT_PRIMES[2], _P1, _P2, _P3, _P4, _SHORT_PRIMES[1], _P5, _SHORT_PRIMES[0]], np.uint64
+)
+_SECRET = np.frombuffer(
+    bytes.fromhex(
+        "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671fcb79e64eccc0e578825ad07dccff7221"
+        "b8084674f743248ee03590e6813a264c3c2852bb91c300cb88d0658b1b532ea371644897a20df94e3819ef46a9deacd8"
+        "a8fa763fe39c343ff9dcbbc7c70b4f1d8a51e04bcdb45931c89f7ec9d9787364eac5ac8334d3ebc3c581a0fffa1363eb"
+        "170ddd51b7f0da49d316552629d4689e2b16be587d47a1fc8ff8b8d17ad031ce45cb3a8f95160428afd7fbcabb4b407e"
+    ),
+    np.uint8,
+)
+_LAST = np.uint64(0x165667919E3779F9)
+_LEAST_BYTES = 241
+_STRIPE, _STEP, _STRIPES = (
+    64,
+    8,
+    16,
+)  # bytes of a stripe, from one stripe's secret to the next one's, stripes of a block
+_BLOCK = _STRIPE * _STRIPES
+
+
+def _stripe(builder: Builder, sums: Lanes, address: Any, secret: Any, number: int) -> Lanes:
+    """Take 64 bytes into the sums."""
+    words = load(builder, address, number * _STRIPE, 64, 8)
+    keyed = words ^ load(builder, secret, number * _STEP, 64, 8)
+    low, high = (part.narrow(32).widen(64, signed=False) for part in (keyed, keyed >> 32))
+    return sums + words.pick(words, (1, 0, 3, 2, 5, 4, 7, 6)) + low * high
+
+
+def _take_stripe(builder: Builder, sums: Any, address: Any, secret: Any) -> None:
+    before = load(builder, sums, 0, 64, 8)
+    _stripe(builder, before, address, secret, 0).store(sums)
+
+
+def _take_block(builder: Builder, sums: Any, address: Any, secret: Any) -> None:
+    """Take 1024 bytes into the sums, and mix these."""
+    found = load(builder, sums, 0, 64, 8)
+    for number in range(_STRIPES):
+        found = _stripe(builder, found, address, secret, number)
+    shift = ir.Constant(found.value.type, [47] * 8)
+    found = found ^ Lanes(builder, builder.lshr(found.value, shift))
+    found = (found ^ load(builder, secret, _SECRET.size - _STRIPE, 64, 8)) * _SHORT_PRIMES[0]
+    found.store(sums)
+
+
+def _folding(_context: Any, *_arguments: Any) -> Any:
+    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        wide = ir.IntType(128)
+        product = builder.mul(*(builder.zext(one, wide) for one in arguments))
+        high = builder.lshr(product, ir.Constant(wide, 64))
+        return builder.trunc(builder.xor(product, high), ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+_take_stripe_at, _take_block_at = written_out(_take_stripe, 3), written_out(_take_block, 3)
+_folded = intrinsic_of(_folding, 2)
+"""The product of two numbers in 128 bits, its halves combined by xor."""
 
 
 @kernel
@@ -25,8 +94,36 @@ def digest_all(files: NDArray[np.int64], digests: NDArray[np.uint64]) -> None:
         files: int64 [n, 2]: address and length in bytes.
         digests: uint64 [n], written.
     """
+    sums = np.empty(8, np.uint64)
     for number in range(len(digests)):
-        digests[number] = _digest(files[number, 0], files[number, 1])
+        address, length = files[number, 0], files[number, 1]
+        if length >= _LEAST_BYTES:
+            digests[number] = _digest_long(address, length, sums)
+        else:
+            digests[number] = _digest_short(address, length)
+
+
+@kernel
+def _digest_long(address: int, length: int, sums: Any) -> np.uint64:
+    """XXH3 of more than 240 bytes; sums are uint64 [8], written."""
+    sums[:] = _BEGIN
+    place, secret = signed(sums.ctypes.data), signed(_SECRET.ctypes.data)
+    position, end = address, address + length
+    while position + _BLOCK < end:
+        _take_block_at(place, position, secret)
+        position += _BLOCK
+    passed = signed(0)
+    while position + _STRIPE < end:
+        _take_stripe_at(place, position, secret + passed)
+        position += _STRIPE
+        passed += _STEP
+    _take_stripe_at(place, end - _STRIPE, secret + len(_SECRET) - _STRIPE - 7)
+    digest, secret = np.uint64(length) * _P1, secret + 11
+    for pair in range(0, 8, 2):
+        first, second = sums[pair] ^ _word(secret + 8 * pair), sums[pair + 1] ^ _word(secret + 8 * pair + 8)  # fmt: skip
+        digest += _folded(first, second)
+    digest = (digest ^ (digest >> np.uint64(37))) * _LAST
+    return digest ^ (digest >> np.uint64(32))
 
 
 @inlined
@@ -50,7 +147,7 @@ def _word(address: int) -> np.uint64:
 
 
 @kernel
-def _digest(address: int, length: int) -> np.uint64:
+def _digest_short(address: int, length: int) -> np.uint64:
     end = address + length
     if length >= 32:
         first, second, third, fourth = _P1 + _P2, _P2, np.uint64(0), np.uint64(0) - _P1

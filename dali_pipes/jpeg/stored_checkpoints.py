@@ -6,12 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
-from dali_pipes.jpeg.checkpoints import Checkpoints, CheckpointStore
+from dali_pipes.jpeg.checkpoints import KNOWN, UNREAD, Checkpoints, CheckpointStore, Known
 from dali_pipes.jpeg.finder import FINDER, found_again, to_keep
-from readers.checkpoints.layout import Entry
+from readers.checkpoints.layout import SLOT_BYTES, Entry
 from readers.checkpoints.store import DatasetCheckpoints
 from readers.sample import Dataset
 from readers.stream import is_stream
+
+_USUAL_BYTES = 1500  # of the rows of a file; for more there is a second turn
 
 
 def checkpoints_of(dataset: Dataset) -> CheckpointStore:
@@ -42,6 +44,27 @@ class StoredCheckpoints:
             return found
         others = self._memory.find_all(indices, digests)
         return [mine or other for mine, other in zip(found, others, strict=True)]
+
+    def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
+        """See `CheckpointStore`."""
+        from dali_pipes.jpeg.stored_rows import (
+            read_known,
+        )  # compiles, where that was not done before
+
+        slots, _files = self._kept.places(indices)
+        known = np.empty(len(digests), KNOWN)
+        needed = SLOT_BYTES + _USUAL_BYTES * len(digests)
+        room = np.empty(0, np.uint8)
+        while needed > room.size:
+            room = np.empty(needed, np.uint8)
+            needed = read_known(slots, digests, known, room)
+        known["address"] += room.__array_interface__["data"][0]
+        unread = np.flatnonzero(known["status"] == UNREAD)
+        if self._kept.writes or not len(unread):
+            return Known(known, room)
+        others = self._memory.look_up(indices[unread], digests[unread])
+        known[unread] = others.files
+        return Known(known, (room, others.held))
 
     def keep_all(self, found: Sequence[tuple[int, int, Checkpoints]]) -> None:
         """See `CheckpointStore`."""

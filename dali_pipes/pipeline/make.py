@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from typing import Any, Literal
 
 from dali_pipes.decode.cuda_jpeg.decoder import CudaJpegDecoder
+from dali_pipes.decode.cuda_jpeg.device_cache import DeviceCache
 from dali_pipes.decode.cuda_jpeg.on_gpu import gpu_kernels
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.decode.dali.image_decoder import DaliImageDecoder
@@ -47,6 +48,7 @@ class Production:
     Attributes:
         setup: As given.
         checkpoints: Of the JPEGs that loaders have met.
+        cache: Encoded images that stay on the device; None where none do.
 
     Raises:
         LoaderError: A helper process, or the user's pipeline, cannot do this.
@@ -59,6 +61,7 @@ class Production:
         self._is_owner = True
         fetcher, options = setup.fetcher, setup.options
         self.checkpoints = checkpoints_of(fetcher.dataset)
+        self.cache = DeviceCache(setup.choice.device) if options.cache == "device" else None
         # Serves all loops, also after one that was left early and its DALI pipeline; so does `_trust`.
         self._refusals = Refusals()
         if (pipeline := options.user_pipeline) is not None:
@@ -99,6 +102,7 @@ class Production:
         """Return one for the same setup, but for its recorder, that shares the remote workers: these fill a cluster."""
         local = Production(replace(setup, options=replace(setup.options, workers=None)), steps)
         local._remote, local._is_owner = self._remote, False
+        local.cache = self.cache
         return local
 
     @property
@@ -113,6 +117,8 @@ class Production:
         if isinstance(self._kept, Helper):
             self._kept.close()
         self._kept = None
+        if self.cache is not None and self._is_owner:
+            self.cache.clear()
 
     @cached_property
     def _trust(self) -> Trust:
@@ -132,7 +138,7 @@ class Production:
         elif self.setup.choice.decoder == "cuda":
             kernels = gpu_kernels(augmenter.device)
             decoder = CudaJpegDecoder(
-                fetcher, augmenter, kernels, self.checkpoints, options.prefetch
+                *(fetcher, augmenter, kernels, self.checkpoints, options.prefetch, self.cache)
             )
         else:
             decoder = CpuDecoder(

@@ -94,12 +94,16 @@ class CacheFile:
 
     def find(self, number: int, digest: int) -> Kept | None:
         """See `CheckpointFile.find`."""
-        file = self._file or self._opened()
+        file = self.file()
         return file.find(number, digest) if file else None
+
+    def file(self) -> CheckpointFile | None:
+        """The file, if it is there."""
+        return self._file or self._opened()
 
     def known(self) -> NDArray[np.bool_]:
         """See `CheckpointFile.known`."""
-        file = self._file or self._opened()
+        file = self.file()
         return file.known() if file else np.zeros(self._head.num_samples, np.bool_)
 
     def keep(self, entries: Sequence[Entry]) -> None:

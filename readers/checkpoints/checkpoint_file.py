@@ -45,6 +45,7 @@ class CheckpointFile:
         path: Its path.
         head: What stands at its beginning.
         writes: Whether it can be added to.
+        seed: See `Head.seed`.
 
     Args:
         path: Path of the file.
@@ -58,9 +59,9 @@ class CheckpointFile:
 
     def __init__(self, path: Path, head: Head, *, writes: bool = False) -> None:
         self.path, self.head, self.writes = path, head, writes
-        self._seed = head.seed
+        self.seed = head.seed
         self._adding = threading.Lock()
-        self._file = _Open(path, head, writes)
+        self._file = Opened(path, head, writes)
 
     def find(self, number: int, digest: int) -> Kept | None:
         """What is known of an image; None where it is nothing, is damaged, or is of other bytes.
@@ -78,6 +79,11 @@ class CheckpointFile:
         except (DamagedCheckpointsError, OSError):
             return None
 
+    @property
+    def opened(self) -> "Opened":
+        """The open file; compiled code reads from its descriptor as long as it is held."""
+        return self._file
+
     def slots(self, start: int, stop: int) -> Iterator[tuple[int, Slot]]:
         """Yield the numbers and sound slots of the samples start to stop, half open, in their order."""
         for first in range(start, stop, _PIECE_SLOTS):
@@ -86,7 +92,7 @@ class CheckpointFile:
             for number in range(first, last):
                 at = SLOT_BYTES * (number - first)
                 with suppress(DamagedCheckpointsError):
-                    slot = parse_slot(self._seed, number, data[at : at + SLOT_BYTES])
+                    slot = parse_slot(self.seed, number, data[at : at + SLOT_BYTES])
                     if slot is not None:
                         yield number, slot
 
@@ -132,7 +138,7 @@ class CheckpointFile:
                     if end + len(rows) > limit_bytes:
                         raise FullError
                     write_all(file.number, rows, end)
-                    slot = pack_slot(self._seed, entry, end)
+                    slot = pack_slot(self.seed, entry, end)
                     write_all(file.number, slot, self.head.slot_at(entry.number))
                     end += len(rows)
         return True
@@ -141,9 +147,9 @@ class CheckpointFile:
         """Whether the file still has its name: it may have been removed, or another one took its place."""
         return self._file.is_at(self.path)
 
-    def _slot(self, file: "_Open", number: int) -> Slot | None:
+    def _slot(self, file: "Opened", number: int) -> Slot | None:
         data = os.pread(file.number, SLOT_BYTES, self.head.slot_at(number))
-        return parse_slot(self._seed, number, data)
+        return parse_slot(self.seed, number, data)
 
 
 def open_to_add(path: Path, head: Head) -> CheckpointFile:
@@ -163,8 +169,12 @@ def open_to_add(path: Path, head: Head) -> CheckpointFile:
     return CheckpointFile(path, head, writes=True)
 
 
-class _Open:
-    """A descriptor of a process; threads that read keep it open."""
+class Opened:
+    """A descriptor of a process; threads that read keep it open.
+
+    Attributes:
+        number: The descriptor.
+    """
 
     __slots__ = ("_pid", "_writes", "number")
 
@@ -179,11 +189,12 @@ class _Open:
         with suppress(AttributeError, OSError):
             close(self.number)
 
-    def here(self, path: Path, head: Head) -> "_Open":
+    def here(self, path: Path, head: Head) -> "Opened":
         """This, or one of its own for a child of a fork: a lock is of a descriptor, which both would share."""
-        return self if self._pid == os.getpid() else _Open(path, head, self._writes)
+        return self if self._pid == os.getpid() else Opened(path, head, self._writes)
 
     def is_at(self, path: Path) -> bool:
+        """Whether this is the file of a path."""
         try:
             return os.path.samestat(os.fstat(self.number), path.stat())
         except OSError:

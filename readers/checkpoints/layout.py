@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
+import numpy as np
+
 FORMAT = b"gpu-aug points 1"
 HEAD_BYTES = 128
 SLOT_BYTES = 32
@@ -26,6 +28,14 @@ MOST_ROW_BYTES = (1 << 32) - 1
 _HEAD = struct.Struct("<16s32sI4xQ")
 _CHECKED = struct.Struct("<QQIIhH")
 """Offset of the rows, digest of the image, bytes and CRC-32 of the rows, status, every."""
+SLOT = np.dtype(
+    [
+        *(("start", "<u8"), ("digest", "<u8"), ("num_bytes", "<u4"), ("crc", "<u4")),
+        *(("status", "<i2"), ("every", "<u2"), ("check", "<u4")),
+    ]
+)
+"""A slot, for compiled code: offset of the rows, digest of the image, bytes and CRC-32 of the rows, status, every, and the CRC-32
+of the number of the sample (8 bytes) and all that, begun with `Head.seed`."""
 _NUMBER = struct.Struct("<Q")
 _CRC = struct.Struct("<I")
 _UNKNOWN = bytes(SLOT_BYTES)

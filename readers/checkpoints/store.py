@@ -3,16 +3,17 @@
 import resource
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from readers.checkpoints.beside import open_beside
 from readers.checkpoints.cache_file import CacheFile, head_of
-from readers.checkpoints.checkpoint_file import CheckpointFile
+from readers.checkpoints.checkpoint_file import CheckpointFile, Opened
 from readers.checkpoints.layout import Entry, Kept
 from readers.checkpoints.places import leaves, origins
 from readers.checkpoints.sample_file import SampleFile
@@ -67,6 +68,13 @@ class DatasetCheckpoints:
                 found[position] = leaf.find(index, told[position])
         return found
 
+    def places(self, indices: NDArray[np.int64]) -> "Places":
+        """Where something may be known of some images, for who reads it in compiled code; see `find`."""
+        found, held = [np.empty((0, 4), np.int64)], list[Opened]()
+        for leaf, own, positions in self._located(np.asarray(indices, np.int64)):
+            found += leaf.places(own, positions, held)
+        return Places(np.concatenate(found), held)
+
     def keep(self, entries: Sequence[Entry]) -> None:
         """Remember what was found, as far as there is room.
 
@@ -107,6 +115,19 @@ class DatasetCheckpoints:
         return found
 
 
+class Places(NamedTuple):
+    """Slots in which something may be known of images.
+
+    Attributes:
+        slots: int64 [m, 4]: the image's place among those that were asked for; the descriptor of the file, `Head.seed` of
+            it, and the number of the slot. An image may have several, the better one first.
+        files: Keep the descriptors open.
+    """
+
+    slots: NDArray[np.int64]
+    files: Sequence[Opened]
+
+
 class _Leaf:
     """A dataset that reads its samples itself."""
 
@@ -127,6 +148,28 @@ class _Leaf:
             if file := self._beside(number):
                 found[self._starts[number] : self._starts[number + 1]] |= file.known()
         return found
+
+    def places(
+        self, own: list[int], positions: list[int], held: list[Opened]
+    ) -> Iterator[NDArray[np.int64]]:
+        if self._has_files:
+            beside = list(self._places_beside(own, positions, held))
+            yield np.array(beside, np.int64).reshape(-1, 4)
+        if file := self.cache.file():
+            held.append(file.opened)
+            slots = np.empty((len(own), 4), np.int64)
+            slots[:, 0], slots[:, 3] = positions, own
+            slots[:, 1], slots[:, 2] = held[-1].number, file.seed
+            yield slots
+
+    def _places_beside(
+        self, own: list[int], positions: list[int], held: list[Opened]
+    ) -> Iterator[tuple[int, int, int, int]]:
+        for index, position in zip(own, positions, strict=True):
+            number = bisect_right(self._starts, index) - 1
+            if file := self._beside(number):
+                held.append(file.opened)
+                yield position, held[-1].number, file.seed, index - self._starts[number]
 
     def find(self, index: int, digest: int) -> Kept | None:
         if self._has_files:

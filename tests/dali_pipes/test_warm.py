@@ -37,6 +37,7 @@ from gpu_aug.compiled import clock as clock_module
 from gpu_aug.compiled.clock import clock
 from gpu_aug.views import Views
 from readers import open_dataset, read_header
+from tests.support.cuda_jpegs import on_the_cpu
 from tests.support.videos import pan, write_video
 
 PASSES = "gpu_aug.engines.fused.cpu.passes"
@@ -49,6 +50,9 @@ CROP = RandomResizedCrop(32)
 PLAIN, FULL = Recipe([CROP, HorizontalFlip(p=1.0), Normalize()]), Recipe([CROP, RandomAffine(9.0)])
 TILES, FRAMES = "dali_pipes.jpeg.tiling.cut_kernel:cut_all", "dali_pipes.video.yuv:write_rgb"
 CHECKS = "dali_pipes.jpeg.whole:check_whole"
+PLAN = "dali_pipes.decode.cuda_jpeg.plan:plan_batch"
+DIGESTS, KNOWN = "dali_pipes.jpeg.digest:digest_all", "dali_pipes.jpeg.stored_rows:read_known"
+ADDRESS, BEGINS = (f"dali_pipes.jpeg.addresses:{name}" for name in ("address_of", "begin_like_jpegs"))  # fmt: skip
 TILING = "dali_pipes.jpeg.tiling"
 SCANS = {
     *(
@@ -95,6 +99,14 @@ def load_video(_photos: list[Path], folder: Path, recipe: Recipe) -> None:
     load(folder, Recipe([Resize((24, 32))]))
 
 
+def decode_on_gpu(photos: list[Path], folder: Path, recipe: Recipe) -> None:
+    """As decoder="cuda" does, its kernels on the CPU: once files are known, too."""
+    (folder / "a.jpg").symlink_to(photos[0])
+    (folder / "b.jpg").symlink_to(photos[1])
+    with on_the_cpu(), Loader(open_dataset(folder), recipe, batch_size=2, device="cpu", decoder="cuda") as two:  # fmt: skip
+        assert len(list(two)) + len(list(two)) == 2
+
+
 def cut(photos: list[Path], _folder: Path, recipe: Recipe) -> None:
     """As the feed of DALI does, with a tiled file and one that is not."""
     data = [add_restarts(photos[0].read_bytes()), photos[1].read_bytes()]
@@ -125,6 +137,7 @@ def judge(photos: list[Path], _folder: Path, _recipe: Recipe) -> None:
         (load_photos, PLAIN, {f"{PASSES}:run_plain", ROWS}),
         (load_photos, FULL, {f"{PASSES}:run", ROWS}),
         (load_video, PLAIN, {f"{PASSES}:run_plain", FRAMES, RESIZE, WHOLE}),
+        (decode_on_gpu, PLAIN, {PLAN, DIGESTS, KNOWN, ADDRESS, BEGINS}),
         (cut, PLAIN, {TILES}),
         (judge, PLAIN, {CHECKS}),
         (judge_scans, PLAIN, {*SCANS, CODES}),
@@ -181,6 +194,7 @@ def test_all_parts_are_compared() -> None:
         SEVERAL_SCANS,
         *SCANS,
         CODES,
+        *(PLAN, DIGESTS, KNOWN, ADDRESS, BEGINS),
     }
     imported = [name for name, arguments in warm.PARTS.items() if arguments is None]
     assert imported == [MCUS, SEVERAL_SCANS]

@@ -60,6 +60,7 @@ class Apart:
             "tables": (int(total["tables_at"]), int(total["groups_at"])),
             "groups": (int(total["groups_at"]), int(total["intervals_at"])),
             "intervals": (int(total["intervals_at"]), int(total["used"])),
+            "fresh": (arena.size - int(total["fresh"]), arena.size),
         }
         self.sections = {name: _aligned_copy(arena[first:last]) for name, (first, last) in ends.items()}  # fmt: skip
         blocks = int(total["blocks"])
@@ -80,6 +81,7 @@ class Apart:
         """Write where the sections lie into the job."""
         for name, section in self.sections.items():
             self.job[name] = section.ctypes.data
+        self.job["fresh"] += self.sections["fresh"].size
 
     @property
     def statuses(self) -> NDArray[np.int32]:
@@ -142,7 +144,9 @@ def planned_of(encoded: Sequence[bytes], seed: int) -> tuple[Planned, list[list[
     ]
     canvases = [empty_canvases([(20, 30)] * len(sizes)) for _ in range(2)]
     wanted = wanted_of(sizes, cuts, canvases)  # type: ignore[arg-type]
-    return Planner(pinned=False).plan(files_of(encoded, 2), wanted), canvases
+    files = files_of(encoded, 2)
+    files.files["keep"] = rng.random(len(encoded)) < rng.choice((0.0, 0.5, 1.0))
+    return Planner(pinned=False).plan(files, wanted), canvases
 
 
 def fuzz(count: int, seed: int) -> None:
@@ -170,7 +174,10 @@ def fuzz(count: int, seed: int) -> None:
 
 
 def _damage(apart: Apart, rng: np.random.Generator) -> None:
-    data = apart.sections["data"]
+    filled = [
+        one for one in map(apart.sections.get, ("data", "fresh")) if one is not None and one.size
+    ]
+    data = filled[int(rng.integers(len(filled)))]
     num = int(rng.integers(1, 2 + data.size // 40))
     places = rng.integers(0, data.size, num)
     data[places] = rng.choice([0, 1, 0x7F, 0xFE, 0xFF, 0xD0, 0xD9], num) if rng.random() < 0.5 else rng.integers(0, 256, num)  # fmt: skip

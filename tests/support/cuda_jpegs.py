@@ -1,7 +1,10 @@
 """Batches of JPEGs for the GPU's decoder, rendered by its kernels on the CPU, and what the CPU's own decode stage makes of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -11,7 +14,7 @@ from dali_pipes.decode.cuda_jpeg import batch
 from dali_pipes.decode.cuda_jpeg.batch import Files, Launched, Planned, Planner, Wanted, launch
 from dali_pipes.decode.cuda_jpeg.on_cpu import CpuKernels
 from dali_pipes.decode.jpeg_batch_kernel import CROP, ENCODED, RECT, render_rows
-from dali_pipes.jpeg.checkpoints import Checkpoints, find_checkpoints
+from dali_pipes.jpeg.checkpoints import Checkpoints, find_checkpoints, listed
 from dali_pipes.jpeg.progressive.memory import scratch_bytes as decoding_bytes
 from dali_pipes.jpeg.spans import spans_of
 from dali_pipes.jpeg.status import GOOD
@@ -27,6 +30,25 @@ Cut = tuple[int, int, int, int, int, int, int, int]
 def kernels(*flags: str) -> CpuKernels:
     """The kernels, compiled by g++ with further flags."""
     return CpuKernels(flags)
+
+
+@contextmanager
+def on_the_cpu() -> Iterator[None]:
+    """Loaders that are asked for decoder="cuda" take it on the CPU."""
+    from dali_pipes import options
+
+    choose = options.choose
+
+    def choose_here(device, decoder, *rest):  # type: ignore[no-untyped-def]
+        if decoder != "cuda":
+            return choose(device, decoder, *rest)
+        return replace(choose("cpu", "cpu", *rest), decoder="cuda")
+
+    with (
+        patch.object(options, "choose", choose_here),
+        patch("dali_pipes.pipeline.make.gpu_kernels", lambda _device: kernels()),
+    ):
+        yield
 
 
 def size_of(data: bytes) -> tuple[int, int]:
@@ -59,7 +81,8 @@ def list_files(
 ) -> Files:
     """Files of which this is known; see `batch.files_of`."""
     held = [np.frombuffer(data, np.uint8) for data in encoded]
-    return batch.files_of(spans_of(held), offsets, checkpoints, held)
+    known = listed(checkpoints)
+    return batch.files_of(spans_of(held), offsets, known.files, (held, known.held))
 
 
 def wanted_of(

@@ -16,7 +16,6 @@ from dali_pipes.decode.cuda_jpeg.records import (
     TABLES_BYTES,
     VIEW_BYTES,
 )
-from dali_pipes.jpeg.checkpoints import Checkpoints
 from dali_pipes.jpeg.header import TABLE_BYTES
 from dali_pipes.jpeg.memory import MEMORY_BYTES
 
@@ -69,6 +68,8 @@ class Wanted:
 
     def some(self, first: int, last: int) -> "Wanted":
         """The same of the images first to last (half open)."""
+        if first == 0 and last == len(self.parts):
+            return self
         rows = slice(first, last)
         return Wanted(
             self.sizes[rows],
@@ -89,6 +90,8 @@ class Planned:
         numbers: int32 [n]: number of each image among those that are decoded here; -1 for the others.
         statuses: int32 [n]: GOOD, or why an image is left to others.
         num_views: Views of an image.
+        fresh: int64 [n, 2]: of an image whose scan stays on the device from this launch on, how many bytes before the arena's end
+            it begins, and with which byte of the file; else 0.
     """
 
     arena: torch.Tensor
@@ -96,6 +99,11 @@ class Planned:
     numbers: NDArray[np.int32]
     statuses: NDArray[np.int32]
     num_views: int
+    fresh: NDArray[np.int64]
+
+    def fresh_bytes(self) -> torch.Tensor:
+        """The bytes that stay on the device: uint8 [...] on the host."""
+        return self.arena[self.arena.numel() - int(self.totals["fresh"][0]) :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +126,7 @@ class Launched:
 def files_of(
     spans: NDArray[np.int64],
     offsets: Sequence[NDArray[np.int64] | None],
-    checkpoints: Sequence[Checkpoints | None],
+    known: "NDArray[np.void]",
     held: Any,
 ) -> Files:
     """List files, and what is known of each.
@@ -126,25 +134,20 @@ def files_of(
     Args:
         spans: int64 [n, 2], see `spans_of`.
         offsets: int64 [...] of each: where its restart intervals begin; None where that is not known.
-        checkpoints: Of each; None where none are known.
-        held: Keeps the bytes in memory.
+        known: KNOWN [n].
+        held: Keeps the bytes and the checkpoints in memory.
     """
     from dali_pipes.decode.cuda_jpeg.plan import FILE
 
     files = np.zeros(len(spans), FILE)
     files["address"], files["num_bytes"] = spans.T
-    known = [(0, 0, 0) if one is None else _described(one) for one in checkpoints]
-    told = np.array(known, np.int64).reshape(-1, 3).T
-    files["checkpoints"], files["num_checkpoints"], files["every"] = told
-    starts = [_NO_OFFSETS if one is None else one for one in offsets]
-    bounds = np.cumsum([0, *map(len, starts)])
-    files["first_offset"], files["last_offset"] = bounds[:-1], bounds[1:]
-    return Files(files, np.concatenate([_NO_OFFSETS, *starts]), (held, checkpoints))
-
-
-def _described(known: Checkpoints) -> tuple[int, int, int]:
-    """Address and number of the rows, and their distance."""
-    return known.rows.__array_interface__["data"][0], len(known.rows), known.every
+    files["checkpoints"], files["num_checkpoints"] = known["address"], known["num_rows"]
+    files["every"] = known["every"]
+    starts = [one for one in offsets if one is not None]
+    if starts:
+        bounds = np.cumsum([0, *(0 if one is None else len(one) for one in offsets)])
+        files["first_offset"], files["last_offset"] = bounds[:-1], bounds[1:]
+    return Files(files, np.concatenate([_NO_OFFSETS, *starts]), held)
 
 
 class Planner:
@@ -166,20 +169,22 @@ class Planner:
 
         count, num_views = len(files.files), len(wanted.crops)
         numbers, statuses = np.empty(count, np.int32), np.empty(count, np.int32)
+        fresh = np.empty((count, 2), np.int64)
         totals = np.zeros(1, TOTALS)
         fixed = count * (IMAGE_BYTES + num_views * VIEW_BYTES) + 4096
         while True:
-            arena = torch.empty(
-                max(self._arena_bytes, 2 * fixed), dtype=torch.uint8, pin_memory=self._pinned
-            )
+            arena = self._new_arena((max(self._arena_bytes, 2 * fixed) + 255) // 256 * 256)
             memories = (arena.numpy(), self._records, self._scratch, self._stored, self._starts)
             status = plan_batch(
                 files.files, files.offsets, wanted.sizes, wanted.parts, wanted.crops,
-                wanted.canvases, wanted.antialias, memories, numbers, statuses, totals,
+                wanted.canvases, wanted.antialias, memories, numbers, statuses, fresh, totals,
             )  # fmt: skip
             if status != NO_ROOM:
-                return Planned(arena, totals, numbers, statuses, num_views)
+                return Planned(arena, totals, numbers, statuses, num_views, fresh)
             self._grow(2 * arena.numel(), 2 * self._tables, 2 * self._intervals, 2 * len(self._starts))  # fmt: skip
+
+    def _new_arena(self, num_bytes: int) -> torch.Tensor:
+        return torch.empty(num_bytes, dtype=torch.uint8, pin_memory=self._pinned)
 
     def _grow(self, arena_bytes: int, tables: int, intervals: int, starts: int) -> None:
         self._arena_bytes, self._tables, self._intervals = arena_bytes, tables, intervals
@@ -189,12 +194,13 @@ class Planner:
         self._starts = np.empty(starts, np.int64)
 
 
-def launch(planned: Planned, kernels: Kernels) -> Launched:
+def launch(planned: Planned, kernels: Kernels, fresh: torch.Tensor | None = None) -> Launched:
     """Upload a batch and ask for its canvases, on torch's current stream; the host waits for nothing.
 
     Args:
         planned: The batch.
         kernels: Those of the device on which the canvases lie.
+        fresh: Where `Planned.fresh_bytes` were copied on the device; None where there are none.
     """
     total, device = planned.totals[0], kernels.device
     num_images = int(total["num_images"])
@@ -207,6 +213,8 @@ def launch(planned: Planned, kernels: Kernels) -> Launched:
     base, start = arena.data_ptr(), workspace.data_ptr()
     job["workspace"], job["images"] = start + zeroed, base
     job["views"] = base + len(planned.numbers) * IMAGE_BYTES
+    if fresh is not None:
+        job["fresh"] = fresh.data_ptr() + fresh.numel()
     for name in ("data", "tables", "groups", "intervals"):
         job[name] = base + total[f"{name}_at"]
     for name, place in places.items():
@@ -218,7 +226,8 @@ def launch(planned: Planned, kernels: Kernels) -> Launched:
             kernels.launch(name, grid, job)
     at = places["statuses"]
     statuses = workspace[at : at + 4 * num_images].view(torch.int32)
-    return Launched(planned, statuses, job, (arena, workspace))
+    held = (arena, workspace) if fresh is None else (arena, workspace, fresh)
+    return Launched(planned, statuses, job, held)
 
 
 def _places(blocks: int, num_images: int, num_views: int) -> tuple[int, dict[str, int]]:

@@ -13,14 +13,23 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes.decode.cpu import read_targets, render_whole
-from dali_pipes.decode.cuda_jpeg.batch import Kernels, Planned, Planner, Wanted, files_of, launch
+from dali_pipes.decode.cuda_jpeg.batch import (
+    Files,
+    Kernels,
+    Planned,
+    Planner,
+    Wanted,
+    files_of,
+    launch,
+)
+from dali_pipes.decode.cuda_jpeg.device_cache import DeviceCache
 from dali_pipes.decode.cuda_jpeg.known import known_of
 from dali_pipes.decode.jpeg_batch import crops_of, parts_of
 from dali_pipes.errors import LoaderError
 from dali_pipes.jpeg.checkpoints import CheckpointStore
 from dali_pipes.jpeg.status import REASONS
 from dali_pipes.pipeline.augment import Augmenter, Engines
-from dali_pipes.pipeline.canvases import ViewCanvases
+from dali_pipes.pipeline.canvases import Canvases, ViewCanvases
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.rendering import Rendering
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
@@ -32,20 +41,23 @@ _LAUNCH_BYTES = 1 << 31
 """What the kernels of one launch may take on the device; larger steps are decoded in several."""
 
 
+_NOTHING = Rendering([], Canvases((), 1, pinned=False), [])
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A step as the threads that read it leave it.
 
     Attributes:
         fetched: The step.
-        planned: What the kernels get, in one launch after the other.
+        launches: What the kernels get, one after the other.
         here: The rows that they decode, ascending; in the order of the launches.
         canvases: Canvases of all rows of each view, on the device.
         rendering: Canvases of the other rows, which our threads render.
     """
 
     fetched: Fetched
-    planned: Sequence[Planned]
+    launches: Sequence["_Launch"]
     here: NDArray[np.int64]
     canvases: Sequence[ViewCanvases]
     rendering: Rendering
@@ -67,9 +79,10 @@ class CudaJpegDecoder:
         kernels: Kernels,
         store: CheckpointStore,
         prefetch: int,
+        cache: DeviceCache | None = None,
     ) -> None:
         self._fetcher, self._augmenter = fetcher, augmenter
-        self._kernels, self._store = kernels, store
+        self._kernels, self._store, self._cache = kernels, store, cache
         self._pool, self._recorder = augmenter.workers.pool, augmenter.workers.recorder
         self._side = augmenter.side
         self._planners = threading.local()
@@ -85,18 +98,21 @@ class CudaJpegDecoder:
         canvases = self._empty_canvases(engines, fetched)
         wanted = _wanted(fetched, sound.rows, canvases)
         restarts = [_restarts(fetched, row) for row in sound.rows.tolist()]
-        planned, here = [], []
+        launches, here, held = [], [], (sound.held, sound.known.held)
         for first, last in _launches(wanted.parts):
             some = slice(first, last)
-            files = files_of(sound.spans[some], restarts[some], sound.checkpoints[some], sound.held)
-            one = self._planner().plan(files, wanted.some(first, last))
-            planned.append(one)
-            here.append(sound.rows[some][one.numbers >= 0])
+            files = files_of(sound.spans[some], restarts[some], sound.known.files[some], held)
+            if self._cache is not None:
+                self._cache.look_up(files.files, sound.digests[some])
+            planned = self._planner().plan(files, wanted.some(first, last))
+            launches.append(_Launch(planned, files, sound.digests[some]))
+            here.append(sound.rows[some][planned.numbers >= 0])
         decoded_here = np.concatenate([np.empty(0, np.int64), *here])
-        others = sorted(set(range(len(fetched))) - set(decoded_here.tolist()))
-        return Prepared(
-            fetched, planned, decoded_here, canvases, self._render(engines, fetched, others)
-        )
+        is_other = np.ones(len(fetched), bool)
+        is_other[decoded_here] = False
+        others = np.flatnonzero(is_other).tolist()
+        rendering = self._render(engines, fetched, others)
+        return Prepared(fetched, launches, decoded_here, canvases, rendering)
 
     def has_room(self) -> bool:
         """Steps wait for the threads alone."""
@@ -128,7 +144,7 @@ class CudaJpegDecoder:
 
         def work() -> Sequence[torch.Tensor]:
             self._look()
-            for one in prepared.planned:
+            for one in prepared.launches:
                 self._decode(one, prepared)
             rendered = engines.upload(rendering.canvases) if rendering.rows else []
             for canvases, view in zip(prepared.canvases, rendered, strict=False):
@@ -143,9 +159,12 @@ class CudaJpegDecoder:
         self._under_way.clear()
         self._side.close()
 
-    def _decode(self, planned: Planned, prepared: Prepared) -> None:
+    def _decode(self, one: "_Launch", prepared: Prepared) -> None:
         """Launch the kernels, and have their verdicts copied to the host."""
-        launched = launch(planned, self._kernels)
+        fresh = None
+        if self._cache is not None:
+            fresh = self._cache.put(one.planned, one.files.files, one.digests)
+        launched = launch(one.planned, self._kernels, fresh)
         on_gpu = self._side.stream is not None
         statuses = torch.empty(len(launched.statuses), dtype=torch.int32, pin_memory=on_gpu)
         statuses.copy_(launched.statuses, non_blocking=True)
@@ -160,6 +179,8 @@ class CudaJpegDecoder:
 
     def _render(self, engines: Engines, fetched: Fetched, rows: list[int]) -> Rendering:
         """Start rendering the canvases of rows on our threads."""
+        if not rows:
+            return _NOTHING
         canvases = engines.canvases(len(rows))
         render = partial(render_whole, self._fetcher, fetched)
         tasks = [
@@ -171,8 +192,11 @@ class CudaJpegDecoder:
         """The planner of this thread."""
         found: Planner | None = getattr(self._planners, "one", None)
         if found is None:
-            found = self._planners.one = Planner(pinned=self._side.stream is not None)
+            found = self._planners.one = self._new_planner()
         return found
+
+    def _new_planner(self) -> Planner:
+        return Planner(pinned=self._side.stream is not None)
 
     def _empty_canvases(self, engines: Engines, fetched: Fetched) -> list[ViewCanvases]:
         """Memory for the canvases of all rows on the device, on the side stream."""
@@ -189,6 +213,21 @@ class CudaJpegDecoder:
                 else:
                     made.append(make(len(fetched), *size))
         return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """What one launch gets.
+
+    Attributes:
+        planned: What the host made of its files.
+        files: These.
+        digests: uint64 [n], of all bytes of each.
+    """
+
+    planned: Planned
+    files: Files
+    digests: NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +265,10 @@ def _launches(parts: NDArray[np.void]) -> list[tuple[int, int]]:
     """Which of the parts are decoded in one launch, first and last (half open) of each."""
     if not len(parts):
         return []
-    taken = np.cumsum(parts["height"] * parts["width"] * _PIXEL_BYTES) // _LAUNCH_BYTES
+    needed = parts["height"] * parts["width"] * _PIXEL_BYTES
+    if needed.sum() < _LAUNCH_BYTES:
+        return [(0, len(parts))]
+    taken = np.cumsum(needed) // _LAUNCH_BYTES
     bounds = np.flatnonzero(np.diff(taken, prepend=-1)).tolist()
     return list(zip(bounds, [*bounds[1:], len(parts)], strict=True))
 

@@ -1,7 +1,8 @@
 """The host's part of a batch as one function without Python: from files to records and bytes that are uploaded together.
 
 The arena gets, one behind the other: IMAGE of each image that is decoded here, VIEW of each of its views, the bytes of the intervals,
-TABLES, GROUP, INTERVAL. How much memory the kernels need beside it stands in the totals.
+TABLES, GROUP, INTERVAL. Of images that shall stay on the device the whole scan is copied instead, to the arena's end, the first one
+last; of those that are there nothing is. How much memory the kernels need beside it stands in the totals.
 """
 
 from typing import Any
@@ -17,16 +18,19 @@ from dali_pipes.decode.cuda_jpeg.intervals import (
     restart_unit,
 )
 from dali_pipes.decode.cuda_jpeg.records import (
+    FRESH,
     GROUP,
     GROUP_BYTES,
     GROUP_MAX,
     IMAGE_BYTES,
     INTERVAL,
     INTERVAL_BYTES,
+    KEPT,
     TABLES_BYTES,
+    UPLOADED,
     VIEW_BYTES,
 )
-from dali_pipes.decode.cuda_jpeg.write_records import write_image, write_view
+from dali_pipes.decode.cuda_jpeg.write_records import write_image, write_place, write_view
 from dali_pipes.jpeg.header import read_header
 from dali_pipes.jpeg.layout import find_blocks, find_crop
 from dali_pipes.jpeg.memory import memory_at
@@ -43,12 +47,21 @@ def _numbers(names: str) -> "np.dtype[np.void]":
     return np.dtype([(name, np.int64) for name in names.split()])
 
 
-FILE = _numbers("address num_bytes first_offset last_offset checkpoints num_checkpoints every")
-"""Where the bytes of a file lie, where its restart intervals stand among all (half open), the address of its CHECKPOINT rows and
-their number, and the MCUs from one checkpoint to the next, 0 where none are known."""
+FILE = _numbers(
+    "address num_bytes first_offset last_offset checkpoints num_checkpoints every keep kept kept_start"
+)
+"""What is known of a file.
+
+address, num_bytes: Where its bytes lie.
+first_offset, last_offset: Where its restart intervals stand among all (half open).
+checkpoints, num_checkpoints, every: Address of its CHECKPOINT rows, their number, and the MCUs from one checkpoint to the next, 0
+    where none are known.
+keep: 1 where its scan shall stay on the device.
+kept, kept_start: Where it is there, the address, of the file's byte `kept_start`; else 0.
+"""
 
 TOTALS = _numbers(
-    "num_images num_groups num_intervals num_tables blocks memory pixels seen used "
+    "num_images num_groups num_intervals num_tables blocks memory pixels seen used fresh "
     "data_at groups_at intervals_at tables_at group_tables open_group"
 )
 """What a batch comes to.
@@ -57,7 +70,8 @@ num_images, num_groups, num_intervals, num_tables: Records of each kind.
 blocks: Blocks of coefficients.
 memory: Bytes of planes, parts and weights.
 pixels, seen: Pixels of the largest part, and of the largest canvas.
-used: Bytes of the arena.
+used: Bytes of the arena, from its start on.
+fresh: Bytes at its end that stay on the device.
 data_at, groups_at, intervals_at, tables_at: Where those begin in it.
 group_tables, open_group: Tables and number of intervals of the group that is being filled.
 """
@@ -78,6 +92,7 @@ def plan_batch(
     memories: Any,
     numbers: Any,
     statuses: Any,
+    fresh: Any,
     totals: Any,
 ) -> int:
     """Write what the kernels need for a batch into an arena.
@@ -94,6 +109,8 @@ def plan_batch(
             and int64 [...] for offsets. All aligned to 8 bytes, the arena to 16.
         numbers: int32 [n], written: the image's number among those that are decoded here, or -1.
         statuses: int32 [n], written: GOOD, or why the image is left to others.
+        fresh: int64 [n, 2], written: of an image whose scan is at the arena's end, how many bytes before the end it begins, and with
+            which byte of the file; else 0.
         totals: TOTALS [1], written.
 
     Returns:
@@ -103,7 +120,8 @@ def plan_batch(
     total = totals[0]
     num_files, num_views = len(files), len(crops)
     total.num_images = total.num_groups = total.num_intervals = total.num_tables = 0
-    total.blocks = total.memory = total.pixels = total.seen = total.open_group = 0
+    total.blocks = total.memory = total.pixels = total.seen = total.open_group = total.fresh = 0
+    fresh[:] = 0
     total.data_at = num_files * (IMAGE_BYTES + num_views * VIEW_BYTES)
     total.used = total.data_at = _aligned(total.data_at)
     address = signed(scratch.ctypes.data)
@@ -113,8 +131,10 @@ def plan_batch(
         statuses[row] = _begin(memory_at(address), files[row], sizes[row], parts[row], chosen)
         if statuses[row] != GOOD:
             continue
+        start = memory_at(address).header.scan // 16 * 16  # kernels read words that are aligned
+        place = _place_of(files[row], start)
         status = _add(
-            memory_at(address), files[row], offsets, (arena, records, stored, starts), total
+            memory_at(address), files[row], offsets, (arena, records, stored, starts), place, total
         )  # fmt: skip
         if status == NO_ROOM:
             return status
@@ -124,6 +144,9 @@ def plan_batch(
         number = total.num_images
         base = signed(arena.ctypes.data)
         write_image(memory_at(address), chosen, base + number * IMAGE_BYTES, total)
+        write_place(base + number * IMAGE_BYTES, place, files[row], start, total)
+        if place == FRESH:
+            fresh[row, 0], fresh[row, 1] = total.fresh, start
         for view in range(num_views):
             at = base + num_files * IMAGE_BYTES + (number * num_views + view) * VIEW_BYTES
             source = base + number * IMAGE_BYTES
@@ -163,15 +186,25 @@ def _begin(memory: Any, file: Any, size: Any, part: Any, chosen: Any) -> int:
     return choose_tables(header, chosen)
 
 
+@inlined
+def _place_of(file: Any, start: int) -> int:
+    """Where the bytes of a file are; those that are said to be on the device count if they begin as its own do."""
+    if file.kept and file.kept_start == start:
+        return KEPT
+    return FRESH if file.keep else UPLOADED
+
+
 @kernel
-def _add(memory: Any, file: Any, offsets: Any, memories: Any, total: Any) -> int:  # fmt: skip
+def _add(memory: Any, file: Any, offsets: Any, memories: Any, place: int, total: Any) -> int:
     """Add the tables and the intervals of an image; where it is left to others, nothing of it stays."""
     arena, records, stored, starts = memories
     tables, status = _add_tables(memory, starts[:4], records, stored, total)
     if status != GOOD:
         return signed(status)
     before = total.num_intervals, total.num_groups, total.open_group, total.group_tables, total.used
-    status = _add_intervals(memory, file, offsets, (arena, records, starts), tables, total)  # fmt: skip
+    status = _add_intervals(memory, file, offsets, (arena, records, starts), (tables, place), total)
+    if status == GOOD and place == FRESH:
+        status = _keep(memory, arena, total)
     if status != GOOD and status != NO_ROOM:
         total.num_intervals, total.num_groups, total.open_group, total.group_tables, total.used = before  # fmt: skip
     return signed(status)
@@ -196,11 +229,29 @@ def _add_tables(memory: Any, chosen: Any, records: Any, stored: Any, total: Any)
     return tables, status
 
 
+@inlined
+def _keep(memory: Any, arena: Any, total: Any) -> int:
+    """Copy a file's scan in front of those at the arena's end; returns a status."""
+    job, start = memory.job, memory.header.scan // 16 * 16
+    total.fresh += (job.length - start + 15) // 16 * 16
+    if total.used > _room(arena, total):
+        return NO_ROOM
+    to = signed(arena.ctypes.data) + len(arena) - total.fresh
+    copy_bytes(to, job.data + start, job.length - start)
+    return GOOD
+
+
+@inlined
+def _room(arena: Any, total: Any) -> int:
+    """Where what is kept begins in the arena."""
+    return signed(len(arena) - total.fresh)
+
+
 @kernel
 def _add_intervals(
-    memory: Any, file: Any, offsets: Any, memories: Any, tables: int, total: Any
+    memory: Any, file: Any, offsets: Any, memories: Any, how: Any, total: Any
 ) -> int:
-    arena, records, starts = memories
+    (arena, records, starts), (tables, place) = memories, how
     header, grid, job = memory.header, memory.grid, memory.job
     num_mcus = grid.mcus_across * grid.mcus_down
     each, status = _find_units(memory, file, num_mcus, starts)
@@ -209,6 +260,7 @@ def _add_intervals(
     known = offsets[file.first_offset : file.last_offset]
     if not len(known):
         known = starts[4 : 4 + (num_mcus + each - 1) // each]
+    room = _room(arena, total)
     run_begin, run_end, run_to = signed(0), signed(0), signed(total.used)
     mcu = next_needed(0, grid)
     while mcu < num_mcus:
@@ -223,19 +275,21 @@ def _add_intervals(
         if status != GOOD:
             return status
         interval = _interval_at(out)
+        interval.image, interval.mcu = total.num_images, number * each
+        interval.count = min(each, num_mcus - number * each)
+        mcu = next_needed((number + 1) * each, grid)
+        if place != UPLOADED:
+            continue
         begin, end = signed(interval.begin), signed(interval.end)
         if begin < run_begin or begin > run_end:
-            run_to = _copy(arena, job.data, run_begin, run_end, run_to)
+            run_to = _copy(arena, room, job.data, run_begin, run_end, run_to)
             run_begin, run_end = begin, begin
         run_end = max(run_end, end)
         moved = run_to - total.data_at - run_begin
         interval.begin, interval.end = begin + moved, end + moved
-        interval.image, interval.mcu = total.num_images, number * each
-        interval.count = min(each, num_mcus - number * each)
-        mcu = next_needed((number + 1) * each, grid)
-        if run_to < 0 or run_to + run_end - run_begin > len(arena):
+        if run_to < 0 or run_to + run_end - run_begin > room:
             return NO_ROOM
-    run_to = _copy(arena, job.data, run_begin, run_end, run_to)
+    run_to = _copy(arena, room, job.data, run_begin, run_end, run_to)
     total.used = run_to
     return GOOD if run_to >= 0 else NO_ROOM
 
@@ -292,9 +346,9 @@ def _close_group(records: Any, total: Any) -> None:
 
 
 @inlined
-def _copy(arena: Any, data: int, begin: int, end: int, target: int) -> int:
+def _copy(arena: Any, room: int, data: int, begin: int, end: int, target: int) -> int:
     """Copy a stretch of a file into the arena; returns where the next one goes, or -1 where there is no room."""
-    if target < 0 or target + end - begin > len(arena):
+    if target < 0 or target + end - begin > room:
         return _NOWHERE
     if end > begin:
         copy_bytes(signed(arena.ctypes.data) + target, data + begin, end - begin)
@@ -308,7 +362,7 @@ def _append(arena: Any, records: Any, total: Any) -> int:
     total.groups_at = total.tables_at + total.num_tables * TABLES_BYTES
     total.intervals_at = total.groups_at + total.num_groups * GROUP_BYTES
     total.used = _aligned(total.intervals_at + total.num_intervals * INTERVAL_BYTES)
-    if total.used > len(arena):
+    if total.used > _room(arena, total):
         return NO_ROOM
     base, source = signed(arena.ctypes.data), signed(records.ctypes.data)
     copy_bytes(base + total.tables_at, source, total.num_tables * TABLES_BYTES)

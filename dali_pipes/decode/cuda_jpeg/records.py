@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 
 LOOK_BITS = 10
+UPLOADED, FRESH, KEPT = range(3)
+"""Where the bytes of an image are: uploaded for this launch alone, uploaded by it to stay on the device, or there from before."""
 ANY_REST = 255
 GROUP_MAX = 128
 """Intervals of a group: the threads of a block."""
@@ -47,13 +49,13 @@ PLANE = _record(
 )
 
 IMAGE = _record(
-    ("part", _U64),
+    *_fields(_U64, "part bytes"),
     *_fields(_U32, "coefficients mcus_across first_mcu mcu_columns first_mcu_row mcu_rows"),
     *_fields(_U32, "num_blocks num_planes"),
     ("blocks", _U8, (16,)),
     *_fields(_U32, "top left rows columns"),
     *_fields(_I32, "first_pixel row_step pixel_step"),
-    ("unused", _U32),
+    ("place", _U32),
     ("planes", PLANE, (3,)),
 )
 
@@ -69,7 +71,7 @@ VIEW = _record(
 JOB = _record(
     *_fields(
         _U64,
-        "workspace data intervals groups tables images views coefficients depths statuses bits",
+        "workspace data fresh intervals groups tables images views coefficients depths statuses bits",
     ),
     *_fields(_U32, "num_groups num_images num_views unused"),
 )

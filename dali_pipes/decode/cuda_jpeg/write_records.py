@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dali_pipes.decode.cuda_jpeg.records import IMAGE, VIEW
+from dali_pipes.decode.cuda_jpeg.records import FRESH, IMAGE, KEPT, VIEW
 from gpu_aug.compiled.jit import inlined, kernel, record_at, signed
 from gpu_aug.resampling.weights import most_taps
 
@@ -29,7 +29,6 @@ def write_image(memory: Any, chosen: Any, at: int, total: Any) -> None:
     image.top, image.left, image.rows, image.columns = grid.top, grid.left, grid.rows, grid.columns
     image.first_pixel = target.out // 3
     image.row_step, image.pixel_step = target.row_step // 3, target.pixel_step // 3
-    image.unused = 0
     image.part = total.memory
     total.memory += _aligned(4 * grid.rows * grid.columns)
     total.pixels = max(total.pixels, grid.rows * grid.columns)
@@ -44,6 +43,25 @@ def write_image(memory: Any, chosen: Any, at: int, total: Any) -> None:
         _write_plane(memory, component, first, image.planes[component], total)
     image.num_blocks = num_blocks
     total.blocks += image.mcu_columns * image.mcu_rows * num_blocks
+
+
+@kernel
+def write_place(at: int, place: int, file: Any, start: int, total: Any) -> None:
+    """Write where an image's bytes are.
+
+    Args:
+        at: Address of the IMAGE.
+        place: UPLOADED, FRESH or KEPT.
+        file: FILE of `plan.py`.
+        start: The file's first byte that is FRESH or KEPT.
+        total: TOTALS, whose last FRESH bytes are the image's.
+    """
+    image = _image_at(at)
+    image.place, image.bytes = place, 0
+    if place == KEPT:
+        image.bytes = file.kept - start
+    elif place == FRESH:
+        image.bytes = -total.fresh - start
 
 
 @inlined

@@ -80,6 +80,7 @@ def test_command(run: Run, photos: list[Path], tmp_path: Path) -> None:
     told = json.loads(result.read_text())
     assert code == 0
     forms = ("plain folder", "tiled folder", "plain tar", "tiled tar")
-    assert [row["data"] for row in told["rows"]] == [form for form in forms for _ in range(2)]
+    assert [row["data"] for row in told["rows"]] == [form for form in forms for _ in range(3)]
+    assert [row["decoder"] for row in told["rows"]] == ["dali", "dali", "cuda"] * 4
     assert told["left_out"] == list(LEFT_OUT)
     assert all(part in said for part in LEFT_OUT)

@@ -13,8 +13,8 @@ EXPORT void read_codes(const Job* job, u32 first, u32 last) {
       Group group = job->groups[unit];
       for (u32 number = group.first; number < group.first + group.count; number++) {
         const Interval& interval = job->intervals[number];
-        i32 status = decode_interval(interval, job->images[interval.image], job->tables[group.tables], job->data,
-                                     job->coefficients, job->depths);
+        const Image& image = job->images[interval.image];
+        i32 status = decode_interval(interval, image, job->tables[group.tables], data_of(*job, image), job->coefficients, job->depths);
         note(job->statuses, interval.image, status);
       }
       continue;

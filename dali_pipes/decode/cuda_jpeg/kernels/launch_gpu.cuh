@@ -30,7 +30,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) read_codes(const Job job) 
   __syncthreads();
   if (threadIdx.x >= group.count) return;
   Interval interval = job.intervals[group.first + threadIdx.x];
-  i32 status = decode_interval(interval, job.images[interval.image], tables, job.data, job.coefficients, job.depths);
+  const Image& image = job.images[interval.image];
+  i32 status = decode_interval(interval, image, tables, data_of(job, image), job.coefficients, job.depths);
   note(job.statuses, interval.image, status);
 }
 

@@ -20,6 +20,7 @@ typedef long long i64;
 enum { GOOD = 0, BAD_CODE = 7, CUT_SHORT = 8, LEFT_OVER = 9, BAD_NUMBER = 14 };  // dali_pipes/jpeg/status.py
 
 enum { LOOK_BITS = 10, ANY_REST = 255, MAX_BLOCKS = 10, TILE_ROWS = 8 };
+enum { UPLOADED = 0, FRESH = 1, KEPT = 2 };  // where the bytes of an image are; see records.py
 enum { ALONG_ROWS = 1, ALONG_COLUMNS = 2 };
 
 // Huffman tables of a scan: two for DC in front, two for AC behind them.
@@ -33,7 +34,7 @@ struct Tables {
 
 // MCUs whose codes stand by themselves in the data.
 struct Interval {
-  u32 begin, end;  // bytes of the data, half open
+  u32 begin, end;  // bytes of the image's data, half open
   u32 image;
   u32 mcu;         // the first one
   u32 count;
@@ -62,6 +63,7 @@ struct Plane {
 
 struct Image {
   u64 part;                                        // where its pixels go, RGBX: bytes from the start of the workspace
+  u64 bytes;                                       // its file's first byte: KEPT: an address; FRESH: from the end of the fresh bytes
   u32 coefficients;                                // its first block among all
   u32 mcus_across;
   u32 first_mcu, mcu_columns, first_mcu_row, mcu_rows;  // those that are kept
@@ -69,7 +71,7 @@ struct Image {
   u8 blocks[16];                                   // of each block of an MCU: component | DC table << 2 | AC table << 3
   u32 top, left, rows, columns;                    // the needed part, as stored
   i32 first_pixel, row_step, pixel_step;           // where it goes in the upright part, in pixels
-  u32 unused;
+  u32 place;
   Plane planes[3];
 };
 
@@ -93,7 +95,8 @@ struct View {
 // What one launch of a kernel works on; addresses.
 struct Job {
   u8* workspace;
-  const u8* data;
+  const u8* data;          // of all images that are UPLOADED
+  const u8* fresh;         // behind the bytes of all that are FRESH
   const Interval* intervals;
   const Group* groups;
   const Tables* tables;
@@ -105,6 +108,12 @@ struct Job {
   i32* bits;               // of each side of each view: binary digits of its weights
   u32 num_groups, num_images, num_views, unused;
 };
+
+// What an image's intervals count from.
+BODY const u8* data_of(const Job& job, const Image& image) {
+  if (image.place == UPLOADED) return job.data;
+  return (const u8*)(image.bytes + (image.place == FRESH ? (u64)job.fresh : 0));
+}
 
 BODY void note(i32* statuses, u32 image, i32 status) {
 #ifdef __CUDACC__

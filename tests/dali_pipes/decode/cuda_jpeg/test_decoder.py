@@ -1,7 +1,6 @@
 """decoder="cuda" in a loader, its kernels on the CPU: the batches of decoder="cpu", whatever stands among the files."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -17,27 +16,15 @@ from dali_pipes.jpeg.checkpoints import find_checkpoints
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views
 from readers import open_dataset
-from tests.support.cuda_jpegs import kernels
+from tests.support.cuda_jpegs import on_the_cpu
 from tests.support.jpegs import SAMPLINGS, encode, picture, turned
 
 
 @pytest.fixture(autouse=True)
 def _no_gpu_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Loaders asked for decoder="cuda" take it on the CPU."""
-    from dali_pipes import options
-
-    choose = options.choose
     monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path / "cache"))
-
-    def choose_here(device, decoder, *rest):  # type: ignore[no-untyped-def]
-        if decoder != "cuda":
-            return choose(device, decoder, *rest)
-        return replace(choose("cpu", "cpu", *rest), decoder="cuda")
-
-    with (
-        patch.object(options, "choose", choose_here),
-        patch("dali_pipes.pipeline.make.gpu_kernels", lambda _device: kernels()),
-    ):
+    with on_the_cpu():
         yield
 
 

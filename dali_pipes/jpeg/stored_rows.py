@@ -1,0 +1,135 @@
+"""Reading what is known of many files, out of files of checkpoints, in one call without Python; see `readers.checkpoints.layout`."""
+
+import zlib
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.core.cgutils import get_or_insert_function
+from numpy.typing import NDArray
+
+from dali_pipes.jpeg.checkpoints import CHECKPOINT, UNREAD
+from gpu_aug.compiled.jit import inlined, intrinsic_of, kernel, load_i64, load_u8, record_at, signed
+from readers.checkpoints.layout import HEAD_BYTES, SLOT, SLOT_BYTES
+
+_slot_at = record_at(SLOT)
+_CHECKED_BYTES = SLOT_BYTES - 4
+_ROW_BYTES = CHECKPOINT.itemsize
+
+
+def _crc_tables() -> NDArray[np.uint32]:
+    """Of each byte its CRC-32 with 0 to 7 zeros behind it: uint32 [8, 256]."""
+    found = [[zlib.crc32(bytes([byte, *[0] * zeros])) for byte in range(256)] for zeros in range(8)]
+    nothing = [[zlib.crc32(bytes(1 + zeros))] for zeros in range(8)]
+    tables: NDArray[np.uint32] = (np.array(found) ^ np.array(nothing)).astype(np.uint32)
+    return tables
+
+
+_CRC_TABLES = _crc_tables()
+_ONES = np.uint64(0xFFFFFFFF)
+
+
+def _reading(_context: Any, *_arguments: Any) -> Any:
+    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        whole, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(whole, [ir.IntType(32), pointer, whole, whole])
+        call = get_or_insert_function(builder.module, kind, "pread")
+        descriptor, address, length, start = arguments
+        to = builder.inttoptr(address, pointer)
+        return builder.call(call, [builder.trunc(descriptor, ir.IntType(32)), to, length, start])
+
+    return types.int64(*[types.int64] * 4), generate
+
+
+_pread = intrinsic_of(_reading, 4)
+"""The operating system's: takes the descriptor, the address where bytes go, their number and where they begin in the file."""
+
+
+@kernel
+def read_known(places: Any, digests: Any, known: Any, room: Any) -> int:
+    """Read the slots of files, and the rows that they name.
+
+    Args:
+        places: int64 [m, 4]: of each slot the file it is of, a descriptor, the seed of its checksum and its number. Where a
+            file has several, the first one that knows it counts.
+        digests: uint64 [n], of the files.
+        known: KNOWN [n], written; the address is an offset in the room.
+        room: uint8 [...], written: the rows. Its first SLOT_BYTES are worked in.
+
+    Returns:
+        Bytes that the room must have; where it is smaller, nothing else counts.
+    """
+    base, used = signed(room.ctypes.data), signed(SLOT_BYTES)
+    for number in range(len(known)):
+        known[number].status = UNREAD
+        known[number].every = known[number].address = known[number].num_rows = 0
+    for place in places:
+        one = known[place[0]]
+        if one.status != UNREAD or not _find_slot(base, place, digests[place[0]]):
+            continue
+        slot = _slot_at(base)
+        length = signed(slot.num_bytes)
+        if used + length <= len(room):
+            rows = base + used
+            if length % _ROW_BYTES or not _read(place[1], rows, length, signed(slot.start)):
+                continue
+            if _crc(rows, length, np.uint64(0)) != np.uint64(slot.crc):
+                continue
+            one.address, one.num_rows = used, length // _ROW_BYTES
+            one.status, one.every = slot.status, slot.every
+        used += length
+    return used
+
+
+@inlined
+def _find_slot(base: int, place: Any, digest: np.uint64) -> bool:
+    """Read a slot to an address; whether it is sound, and of these bytes."""
+    number = place[3]
+    if not _read(place[1], base, signed(SLOT_BYTES), HEAD_BYTES + number * SLOT_BYTES):
+        return False
+    slot = _slot_at(base)
+    if slot.digest != digest or slot.start == 0:
+        return False
+    seeded = _crc_of_word(number, np.uint64(place[2]))
+    return bool(_crc(base, signed(_CHECKED_BYTES), seeded) == np.uint64(slot.check))
+
+
+@kernel
+def _read(descriptor: int, address: int, length: int, start: int) -> bool:
+    """Read bytes of a file; whether all of them are there."""
+    while length > 0:
+        count = _pread(descriptor, address, length, start)
+        if count <= 0:
+            return False
+        address, length, start = address + count, length - count, start + count
+    return True
+
+
+@kernel
+def _crc(address: int, length: int, crc: np.uint64) -> np.uint64:
+    """CRC-32 as zlib has it, of bytes behind others whose own is `crc`."""
+    end = address + length
+    while address + 8 <= end:
+        crc = _crc_of_word(load_i64(address), crc)
+        address += 8
+    state = crc ^ _ONES
+    while address < end:
+        state = _after(0, state ^ np.uint64(load_u8(address))) ^ state >> np.uint64(8)
+        address += 1
+    return state ^ _ONES
+
+
+@inlined
+def _crc_of_word(word: int, crc: np.uint64) -> np.uint64:
+    """The same of the eight bytes of a number, the lowest one first."""
+    mixed, state = np.uint64(word) ^ crc ^ _ONES, _ONES
+    for place in range(8):
+        state ^= _after(7 - place, mixed)
+        mixed >>= np.uint64(8)
+    return state
+
+
+@inlined
+def _after(zeros: int, byte: np.uint64) -> np.uint64:
+    return np.uint64(_CRC_TABLES[zeros, byte & np.uint64(255)])
