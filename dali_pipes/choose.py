@@ -162,9 +162,10 @@ def _decoder(
             f'decoder={asked!r} is not known; allowed are "auto", "dali", "cpu", "cuda", and from_dali(pipeline)'
         )
     if asked == "cuda" and device.type != "cuda":
-        raise LoaderError(
-            f'decoder="cuda" decodes on a GPU, and {device=!s}; use device="cuda", or decoder="cpu"'
-        )
+        is_there = torch.cuda.is_available()
+        found = f"{device=!s}" if is_there else "torch sees no CUDA device here"
+        way = 'device="cuda", or ' if is_there else ""
+        raise LoaderError(f'decoder="cuda" decodes on a GPU, and {found}; use {way}decoder="cpu"')
     if asked == "dali" and not _dali_is_installed():
         raise MissingPackageError(INSTALL_DALI)
     return asked, f"decoder {asked}: asked for"

@@ -16,3 +16,7 @@ def main() -> None:
     except ImportError as error:
         sys.exit(f"gpu-aug: {error}")
     importlib.import_module("bench.cli").main()
+
+
+if __name__ == "__main__":
+    main()

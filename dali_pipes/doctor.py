@@ -161,9 +161,7 @@ def _cpu_decoder() -> Finding:
             f"Pillow, because OpenCV {cv2.__version__} accepts files that are cut short",
             "for the faster decoder: pip install 'opencv-python-headless>=5'",
         )
-    return Finding(
-        "decoder cpu", f"our own for baseline JPEGs, OpenCV {cv2.__version__} for the rest"
-    )
+    return Finding("decoder cpu", f"our own for JPEGs, OpenCV {cv2.__version__} for the rest")
 
 
 def _videos() -> Finding:

@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from arguments import Arguments
 from figures import mean_over_ranks
+from saved_runs import settings_of, steps_done
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -22,7 +23,7 @@ def parser(*, epochs: int, peer: str | None, checkpoint: str) -> argparse.Argume
     made = argparse.ArgumentParser()
     made.set_defaults(is_first=True)
     made.add_argument("--epochs", type=int, default=epochs)
-    made.add_argument("--stop", type=int, help="leave after this step; the next run goes on")
+    made.add_argument("--stop", type=_step, help="leave after this step; the next run goes on")
     made.add_argument("--ranks", type=int, default=1, help="processes that train together")
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--batch-size", type=int, default=128, help="over all ranks")
@@ -38,13 +39,25 @@ def parser(*, epochs: int, peer: str | None, checkpoint: str) -> argparse.Argume
 
 
 def start(train: Callable[[Namespace], list[float]], given: Namespace) -> list[float]:
-    """Let `given.ranks` processes train; return the losses of this run's steps."""
+    """Let `given.ranks` processes train; return the losses of this run's steps.
+
+    Raises:
+        SystemExit: The batch cannot be shared, or the checkpoint is that of another run, or of one that is over.
+    """
+    if given.batch_size % given.ranks:
+        raise SystemExit(f"{given.ranks} ranks cannot share --batch-size {given.batch_size}")
+    before = 0 if given.pace else steps_done(given)
     if given.ranks == 1:
         return train(given)
-    before = len(torch.load(given.checkpoint)["losses"]) if given.checkpoint.exists() else 0
     with tempfile.TemporaryDirectory() as folder:
         torch.multiprocessing.spawn(_rank, (train, given, f"file://{folder}/store"), given.ranks)
     return torch.load(given.checkpoint)["losses"][before:]
+
+
+def _step(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"the first step is 1, got {text}")
+    return int(text)
 
 
 def _rank(rank: int, train: Callable[[Namespace], Any], given: Namespace, store: str) -> None:
@@ -95,7 +108,8 @@ def fit(
                 print(f"step {len(losses)} of {total}: loss {losses[-1]:.4f}", flush=True)
                 with keep.saving() as file:
                     states = {name: part.state_dict() for name, part in parts.items()}
-                    torch.save({**states, "losses": losses}, file)
+                    settings = {"settings": settings_of(given), "total": total}
+                    torch.save({**states, **settings, "losses": losses}, file)
             if len(losses) >= end:
                 break
     return losses[begin:]

@@ -197,6 +197,21 @@ def test_stopped_trainings_go_on(
     assert 0 <= figures[0][figure] <= 1
 
 
+def test_checkpoints_of_other_runs_are_refused(
+    load_main: Callable[[str], Main], made: dict[str, Path]
+) -> None:
+    """A run that is over, another pipeline, and a batch that ranks cannot share end in a sentence."""
+    main, words = load_main("train_cifar"), [str(made["train_cifar"]), *SHORT]
+    main([*words, "--checkpoint", "run.pt"])
+
+    with pytest.raises(SystemExit, match=r"run\.pt is of a run that is over: remove it, or"):
+        main([*words, "--checkpoint", "run.pt"])
+    with pytest.raises(SystemExit, match=r"'pipeline': 'gpu-aug'.* not .*'torchvision'"):
+        main([*words, "--checkpoint", "run.pt", "--pipeline", "torchvision"])
+    with pytest.raises(SystemExit, match="5 ranks cannot share"):
+        main([*words, "--ranks", "5"])
+
+
 @pytest.mark.parametrize("name", ["train_cifar", "train_boxes", "train_video", "train_simclr"])
 @pytest.mark.long
 def test_stopped_ranks_go_on(made: dict[str, Path], name: str, tmp_path: Path) -> None:
@@ -306,7 +321,7 @@ def test_broken_data(
                 torch.tensor(json.loads(file.read_text())["boxes"])
                 for file in (made["train_boxes"] / part / path.name, path)
             )
-            assert torch.equal(after, before + torch.tensor([by, 0, by, 0]))
+            assert torch.equal(after, (before + torch.tensor([by, 0, by, 0])).clamp(max=96))
 
 
 def test_verdicts(load_main: Callable[[str], Main], capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,7 +67,13 @@ def print_checkpoints(found: Checkpointing, console: Console) -> None:
         text += f" and {counted(more, 'other')}" if more else ""
     print_plain(console, text)
     for reason, number in found.none.most_common():
-        print_plain(console, f"    {number:,} have none: {reason}")
+        names = ", ".join(map(printable, found.named.get(reason, [])))
+        print_plain(
+            console, f"    {number:,} have none: {reason}" + (names and f", such as {names}")
+        )
+    if any(reason.startswith("damaged") for reason in found.none):
+        text = "Damaged ones are decoded by OpenCV, which may accept them with wrong pixels: look at them."
+        print_plain(console, f"    {text}")
     if found.lacking:
         print_plain(
             console,

@@ -33,7 +33,8 @@ _AT_ONCE = 16
 _TASK_BYTES = 1 << 28
 _NO_LIMIT = 1 << 62
 _UNREAD = "no image, or it cannot be read"
-_SOUND = "sound, but of several scans, or too small"
+_SOUND = "sound, but progressive, or too small"
+_MOST_NAMED = 3
 
 
 @dataclass
@@ -43,6 +44,7 @@ class Checkpointing:
     Attributes:
         found: How many have checkpoints.
         none: How many have none, by reason.
+        named: The keys of the first three of them, by reason, but for those that are sound.
         lacking: Samples that nobody has looked at yet; other tasks of an array job do.
         paths: The files that hold all this.
         num_bytes: Their size.
@@ -50,6 +52,7 @@ class Checkpointing:
 
     found: int = 0
     none: Counter[str] = field(default_factory=Counter)
+    named: dict[str, list[str]] = field(default_factory=dict)
     lacking: int = 0
     paths: list[str] = field(default_factory=list)
     num_bytes: int = 0
@@ -191,13 +194,17 @@ class _Part:
         if not self.files:
             make_whole(self.head)
 
-    def known(self) -> Iterator[tuple[str, CheckpointFile]]:
-        """Yield the files that are there, and where they lie."""
+    def known(self) -> Iterator[tuple[str, int, CheckpointFile]]:
+        """Yield where each file that is there lies, its first sample, and the file."""
         if not self.files and (kept := _opened(self.head)):
-            yield str(kept.path), kept
-        for file in self.files:
+            yield str(kept.path), 0, kept
+        for start, file in zip(self._starts, self.files, strict=False):
             if found := open_beside(file, self._finder.version):
-                yield beside_location(file), found
+                yield beside_location(file), start, found
+
+    def key(self, number: int) -> str:
+        """The key of a sample."""
+        return self._opened().fetch(np.array([number]))[0].key
 
     def _find(self, start: int, stop: int) -> Iterator[Entry]:
         leaf = self._opened()
@@ -242,18 +249,17 @@ def _can_write_beside(files: Sequence[SampleFile], publish: bool) -> bool:
 def _count(part: _Part, finder: Finder, result: Checkpointing) -> None:
     """Add what is known by now."""
     known = 0
-    for location, file in part.known():
+    for location, start, file in part.known():
         result.paths.append(location)
         result.num_bytes += file.path.stat().st_size
-        found = Counter(
-            (slot.status, slot.num_bytes > 0) for _, slot in file.slots(0, file.head.num_samples)
-        )
-        known += found.total()
-        for (status, has_rows), number in found.items():
-            reason = _UNREAD if status == NO_IMAGE.status else finder.reason(status)
-            reason = reason or ("" if has_rows else _SOUND)
-            if reason:
-                result.none[reason] += number
-            else:
-                result.found += number
+        for number, slot in file.slots(0, file.head.num_samples):
+            known += 1
+            reason = _UNREAD if slot.status == NO_IMAGE.status else finder.reason(slot.status)
+            reason = reason or ("" if slot.num_bytes else _SOUND)
+            if not reason:
+                result.found += 1
+                continue
+            result.none[reason] += 1
+            if reason != _SOUND and len(named := result.named.setdefault(reason, [])) < _MOST_NAMED:
+                named.append(part.key(start + number))
     result.lacking += part.num_samples - known

@@ -229,16 +229,20 @@ def test_the_command_line_says_what_it_found(
     Image.new("RGB", (40, 40)).save(source / "cats" / "b.jpg", progressive=True)
     (source / "dogs" / "large.jpg").write_bytes(jpeg(400, 500))
     (source / "cats" / "c.jpg").write_bytes(jpeg(60, 90)[:-400])
+    inside = jpeg(60, 90)
+    (source / "dogs" / "inside.jpg").write_bytes(inside[:-400] + inside[-2:])
     code, printed, _ = run("index", source, "--checkpoints", "--workers", "1")
     printed = " ".join(printed.split())
 
     assert code == 0
-    assert "checkpoints: of 1 of 28 images" in printed
-    assert "25 have none: sound, but of several scans, or too small" in printed
-    assert "2 have none: does not begin and end like a JPEG" in printed
+    assert "checkpoints: of 1 of 29 images" in printed
+    assert "25 have none: sound, but progressive, or too small" in printed
+    assert "2 have none: does not begin and end like a JPEG, such as" in printed
+    assert "cats/a.png" in printed
+    assert "such as dogs/inside.jpg Damaged ones are decoded by OpenCV" in printed
 
     _, inspected, _ = run("inspect", source)
-    assert "28 of 28 samples were looked through" in " ".join(inspected.split())
+    assert "29 of 29 samples were looked through" in " ".join(inspected.split())
     assert run("pack", source, tmp_path / "packed")[0] == 0
     assert [path.suffix for path in sorted((tmp_path / "packed").glob("shard*"))] == [
         ".tar",
