@@ -6,7 +6,7 @@ python examples/train_cifar.py DATA --ranks 2                  # two processes, 
 python examples/train_cifar.py DATA --pipeline torchvision     # the same training on torchvision's transforms
 python examples/train_cifar.py DATA --randaugment --mix cutmix --epochs 40
 
-Expected: accuracy 0.63 after 10 epochs (seed 0), which took 8 minutes on two cores that other programs shared. See
+Expected: accuracy 0.61 to 0.64 after 10 epochs, in 2 to 4 minutes on two cores that other programs shared. See
 docs/examples.md for the comparison.
 """
 
