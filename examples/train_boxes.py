@@ -3,6 +3,8 @@
 python examples/make_boxes.py shapes/
 python examples/train_boxes.py shapes/                            # --stop, --ranks and --recipe as in train_cifar.py
 python examples/train_boxes.py shapes/ --pipeline albumentations
+
+Expected: mAP 0.48 to 0.50 after 20 epochs, in 2 to 3 minutes on two cores that other programs shared.
 """
 
 import time

@@ -2,7 +2,8 @@
 
 python examples/train_simclr.py DATA           # DATA as for train_cifar.py; --stop, --ranks and --recipe likewise
 
-The probe must beat that of the same network with random weights by 5 points of accuracy.
+The probe must beat that of the same network with random weights by 5 points of accuracy. Expected: 0.48 to 0.49
+against 0.34, in 6 to 9 minutes on two cores that other programs shared.
 """
 
 import time
