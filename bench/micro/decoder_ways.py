@@ -65,7 +65,7 @@ def with_ours(task: Task, *, whole: bool = False, shrink: int = 1, known: bool =
 
     views = [np.frombuffer(data, np.uint8) for data in task.files]
     rows = [find_checkpoints(data, EVERY)[1] for data in task.files] if known else []
-    scratch, no_offsets = np.empty(scratch_bytes(int(task.sizes.max())), np.uint8), np.empty(0, int)
+    scratch, no_offsets = np.zeros(scratch_bytes(int(task.sizes.max())), np.uint8), np.empty(0, int)
     crops = task.crops
     if whole:
         crops = np.hstack([np.zeros_like(task.sizes), task.sizes])

@@ -166,7 +166,7 @@ def render_on_cpu(
         wanted.crops,
         places,
         wanted.antialias,
-        tuple(np.empty(size, np.uint8) for size in needed),
+        tuple(np.zeros(size, np.uint8) for size in needed),  # new memory of the decoder is 0
         statuses,
     )
     return statuses, canvases

@@ -160,7 +160,7 @@ class Planner:
     def __init__(self, *, pinned: bool) -> None:
         self._pinned = pinned
         self._arena_bytes = self._tables = 0
-        self._scratch = np.empty(MEMORY_BYTES, np.uint8)
+        self._scratch = np.zeros(MEMORY_BYTES, np.uint8)
         self._grow(1 << 20, 4, 1 << 12, 1 << 12)
 
     def plan(self, files: Files, wanted: Wanted) -> Planned:
