@@ -98,7 +98,7 @@ _BLOCK = numbers(
 
 component: Its number.
 steps: Address of the quantisation steps.
-levels, pairs, hops: Addresses of the fast tables; see ``tables.py``.
+levels, pairs, hops: Addresses of the fast tables; see ``huffman_tables.py``.
 dc_search, ac_search, dc_symbols, ac_symbols: Addresses of the search tables and of the symbols.
 column, row: Of the block in the MCU, counted in blocks.
 across: Blocks of this component across an MCU.
@@ -121,7 +121,7 @@ FEED = numbers(
     "source stop clean filled limit ended position bits buffer cleaned walked walked_to wide",
     prediction=3,
 )
-"""How far the scan has been read; see ``feed.py``.
+"""How far the scan has been read; see ``bitstream.py``.
 
 source, stop: Address of the next byte to clean, and where the file ends.
 clean, filled, limit: Address of the buffer, where the clean bytes end in it, and how far it may be filled.
@@ -182,7 +182,7 @@ made: Of each of them, what it was made of. All of it is 0 in new memory.
 quant: The quantisation tables, row by row.
 huffman: Huffman tables as stored, four for DC, four for AC.
 coefficients: The block that is being read, int16 [64], and what is written behind it.
-clean_bytes: Bytes of the scan; see ``feed.py``.
+clean_bytes: Bytes of the scan; see ``bitstream.py``.
 """
 
 memory_at = record_at(_MEMORY)
