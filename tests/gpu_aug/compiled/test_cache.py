@@ -121,8 +121,8 @@ def test_damaged_entry(place: Path, import_trial: Import) -> None:
     data = entry.read_bytes()
     for damaged in (b"", data[:-1], data[:-1] + bytes([data[-1] ^ 1])):
         entry.write_bytes(damaged)
+        assert kept._read(entry) is None
         assert import_trial(1).answer() == 1
-        assert len(entry.read_bytes()) == len(data)
         assert kept._read(entry) is not None
 
 
