@@ -84,7 +84,7 @@ def make_environment(python: str, which: str, folder: Path) -> str:
 def run_tests(python: str, words: list[str]) -> int:
     """Run pytest with an interpreter, and print the line for the table."""
     tests = words or [f"tests/{path}" for path in TESTS]
-    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    command = [python, "-m", "pytest", "-q", "-n", "auto", "-p", "no:cacheprovider", *tests]
     lines: list[str] = []
     environment = {**os.environ, "NO_ALBUMENTATIONS_UPDATE": "1"}
     with subprocess.Popen(

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from bench.output.text import fact_table, plain_table, print_plain, printable
 from dali_pipes.jpeg.finder import FINDER
-from readers import Dataset, Sample
+from readers import BadSample, Dataset, Sample
 from readers.checkpoints.store import DatasetCheckpoints
 from readers.formats.stream import TarStream
 from readers.label_vector import described, label_shape_of
@@ -42,6 +42,7 @@ def print_inspection(source: str, found: Inspection, console: Console) -> None:
     if set(found.labels) - {-1}:
         console.print(_classes(found, found.dataset.class_names))
     _print_doubled(found, console)
+    _print_damaged(found, console)
     _print_bad(found, console)
 
 
@@ -78,15 +79,18 @@ def to_dict(source: str, found: Inspection) -> dict[str, object]:
         "doubled_keys": None if found.doubled is None else found.num_doubled,
         "doubled": found.doubled,
         "num_bad": found.num_bad,
-        "bad": [
-            {
-                "index": bad.index,
-                "key": printable(bad.key),
-                "stage": bad.stage,
-                "reason": bad.reason,
-            }
-            for bad in found.bad
-        ],
+        "bad": list(map(_bad_to_dict, found.bad)),
+        "num_damaged": found.num_damaged,
+        "damaged": list(map(_bad_to_dict, found.damaged)),
+    }
+
+
+def _bad_to_dict(bad: BadSample) -> dict[str, object]:
+    return {
+        "index": bad.index,
+        "key": printable(bad.key),
+        "stage": bad.stage,
+        "reason": bad.reason,
     }
 
 
@@ -271,17 +275,30 @@ def _print_doubled(found: Inspection, console: Console) -> None:
     print_plain(console, text, "yellow")
 
 
+def _print_damaged(found: Inspection, console: Console) -> None:
+    if found.num_damaged:
+        _print_listed(found.damaged, found.num_damaged, "damaged image", console)
+        console.print(
+            "    They decode all the same, with pixels that may be wrong, and a loader takes them."
+        )
+
+
 def _print_bad(found: Inspection, console: Console) -> None:
-    if not found.num_bad:
+    if found.num_bad:
+        _print_listed(found.bad, found.num_bad, "bad sample", console)
+    else:
         console.print("no bad sample" + ("" if found.verified else " among those looked at"))
-        return
-    for bad in found.bad[:_MOST_BAD]:
+
+
+def _print_listed(listed: list[BadSample], number: int, noun: str, console: Console) -> None:
+    """Print the first of some, and how many there are."""
+    for bad in listed[:_MOST_BAD]:
         text = Text(printable(bad.key), style="bold")
         text.append(f" ({bad.stage}): {bad.reason}", style="yellow")
         console.print(text, soft_wrap=True)
-    text = Text(counted(found.num_bad, "bad sample"), style="red")
-    if found.num_bad > _MOST_BAD:
-        most = "all" if found.num_bad <= MOST_LISTED else f"the first {MOST_LISTED:,}"
+    text = Text(counted(number, noun), style="red")
+    if number > _MOST_BAD:
+        most = "all" if number <= MOST_LISTED else f"the first {MOST_LISTED:,}"
         text.append(f", the first {_MOST_BAD} above; --json FILE lists {most}")
     console.print(text)
 

@@ -5,10 +5,13 @@ from numpy.typing import NDArray
 
 from dali_pipes.decode.opencv import decode
 from dali_pipes.errors import DecodeError
+from dali_pipes.jpeg.finder import FINDER
+from dali_pipes.jpeg.status import GOOD, ODD_SCANS, OF_SCANS, UNFINISHED
 from readers.prepare.checks import Checks
 from readers.sample import Payload
 from readers.video import VideoInfo
 
+_DAMAGED = (OF_SCANS - {GOOD}) | {ODD_SCANS, UNFINISHED}
 _FRAMES_OF_A_CLIP = 100  # for which the time is enough that the loader gives to a clip
 
 
@@ -24,6 +27,15 @@ def check_image(data: Payload, size: tuple[int, int]) -> str:
     except DecodeError as error:
         return str(error)
     return ""
+
+
+def check_damage(data: Payload) -> str:
+    """Read all codes of a JPEG and return what is wrong with them, "" if nothing is, and for other images.
+
+    OpenCV decodes many damaged files, and fills in what it cannot read.
+    """
+    status = FINDER.find(data).status
+    return FINDER.reason(status) if status in _DAMAGED else ""
 
 
 def check_video(data: Payload, info: VideoInfo, frames: NDArray[np.int64]) -> str:
@@ -46,5 +58,5 @@ def check_video(data: Payload, info: VideoInfo, frames: NDArray[np.int64]) -> st
     return ""
 
 
-CHECKS = Checks(check_image, check_video)
+CHECKS = Checks(check_image, check_damage, check_video)
 """How this package decodes."""

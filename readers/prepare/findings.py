@@ -27,6 +27,7 @@ class Look(NamedTuple):
         header: The header of its image; None when it has none or it cannot be read.
         video: What its video is; None as for the image.
         bad: What is wrong with it.
+        damaged: What is damaged in an image that decodes all the same.
         process: By which process its JPEG was encoded; None where it is none.
     """
 
@@ -37,6 +38,7 @@ class Look(NamedTuple):
     header: Header | None = None
     video: VideoLook | None = None
     bad: BadSample | None = None
+    damaged: BadSample | None = None
     process: str | None = None
 
 
@@ -63,6 +65,8 @@ class Inspection:
         total_bytes: Size of all fields of all samples; None when only a part of them is known.
         bad: Entries that are no good, at most 10,000.
         num_bad: Number of bad entries.
+        damaged: Images that decode all the same, with pixels that may be wrong, at most 10,000.
+        num_damaged: Number of these.
         doubled: (index, index of the first) of samples with a key that was there before; None when not
             all keys were looked at.
         num_doubled: Number of duplicates.
@@ -85,6 +89,8 @@ class Inspection:
     total_bytes: int | None = None
     bad: list[BadSample] = field(default_factory=list)
     num_bad: int = 0
+    damaged: list[BadSample] = field(default_factory=list)
+    num_damaged: int = 0
     doubled: list[tuple[int, int]] | None = None
     num_doubled: int = 0
 
@@ -97,6 +103,10 @@ class Inspection:
             self.videos.add(look.video)
         elif look.header is None:
             self.num_imageless += 1
+        if look.damaged is not None:
+            self.num_damaged += 1
+            if len(self.damaged) < MOST_LISTED:
+                self.damaged.append(look.damaged)
         if count_label and look.sizes:
             self.labels[look.label] += 1
         for name, size in look.sizes.items():
@@ -137,6 +147,8 @@ class Inspection:
         self.videos.extend(later.videos)
         self.bad += later.bad[: MOST_LISTED - len(self.bad)]
         self.num_bad += later.num_bad
+        self.damaged += later.damaged[: MOST_LISTED - len(self.damaged)]
+        self.num_damaged += later.num_damaged
 
     def counts_to_json(self) -> dict[str, Any]:
         """What `extend` counts in, with nothing but texts, numbers and lists."""
@@ -149,8 +161,10 @@ class Inspection:
             **{name: list(map(list, getattr(self, name).items())) for name in _COUNTERS},
             "shapes": [[*shape, count] for shape, count in self.shapes.items()],
             "videos": self.videos.to_json(),
-            "bad": [[bad.index, bad.key, bad.stage, bad.reason] for bad in self.bad],
+            "bad": list(map(_told, self.bad)),
             "num_bad": self.num_bad,
+            "damaged": list(map(_told, self.damaged)),
+            "num_damaged": self.num_damaged,
         }
 
     @classmethod
@@ -170,10 +184,16 @@ class Inspection:
             videos=VideoFindings.from_json(told["videos"]),
             bad=[BadSample(*bad) for bad in told["bad"]],
             num_bad=told["num_bad"],
+            damaged=[BadSample(*bad) for bad in told["damaged"]],
+            num_damaged=told["num_damaged"],
         )
 
 
 _COUNTERS = ("formats", "processes", "labels")
+
+
+def _told(bad: BadSample) -> list[str | int]:
+    return [bad.index, bad.key, bad.stage, bad.reason]
 
 
 def _kind(header: Header) -> str:

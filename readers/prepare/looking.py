@@ -81,6 +81,8 @@ def _with_verdict(look: Look, sample: Sample, checks: Checks) -> Look:
         return look._replace(bad=BadSample(sample.index, sample.key, "header", reason))
     if reason := checks.image(sample.image, size):
         return look._replace(bad=BadSample(sample.index, sample.key, "decode", reason))
+    if reason := checks.damage(sample.image):
+        return look._replace(damaged=BadSample(sample.index, sample.key, "decode", reason))
     return look
 
 

@@ -125,6 +125,22 @@ def test_bad_entries_are_listed(inspected: Run, folder: Path) -> None:
     assert (code, [bad["key"] for bad in result["bad"]]) == (1, ["dog/00.jpg"])
 
 
+@pytest.mark.parametrize("process", ["baseline", "progressive"])
+def test_damaged_images_that_decode_are_listed(
+    inspected: Run, folder: Path, jpeg: Jpeg, process: str
+) -> None:
+    """OpenCV fills in what is lacking: --verify names such a picture, which is no bad sample."""
+    whole = jpeg(40, 60, progressive=process == "progressive")
+    (folder / "cat" / "05.jpg").write_bytes(whole[:-40] + whole[-2:])
+    code, _, result = inspected(folder)
+    assert (code, result["num_damaged"]) == (0, 0)
+
+    code, printed, result = inspected(folder, "--verify")
+    assert (code, result["num_bad"], result["num_damaged"]) == (0, 0, 1)
+    assert result["damaged"][0]["key"] == "cat/05.jpg"
+    assert "cat/05.jpg (decode): damaged: the scan ends too early\n1 damaged image\n" in printed
+
+
 def test_decoders_do_not_write_between_the_lines(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

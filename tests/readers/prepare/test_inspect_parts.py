@@ -29,13 +29,14 @@ def add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 
 @pytest.fixture
 def shards(tmp_path: Path, jpeg: Jpeg, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Two shards of twelve samples: of several sizes and kinds, with a bad one and keys that come again."""
+    """Two shards of twelve samples: of several sizes and kinds, with a bad one, a damaged one and keys that come again."""
     monkeypatch.setattr(inspection_parts, "_LEAST_SAMPLES", 4)
     for shard in range(2):
         with tarfile.open(tmp_path / f"{shard}.tar", "w") as archive:
             for number in range(12):
                 data = jpeg(40 + 7 * (number % 3), 60 + number, seed=number)
-                add(archive, f"{number % 8}.jpg", data[: -300 if number == 5 else None])
+                data = {5: data[:-300], 6: data[:-300] + data[-2:]}.get(number, data)
+                add(archive, f"{number % 8}.jpg", data)
                 add(archive, f"{number % 8}.cls", b"%d" % (number % 4))
     return str(tmp_path / "{0..1}.tar")
 
@@ -60,7 +61,7 @@ def test_whoever_looks_finds_the_same(shards: str, tmp_path: Path) -> None:
     ]
     merged = inspect(shards, verify=CHECKS, parts=folder, merge=True)
 
-    assert (expected.num_bad, expected.num_doubled) == (2, 8)
+    assert (expected.num_bad, expected.num_damaged, expected.num_doubled) == (2, 2, 8)
     assert len(backwards.done) == 8
     assert told(badly) == told(merged) == told(expected)
     assert sum(task.num_looked_at for task in tasks) == 24

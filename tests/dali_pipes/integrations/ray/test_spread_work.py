@@ -15,7 +15,6 @@ from dali_pipes.jpeg.finder import FINDER, JpegFinder
 from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
 from readers.checkpoints.layout import Kept
 from readers.prepare import (
-    Checks,
     LocalExecutor,
     PrepareError,
     index,
@@ -145,7 +144,7 @@ def test_checkpoints(
 
 def test_inspections(ray_cluster: Any, shards: Path, tmp_path: Path) -> None:
     """Every number is that of one process."""
-    checks = Checks(DyingCheck(tmp_path / "died"), CHECKS.video)
+    checks = CHECKS._replace(image=DyingCheck(tmp_path / "died"))
     expected = inspect(str(shards), verify=CHECKS, num_workers=1)
 
     found = inspect(str(shards), verify=checks, executor=RayExecutor(ray_cluster.address))
