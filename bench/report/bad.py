@@ -74,6 +74,7 @@ def bad_samples(
     num_bad: int,
     pictures: Mapping[tuple[int, str], Thumbnail],
     why_none: str = "",
+    noun: str = "bad sample",
 ) -> Markup:
     """Reasons, pictures and a list.
 
@@ -84,6 +85,7 @@ def bad_samples(
         num_bad: How many were counted, of which `bad` may be the first.
         pictures: Of some of them, by index and key.
         why_none: Why there are no pictures.
+        noun: What one of them is.
     """
     if not bad:
         return section(name, heading, note("None."))
@@ -94,7 +96,7 @@ def bad_samples(
         note(f"{count(more)} more are counted and not listed.") if more else "",
         _reasons(bad),
         note(f"Without pictures: {why_none}.") if why_none else _gallery(bad, pictures),
-        _list(bad),
+        _list(bad, noun),
     )
 
 
@@ -135,7 +137,7 @@ def _gallery(bad: Sequence[Bad], pictures: Mapping[tuple[int, str], Thumbnail]) 
     )
 
 
-def _list(bad: Sequence[Bad]) -> Markup:
+def _list(bad: Sequence[Bad], noun: str) -> Markup:
     ran = any(one.where for one in bad)
     headings = ["index", "key", "noticed while", "reason", *(["first met", "times"] if ran else [])]
     rows = [
@@ -148,7 +150,7 @@ def _list(bad: Sequence[Bad]) -> Markup:
         ]
         for one in bad[:_MOST_LISTED]
     ]
-    what = counted(len(bad), "bad sample")
+    what = counted(len(bad), noun)
     if len(bad) > _MOST_LISTED:
         what = f"the first {_MOST_LISTED} of {what}"
     return folded(f"List of {what}", table(headings, rows, caption=f"List of {what}"), is_long=True)

@@ -105,8 +105,19 @@ def _data_sections(look: DataLook) -> list[Markup]:
         classes(found),
         contents.fields(found, look.views),
         bad_samples("broken", heading, bad, found.num_bad, pictures),
+        *_damaged(found),
         contents.doubled(found),
     ]
+
+
+def _damaged(found: Inspection) -> list[Markup]:
+    """Images that decode with pixels that may be wrong."""
+    if not found.damaged:
+        return []
+    damaged = bad_of_data(found.damaged)
+    pictures = bad_pictures(found.dataset, [one.place for one in damaged])
+    heading, noun = "Damaged images that decode", "damaged image"
+    return [bad_samples("damaged", heading, damaged, found.num_damaged, pictures, noun=noun)]
 
 
 def _document(title: str, about: str, sections: Sequence[Markup]) -> str:

@@ -147,6 +147,20 @@ def test_damaged_samples_are_shown(folder: Path) -> None:
     assert "--verify" not in report_pages.text_of(page)
 
 
+def test_damaged_images_that_decode_are_shown(folder: Path) -> None:
+    """They have a section of their own, and are no bad samples."""
+    path = folder / "cat" / "05.jpg"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-60] + whole[-2:])
+    page = page_of(folder, verify=True)
+
+    assert report_pages.tiles(page, "data")["bad samples"] == 0
+    assert list(report_pages.rows(page, "List of 1 damaged image")) == ["5"]
+    section = report_pages.section(page, "damaged")
+    assert "damaged: the scan ends too early" in report_pages.text_of(section)
+    assert len(pictures(section)) == 1
+
+
 def test_names_from_the_data_are_text(tmp_path: Path, jpeg: Jpeg) -> None:
     """No class, file, field or reason becomes an element, and control characters are no error."""
     evil = "<script>alert(1)<"
