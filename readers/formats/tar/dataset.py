@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 
 import numpy as np
 
 from readers.formats.splits import in_order, split_alone
+from readers.formats.tar.packed_classes import packed_classes
 from readers.formats.tar.walk import TarError, stored_files
 from readers.formats.tar.webdataset import key_and_field, label_of
 from readers.image.header import image_size
@@ -51,6 +53,11 @@ class TarDataset(ShardDataset):
 
     def __init__(self, shards: Sequence[PathLike]) -> None:
         super().__init__(shards, SCAN)
+
+    @cached_property
+    def class_names(self) -> tuple[str, ...]:
+        """Those that `gpu-aug pack` noted in ``manifest.json`` beside the shards; empty where there is none."""
+        return packed_classes(self._blobs)
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -49,6 +49,23 @@ def test_class_folders_become_shards_with_labels(run: Run, source: Path, tmp_pat
     assert [sample.size for sample in ours] == [(60, 90)] * 24
 
 
+def test_class_names_stay(run: Run, source: Path, tmp_path: Path) -> None:
+    """All shards of a pack, or some, have the names of its source; a shard that another program wrote has none."""
+    run("pack", source, tmp_path / "out", "--shard-size", "30kB")
+    shards = shards_in(tmp_path / "out")
+    names = open_dataset(source).class_names
+
+    assert len(names) == 3
+    assert open_dataset(tmp_path / "out").class_names == names
+    assert open_dataset(shards[1]).class_names == names
+    with shards[1].open("ab") as shard:
+        shard.write(bytes(512))
+    assert open_dataset(shards[1]).class_names == ()
+    assert open_dataset(shards[0]).class_names == names
+    (tmp_path / "out" / "manifest.json").unlink()
+    assert open_dataset(shards[0]).class_names == ()
+
+
 def test_webdataset_itself_reads_the_folder(run: Run, source: Path, tmp_path: Path) -> None:
     """The pipeline that users of webdataset write gives pictures and class numbers."""
     run("pack", source, tmp_path / "out")

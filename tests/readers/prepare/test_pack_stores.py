@@ -62,6 +62,7 @@ def test_a_store_gets_what_a_folder_gets(
     assert "writes" not in s3.count()
     there, here = open_dataset(f"{far.location}/"), open_dataset(near.location)
     assert there.fingerprint == here.fingerprint
+    assert there.class_names == here.class_names == open_dataset(source).class_names
     assert_same_samples(there, here)
 
 
