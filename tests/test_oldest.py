@@ -26,10 +26,6 @@ OLDEST = {
     "torchdata": ["dali_pipes/integrations/test_torchdata.py"],
     "lightning": ["dali_pipes/integrations/test_lightning.py"],
     "pillow": ["readers/image", "dali_pipes/decode"],
-    "opencv-python-headless": [
-        *(f"dali_pipes/decode/test_{name}.py" for name in ("decode", "dali_images", "from_dali")),
-        "gpu_aug/engines/test_engines.py",
-    ],
     "tifffile": ["dali_pipes/decode/test_stored.py"],
     "imagecodecs": ["dali_pipes/decode/test_stored.py"],
 }

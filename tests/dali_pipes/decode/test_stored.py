@@ -38,7 +38,7 @@ WHOLE = {
     "png RGBA": (by_opencv("png", RGBA), RGBA),
     "png RGBA 8": (by_opencv("png", noise(4, "uint8")), noise(4, "uint8")),
     "png gray and alpha": (
-        by_pillow("PNG", Image.fromarray(noise(2, "uint8"), "LA")),
+        by_pillow("PNG", Image.fromarray(noise(2, "uint8"))),
         noise(2, "uint8"),
     ),
     "webp RGBA": (
