@@ -103,9 +103,9 @@ def test_stopped_runs_go_on(
     ("name", "module"),
     [
         ("train_resnet", "torchvision"),
-        ("train_lightning", "lightning"),
+        pytest.param("train_lightning", "lightning", marks=pytest.mark.long),
         pytest.param("train_torchdata", "torchdata.nodes", marks=pytest.mark.long),
-        ("train_jax", "jax"),
+        pytest.param("train_jax", "jax", marks=pytest.mark.long),
         pytest.param("train_dali_iterator", "torchvision", marks=pytest.mark.long),
     ],
     ids=lambda value: value if str(value).startswith("train") else "",

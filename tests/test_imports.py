@@ -139,7 +139,7 @@ def test_a_circle_is_noticed(first: str, second: str, tmp_path: Path) -> None:
     assert {"readers.first", "readers.second"} <= set(find_circle(tmp_path, "readers"))
 
 
-@pytest.mark.parametrize("package", ["readers", "gpu_aug", "dali_pipes"])
+@pytest.mark.parametrize("package", ["readers", "dali_pipes"])
 def test_import_without_the_optional_parts(package: str) -> None:
     """Importing works where DALI, Albumentations, Kornia and OpenCV are missing."""
     blocked = f"sys.modules.update(dict.fromkeys({OPTIONAL}))"
@@ -189,7 +189,7 @@ def test_using_a_missing_part_says_how_to_install_it(
     assert result.stdout.count("\n") == 1
 
 
-@pytest.mark.parametrize("package", ["readers", "gpu_aug", "dali_pipes"])
+@pytest.mark.parametrize("package", ["readers", "dali_pipes"])
 def test_import_brings_in_nothing_heavy(package: str) -> None:
     """What takes long to import waits until it is used."""
     heavy = ["albumentations", "cv2", "kornia", "nvidia.dali", "PIL", "torchvision", "webdataset"]

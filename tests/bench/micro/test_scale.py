@@ -86,6 +86,7 @@ def test_build_follows_what_varies(photos: list[Path]) -> None:
         assert len(next(iter(own)).images) == 2
 
 
+@pytest.mark.long
 def test_chart_shows_every_part(tmp_path: Path) -> None:
     """Five charts with their titles; what is computed is a dashed line."""
     rates = {1: Rate((10.0,)), 10: Rate((90.0,))}

@@ -115,7 +115,7 @@ CHAINS = {
 
 
 @pytest.mark.parametrize("engine", ["kornia", "fused"])
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32], ids=str)
 @pytest.mark.parametrize("name", CHAINS)
 def test_chain(name: str, dtype: torch.dtype, engine: str) -> None:
     """Operations after each other: images are written in between, mixed, and of several sizes."""

@@ -16,6 +16,7 @@ from dali_pipes.integrations.ray.versions import require_same, versions
 from tests.support.ray_cluster import ROOT
 
 
+@pytest.mark.long
 def test_a_worker_has_the_code_of_its_driver(ray_cluster: Any) -> None:
     """What a worker imports has the digest of what is imported here."""
     ray = connect(ray_cluster.address)

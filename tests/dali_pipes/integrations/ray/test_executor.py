@@ -25,6 +25,7 @@ def refuse(number: int) -> int:
     return number
 
 
+@pytest.mark.long
 def test_every_task_is_done(ray_cluster: Any) -> None:
     """Each number comes with its result, once."""
     executor = RayExecutor(ray_cluster.address)
