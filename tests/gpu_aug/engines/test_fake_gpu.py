@@ -315,7 +315,7 @@ def test_batches_share_compiled_kernels() -> None:
         env={**os.environ, "PYTHONWARNINGS": "ignore"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 

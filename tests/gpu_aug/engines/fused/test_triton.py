@@ -253,7 +253,7 @@ def interpreted(tmp_path_factory: pytest.TempPathFactory) -> Results:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
