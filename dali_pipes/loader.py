@@ -574,9 +574,11 @@ class Loader:
 
     def close(self) -> None:
         """End the loop under way, its threads, the DALI pipeline, the helper process and the workers; a later loop builds anew."""
-        if (live := self._epochs.live()) is not None:
-            live.close()
-        self._production.close()
+        try:
+            if (live := self._epochs.live()) is not None:
+                live.close()
+        finally:
+            self._production.close()
 
     def __repr__(self) -> str:
         return describe(self._setup, self._steps, self.epoch)

@@ -3,6 +3,7 @@
 import atexit
 import weakref
 from collections.abc import Generator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any, Literal
@@ -203,7 +204,8 @@ def end_loops_at_exit(decoder: Literal["cpu", "dali", "cuda"]) -> None:  # noqa:
     """
 
     def end_all() -> None:
-        for loop in list(LOOPS):
-            loop.close()
+        with ExitStack() as all_loops:  # one that raises leaves none open
+            for loop in list(LOOPS):
+                all_loops.callback(loop.close)
 
     atexit.register(end_all)

@@ -67,7 +67,7 @@ class CudaJpegDecoder:
     """Decodes with our kernels, driven by the thread that takes the steps; see Decoder.
 
     Only files of which all codes were read before on the CPU go to the kernels, so that what the kernels say of them is
-    known; it is looked at later, when the device is through, without waiting.
+    known; it is looked at later, when the device is through, without waiting, and at the end of a loop.
     """
 
     lookahead = 2
@@ -105,8 +105,8 @@ class CudaJpegDecoder:
             if self._cache is not None:
                 self._cache.look_up(files.files, sound.digests[some])
             planned = self._planner().plan(files, wanted.some(first, last))
-            launches.append(_Launch(planned, files, sound.digests[some]))
             here.append(sound.rows[some][planned.numbers >= 0])
+            launches.append(_Launch(planned, files, sound.digests[some], here[-1]))
         decoded_here = np.concatenate([np.empty(0, np.int64), *here])
         is_other = np.ones(len(fetched), bool)
         is_other[decoded_here] = False
@@ -155,9 +155,11 @@ class CudaJpegDecoder:
         return Pending(lambda _: (finished, ahead))
 
     def close(self) -> None:
-        """Drop what is under way."""
+        """Drop what is under way, and hear what the kernels say of all that was launched; see LoaderError."""
         self._under_way.clear()
         self._side.close()
+        while self._verdicts:
+            self._verdicts.popleft().require_good()
 
     def _decode(self, one: "_Launch", prepared: Prepared) -> None:
         """Launch the kernels, and have their verdicts copied to the host."""
@@ -169,7 +171,7 @@ class CudaJpegDecoder:
         statuses = torch.empty(len(launched.statuses), dtype=torch.int32, pin_memory=on_gpu)
         statuses.copy_(launched.statuses, non_blocking=True)
         done = self._side.stream.record_event() if on_gpu else None
-        keys = [prepared.fetched.key(row) for row in prepared.here.tolist()]
+        keys = [prepared.fetched.key(row) for row in one.rows.tolist()]
         self._verdicts.append(_Verdicts(done, statuses, keys))
 
     def _look(self) -> None:
@@ -223,11 +225,13 @@ class _Launch:
         planned: What the host made of its files.
         files: These.
         digests: uint64 [n], of all bytes of each.
+        rows: int64 [images decoded here], those of the step.
     """
 
     planned: Planned
     files: Files
     digests: NDArray[np.uint64]
+    rows: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +241,7 @@ class _Verdicts:
     Attributes:
         done: The event behind the copy; None on a CPU.
         statuses: int32 [n] on the host.
-        keys: Names of all images of the step.
+        keys: Names of the n images.
     """
 
     done: Any
@@ -248,16 +252,21 @@ class _Verdicts:
         return self.done is None or bool(self.done.query())
 
     def require_good(self) -> None:
-        """Require what reading all codes on the CPU has said before.
+        """Wait for the verdicts, and require what reading all codes on the CPU has said before.
 
         Raises:
             LoaderError: The kernels disagree, so checkpoints are wrong, or the device is.
         """
+        if self.done is not None:
+            self.done.synchronize()
         if self.statuses.any():
-            reasons = {REASONS[status] for status in self.statuses.tolist() if status}
+            statuses = self.statuses.tolist()
+            reasons = {REASONS[status] for status in statuses if status}
+            bad = [key for key, status in zip(self.keys, statuses, strict=True) if status]
+            more = f" and {len(bad) - 3} others" if len(bad) > 3 else ""
             raise LoaderError(
-                f"the GPU's JPEG decoder calls files of a step damaged ({'; '.join(sorted(reasons))}) that are sound, among "
-                f'{", ".join(self.keys[:3])} and others: their pixels were wrong; use decoder="cpu", and please report this'
+                f"the GPU's JPEG decoder calls files damaged ({'; '.join(sorted(reasons))}) that are sound: "
+                f'{", ".join(bad[:3])}{more}; their pixels were wrong: use decoder="cpu", and please report this'
             )
 
 
