@@ -39,6 +39,10 @@ from gpu_aug.upload import upload
 _PIXEL_BYTES = 13  # on the device, for each pixel that is decoded: coefficients, planes, RGB
 _LAUNCH_BYTES = 1 << 31
 """What the kernels of one launch may take on the device; larger steps are decoded in several."""
+_KEPT_BYTES = 1 << 28
+"""What one launch may bring that stays on the device: it comes out of one pinned arena."""
+_LAUNCH_ROWS = 1 << 15
+"""Images of all views of one launch: CUDA counts blocks in 16 bits in one direction of a grid."""
 
 
 _NOTHING = Rendering([], Canvases((), 1, pinned=False), [])
@@ -99,14 +103,14 @@ class CudaJpegDecoder:
         wanted = _wanted(fetched, sound.rows, canvases)
         restarts = [_restarts(fetched, row) for row in sound.rows.tolist()]
         launches, here, held = [], [], (sound.held, sound.known.held)
-        for first, last in _launches(wanted.parts):
-            some = slice(first, last)
-            files = files_of(sound.spans[some], restarts[some], sound.known.files[some], held)
-            if self._cache is not None:
-                self._cache.look_up(files.files, sound.digests[some])
-            planned = self._planner().plan(files, wanted.some(first, last))
+        files = files_of(sound.spans, restarts, sound.known.files, held)
+        if self._cache is not None:
+            self._cache.look_up(files.files, sound.digests)
+        for first, last in launches_of(wanted.parts, files, len(canvases)):
+            some, of_launch = slice(first, last), files.some(first, last)
+            planned = self._planner().plan(of_launch, wanted.some(first, last))
             here.append(sound.rows[some][planned.numbers >= 0])
-            launches.append(_Launch(planned, files, sound.digests[some], here[-1]))
+            launches.append(_Launch(planned, of_launch, sound.digests[some], here[-1]))
         decoded_here = np.concatenate([np.empty(0, np.int64), *here])
         is_other = np.ones(len(fetched), bool)
         is_other[decoded_here] = False
@@ -157,6 +161,7 @@ class CudaJpegDecoder:
     def close(self) -> None:
         """Drop what is under way, and hear what the kernels say of all that was launched; see LoaderError."""
         self._under_way.clear()
+        self._cache = None
         self._side.close()
         while self._verdicts:
             self._verdicts.popleft().require_good()
@@ -270,14 +275,22 @@ class _Verdicts:
             )
 
 
-def _launches(parts: NDArray[np.void]) -> list[tuple[int, int]]:
-    """Which of the parts are decoded in one launch, first and last (half open) of each."""
+def launches_of(parts: NDArray[np.void], files: Files, num_views: int) -> list[tuple[int, int]]:
+    """Which images are decoded in one launch, first and last (half open) of each.
+
+    Args:
+        parts: RECT [n]: what is decoded of each.
+        files: The n files; it is known which of them shall stay on the device.
+        num_views: Views of an image.
+    """
     if not len(parts):
         return []
-    needed = parts["height"] * parts["width"] * _PIXEL_BYTES
-    if needed.sum() < _LAUNCH_BYTES:
-        return [(0, len(parts))]
-    taken = np.cumsum(needed) // _LAUNCH_BYTES
+    shares = (
+        parts["height"] * parts["width"] * (_PIXEL_BYTES / _LAUNCH_BYTES)
+        + files.files["keep"] * files.files["num_bytes"] / _KEPT_BYTES
+        + num_views / _LAUNCH_ROWS
+    )
+    taken = np.cumsum(shares).astype(np.int64)
     bounds = np.flatnonzero(np.diff(taken, prepend=-1)).tolist()
     return list(zip(bounds, [*bounds[1:], len(parts)], strict=True))
 
