@@ -18,6 +18,7 @@ from dali_pipes.decode.cuda_jpeg.records import (
 )
 from dali_pipes.jpeg.header import TABLE_BYTES
 from dali_pipes.jpeg.memory import MEMORY_BYTES
+from dali_pipes.jpeg.status import GOOD
 
 _NO_OFFSETS = np.empty(0, np.int64)
 _BLOCK_BYTES = 128
@@ -173,7 +174,7 @@ class Planner:
 
     def plan(self, files: Files, wanted: Wanted) -> Planned:
         """Find the intervals of a batch, and gather their bytes and records."""
-        from dali_pipes.decode.cuda_jpeg.plan import GOOD, TOTALS, plan_batch
+        from dali_pipes.decode.cuda_jpeg.plan import TOTALS, plan_batch
 
         count, num_views = len(files.files), len(wanted.crops)
         numbers, statuses = np.empty(count, np.int32), np.empty(count, np.int32)
