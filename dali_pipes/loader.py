@@ -101,7 +101,8 @@ class Loader:
             but which rows the kernels get changes from batch to batch, and their pixels differ slightly.
         cache: With decoder="cuda", "device" leaves the encoded bytes of JPEGs on the GPU once they are uploaded, so that
             later epochs upload nothing of them: as long as more of its memory is free than they take. What comes then is
-            uploaded each time. A file that changes is uploaded anew. `close` gives the memory back.
+            uploaded each time. A file that changes is uploaded anew. `close` gives the memory back, but what other loops
+            under way still read goes with the last of them.
         seed: Seed of the order and the draws, not negative.
         shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order, and "block" permutes
             blocks of neighbouring samples and mixes the samples of a few open blocks, for storage that is best
@@ -574,9 +575,11 @@ class Loader:
 
     def close(self) -> None:
         """End the loop under way, its threads, the DALI pipeline, the helper process and the workers; a later loop builds anew."""
-        if (live := self._epochs.live()) is not None:
-            live.close()
-        self._production.close()
+        try:
+            if (live := self._epochs.live()) is not None:
+                live.close()
+        finally:
+            self._production.close()
 
     def __repr__(self) -> str:
         return describe(self._setup, self._steps, self.epoch)

@@ -80,8 +80,10 @@ class Loops:
                 self.production.keep(producer)
             finally:
                 self.meter.end()
-                self.production.stop(producer)
-                self._tell_of_end(epoch)
+                try:
+                    self.production.stop(producer)
+                finally:
+                    self._tell_of_end(epoch)
 
     def _tell_of_end(self, epoch: int) -> None:
         """Tell metrics and log how a loop went, unless the garbage collector ended it."""

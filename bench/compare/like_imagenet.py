@@ -4,6 +4,7 @@ ImageNet's are of 0.2 megapixels and 110 kB; a third of these have full colour r
 that are.
 """
 
+import hashlib
 import io
 from collections.abc import Mapping
 from pathlib import Path
@@ -74,6 +75,18 @@ def _encoded(image: Image.Image, quality: int, options: Mapping[str, Any]) -> by
     return stream.getvalue()
 
 
+def digest(folder: Path) -> str:
+    """Digest the names and bytes of a folder's files, so that a set of photographs can be told from another one.
+
+    Returns:
+        The first 32 hexadecimal digits of a SHA-256.
+    """
+    found = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        found.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()[:32]
+
+
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
@@ -83,7 +96,7 @@ def main(
     out: Annotated[Path, typer.Argument(help="The folder that gets the photographs.")],
 ) -> None:
     """Make photographs of ImageNet's size and weight of larger ones."""
-    typer.echo(f"{make_like_imagenet(source, out)} photographs in {out}")
+    typer.echo(f"{make_like_imagenet(source, out)} photographs in {out}, digest {digest(out)}")
 
 
 if __name__ == "__main__":

@@ -57,6 +57,33 @@ def _ratio(found: Found, *, ours: str, theirs: str) -> Runs:
     return [one / other for one, other in zip(*runs, strict=False) if other]
 
 
+def _runs(found: Found, step: str, name: str) -> Runs:
+    row = found.get(step, {}).get(name)
+    runs: Runs = row.facts["runs"] if row else ()
+    return runs
+
+
+def _times(ours: Runs, theirs: Runs) -> Runs:
+    """Ratios of rates, run by run."""
+    return [one / other for one, other in zip(ours, theirs, strict=False) if other]
+
+
+def _decoded_times_dali(found: Found) -> Runs:
+    """Whole photographs with the host's part, of the number of threads that is fastest, times DALI's rate."""
+    start = "500x375, whole: host and device, "
+    rows = [row for name, row in found.get("cuda-jpeg", {}).items() if name.startswith(start)]
+    best = max(rows, key=lambda row: row.value or 0, default=None)
+    return _times(best.facts["runs"] if best else (), _runs(found, "cuda-jpeg", "500x375, whole: DALI"))  # fmt: skip
+
+
+def _loaded_times_dali(found: Found) -> Runs:
+    ours, theirs = (
+        _runs(found, "cuda-loaders", f"{name}, crops of 224, batches of 256")
+        for name in ("cuda", "dali")
+    )
+    return _times(ours, theirs)
+
+
 def _lost(found: Found, *, step: str) -> Runs:
     row = found.get(step, {}).get(f"{FUSED}, {LOST}")
     return row.facts["runs"] if row else ()
@@ -75,5 +102,8 @@ AIMS = (
     Aim("ResNet-50 in bfloat16, lost to waiting", "below", 1, " %", partial(_lost, step="compare")),
     Aim("The same where every loss is read, lost to waiting", "below", 1, " %", partial(_lost, step="asking")),
     Aim("Fused kernels, batch stage, of a copy", "at least", 60, " %", partial(_share_of_a_copy, recipe="batch stage")),
+    Aim("Our JPEG decoder, 500x375 whole, device alone", "at least", 100_000, " images/s", partial(_runs, step="cuda-jpeg", name="500x375, whole: device alone")),
+    Aim("The same, host and device, times DALI's decoding", "at least", 5, "", _decoded_times_dali),
+    Aim('Loaders with it, times those with DALI: "auto" takes it from there on', "at least", 2, "", _loaded_times_dali),
 )  # fmt: skip
 """In the order of the table."""

@@ -31,8 +31,8 @@ class Checkpoints(NamedTuple):
         status: GOOD, or the first number of `dali_pipes.jpeg.status` that speaks against the file.
         every: MCUs from one checkpoint to the next, at least 1.
         rows: CHECKPOINT [n], C-contiguous; row k is the place before MCU (k + 1) * every, and the place before MCU 0
-            is not among them. Empty where the status is not GOOD, where there was no room for them, or where restart
-            intervals serve instead. May lie in mapped memory.
+            is not among them. Empty where the status is not GOOD, where there was no room for them, where the scan has
+            512 MB or more, or where restart intervals serve instead. May lie in mapped memory.
     """
 
     status: int
@@ -107,7 +107,8 @@ def find_checkpoints(data: Payload, every: int) -> tuple[int, NDArray[np.void]]:
 
     Returns:
         GOOD and CHECKPOINT [(MCUs - 1) // every], or another number of `dali_pipes.jpeg.status` and no row. GOOD is a
-        JPEG whose scans have all codes that they need, and end with them; if there are several, there is no row either.
+        JPEG whose scans have all codes that they need, and end with them; if there are several, or one of 512 MB or
+        more, there is no row either.
     """
     # Compiles, where that was not done before.
     from dali_pipes.jpeg.whole import check_whole, most_checkpoints, new_scratch

@@ -34,7 +34,7 @@ class JpegFinder:
     """
 
     every: int = EVERY
-    version: int = 2
+    version: int = 3
 
     def digest(self, image: Payload) -> int:
         """See `Finder.digest`: over all bytes; see `dali_pipes.jpeg.digest`."""

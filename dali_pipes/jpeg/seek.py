@@ -22,12 +22,15 @@ ROW_BYTES = 10
 """Bytes of a checkpoint."""
 
 _LEAST_BYTES = 64  # cleaned at a time, beyond what an MCU may need
-_BIT_MASK = 0xFFFFFFFF
+_BIT_MASK = 0xFFFFFFFF  # a checkpoint has 32 bits for its place
 
 
 @kernel
 def note_checkpoint(memory: Record) -> int:
-    """Write the checkpoint before the next MCU, whose number is a multiple of the job's `every`; returns a status."""
+    """Write the checkpoint before the next MCU, whose number is a multiple of the job's `every`; returns a status.
+
+    A scan of 512 MB or more has none.
+    """
     feed, job, intervals = memory.feed, memory.job, memory.intervals
     number = intervals.mcu // job.every - 1
     if number >= job.num_checkpoints:
@@ -38,6 +41,9 @@ def note_checkpoint(memory: Record) -> int:
         return CUT_SHORT
     _walk(feed, bits >> 3)
     bit = 8 * (feed.walked_to - job.data - memory.header.scan) + (bits & 7)
+    if bit > _BIT_MASK:  # all that follow, too
+        job.noted = 0
+        return GOOD
     row = job.checkpoints + ROW_BYTES * number
     store_i16(row, bit)
     store_i16(row + 2, bit >> 16)

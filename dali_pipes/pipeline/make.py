@@ -3,6 +3,7 @@
 import atexit
 import weakref
 from collections.abc import Generator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any, Literal
@@ -61,7 +62,7 @@ class Production:
         self._is_owner = True
         fetcher, options = setup.fetcher, setup.options
         self.checkpoints = checkpoints_of(fetcher.dataset)
-        self.cache = DeviceCache(setup.choice.device) if options.cache == "device" else None
+        self.cache = self._new_cache()
         # Serves all loops, also after one that was left early and its DALI pipeline; so does `_trust`.
         self._refusals = Refusals()
         if (pipeline := options.user_pipeline) is not None:
@@ -117,8 +118,12 @@ class Production:
         if isinstance(self._kept, Helper):
             self._kept.close()
         self._kept = None
-        if self.cache is not None and self._is_owner:
-            self.cache.clear()
+        if self._is_owner:
+            self.cache = self._new_cache()  # loops that are under way still read the old one
+
+    def _new_cache(self) -> DeviceCache | None:
+        in_use = self.setup.options.cache == "device"
+        return DeviceCache(self.setup.choice.device) if in_use else None
 
     @cached_property
     def _trust(self) -> Trust:
@@ -203,7 +208,8 @@ def end_loops_at_exit(decoder: Literal["cpu", "dali", "cuda"]) -> None:  # noqa:
     """
 
     def end_all() -> None:
-        for loop in list(LOOPS):
-            loop.close()
+        with ExitStack() as all_loops:  # one that raises leaves none open
+            for loop in list(LOOPS):
+                all_loops.callback(loop.close)
 
     atexit.register(end_all)

@@ -74,7 +74,11 @@ class Decoder(Protocol):
         """Wait until the oldest step that was pushed is decoded, and start augmenting it."""
 
     def close(self) -> None:
-        """Drop what is under way."""
+        """Drop what is under way.
+
+        Raises:
+            LoaderError: What was handed over turns out to be wrong.
+        """
 
 
 class Pipeline:
@@ -136,12 +140,14 @@ class Pipeline:
     def close(self) -> None:
         """Drop what is under way and end the threads."""
         self._workers.close()
-        self._decoder.close()
-        # A step that failed as its threads ended refers to this by its traceback.
-        self._fetching.clear()
-        self._augmenting.clear()
-        if self._latest is not None:
-            self._fetcher.finish(self._latest)
+        try:
+            self._decoder.close()
+        finally:
+            # A step that failed as its threads ended refers to this by its traceback.
+            self._fetching.clear()
+            self._augmenting.clear()
+            if self._latest is not None:
+                self._fetcher.finish(self._latest)
 
     def _prepare(self, plan: Plan) -> Any:
         return self._decoder.prepare(self._fetcher.fetch(plan))

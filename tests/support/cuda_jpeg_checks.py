@@ -6,8 +6,9 @@ Each section of memory is an allocation of its own, so that AddressSanitizer see
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -17,7 +18,19 @@ from numpy.typing import NDArray
 from dali_pipes.decode.cuda_jpeg.batch import Planned, Planner
 from dali_pipes.decode.cuda_jpeg.on_cpu import CpuKernels
 from dali_pipes.decode.cuda_jpeg.on_gpu import NAMES
-from dali_pipes.decode.cuda_jpeg.records import GROUP, IMAGE_BYTES, JOB, VIEW_BYTES
+from dali_pipes.decode.cuda_jpeg.records import (
+    ANY_REST,
+    FRESH,
+    GROUP,
+    IMAGE,
+    IMAGE_BYTES,
+    INTERVAL,
+    INTERVAL_BYTES,
+    JOB,
+    KEPT,
+    UPLOADED,
+    VIEW_BYTES,
+)
 from dali_pipes.jpeg.status import GOOD
 from tests.support.cuda_jpegs import empty_canvases, files_of, size_of, wanted_of
 from tests.support.jpegs import SAMPLINGS, draw_crop, encode, picture, turned
@@ -45,21 +58,38 @@ def environment(program: str) -> dict[str, str]:
     }
 
 
-class Apart:
-    """The memory of a planned batch, each section by itself."""
+@dataclass(frozen=True)
+class Batch:
+    """A batch that is planned.
 
-    def __init__(self, planned: Planned) -> None:
+    Attributes:
+        planned: It.
+        kept: Scans that are on the device, by the numbers of their images; the kernels get their addresses.
+        canvases: Where pixels go.
+    """
+
+    planned: Planned
+    kept: Mapping[int, NDArray[np.uint8]]
+    canvases: list[list[torch.Tensor]]
+
+
+class Apart:
+    """The memory of a planned batch, each section and each kept scan by itself."""
+
+    def __init__(self, batch: Batch) -> None:
+        planned = batch.planned
         total, arena = planned.totals[0], planned.arena.numpy()
         num_images = int(total["num_images"])
         num_views = num_images * planned.num_views
+        intervals_at, num_intervals = int(total["intervals_at"]), int(total["num_intervals"])
         views_at = len(planned.numbers) * IMAGE_BYTES
         ends = {
             "images": (0, num_images * IMAGE_BYTES),
             "views": (views_at, views_at + num_views * VIEW_BYTES),
             "data": (int(total["data_at"]), int(total["tables_at"])),
             "tables": (int(total["tables_at"]), int(total["groups_at"])),
-            "groups": (int(total["groups_at"]), int(total["intervals_at"])),
-            "intervals": (int(total["intervals_at"]), int(total["used"])),
+            "groups": (int(total["groups_at"]), intervals_at),
+            "intervals": (intervals_at, intervals_at + num_intervals * INTERVAL_BYTES),
             "fresh": (arena.size - int(total["fresh"]), arena.size),
         }
         self.sections = {name: _aligned_copy(arena[first:last]) for name, (first, last) in ends.items()}  # fmt: skip
@@ -75,6 +105,10 @@ class Apart:
         self.job = np.zeros(1, JOB)
         self.job["num_groups"], self.job["num_images"] = total["num_groups"], num_images
         self.job["num_views"] = num_views
+        self.kept = {number: _aligned_copy(scan) for number, scan in batch.kept.items()}
+        for number, scan in batch.kept.items():
+            moved = self.kept[number].ctypes.data - scan.ctypes.data
+            self.images["bytes"][number] = int(self.images["bytes"][number]) + moved
         self.point()
 
     def point(self) -> None:
@@ -87,6 +121,16 @@ class Apart:
     def statuses(self) -> NDArray[np.int32]:
         """int32 [images decoded here]."""
         return self.sections["statuses"].view(np.int32)
+
+    @property
+    def images(self) -> "NDArray[np.void]":
+        """IMAGE [images decoded here]."""
+        return self.sections["images"].view(IMAGE)
+
+    def reached(self) -> NDArray[np.bool_]:
+        """Of which images a block with more than its DC value was decoded: bool [images decoded here]."""
+        first = self.images["coefficients"].astype(np.int64)
+        return np.maximum.reduceat(self.sections["depths"], first) > 0
 
     def units(self, name: str) -> int:
         """How many units of work a kernel has."""
@@ -131,8 +175,8 @@ def pictures(count: int, seed: int) -> Iterator[bytes]:
         )
 
 
-def planned_of(encoded: Sequence[bytes], seed: int) -> tuple[Planned, list[list[torch.Tensor]]]:
-    """A batch of crops in two views, by checkpoints or restart markers; and its canvases."""
+def planned_of(encoded: Sequence[bytes], seed: int) -> Batch:
+    """A batch of crops in two views, by checkpoints or restart markers; some scans come to the device, some are there."""
     rng = np.random.default_rng(seed)
     sizes = [size_of(data) for data in encoded]
     cuts = [
@@ -144,43 +188,75 @@ def planned_of(encoded: Sequence[bytes], seed: int) -> tuple[Planned, list[list[
     ]
     canvases = [empty_canvases([(20, 30)] * len(sizes)) for _ in range(2)]
     wanted = wanted_of(sizes, cuts, canvases)  # type: ignore[arg-type]
-    files = files_of(encoded, 2)
+    files, planner = files_of(encoded, 2), Planner(pinned=False)
+    files.files["keep"] = 1
+    starts = planner.plan(files, wanted).fresh[:, 1].tolist()
     files.files["keep"] = rng.random(len(encoded)) < rng.choice((0.0, 0.5, 1.0))
-    return Planner(pinned=False).plan(files, wanted), canvases
+    scans = {}
+    for row in np.flatnonzero(rng.random(len(encoded)) < rng.choice((0.0, 0.5))).tolist():
+        scans[row] = _aligned_copy(np.frombuffer(encoded[row], np.uint8)[starts[row] :])
+        files.files["kept"][row] = scans[row].ctypes.data
+        files.files["kept_start"][row] = starts[row]
+    planned = planner.plan(files, wanted)
+    assert not planned.statuses.any()
+    return Batch(planned, scans, canvases)
 
 
 def fuzz(count: int, seed: int) -> None:
-    """Damage the codes, and the intervals' beginnings and levels, of planned batches; print what became of the images."""
+    """Damage codes and intervals of planned batches; print what became of the images."""
     rng = np.random.default_rng(seed)
     kernels = CpuKernels(FLAGS["fuzz"])
     found: Counter[int] = Counter()
+    places: Counter[int] = Counter()
     done, reached = 0, 0
     while done < count:
-        planned, canvases = planned_of(list(pictures(12, int(rng.integers(1 << 30)))), done)
-        for _ in range(4):
-            apart = Apart(planned)
-            _damage(apart, rng)
+        batch = planned_of(list(pictures(12, int(rng.integers(1 << 30)))), done)
+        for number in range(12):
+            apart = Apart(batch)
+            if number % 3 != 1:
+                _damage_codes(apart, rng)
+            if number % 3:
+                _damage_intervals(apart, rng)
             for name in NAMES:
                 kernels.run(name, 0, apart.units(name), apart.job)
             found.update(apart.statuses.tolist())
+            places.update(apart.images["place"].tolist())
             done += len(apart.statuses)
-            reached += int((apart.sections["depths"] != 0).any()) * len(apart.statuses)
-        del canvases
-    told = (
-        f"{done} damaged images, {reached} in batches with decoded blocks, statuses {dict(found)}"
+            reached += int(apart.reached().sum())
+    sys.stdout.write(
+        f"{done} damaged images, {reached} with decoded blocks, places {dict(places)}, statuses {dict(found)}\n"
     )
-    sys.stdout.write(f"{told}\n")
     assert found[GOOD] < done
+    assert 2 * reached > done
+    assert min(places[place] for place in (UPLOADED, FRESH, KEPT)) > done // 10
 
 
-def _damage(apart: Apart, rng: np.random.Generator) -> None:
-    filled = [
-        one for one in map(apart.sections.get, ("data", "fresh")) if one is not None and one.size
-    ]
-    data = filled[int(rng.integers(len(filled)))]
-    num = int(rng.integers(1, 2 + data.size // 40))
-    places = rng.integers(0, data.size, num)
-    data[places] = rng.choice([0, 1, 0x7F, 0xFE, 0xFF, 0xD0, 0xD9], num) if rng.random() < 0.5 else rng.integers(0, 256, num)  # fmt: skip
+def _damage_codes(apart: Apart, rng: np.random.Generator) -> None:
+    """Change bytes of what was uploaded, and of scans that are kept."""
+    for data in (apart.sections["data"], apart.sections["fresh"], *apart.kept.values()):
+        if not data.size:
+            continue
+        num = int(rng.integers(0, 2 + data.size // 40))
+        places = rng.integers(0, data.size, num)
+        data[places] = rng.choice([0, 1, 0x7F, 0xFE, 0xFF, 0xD0, 0xD9], num) if rng.random() < 0.5 else rng.integers(0, 256, num)  # fmt: skip
+
+
+def _damage_intervals(apart: Apart, rng: np.random.Generator) -> None:
+    """Change fields of a tenth of the intervals to others that the host may write of damaged checkpoints.
+
+    Bytes stay in the image's data, and MCUs in the image.
+    """
+    intervals = apart.sections["intervals"].view(INTERVAL)
+    for number in np.flatnonzero(rng.random(len(intervals)) < 0.1).tolist():
+        one = intervals[number]
+        others = intervals[intervals["image"] == one["image"]]
+        low, high = int(others["begin"].min()), int(others["end"].max())
+        one["begin"] = begin = int(rng.integers(low, high))
+        one["end"] = rng.integers(begin + 1, high + 1)
+        one["mcu"] = rng.choice(others["mcu"])
+        one["count"] = rng.integers(1, others["count"].min() + 1)
+        one["skip"], one["rest"] = rng.integers(0, 8), rng.choice([*range(8), ANY_REST])
+        one["level"], one["after"] = rng.integers(-(1 << 15), 1 << 15, (2, 3))
 
 
 def _run_one(kernels: CpuKernels, name: str, apart: Apart, unit: int) -> None:
@@ -191,14 +267,14 @@ def race() -> None:
     """Run single intervals, images and views in any order in four threads; the bits are those of one thread in order."""
     kernels = CpuKernels(FLAGS["race"] if "libtsan" in sys.argv[-1] else ())
     encoded = list(pictures(24, 5))
-    planned, canvases = planned_of(encoded, 5)
-    apart = Apart(planned)
+    batch = planned_of(encoded, 5)
+    apart, canvases = Apart(batch), batch.canvases
     for name in NAMES:
         kernels.run(name, 0, apart.units(name), apart.job)
     expected = [canvas.clone() for view in canvases for canvas in view]
     rng = np.random.default_rng(0)
     for _ in range(3):
-        apart = Apart(planned)
+        apart = Apart(batch)
         apart.split_groups()
         for view in canvases:
             for canvas in view:

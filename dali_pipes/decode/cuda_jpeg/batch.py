@@ -18,10 +18,13 @@ from dali_pipes.decode.cuda_jpeg.records import (
 )
 from dali_pipes.jpeg.header import TABLE_BYTES
 from dali_pipes.jpeg.memory import MEMORY_BYTES
+from dali_pipes.jpeg.status import GOOD
 
 _NO_OFFSETS = np.empty(0, np.int64)
 _BLOCK_BYTES = 128
 _GRID_MOST = 8192  # blocks of threads of a launch, spread over its images
+_ARENA_BYTES = 1 << 20
+_SPACE_BYTES = 32  # scans that stay begin and end at multiples of 16 bytes
 
 
 class Kernels(Protocol):
@@ -46,6 +49,10 @@ class Files:
     files: "NDArray[np.void]"
     offsets: NDArray[np.int64]
     held: Any
+
+    def some(self, first: int, last: int) -> "Files":
+        """Those from first to last (half open)."""
+        return Files(self.files[first:last], self.offsets, self.held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,39 +166,62 @@ class Planner:
 
     def __init__(self, *, pinned: bool) -> None:
         self._pinned = pinned
-        self._arena_bytes = self._tables = 0
+        self._arena_bytes, self._intervals = _ARENA_BYTES, 1 << 12
         self._scratch = np.zeros(MEMORY_BYTES, np.uint8)
-        self._grow(1 << 20, 4, 1 << 12, 1 << 12)
+        self._stored = np.empty((4, 4, TABLE_BYTES), np.uint8)
+        self._starts = np.empty(1 << 12, np.int64)
+        self._records = self._new_records()
 
     def plan(self, files: Files, wanted: Wanted) -> Planned:
         """Find the intervals of a batch, and gather their bytes and records."""
-        from dali_pipes.decode.cuda_jpeg.plan import NO_ROOM, TOTALS, plan_batch
+        from dali_pipes.decode.cuda_jpeg.plan import TOTALS, plan_batch
 
         count, num_views = len(files.files), len(wanted.crops)
         numbers, statuses = np.empty(count, np.int32), np.empty(count, np.int32)
         fresh = np.empty((count, 2), np.int64)
         totals = np.zeros(1, TOTALS)
         fixed = count * (IMAGE_BYTES + num_views * VIEW_BYTES) + 4096
+        staying = _bytes_to_stay(files.files)
         while True:
-            arena = self._new_arena((max(self._arena_bytes, 2 * fixed) + 255) // 256 * 256)
+            changing = max(self._arena_bytes, 2 * fixed)
+            arena = self._new_arena((changing + staying + 255) // 256 * 256)
             memories = (arena.numpy(), self._records, self._scratch, self._stored, self._starts)
             status = plan_batch(
                 files.files, files.offsets, wanted.sizes, wanted.parts, wanted.crops,
                 wanted.canvases, wanted.antialias, memories, numbers, statuses, fresh, totals,
             )  # fmt: skip
-            if status != NO_ROOM:
+            if status == GOOD:
+                used = int(totals["used"][0])
+                self._arena_bytes = max(used + used // 4, self._arena_bytes // 2, _ARENA_BYTES)
                 return Planned(arena, totals, numbers, statuses, num_views, fresh)
-            self._grow(2 * arena.numel(), 2 * self._tables, 2 * self._intervals, 2 * len(self._starts))  # fmt: skip
+            self._grow(status, changing)
 
     def _new_arena(self, num_bytes: int) -> torch.Tensor:
         return torch.empty(num_bytes, dtype=torch.uint8, pin_memory=self._pinned)
 
-    def _grow(self, arena_bytes: int, tables: int, intervals: int, starts: int) -> None:
-        self._arena_bytes, self._tables, self._intervals = arena_bytes, tables, intervals
-        half = max(tables * TABLES_BYTES, intervals * (INTERVAL_BYTES + GROUP_BYTES))
-        self._records = np.empty(2 * half // 32 * 32 + 32, np.uint8)
-        self._stored = np.empty((tables, 4, TABLE_BYTES), np.uint8)
-        self._starts = np.empty(starts, np.int64)
+    def _grow(self, lacking: int, changing: int) -> None:
+        """Double the memory that a status of `plan_batch` says to be too small."""
+        from dali_pipes.decode.cuda_jpeg.plan import NO_INTERVALS, NO_STARTS, NO_TABLES
+
+        if lacking == NO_STARTS:
+            self._starts = np.empty(2 * len(self._starts), np.int64)
+        elif lacking == NO_TABLES:
+            self._stored = np.empty((2 * len(self._stored), 4, TABLE_BYTES), np.uint8)
+            self._records = self._new_records()
+        elif lacking == NO_INTERVALS:
+            self._intervals *= 2
+            self._records = self._new_records()
+        else:
+            self._arena_bytes = 2 * changing
+
+    def _new_records(self) -> NDArray[np.uint8]:
+        half = max(len(self._stored) * TABLES_BYTES, self._intervals * (INTERVAL_BYTES + GROUP_BYTES))  # fmt: skip
+        return np.empty(2 * half // 32 * 32 + 32, np.uint8)
+
+
+def _bytes_to_stay(files: "NDArray[np.void]") -> int:
+    """What the scans of FILE [n] that shall stay on the device take in an arena, at most."""
+    return int((files["keep"] * (files["num_bytes"] + _SPACE_BYTES)).sum())
 
 
 def launch(planned: Planned, kernels: Kernels, fresh: torch.Tensor | None = None) -> Launched:

@@ -39,6 +39,10 @@ from gpu_aug.upload import upload
 _PIXEL_BYTES = 13  # on the device, for each pixel that is decoded: coefficients, planes, RGB
 _LAUNCH_BYTES = 1 << 31
 """What the kernels of one launch may take on the device; larger steps are decoded in several."""
+_KEPT_BYTES = 1 << 28
+"""What one launch may bring that stays on the device: it comes out of one pinned arena."""
+_LAUNCH_ROWS = 1 << 15
+"""Images of all views of one launch: CUDA counts blocks in 16 bits in one direction of a grid."""
 
 
 _NOTHING = Rendering([], Canvases((), 1, pinned=False), [])
@@ -67,7 +71,7 @@ class CudaJpegDecoder:
     """Decodes with our kernels, driven by the thread that takes the steps; see Decoder.
 
     Only files of which all codes were read before on the CPU go to the kernels, so that what the kernels say of them is
-    known; it is looked at later, when the device is through, without waiting.
+    known; it is looked at later, when the device is through, without waiting, and at the end of a loop.
     """
 
     lookahead = 2
@@ -99,14 +103,14 @@ class CudaJpegDecoder:
         wanted = _wanted(fetched, sound.rows, canvases)
         restarts = [_restarts(fetched, row) for row in sound.rows.tolist()]
         launches, here, held = [], [], (sound.held, sound.known.held)
-        for first, last in _launches(wanted.parts):
-            some = slice(first, last)
-            files = files_of(sound.spans[some], restarts[some], sound.known.files[some], held)
-            if self._cache is not None:
-                self._cache.look_up(files.files, sound.digests[some])
-            planned = self._planner().plan(files, wanted.some(first, last))
-            launches.append(_Launch(planned, files, sound.digests[some]))
+        files = files_of(sound.spans, restarts, sound.known.files, held)
+        if self._cache is not None:
+            self._cache.look_up(files.files, sound.digests)
+        for first, last in launches_of(wanted.parts, files, len(canvases)):
+            some, of_launch = slice(first, last), files.some(first, last)
+            planned = self._planner().plan(of_launch, wanted.some(first, last))
             here.append(sound.rows[some][planned.numbers >= 0])
+            launches.append(_Launch(planned, of_launch, sound.digests[some], here[-1]))
         decoded_here = np.concatenate([np.empty(0, np.int64), *here])
         is_other = np.ones(len(fetched), bool)
         is_other[decoded_here] = False
@@ -155,9 +159,12 @@ class CudaJpegDecoder:
         return Pending(lambda _: (finished, ahead))
 
     def close(self) -> None:
-        """Drop what is under way."""
+        """Drop what is under way, and hear what the kernels say of all that was launched; see LoaderError."""
         self._under_way.clear()
+        self._cache = None
         self._side.close()
+        while self._verdicts:
+            self._verdicts.popleft().require_good()
 
     def _decode(self, one: "_Launch", prepared: Prepared) -> None:
         """Launch the kernels, and have their verdicts copied to the host."""
@@ -169,7 +176,7 @@ class CudaJpegDecoder:
         statuses = torch.empty(len(launched.statuses), dtype=torch.int32, pin_memory=on_gpu)
         statuses.copy_(launched.statuses, non_blocking=True)
         done = self._side.stream.record_event() if on_gpu else None
-        keys = [prepared.fetched.key(row) for row in prepared.here.tolist()]
+        keys = [prepared.fetched.key(row) for row in one.rows.tolist()]
         self._verdicts.append(_Verdicts(done, statuses, keys))
 
     def _look(self) -> None:
@@ -223,11 +230,13 @@ class _Launch:
         planned: What the host made of its files.
         files: These.
         digests: uint64 [n], of all bytes of each.
+        rows: int64 [images decoded here], those of the step.
     """
 
     planned: Planned
     files: Files
     digests: NDArray[np.uint64]
+    rows: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +246,7 @@ class _Verdicts:
     Attributes:
         done: The event behind the copy; None on a CPU.
         statuses: int32 [n] on the host.
-        keys: Names of all images of the step.
+        keys: Names of the n images.
     """
 
     done: Any
@@ -248,27 +257,40 @@ class _Verdicts:
         return self.done is None or bool(self.done.query())
 
     def require_good(self) -> None:
-        """Require what reading all codes on the CPU has said before.
+        """Wait for the verdicts, and require what reading all codes on the CPU has said before.
 
         Raises:
             LoaderError: The kernels disagree, so checkpoints are wrong, or the device is.
         """
+        if self.done is not None:
+            self.done.synchronize()
         if self.statuses.any():
-            reasons = {REASONS[status] for status in self.statuses.tolist() if status}
+            statuses = self.statuses.tolist()
+            reasons = {REASONS[status] for status in statuses if status}
+            bad = [key for key, status in zip(self.keys, statuses, strict=True) if status]
+            more = f" and {len(bad) - 3} others" if len(bad) > 3 else ""
             raise LoaderError(
-                f"the GPU's JPEG decoder calls files of a step damaged ({'; '.join(sorted(reasons))}) that are sound, among "
-                f'{", ".join(self.keys[:3])} and others: their pixels were wrong; use decoder="cpu", and please report this'
+                f"the GPU's JPEG decoder calls files damaged ({'; '.join(sorted(reasons))}) that are sound: "
+                f'{", ".join(bad[:3])}{more}; their pixels were wrong: use decoder="cpu", and please report this'
             )
 
 
-def _launches(parts: NDArray[np.void]) -> list[tuple[int, int]]:
-    """Which of the parts are decoded in one launch, first and last (half open) of each."""
+def launches_of(parts: NDArray[np.void], files: Files, num_views: int) -> list[tuple[int, int]]:
+    """Which images are decoded in one launch, first and last (half open) of each.
+
+    Args:
+        parts: RECT [n]: what is decoded of each.
+        files: The n files; it is known which of them shall stay on the device.
+        num_views: Views of an image.
+    """
     if not len(parts):
         return []
-    needed = parts["height"] * parts["width"] * _PIXEL_BYTES
-    if needed.sum() < _LAUNCH_BYTES:
-        return [(0, len(parts))]
-    taken = np.cumsum(needed) // _LAUNCH_BYTES
+    shares = (
+        parts["height"] * parts["width"] * (_PIXEL_BYTES / _LAUNCH_BYTES)
+        + files.files["keep"] * files.files["num_bytes"] / _KEPT_BYTES
+        + num_views / _LAUNCH_ROWS
+    )
+    taken = np.cumsum(shares).astype(np.int64)
     bounds = np.flatnonzero(np.diff(taken, prepend=-1)).tolist()
     return list(zip(bounds, [*bounds[1:], len(parts)], strict=True))
 

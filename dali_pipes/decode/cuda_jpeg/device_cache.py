@@ -18,7 +18,8 @@ class DeviceCache:
 
     What came first stays; what comes once it is full is uploaded each time. A file is known by `digests_of` its bytes and by
     their number, so that one that changed is another one. Any thread may look up; one puts, in the order of the launches, and all
-    that is put and read is so on one stream.
+    that is put and read is so on one stream. The memory goes back with the cache, so who launches what was looked up holds it until
+    then; behind that the stream's order protects it.
 
     Args:
         device: Where.
@@ -31,10 +32,6 @@ class DeviceCache:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self.clear()
-
-    def clear(self) -> None:
-        """Give all memory back; nothing that reads it may come later."""
         self.num_files = self.num_bytes = 0
         self.is_full = False
         self._pieces = list[torch.Tensor]()

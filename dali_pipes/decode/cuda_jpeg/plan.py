@@ -39,8 +39,8 @@ from gpu_aug.compiled.jit import inlined, kernel, record_at, signed
 
 UNKNOWN_STARTS = 100
 """Status of a file without restart markers of which no checkpoints are known."""
-NO_ROOM = 101
-"""Status where the arena is too small."""
+NO_ROOM, NO_TABLES, NO_INTERVALS, NO_STARTS = range(101, 105)
+"""Statuses where the arena is too small, or the memory for tables, for intervals, or for where restart intervals begin."""
 
 
 def _numbers(names: str) -> "np.dtype[np.void]":
@@ -114,7 +114,7 @@ def plan_batch(
         totals: TOTALS [1], written.
 
     Returns:
-        GOOD, or NO_ROOM where a memory is too small; then nothing else counts.
+        GOOD, or from NO_ROOM on which memory is too small; then nothing else counts.
     """
     arena, records, scratch, stored, starts = memories
     total = totals[0]
@@ -136,7 +136,7 @@ def plan_batch(
         status = _add(
             memory_at(address), files[row], offsets, (arena, records, stored, starts), place, total
         )  # fmt: skip
-        if status == NO_ROOM:
+        if status >= NO_ROOM:
             return status
         statuses[row] = status
         if status != GOOD:
@@ -205,7 +205,7 @@ def _add(memory: Any, file: Any, offsets: Any, memories: Any, place: int, total:
     status = _add_intervals(memory, file, offsets, (arena, records, starts), (tables, place), total)
     if status == GOOD and place == FRESH:
         status = _keep(memory, arena, total)
-    if status != GOOD and status != NO_ROOM:
+    if status != GOOD and status < NO_ROOM:
         total.num_intervals, total.num_groups, total.open_group, total.group_tables, total.used = before  # fmt: skip
     return signed(status)
 
@@ -218,7 +218,7 @@ def _add_tables(memory: Any, chosen: Any, records: Any, stored: Any, total: Any)
     if tables < 0:
         tables = total.num_tables
         if tables >= len(stored):
-            status = NO_ROOM
+            status = NO_TABLES
         else:
             target = signed(records.ctypes.data) + tables * TABLES_BYTES
             status = write_tables(memory, chosen, target)
@@ -267,7 +267,7 @@ def _add_intervals(
         number = mcu // each
         out = _place(records, total, tables)
         if out < 0:
-            return NO_ROOM
+            return NO_INTERVALS
         if header.restart:
             status = restart_unit(job.data, header.scan, job.length, known, number, out)
         else:
@@ -307,7 +307,7 @@ def _find_units(memory: Any, file: Any, num_mcus: int, starts: Any) -> Any:
     elif file.first_offset == file.last_offset:
         count = (num_mcus + each - 1) // each
         if 4 + count > len(starts):
-            status = signed(NO_ROOM)
+            status = signed(NO_STARTS)
         else:
             status = signed(find_restarts(job.data, header.scan, job.length, starts[4 : 4 + count]))
     elif file.last_offset - file.first_offset != (num_mcus + each - 1) // each:

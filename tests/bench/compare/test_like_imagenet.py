@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
-from bench.compare.like_imagenet import make_like_imagenet
+from bench.compare.like_imagenet import app, digest, make_like_imagenet
 from bench.output.errors import BenchError
 
 
@@ -35,6 +36,22 @@ def test_size_weight_and_process(tmp_path: Path) -> None:
         with Image.open(tmp_path / "one" / name) as image:
             assert image.width * image.height == pytest.approx(200_000, rel=0.01)
             assert bool(image.info.get("progressive")) == is_progressive
+
+
+def test_a_set_has_a_digest(tmp_path: Path) -> None:
+    """It is that of the names and the bytes, and the command tells it."""
+    write(tmp_path / "in" / "a.jpg", 500, 600, noise=2)
+    told = CliRunner().invoke(app, [str(tmp_path / "in"), str(tmp_path / "out")]).output
+    (made,) = (tmp_path / "out").iterdir()
+
+    first = digest(tmp_path / "out")
+    assert f"1 photographs in {tmp_path / 'out'}, digest {first}" in told.replace("\n", "")
+    moved = made.rename(made.with_name("b.jpg"))
+    assert digest(tmp_path / "out") != first
+    moved.rename(made)
+    assert digest(tmp_path / "out") == first
+    made.write_bytes(made.read_bytes() + b"\0")
+    assert digest(tmp_path / "out") != first
 
 
 def test_without_a_large_photograph(tmp_path: Path) -> None:

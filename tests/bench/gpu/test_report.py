@@ -46,6 +46,16 @@ def visit(gpu: str | None = H100, *, rehearse: bool = False) -> Visit:
             speed("gpu-aug/dali+fused, lost to waiting", 0.7),
         ],
         "asking": [speed("gpu-aug/dali+fused, lost to waiting", 0.8)],
+        "cuda-jpeg": [
+            speed("500x375, whole: device alone", 130_000),
+            speed("500x375, whole: host and device, 1 threads", 30_000),
+            speed("500x375, whole: host and device, 8 threads", 90_000),
+            speed("500x375, whole: DALI", 15_000),
+        ],
+        "cuda-loaders": [
+            speed("cuda, crops of 224, batches of 256", 40_000),
+            speed("dali, crops of 224, batches of 256", 14_000),
+        ],
     }  # fmt: skip
     return {
         "command": "gpu",
@@ -98,6 +108,9 @@ def ratio(ours: str, theirs: str) -> Callable[[Visit, float], None]:
         ("DALI with the fused engine", ratio("gpu-aug/dali+fused, alone", "dali-gpu"), 1.0, 0.99),
         ("The fused engine, times Kornia", ratio("gpu-aug/dali+fused, alone", "gpu-aug/dali+kornia"), 1.0, 0.99),
         ("ResNet-50", at("gpu-aug/dali+fused, lost"), 0.99, 1.0),
+        ("Our JPEG decoder, 500x375", at("500x375, whole: device alone"), 100_000, 99_999),
+        ("The same, host and device", ratio("500x375, whole: host and device, 8", "500x375, whole: DALI"), 5, 4.99),
+        ("Loaders with it", ratio("cuda, crops of 224", "dali, crops of 224"), 2, 1.99),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip

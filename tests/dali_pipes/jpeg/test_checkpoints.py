@@ -2,9 +2,14 @@
 
 import numpy as np
 import pytest
+from numba import njit
 
 from dali_pipes.jpeg import REASONS
 from dali_pipes.jpeg.checkpoints import CHECKPOINT, find_checkpoints
+from dali_pipes.jpeg.memory import memory_at
+from dali_pipes.jpeg.seek import note_checkpoint
+from dali_pipes.jpeg.status import GOOD
+from dali_pipes.jpeg.whole import check_whole, new_scratch
 from tests.support.jpeg_codes import places_of
 from tests.support.jpegs import (
     NO_CHECKPOINTS,
@@ -177,6 +182,31 @@ def test_a_checkpoint_behind_the_scan_is_refused() -> None:
     status, _ = ours(data, (90, 130), (70, 20, 20, 40), checkpoints=rows, every=9)
 
     assert REASONS[status] == "the checkpoints are those of another file"
+
+
+@njit  # type: ignore[untyped-decorator]
+def _note_at(address: int, scan: int) -> int:
+    """Note a checkpoint where reading stands, of a scan that begins there; returns how many there are."""
+    memory = memory_at(address)
+    memory.header.scan = scan
+    memory.intervals.mcu = memory.job.every
+    if note_checkpoint(memory) != GOOD:
+        return -1
+    return memory.job.noted
+
+
+@pytest.mark.parametrize(("bytes_short", "count"), [(1, 1), (-1, 0)])
+def test_a_scan_of_more_than_32_bits_has_none(bytes_short: int, count: int) -> None:
+    """A place that does not fit into a row is not kept, nor are those before it, and the verdict stays good."""
+    data = np.frombuffer(encode(picture(40, 40), "4:2:0"), np.uint8)
+    files = np.array([[data.ctypes.data, data.size]], np.int64)
+    scratch, rows = new_scratch(), np.zeros(9, CHECKPOINT)
+    statuses, ends = np.empty(1, np.int32), np.empty(1, np.int64)
+    check_whole(files, np.zeros((1, 2), np.int64), 1, scratch, statuses, rows, ends)
+    assert ends[0] == 8
+    end = data.size - 2  # reading stands at the marker
+
+    assert _note_at(scratch.ctypes.data, end - (1 << 29) + bytes_short) == count
 
 
 def test_too_few_mcus_have_none() -> None:

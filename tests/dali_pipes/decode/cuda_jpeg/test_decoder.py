@@ -122,7 +122,7 @@ def test_kernels_decode_what_they_can(tmp_path: Path) -> None:
 
 
 def test_kernels_that_disagree_end_the_loop(tmp_path: Path) -> None:
-    """Checkpoints that are wrong are noticed, one step later, and the error names what to do."""
+    """Checkpoints that are wrong are noticed, and the error names what to do."""
     dataset = open_dataset(_folder(tmp_path / "data"))
 
     def find(image: Any, every: int) -> Any:

@@ -1,5 +1,7 @@
 """cache="device": what was uploaded once is not uploaded again, and no batch is another one; the kernels are on the CPU."""
 
+import gc
+import weakref
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -172,9 +174,33 @@ def test_loops_that_are_left_keep_nothing_that_was_not_uploaded(photos: Path) ->
         assert torch.equal(epoch(ours), epoch(theirs))
     assert cache.num_files == COUNT
     ours.close()
-    assert (cache.num_files, cache.num_bytes) == (0, 0)
+    anew = ours._production.cache
+    assert anew is not None
+    assert (anew.num_files, anew.num_bytes) == (0, 0)
     assert torch.equal(epoch(ours), epoch(theirs))
-    assert cache.num_files == COUNT
+    assert anew.num_files == COUNT
+
+
+def test_close_leaves_a_loop_what_it_reads(photos: Path) -> None:
+    """The older one of two loops goes on, and its memory goes back once it is over."""
+    dataset = open_dataset(photos)
+    ours, theirs = (loader_of(dataset, name, batch_size=2) for name in ("cuda", "cpu"))
+    for loader in (ours, theirs):
+        epoch(loader)
+    cache = ours._production.cache
+    assert cache is not None
+    pieces = [weakref.ref(piece) for piece in cache._pieces]
+    del cache
+    older, newer = iter(ours), iter(ours)
+    found = [next(older).images]
+    next(newer)
+    ours.close()
+    gc.collect()
+
+    assert all(piece() is not None for piece in pieces)
+    found += [batch.images for batch in older]
+    assert torch.equal(torch.cat(found), epoch(theirs))
+    assert all(piece() is None for piece in pieces)
 
 
 def test_files_with_equal_digests_are_told_apart() -> None:

@@ -1,6 +1,7 @@
 """Compiling the kernels for GPUs, and handing them to the driver, without a GPU."""
 
 import ctypes
+import re
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from dali_pipes.decode.cuda_jpeg.on_gpu import NAMES, THREADS, Driver, compile_k
 from dali_pipes.decode.cuda_jpeg.records import JOB
 from dali_pipes.errors import LoaderError
 
+_DOCS = (Path(__file__).resolve().parents[4] / "docs" / "decoding.md").read_text(encoding="utf-8")
 _DRIVER = """
 #include <string.h>
 struct Asked { unsigned grid[3], block[3], shared; unsigned long long stream, first_word; char name[32]; };
@@ -62,6 +64,35 @@ def test_kernels_compile(architecture: str) -> None:
     cubin = compile_kernels(architecture)
     assert cubin.startswith(b"\x7fELF")
     assert all(b".text." + name.encode() in cubin for name in NAMES)
+
+
+@pytest.mark.parametrize(("place", "architecture"), [(0, "sm_80"), (1, "sm_90"), (2, "sm_100")])
+def test_the_documentation_has_the_registers_and_stacks(
+    place: int, architecture: str, tmp_path: Path
+) -> None:
+    """Its table is what the compiler that it names makes of the kernels; a stack of 0 means that nothing is spilled."""
+    nvrtc = pytest.importorskip("cuda.bindings.nvrtc", reason="it comes with torch for CUDA")
+    triton = pytest.importorskip("triton", reason="its cuobjdump reads cubins")
+    told = re.findall(r"^\| `(\w+)`: .*? \| ([\d, ]+) \| ([\d, ]+) \|", _DOCS, re.MULTILINE)
+    named = re.search(r"NVRTC (\d+)\.(\d+); ", _DOCS)
+    assert named is not None
+    if (version := nvrtc.nvrtcVersion()[1:]) != tuple(map(int, named.groups())):
+        pytest.skip(f"the table is of {named[0]}this is NVRTC {version}")
+    (tmp_path / "kernels.cubin").write_bytes(compile_kernels(architecture))
+
+    command = [triton.knobs.nvidia.cuobjdump.path, "-res-usage", tmp_path / "kernels.cubin"]
+    usage = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"Function (\w+):\s+REG:(\d+) STACK:(\d+)", usage)
+
+    assert {name for name, _, _ in found} == set(NAMES)
+    expected = {name: [_of(column, place) for column in columns] for name, *columns in told}
+    assert {name: list(map(int, numbers)) for name, *numbers in found} == expected
+
+
+def _of(column: str, place: int) -> int:
+    """One of three numbers, or the one that stands for all."""
+    numbers = [int(number) for number in column.split(",")]
+    return numbers[place] if len(numbers) == 3 else numbers[0]
 
 
 def test_a_refusal_names_the_fault() -> None:

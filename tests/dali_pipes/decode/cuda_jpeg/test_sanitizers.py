@@ -23,6 +23,7 @@ def test_the_order_of_the_work_changes_no_bit() -> None:
     ("program", "arguments", "last"),
     [
         ("fuzz", ("fuzz", "2000", "1"), "statuses"),
+        ("fuzz", ("fuzz", "100000", "2"), "statuses"),
         ("race", ("race", "libtsan"), "24 images in any order"),
     ],
 )
