@@ -68,12 +68,13 @@ def test_packages_bring_their_data() -> None:
 
 
 def test_the_version_is_one() -> None:
-    """What cites the project names the version of pyproject.toml; no module repeats it."""
+    """What cites the project names the version and authors of pyproject.toml; no module repeats the version."""
     cited = YAML(typ="safe", pure=True).load((ROOT / "CITATION.cff").read_text("utf-8"))
     modules = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
 
     assert cited["version"] == VERSION
     assert cited["license"] == PROJECT["project"]["license"]
+    assert cited["authors"] == PROJECT["project"]["authors"]
     assert {"cff-version", "message", "title", "authors"} <= cited.keys()
     assert [path for path in modules if f'"{VERSION}"' in path.read_text("utf-8")] == []
 
