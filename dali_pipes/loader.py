@@ -136,7 +136,9 @@ class Loader:
         audit: A file that gets one line of JSON for every step, with hashes of its samples; "{rank}" in its
             name stands for the rank. ``gpu-aug audit`` compares such files of two runs, on any number of ranks.
             None keeps only the latest hashes, in `audit`.
-        num_threads: Decoding and augmenting threads; None is the number of cores this process may use.
+        num_threads: Decoding and augmenting threads. None is the number of cores this process may use, divided by
+            LOCAL_WORLD_SIZE, which torchrun and Ray Train set to the number of ranks on the machine; it is not
+            divided where the process is bound to some of the machine's cores.
         prefetch: Batches that the decoder prepares ahead; with DALI up to two more are in the other stages. A
             pipeline of `from_dali` uses its own prefetch_queue_depth.
         max_pixels: Images that claim more pixels are bad samples and are not decoded.

@@ -147,9 +147,8 @@ def test_interrupted_runs_go_on(
     assert "is at step 5 already; give a larger --steps" in said
 
 
-def test_ranks_make_photographs_at_once(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("data")
+def test_ranks_make_photographs_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rank that finds the photographs of another one where its own should go takes those."""
     monkeypatch.syspath_prepend(str(EXAMPLES))
     import arguments
