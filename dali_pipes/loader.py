@@ -102,7 +102,8 @@ class Loader:
         cache: With decoder="cuda", "device" leaves the encoded bytes of JPEGs on the GPU once they are uploaded, so that
             later epochs upload nothing of them: as long as more of its memory is free than they take. What comes then is
             uploaded each time. A file that changes is uploaded anew. `close` gives the memory back.
-        seed: Seed of the order and the draws, not negative.
+        seed: Seed of the order and the draws, not negative. The default, 0, is a seed like any other: two runs
+            that give none see the same order and draws.
         shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order, and "block" permutes
             blocks of neighbouring samples and mixes the samples of a few open blocks, for storage that is best
             read in large pieces; see readers.Order. Streams take "block", which permutes their shards and shuffles
