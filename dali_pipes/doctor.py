@@ -51,7 +51,10 @@ def examine() -> Iterator[Finding]:
         yield Finding(name, version)
     facts = machine()
     yield Finding("processor", f"{facts['cpu']}, {facts['memory_gib']} GiB of memory")
-    yield Finding("threads", f"{usable_cores()} cores this process may use; loaders take as many")
+    yield Finding(
+        "threads",
+        f"{usable_cores()} cores this process may use; a loader takes as many, under torchrun its rank's share",
+    )
     yield _cuda()
     yield _dali()
     yield from _pair()

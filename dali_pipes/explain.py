@@ -19,6 +19,7 @@ from dali_pipes.targets import KINDS
 from dali_pipes.video.dali.nvdec import find_nvdec
 from dali_pipes.video.dali.support import LIBAVCODEC, NVDEC
 from dali_pipes.video.source import ClipSource
+from readers.cores import ranks_of_machine, usable_cores
 from readers.label_vector import described
 from readers.plural import counted
 from readers.video import VideoInfo
@@ -169,7 +170,10 @@ def _threads(setup: Setup, machines: Sequence[str]) -> str:
         return (
             f"threads: {workers.num_threads} in each of {on_ray(workers.count, machines)}, {ahead}"
         )
-    return f"threads: {setup.num_threads}, {where}{ahead}"
+    shared = ""
+    if setup.options.num_threads is None and setup.num_threads < usable_cores():
+        shared = f" of {counted(usable_cores(), 'core')}, which {ranks_of_machine()} ranks share"
+    return f"threads: {setup.num_threads}{shared}, {where}{ahead}"
 
 
 def _stages(view: View) -> list[str]:

@@ -103,7 +103,8 @@ class Loader:
             later epochs upload nothing of them: as long as more of its memory is free than they take. What comes then is
             uploaded each time. A file that changes is uploaded anew. `close` gives the memory back, but what other loops
             under way still read goes with the last of them.
-        seed: Seed of the order and the draws, not negative.
+        seed: Seed of the order and the draws, not negative. The default, 0, is a seed like any other: two runs
+            that give none see the same order and draws.
         shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order, and "block" permutes
             blocks of neighbouring samples and mixes the samples of a few open blocks, for storage that is best
             read in large pieces; see readers.Order. Streams take "block", which permutes their shards and shuffles
@@ -137,7 +138,9 @@ class Loader:
         audit: A file that gets one line of JSON for every step, with hashes of its samples; "{rank}" in its
             name stands for the rank. ``gpu-aug audit`` compares such files of two runs, on any number of ranks.
             None keeps only the latest hashes, in `audit`.
-        num_threads: Decoding and augmenting threads; None is the number of cores this process may use.
+        num_threads: Decoding and augmenting threads. None is the number of cores this process may use, divided by
+            LOCAL_WORLD_SIZE, which torchrun and Ray Train set to the number of ranks on the machine; it is not
+            divided where the process is bound to some of the machine's cores.
         prefetch: Batches that the decoder prepares ahead; with DALI up to two more are in the other stages. A
             pipeline of `from_dali` uses its own prefetch_queue_depth.
         max_pixels: Images that claim more pixels are bad samples and are not decoded.

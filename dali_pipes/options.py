@@ -35,7 +35,7 @@ from gpu_aug.image_kind import Depth
 from gpu_aug.views import Views
 from readers import Dataset
 from readers.buckets import Buckets, Size
-from readers.cores import usable_cores
+from readers.cores import cores_of_rank
 from readers.order import Shuffle
 
 
@@ -253,7 +253,7 @@ def make_setup(options: Options, recorder: Recorder) -> Setup:
         fields,
         images,
     )
-    num_threads = options.num_threads or usable_cores()
+    num_threads = options.num_threads or cores_of_rank()
     labelled = [views.recipes[0] for views in variants.views]
     num_classes = arguments.num_classes_of(labelled, options.dataset)
     compiled = make_views(options, fetcher, choice.engine, choice.device)

@@ -65,6 +65,16 @@ def own_photographs() -> Path:
     if not folder.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as unfinished:
-            make_photographs(Path(unfinished) / "all", per_class=8)
-            (Path(unfinished) / "all").rename(folder)
+            made = Path(unfinished) / "all"
+            make_photographs(made, per_class=8)
+            _rename_unless_there(made, folder)
     return folder
+
+
+def _rename_unless_there(made: Path, folder: Path) -> None:
+    """Rename a folder to a name that another rank may have given its own meanwhile."""
+    try:
+        made.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise

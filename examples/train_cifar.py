@@ -6,7 +6,7 @@ python examples/train_cifar.py DATA --ranks 2                  # two processes, 
 python examples/train_cifar.py DATA --pipeline torchvision     # the same training on torchvision's transforms
 python examples/train_cifar.py DATA --randaugment --mix cutmix --epochs 40
 
-Expected: accuracy 0.61 to 0.64 after 10 epochs, in 2 to 4 minutes on two cores that other programs shared. See
+Expected: accuracy 0.61 to 0.64 after 10 epochs, the default, in 2 to 4 minutes on two cores that other programs shared. See
 docs/examples.md for the comparison.
 """
 
@@ -87,7 +87,7 @@ def train(given: Namespace) -> list[float]:
 
 def main(argv: Sequence[str] | None = None) -> list[float]:
     """Train; return the losses of this run's steps."""
-    options = parser(epochs=15, peer="torchvision", checkpoint="train_cifar.pt")
+    options = parser(epochs=10, peer="torchvision", checkpoint="train_cifar.pt")
     options.add_argument(
         "data", help="a folder with train/ and test/, each with a folder per class"
     )

@@ -51,11 +51,12 @@ COMMANDS = {
 READERS = {
     "readers.formats.lerobot.dataset": ("LeRobotDataset",),
     "readers.storage.destination": ("open_destination",),
+    "readers.storage.remote": ("StorageOptions", "configure"),
     "readers.formats.voc": ("VocDataset",),
     "readers.formats.yolo": ("YoloDataset",),
     "readers.formats.labelme": ("LabelMeDataset",),
 }
-"""Classes of formats that are opened by `open_dataset`."""
+"""Classes of formats that are opened by `open_dataset`, and what storage takes."""
 MARKS = {
     "from_dali": pytest.mark.needs_dali,
     "to_cupy": pytest.mark.needs_cuda,

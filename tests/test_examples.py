@@ -147,6 +147,24 @@ def test_interrupted_runs_go_on(
     assert "is at step 5 already; give a larger --steps" in said
 
 
+@pytest.mark.usefixtures("data")
+def test_ranks_make_photographs_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that finds the photographs of another one where its own should go takes those."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    import arguments
+
+    def made_by_both(folder: Path, per_class: int) -> None:
+        for place in (folder, tmp_path / "example-photographs"):
+            (place / "cat").mkdir(parents=True)
+            (place / "cat" / f"{per_class}.jpg").touch()
+
+    monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path))
+    monkeypatch.setattr(arguments, "make_photographs", made_by_both)
+
+    assert [path.name for path in arguments.own_photographs().iterdir()] == ["cat"]
+    assert [path.name for path in tmp_path.iterdir()] == ["example-photographs"]
+
+
 @pytest.fixture(scope="module")
 def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Data like those of the trainings that reach something, a few samples of each."""
@@ -249,6 +267,24 @@ def test_trainings_on_other_pipelines(
 
     assert len(losses) == 6
     assert losses != main([*words, "--checkpoint", "own.pt"])
+
+
+@pytest.mark.parametrize(
+    "words", [["--randaugment"], ["--mix", "mixup"], ["--mix", "cutmix"]], ids=" ".join
+)
+def test_policies_train(
+    load_main: Callable[[str], Main], made: dict[str, Path], words: list[str]
+) -> None:
+    """Each policy of train_cifar changes what is trained on, from the first step, and losses stay numbers."""
+    main = load_main("train_cifar")
+    plain, other = (
+        main([str(made["train_cifar"]), *SHORT, "--checkpoint", f"{number}.pt", *more])
+        for number, more in enumerate(([], words))
+    )
+
+    assert len(other) == len(plain) == 6
+    assert torch.tensor(other).isfinite().all()
+    assert all(one != two for one, two in zip(plain, other, strict=True))
 
 
 def test_torchvision_is_given_the_same_pictures(

@@ -13,6 +13,7 @@ from tests.support.pages import ROOT
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 
 import benchmark_pages
+import gallery_families
 import gallery_pictures
 import gallery_settings
 
@@ -32,8 +33,8 @@ def test_every_operation_is_on_one_page_of_the_gallery() -> None:
     """And nothing else is."""
     shown = [
         name
-        for family in gallery_settings.FAMILIES.values()
-        for name in gallery_settings.operations(family)
+        for family in gallery_families.FAMILIES.values()
+        for name in gallery_families.operations(family)
     ]
 
     # Other tests define some of their own.
@@ -59,11 +60,11 @@ def test_the_pictures_are_of_the_operations_as_they_are(pictures: dict) -> None:
 
 
 def test_every_picture_is_there_and_small(pictures: dict) -> None:
-    """Pictures are part of the repository, so all of them together stay below 1.3 MB."""
+    """Pictures are part of the repository, so all of them together stay below 1.5 MB."""
     files = {one["file"] for told in pictures.values() for one in told}
 
     assert files == {path.name for path in FOLDER.glob("*.webp")}
-    assert sum(path.stat().st_size for path in FOLDER.glob("*.webp")) < 1_300_000
+    assert sum(path.stat().st_size for path in FOLDER.glob("*.webp")) < 1_500_000
 
 
 def test_every_result_of_a_benchmark_is_shown() -> None:

@@ -45,7 +45,7 @@ Options = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
-Decoder = Annotated[str, typer.Option(help="auto, dali or cpu.")]
+Decoder = Annotated[str, typer.Option(help="auto, dali, cpu or cuda.")]
 Engine = Annotated[str, typer.Option(help="auto, fused, kornia or albumentations.")]
 Seed = Annotated[int, typer.Option(help="Seed of the order and of all random draws.")]
 Threads = Annotated[

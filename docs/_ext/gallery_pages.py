@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gallery_settings import FAMILIES, HEIGHT, WIDTH, operations
+from gallery_families import FAMILIES, operations
+from gallery_settings import HEIGHT, WIDTH
 from reference_pages import heading
 
 import gpu_aug

@@ -37,9 +37,9 @@ def pages() -> Iterator[tuple[str, str]]:
     yield (
         "reference/formats.rst",
         _modules(
-            "Classes of formats",
+            "Formats and storage",
             READERS,
-            "``open_dataset`` makes them; what they take besides is told in :doc:`/reading`.",
+            "``open_dataset`` makes the datasets, and takes their options and those of `StorageOptions`: :doc:`/reading`.",
         ),
     )
 

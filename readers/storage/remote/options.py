@@ -31,8 +31,15 @@ class StorageOptions:
         endpoint: URL of a server that speaks S3, GCS or Azure and is not the provider's own; None takes
             ``AWS_ENDPOINT_URL`` for S3 and ``AZURE_STORAGE_ENDPOINT`` for Azure.
         anonymous: Whether requests go out unsigned, for public buckets.
-        settings: Further settings of obstore's store, such as (("region", "eu-west-1"),). Credentials
-            are better left in the usual environment variables (AWS_ACCESS_KEY_ID, AZURE_STORAGE_ACCOUNT_KEY, ...).
+        settings: Further settings of obstore's store, such as {"region": "eu-west-1"}. Credentials are better
+            left in the usual environment variables (AWS_ACCESS_KEY_ID, AZURE_STORAGE_ACCOUNT_KEY, ...).
+
+    Raises:
+        ValueError: A number is negative, or 0 where that makes no sense.
+
+    Example:
+        >>> StorageOptions(endpoint="http://minio:9000", cache_bytes=0).endpoint
+        'http://minio:9000'
     """
 
     cache_folder: str | None = None
@@ -63,7 +70,15 @@ _default = StorageOptions()
 
 
 def configure(**changes: Any) -> StorageOptions:
-    """Change the options of all remote data that this process opens from now on, and return them."""
+    """Change the options of all remote data that this process opens from now on, and return them.
+
+    Args:
+        changes: Fields of `StorageOptions`.
+
+    Example:
+        >>> configure(retries=8).retries
+        8
+    """
     global _default
     _default = replace(_default, **changes)
     return _default
