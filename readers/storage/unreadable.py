@@ -40,7 +40,8 @@ def reason_of(error: Exception) -> str:
 def is_transient(error: BaseException | None) -> bool:
     """Whether an OSError is of the storage and not of the data: a disk, a network, a server, a lack of leave.
 
-    A file that is not there, or is no file, is of the data. Any other error counts as the one that it was raised in place of.
+    A file that is not there, or is no file, is of the data. Any other error counts as the one that it was raised in place of,
+    unless it was pickled.
     """
     while error is not None and not isinstance(error, OSError):
         error = error.__cause__ or error.__context__

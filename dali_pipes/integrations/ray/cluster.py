@@ -180,9 +180,8 @@ def _carry_out(driver: dict[str, str], do: list[Any], number: int) -> Any:
         return _fetch(do[0])(number)
     except Exception as error:
         if isinstance(error, ReadersError) and is_transient(error):
-            error = TransientError(
-                str(error)
-            )  # pickled, it would not tell what it was raised in place of
+            # Pickled, it would not tell what it was raised in place of.
+            error = TransientError(str(error))
         error.add_note(f"on {node()}")
         raise error
 

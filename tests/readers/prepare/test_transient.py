@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from dali_pipes.decode.check import CHECKS
-from readers import open_dataset
+from readers import BadSample, open_dataset
+from readers.formats.files import beside
 from readers.formats.files import dataset as files
 from readers.prepare import Plan, index, inspect, make_shard, merge, pack, plan_shards
 from readers.prepare.errors import PrepareError, TransientError
@@ -232,3 +233,25 @@ def test_a_part_of_an_inspection_is_made_again(
     assert look(merge=True).num_bad == 1
     assert look().bad == []
     assert look(merge=True).num_bad == 0
+
+
+@pytest.mark.parametrize(("code", "transient"), [(errno.EIO, True), (errno.ENOENT, False)])
+@pytest.mark.parametrize("kind", ["manifest", "table"])
+def test_files_that_a_list_names(
+    source: Path, monkeypatch: pytest.MonkeyPatch, kind: str, code: int, transient: bool
+) -> None:
+    """Whoever reads them, it is known whether the storage failed."""
+
+    def fail(_: str) -> bytes:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(files, "read_whole", fail)
+    monkeypatch.setattr(beside, "read_whole", fail)
+    path = source / ("all.jsonl" if kind == "manifest" else "all.csv")
+    path.write_text(
+        '{"file_name": "cats/1.jpg"}\n' if kind == "manifest" else "file_name\ncats/1.jpg\n"
+    )
+    [bad] = open_dataset(path).fetch([0])
+
+    assert isinstance(bad, BadSample)
+    assert bad.transient == transient
