@@ -12,17 +12,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import ray.train
 import torch
 import torch.nn.functional as F
 from arguments import SAVE_EVERY, parse_arguments
-from ray.train.torch import TorchTrainer, prepare_model
 from torchvision.models.resnet import BasicBlock, ResNet
 
 from dali_pipes import Loader
 from dali_pipes.integrations.ray.connect import connect
 from gpu_aug import Recipe
 from readers import open_dataset
+
+try:
+    import ray.train
+    from ray.train.torch import TorchTrainer, prepare_model
+except ImportError as error:
+    raise SystemExit(
+        f"this example needs Ray Train ({error}): pip install 'gpu-aug[ray]'"
+    ) from None
 
 GLOBAL_BATCH = 12  # samples of a step, of all workers together: 12, 6 or 4 each
 

@@ -22,7 +22,7 @@ from readers.sample import (
     Sample,
     checked_indices,
 )
-from readers.storage.unreadable import reason_of
+from readers.storage.unreadable import is_transient, reason_of
 
 _NUM_PROBES = 64
 
@@ -107,7 +107,7 @@ class CustomDataset(IndexedDataset):
                 if isinstance(error, OSError)
                 else f"{type(error).__name__}: {error}"
             )
-            return BadSample(index, str(index), "read", reason)
+            return BadSample(index, str(index), "read", reason, transient=is_transient(error))
         if not isinstance(sample, Sample | BadSample):
             reason = f"__getitem__ returned {describe(sample)}: return a readers.Sample"
             return BadSample(index, str(index), "read", reason)

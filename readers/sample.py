@@ -103,6 +103,16 @@ class PrepareError(ReadersError):
     """
 
 
+class TransientError(PrepareError):
+    """The storage failed and not the data: another attempt, or another machine, may succeed.
+
+    Example:
+        >>> raise TransientError("a.tar cannot be read (Input/output error): run the same command again")
+        Traceback (most recent call last):
+        TransientError: ...
+    """
+
+
 class HeaderError(ReadersError):
     """The bytes of one sample do not begin like an image; the text is a short reason.
 
@@ -202,6 +212,8 @@ class BadSample:
         stage: What failed: fetching the bytes, reading the image's size, decoding it, or reading what
             belongs to it (masks, boxes, keypoints).
         reason: One sentence or less, without the key.
+        transient: Whether the storage failed and not the data, so that it may be sound at another time or on another
+            machine.
 
     Example:
         >>> [sample] = ListDataset(["photos/cat/nowhere.jpg"]).fetch([0])
@@ -213,6 +225,7 @@ class BadSample:
     key: str
     stage: Literal["read", "header", "decode", "targets", "fields"]
     reason: str
+    transient: bool = field(default=False, repr=False, compare=False)
 
 
 class Dataset(Protocol):

@@ -66,6 +66,17 @@ def _same_sums() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+def test_an_example_without_ray_says_what_to_install(
+    load_main: Callable[[str], Main], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one sentence."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "ray"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(SystemExit, match=r"needs Ray Train .*: pip install 'gpu-aug\[ray\]'"):
+        load_main("train_ray")
+
+
 # Stops lie within an epoch (4 steps; 3 under Lightning, where a quarter is kept for validation) and at an end.
 @pytest.mark.parametrize(
     ("name", "module", "stops", "steps"),

@@ -32,7 +32,7 @@ from readers.storage.blob.content_hash import pin_content
 from readers.storage.index import Entry, Scan
 from readers.storage.limits import check_bytes
 from readers.storage.shards import ShardDataset
-from readers.storage.unreadable import unreadable
+from readers.storage.unreadable import is_transient, unreadable
 
 _IMAGE_COLUMNS = (
     *("image", "image_path", "img_path", "file_name", "file", "filepath", "filename", "path"),
@@ -157,7 +157,9 @@ class ManifestDataset(IndexedDataset):
             for name, payload in _other_fields(record.columns).items():
                 fields.setdefault(name, payload)
         except ValueError as error:
-            return BadSample(line.index, line.key, "read", str(error))
+            return BadSample(
+                line.index, line.key, "read", str(error), transient=is_transient(error)
+            )
         return Sample(line.index, line.key, fields, record.label, image_field=image)
 
 

@@ -18,7 +18,7 @@ from readers.storage.blob import open_blob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.blob.rows import FileRows
 from readers.storage.limits import TooLargeError, check_bytes
-from readers.storage.unreadable import reason_of, unreadable
+from readers.storage.unreadable import is_transient, reason_of, unreadable
 
 _BLOCK_BYTES = 8 << 20
 _LEAST_OF_ONE = 16  # height and width from which nobody means narrow grey images
@@ -100,7 +100,7 @@ class NpyDataset(IndexedDataset):
             fields = {file.field: file.of(self._rows[index])}
         except OSError as error:
             reason = f"the file cannot be read: {reason_of(error)}"
-            return BadSample(index, key, "read", reason)
+            return BadSample(index, key, "read", reason, transient=is_transient(error))
         return Sample(index, key, fields, label, file.size, image_field=file.field)
 
 

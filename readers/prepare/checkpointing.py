@@ -20,7 +20,7 @@ from readers.checkpoints.finder import NO_IMAGE, Finder
 from readers.checkpoints.layout import DamagedCheckpointsError, Entry, Head
 from readers.checkpoints.places import leaves
 from readers.checkpoints.sample_file import SampleFile
-from readers.prepare.errors import PrepareError
+from readers.prepare.errors import PrepareError, require_read
 from readers.prepare.executor import ArrayTask, Executor, Job
 from readers.prepare.shards.source import PlannedSource
 from readers.sample import BadSample, Dataset, IndexFileError, Sample
@@ -89,7 +89,7 @@ def find_all(
         on_progress: Called with the samples that are done, and all.
 
     Raises:
-        PrepareError: With `merge`, some are missing.
+        PrepareError: With `merge`, some are missing; or a sample cannot be read that may be sound.
         IndexFileError: They cannot be written.
     """
     result = Checkpointing()
@@ -218,9 +218,15 @@ class _Part:
     def _entry(
         self, number: int, sample: Sample | BadSample, known: CheckpointFile | None
     ) -> Entry | None:
-        """What is found of a sample; None where it is known."""
+        """What is found of a sample; None where it is known.
+
+        Raises:
+            TransientError: The storage failed, and what is written beside a file is not found anew.
+        """
         if isinstance(sample, Sample):
             sample = copied_sample(sample, reads=lambda _: False)
+        if isinstance(sample, BadSample) and self.files:
+            require_read(sample)
         image = sample.image if isinstance(sample, Sample) else None
         digest = 0 if image is None else self._finder.digest(image)
         if known and known.find(number, digest):

@@ -46,7 +46,7 @@ class Executor(Protocol):
     def run(self, job: Job[Result]) -> Iterator[tuple[int, Result]]:
         """Carry out every task, and yield its number and result as it is done, in no order.
 
-        A consumer that stops early ends the tasks under way.
+        Of a job without tasks it only sees that it could. A consumer that stops early ends the tasks under way.
 
         Raises:
             PrepareError: A task could not be done; those that were done stay done.

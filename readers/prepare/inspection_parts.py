@@ -4,8 +4,9 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
+from platform import node
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from readers.sample import BadSample, Dataset, PathLike
 from readers.storage.destination import open_destination
 from readers.storage.paths import shown_path
 
-_VERSION = 2
+_VERSION = 3
 _CHUNK = 8  # entries that are fetched at a time: they are decoded as well
 _MOST_TASKS = 4096
 _LEAST_SAMPLES, _MOST_SAMPLES = 128, 8192  # of a part; see `Inspection.extend` for the most
@@ -86,6 +87,8 @@ class InspectionPart:
     def __call__(self, number: int) -> bytes:
         """Carry out a task: samples number x span and those that follow, or behind all ranges the format's checksums.
 
+        What the storage failed to give is told with the name of the machine, and the part as one to make again.
+
         Raises:
             PrepareError: The source here is another one.
             SourceError: It cannot be opened here.
@@ -94,14 +97,17 @@ class InspectionPart:
         begin = min(number * self._span, self._length)
         end = min(begin + self._span, self._length)
         found, digests = Inspection(dataset), np.empty(end - begin, np.uint64)
-        look = look_of(dataset, self._checks)
+        look, again = look_of(dataset, self._checks), False
         for first in range(begin, end, _CHUNK):
             for entry in dataset.fetch(np.arange(first, min(first + _CHUNK, end))):
                 seen = look(entry)
+                if seen.bad and seen.bad.transient:
+                    seen, again = seen._replace(bad=_with_machine(seen.bad)), True
                 digests[found.num_looked_at] = seen.digest
                 found.add(seen, count_label=self._count_labels)
         sums = list(_checksums(dataset)) if begin == end else []
-        return _encode(self._fingerprint, (begin, end), found, digests, sums)
+        again = again or any(bad.transient for bad in sums)
+        return _encode(self._fingerprint, (begin, end), found, digests, sums, again=again)
 
     def _opened(self) -> Dataset:
         if self._dataset is None:
@@ -113,6 +119,10 @@ class InspectionPart:
                 )
             self._dataset = dataset
         return self._dataset
+
+
+def _with_machine(bad: BadSample) -> BadSample:
+    return replace(bad, reason=f"{bad.reason} on {node()}")
 
 
 def _checksums(dataset: Dataset) -> Iterator[BadSample]:
@@ -130,11 +140,14 @@ def _encode(
     found: Inspection,
     digests: NDArray[np.uint64],
     sums: Sequence[BadSample],
+    *,
+    again: bool,
 ) -> bytes:
     told = {
         "version": _VERSION,
         "fingerprint": fingerprint,
         "span": span,
+        "again": again,
         "found": found.counts_to_json(),
         # Of these, at most MOST_LISTED are known already: the texts of so many are enough.
         "checksums": [[bad.key, bad.stage, bad.reason] for bad in sums[: 2 * MOST_LISTED]],
@@ -204,7 +217,7 @@ class Parts:
         executor: Executor,
         on_part: Callable[[int], None],
     ) -> None:
-        """Make those of some parts that are not there.
+        """Make those of some parts that are not there, or in which the storage failed.
 
         Args:
             part: What is done.
@@ -216,6 +229,8 @@ class Parts:
             PrepareError: A part could not be made, or cannot be written.
         """
         lacking = self.lacking(numbers)
+        there = sorted(set(numbers).difference(lacking))
+        lacking += [number for number in there if self._read(self.name(number))[0]["again"]]
         for number in set(numbers).difference(lacking):
             on_part(number)
         job = Job(part, lacking, _TASK_BYTES, "part of the inspection")

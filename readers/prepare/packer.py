@@ -16,6 +16,7 @@ from readers.formats.tar.webdataset import label_of
 from readers.image.header import read_header
 from readers.label_vector import class_number
 from readers.order import Order
+from readers.prepare.errors import require_read
 from readers.prepare.jpegs import TileJpeg, is_jpeg
 from readers.prepare.kind import is_video
 from readers.sample import (
@@ -94,7 +95,11 @@ class Packer:
     finder: Finder | None = None
 
     def __call__(self, task: range | list[Sample | BadSample]) -> list[Packed | Refused]:
-        """Make the samples at these positions ready, or those that are handed in."""
+        """Make the samples at these positions ready, or those that are handed in.
+
+        Raises:
+            TransientError: The storage failed: such a sample may be sound, and is not left out.
+        """
         if not isinstance(task, range):
             return [self._pack(sample.index, sample) for sample in task]
         if self.dataset is None:
@@ -109,6 +114,7 @@ class Packer:
         if isinstance(sample, Sample):
             sample = copied_sample(sample)
         if isinstance(sample, BadSample):
+            require_read(sample)
             return Refused(position, sample)
         image_kind, image = "", sample.image
         if is_video(sample):

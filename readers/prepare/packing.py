@@ -142,6 +142,8 @@ def pack(
         return finished
     if merge:
         load_plan(destination, storage)  # else none was begun
+    elif executor is not None:
+        _require(executor)
     found = PlannedSource(located(source), dataset.fingerprint, source_format, options)
     found.keep(dataset)
     plan = planned(dataset, place, settings, found, tile_jpeg, finder)
@@ -150,6 +152,12 @@ def pack(
         if isinstance(executor, ArrayTask):
             return Packing(place, made)
     return merge_shards(plan)
+
+
+def _require(executor: Executor) -> None:
+    """See that an executor can work before a plan is kept: give it no tasks."""
+    for _ in executor.run(Job(int, (), _TASK_BYTES, "shard")):
+        pass
 
 
 def _make_missing(

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any, Generic, Protocol, TypeVar
 
 from readers.plural import counted
-from readers.prepare.errors import PrepareError, WorkerLostError
+from readers.prepare.errors import PrepareError, TransientError, WorkerLostError
 from readers.prepare.executor import Job
 from readers.sample import ReadersError
 
@@ -33,6 +33,8 @@ _SHORTEST_SECONDS = 0.01  # so that rounding cannot make the wait for a moment e
 _MOST_FAILED = 10
 _AGAIN = "run the same command again"
 _NUM_DURATIONS = 256
+TRANSIENT = (OSError, TransientError)
+"""Errors that another attempt may not meet."""
 
 
 class Cluster(Protocol[Handle, Answer]):
@@ -65,7 +67,7 @@ class Policy:
     Attributes:
         in_flight: Tasks that are handed over and have not ended; twice as many as can run when None.
         max_retries: How often a task is tried again that raised one of `retried`.
-        retried: What may pass: by default what the operating system reports of files and networks.
+        retried: What may pass: by default what the operating system and stores report of files and networks.
         max_losses: How often a task is tried again that lost its worker. Machines end by themselves, so this is more;
             but a task that takes too much memory ends them too.
         overtake: When no task is left to begin and places are free, a task that takes so many times as long as they
@@ -74,7 +76,7 @@ class Policy:
 
     in_flight: int | None = None
     max_retries: int = 3
-    retried: tuple[type[Exception], ...] = (OSError,)
+    retried: tuple[type[Exception], ...] = TRANSIENT
     max_losses: int = 8
     overtake: float | None = 2.0
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from readers.sample import BadSample, Sample, is_image_field, is_video_field
 from readers.storage.blob.mapped import copied, mapped_file
-from readers.storage.unreadable import reason_of
+from readers.storage.unreadable import is_transient, reason_of
 
 
 def copied_sample(sample: Sample, reads: Callable[[str], bool] | None = None) -> Sample | BadSample:
@@ -31,5 +31,5 @@ def copied_sample(sample: Sample, reads: Callable[[str], bool] | None = None) ->
                 copies[name] = copied(data)
     except OSError as error:
         reason = f"the file cannot be read: {reason_of(error)}"
-        return BadSample(sample.index, sample.key, "read", reason)
+        return BadSample(sample.index, sample.key, "read", reason, transient=is_transient(error))
     return replace(sample, fields={**sample.fields, **copies}) if copies else sample

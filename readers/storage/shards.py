@@ -31,7 +31,7 @@ from readers.storage.index.index_file import DamagedIndexError, Head, Names
 from readers.storage.index.shard_index import Row
 from readers.storage.parallel_open import MOST_THREADS, on_all, open_all
 from readers.storage.traffic import CountingThreads
-from readers.storage.unreadable import reason_of, unreadable
+from readers.storage.unreadable import is_transient, reason_of, unreadable
 
 _BLOCK_BYTES = 8_000_000
 _MOST_OPEN_SHARDS = 16_384  # two maps each, of the 65,530 that Linux grants a process
@@ -235,7 +235,9 @@ class ShardDataset(IndexedDataset):
                 fields = decode(take(names, bounds), size)
                 made = Sample(index, key, fields, label, size, restarts, image_field)
             except OSError as error:
-                made = BadSample(index, key, "read", _unread(error))
+                made = BadSample(index, key, "read", _unread(error), transient=is_transient(error))
+            except _LostShardError as error:
+                made = BadSample(index, key, "read", str(error), transient=error.transient)
             except ValueError as error:
                 made = BadSample(index, key, "read", str(error))
             result[positions[number]] = made
@@ -268,10 +270,10 @@ class ShardDataset(IndexedDataset):
                 found = self._trusted(shard).rows(rows)
             return found, self._open(shard).read(found), 0
         except OSError as error:
-            reason = _unread(error)
-        except ReadersError as error:
-            reason = str(error)
-        return [Row(row.key, fault=row.fault or reason) for row in found], _take_nothing, 0
+            take = partial(_take_nothing, _unread(error), is_transient(error))
+        except ReadersError as error:  # it has changed, or there is no place for its index
+            take = partial(_take_nothing, str(error), True)
+        return [Row(row.key, fault=row.fault) for row in found], take, 0
 
     def _trusted(self, shard: int) -> ShardIndex:
         """Return a fully verified index, rebuilt if it was damaged.
@@ -375,8 +377,21 @@ def _extents(located: list[_Located]) -> Iterator[Extent]:
                 yield address + row.bounds[0], address + row.bounds[-1]
 
 
-def _take_nothing(names: Names, bounds: tuple[int, ...]) -> dict[str, Payload]:
-    raise AssertionError(f"{names} at {bounds} of a shard that cannot be read")
+class _LostShardError(Exception):
+    """Nothing of a shard can be read; the text is the reason."""
+
+    def __init__(self, reason: str, transient: bool) -> None:
+        super().__init__(reason)
+        self.transient = transient
+
+
+def _take_nothing(
+    reason: str,
+    transient: bool,
+    names: Names,  # noqa: ARG001
+    bounds: tuple[int, ...],  # noqa: ARG001
+) -> dict[str, Payload]:
+    raise _LostShardError(reason, transient)
 
 
 def _fields_of_file(

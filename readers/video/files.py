@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -129,7 +130,7 @@ class ClipListDataset(FileDataset):
             return entry
         key = self._key(index)
         if isinstance(entry, BadSample):
-            return BadSample(index, key, entry.stage, entry.reason)
+            return replace(entry, key=key)
         start, end = seconds
         clip = json.dumps({"start_seconds": start, "end_seconds": end}).encode()
         return Sample(index, key, {**entry.fields, "clip": clip}, entry.label)

@@ -27,6 +27,7 @@ from readers.sample import (
     checked_indices,
     is_image_file,
 )
+from readers.storage.unreadable import is_transient
 from readers.video.containers.open import VideoError
 from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo
 
@@ -193,7 +194,7 @@ class FrameFolderDataset(IndexedDataset):
             return read_whole(f"{self._root}/{video}/{name}")
         except OSError as error:
             reason = f"the file {name} cannot be read: {error.strerror}"
-            return BadSample(index, video, "read", reason)
+            return BadSample(index, video, "read", reason, transient=is_transient(error))
 
 
 _Found = tuple[list[str], list[int], list[int], tuple[str, ...]]

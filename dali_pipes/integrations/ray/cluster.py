@@ -11,8 +11,10 @@ from typing import Any, Generic, TypeVar
 from dali_pipes.errors import ClusterError
 from dali_pipes.integrations.ray.connect import require_ray
 from dali_pipes.integrations.ray.versions import missing_code, require_same, versions
-from readers.prepare.errors import WorkerLostError
+from readers.prepare.errors import TransientError, WorkerLostError
 from readers.prepare.executor import Job
+from readers.sample import ReadersError
+from readers.storage.unreadable import is_transient
 
 Result = TypeVar("Result")
 
@@ -170,14 +172,18 @@ def _carry_out(driver: dict[str, str], do: list[Any], number: int) -> Any:
     """Carry out a task in a worker.
 
     Raises:
+        TransientError: The storage failed.
         ClusterError: The driver has other versions.
     """
     _compare(tuple(driver.items()))
     try:
         return _fetch(do[0])(number)
     except Exception as error:
+        if isinstance(error, ReadersError) and is_transient(error):
+            # Pickled, it would not tell what it was raised in place of.
+            error = TransientError(str(error))
         error.add_note(f"on {node()}")
-        raise
+        raise error
 
 
 @lru_cache(maxsize=4)

@@ -12,7 +12,12 @@ from dali_pipes.errors import ClusterError
 from dali_pipes.integrations.ray.connect import connect, require_ray
 from dali_pipes.integrations.ray.maker import STEPS_AT_ONCE, Begun, Made, Maker
 from dali_pipes.integrations.ray.probe import probe
-from dali_pipes.integrations.ray.room import MOST_EMPTY_SECONDS, require_machine, require_room
+from dali_pipes.integrations.ray.room import (
+    MOST_EMPTY_SECONDS,
+    require_machine,
+    require_place,
+    require_room,
+)
 from dali_pipes.integrations.ray.seat import Seat, Task
 from dali_pipes.integrations.ray.versions import missing_code, versions
 from dali_pipes.integrations.ray.workers import RayWorkers
@@ -201,16 +206,17 @@ class Crew:
         if now - self._since >= MOST_EMPTY_SECONDS:
             try:
                 require_machine(self.workers, may_grow=False)
+                require_place(self.workers)
             except ClusterError as error:
                 raise self._failed(error) from None
         if not self._told:
             self._told = True
-            free = self._ray.available_resources().get("CPU", 0)
+            free = self._ray.available_resources()
             _log.warning(
-                "no worker of the loader has started for %.0f s: each asks Ray for %s, and the cluster has %g free cores",
+                "no worker of the loader has started for %.0f s: each asks Ray for %s, and the cluster has %s free",
                 _TELL_SECONDS,
-                self.workers.resources,
-                free,
+                self.workers.asked,
+                {name: free.get(name, 0) for name in self.workers.resources},
             )
 
     def _look_at_start(self, seat: Seat) -> None:
@@ -339,7 +345,7 @@ class Crew:
 
     def _words(self, seat: Seat, ref: Any, done: list[Any]) -> str:
         if seat.begun is None:
-            return f"Worker {seat.number} is starting, or waits until the cluster has {self.workers.resources} for it"
+            return f"Worker {seat.number} is starting, or waits until the cluster has {self.workers.asked} for it"
         who = f"In worker {seat.number} on {seat.begun.machine}, which has {counted(seat.load, 'step')} to make:"
         if ref not in done:
             return f"{who}\n  it does not answer"

@@ -6,7 +6,7 @@ from typing import TypeVar
 from dali_pipes.integrations.ray.cluster import RayCluster
 from dali_pipes.integrations.ray.connect import connect
 from readers.prepare.executor import Job
-from readers.prepare.scheduling import Policy, run_tasks
+from readers.prepare.scheduling import TRANSIENT, Policy, run_tasks
 
 Result = TypeVar("Result")
 
@@ -38,7 +38,7 @@ class RayExecutor:
         *,
         num_cpus: float = 1,
         max_retries: int = 3,
-        retried: tuple[type[Exception], ...] = (OSError,),
+        retried: tuple[type[Exception], ...] = TRANSIENT,
         in_flight: int | None = None,
     ) -> None:
         self._address, self._num_cpus = address, num_cpus

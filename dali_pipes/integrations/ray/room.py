@@ -7,7 +7,7 @@ from dali_pipes.integrations.ray.connect import require_ray
 from dali_pipes.integrations.ray.workers import RayWorkers
 
 MOST_EMPTY_SECONDS = 900.0
-"""How long a cluster without cores is waited for: a cloud starts a machine within minutes."""
+"""How long a cluster without cores, or without such a machine, is waited for: a cloud starts one within minutes."""
 _MIB = 1 << 20
 
 
@@ -33,6 +33,20 @@ def require_machine(workers: RayWorkers, *, may_grow: bool = True) -> None:
         f"RayWorkers asks for {wanted} for each worker, and no machine of the cluster has that, the most being {most}: ask for "
         "less, or add a machine first"
     )
+
+
+def require_place(workers: RayWorkers) -> None:
+    """Refuse workers that have not started for long though what they take is free: no machine is one that they may be on.
+
+    Raises:
+        ClusterError: Says what is asked for.
+    """
+    free = require_ray().available_resources()
+    if workers.where and all(free.get(name, 0) >= most for name, most in workers.resources.items()):
+        raise ClusterError(
+            f"no worker of the loader has started for {MOST_EMPTY_SECONDS / 60:g} minutes: each asks Ray for {workers.asked}, "
+            "and the cluster has that free, but on no machine of that placement: correct it, or add such a machine"
+        )
 
 
 def require_room(node: str, needed_bytes: int, name: str) -> None:

@@ -10,6 +10,11 @@ from dali_pipes.errors import ClusterError
 
 _PACKAGES = ("dali_pipes", "gpu_aug", "readers")
 _OTHERS = ("numpy", "torch", "ray")
+# They decode, draw or compute pixels, OpenCV beside them.
+_PIXELS = (
+    *("albumentations", "av", "imagecodecs", "kornia", "numba", "pillow", "pycocotools"),
+    *("tifffile", "torchvision"),
+)
 _ADVICE = (
     "install the same on all machines, or send the code with "
     "ray.init(runtime_env={'py_modules': [readers, gpu_aug, dali_pipes]})"
@@ -28,7 +33,8 @@ def versions() -> dict[str, str]:
     return {
         "gpu-aug": f"{_version('gpu-aug')} ({digest.hexdigest()[:12]})",
         "Python": platform.python_version(),
-        **{name: _version(name) for name in _OTHERS},
+        **{name: _version(name) for name in (*_OTHERS, *_PIXELS)},
+        "OpenCV": _opencv(),
     }
 
 
@@ -59,6 +65,14 @@ def require_same(driver: dict[str, str]) -> None:
 def _decides(version: str | None) -> str:
     """The digest, where there is one: code that Ray has sent has no release."""
     return (version or "").rpartition(" ")[2]
+
+
+def _opencv() -> str:
+    """Of the module: several packages bring it."""
+    try:
+        return str(import_module("cv2").__version__)
+    except ImportError:
+        return "not installed"
 
 
 def _version(name: str) -> str:

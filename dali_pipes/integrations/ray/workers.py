@@ -7,6 +7,7 @@ from typing import Any
 
 from dali_pipes.errors import LoaderError
 
+_WHERE = ("accelerator_type", "label_selector", "scheduling_strategy")
 _PLACEMENT = (
     "accelerator_type",
     "label_selector",
@@ -72,7 +73,18 @@ class RayWorkers:
     @property
     def resources(self) -> dict[str, float]:
         """What a worker asks of the machine that it is on, by Ray's names."""
-        return {"CPU": self.num_cpus, **self.placement.get("resources", {})}
+        memory = {"memory": size} if (size := self.placement.get("memory")) else {}
+        return {"CPU": self.num_cpus, **memory, **self.placement.get("resources", {})}
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """The options that say which machines may take a worker."""
+        return {name: value for name, value in self.placement.items() if name in _WHERE}
+
+    @property
+    def asked(self) -> str:
+        """What a worker asks Ray for, in words."""
+        return f"{self.resources}" + f" with placement={self.where}" * bool(self.where)
 
     @property
     def actor_options(self) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from readers.sample import (
 )
 from readers.storage.blob import is_url, open_blob
 from readers.storage.blob.content_hash import pin_content
+from readers.storage.unreadable import is_transient
 
 _BLOCK_BYTES = 8_000_000
 _MOST_FIRST_RECORDS = 16
@@ -165,7 +166,7 @@ class ArrayRecordDataset(IndexedDataset):
     ) -> Sample | BadSample:
         if isinstance(record, Exception):
             reason = f"the record cannot be read: {str(record).partition(';')[0][:200]}"
-            return BadSample(index, f"{name}/{row}", "read", reason)
+            return BadSample(index, f"{name}/{row}", "read", reason, transient=is_transient(record))
         if not self._has_examples:
             return _plain_record(index, f"{name}/{row}", record)
         try:

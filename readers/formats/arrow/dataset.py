@@ -18,6 +18,7 @@ from readers.formats.tables.parts import by_part, median_rows
 from readers.formats.tables.values import make_samples
 from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError, checked_indices
 from readers.storage.lru_cache import Recent
+from readers.storage.unreadable import is_transient
 
 _MANY = 8
 _WHOLE_BYTES, _NUM_PIECES = 64 << 20, 1024
@@ -171,7 +172,10 @@ class ArrowDataset(IndexedDataset):
     def _kept(self, number: int) -> "_Batch":
         if self._pid != os.getpid():  # a fork may have been made while another thread held its lock
             self._recent, self._pid = Recent(self._decoded_bytes), os.getpid()
-        return self._recent.get(number, lambda: self._batch(number, self._layout.columns))
+        kept = self._recent.get(number, lambda: self._batch(number, self._layout.columns))
+        if any(isinstance(column, Lost) for column in kept.columns.values()):
+            self._recent.drop(number)  # what failed once may not fail again
+        return kept
 
     def _batch(self, number: int, names: Sequence[str]) -> "_Batch":
         number_of_file = int(np.searchsorted(self._first_batches, number, "right")) - 1
@@ -186,7 +190,7 @@ class ArrowDataset(IndexedDataset):
                 found[name] = column_of(self._layout, name, batch.column(name), file.mapped)
         except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
             reason = getattr(error, "strerror", None) or one_line(error)
-            lost = Lost(f"record batch {inside} cannot be read: {reason}")
+            lost = Lost(f"record batch {inside} cannot be read: {reason}", is_transient(error))
             found = dict.fromkeys(names, lost)
         return _Batch(found)
 

@@ -27,6 +27,7 @@ from readers.sample import (
     checked_indices,
 )
 from readers.storage.limits import check_bytes
+from readers.storage.unreadable import is_transient
 
 _NUM_CONTENTS = 4096  # annotations of which the fingerprint sees every byte
 _PARSED_BYTES = 100  # that a byte of XML or of rows becomes: 9 MB of nested XML took 900
@@ -170,7 +171,7 @@ class AnnotatedDataset(IndexedDataset):
         except HeaderError as error:
             return BadSample(index, entry.key, "header", str(error))
         except (ValueError, SourceError) as error:
-            return BadSample(index, entry.key, "read", str(error))
+            return BadSample(index, entry.key, "read", str(error), transient=is_transient(error))
         fields: dict[str, Payload] = {found.field: found.data}
         if found.targets is not None:
             fields["json"] = to_payload(found.targets)

@@ -34,7 +34,7 @@ from readers.storage.blob import open_blob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.index import Scan
 from readers.storage.shards import ShardDataset
-from readers.storage.unreadable import unreadable
+from readers.storage.unreadable import is_transient, unreadable
 
 _NUM_SIZES = 4096
 
@@ -186,7 +186,9 @@ class CocoDataset(IndexedDataset):
             else:
                 fields |= self._objects(entry)
         except (ValueError, OverflowError, SourceError) as error:
-            return BadSample(entry.index, entry.key, "read", str(error))
+            return BadSample(
+                entry.index, entry.key, "read", str(error), transient=is_transient(error)
+            )
         # Not the size: the file says it for people, and an image of another size shall be found out.
         return Sample(entry.index, entry.key, fields, image_field=image)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from readers.dataset import IndexedDataset
 from readers.sample import BadSample, ColumnName, Payload, Sample, checked_indices
 from readers.storage.blob.mmap_pages import map_file
-from readers.storage.unreadable import reason_of
+from readers.storage.unreadable import is_transient, reason_of
 
 # Several at a time pay where the storage is waited for: on a virtual disk 5500 to 6700 files of 115 kB per
 # second instead of 2900 with 8 threads (4: 6300, 16: 8400). Of files in the page cache (12,000 per second
@@ -118,7 +118,7 @@ class FileDataset(IndexedDataset):
                 fields[sidecar] = read_whole(self._prefix + path)
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
             reason = f"the file cannot be read: {reason_of(error)}"
-            return BadSample(index, name, "read", reason)
+            return BadSample(index, name, "read", reason, transient=is_transient(error))
         return Sample(index, name, fields, self._labels[index])
 
     def _field(self, name: str) -> str:

@@ -38,7 +38,7 @@ from readers.sample import (
 )
 from readers.storage.blob import LocalBlob, open_blob
 from readers.storage.blob.content_hash import pin_content
-from readers.storage.unreadable import reason_of, unreadable
+from readers.storage.unreadable import is_transient, reason_of, unreadable
 
 _MORE_IMAGE_NAMES = ("images", "imgs", "data", "x", "X")
 _VIDEO_NAMES = (*VIDEO_NAMES, "videos")
@@ -190,8 +190,9 @@ class Hdf5Dataset(IndexedDataset):
         try:
             columns, values = self._read([name for name in names if name is not None], rows)
         except SourceError as error:
+            transient = is_transient(error)
             return [
-                BadSample(row, f"{self._path.name}/{row}", "read", str(error))
+                BadSample(row, f"{self._path.name}/{row}", "read", str(error), transient=transient)
                 for row in wanted.tolist()
             ]
         entries = [
@@ -214,7 +215,9 @@ class Hdf5Dataset(IndexedDataset):
             fields = {name: columns[name].payload(_whole(values[name])) for name in self._fields}
         except OSError as error:
             reason = f"the file is damaged there: {reason_of(error)}"
-            return BadSample(row, f"{self._path.name}/{key}", "read", reason)
+            return BadSample(
+                row, f"{self._path.name}/{key}", "read", reason, transient=is_transient(error)
+            )
         except ValueError as error:
             return BadSample(row, f"{self._path.name}/{key}", "read", str(error))
         if self._pixels is not None and image_field is not None:

@@ -32,7 +32,7 @@ from readers.sample import (
     SourceError,
     checked_indices,
 )
-from readers.storage.unreadable import reason_of
+from readers.storage.unreadable import is_transient, reason_of
 from readers.video.containers.open import VideoError
 
 _NOW = np.zeros(1, np.int64)
@@ -252,10 +252,10 @@ class LeRobotDataset(IndexedDataset):
         except VideoError as error:
             return BadSample(index, place.key, "header", str(error))
         except (SourceError, ValueError) as error:
-            return BadSample(index, place.key, "read", str(error))
+            return BadSample(index, place.key, "read", str(error), transient=is_transient(error))
         except OSError as error:
             reason = f"a file cannot be read: {reason_of(error)}"
-            return BadSample(index, place.key, "read", reason)
+            return BadSample(index, place.key, "read", reason, transient=is_transient(error))
         return Sample(index, place.key, fields, label, size=size, image_field=image_field)
 
     def _camera(self, name: str, tolerance_s: float, decoded_bytes: int) -> Camera:

@@ -24,7 +24,7 @@ from readers.sample import (
     checked_indices,
 )
 from readers.storage.blob.content_hash import pin_content
-from readers.storage.unreadable import reason_of, unreadable
+from readers.storage.unreadable import is_transient, reason_of, unreadable
 
 _BLOCK_BYTES = 8_000_000
 
@@ -161,11 +161,11 @@ class MdsDataset(IndexedDataset):
     def _fetch_shard(self, number: int, indices: list[int]) -> Iterator[Sample | BadSample]:
         shard, start = self._shards[number], int(self._starts[number])
         plan, path = shard.plan, shard.info.raw.path
-        lost = ""
+        lost, transient = "", False
         try:
             payloads = shard.read([index - start for index in indices])
         except (OSError, ReadersError) as error:
-            lost, payloads = _unread(error), [b""] * len(indices)
+            lost, payloads, transient = _unread(error), [b""] * len(indices), is_transient(error)
         for index, payload in zip(indices, payloads, strict=True):
             name = f"{path}/{index - start}"
             try:
@@ -173,9 +173,9 @@ class MdsDataset(IndexedDataset):
                     raise ValueError(lost)
                 key, fields, label = plan.read(payload)
             except OSError as error:
-                yield BadSample(index, name, "read", _unread(error))
+                yield BadSample(index, name, "read", _unread(error), transient=is_transient(error))
             except ValueError as error:
-                yield BadSample(index, name, "read", str(error))
+                yield BadSample(index, name, "read", str(error), transient=transient)
             else:
                 name = name if key is None else f"{path}/{key}"
                 yield Sample(index, name, fields, label, image_field=plan.image_field)

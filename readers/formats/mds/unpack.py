@@ -100,9 +100,9 @@ def _unpack(packed: Blob, compression: str, num_bytes: int, file: IO[bytes]) -> 
         if isinstance(error, OSError) and error.errno:
             raise
         raise OSError(
-            errno.EIO, f"it is no {compression} file, or a damaged one ({error})"
+            errno.EINVAL, f"it is no {compression} file, or a damaged one ({error})"
         ) from None
     if file.tell() != num_bytes:
-        raise OSError(errno.EIO, f"it does not hold the {num_bytes} bytes that it should")
+        raise OSError(errno.EINVAL, f"it does not hold the {num_bytes} bytes that it should")
     file.flush()
     os.fsync(file.fileno())

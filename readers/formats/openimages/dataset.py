@@ -29,7 +29,7 @@ from readers.storage.blob import open_blob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.index import Scan
 from readers.storage.shards import ShardDataset
-from readers.storage.unreadable import unreadable
+from readers.storage.unreadable import is_transient, unreadable
 
 _NUM_SIZES = 4096
 _MOST_TRIED = 256
@@ -132,7 +132,9 @@ class OpenImagesDataset(IndexedDataset):
             else:
                 fields["image_labels"] = to_payload(to_image_labels(rows, self._labels))
         except ValueError as error:
-            return BadSample(entry.index, entry.key, "read", str(error))
+            return BadSample(
+                entry.index, entry.key, "read", str(error), transient=is_transient(error)
+            )
         return Sample(entry.index, entry.key, fields, image_field="jpg")
 
     def _first_keys(self) -> list[str]:

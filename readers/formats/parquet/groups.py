@@ -31,7 +31,7 @@ from readers.formats.tables.layout import Layout
 from readers.sample import SourceError
 from readers.storage.limits import TooLargeError, check_bytes
 from readers.storage.lru_cache import Recent
-from readers.storage.unreadable import reason_of
+from readers.storage.unreadable import is_transient, reason_of
 
 _FOOTERS_BYTES = 64 << 20
 _BLOCKS_PER_VALUE = 2  # that Snappy's reading one by one decompresses, most often
@@ -99,7 +99,7 @@ class RowGroups:
                     paged = self._paged(file, group, name, rows, any_size=True)
                     values[name] = paged or [column] * len(rows)
         except (OSError, SourceError) as error:
-            lost = Lost(f"the file cannot be read: {reason_of(error)}")
+            lost = Lost(f"the file cannot be read: {reason_of(error)}", is_transient(error))
             values = {name: [lost] * len(rows) for name in self._layout.columns}
         return values
 
@@ -131,7 +131,7 @@ class RowGroups:
                 reason = (
                     f"column {names[0]!r} of row group {group} cannot be read: {one_line(error)}"
                 )
-                return Columns({names[0]: Lost(reason)})
+                return Columns({names[0]: Lost(reason, is_transient(error))})
         found = Columns()
         for name in names:  # what is damaged takes no other column with it
             found.update(self._read_small(file, group, (name,)))

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from readers.sample import (
     Sample,
     is_image_file,
 )
-from readers.storage.unreadable import reason_of
+from readers.storage.unreadable import is_transient, reason_of
 
 _VERSION = "path table 1"
 
@@ -164,7 +165,7 @@ class PathTableDataset(FileDataset):
     def _fetch_one(self, index: int) -> Sample | BadSample:
         entry, key = super()._fetch_one(index), self._key(index)
         if isinstance(entry, BadSample):
-            return BadSample(index, key, entry.stage, entry.reason)
+            return replace(entry, key=key)
         fields: dict[str, Payload] = dict(entry.fields)
         [image] = fields
         try:
@@ -172,7 +173,7 @@ class PathTableDataset(FileDataset):
                 fields[name] = read_whole(self._prefix + path)
         except OSError as error:
             reason = f"the file {path} cannot be read: {reason_of(error)}"
-            return BadSample(index, key, "read", reason)
+            return BadSample(index, key, "read", reason, transient=is_transient(error))
         if self._boxes is not None:
             fields["json"] = self._boxes[index] or b""
         for name, column in self._columns.items():

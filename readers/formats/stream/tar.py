@@ -13,6 +13,7 @@ from readers.plural import counted
 from readers.sample import BadSample, PathLike, Sample, SourceError
 from readers.storage.limits import TooLargeError, check_bytes
 from readers.storage.paths import expand_braces
+from readers.storage.unreadable import is_transient
 from readers.stream import Divide, checked_division, checked_epoch
 
 
@@ -183,7 +184,9 @@ def _entries(
     name = source.name
     if loss:  # the sample that was being read may have gone on
         key = parts.key if parts else f"(byte {loss.offset})"
-        entry: Sample | BadSample = BadSample(index, f"{name}/{key}", "read", f"{name}: {loss}")
+        entry: Sample | BadSample = BadSample(
+            index, f"{name}/{key}", "read", f"{name}: {loss}", transient=is_transient(loss)
+        )
     elif parts:
         entry = parts.entry(index, name)
     elif index == first:

@@ -12,7 +12,7 @@ from readers.formats.columns import label_or_none, to_labels
 from readers.formats.registry import require
 from readers.formats.tables.layout import Layout
 from readers.storage.blob.mapped import MappedFile
-from readers.storage.unreadable import reason_of
+from readers.storage.unreadable import is_transient, reason_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,7 @@ class Lost:
     """Stands for a value that could not be read; the reason is one for people."""
 
     reason: str
+    transient: bool = False  # as of a BadSample
 
 
 class Column:
@@ -191,7 +192,7 @@ def _read_part(file: MappedFile, base: int, start: int, stop: int) -> Any:
     try:
         return file.payload(base + start, base + stop)
     except OSError as error:
-        return Lost(f"the file cannot be read: {reason_of(error)}")
+        return Lost(f"the file cannot be read: {reason_of(error)}", is_transient(error))
 
 
 def _python_value(scalar: Any) -> Any:

@@ -66,7 +66,7 @@ def make_samples(
         samples.append(
             Sample(index, key, fields, label, image_field=image)
             if lost is None
-            else BadSample(index, key, "read", lost.reason)
+            else BadSample(index, key, "read", lost.reason, transient=lost.transient)
         )
     return samples
 

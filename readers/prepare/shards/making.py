@@ -11,11 +11,11 @@ from readers.checkpoints.sample_file import SampleFile
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.formats.tar.dataset import SCAN
 from readers.prepare.contents import Contents, DigestFile
-from readers.prepare.errors import PrepareError
+from readers.prepare.errors import PrepareError, TransientError
 from readers.prepare.packer import Packed, Packer, Refused
 from readers.prepare.parquet_shards import ColumnError, ParquetShard, extra_fields
 from readers.prepare.shards.plan import Plan
-from readers.prepare.shards.planning import PLAN, order_of
+from readers.prepare.shards.planning import PLAN, order_of, require_versions
 from readers.prepare.tar_shards import TarShard
 from readers.prepare.workers import Threads
 from readers.sample import BadSample
@@ -44,8 +44,10 @@ def make_shard(plan: Plan, number: int) -> dict[str, Any]:
         of JPEGs, the latter by reason), sha256 of its bytes, and the number of bad samples.
 
     Raises:
-        PrepareError: The data cannot be opened on this machine or has changed; the destination cannot be written, or
-            has another plan.
+        TransientError: A sample cannot be read, or the destination cannot be written; nothing is noted, so that
+            another attempt makes the shard.
+        PrepareError: The data cannot be opened on this machine or has changed, the destination has another plan, or the plan was
+            made with other versions of this package or of pyarrow.
         IndexError: There is no such shard.
 
     Example:
@@ -88,7 +90,7 @@ class ShardMaker:
         try:
             content, bad = self._write(name, self._plan.stretch(number), self._packer)
         except OSError as error:
-            raise PrepareError(
+            raise TransientError(
                 f"{shown_path(place.at(name))} cannot be made ({error.strerror or error}): the shards that are there "
                 "are whole, so mend it and run the same command again"
             ) from None
@@ -185,8 +187,9 @@ def packer_of(plan: Plan, *, copied: bool = False) -> Packer:
     """What makes the samples of a plan ready.
 
     Raises:
-        PrepareError: The data cannot be opened here, or the plan does not say where it is.
+        PrepareError: The data cannot be opened here, the plan does not say where it is, or was made with other versions.
     """
+    require_versions(plan)
     if plan.source is None:
         raise PrepareError(
             "this plan was read from its destination and does not say where the data is: make it of the data again"

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 from collections.abc import Mapping
+from platform import node
 from typing import Any, Literal
 
 from readers.checkpoints.finder import Finder
@@ -25,6 +26,7 @@ PLAN = f"{FOLDER}/plan.json"
 _BOUNDARIES = f"{FOLDER}/boundaries"
 _PACKING = 2
 """Version of how samples are written: goes up whenever the same plan may give other bytes."""
+_NOT_INSTALLED = "not installed"  # as where a cluster has sent the code
 _WRITTEN_OUT = {"format": "tar"}  # what settings leave out
 
 
@@ -190,13 +192,16 @@ def order_of(settings: Mapping[str, Any], length: int) -> Order | None:
     return None if seed is None else Order(length, seed=seed)
 
 
-def begun_otherwise(where: str, before: dict[str, Any], now: dict[str, Any]) -> PrepareError:
+def begun_otherwise(
+    where: str, before: dict[str, Any], now: dict[str, Any], then: str = ""
+) -> PrepareError:
     """The error for a destination whose shards are of other data or settings.
 
     Args:
         where: The destination, for people.
         before: What its shards are made by.
         now: What was asked for.
+        then: What else may be done.
     """
     before, now = _WRITTEN_OUT | before, _WRITTEN_OUT | now
     names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
@@ -209,19 +214,39 @@ def begun_otherwise(where: str, before: dict[str, Any], now: dict[str, Any]) -> 
         data = f"other data ({before.get('samples')} samples then, {now.get('samples')} now)"
         told = "; ".join([data, *changes])
         return PrepareError(
-            f"{where} was begun with {told}: give the data as it was, or a new folder"
+            f"{where} was begun with {told}: give the data as it was, or a new folder{then}"
         )
     told = ", ".join(changes) or "other boundaries of shards"
     return PrepareError(
-        f"{where} was begun with other settings ({told}): repeat them, or give a new folder"
+        f"{where} was begun with other settings ({told}): repeat them, or give a new folder{then}"
     )
+
+
+def require_versions(plan: Plan) -> None:
+    """Refuse a plan that was made with other versions, by which the bytes of its shards would be others.
+
+    Raises:
+        PrepareError: Names this machine, and what it has.
+    """
+    here = _versions(plan.format == "tar")
+    unknown = _NOT_INSTALLED in (here["gpu-aug"], plan.versions.get("gpu-aug"))
+    words = [
+        f"{name} {here.get(name)} instead of {made_with}"
+        for name, made_with in plan.versions.items()
+        if here.get(name) != made_with and not (name == "gpu-aug" and unknown)
+    ]
+    if words:
+        raise PrepareError(
+            f"{node()} has {', '.join(words)}, which the plan of {shown_path(plan.destination.location)} was made with: "
+            "install the same on all machines"
+        )
 
 
 def _versions(in_tar: bool) -> dict[str, Any]:
     try:
         own = importlib.metadata.version("gpu-aug")
     except importlib.metadata.PackageNotFoundError:
-        own = "not installed"
+        own = _NOT_INSTALLED
     versions: dict[str, Any] = {"packing": _PACKING, "gpu-aug": own}
     if not in_tar:
         versions["pyarrow"] = require("pyarrow", extra="arrow").__version__
@@ -237,10 +262,14 @@ def _keep(plan: Plan) -> None:
     where = shown_path(place.location)
     if found is not None:
         stored = _load(place)
+        is_begun = any(name not in (PLAN, _BOUNDARIES) for name in place.names())
         raise begun_otherwise(
             where,
             {**stored.settings, **stored.versions, "class names": stored.class_names},
             {**plan.settings, **plan.versions, "class names": plan.class_names},
+            ""
+            if is_begun
+            else f"; no shard is there yet, so where nothing runs {FOLDER} may be removed",
         )
     check_foreign(place)
     with place.create(_BOUNDARIES) as file:

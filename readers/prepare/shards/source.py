@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from readers.formats.stream import TarStream
-from readers.prepare.errors import PrepareError
+from readers.prepare.errors import PrepareError, TransientError
 from readers.prepare.source import open_source
 from readers.sample import Dataset, ReadersError
 from readers.storage.paths import is_url, shown_path
+from readers.storage.unreadable import is_transient
 
 _SECRETS = ("key", "secret", "token", "password", "sas", "credential", "service_account")
 
@@ -70,7 +71,8 @@ class PlannedSource:
         try:
             dataset = open_source(self.location, format=self.format, **self.options)
         except (ReadersError, OSError) as error:
-            raise PrepareError(
+            kind = TransientError if is_transient(error) else PrepareError
+            raise kind(
                 f"{where} cannot be opened ({error}): make it reachable there, or give a path or URL that every "
                 "machine reaches"
             ) from None

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from readers.sample import PrepareError
+from readers.sample import TransientError
 from readers.storage.blob import LocalBlob, is_url
 from readers.storage.destination.destination import Destination
 from readers.storage.destination.output import Output
@@ -122,14 +122,14 @@ def _nameless() -> Iterator[Any]:
 def _no_room(error: Exception) -> Exception:
     if not isinstance(error, OSError):
         return error
-    return PrepareError(
+    return TransientError(
         f"the folder for temporary files, {tempfile.tempdir}, cannot be written ({error.strerror}): set TMPDIR to one "
         "with room for a shard per task, and run the same command again"
     )
 
 
-def _unwritten(location: str, error: OSError) -> PrepareError:
-    return PrepareError(
+def _unwritten(location: str, error: OSError) -> TransientError:
+    return TransientError(
         f"the index of {shown_path(location)} cannot be written ({error.strerror}): the shards "
         "that are there are whole, so mend it and run the same command again"
     )

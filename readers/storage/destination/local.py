@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from readers.sample import PrepareError
+from readers.sample import PrepareError, TransientError
 from readers.storage.atomic_file import OWN, SUFFIX, atomic_file
 from readers.storage.destination.output import Output
 
@@ -97,7 +97,7 @@ class LocalDestination:
             with suppress(FileNotFoundError, NotADirectoryError):
                 path.unlink()
         except OSError as error:
-            raise PrepareError(
+            raise TransientError(
                 f"{path} cannot be removed ({error.strerror}): remove it, and run the same command again"
             ) from None
 
@@ -105,8 +105,8 @@ class LocalDestination:
         """See `Destination.at`."""
         return str(self._folder / name)
 
-    def _unread(self, name: str, error: OSError) -> PrepareError:
-        return PrepareError(
+    def _unread(self, name: str, error: OSError) -> TransientError:
+        return TransientError(
             f"{self._folder / name} cannot be read ({error.strerror}): mend it and run the same command again"
         )
 
@@ -130,6 +130,6 @@ def _unwritten(folder: Path, path: Path, error: Exception) -> Exception:
     if not isinstance(error, OSError):
         return error
     mend = _MENDS.get(error.errno or 0, "mend it")
-    return PrepareError(
+    return TransientError(
         f"{path} cannot be written ({error.strerror}): {whole(str(folder))}{mend} and run the same command again"
     )

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, BinaryIO, TypeVar
 
-from readers.sample import PrepareError, ReadersError
+from readers.sample import PrepareError, ReadersError, TransientError
 from readers.storage.destination.output import Output
 from readers.storage.remote.options import BUCKETS, Address, StorageOptions, Url, options_of, shown
 from readers.storage.remote.refusals import for_destination
@@ -118,7 +118,7 @@ class RemoteDestination:
             reason = str(error.strerror)
         except ReadersError as error:
             reason = str(error)
-        raise PrepareError(
+        raise TransientError(
             f"{url} cannot be {done} ({for_destination(reason)}): mend it and run the same command again"
         ) from None
 
@@ -159,7 +159,7 @@ def _unwritten(url: str, error: Exception) -> Exception:
         return error  # of who writes
     if isinstance(error, ReadersError):
         return PrepareError(str(error))
-    return PrepareError(
+    return TransientError(
         f"{shown(url)} cannot be written ({unwritten(error, url)}): objects appear whole or not at all, so mend it and run "
         "the same command again"
     )

@@ -1,13 +1,17 @@
 """Plans of shards: what decides about them, who may make them, and that all make the same bytes."""
 
+import importlib.metadata
 import json
 import os
 import pickle
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from platform import node
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +30,7 @@ from readers.prepare import (
     pack,
     plan_shards,
 )
+from readers.prepare.shards import planning
 from readers.prepare.shards.boundaries import boundaries_of
 from readers.prepare.shards.merging import missing_shards
 from tests.support.commands import Run
@@ -311,6 +316,7 @@ def test_a_merge_is_of_the_data_and_settings_that_it_names(
     assert "shard_size_bytes was 30000" in refused(run, source, out, "--merge")
     assert "does not exist" in refused(run, tmp_path / "nowhere", out, "--merge")
     assert "holds no plan" in refused(run, source, tmp_path / "none", "--merge")
+    assert not (tmp_path / "none").exists()
     (source / "cats" / "new.jpg").write_bytes(jpeg(20, 30))
     changed = refused(run, source, out, "--shard-size", "30kB", "--merge")
     assert "begun with other data (24 samples then, 25 now)" in changed
@@ -337,6 +343,55 @@ def test_an_array_task_from_python_tells_of_its_own_shards(source: Path, tmp_pat
     assert all(part.num_shards for part in parts)
     assert sum(part.num_samples for part in parts) == merged.num_samples == 24
     assert sum(part.num_shards for part in parts) == len(merged.shards)
+
+
+class Away:
+    """A cluster that nobody reaches."""
+
+    def run(self, job: Any) -> Any:
+        """Fail."""
+        del job
+        raise PrepareError("the cluster cannot be reached")
+
+
+def test_a_command_that_cannot_begin_keeps_no_plan(source: Path, tmp_path: Path) -> None:
+    """The next one may have other settings."""
+    out = tmp_path / "out"
+    with pytest.raises(PrepareError, match="the cluster cannot be reached"):
+        pack(str(source), out, executor=Away())
+    assert not out.exists()
+
+    assert pack(str(source), out, shard_size="30kB").num_samples == 24
+
+
+def test_a_plan_without_a_shard_is_told(source: Path, tmp_path: Path) -> None:
+    """Other settings are refused as ever, with what to do about it where nothing was made."""
+    plan = plan_of(source, tmp_path / "out")
+    with pytest.raises(PrepareError, match=r"no shard is there yet, .* \.gpuaug-plan may be rem"):
+        plan_of(source, tmp_path / "out", format="parquet")
+    make_shard(plan, 0)
+    with pytest.raises(PrepareError, match=r"or give a new folder$"):
+        plan_of(source, tmp_path / "out", format="parquet")
+
+
+@pytest.mark.parametrize("name", ["packing", "gpu-aug", "pyarrow"])
+def test_a_plan_of_another_version_is_refused_by_who_makes_its_shards(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A worker gets it pickled, and names its machine."""
+    monkeypatch.setattr(importlib.metadata, "version", lambda _: "0.1.0")
+    plan = plan_of(source, tmp_path / "out", format="parquet")
+    other = replace(plan, versions={**plan.versions, name: "0.0.1"})
+
+    with pytest.raises(PrepareError, match=rf"{node()} has {name} \S+ instead of 0\.0\.1, which"):
+        make_shard(other, 0)
+    assert not shards_in(tmp_path / "out")
+
+
+def test_code_that_was_sent_has_no_version_to_compare(source: Path, tmp_path: Path) -> None:
+    """Nor has a driver that was not installed; Ray compares their digests."""
+    plan = plan_of(source, tmp_path / "out")
+    planning.require_versions(replace(plan, versions={**plan.versions, "gpu-aug": "not installed"}))
 
 
 def test_two_processes_at_once_do_no_harm(source: Path, tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 """Preparing data on a Ray cluster."""
 
+import errno
+import os
 import sys
+from platform import node
 from types import ModuleType
 from typing import Any
 
@@ -9,8 +12,9 @@ import pytest
 from dali_pipes.errors import ClusterError, MissingPackageError
 from dali_pipes.integrations.ray import cluster
 from dali_pipes.integrations.ray.executor import RayExecutor
-from readers.prepare.errors import PrepareError
+from readers.prepare.errors import PrepareError, TransientError
 from readers.prepare.executor import Job
+from readers.storage.unreadable import unreadable
 
 
 def square(number: int) -> int:
@@ -23,6 +27,23 @@ def refuse(number: int) -> int:
     if number == 2:
         raise PermissionError(13, "Permission denied", "photo.jpg")
     return number
+
+
+def fail_to_read(number: int) -> int:
+    """Fail as a task does that cannot reach its shard."""
+    with unreadable("a.tar"):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    return number
+
+
+def test_the_storage_of_a_worker_may_be_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is raised in place of its error is told as one that may pass, with the machine."""
+    monkeypatch.setattr(cluster, "_compare", lambda _: None)
+    monkeypatch.setattr(cluster, "_fetch", lambda do: do)
+    with pytest.raises(TransientError, match=r"a\.tar cannot be read: Input/output") as caught:
+        cluster._carry_out({}, [fail_to_read], 0)
+
+    assert caught.value.__notes__ == [f"on {node()}"]
 
 
 @pytest.mark.long

@@ -17,6 +17,7 @@ from dali_pipes import ClusterError, Loader, LoaderError, MissingPackageError
 from dali_pipes.integrations.ray import crew, room
 from dali_pipes.integrations.ray.maker import as_bytes, as_images
 from dali_pipes.integrations.ray.probe import probe, require_probe
+from dali_pipes.integrations.ray.versions import require_same, versions
 from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.pipeline.shared_memory import Frame
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
@@ -203,9 +204,26 @@ class TestOnACluster:
         for workers in (
             RayWorkers(1, num_cpus=99),
             RayWorkers(1, placement={"resources": {"x": 1}}),
+            RayWorkers(1, placement={"memory": 10**15}),
         ):
             with pytest.raises(ClusterError, match="no machine of the cluster has that"):
                 list(load(open_dataset(folder), workers=workers))
+
+    def test_no_machine_of_that_placement(
+        self,
+        folder: Path,
+        ray_cluster: Any,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """It is quoted, and waited for no longer than for a cluster that must grow."""
+        del ray_cluster
+        monkeypatch.setattr(crew, "_TELL_SECONDS", 1.0)
+        monkeypatch.setattr(crew, "MOST_EMPTY_SECONDS", 3.0)
+        workers = RayWorkers(1, placement={"label_selector": {"zone": "nowhere"}})
+        with pytest.raises(ClusterError, match=r"'zone': 'nowhere'.* free, but on no machine of"):
+            list(load(open_dataset(folder), workers=workers))
+        assert "asks Ray for {'CPU': 1} with placement={'label_selector'" in caplog.text
 
     def test_what_is_said_of_a_stall(self, folder: Path, ray_cluster: Any) -> None:
         """Workers tell what their threads do; one that has not started says so."""
@@ -219,6 +237,14 @@ class TestOnACluster:
         assert f"on {platform.node()}, which has" in words
         assert "What its threads do:" in words
         assert "is starting, or waits until the cluster has {'CPU': 1}" in words
+
+
+@pytest.mark.parametrize("name", ["OpenCV", "numba", "pillow", "torchvision", "av"])
+def test_another_library_of_pixels_is_refused(name: str) -> None:
+    """Also one that the trainer has and the worker has not, or the other way around."""
+    driver = {**versions(), name: "0.1"}
+    with pytest.raises(ClusterError, match=rf"has {name} \S+ instead of 0\.1: install the same"):
+        require_same(driver)
 
 
 def test_rooms_are_asked_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
