@@ -105,6 +105,11 @@ def _facts(source: str, found: Inspection) -> list[tuple[str, str]]:
         decoded = "; every image was decoded" if found.formats else ""
         if found.videos.codecs:
             decoded = "; every frame was decoded"
+        if found.num_earlier:
+            decoded += (
+                f"; {found.num_earlier:,} by an earlier run and not again, so files that changed since and kept their size "
+                "need a new --parts folder"
+            )
         facts.append(("looked at", "all of them" + decoded))
     elif found.length == found.num_looked_at:
         facts.append(("looked at", "the headers of all; --verify decodes them, too"))

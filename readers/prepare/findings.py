@@ -51,6 +51,7 @@ class Inspection:
         length: Number of samples, None for a stream that was not read to its end.
         num_looked_at: Entries whose fields and headers were looked at.
         verified: Whether these are all, and were decoded.
+        num_earlier: Entries that an earlier run of the same inspection has looked at.
         fields: Sizes in bytes by field.
         formats: Number of images by kind, such as "png, 16 bits, alpha": what a loader does not keep is named.
         processes: Number of JPEGs by the process they were encoded by, such as "progressive".
@@ -76,6 +77,7 @@ class Inspection:
     length: int | None = None
     num_looked_at: int = 0
     verified: bool = False
+    num_earlier: int = 0
     fields: dict[str, Spread] = field(default_factory=dict)
     formats: Counter[str] = field(default_factory=Counter)
     processes: Counter[str] = field(default_factory=Counter)

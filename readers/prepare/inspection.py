@@ -156,7 +156,8 @@ def _look_in_parts(
                 done += parts.num_samples(number)
                 on_progress(done, total)
 
-            parts.make(part, numbers, executor, on_part)
+            made = parts.make(part, numbers, executor, on_part)
+            found.num_earlier = total - sum(map(parts.num_samples, made))
         parts.merge(found, numbers)
     found.verified = len(numbers) == len(parts.numbers)
 

@@ -216,7 +216,7 @@ class Parts:
         numbers: Sequence[int],
         executor: Executor,
         on_part: Callable[[int], None],
-    ) -> None:
+    ) -> list[int]:
         """Make those of some parts that are not there, or in which the storage failed.
 
         Args:
@@ -224,6 +224,9 @@ class Parts:
             numbers: Which ones are wanted.
             executor: Who does it.
             on_part: Called with the number of each part that is there.
+
+        Returns:
+            The numbers of those that were made.
 
         Raises:
             PrepareError: A part could not be made, or cannot be written.
@@ -238,6 +241,7 @@ class Parts:
             with self._folder.create(self.name(number)) as file:
                 file.write(data)
             on_part(number)
+        return lacking
 
     def own(self, task: ArrayTask) -> list[int]:
         """The numbers of the parts that a task of an array job makes."""

@@ -142,7 +142,7 @@ class TestThreads:
     [
         pytest.param("raise SystemExit(7)", 7, marks=pytest.mark.long),
         pytest.param("raise ArithmeticError", 1, marks=pytest.mark.long),
-        ("sys.exit(0)", 0),
+        pytest.param("sys.exit(0)", 0, marks=pytest.mark.long),
     ],
 )
 def test_process_ends(folder: Path, decoder: str, statement: str, code: int) -> None:

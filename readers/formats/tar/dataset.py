@@ -9,7 +9,7 @@ from operator import itemgetter
 import numpy as np
 
 from readers.formats.splits import in_order, split_alone
-from readers.formats.tar.packed_classes import packed_classes
+from readers.formats.tar.packed_classes import about_classes, packed_classes
 from readers.formats.tar.walk import TarError, stored_files
 from readers.formats.tar.webdataset import key_and_field, label_of
 from readers.image.header import image_size
@@ -56,7 +56,7 @@ class TarDataset(ShardDataset):
 
     @cached_property
     def class_names(self) -> tuple[str, ...]:
-        """Those that `gpu-aug pack` noted in ``manifest.json`` beside the shards; empty where there is none."""
+        """Those that `gpu-aug pack` noted in ``manifest.json`` beside the shards; empty where there is none, or they differ."""
         return packed_classes(self._blobs)
 
     @property
@@ -75,6 +75,7 @@ class TarDataset(ShardDataset):
                 f"{self.shards[0]} holds folders of the splits {', '.join(splits)}, and all of it is read as one dataset: write "
                 "a tar for each split, or unpack it and say split="
             )
+        told += about_classes(self._blobs)
         return (*told, *_about_dots(self.shards[0], found[0].key, found[0].names))
 
 

@@ -66,6 +66,23 @@ def test_class_names_stay(run: Run, source: Path, tmp_path: Path) -> None:
     assert open_dataset(shards[0]).class_names == ()
 
 
+def test_class_numbers_of_two_packs(run: Run, source: Path, tmp_path: Path) -> None:
+    """Shards of two packs of the same classes have their names; of others none, and opening them says so."""
+    names = open_dataset(source).class_names
+    (tmp_path / "few" / names[1]).mkdir(parents=True)
+    for path in sorted((source / names[1]).iterdir())[:3]:
+        (tmp_path / "few" / names[1] / path.name).write_bytes(path.read_bytes())
+    for origin, name in ((source, "one"), (source, "same"), (tmp_path / "few", "other")):
+        run("pack", origin, tmp_path / "packs" / name)
+    one, same, other = (
+        str(tmp_path / "packs" / name / "shard-000000.tar") for name in ("one", "same", "other")
+    )
+
+    assert open_dataset([one, same]).class_names == names
+    with pytest.warns(UserWarning, match="number their classes differently"):
+        assert open_dataset([one, other]).class_names == ()
+
+
 def test_webdataset_itself_reads_the_folder(run: Run, source: Path, tmp_path: Path) -> None:
     """The pipeline that users of webdataset write gives pictures and class numbers."""
     run("pack", source, tmp_path / "out")

@@ -61,6 +61,7 @@ def test_another_version_is_refused_by_name() -> None:
         require_same(versions() | {"numpy": "1.0"})
 
 
+@pytest.mark.long
 def test_the_connected_cluster_has_several_names(ray_cluster: Any) -> None:
     """Ray names it by number; a second loader may well say "localhost" again."""
     ray = connect(ray_cluster.address)

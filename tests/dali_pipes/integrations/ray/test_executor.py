@@ -54,6 +54,7 @@ def test_every_task_is_done(ray_cluster: Any) -> None:
     assert dict(executor.run(Job(square, range(20)))) == {number: number**2 for number in range(20)}
 
 
+@pytest.mark.long
 def test_the_error_of_a_task_arrives_with_its_machine_when_the_others_are_done(
     ray_cluster: Any,
 ) -> None:
