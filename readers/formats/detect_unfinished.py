@@ -7,7 +7,8 @@ from pathlib import Path
 
 from readers.sample import SourceError
 
-_PACKED = "manifest.json"  # of gpu-aug pack, when it has ended
+PACKED = "manifest.json"
+"""The file in which gpu-aug pack says what it has made, when it has ended."""
 _PLANNED = ".gpuaug-plan/plan.json"  # when it has begun
 _TILING = ".gpuaug-plan/tiling.plan"  # of gpu-aug tile, as long as it has not ended
 
@@ -18,10 +19,10 @@ def require_finished(folder: Path) -> None:
     Raises:
         SourceError: It is one.
     """
-    there = [name for name in (_PACKED, _PLANNED, _TILING) if (folder / name).exists()]
+    there = [name for name in (PACKED, _PLANNED, _TILING) if (folder / name).exists()]
     refuse_unfinished(str(folder), there)
     with suppress(OSError, ValueError):
-        manifest = json.loads((folder / _PACKED).read_bytes())
+        manifest = json.loads((folder / PACKED).read_bytes())
         if isinstance(manifest, dict) and manifest.get("complete") is False:
             raise _not_packed(str(folder))
 
@@ -41,7 +42,7 @@ def refuse_unfinished(place: str, names: Collection[str]) -> None:
             f"{place} was not tiled to its end: run the same gpu-aug tile again (after an array job, with --merge), or "
             f"remove {place.rstrip('/')}/{_TILING} to take the files that are there"
         )
-    if _PLANNED in names and _PACKED not in names:
+    if _PLANNED in names and PACKED not in names:
         raise _not_packed(place)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from readers.prepare.atomic_files import atomic_file
 from readers.prepare.errors import PrepareError
+from readers.prepare.packed import MANIFEST
 from readers.sample import BadSample
 
-NAME = "manifest.json"
 _VERSION = 1
 
 
@@ -28,7 +28,7 @@ class Manifest:
     def __init__(
         self, folder: Path, settings: Mapping[str, object], class_names: tuple[str, ...]
     ) -> None:
-        self._path = folder / NAME
+        self._path = folder / MANIFEST
         self._content: dict[str, Any] = {
             "version": _VERSION,
             "settings": dict(settings),
@@ -41,7 +41,7 @@ class Manifest:
             self._go_on()
         elif any(not path.name.startswith(".gpuaug-") for path in folder.iterdir()):
             raise PrepareError(
-                f"{folder} holds files and no {NAME} of an earlier run: give a new or empty folder"
+                f"{folder} holds files and no {MANIFEST} of an earlier run: give a new or empty folder"
             )
 
     def _go_on(self) -> None:
@@ -90,7 +90,7 @@ class Manifest:
             if size_bytes != shard["bytes"]:
                 found = "is missing" if size_bytes is None else f"has {size_bytes} bytes"
                 raise PrepareError(
-                    f"{path} {found}, and {NAME} says {shard['bytes']} bytes: give a new folder, or put "
+                    f"{path} {found}, and {MANIFEST} says {shard['bytes']} bytes: give a new folder, or put "
                     "it back"
                 )
 

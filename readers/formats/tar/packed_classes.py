@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from readers.describe import few_of
+from readers.formats.detect_unfinished import PACKED
 from readers.sample import ReadersError
 from readers.storage.blob import Blob, open_blob
-
-_MANIFEST = "manifest.json"
 
 
 def packed_classes(shards: Sequence[Blob]) -> tuple[str, ...]:
@@ -42,7 +41,7 @@ def _by_folder(shards: Sequence[Blob]) -> dict[str, list[Blob]]:
 
 def _names(folder: str, shards: Sequence[Blob]) -> tuple[str, ...]:
     """Those in a folder's manifest; empty unless it lists the shards, by name and size."""
-    manifest = _read(f"{folder}/{_MANIFEST}")
+    manifest = _read(f"{folder}/{PACKED}")
     try:
         listed = {(one["name"], one["bytes"]) for one in manifest["shards"]}
         is_theirs = listed.issuperset((shard.name, shard.size_bytes) for shard in shards)
