@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.bad_samples import BadRecord
 from dali_pipes.fields import Values
+from dali_pipes.jpeg.spans import spans_of
 from dali_pipes.labels import Labels, collect_labels
 from dali_pipes.pipeline.streams import Ahead
 from dali_pipes.schedule import Plan
@@ -108,6 +109,20 @@ class Fetched:
         """The name of a row's sample for people, of a lost one as well."""
         sample = self.samples[row]
         return self.records[row][-1].key if sample is None else sample.key
+
+    @property
+    def spans(self) -> NDArray[np.int64]:
+        """Address and length in bytes of each encoded image, int64 [n, 2]; 0 and 0 where the row is lost.
+
+        The bytes are there for as long as this is.
+        """
+        return spans_of([np.frombuffer(data or b"", np.uint8) for data in self.data])
+
+    @property
+    def restarts(self) -> Sequence[NDArray[np.int64] | None] | None:
+        """Offsets of the restart intervals of each image, see `readers.Sample.restarts`; None if no row has any."""
+        found = [None if sample is None else sample.restarts for sample in self.samples]
+        return None if all(one is None for one in found) else found
 
     def kept(self) -> NDArray[np.bool_]:
         """Which rows are not lost: bool [n]."""
