@@ -141,8 +141,9 @@ class Loader:
         num_threads: Decoding and augmenting threads. None is the number of cores this process may use, divided by
             LOCAL_WORLD_SIZE, which torchrun and Ray Train set to the number of ranks on the machine; it is not
             divided where the process is bound to some of the machine's cores.
-        prefetch: Batches that the decoder prepares ahead; with DALI up to two more are in the other stages. A
-            pipeline of `from_dali` uses its own prefetch_queue_depth.
+        prefetch: Batches that the decoder prepares ahead; with DALI up to two more are in the other stages. "auto" is 2, and on
+            the CPU as many as keep all threads at work, but at most 1 GiB of images and files. A pipeline of `from_dali` uses its
+            own prefetch_queue_depth.
         max_pixels: Images that claim more pixels are bad samples and are not decoded.
         targets: Which of "masks", "boxes" and "keypoints" are read from the samples' fields and returned, moved
             as `batch.images` are; "auto" takes all that the data has. See TargetReader for how they are stored:
@@ -240,7 +241,7 @@ class Loader:
         ledger: str | os.PathLike[str] | None = None,
         audit: str | os.PathLike[str] | None = None,
         num_threads: int | None = None,
-        prefetch: int = 2,
+        prefetch: int | Literal["auto"] = "auto",
         max_pixels: int = 100_000_000,
         targets: Literal["auto"] | Collection[Kind] = "auto",
         fields: Iterable[str] | Mapping[str, Any] | None = None,

@@ -68,7 +68,7 @@ class Options:
     ledger: str | os.PathLike[str] | None
     audit: str | os.PathLike[str] | None
     num_threads: int | None
-    prefetch: int
+    prefetch: int | Literal["auto"]
     max_pixels: int
     targets: Literal["auto"] | Collection[Kind]
     fields: Iterable[str] | Mapping[str, Any] | None
@@ -84,6 +84,11 @@ class Options:
     def user_pipeline(self) -> DaliDecoder | None:
         """The user's own pipeline, where one decodes."""
         return self.decoder if isinstance(self.decoder, DaliDecoder) else None
+
+    @property
+    def fewest_ahead(self) -> int:
+        """Steps that are worked on ahead, where that number cannot be changed while a loop runs."""
+        return 2 if self.prefetch == "auto" else self.prefetch
 
     @property
     def fast(self) -> bool:
@@ -103,7 +108,7 @@ class Options:
         if not isinstance(self.batch_size, Mapping):
             threads["batch_size"] = self.batch_size
         arguments.require_positive(
-            prefetch=self.prefetch,
+            prefetch=self.fewest_ahead,
             max_pixels=self.max_pixels,
             **threads,
         )

@@ -91,8 +91,9 @@ class Parts:
 
     def render_of(self, rows: Fetched) -> Render:
         """What renders the canvases of rows."""
+        workers = Workers(self.fetcher, 1)
         decoder = CpuDecoder(
-            self.fetcher, _spawn_nothing, 1, fast=self.fast, store=self.checkpoints
+            self.fetcher, _spawn_nothing, 1, workers, fast=self.fast, store=self.checkpoints
         )
         return decoder._render_of(rows)
 

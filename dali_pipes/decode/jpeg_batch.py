@@ -74,7 +74,7 @@ def _render(files: JpegFiles, canvases: Canvases, *, fast: bool) -> NDArray[np.i
         shrink,
         encoded.offsets,
         crops,
-        canvases.addresses(rows.tolist(), fetched.draws),
+        canvases.addresses(rows, fetched.draws),
         antialias,
         _memory(fetched.sizes[rows], parts, crops),
         statuses,

@@ -1,6 +1,5 @@
 """The JPEGs of some rows as compiled code takes them, with what is known of them from before and what is found out."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,15 +9,18 @@ from numpy.typing import NDArray
 from dali_pipes.jpeg.checkpoints import (
     CHECKPOINT,
     EVERY,
+    KNOWN,
+    UNREAD,
     Checkpoints,
     CheckpointStore,
     digests_of,
 )
-from dali_pipes.jpeg.spans import spans_of
 from dali_pipes.jpeg.status import GOOD, OF_SCANS
 from dali_pipes.pipeline.stages import Fetched
 
-_NO_OFFSETS = np.empty(0, np.int64)
+_NO_OFFSETS, _NO_ROOM = np.empty(0, np.int64), np.empty(0, CHECKPOINT)
+_OF_SCANS = list(OF_SCANS)
+_OF_KNOWN = (("checkpoints", "address"), ("num_checkpoints", "num_rows"), ("every", "every"))
 _LEAST_SIDE, _USUAL_SIDE = 8, 16  # of an MCU, in pixels
 
 
@@ -45,11 +47,11 @@ class JpegFiles:
     Attributes:
         fetched: All rows; as long as they are there, so are the files.
         rows: int64 [n], which of them these are; none is lost.
-        spans: int64 [n, 2], see `spans_of`.
+        spans: int64 [n, 2], address and length in bytes of each.
         store: Where they are looked up and kept; None for nowhere.
         digests: uint64 [n], see `digests_of`.
-        known: Of each file; None where it is new, and has to be read as a whole. What is found in a header alone is not
-            asked for: other decoders of ours may take such a file.
+        known: KNOWN [n], what is known of each; the status is UNREAD where the file is new, and has to be read as a whole.
+        held: Keeps the checkpoints in memory.
     """
 
     fetched: Fetched
@@ -57,7 +59,8 @@ class JpegFiles:
     spans: NDArray[np.int64]
     store: CheckpointStore | None
     digests: NDArray[np.uint64]
-    known: Sequence[Checkpoints | None]
+    known: NDArray[np.void]
+    held: Any
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -65,12 +68,13 @@ class JpegFiles:
     @property
     def is_new(self) -> NDArray[np.bool_]:
         """Which files have to be read as a whole, bool [n]."""
-        return np.array([one is None for one in self.known], bool)
+        is_new: NDArray[np.bool_] = self.known["status"] == UNREAD
+        return is_new
 
     @property
-    def statuses(self) -> list[int]:
+    def statuses(self) -> NDArray[np.int64]:
         """What is known to be wrong with each file; GOOD where that is nothing."""
-        return [GOOD if one is None else one.status for one in self.known]
+        return np.where(self.is_new, GOOD, self.known["status"])
 
     def some(self, wanted: NDArray[np.bool_], *, as_new: bool = False) -> "JpegFiles":
         """Those that are wanted.
@@ -79,45 +83,55 @@ class JpegFiles:
             wanted: bool [n].
             as_new: Whether to forget what is known of them.
         """
-        numbers = np.flatnonzero(wanted).tolist()
+        if wanted.all() and not as_new:
+            return self
+        known = self.known[wanted]
+        if as_new:
+            known["status"] = UNREAD
         return JpegFiles(
             self.fetched,
             self.rows[wanted],
             self.spans[wanted],
             self.store,
             self.digests[wanted],
-            [None if as_new else self.known[number] for number in numbers],
+            known,
+            self.held,
         )
 
     def encoded(self) -> Encoded:
         """Describe them for compiled code; new files get room for their checkpoints."""
         from dali_pipes.decode.jpeg_batch_kernel import ENCODED
 
-        samples = self.fetched.samples
-        restarts = [getattr(samples[row], "restarts", None) for row in self.rows.tolist()]
-        offsets = [_NO_OFFSETS if found is None else found[:-1] for found in restarts]
-        bounds = np.cumsum([0, *map(len, offsets)])
-        files = np.zeros(len(self), ENCODED)
+        files, is_new = np.zeros(len(self), ENCODED), self.is_new
         files["address"], files["num_bytes"] = self.spans.T
-        files["first_offset"], files["last_offset"] = bounds[:-1], bounds[1:]
-        files["judge"] = self.is_new
-        files["checkpoints"], files["num_checkpoints"], files["every"] = zip(
-            *map(_checkpoints, self.known), strict=True
-        )
-        most = self._most_checkpoints(np.diff(bounds))
+        files["judge"] = is_new
+        has_rows = ~is_new & (self.known["num_rows"] > 0)
+        for name, of_known in _OF_KNOWN:
+            files[name] = np.where(has_rows, self.known[of_known], 0)
+        offsets = [_NO_OFFSETS]
+        if (restarts := self.fetched.restarts) is not None:
+            found = [restarts[row] for row in self.rows.tolist()]
+            offsets = [_NO_OFFSETS if one is None else one[:-1] for one in found]
+            bounds = np.cumsum([0, *map(len, offsets)])
+            files["first_offset"], files["last_offset"] = bounds[:-1], bounds[1:]
+        if self.store is None or not is_new.any():
+            return Encoded(files, np.concatenate(offsets), _NO_ROOM, np.zeros(len(self), np.int64))
+        most = self._most_checkpoints(files["last_offset"] - files["first_offset"])
         starts = np.cumsum(most) - most
         room = np.empty(int(most.sum()), CHECKPOINT)
         wanted = most > 0
-        files["checkpoints"][wanted] = _address(room) + CHECKPOINT.itemsize * starts[wanted]
+        address = room.__array_interface__["data"][0]  # in half the time of `ctypes`
+        files["checkpoints"][wanted] = address + CHECKPOINT.itemsize * starts[wanted]
         files["num_checkpoints"][wanted], files["every"][wanted] = most[wanted], EVERY
-        return Encoded(files, np.concatenate([_NO_OFFSETS, *offsets]), room, starts)
+        return Encoded(files, np.concatenate(offsets), room, starts)
 
     def keep(self, encoded: Encoded, statuses: NDArray[np.int32]) -> None:
         """Keep what was found of new files, but for what is found in headers alone."""
-        if self.store is None:
+        is_new = self.is_new
+        if self.store is None or not is_new.any():
             return
         noted, room, starts = encoded.files["noted"], encoded.room, encoded.starts.tolist()
-        kept = self.is_new & (noted >= 0) & np.isin(statuses, list(OF_SCANS))
+        kept = is_new & (noted >= 0) & np.isin(statuses, _OF_SCANS)
         news = []
         for number in np.flatnonzero(kept).tolist():
             status, start = int(statuses[number]), starts[number]
@@ -128,8 +142,6 @@ class JpegFiles:
 
     def _most_checkpoints(self, num_offsets: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many new files can have, int64 [n]: none where restart intervals are as short, as those of tiles."""
-        if self.store is None:
-            return np.zeros(len(self), np.int64)
         most, usual = (
             (-(-self.fetched.sizes[self.rows] // side)).prod(axis=1) // EVERY
             for side in (_LEAST_SIDE, _USUAL_SIDE)
@@ -139,26 +151,13 @@ class JpegFiles:
 
 def look_up(fetched: Fetched, rows: NDArray[np.int64], store: CheckpointStore | None) -> JpegFiles:
     """Look up what is known of the files of some rows, none of which is lost."""
-    views = [np.frombuffer(fetched.data[row] or b"", np.uint8) for row in rows.tolist()]
-    spans = spans_of(views)
+    spans = fetched.spans[rows]
     if store is None:
-        nothing = np.zeros(len(rows), np.uint64)
-        return JpegFiles(fetched, rows, spans, None, nothing, [None] * len(rows))
+        known, held = np.zeros(len(rows), KNOWN), None
+        known["status"] = UNREAD
+        return JpegFiles(fetched, rows, spans, None, np.zeros(len(rows), np.uint64), known, held)
     digests = digests_of(spans)
-    known = [
-        one if one is not None and one.status in OF_SCANS else None
-        for one in store.find_all(fetched.indices[rows], digests)
-    ]
-    return JpegFiles(fetched, rows, spans, store, digests, known)
-
-
-def _checkpoints(known: Checkpoints | None) -> tuple[int, int, int]:
-    """Address and number of the checkpoints that are known, and MCUs from one to the next."""
-    if known is None or not len(known.rows):
-        return 0, 0, 0
-    return _address(known.rows), len(known.rows), known.every
-
-
-def _address(array: NDArray[Any]) -> int:
-    address: int = array.__array_interface__["data"][0]  # in half the time of `ctypes`
-    return address
+    known, held = store.look_up(fetched.indices[rows], digests)
+    # What is found in a header alone does not count: other decoders of ours may take such a file.
+    known["status"][~np.isin(known["status"], _OF_SCANS)] = UNREAD
+    return JpegFiles(fetched, rows, spans, store, digests, known, held)

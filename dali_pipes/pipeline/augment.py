@@ -123,8 +123,11 @@ class Augmenter:
         """Start rendering the canvases of a step, and on the CPU augmenting them."""
         engines = self.engines_of(fetched)
         if self.device.type == "cpu":
-            return self._spawn_on_cpu(engines, fetched, render, self._memory(fetched))
+            images = self._memory(fetched)
+            self.workers.plan_ahead(fetched, sum(view.nbytes for view in images))
+            return self._spawn_on_cpu(engines, fetched, render, images)
         canvases = engines.canvases(len(fetched))
+        self.workers.plan_ahead(fetched, _num_bytes(canvases.views))
 
         def launch(parts: Sequence[Decoded]) -> tuple[Finished, Ahead]:
             finished = join(fetched, parts).finished()
@@ -142,12 +145,11 @@ class Augmenter:
 
         if not engines.one_by_one:
             return Pending(finish, [self._augment_together(engines, fetched, render, images)])
-        chunk = partial(self._augment_chunk, engines, fetched, render, images)
-        chunks = self.workers.chunks(len(fetched))
-        parts = [self.workers.submit("decode", chunk, *one) for one in chunks]
-        return Pending(finish, parts)
+        augment = partial(self._augment_part, engines, fetched, render, images)
+        parts = self.workers.parts(fetched)
+        return Pending(finish, [self.workers.submit("decode", augment, *part) for part in parts])
 
-    def _augment_chunk(
+    def _augment_part(
         self,
         engines: Engines,
         fetched: Fetched,

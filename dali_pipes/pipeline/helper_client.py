@@ -55,7 +55,7 @@ class Helper:
 
     def __init__(self, job: Job) -> None:
         told = pickled(job, "the job", HELPER)
-        self.capacity = job.setup.options.prefetch
+        self.capacity = job.setup.options.fewest_ahead
         self.ring = Ring(job.frames, self.capacity + 1)
         self._connection, theirs = Pipe()
         with theirs:

@@ -48,7 +48,7 @@ def main(socket: int, memory: int, parent: int) -> NoReturn:
 def _serve(connection: Connection, memory: int, parent: int) -> None:
     try:
         job = _unpickle(connection.recv_bytes())
-        ring = Ring(job.frames, job.setup.options.prefetch + 1, memory)
+        ring = Ring(job.frames, job.setup.options.fewest_ahead + 1, memory)
         pipeline = build(job, _slots(job, ring))
     except Exception as error:  # noqa: BLE001 - whatever it is, it is raised in the training process
         connection.send(Reply(0, Counts(), 0.0, portable(error, _HERE)))

@@ -143,13 +143,14 @@ class Production:
         elif self.setup.choice.decoder == "cuda":
             kernels = gpu_kernels(augmenter.device)
             decoder = CudaJpegDecoder(
-                *(fetcher, augmenter, kernels, self.checkpoints, options.prefetch, self.cache)
+                *(fetcher, augmenter, kernels, self.checkpoints, options.fewest_ahead, self.cache)
             )
         else:
             decoder = CpuDecoder(
                 fetcher,
                 augmenter.spawn,
                 options.prefetch,
+                augmenter.workers,
                 fast=options.fast,
                 store=self.checkpoints,
             )
@@ -162,7 +163,7 @@ class Production:
         on_gpu = setup.choice.device.type == "cuda"
         device: Literal["mixed", "cpu"] = "mixed" if on_gpu else "cpu"
         device_id = setup.choice.device.index if on_gpu else None
-        depth = setup.options.prefetch
+        depth = setup.options.fewest_ahead
         if setup.fetcher.clips is not None:
             # DALI has a decoder at work in each of its threads.
             engines = setup.num_threads if device_id is None else find_nvdec(device_id).engines
