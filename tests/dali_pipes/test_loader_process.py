@@ -386,7 +386,7 @@ class TestRelease:
 
 def test_explain(dataset: Dataset) -> None:
     """explain() tells where the threads are."""
-    assert "threads: 2, all in one helper process, prefetch: 2" in load(dataset).explain()
+    assert "threads: 2, all in one helper process, prefetch: auto" in load(dataset).explain()
     assert "helper" not in load(dataset, helper_process=False).explain()
 
 
