@@ -8,9 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes.decode import opencv
-from dali_pipes.decode.jpeg_batch import render_rows
+from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.errors import DecodeError
-from dali_pipes.jpeg.checkpoints import CheckpointStore
 from dali_pipes.jpeg.status import GOOD, REASONS
 from dali_pipes.pipeline.canvases import Canvases
 from dali_pipes.pipeline.fetch import Fetcher
@@ -24,18 +23,22 @@ _KINDS = {number: f"JPEG ({reason})" for number, reason in enumerate(REASONS)}
 
 
 def render_encoded(
-    fetcher: Fetcher,
-    fetched: Fetched,
-    canvases: Canvases,
-    _start: int,
-    *,
-    fast: bool = False,
-    store: CheckpointStore | None = None,
+    fetcher: Fetcher, renderer: JpegRenderer, fetched: Fetched, canvases: Canvases, start: int
 ) -> Decoded:
-    """Decode images and render their canvases; see threads.Render and `render_rows`."""
-    statuses = render_rows(fetched, canvases, fast=fast, store=store)
-    fetcher.recorder.count_whole_images(_whole_images(fetched, statuses))
-    return render_rest(fetcher, fetched, canvases, statuses == GOOD)
+    """Decode images and render their canvases; see threads.Render.
+
+    Args:
+        fetcher: Deals with bad samples.
+        renderer: Renders the sound JPEGs of the step.
+        fetched: Rows of the step.
+        canvases: Their canvases.
+        start: The number of the first row in the step.
+    """
+    statuses = renderer.render(start, start + len(fetched), canvases)
+    is_rendered = statuses == GOOD
+    if not is_rendered.all():
+        fetcher.recorder.count_whole_images(_whole_images(fetched, statuses))
+    return render_rest(fetcher, fetched, canvases, is_rendered)
 
 
 def _whole_images(fetched: Fetched, statuses: NDArray[np.int32]) -> list[str]:

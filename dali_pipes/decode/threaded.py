@@ -8,11 +8,13 @@ from itertools import takewhile
 from typing import Literal
 
 from dali_pipes.decode.cpu import render_encoded
+from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.decode.sample_images import render_images
 from dali_pipes.jpeg.checkpoints import CheckpointStore
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import Fetched, Pending
 from dali_pipes.pipeline.threads import Render, Workers
+from dali_pipes.stats.work import Rows
 from dali_pipes.video.render_clip import ClipRenderer
 
 
@@ -78,7 +80,9 @@ class CpuDecoder:
             return ClipRenderer(self._fetcher, fetched)
         if not self._fetcher.images.is_usual:
             return partial(render_images, self._fetcher)
-        return partial(render_encoded, self._fetcher, fast=self._fast, store=self._store)
+        with self._fetcher.recorder.measure("header", work=Rows(fetched.plan, fetched.samples)):
+            renderer = JpegRenderer(fetched, fast=self._fast, store=self._store)
+        return partial(render_encoded, self._fetcher, renderer)
 
 
 def _is_finished(step: Future[Pending]) -> bool:

@@ -71,6 +71,19 @@ class Canvases:
     first: int = 0
     kind: ImageKind = USUAL
 
+    @property
+    def num_rows(self) -> int:
+        """How many rows there is memory for."""
+        return len(self.views[0]) // self.times
+
+    def first_rows(self, count: int) -> "Canvases":
+        """The canvases of the first rows; those that have sizes of their own are made anew."""
+        num = count * self.times
+        views = tuple(
+            [torch.empty(0)] * num if isinstance(view, list) else view[:num] for view in self.views
+        )
+        return replace(self, views=views)
+
     def from_row(self, first: int) -> "Canvases":
         """The same memory, whose row 0 is row `first` of this."""
         return replace(self, first=self.first + first)
@@ -95,11 +108,19 @@ class Canvases:
             canvases.append(view[number])
         return canvases
 
-    def addresses(self, rows: NDArray[np.int64], draws: Sequence[Draws]) -> NDArray[np.int64]:
-        """Address, height and width of the canvases of images: int64 [views, rows, 3]."""
+    def addresses(
+        self, rows: NDArray[np.int64], start: int, draws: Sequence[Draws]
+    ) -> NDArray[np.int64]:
+        """Address, height and width of the canvases of images: int64 [views, rows, 3].
+
+        Args:
+            rows: The rows.
+            start: The row of the draws that belongs to row 0.
+            draws: See `of`.
+        """
         if any(isinstance(view, list) for view in self.views):
             for row in rows.tolist():
-                self.of(row, draws, row)  # makes them
+                self.of(row, draws, start + row)  # makes them
         numbers = (self.first + rows) * self.times
         return np.stack([addresses_of(view, numbers) for view in self.views])
 
