@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,66 @@ class Located:
 
     def __len__(self) -> int:
         return len(self.files)
+
+    def changed(self, change: Callable[[int, Sample], Sample]) -> "Located":
+        """Return the same images with samples that `change` makes of a row and its sample."""
+        make_sample = self.make_sample
+        return replace(self, make_sample=lambda row, data: change(row, make_sample(row, data)))
+
+
+def merge(parts: Sequence[Located], rows: Sequence[NDArray[np.int64]]) -> Located:
+    """Put parts together that lie in several datasets.
+
+    Args:
+        parts: At least one. Where some are read by descriptor and others by name, all are read by name.
+        rows: The rows of each in the whole, which are all of 0 to n - 1.
+    """
+    if len({bool(part.paths) for part in parts}) > 1:
+        parts = [part if part.paths else _by_path(part) for part in parts]
+    # Where each row of the whole stands in the parts one behind the other.
+    order = np.argsort(np.concatenate(rows))
+    of_part = np.repeat(np.arange(len(parts)), [len(part) for part in parts])[order].tolist()
+    of_row = np.concatenate([np.arange(len(part)) for part in parts])[order].tolist()
+
+    def joined(values: Callable[[Located], NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate([values(part) for part in parts])[order]
+
+    lengths = [len(part.paths) for part in parts]
+    path_starts = [
+        part.path_starts + start
+        for part, start in zip(parts, accumulate(lengths, initial=0), strict=False)
+    ]
+    counts = [len(starts) for starts in path_starts]
+    files = [
+        np.where(part.is_located, part.files + first, -1)
+        for part, first in zip(parts, accumulate(counts, initial=0), strict=False)
+    ]
+    restarts = None
+    if any(part.restarts for part in parts):
+        by_part = [part.restarts or [None] * len(part) for part in parts]
+        restarts = [by_part[one][row] for one, row in zip(of_part, of_row, strict=True)]
+    return Located(
+        b"".join(part.paths for part in parts),
+        path_starts=np.concatenate(path_starts),
+        files=np.concatenate(files)[order],
+        starts=joined(lambda part: part.starts),
+        lengths=joined(lambda part: part.lengths),
+        labels=joined(lambda part: part.labels),
+        sizes=joined(lambda part: part.sizes),
+        is_located=joined(lambda part: part.is_located),
+        restarts=restarts,
+        held=parts,
+        make_sample=lambda row, data: parts[of_part[row]].make_sample(of_row[row], data),
+        make_key=lambda row: parts[of_part[row]].make_key(of_row[row]),
+    )
+
+
+def _by_path(located: Located) -> Located:
+    """Name descriptors as files, which opens the same file anew whatever its name is by now."""
+    names = [b"/dev/fd/%d\0" % number for number in located.files.tolist()]
+    path_starts = np.cumsum([0, *map(len, names)])[:-1]
+    files = np.where(located.is_located, np.arange(len(names)), -1)
+    return replace(located, paths=b"".join(names), path_starts=path_starts, files=files)
 
 
 def encode_paths(folder: str, names: Sequence[str]) -> tuple[bytes, NDArray[np.bool_]]:
