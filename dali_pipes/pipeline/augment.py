@@ -170,7 +170,9 @@ class Augmenter:
 
     def _own_canvases(self, engines: Engines, count: int) -> Canvases:
         """Memory of this thread, which it uses for one part after the other: new memory costs page faults, 20 us per image."""
-        kept: dict[Engines, Canvases] = vars(self._kept)
+        kept: dict[Engines, Canvases] | None = getattr(self._kept, "canvases", None)
+        if kept is None:
+            kept = self._kept.canvases = {}
         canvases = kept.get(engines)
         if canvases is None or canvases.num_rows < count:
             canvases = kept[engines] = engines.canvases(count)
