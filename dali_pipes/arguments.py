@@ -95,7 +95,7 @@ def require_in_use(
         raise LoaderError(
             'decode="fast" is for decoder="cpu" alone, DALI decodes exactly in any case; leave one of them out'
         )
-    if hw_decoder_load != 1 and decoder not in ("auto", "dali"):
+    if hw_decoder_load != 1 and decoder != "dali":
         raise LoaderError(
             f'{hw_decoder_load=} is for decoder="dali" alone; leave it out, and set that of a pipeline of your own there'
         )

@@ -83,11 +83,12 @@ class Loader:
             batch size the step before the next change can be smaller.
         device: Where the batches are returned and the engine runs; "auto" takes a GPU if there is one: torch's
             current one, or before torch.cuda.set_device the one that LOCAL_RANK names, as torchrun sets it.
-        decoder: "dali"; or "cpu" for our own decoder of baseline JPEGs, OpenCV for other images and FFmpeg for
-            videos. "auto" takes DALI on a GPU if it is installed. What DALI is not trusted with is decoded on
-            the CPU. "cuda" decodes baseline JPEGs by kernels of our own, to the same bits as "cpu"; in the first epoch
-            it reads each file's codes once on the CPU, and keeps what it found in the cache folder.
-            `from_dali(pipeline)` decodes with a DALI pipeline of your own.
+        decoder: "cpu" for our own decoder of baseline JPEGs, OpenCV for other images and FFmpeg for videos. "cuda" decodes
+            baseline JPEGs on a GPU by kernels of our own, to the same bits as "cpu"; in the first epoch it reads each file's
+            codes once on the CPU, and keeps what it found in the cache folder. "dali" decodes with NVIDIA DALI. What "cuda"
+            and "dali" do not take is decoded on the CPU. "auto" takes what was measured to be fastest: on a GPU "cuda" for
+            images and "dali" for clips, else "cpu"; `explain` gives the numbers. `from_dali(pipeline)` decodes with a DALI
+            pipeline of your own.
         engine: Which engine carries out the recipe; "auto" takes "fused", for other channels than RGB
             Kornia.
         exact: Whether the fused engine resamples consecutive warps one by one, as the other engines always do,
