@@ -1,6 +1,6 @@
 """A batch of JPEGs: planned on the host, uploaded in one piece, and rendered by four kernels."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -324,25 +324,20 @@ def _bytes_to_copy(files: "NDArray[np.void]") -> int:
 
 def upload(planned: Planned, kernels: Kernels, reader: Any = None) -> Ready:
     """Begin to copy a batch to the device, and prepare its launch; see `Kernels.upload`."""
-    total = planned.totals[0]
-    num_images = int(total["num_images"])
+    total = dict(zip(planned.totals.dtype.names or (), planned.totals[0].item(), strict=True))
+    num_images = total["num_images"]
     num_views = num_images * planned.num_views
-    zeroed, places = _places(int(total["blocks"]), num_images, num_views)
-    arena, wait = kernels.upload(planned.arena, int(total["used"]), reader)
+    zeroed, found = _places(total["blocks"], num_images, num_views)
+    arena, wait = kernels.upload(planned.arena, total["used"], reader)
     base = arena.data_ptr()
-    sections = {name: base + int(total[f"{name}_at"]) for name in _SECTIONS}
-    found = {
-        "workspace": zeroed,
-        "images": base,
-        "views": base + len(planned.numbers) * IMAGE_BYTES,
-        "num_groups": int(total["num_groups"]),
-        "num_images": num_images,
-        "num_views": num_views,
-    }
-    found |= sections | places
-    job = np.array([tuple(found.get(name, 0) for name in JOB.names or ())], JOB)
+    for name in _SECTIONS:
+        found[name] = base + total[f"{name}_at"]
+    found |= {"workspace": zeroed, "images": base, "num_groups": total["num_groups"]}
+    found |= {"views": base + len(planned.numbers) * IMAGE_BYTES, "fresh": 0, "unused": 0}
+    found |= {"num_images": num_images, "num_views": num_views}
+    job = np.array([tuple(map(found.__getitem__, JOB.names or ()))], JOB)
     grids = _grids(total, num_images, num_views) if num_images else []
-    return Ready(arena, wait, job, grids, zeroed, zeroed + int(total["memory"]))
+    return Ready(arena, wait, job, grids, zeroed, zeroed + total["memory"])
 
 
 def launch(
@@ -389,7 +384,9 @@ def _places(blocks: int, num_images: int, num_views: int) -> tuple[int, dict[str
     return used, places
 
 
-def _grids(total: Any, num_images: int, num_views: int) -> list[tuple[str, tuple[int, int]]]:
+def _grids(
+    total: Mapping[str, int], num_images: int, num_views: int
+) -> list[tuple[str, tuple[int, int]]]:
     """The blocks of threads of each kernel."""
     from dali_pipes.decode.cuda_jpeg.on_gpu import THREADS
 
@@ -397,10 +394,10 @@ def _grids(total: Any, num_images: int, num_views: int) -> list[tuple[str, tuple
         most = max(_GRID_MOST // count, 16)
         return max(1, min(-(-items // THREADS), most))
 
-    blocks = int(total["blocks"]) // num_images
+    blocks = total["blocks"] // num_images
     return [
-        ("read_codes", (int(total["num_groups"]) + 2 * num_views, 1)),
+        ("read_codes", (total["num_groups"] + 2 * num_views, 1)),
         ("invert", (wide(blocks, num_images), num_images)),
-        ("color", (wide(int(total["pixels"]), num_images), num_images)),
-        ("resize", (wide(int(total["seen"]), num_views), num_views)),
+        ("color", (wide(total["pixels"], num_images), num_images)),
+        ("resize", (wide(total["seen"], num_views), num_views)),
     ]

@@ -117,9 +117,9 @@ class CudaJpegDecoder:
             ready = upload(planned, self._kernels, self._side.stream)
             launches.append(_Launch(planned, ready, of_launch, sound.digests[some], here[-1]))
         decoded_here = np.concatenate([np.empty(0, np.int64), *here])
-        is_other = np.ones(len(fetched), bool)
-        is_other[decoded_here] = False
-        others = np.flatnonzero(is_other).tolist()
+        others = list[int]()
+        if len(decoded_here) < len(fetched):
+            others = np.delete(np.arange(len(fetched)), decoded_here).tolist()
         rendering = self._render(engines, fetched, others)
         return Prepared(fetched, launches, decoded_here, canvases, rendering)
 
@@ -314,6 +314,8 @@ def launches_of(parts: NDArray[np.void], files: Files, num_views: int) -> list[t
         + num_views / _LAUNCH_ROWS
     )
     taken = np.cumsum(shares).astype(np.int64)
+    if not taken[-1]:
+        return [(0, len(parts))]
     bounds = np.flatnonzero(np.diff(taken, prepend=-1)).tolist()
     return list(zip(bounds, [*bounds[1:], len(parts)], strict=True))
 
@@ -327,14 +329,17 @@ def _restarts(fetched: Fetched, rows: NDArray[np.int64]) -> list[NDArray[np.int6
 
 
 def _wanted(fetched: Fetched, rows: NDArray[np.int64], canvases: Sequence[ViewCanvases]) -> Wanted:
+    from dali_pipes.decode.jpeg_batch_kernel import RECT
+
+    crops = np.stack([crops_of(drawn.crops, rows) for drawn in fetched.draws])
+    if len(crops) == 1:  # the crop itself, whose record begins with its rectangle
+        numbers = crops.view(np.int64).reshape(len(rows), -1)[:, :4]
+        parts = np.ascontiguousarray(numbers).view(RECT)[:, 0]
+    else:
+        parts = parts_of(fetched, rows, np.ones(len(rows), np.int64))
     places = np.stack([_places(view, rows) for view in canvases])
-    return Wanted(
-        fetched.sizes[rows],
-        parts_of(fetched, rows, np.ones(len(rows), np.int64)),
-        np.stack([crops_of(drawn.crops, rows) for drawn in fetched.draws]),
-        places,
-        np.array([drawn.crops.antialias for drawn in fetched.draws]),
-    )
+    antialias = np.array([drawn.crops.antialias for drawn in fetched.draws])
+    return Wanted(fetched.sizes[rows], parts, crops, places, antialias)
 
 
 def _places(canvases: ViewCanvases, rows: NDArray[np.int64]) -> NDArray[np.int64]:
