@@ -32,7 +32,7 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.jpeg.checkpoints import CheckpointStore
 from dali_pipes.jpeg.status import REASONS
 from dali_pipes.pipeline.augment import Augmenter, Engines
-from dali_pipes.pipeline.canvases import Canvases, ViewCanvases
+from dali_pipes.pipeline.canvases import Canvases, ViewCanvases, addresses_of
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.rendering import Rendering
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
@@ -329,29 +329,10 @@ def _restarts(fetched: Fetched, rows: NDArray[np.int64]) -> list[NDArray[np.int6
 
 
 def _wanted(fetched: Fetched, rows: NDArray[np.int64], canvases: Sequence[ViewCanvases]) -> Wanted:
-    from dali_pipes.decode.jpeg_batch_kernel import RECT
-
-    crops = np.stack([crops_of(drawn.crops, rows) for drawn in fetched.draws])
-    if len(crops) == 1:  # the crop itself, whose record begins with its rectangle
-        numbers = crops.view(np.int64).reshape(len(rows), -1)[:, :4]
-        parts = np.ascontiguousarray(numbers).view(RECT)[:, 0]
-    else:
-        parts = parts_of(fetched, rows, np.ones(len(rows), np.int64))
-    places = np.stack([_places(view, rows) for view in canvases])
+    crops = np.stack([crops_of(drawn.crops)[rows] for drawn in fetched.draws])
+    places = np.stack([addresses_of(view, rows) for view in canvases])
     antialias = np.array([drawn.crops.antialias for drawn in fetched.draws])
-    return Wanted(fetched.sizes[rows], parts, crops, places, antialias)
-
-
-def _places(canvases: ViewCanvases, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Address, height and width of the canvases of rows: int64 [n, 3]."""
-    if isinstance(canvases, list):
-        some = [canvases[row] for row in rows.tolist()]
-        found = [(one.data_ptr(), one.shape[0], one.shape[1]) for one in some]
-        return np.array(found, np.int64).reshape(-1, 3)
-    places = np.empty((len(rows), 3), np.int64)
-    places[:, 0] = canvases.data_ptr() + rows * canvases.stride(0)
-    places[:, 1:] = canvases.shape[1:3]
-    return places
+    return Wanted(fetched.sizes[rows], parts_of(fetched)[rows], crops, places, antialias)
 
 
 def _put(canvases: ViewCanvases, rendered: ViewCanvases, rows: Sequence[int]) -> None:
