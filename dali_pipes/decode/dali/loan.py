@@ -13,6 +13,7 @@ them nobody looks at is freed then, in the order of DALI's streams.
 Nothing is copied: the engine reads what DALI wrote.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,12 @@ class Loan:
 
     Args:
         side: The stream that DALI's outputs were shared with, and that alone reads them.
+        sources: What the outputs were made of, which is kept as long as they are.
     """
 
-    def __init__(self, side: SideStream) -> None:
+    def __init__(self, side: SideStream, sources: Sequence[Any] = ()) -> None:
         self._side = side
-        self._owners: list[Any] = []
+        self._owners: list[Any] = [] if side.stream is None else list(sources)
 
     def tensor(self, output: Any) -> torch.Tensor:
         """Return one of DALI's tensors, on the device of the stream, as torch's.

@@ -15,14 +15,18 @@ from PIL import Image
 from bench.gpu.broken import broken_files
 from dali_pipes import Batch, Loader, LoaderError
 from dali_pipes.decode.dali import feed as feed_module
-from dali_pipes.decode.dali import trust as trust_module
 from dali_pipes.decode.dali.driver import Inputs
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
-from dali_pipes.decode.dali.trust import suits_dali
+from dali_pipes.decode.dali.trust import Trust
+from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
+from dali_pipes.jpeg.spans import spans_of
+from dali_pipes.jpeg.stored_checkpoints import StoredCheckpoints
 from dali_pipes.pipeline import make
 from dali_pipes.pipeline.stages import Fetched
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
+from readers.dataset import Subset
+from readers.selection import Listed
 from tests.support.streams import write_shards
 
 RECIPE = Recipe([RandomResizedCrop(24), HorizontalFlip()])
@@ -69,22 +73,54 @@ OTHERS = {
 DAMAGED = broken_files(encoded())
 
 
+class Files:
+    """A step of files, as far as their verdicts need it."""
+
+    def __init__(self, data: Sequence[Any], sizes: Sequence[tuple[int, int]]) -> None:
+        self.data, self.sizes, self.indices = data, np.array(sizes), np.arange(len(data))
+        self.spans = spans_of([np.frombuffer(one, np.uint8) for one in data])
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def kept(self) -> Any:
+        """No row is lost."""
+        return np.ones(len(self), bool)
+
+
+def are_hidden(trust: Trust, *data: Any, sizes: Sequence[tuple[int, int]] = ()) -> list[bool]:
+    files: Any = Files(data, sizes or [SIZE] * len(data))
+    hidden = trust.hidden(files)
+    return [row in hidden for row in range(len(data))]
+
+
 @pytest.mark.parametrize("name", SUITABLE)
 def test_common_jpegs_suit(name: str) -> None:
     """Of any sampling, with restart markers, progressive; not if the size is another one than expected."""
-    data = SUITABLE[name]
+    data, trust = SUITABLE[name], Trust(2, CheckpointMemory())
     height, width = SIZE
-    sizes = np.array([(height, width), (height + 1, width)])
 
-    assert suits_dali([data, memoryview(data)], sizes).tolist() == [True, False]
+    for _ in range(2):  # judged, and looked up
+        given = are_hidden(trust, data, memoryview(data), sizes=[SIZE, (height + 1, width)])
+        assert given == [False, True]
 
 
 @pytest.mark.parametrize("name", [*OTHERS, *DAMAGED])
 def test_others_do_not(name: str) -> None:
     """What nvJPEG's backends read in different ways, and every kind of damage, markers at both ends or not."""
-    data = {**OTHERS, **DAMAGED}[name]
+    data, trust = {**OTHERS, **DAMAGED}[name], Trust(2, CheckpointMemory())
 
-    assert not suits_dali([data], np.array([SIZE]))[0]
+    for _ in range(2):
+        assert are_hidden(trust, data, SUITABLE["ordinary"]) == [True, False]
+
+
+def test_turned_images_suit() -> None:
+    """The size that is expected is that of the upright image."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    turned, trust = encoded(exif=exif), Trust(2, CheckpointMemory())
+
+    assert are_hidden(trust, turned, turned, sizes=[SIZE[::-1], SIZE]) == [False, True]
 
 
 @pytest.fixture(scope="module")
@@ -146,38 +182,42 @@ def test_damage_has_one_verdict_everywhere(folder: Path, monkeypatch: pytest.Mon
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many files were judged, call by call."""
     counts: list[int] = []
+    for store in (StoredCheckpoints, CheckpointMemory):
 
-    def counted(data: Sequence[Any], *arguments: Any, **options: Any) -> Any:
-        counts.append(len(data))
-        return suits_dali(data, *arguments, **options)
+        def counted(one: Any, found: Sequence[Any], keep_all: Any = store.keep_all) -> None:
+            counts.append(len(found))
+            keep_all(one, found)
 
-    monkeypatch.setattr(trust_module, "suits_dali", counted)
+        monkeypatch.setattr(store, "keep_all", counted)
     return counts
 
 
 @needs_dali
 def test_files_are_judged_once(tmp_path: Path, judged: list[int]) -> None:
-    """Not again in later epochs, nor after a loop that was left early, whose DALI pipeline is not kept."""
+    """Not again in later epochs, after a loop that was left early, in another selection, or by another loader."""
     for number in range(NUM_SOUND):
         (tmp_path / f"{number}.jpg").write_bytes(encoded(number))
-    with load(open_dataset(tmp_path), batch_size=4) as loader:
+    dataset = open_dataset(tmp_path)
+    with load(dataset, batch_size=4) as loader:
         left = iter(loader)
         assert [len(next(left)) for _ in range(2)] == [4, 4]
         left.close()
         for _ in range(2):
             assert len(list(loader)) == 3
+    with load(Subset(dataset, Listed(np.tile(np.arange(NUM_SOUND), 3))), batch_size=4) as loader:
+        assert len(list(loader)) == 9
 
     assert sum(judged) == NUM_SOUND
 
 
 @needs_dali
-def test_samples_of_streams_are_judged_each_time(tmp_path: Path, judged: list[int]) -> None:
-    """A stream does not tell how many it has, so nothing is remembered."""
+def test_samples_of_streams_are_judged_once(tmp_path: Path, judged: list[int]) -> None:
+    """A stream does not tell how many it has, but files are known by their bytes."""
     stream: Any = open_dataset(write_shards(tmp_path, [4]), format="stream")
     with load(stream, batch_size=2) as loader:
         assert [sum(map(len, loader)) for _ in range(2)] == [4, 4]
 
-    assert sum(judged) == 8
+    assert sum(judged) == 4
 
 
 class Picky(Feed):
@@ -302,7 +342,7 @@ def test_a_warm_up_that_fails_is_told(folder: Path, monkeypatch: pytest.MonkeyPa
 
 @needs_dali
 def test_the_share_reaches_dali(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the Loader to the operator of a GPU's pipeline, which is defined here, but not built."""
+    """From the Loader to the operator of a GPU's pipeline, which is defined here, but not built; it gives the decoded images."""
     from nvidia.dali import Pipeline
 
     given: list[FeedOptions] = []
@@ -310,10 +350,11 @@ def test_the_share_reaches_dali(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     with load(open_dataset(folder), hw_decoder_load=0.25) as loader:
         next(iter(loader))
     monkeypatch.setattr(Pipeline, "build", Pipeline._build_graph)
-    pipeline = feed_module._build(replace(given[0], device="mixed", device_id=0))
+    pipeline = feed_module._build(replace(given[0], device="mixed", canvases=True, device_id=0))
 
     decoders = [one._op for one in pipeline._ops if type(one._op).__name__ == "Image"]
     assert [one._init_args["hw_decoder_load"] for one in decoders] == [0.25]
+    assert [one.device for one in pipeline._graph_outputs] == ["gpu", "gpu"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """On a GPU that is not there: what is launched when, on which stream, and when DALI has its memory again."""
 
 import gc
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import wait
 from pathlib import Path
@@ -179,6 +180,23 @@ def test_dali_has_its_memory_again_when_it_was_read(gpu: Any) -> None:
         side.run(lambda: [torch.empty(1, device=DEVICE)])
     assert key not in addresses
     assert gpu.streams.faults == []
+
+
+def test_decoded_images_are_kept_while_canvases_are_made_of_them(gpu: Any) -> None:
+    """A JPEG engine that waits for no stream finds other memory: theirs is free when a kernel behind the canvases is done."""
+
+    class Decoded:
+        """Images that canvases are made of."""
+
+    side, ours, _ = lent(gpu)
+    decoded = Decoded()
+    owner, tensor = weakref.ref(decoded), Loan(side, [decoded]).tensor(ours)
+    del decoded, tensor
+    gc.collect()
+    assert owner() is not None
+    for _ in range(2):
+        side.run(lambda: [torch.empty(1, device=DEVICE)])
+    assert owner() is None
 
 
 def test_the_end_of_a_loop_gives_all_back(gpu: Any) -> None:
