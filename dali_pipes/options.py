@@ -19,6 +19,7 @@ from dali_pipes.maps import Flow, MapReader, NumberMap, as_map_reader
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.fetch import Fetcher
+from dali_pipes.pipeline.helper_choice import HelperChoice, HelperCount, choose_helpers
 from dali_pipes.process_rank import Process
 from dali_pipes.ranks.heartbeat import HeartbeatChoice, as_heartbeat
 from dali_pipes.schedule import LastBatch
@@ -76,7 +77,7 @@ class Options:
     depth: Depth
     images: str | Iterable[str] | Mapping[str, str] | None
     maps: Mapping[str, NumberMap | Flow] | None
-    helper_process: bool
+    helper_process: HelperCount
     workers: RayWorkers | None
     heartbeat: HeartbeatChoice
 
@@ -113,11 +114,8 @@ class Options:
         arguments.require_cache(self.cache, self.decoder)
         arguments.require_not_negative(seed=self.seed)
         arguments.require_share(hw_decoder_load=self.hw_decoder_load)
-        arguments.require_truths(
-            exact=self.exact,
-            channels_last=self.channels_last,
-            helper_process=self.helper_process,
-        )
+        arguments.require_truths(exact=self.exact, channels_last=self.channels_last)
+        arguments.require_helper_process(self.helper_process)
         arguments.require_in_use(
             decode=self.decode,
             decoder=self.decoder,
@@ -143,6 +141,7 @@ class Setup:
         variants: What is made of every sample under each of the run's recipes.
         num_threads: Decoding and augmenting threads of a process that does that.
         num_classes: How many classes mixed labels have; None where that need not be known.
+        helpers: How many helper processes make the batches, and why.
     """
 
     options: Options
@@ -151,6 +150,7 @@ class Setup:
     variants: tuple[tuple[View, ...], ...]
     num_threads: int
     num_classes: int | None
+    helpers: HelperChoice
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -160,8 +160,9 @@ class Setup:
     @property
     def threads_of_all(self) -> int:
         """Decoding and augmenting threads of all workers, or of this machine where there are none."""
-        workers = self.options.workers
-        return self.num_threads if workers is None else workers.count * workers.num_threads
+        if (workers := self.options.workers) is not None:
+            return workers.count * workers.num_threads
+        return self.num_threads * max(1, self.helpers.count)
 
     def steps(self, process: Process) -> AnySteps:
         """Return the steps of an epoch on a process.
@@ -253,11 +254,15 @@ def make_setup(options: Options, recorder: Recorder) -> Setup:
         fields,
         images,
     )
-    num_threads = options.num_threads or cores_of_rank()
     labelled = [views.recipes[0] for views in variants.views]
     num_classes = arguments.num_classes_of(labelled, options.dataset)
     compiled = make_views(options, fetcher, choice.engine, choice.device)
-    return Setup(options, choice, fetcher, compiled, num_threads, num_classes)
+    num_threads = options.num_threads or cores_of_rank()
+    helpers = HelperChoice(0, "")
+    if options.workers is None:
+        helpers = choose_helpers(options.helper_process, num_threads, choice, fetcher, compiled)
+    num_threads = max(1, num_threads // max(1, helpers.count))
+    return Setup(options, choice, fetcher, compiled, num_threads, num_classes, helpers)
 
 
 def make_views(

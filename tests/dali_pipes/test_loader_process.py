@@ -23,7 +23,7 @@ from PIL import Image
 
 from dali_pipes import BadSampleError, Batch, Loader, LoaderError
 from dali_pipes.pipeline.elsewhere import portable
-from dali_pipes.pipeline.helper_client import Helper
+from dali_pipes.pipeline.helper_client import HelperPool
 from gpu_aug import (
     ColorJitter,
     CutMix,
@@ -59,7 +59,7 @@ from readers import open_dataset
 loader = Loader(open_dataset(sys.argv[1]), Recipe([RandomResizedCrop(24)]), batch_size=2,
                 device="cpu", decoder="cpu", num_threads=1, helper_process=True)
 for batch in loader:
-    print(loader._epochs.live().gi_frame.f_locals["producer"].reusable._process.pid, flush=True)
+    print(loader._epochs.live().gi_frame.f_locals["producer"].reusable.helpers[0].process.pid, flush=True)
     exec(sys.argv[2])
 """
 
@@ -159,8 +159,8 @@ def pid_of(loader: Loader) -> int:
     kept = loader._production._kept
     if kept is None:
         kept = loader._epochs.live().gi_frame.f_locals["producer"].reusable  # type: ignore[union-attr]
-    assert isinstance(kept, Helper)
-    return kept._process.pid
+    assert isinstance(kept, HelperPool)
+    return kept.helpers[0].process.pid
 
 
 def is_gone(pid: int, wait_seconds: float = 0.0) -> bool:
