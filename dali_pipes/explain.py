@@ -167,10 +167,8 @@ def _threads(setup: Setup, machines: Sequence[str]) -> str:
     count, where = setup.helpers.count, ""
     ahead = f"prefetch: {setup.options.prefetch}"
     if count > 1:
-        where, ahead = (
-            f"{setup.num_threads} in each of {count} helper processes, ",
-            f"{ahead} in each",
-        )
+        where = f"{setup.num_threads} in each of {count} helper processes, "
+        ahead += " in each"
     elif count:
         where = "all in one helper process, "
     if (pipeline := setup.options.user_pipeline) is not None:

@@ -171,7 +171,7 @@ class Loader:
             together; step k is made by process k modulo their number. This process takes finished batches out of
             shared memory, so Python code that computes here does not slow the loader down, and the threads of each
             process have an interpreter of their own. The batches are the same. False or 0 is threads of this process;
-            True is one process for every 16 threads, at least one; "auto" is threads up to 16, and beyond them one
+            True is one process for every 16 cores, at least one; "auto" is threads up to 16 cores, and beyond them one
             process for every 16, if the decoder is "cpu", images are read at random (no streams or clips) and
             dataset and recipe can be sent; `explain` says what it chose and why. The processes are started by the
             first loop, which takes seconds, serve later loops, and end with `close`, with the loader, or with a loop

@@ -15,11 +15,12 @@ from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.shared_memory import pickle_parts
 from dali_pipes.streams.fetch import StreamFetcher
+from readers.cores import cores_of_rank
 
 HelperCount = bool | int | Literal["auto"]
 
 # Threads of one process wait for each other's interpreter lock: they are built to scale to 16 cores.
-_THREADS_PER_PROCESS = 16
+_CORES_PER_PROCESS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +56,17 @@ def choose_helpers(
         LoaderError: Several processes are asked for a stream.
     """
     is_stream = isinstance(fetcher, StreamFetcher)
-    suited = -(-num_threads // _THREADS_PER_PROCESS)
+    # More threads than cores are for storage that is waited for, and wait without the lock.
+    cores = min(num_threads, cores_of_rank())
+    suited = -(-cores // _CORES_PER_PROCESS)
     if asked == "auto":
         if suited == 1:
-            return HelperChoice(0, f"up to {_THREADS_PER_PROCESS} threads one process is enough")
+            return HelperChoice(0, f"up to {_CORES_PER_PROCESS} cores one process is enough")
         if obstacle := _obstacle(choice, fetcher, views):
-            return HelperChoice(0, f"{num_threads} threads of this process, because {obstacle}")
+            return HelperChoice(0, f"though there are {cores} cores, because {obstacle}")
         return HelperChoice(
             suited,
-            f"for {num_threads} threads: more than {_THREADS_PER_PROCESS} in one process wait for its interpreter",
+            f"for {cores} cores: threads on more than {_CORES_PER_PROCESS} wait for the interpreter of their process",
         )
     if isinstance(asked, bool | np.bool_):
         return HelperChoice((1 if is_stream else suited) if asked else 0, "")

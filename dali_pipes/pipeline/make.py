@@ -67,9 +67,8 @@ class Production:
         self._refusals = Refusals()
         if (pipeline := options.user_pipeline) is not None:
             pipeline.require_fits(steps.largest, clips=fetcher.clips is not None)
-        if (
-            options.helper_process and setup.helpers.count
-        ):  # a copy of the options may turn them off
+        # A replay makes a copy of the options without helpers.
+        if options.helper_process and setup.helpers.count:
             require_helper_process(setup.choice.decoder)
             self._job = make_job(setup, steps, HELPER)
         self._remote = None if options.workers is None else Remote(setup, steps, options.workers)

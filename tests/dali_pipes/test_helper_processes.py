@@ -7,7 +7,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable
 from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 
 from dali_pipes import Loader, LoaderError
-from dali_pipes.pipeline import helper_client
+from dali_pipes.pipeline import helper_choice, helper_client
 from dali_pipes.pipeline.helper_client import Helper, HelperPool
 from dali_pipes.pipeline.job import Reply
 from dali_pipes.stats.counts import Counts
@@ -53,7 +54,7 @@ class WithIndex:
     def __len__(self) -> int:
         return len(self.inner)
 
-    def fetch(self, indices: Sequence[int]) -> list[Any]:
+    def fetch(self, indices: Any) -> list[Any]:
         """Read the whole array, then the samples."""
         assert self.index.sum() > 0
         self.reads += self.once in indices
@@ -67,6 +68,12 @@ def dataset(jpeg: Callable[..., bytes]) -> Dataset:
     """22 images and an index."""
     images = [jpeg(40 + number, 70 - number, seed=number) for number in range(NUM_IMAGES)]
     return WithIndex(SmallDataset(images, [number % 2 for number in range(NUM_IMAGES)]))
+
+
+@pytest.fixture
+def cores(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets the number of cores."""
+    return lambda count: monkeypatch.setattr(helper_choice, "cores_of_rank", lambda: count)
 
 
 def load(dataset: Any, helper_process: Any = "auto", **options: Any) -> Loader:
@@ -155,7 +162,8 @@ def test_two_processes(dataset: WithIndex) -> None:
 
 def test_one_that_cannot_be_started(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others end, and nothing of their memory stays."""
-    start, started = helper_client._start, []
+    start = helper_client._start
+    started: list[Any] = []
 
     def second_fails(*arguments: Any) -> Any:
         if started:
@@ -182,7 +190,7 @@ def test_compiling_counts_once() -> None:
     for connection, _ in ends:
         helper = Helper.__new__(Helper)
         helper.connection, helper.is_over = connection, False
-        helper.replies = helper_client.deque()
+        helper.replies = deque()
         pool.helpers.append(helper)
     pool._of = lambda step: pool.helpers[step % 2]
 
@@ -207,6 +215,7 @@ def test_compiling_counts_once() -> None:
 @pytest.mark.parametrize(
     ("asked", "num_threads", "count", "each"),
     [
+        ("auto", 65, 4, 16),  # on 64 cores
         ("auto", 16, 0, 16),
         ("auto", 17, 2, 8),
         ("auto", 64, 4, 16),
@@ -219,8 +228,16 @@ def test_compiling_counts_once() -> None:
         (0, 64, 0, 64),
     ],
 )
-def test_choice(dataset: Dataset, asked: Any, num_threads: int, count: int, each: int) -> None:
-    """One process for every 16 threads, where that is left to the loader; the threads are divided among them."""
+def test_choice(
+    dataset: Dataset,
+    asked: Any,
+    num_threads: int,
+    count: int,
+    each: int,
+    cores: Callable[[int], None],
+) -> None:
+    """One process for every 16 cores, where that is left to the loader; the threads are divided among them."""
+    cores(64)
     loader = load(dataset, asked, num_threads=num_threads)
     setup = loader._setup
     assert (setup.helpers.count, setup.num_threads) == (count, each)
@@ -235,12 +252,23 @@ def test_choice(dataset: Dataset, asked: Any, num_threads: int, count: int, each
     assert ("helper processes: " in loader.explain()) == (asked == "auto")
 
 
+def test_more_threads_than_cores(dataset: Dataset, cores: Callable[[int], None]) -> None:
+    """Threads that wait for storage need no processes."""
+    cores(8)
+    explained = load(dataset, num_threads=64).explain()
+    assert "helper processes: none, up to 16 cores one process is enough" in explained
+    assert load(dataset, True, num_threads=64)._setup.helpers.count == 1
+
+
 def of_the_script() -> None:
     """Stands for a function of the script that is run."""
 
 
 def test_why_auto_starts_none(
-    dataset: WithIndex, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    dataset: WithIndex,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    cores: Callable[[int], None],
 ) -> None:
     """What cannot be sent, and a process that may have no children, keep to threads, and `explain` says so."""
 
@@ -249,7 +277,8 @@ def test_why_auto_starts_none(
         assert "threads: 64, prefetch: 2" in explained
         return explained.partition("helper processes: none, ")[2]
 
-    start = "64 threads of this process, because "
+    cores(64)
+    start = "though there are 64 cores, because "
     unpicklable = WithIndex(dataset.inner)
     unpicklable.lock = threading.Lock()  # type: ignore[attr-defined]
     assert said(unpicklable).startswith(f"{start}dataset or recipe cannot be pickled (TypeError: ")
@@ -267,8 +296,9 @@ def test_why_auto_starts_none(
     assert "this process is a daemon" in said()
 
 
-def test_a_stream_has_one(tmp_path: Path) -> None:
+def test_a_stream_has_one(tmp_path: Path, cores: Callable[[int], None]) -> None:
     """Several are refused with what to do, and True is one."""
+    cores(64)
     stream = open_dataset(write_shards(tmp_path, [9, 9]), format="stream")
     options: dict[str, Any] = {
         "recipe": Recipe([RandomResizedCrop(8)]),
