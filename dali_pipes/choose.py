@@ -20,7 +20,9 @@ DecoderName = Literal["auto", "dali", "cpu", "cuda"]
 USUAL_IMAGES = ImageFields()
 
 # bench/results/gpu-h100-loaders-*.json; "auto" takes what was fastest.
-_MEASURED = "one loader on an H100 made 8,900 images/s with it, 3,400 with DALI and 3,200 with the CPU"
+_MEASURED = (
+    "one loader on an H100 made 8,900 images/s with it, 3,400 with DALI and 3,200 with the CPU"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,10 @@ def _decoder(
         if device.type == "cpu":
             return "cpu", "decoder cpu: without a GPU it is faster than DALI"
         if _is_importable("cuda.bindings.nvrtc"):
-            return "cuda", f"decoder cuda: the fastest for JPEGs on {device} ({_MEASURED}); other files are decoded on the CPU"
+            return (
+                "cuda",
+                f"decoder cuda: the fastest for JPEGs on {device} ({_MEASURED}); other files are decoded on the CPU",
+            )
         return _dali_or_cpu(device)
     if asked not in ("dali", "cpu", "cuda"):
         raise LoaderError(

@@ -26,6 +26,7 @@ from dali_pipes.loops import Loops
 from dali_pipes.maps import Flow, NumberMap
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Options, make_setup
+from dali_pipes.pipeline.helper_choice import HelperCount
 from dali_pipes.pipeline.make import LOOPS, Production
 from dali_pipes.process_rank import Ranks
 from dali_pipes.ranks.heartbeat import HeartbeatChoice, as_heartbeat
@@ -139,12 +140,12 @@ class Loader:
         audit: A file that gets one line of JSON for every step, with hashes of its samples; "{rank}" in its
             name stands for the rank. ``gpu-aug audit`` compares such files of two runs, on any number of ranks.
             None keeps only the latest hashes, in `audit`.
-        num_threads: Decoding and augmenting threads. None is the number of cores this process may use, divided by
-            LOCAL_WORLD_SIZE, which torchrun and Ray Train set to the number of ranks on the machine; it is not
-            divided where the process is bound to some of the machine's cores.
-        prefetch: Batches that the decoder prepares ahead; with DALI up to two more are in the other stages. "auto" is 2, and on
-            the CPU as many as keep all threads at work, but at most 1 GiB of images and files. A pipeline of `from_dali` uses its
-            own prefetch_queue_depth.
+        num_threads: Decoding and augmenting threads, of all helper processes together. None is the number of cores this
+            process may use, divided by LOCAL_WORLD_SIZE, which torchrun and Ray Train set to the number of ranks on the
+            machine; it is not divided where the process is bound to some of the machine's cores.
+        prefetch: Batches that are prepared ahead, by each helper process where there are some; with DALI up to two more are in
+            the other stages. "auto" is as many as keep all threads at work, at least 2, but at most 1 GiB of images and files. A
+            pipeline of `from_dali` uses its own prefetch_queue_depth.
         max_pixels: Images that claim more pixels are bad samples and are not decoded.
         targets: Which of "masks", "boxes" and "keypoints" are read from the samples' fields and returned, moved
             as `batch.images` are; "auto" takes all that the data has. See TargetReader for how they are stored:
@@ -168,12 +169,17 @@ class Loader:
         maps: Depth, disparity and optical flow, which move as `batch.images` do: a dictionary from names in
             `batch.fields` to `NumberMap` or `Flow`, such as ``{"depth": NumberMap("depth.png", scale=256)}``. A sample
             that lacks one, or has one of another size than its image, is a bad sample. Clips have none.
-        helper_process: Whether a separate process reads, decodes and, on a CPU, augments with `num_threads`
-            threads of its own. This process takes finished batches out of shared memory, so Python code that
-            computes here does not slow the loader down. The batches are the same. The process is started by the
-            first loop, which takes seconds, serves later loops, and ends with `close`, with the loader, or with
-            a loop that is left early. It needs decoder="cpu". Dataset and recipe are pickled, so their classes
-            must be importable, not defined in the script itself.
+        helper_process: How many separate processes read, decode and, on a CPU, augment, with `num_threads` threads
+            together; step k is made by process k modulo their number. This process takes finished batches out of
+            shared memory, so Python code that computes here does not slow the loader down, and the threads of each
+            process have an interpreter of their own. The batches are the same. False or 0 is threads of this process;
+            True is one process for every 16 cores, at least one; "auto" is threads up to 16 cores, and beyond them one
+            process for every 16, if the decoder is "cpu", images are read at random (no streams or clips) and
+            dataset and recipe can be sent; `explain` says what it chose and why. The processes are started by the
+            first loop, which takes seconds, serve later loops, and end with `close`, with the loader, or with a loop
+            that is left early. Each makes `prefetch` batches ahead. They need decoder="cpu". Dataset and recipe are
+            pickled, so their classes must be importable, not defined in the script itself; all processes share the
+            memory of NumPy arrays in them.
         workers: `RayWorkers`, which make the batches on other machines of a Ray cluster; see docs/remote_workers.md.
             The batches are the same, and so are order, ledger, audit and state. It needs decoder="cpu", and data and
             a recipe that can be pickled, on paths or URLs that those machines reach.
@@ -250,7 +256,7 @@ class Loader:
         depth: Depth = 8,
         images: str | Iterable[str] | Mapping[str, str] | None = None,
         maps: Mapping[str, NumberMap | Flow] | None = None,
-        helper_process: bool = False,
+        helper_process: HelperCount = "auto",
         workers: RayWorkers | None = None,
         heartbeat: HeartbeatChoice = "auto",
         metrics: Metric | Sequence[Metric] | None = None,
@@ -579,7 +585,7 @@ class Loader:
         return explain(self._setup, self._expected, self._ranks, self._production.machines)
 
     def close(self) -> None:
-        """End the loop under way, its threads, the DALI pipeline, the helper process and the workers; a later loop builds anew."""
+        """End the loop under way, its threads, the DALI pipeline, the helper processes and the workers; a later loop builds anew."""
         try:
             if (live := self._epochs.live()) is not None:
                 live.close()

@@ -17,7 +17,7 @@ from dali_pipes.options import Setup
 from dali_pipes.pipeline.augment import Engines
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import Fetched
-from dali_pipes.pipeline.threads import Render
+from dali_pipes.pipeline.threads import Render, Workers
 from dali_pipes.streams.steps import AnySteps
 from dali_pipes.video.source import find_clips
 from readers import BadSample, Dataset, Sample

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from dali_pipes.jpeg.checkpoints import (
     CHECKPOINT,
     EVERY,
-    UNREAD,
     Checkpoints,
     CheckpointStore,
     digests_of,
@@ -72,7 +71,9 @@ class JpegRenderer:
         """
         statuses = self._statuses[start:stop].copy()
         rows = np.flatnonzero(statuses == GOOD)
-        statuses[rows] = self._render(start + rows, canvases.addresses(rows, start, self._fetched.draws))
+        statuses[rows] = self._render(
+            start + rows, canvases.addresses(rows, start, self._fetched.draws)
+        )
         # A sound file that cannot be decoded has the checkpoints of another one.
         again = rows[(statuses[rows] != GOOD) & ~self._files["judge"][start + rows].astype(bool)]
         if again.size:
@@ -166,7 +167,11 @@ class JpegRenderer:
         first = (files["checkpoints"] - room.__array_interface__["data"][0]) // CHECKPOINT.itemsize
         news = []
         for number in np.flatnonzero(kept).tolist():
-            row, status, noted = int(rows[number]), int(statuses[number]), int(files["noted"][number])
+            row, status, noted = (
+                int(rows[number]),
+                int(statuses[number]),
+                int(files["noted"][number]),
+            )
             start = int(first[number]) if noted else 0
             found = room[start : start + noted] if status == GOOD else room[:0]
             index = int(self._fetched.indices[row])

@@ -69,11 +69,14 @@ class _Columns(NamedTuple):
 
     def with_rows(self, rows: NDArray[np.int64], others: "_Columns") -> "_Columns":
         """Return these rows with `others` at some places, int64 [number of others]."""
-        merged = (
-            mine.with_rows(rows, new) if isinstance(mine, Encoded) else put(mine, rows, new)
-            for mine, new in zip(self, others, strict=True)
+        return _Columns(
+            put(self.indices, rows, others.indices),
+            put(self.repeats, rows, others.repeats),
+            put(self.sizes, rows, others.sizes),
+            self.encoded.with_rows(rows, others.encoded),
+            put(self.records, rows, others.records),
+            put(self.values, rows, others.values),
         )
-        return _Columns(*merged)
 
 
 class Read(NamedTuple):
@@ -125,7 +128,9 @@ class Fetcher:
         object.__setattr__(self, "clips", find_clips(self.dataset))
         # Samples that are more than an image and a class number are made one by one.
         more = self.clips is not None or self.fields.fields or self.targets.maps
-        can = not more and self.images.is_usual and not self.images.fields and self.label_shape == ()
+        can = (
+            not more and self.images.is_usual and not self.images.fields and self.label_shape == ()
+        )
         can = can and hasattr(self.dataset, "locate")
         object.__setattr__(self, "_reader", LocatedReader() if can else None)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
+
 import numpy as np
 import torch
 from numpy.typing import NDArray

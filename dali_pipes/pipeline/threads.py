@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 # A thread takes as many images at once: with fewer, handing over the interpreter's lock takes longer than the work between;
 # measured in DECISIONS.md.
-_PART_IMAGES = 64
+PART_IMAGES = 64
 # ... but no more pixels than 64 photographs of 500x375 have: larger images take so long that few are enough.
 _PART_PIXELS = 64 * 500 * 375
 
@@ -29,7 +29,9 @@ _PART_PIXELS = 64 * 500 * 375
 _GROUP = 4
 
 _FEWEST_STEPS = 2  # that are worked on ahead, so that one can be fetched while another is decoded
-_AHEAD_BYTES = 1 << 30  # the images and files of steps that are worked on ahead, where nobody says how many these are
+_AHEAD_BYTES = (
+    1 << 30
+)  # the images and files of steps that are worked on ahead, where nobody says how many these are
 
 Render = Callable[[Fetched, Canvases, int], Decoded]
 """Decodes some rows of a step, reads their targets, and renders their canvases, those of lost rows black.
@@ -70,7 +72,7 @@ class Workers:
         if not count:
             return []
         pixels = max(1, int(fetched.sizes.prod(axis=1).sum()) // count) * self._times
-        most = min(_PART_IMAGES // self._times, _PART_PIXELS // pixels)
+        most = min(PART_IMAGES // self._times, _PART_PIXELS // pixels)
         most = max(most // self._group, 1) * self._group
         num_parts = -(-count // most)
         size = -(-count // num_parts // self._group) * self._group
@@ -92,9 +94,9 @@ class Workers:
             fetched: The step.
             image_bytes: What its finished images take.
         """
-        wanted = -(-2 * self._num_threads // max(1, len(self.parts(fetched))))
         num_bytes = image_bytes + int(fetched.spans[:, 1].sum())
-        self.steps_ahead = max(_FEWEST_STEPS, min(wanted, _AHEAD_BYTES // max(1, num_bytes)))
+        num_parts = len(self.parts(fetched))
+        self.steps_ahead = steps_for_threads(self._num_threads, num_parts, num_bytes)
 
     def submit(self, stage: Stage, work: Callable[..., T], *args: Any) -> Future[T]:
         """Let a thread do some work, which begins with a stage."""
@@ -143,6 +145,20 @@ class Workers:
         while this thread has a lock that the others need, such as the one for starting threads.
         """
         self.pool.shutdown(wait=not is_collecting(), cancel_futures=True)
+
+
+def steps_for_threads(num_threads: int, num_parts: int, num_bytes: int) -> int:
+    """How many steps ahead keep threads at work.
+
+    Args:
+        num_threads: How many threads there are.
+        num_parts: Into how many parts a step is divided.
+        num_bytes: What a step takes in memory.
+    """
+    wanted = -(
+        -2 * num_threads // max(1, num_parts)
+    )  # a part for each, and one that it finds when it is done
+    return max(_FEWEST_STEPS, min(wanted, _AHEAD_BYTES // max(1, num_bytes)))
 
 
 def single_threaded_pool(num_threads: int) -> ThreadPoolExecutor:

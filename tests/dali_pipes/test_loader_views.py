@@ -12,8 +12,8 @@ from PIL import Image
 
 from dali_pipes import Batch, Loader, LoaderError, StateMismatchError
 from dali_pipes.decode import opencv
-from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.decode.dali.feed import FeedOptions
+from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.jpeg.status import GOOD
 from dali_pipes.pipeline import make
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Normalize, RandomResizedCrop, Recipe, Resize
