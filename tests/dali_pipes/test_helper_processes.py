@@ -244,10 +244,10 @@ def test_choice(
     assert setup.threads_of_all == each * max(count, 1)
     lines = loader.explain().splitlines()
     several = (
-        f"threads: {each * count}, {each} in each of {count} helper processes, prefetch: 2 in each"
+        f"threads: {each * count}, {each} in each of {count} helper processes, prefetch: auto in each"
     )
-    one = f"threads: {each}, all in one helper process, prefetch: 2"
-    none = f"threads: {each}, prefetch: 2"
+    one = f"threads: {each}, all in one helper process, prefetch: auto"
+    none = f"threads: {each}, prefetch: auto"
     assert (none if not count else one if count == 1 else several) in lines
     assert ("helper processes: " in loader.explain()) == (asked == "auto")
 
