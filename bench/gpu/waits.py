@@ -33,7 +33,7 @@ _WHOLE = ("cudaDevice", "cuCtx")  # of the calls that wait, those for all stream
 
 def waits(scale: Scale, data: Path, rows: Rows) -> None:
     """Both witnesses, for each decoder."""
-    for decoder in decoders():
+    for decoder in decoders(scale):
         with loader_for(scale, data, decoder) as loader:
             batches = endless(loader)
             for batch in islice(batches, 8):
