@@ -42,6 +42,16 @@ STEPS = {
     "loaders": Step("Loaders with decoder cuda and cpu, alone and behind ResNet-50", "loaders.loaders", 100, "a", verifies=False),
     "sanitizer": Step("Our kernels pass compute-sanitizer", "sanitizer.sanitizer", 50, "a"),
     "engine": Step("The fused engine's host time and its share of a training step", "engine.engine", 25, "a", verifies=False),
+    "dali-own": Step("DALI's own pipeline", "dali_own.dali_own", 25, "b", verifies=False),
+    "loaders-dali": Step("Loaders with decoder dali, alone and behind ResNet-50", "loaders.loaders_dali", 75, "b", verifies=False),
+    "under-load": Step("Every row is its sample while the GPU is saturated", "under_load.under_load", 60, "b"),
+    "damage": Step("Broken files in a batch cost nothing but themselves", "damage.damage", 20, "b"),
+    "memory": Step("Device memory stays flat, with and without our loader", "memory.memory", 60, "b"),
+    "tests-before": Step("CUDA tests that failed in the last visit pass", "cuda_tests.failed_before", 100, "c"),
+    "tests": Step("The other CUDA tests pass", "cuda_tests.others", 85, "c"),
+    "waits": Step("The thread of the training loop never waits for the device", "waits.waits", 60, ""),
+    "races": Step("Losses do not depend on whether the loop waits", "async_check.races", 130, ""),
+    "streams": Step("Another stream, or a captured graph, changes nothing", "streams.streams", 60, ""),
 }  # fmt: skip
 """By name; the steps of a part run in this order, the most informative first."""
 
