@@ -1,5 +1,7 @@
 """``make gpu``, or ``python -m bench.gpu --out folder --part a``: see docs/gpu.md."""
 
+import signal
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,6 +33,8 @@ def gpu(
     rehearse: Annotated[bool, typer.Option(help="On the CPU, with small inputs.")] = False,
 ) -> None:
     """Run the steps of a visit to a GPU one by one, go on past failures, and write the results after each step."""
+    # A visit that is ended from outside ends its step, too: that step runs in a group of its own.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     out = out.absolute()
     out.mkdir(parents=True, exist_ok=True)
     parts = part or ([] if only else list(PARTS))

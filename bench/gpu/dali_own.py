@@ -1,8 +1,9 @@
 """Step: DALI's own pipeline, as a user would write it for ImageNet, by the share of its JPEG engine."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -39,7 +40,7 @@ def dali_own(scale: Scale, data: Path, rows: Rows) -> None:
 
 def dali_batches(
     files: list[Path], scale: Scale, load: float, *, batch_size: int | None = None
-) -> "Iterator[torch.Tensor]":
+) -> "Generator[torch.Tensor, None, None]":
     """Yield batches of a pipeline that crops, twists colours, flips and normalises, without end.
 
     The comparison's baseline (bench/baselines/dali.py) decodes whole images and writes float32; this one decodes random
@@ -55,7 +56,7 @@ def dali_batches(
     from nvidia.dali.plugin.pytorch import DALIGenericIterator
 
     device = "mixed" if scale.on_gpu else "cpu"
-    options = {"hw_decoder_load": load} if scale.on_gpu else {}
+    options: dict[str, Any] = {"hw_decoder_load": load} if scale.on_gpu else {}
     pipeline = Pipeline(batch_size or scale.batch_size, usable_cores(), scale.device.index, seed=0)
     with pipeline:
         jpegs, _ = fn.readers.file(files=[str(path) for path in files], random_shuffle=True)

@@ -91,7 +91,7 @@ def _measure_all(scale: Scale, data: Path, rows: Rows, cases: Sequence[Case]) ->
             step(lent)
         with rows.measure(IDEAL) as row:
             row.put_runs([_rate(partial(_train, step, lambda: lent), scale)])
-        for case in cases if scale.on_gpu else cases[:1] + cases[-1:]:
+        for case in cases if scale.on_gpu else [cases[0], cases[-1]]:
             folder = cut if case.data == "500x375" else data
             with rows.measure(f"{case.title}, alone") as row:
                 _measure(scale, folder, case, row, rows, step, lent)

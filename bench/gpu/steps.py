@@ -16,6 +16,7 @@ SECONDS = 240.0
 """Default time limit of a part. A visit has 900 s for three parts, the machine's start and the transfers."""
 
 _LIMIT = 1.6  # times its estimate, after which a step is ended: estimates come from one machine
+_REHEARSAL_SECONDS_MAX = 120.0  # of a step: 10 s on two idle cores
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,9 @@ def commands(
     for name, step in STEPS.items():
         if name in names or (part and step.part == part):
             arguments = ["-X", "faulthandler", "-m", "bench.gpu.step", name, *flags]
-            # A rehearsal begins every step: its estimate is unknown, and its inputs are small.
-            seconds = 0.0 if rehearse else step.seconds
-            found.append(Command(name, arguments, seconds, _LIMIT * step.seconds))
+            # A rehearsal begins every step: estimates are those of a GPU, and its inputs are small.
+            limits = (
+                (0.0, _REHEARSAL_SECONDS_MAX) if rehearse else (step.seconds, _LIMIT * step.seconds)
+            )
+            found.append(Command(name, arguments, *limits))
     return found
