@@ -60,13 +60,13 @@ class Case:
 CASES: Mapping[str, Sequence[Case]] = {
     "a": (
         Case("cuda", 16), Case("cpu", 16), Case("cuda", None), Case("cuda", 8), Case("cpu", 8),
-        Case("cuda", 2), Case("cpu", 2, has_step=False), Case("cuda", 16, data="500x375", has_step=False),
-        Case("cpu", None), Case("cuda", 16, {"cache": "device"}, has_step=False),
+        Case("cuda", 2, has_step=False), Case("cpu", 2, has_step=False), Case("cuda", 16, data="500x375", has_step=False),
+        Case("cpu", None, has_step=False), Case("cuda", 16, {"cache": "device"}, has_step=False),
     ),
     "b": (
-        Case("dali", 16), Case("dali", None), Case("dali", 8), Case("dali", 2, has_step=False),
-        Case("dali", 16, {"hw_decoder_load": 0.65}), Case("dali", 16, {"hw_decoder_load": 0.0}, has_step=False),
-        Case("cuda", None),
+        Case("dali", 16), Case("dali", None), Case("dali", 8, has_step=False), Case("dali", 2, has_step=False),
+        Case("dali", 16, {"hw_decoder_load": 0.65}, has_step=False),
+        Case("dali", 16, {"hw_decoder_load": 0.0}, has_step=False), Case("cuda", None, has_step=False),
     ),
 }  # fmt: skip
 """By part, the most informative first."""

@@ -20,7 +20,7 @@ pytestmark = [
 
 # The tests have tests of their own: test_cuda_tests.py.
 _HERE = [name for name, step in STEPS.items() if not step.function.startswith("cuda_tests")]
-_QUICK = {"dali-own", "loaders-dali", "under-load", "damage", "engine"}
+_QUICK = {"cuda-jpeg", "loaders", "dali-own", "loaders-dali", "under-load", "damage", "engine"}
 
 
 @pytest.mark.parametrize(
