@@ -5,8 +5,9 @@
 # make docs     the site, into site/html (no network is needed; warnings are errors)
 # make check    ruff and the type checker
 # make dist     the wheel and the sdist, in dist/
-# make gpu      on a machine with a GPU: the first call of a visit, into OUT=folder; then STEPS=second and STEPS=last
-#               (or names of steps, such as STEPS="kernel tiles"); see docs/gpu.md
+# make gpu      on a machine with a GPU: PART=a, b or c of a visit (without it all three), results into OUT=folder
+#               (own photographs: PHOTOS=folder; time limit of a part: SECONDS=240; single steps: STEPS="waits races";
+#               REHEARSE=1 runs the same code on the CPU with small inputs); see docs/gpu.md
 #
 # demo, test, docs, check and dist build .venv by themselves; gpu uses the packages that are importable.
 
@@ -50,7 +51,8 @@ dist: .venv/ready
 
 gpu:
 	@test -n "$(OUT)" || { echo "say where the results go: make gpu OUT=folder" >&2; exit 2; }
-	@$(PYTHON) -m bench.gpu --out "$(OUT)" $(STEPS:%=--only=%)
+	@$(PYTHON) -m bench.gpu --out "$(OUT)" $(PART:%=--part=%) $(STEPS:%=--only=%) \
+	  $(if $(PHOTOS),--photos "$(PHOTOS)") $(if $(SECONDS),--seconds $(SECONDS)) $(if $(REHEARSE),--rehearse)
 
 .venv/ready: pyproject.toml constraints.txt
 	@good='import sys, venv; sys.exit(sys.version_info < (3, 11))'; \

@@ -1,5 +1,7 @@
-"""``make gpu``, or ``python -m bench.gpu --out folder``: see docs/gpu.md."""
+"""``make gpu``, or ``python -m bench.gpu --out folder --part a``: see docs/gpu.md."""
 
+import signal
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,8 +10,8 @@ from typing import Annotated
 import typer
 
 from bench.compare.photographs import make_photographs
-from bench.gpu.run_steps import PROBE, Outcome, read_log, visit
-from bench.gpu.steps import Command, commands
+from bench.gpu.run_steps import PROBE, Outcome, visit
+from bench.gpu.steps import PARTS, SECONDS, commands
 from bench.output import errors
 from bench.output.results import document, write_json
 from bench.output.text import wide_console
@@ -19,56 +21,66 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command()
 def gpu(
-    out: Annotated[Path, typer.Option(help="The folder that gets everything.")],
-    rehearse: Annotated[bool, typer.Option(help="On the CPU, with tiny inputs.")] = False,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(help="A step, or a call: first (the default), second, last; repeatable."),
+    out: Annotated[Path, typer.Option(help="The folder for the results.")],
+    part: Annotated[
+        list[str] | None, typer.Option(help="a, b or c; repeatable; default all.")
     ] = None,
+    only: Annotated[list[str] | None, typer.Option(help="A single step; repeatable.")] = None,
+    photos: Annotated[
+        Path | None, typer.Option(help="A folder of JPEGs; default: those of scikit-image.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Time limit of each part.")] = SECONDS,
+    rehearse: Annotated[bool, typer.Option(help="On the CPU, with small inputs.")] = False,
 ) -> None:
-    """Run the steps of a visit to a GPU one by one, go on past failures, and write all of it down."""
-    console = wide_console()
+    """Run the steps of a visit to a GPU one by one, go on past failures, and write the results after each step."""
+    # A visit that is ended from outside ends its step, too: that step runs in a group of its own.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     out = out.absolute()
-    if (out / "result.json").exists():
-        raise errors.BenchError(f"{out} holds the results of another visit: give another folder")
     out.mkdir(parents=True, exist_ok=True)
+    parts = part or ([] if only else list(PARTS))
     with tempfile.TemporaryDirectory(prefix="gpu-aug-") as folder:
-        data, parts = Path(folder) / "photographs", Path(folder) / "parts"
-        data.mkdir()
-        parts.mkdir()
-        chosen = commands(parts, data, only or [], rehearse=rehearse)
-        try:
+        data = photos.absolute() if photos else Path(folder)
+        if not photos:
             make_photographs(data)
-        except errors.BenchError as error:  # the steps that need them will fail and say so
-            console.print(str(error), style="red")
-
-        def keep(outcomes: Sequence[Outcome]) -> None:
-            _gather(parts, chosen, outcomes, out)
-            steps = [outcome.to_dict() for outcome in outcomes]
-            write_json(
-                out / "result.json", document("gpu", {"rehearse": rehearse}, [], steps=steps)
-            )
-
-        outcomes = visit(
-            chosen,
-            parts,
-            lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True),
-            probe=None if rehearse else PROBE,
-            keep=keep,
-        )
-    console.print(f"written: {out / 'result.json'} and {out / 'failures.log'}", soft_wrap=True)
-    if not all(outcome.good for outcome in outcomes):
+        runs = [_run(out, data, one, [], seconds, rehearse=rehearse) for one in parts]
+        if only:
+            runs.append(_run(out, data, "", only, seconds, rehearse=rehearse))
+    if not all(runs):
         raise typer.Exit(1)
 
 
-def _gather(parts: Path, chosen: Sequence[Command], outcomes: Sequence[Outcome], out: Path) -> None:
-    """Bring the logs home in few files, since machines that are lent may hand back only a few."""
-    logs = {command.name: read_log(parts, command.name) for command in chosen}
-    texts = [f"==== {name}\n{log}\n" for name, log in logs.items()]
-    bad = [one for one in outcomes if not one.good]
-    failures = [f"==== {one.name}: {one.end}\n{logs[one.name]}\n" for one in bad]
-    (out / "logs.txt").write_text("".join(texts), encoding="utf-8")
-    (out / "failures.log").write_text("".join(failures), encoding="utf-8")
+def _run(
+    out: Path, data: Path, part: str, names: Sequence[str], seconds: float, *, rehearse: bool
+) -> bool:
+    """Run one part, or single steps; returns whether all of them were good.
+
+    Few files are written, because machines that are lent hand back only a few (8 was the smallest limit met).
+    """
+    console = wide_console()
+    result = out / f"result-{part or 'steps'}.json"
+    logs = result.with_suffix(".log")
+    if result.exists():
+        raise errors.BenchError(f"{result} holds the results of another visit: give another folder")
+    chosen = commands(out / "running.json", data, part=part, names=names, rehearse=rehearse)
+    settings = {"rehearse": rehearse, "part": part, "seconds": seconds}
+
+    def keep(outcomes: Sequence[Outcome]) -> None:
+        steps = [outcome.to_dict() for outcome in outcomes]
+        write_json(result, document("gpu", settings, [], steps=steps))
+        last = outcomes[-1]
+        with logs.open("a", encoding="utf-8") as file:
+            file.write(f"==== {last.name}: {last.end}\n{last.log}\n")
+
+    outcomes = visit(
+        chosen,
+        out,
+        lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True),
+        probe=None if rehearse else PROBE,
+        seconds_max=seconds,
+        keep=keep,
+    )
+    console.print(f"written: {result} and {logs}", soft_wrap=True)
+    return all(outcome.good for outcome in outcomes)
 
 
 if __name__ == "__main__":

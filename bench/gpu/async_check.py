@@ -19,7 +19,7 @@ def races(scale: Scale, data: Path, rows: Rows) -> None:
     count = 500 if scale.on_gpu else 6
     with TemporaryDirectory() as root:
         folder = write_files(Path(root) / "small", photographs(data, (96, 128), 64))
-        for decoder in decoders():
+        for decoder in decoders(scale):
             with rows.check(decoder, batches=count) as row:
                 patient = losses(scale, folder, decoder, waits=True, count=count)
                 hasty = [losses(scale, folder, decoder, waits=False, count=count) for _ in "ab"]

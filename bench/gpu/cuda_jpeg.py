@@ -1,4 +1,4 @@
-"""Step: our JPEG decoder on the GPU, right to the bit, and how fast: alone, by kernels, on the host, and beside other decoders."""
+"""Step: our JPEG decoder on the GPU: its bits beside the CPU decoder's, and its rates beside torchvision's."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bench.gpu import decoders
 from bench.gpu.cuda_jpeg_batches import (
     SAMPLINGS,
     Batch,
@@ -26,20 +25,18 @@ from bench.gpu.cuda_jpeg_batches import (
     verdicts,
     whole,
 )
-from bench.gpu.photographs import photographs
+from bench.gpu.photographs import jpegs_in, photographs
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, finish, measure_rate
 from dali_pipes.decode.cuda_jpeg.batch import Kernels, Planned, Planner, launch
 from dali_pipes.decode.cuda_jpeg.on_cpu import CpuKernels
 from dali_pipes.decode.cuda_jpeg.on_gpu import gpu_kernels
+from dali_pipes.jpeg.checkpoints import EVERY
 from readers.cores import usable_cores
 
-EVERY = 8
-"""MCUs from one checkpoint to the next, where nothing else is said."""
-
-_SPACINGS = (2, 4, 16, 32)
 _THREADS = (1, 4, 8, 16)
 _CALLS = 20
+_SECONDS = 1.2  # of a rate: three slices of 0.4 s, 100 batches each
 
 
 def cuda_jpeg(scale: Scale, data: Path, rows: Rows) -> None:
@@ -58,9 +55,8 @@ def cuda_jpeg(scale: Scale, data: Path, rows: Rows) -> None:
             title = f"{size[1]}x{size[0]}, {name}"
             _judge(rows, f"{title}: bits", batch, kernels)
             _measure(rows, title, batch, kernels, scale)
-        _measure_others(rows, f"{size[1]}x{size[0]}", encoded, scale)
-        if size == next(iter(scale.pictures)):
-            _measure_spacings(rows, f"{size[1]}x{size[0]}", encoded, kernels, scale)
+        with rows.measure(f"{size[1]}x{size[0]}, whole: torchvision") as row:
+            measure_rate(row, _torchvision(encoded, scale), scale, discard=4)
 
 
 def _check(kernels: Kernels, data: Path, rows: Rows) -> None:
@@ -79,7 +75,7 @@ def _check(kernels: Kernels, data: Path, rows: Rows) -> None:
 def _pictures(data: Path, restart: int) -> Iterator[bytes]:
     import cv2
 
-    paths = sorted(data.rglob("*.jpg"))
+    paths = jpegs_in(data)
     rng = np.random.default_rng(0)
     for number in range(96):
         image: Any = cv2.imread(str(paths[number * 7 % len(paths)]))
@@ -149,7 +145,7 @@ def _measure(rows: Rows, title: str, batch: Batch, kernels: Kernels, scale: Scal
         row.facts |= spent
         row.put_runs([sum(spent.values())])
     with rows.measure(f"{title}: device alone") as row:
-        _rate(row, partial(launch, planned, kernels), images, scale)
+        _rate(row, partial(launch, planned, kernels), images, scale, discard=4)
     for threads in [number for number in _THREADS if number <= usable_cores()]:
         with rows.measure(f"{title}: host and device, {threads} threads") as row:
             _rate_together(row, batch, kernels, threads, scale)
@@ -167,7 +163,7 @@ def _timed(call: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def _rate(row: Row, call: Callable[[], Any], images: range, scale: Scale) -> None:
+def _rate(row: Row, call: Callable[[], Any], images: range, scale: Scale, discard: int) -> None:
     kept = [None] * 3  # batches take turns: their memory may be given out again only behind them
     turns = count()
 
@@ -175,7 +171,8 @@ def _rate(row: Row, call: Callable[[], Any], images: range, scale: Scale) -> Non
         kept[next(turns) % len(kept)] = call()
         return images
 
-    measure_rate(row, next_batch, scale, seconds=scale.seconds / 2)
+    seconds = _SECONDS if scale.on_gpu else scale.seconds
+    measure_rate(row, next_batch, scale, seconds=seconds, discard=discard)
 
 
 def _rate_together(row: Row, batch: Batch, kernels: Kernels, threads: int, scale: Scale) -> None:
@@ -189,13 +186,17 @@ def _rate_together(row: Row, batch: Batch, kernels: Kernels, threads: int, scale
             planner = planners[next(turns) % ahead]
             return pool.submit(planner.plan, batch.files, batch.wanted)
 
+        # Two plans of each planner, all held at once: its arena then has its size, and so do the
+        # pools of pinned memory. On an H100 arenas that grew inside the clock cost up to 70 % of the rate.
+        grown = [list(pool.map(lambda one: one.plan(batch.files, batch.wanted), planners)) for _ in "ab"]  # fmt: skip
+        del grown
         waiting = [ask() for _ in range(ahead - 1)]
 
         def next_planned() -> Any:
             waiting.append(ask())
             return launch(waiting.pop(0).result(), kernels)
 
-        _rate(row, next_planned, range(len(batch.encoded)), scale)
+        _rate(row, next_planned, range(len(batch.encoded)), scale, discard=2 * ahead)
 
 
 def _spent(planned: Planned, kernels: Kernels, scale: Scale) -> dict[str, float]:
@@ -245,33 +246,9 @@ class _Clocked:
         return found
 
 
-def _measure_spacings(
-    rows: Rows, title: str, encoded: list[bytes], kernels: Kernels, scale: Scale
-) -> None:
-    """What the distance of checkpoints costs or saves, for whole images and crops."""
-    sizes = sizes_of(encoded)
-    for every in _SPACINGS:
-        known = checkpoints_of(encoded, every)
-        for name, crops in (("whole", whole(sizes)), ("crops of 224", drawn(sizes, 224))):
-            batch = make_batch(encoded, crops, scale.device, known)
-            planned = Planner(pinned=scale.on_gpu).plan(batch.files, batch.wanted)
-            with rows.measure(f"{title}, {name}: checkpoints every {every} MCUs", "ms") as row:
-                spent = _spent(planned, kernels, scale)
-                row.facts |= spent | _facts(planned)
-                row.put_runs([sum(spent.values())])
+def _torchvision(encoded: list[bytes], scale: Scale) -> Callable[[], Any]:
+    """Whole images by nvJPEG, as torchvision calls it."""
+    from torchvision.io import ImageReadMode, decode_jpeg
 
-
-def _measure_others(rows: Rows, title: str, encoded: list[bytes], scale: Scale) -> None:
-    """Whole images by torchvision and, where it is installed, by DALI."""
-    makers: dict[str, Callable[[], decoders.Decode]] = {
-        "torchvision": partial(decoders.torchvision, encoded, scale),
-        "DALI": partial(decoders.dali, encoded, len(encoded), scale, jpeg_fancy_upsampling=True),
-    }
-    for name, make in makers.items():
-        with rows.measure(f"{title}, whole: {name}") as row:
-            try:
-                call = make()
-            except ImportError as error:
-                row.facts["missing"] = str(error)
-                continue
-            measure_rate(row, call, scale, discard=4)
+    tensors = [torch.frombuffer(bytearray(part), dtype=torch.uint8) for part in encoded]
+    return lambda: decode_jpeg(tensors, mode=ImageReadMode.RGB, device=scale.device)

@@ -1,14 +1,15 @@
-"""Step: broken files in every row of a batch."""
+"""Step: broken files of all kinds in one batch, which cost nothing but themselves."""
 
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from bench.gpu.broken import broken_files
+from bench.gpu.our_loader import Decoder, decoders
 from bench.gpu.photographs import photographs, write_files
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale
@@ -41,37 +42,30 @@ class Run:
 
 
 def damage(scale: Scale, data: Path, rows: Rows) -> None:
-    """Every kind of broken file in each row of a batch, and all kinds in one batch."""
-    num = 4 if scale.on_gpu else 3
-    sound = photographs(data, SIZE, num * (num + 2))
-    broken = broken_files(sound[0])
-    with TemporaryDirectory() as root:
+    """By decoder: the same batch with and without broken files. One kind after the other is a matter of tests."""
+    with TemporaryDirectory(prefix="gpu-aug-") as root:
         folder = Path(root)
-        undamaged = load(write_files(folder / "sound", sound), scale.device, num)
-        with rows.check("no file is broken") as row:
-            judge(load(folder / "sound", scale.device, num), undamaged, undamaged, set(), row)
-        for number, (name, content) in enumerate(broken.items()):
-            with rows.check(name) as row:
-                damaged = {turn * num + turn for turn in range(num)}
-                files = [content if n in damaged else one for n, one in enumerate(sound)]
-                here = write_files(folder / f"{number:03d}", files)
-                actual, expected = load(here, scale.device, num), load(here, _CPU, num, "cpu")
-                judge(actual, expected, undamaged, damaged, row)
-        with rows.check("all kinds in one batch") as row:
-            files = [*broken.values(), *sound]
-            here = write_files(folder / "mixed", files)
-            actual = load(here, scale.device, len(files))
-            expected = load(here, _CPU, len(files), "cpu")
-            files[: len(broken)] = [sound[0]] * len(broken)
-            whole = load(write_files(folder / "whole", files), scale.device, len(files))
-            judge(actual, expected, whole, set(range(len(broken))), row)
+        sound = photographs(data, SIZE, 24)
+        broken = broken_files(sound[0])
+        files = [*broken.values(), *sound]
+        mixed = write_files(folder / "mixed", files)
+        whole = write_files(folder / "whole", [*[sound[0]] * len(broken), *sound])
+        expected = load(mixed, _CPU, len(files), "cpu")
+        for decoder in decoders(scale):
+            undamaged = load(whole, scale.device, len(files), decoder)
+            with rows.check(f"{decoder}: no file is broken") as row:
+                again = load(whole, scale.device, len(files), decoder)
+                judge(again, undamaged, undamaged, set(range(len(broken))), row)
+            with rows.check(f"{decoder}: all kinds in one batch") as row:
+                actual = load(mixed, scale.device, len(files), decoder)
+                judge(actual, expected, undamaged, set(range(len(broken))), row)
 
 
 def load(
     folder: Path,
     device: torch.device,
     batch_size: int,
-    decoder: Literal["dali", "cpu"] = "dali",
+    decoder: Decoder,
     recipe: Recipe = _RECIPE,
 ) -> Run:
     """Load a folder in its order, without its bad samples."""

@@ -1,211 +1,163 @@
-"""Steps: loaders alone and behind a training step of ResNet-50, in turns."""
+"""Steps: our loaders by decoder and number of threads, alone and in front of a training step of ResNet-50."""
 
-import itertools
+import resource
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-import numpy as np
 import torch
 
-from bench.compare.contestant import Footing
-from bench.compare.images import Repeated
-from bench.compare.lineup import lineup
-from bench.compare.race import opened
-from bench.compare.result import Comparison
-from bench.compare.timer import rotated, time_slice
-from bench.compare.usage import Busy, mean_of
-from bench.gpu.photographs import photographs, write_files
-from bench.gpu.rows import Rows
+from bench.compare.timer import time_slice
+from bench.compare.usage import Busy
+from bench.gpu.our_loader import Decoder, endless, loader_for
+from bench.gpu.photographs import jpegs_in, photographs, write_files
+from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, finish
-from gpu_aug import Recipe
-from readers import open_dataset
-from readers.cores import usable_cores
+from bench.gpu.training import Step, resident_batch, training_step
+from dali_pipes import Batch
 
-IDEAL = "no loader"
-"""The training step that is lent a batch which lies on the device."""
+IDEAL = "ResNet-50 without a loader"
+"""The training step on a batch that lies on the device."""
 
-ALONE, TRAINING, LOST = "alone", "training", "lost to waiting"
-"""What stands in rows behind the name of a loader and a comma."""
-
-OURS = ("gpu-aug/dali+fused", "gpu-aug/cpu+fused", "gpu-aug/dali+kornia")
-PEERS = ("dali-gpu", "torchvision-cuda", "torchvision-v2", "opencv-albumentations")
-
-Step = Callable[[torch.Tensor], None]
-"""One step of training with images [b, 3, side, side]."""
-
-_ROUNDS = 3
-_BETWEEN_LOSSES = 8  # steps after which a training loop reads its loss
-_REST_SECONDS_MAX = 2.0
+_PASSES = (
+    4  # over the files before the clock: seek points are then stored, and pools have their size
+)
+_BATCHES_MIN = 16  # before the clock, so that what was prepared ahead is used up
+_SECONDS = 2.0  # of a slice: shorter ones measure how queues fill and drain
+_ROUNDS = 2
 
 
-@dataclass
-class Source:
-    """Somebody who hands over batches, in turns with others.
+@dataclass(frozen=True)
+class Case:
+    """A loader to measure.
 
     Attributes:
-        next_batch: Hands over images.
-        num_discard: Batches to take before its rate is steady again after a pause.
-        num_ahead: Batches that it prepares while others have their turn.
-        alone: Images per second without a step, one run per round.
-        training: Images per second behind the step.
-        busy: What was at work in the turns alone.
+        decoder: Its decoder.
+        threads: `num_threads`; None leaves the choice to the loader.
+        options: Further arguments of `Loader`.
+        has_step: Whether it is measured in front of the training step, too.
+        data: "photographs" (as given), or "500x375" (one size, cut out of them).
     """
 
-    next_batch: Callable[[], torch.Tensor]
-    num_discard: int = 0
-    num_ahead: int = 0
-    alone: list[float] = field(default_factory=list)
-    training: list[float] = field(default_factory=list)
-    busy: list[Busy] = field(default_factory=list)
+    decoder: Decoder
+    threads: int | None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    has_step: bool = True
+    data: str = "photographs"
+
+    @property
+    def title(self) -> str:
+        """The name in front of the comma of its rows."""
+        threads = "threads auto" if self.threads is None else f"{self.threads} threads"
+        further = [f"{name} {value}" for name, value in self.options.items()]
+        return ", ".join([f"{self.decoder}+fused", threads, *further, self.data])
+
+
+CASES: Mapping[str, Sequence[Case]] = {
+    "a": (
+        Case("cuda", 16), Case("cpu", 16), Case("cuda", None), Case("cuda", 8), Case("cpu", 8),
+        Case("cuda", 2, has_step=False), Case("cpu", 2, has_step=False), Case("cuda", 16, data="500x375", has_step=False),
+        Case("cpu", None, has_step=False), Case("cuda", 16, {"cache": "device"}, has_step=False),
+    ),
+    "b": (
+        Case("dali", 16), Case("dali", None), Case("dali", 8, has_step=False), Case("dali", 2, has_step=False),
+        Case("dali", 16, {"hw_decoder_load": 0.65}, has_step=False),
+        Case("dali", 16, {"hw_decoder_load": 0.0}, has_step=False), Case("cuda", None, has_step=False),
+    ),
+}  # fmt: skip
+"""By part, the most informative first."""
 
 
 def loaders(scale: Scale, data: Path, rows: Rows) -> None:
-    """Ours and others, behind a step that reads its loss now and then."""
-    peers = PEERS if scale.on_gpu else ("dali-cpu", *PEERS[1:])
-    _take_turns(scale, data, rows, [*peers, *OURS], _BETWEEN_LOSSES)
+    """Measure the decoders that need no DALI."""
+    _measure_all(scale, data, rows, CASES["a"])
 
 
-def asking(scale: Scale, data: Path, rows: Rows) -> None:
-    """Ours alone, behind a step that reads its loss every time, as most loops do."""
-    _take_turns(scale, data, rows, OURS[:2], 1)
+def loaders_dali(scale: Scale, data: Path, rows: Rows) -> None:
+    """Measure the decoder of DALI, and "cuda" on the same machine."""
+    _measure_all(scale, data, rows, CASES["b"])
 
 
-def _take_turns(
-    scale: Scale, data: Path, rows: Rows, names: Sequence[str], between_losses: int
-) -> None:
-    """In every round each has its turn: first alone, and at once behind the step; the step alone begins the round."""
-    with TemporaryDirectory(prefix="gpu-aug-") as root, ExitStack() as stack:
-        sources = _opened(names, _footing(scale, data, Path(root)), rows, stack)
-        step, ideal = training_step(scale, between_losses), Source(_resident(scale))
-        for _ in range(10 if scale.on_gpu else 1):
-            step(ideal.next_batch())
-        for number in range(_ROUNDS):
-            _train(ideal, step, scale)
-            for name in rotated(list(sources), number):
-                try:
-                    _turn(sources[name], step, scale)
-                except Exception as error:
-                    del sources[name]
-                    with rows.measure(name):
-                        raise error
-        put_rows(sources, ideal, rows)
-
-
-def _footing(scale: Scale, data: Path, root: Path) -> Footing:
-    """The photographs shared by all loaders."""
+def _measure_all(scale: Scale, data: Path, rows: Rows, cases: Sequence[Case]) -> None:
     size, (count, _) = next(iter(scale.pictures.items()))
-    folder = write_files(root / "files", photographs(data, size, count))
-    found = open_dataset(folder)
-    return Footing(
-        Repeated(found, np.arange(len(found))),
-        sorted(folder.iterdir()),
-        [0] * count,
-        Recipe.imagenet_train_jitter(size=scale.side),
-        batch_size=_batch_size(scale),
-        device=scale.device,
-        num_threads=usable_cores(),
-        seed=0,
-        dtype=torch.bfloat16,
-    )
+    step, lent = training_step(scale), resident_batch(scale)
+    with TemporaryDirectory(prefix="gpu-aug-") as root:
+        cut = write_files(Path(root) / "files", photographs(data, size, count))
+        for _ in range(8 if scale.on_gpu else 1):
+            step(lent)
+        with rows.measure(IDEAL) as row:
+            row.put_runs([_rate(partial(_train, step, lambda: lent), scale)])
+        for case in cases if scale.on_gpu else [cases[0], cases[-1]]:
+            folder = cut if case.data == "500x375" else data
+            with rows.measure(f"{case.title}, alone") as row:
+                _measure(scale, folder, case, row, rows, step, lent)
 
 
-def _batch_size(scale: Scale) -> int:
-    return min(scale.batch_size, 128)
+def _measure(
+    scale: Scale, folder: Path, case: Case, row: Row, rows: Rows, step: Step, lent: torch.Tensor
+) -> None:
+    """Fill in the row of a loader alone, and write a second one for what the training step loses to waiting."""
+    options: dict[str, Any] = {"batch_size": scale.batch_size, **case.options}
+    if not scale.on_gpu:
+        for name in ("cache", "hw_decoder_load"):  # a CPU has neither
+            options.pop(name, None)
+    began = time.perf_counter()
+    with loader_for(scale, folder, case.decoder, num_threads=case.threads, **options) as loader:
+        batches = endless(loader)
+        next(batches)
+        row.facts["seconds to the first batch"] = round(time.perf_counter() - began, 2)
+        passes = _PASSES * len(jpegs_in(folder)) // scale.batch_size
+        for _ in range(max(passes, _BATCHES_MIN) if scale.on_gpu else 2):
+            next(batches)
+        _alone(row, batches, scale)
+        row.facts["explain"] = loader.explain()[:300]
+        if case.has_step:
+            with rows.measure(f"{case.title}, lost to waiting", "%") as lost:
+                _lost(lost, batches, step, lent, scale)
 
 
-def _opened(
-    names: Sequence[str], footing: Footing, rows: Rows, stack: ExitStack
-) -> dict[str, Source]:
-    """The loaders that deliver a batch; those that fail are reported."""
-    peers = [name for name in names if name not in OURS] or ["none"]
-    entries = [one for one in lineup(peers) if one.name in names]
-    comparison, found = Comparison(), {}
-    for one in opened(entries, footing, comparison, print):
-        stack.callback(one.close)
-        found[one.name] = Source(one.next_batch, one.num_discard, one.num_ahead)  # type: ignore[union-attr]
-    for absent in comparison.absent:
-        if not absent.trace:
-            rows.leave_out(absent.name, absent.reason)
-            continue
-        with rows.measure(absent.name):
-            raise RuntimeError(f"{absent.reason}\n{absent.trace}")
-    return found
+def _alone(row: Row, batches: Iterator[Batch], scale: Scale) -> None:
+    """Images per second, and what they cost: cores in use, hand-overs between threads."""
+    before, clock = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+    images = 0
 
+    def counted() -> torch.Tensor:
+        nonlocal images
+        taken = next(batches).images
+        images += len(taken)
+        return taken
 
-def _turn(source: Source, step: Step, scale: Scale) -> None:
-    """Alone, behind the step, and a rest in which it prepares what it will and then disturbs nobody."""
     with Busy(scale.device) as busy:
-        taken = time_slice(
-            source.next_batch,
-            seconds=scale.seconds / 2,
-            discard=source.num_discard if scale.on_gpu else 1,
-            finish=partial(finish, scale.device),
-        )
-    source.busy.append(busy)
-    source.alone.append(taken.images_per_second)
-    _train(source, step, scale)
-    if scale.on_gpu:
-        ahead = source.num_ahead * _batch_size(scale) / taken.images_per_second
-        time.sleep(min(_REST_SECONDS_MAX, ahead))
+        row.put_runs([_rate(counted, scale)])
+    after, wall = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter() - clock
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    row.facts |= busy.found
+    row.facts["cores of this process"] = round(cpu / wall, 2)
+    row.facts["CPU us per image"] = round(1e6 * cpu / images, 1)
+    row.facts["voluntary switches per image"] = round((after.ru_nvcsw - before.ru_nvcsw) / images, 2)  # fmt: skip
 
 
-def _train(source: Source, step: Step, scale: Scale) -> None:
-    def call() -> torch.Tensor:
-        images = source.next_batch()
-        step(images)
-        return images
-
-    taken = time_slice(
-        call, seconds=1.5 * scale.seconds, discard=0, finish=partial(finish, scale.device)
-    )
-    source.training.append(taken.images_per_second)
+def _lost(row: Row, batches: Iterator[Batch], step: Step, lent: torch.Tensor, scale: Scale) -> None:
+    """Percent by which the training step is slower behind the loader; the step without a loader has its turn in each round."""
+    own, ideal = [], []
+    for _ in range(_ROUNDS):
+        own.append(_rate(partial(_train, step, lambda: next(batches).images), scale))
+        ideal.append(_rate(partial(_train, step, lambda: lent), scale, share=0.5))
+    row.facts |= {"images/s": list(map(round, own)), "images/s without": list(map(round, ideal))}
+    row.put_runs([100 * (1 - one / other) for one, other in zip(own, ideal, strict=True)])
 
 
-def put_rows(sources: Mapping[str, Source], ideal: Source, rows: Rows) -> None:
-    """Write three rows for each source; the loss is the median over rounds of the share within a round."""
-    with rows.measure(IDEAL) as row:
-        row.put_runs(ideal.training)
-    for name, source in sources.items():
-        lost = [100 * (1 - own / alone) for own, alone in zip(source.training, ideal.training, strict=True)]  # fmt: skip
-        for what, runs in ((ALONE, source.alone), (TRAINING, source.training), (LOST, lost)):
-            with rows.measure(f"{name}, {what}", "%" if what == LOST else "images/s") as row:
-                row.facts |= mean_of(source.busy) if what == ALONE else {}
-                row.put_runs(runs)
+def _train(step: Step, take: Callable[[], torch.Tensor]) -> torch.Tensor:
+    images = take()
+    step(images)
+    return images
 
 
-def _resident(scale: Scale) -> Callable[[], torch.Tensor]:
-    """A batch that lies on the device already."""
-    shape = (_batch_size(scale), 3, scale.side, scale.side)
-    images = torch.randn(shape, device=scale.device, dtype=torch.bfloat16)
-    images = images.contiguous(memory_format=torch.channels_last)
-    return lambda: images
-
-
-def training_step(scale: Scale, between_losses: int) -> Step:
-    """One step of ResNet-50 in bfloat16, channels last; in a rehearsal of one layer."""
-    from torchvision.models import resnet50
-
-    torch.backends.cudnn.benchmark = scale.on_gpu  # the fastest convolutions for these shapes
-    tiny = (torch.nn.Conv2d(3, 10, 3, 4), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
-    model = resnet50(num_classes=10) if scale.on_gpu else torch.nn.Sequential(*tiny)
-    model = model.to(scale.device).to(memory_format=torch.channels_last)
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    labels = torch.zeros(_batch_size(scale), dtype=torch.int64, device=scale.device)
-    numbers = itertools.count()
-
-    def step(images: torch.Tensor) -> None:
-        images = images.contiguous(memory_format=torch.channels_last)
-        with torch.autocast(scale.device.type, dtype=torch.bfloat16):
-            loss = torch.nn.functional.cross_entropy(model(images), labels)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
-        if next(numbers) % between_losses == 0:
-            loss.item()
-
-    return step
+def _rate(call: Callable[[], torch.Tensor], scale: Scale, share: float = 1.0) -> float:
+    seconds = share * (_SECONDS if scale.on_gpu else scale.seconds)
+    wait = partial(finish, scale.device)
+    return time_slice(call, seconds=seconds, discard=2, finish=wait).images_per_second

@@ -20,7 +20,7 @@ def photographs(data: Path, size: tuple[int, int], count: int, *, seed: int = 0)
         count: How many, all different.
         seed: Of what is cut out.
     """
-    paths = sorted(data.rglob("*.jpg"))
+    paths = jpegs_in(data)
     rng = np.random.default_rng(seed)
     encoded = []
     for number in range(count):
@@ -35,6 +35,11 @@ def photographs(data: Path, size: tuple[int, int], count: int, *, seed: int = 0)
         )
         encoded.append(stream.getvalue())
     return encoded
+
+
+def jpegs_in(data: Path) -> list[Path]:
+    """The JPEGs of a folder and its subfolders; ImageNet's end with ".JPEG"."""
+    return sorted(path for path in data.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))
 
 
 def write_files(folder: Path, contents: Mapping[str, bytes] | Sequence[bytes]) -> Path:

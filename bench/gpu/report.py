@@ -1,74 +1,89 @@
-"""``python -m bench.gpu.report bench/results/gpu-*.json --out docs/gpu.md``: the results of visits to GPUs on a page."""
+"""``python -m bench.gpu.report one/result-*.json --out docs/gpu.md``: write the results of a visit into a page."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Annotated, Any
 
 import typer
 
-from bench.gpu.aims import AIMS
 from bench.gpu.rows import Row
-from bench.gpu.run_steps import NOT_RUN, Outcome
+from bench.gpu.run_steps import NOT_RUN
 from bench.gpu.steps import STEPS
 from bench.output import errors
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
-_NEEDED = ("command", "time", "commit", "versions", "machine", "settings", "steps")
-_WARNING = "> **A rehearsal on a CPU.** Inputs are tiny and no GPU took part: no number below says anything about a GPU."
-_LENGTH = 160
-
 BEGIN, END = "<!-- results of make gpu -->", "<!-- end of results -->"
-"""The lines of a page between which results stand."""
+"""The lines of a page between which the tables stand."""
+
+_NEEDED = ("command", "time", "commit", "versions", "machine", "settings", "steps")
+_LENGTH = 320  # of a cell: longer facts are in the JSON
 
 
 @dataclass(frozen=True)
-class Device:
-    """Results on machines with one kind of GPU.
+class Aim:
+    """A number to be reached.
 
     Attributes:
-        name: The GPU's name; "" for a rehearsal on a CPU.
-        visits: Their results, the newest first.
-        outcomes: Each step's newest run that began, by name.
+        name: What it is about.
+        row: The row whose value counts, as "step: row".
+        bound: "at least" or "below".
+        number: The number.
+        per: The row whose value is 1; "" compares the value itself.
     """
 
     name: str
-    visits: Sequence[Mapping[str, Any]]
-    outcomes: Mapping[str, Outcome]
+    row: str
+    bound: str
+    number: float
+    per: str = ""
+
+    def reached(self, values: Mapping[str, float]) -> float | None:
+        """The value, or None where a row is missing."""
+        value, unit = values.get(self.row), values.get(self.per, 1.0 if not self.per else 0.0)
+        return None if value is None or not unit else value / unit
+
+    def is_met(self, value: float) -> bool:
+        """Whether a value is good enough."""
+        return value >= self.number if self.bound == "at least" else value < self.number
+
+
+AIMS = (
+    Aim("Loader cuda+fused, images as given, images/s", "loaders: cuda+fused, threads auto, photographs, alone", "at least", 30_000),
+    Aim("Loader cuda+fused, 500x375, images/s", "loaders: cuda+fused, 16 threads, 500x375, alone", "at least", 50_000),
+    Aim("Loader dali+fused, share of DALI's own pipeline", "loaders-dali: dali+fused, threads auto, photographs, alone", "at least", 0.9, "dali-own: DALI's own pipeline, hw_decoder_load 0.65"),
+    Aim("Loader cpu+fused, 16 threads, share of 2 threads", "loaders: cpu+fused, 16 threads, photographs, alone", "at least", 6, "loaders: cpu+fused, 2 threads, photographs, alone"),
+    Aim("ResNet-50 behind cuda+fused, percent lost", "loaders: cuda+fused, threads auto, photographs, lost to waiting", "below", 1),
+    Aim("ResNet-50 behind dali+fused, percent lost", "loaders-dali: dali+fused, threads auto, photographs, lost to waiting", "below", 1),
+    Aim("Fused engine, jitter, host us per batch of 256", "engine: fused, imagenet_train_jitter: host", "below", 300),
+)  # fmt: skip
+"""In the order of the table."""
 
 
 @app.command()
 def report(
-    results: Annotated[list[Path], typer.Argument(help="What `make gpu` wrote: result.json.")],
-    out: Annotated[Path, typer.Option(help="The document.")],
-    rehearsal: Annotated[bool, typer.Option(help="Take results of rehearsals, too.")] = False,
+    results: Annotated[list[Path], typer.Argument(help="Files that `make gpu` wrote.")],
+    out: Annotated[Path, typer.Option(help="The page.")],
 ) -> None:
-    """Write what visits to GPUs found: of every step the newest run, and of runs their medians."""
-    visits = {path: _read(path) for path in results}
-    if found := [str(path) for path, visit in visits.items() if not rehearsal and not device_of(visit)]:  # fmt: skip
-        raise errors.BenchError(
-            f"{', '.join(found)} was measured on a CPU: give results of a visit to a GPU, or --rehearsal "
-            "to see what the document will look like"
-        )
-    lines = [line for device in devices(list(visits.values())) for line in section(device)]
+    """Write tables of one visit's results into a page, losses first."""
+    visits = [_read(path) for path in results]
+    newest = max(visits, key=lambda visit: str(visit["time"]))
+    steps = {step["name"]: step for visit in visits for step in visit["steps"]}
     before, after = _around(out)
-    text = "\n".join(lines).strip()
+    text = "\n".join([*_heading(newest), *_losses(steps), *_aims(steps), *_all(steps)]).strip()
     out.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
     typer.echo(f"written: {out}")
 
 
 def _around(page: Path) -> tuple[str, str]:
-    """What stands on a page before its results and behind them; nothing where there is no page."""
-    if not page.exists():
-        return "", "\n"
+    """The text of a page before and after its tables."""
     before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise errors.BenchError(
-            f"{page} must have lines {BEGIN} and {END}, between which results stand, got none: add them, or name a new file"
+            f"{page} must have lines {BEGIN} and {END}, between which results stand: add them"
         )
     return before, after
 
@@ -78,120 +93,69 @@ def _read(path: Path) -> Mapping[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise errors.BenchError(
-            f"{path} cannot be read: {error}: give the JSON of `make gpu`"
+            f"{path} cannot be read: {error}: give what `make gpu` wrote"
         ) from error
-    missing = [name for name in _NEEDED if name not in content]
-    if missing or content["command"] != "gpu":
-        raise errors.BenchError(
-            f"{path} is no result of a visit (it lacks {', '.join(missing) or 'the command gpu'}): "
-            "give the result.json of `make gpu`"
-        )
+    if missing := [name for name in _NEEDED if name not in content]:
+        raise errors.BenchError(f"{path} is no result of `make gpu`: it lacks {', '.join(missing)}")
+    if content["settings"].get("rehearse") or not content["machine"].get("gpu"):
+        raise errors.BenchError(f"{path} was measured on a CPU: give results of a visit to a GPU")
     found: Mapping[str, Any] = content
     return found
 
 
-def device_of(visit: Mapping[str, Any]) -> str:
-    """The name of the GPU; "" for a rehearsal and a machine without one."""
-    return "" if visit["settings"].get("rehearse") else visit["machine"].get("gpu") or ""
+def _heading(visit: Mapping[str, Any]) -> list[str]:
+    told = (
+        ", ".join(f"{name} {value}" for name, value in visit[key].items())
+        for key in ("machine", "versions")
+    )
+    first = f"{visit['time'][:10]}, commit `{visit['commit']}`; {'; '.join(told)}."
+    return [f"## {visit['machine']['gpu']}", "", first, ""]
 
 
-def devices(visits: Sequence[Mapping[str, Any]]) -> list[Device]:
-    """Visits to the same kind of GPU together, the device that was visited last first, rehearsals at the end."""
-    newest = sorted(visits, key=lambda visit: str(visit["time"]), reverse=True)
-    found = []
-    for name in sorted(dict.fromkeys(map(device_of, newest)), key=lambda name: not name):
-        own = [visit for visit in newest if device_of(visit) == name]
-        outcomes: dict[str, Outcome] = {}
-        for step in (step for visit in own for step in visit["steps"]):
-            before = outcomes.get(step["name"])
-            if before is None or before.end in NOT_RUN:
-                rows = [Row(**row) for row in step["rows"]]
-                outcomes[step["name"]] = Outcome(step["name"], step["end"], step["seconds"], rows, step["headline"])  # fmt: skip
-        found.append(Device(name, own, outcomes))
-    return found
+def _losses(steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What is wrong, failed or was not run."""
+    lost = [[f"`{name}`", step["end"], ""] for name, step in steps.items() if step["end"].startswith(NOT_RUN)]  # fmt: skip
+    for name, step in steps.items():
+        for row in step["rows"]:
+            if row["verdict"] in ("wrong", "failed"):
+                lost.append(
+                    [f"`{name}`", row["name"], f"{row['verdict']}: {row['facts'].get('error', '')}"]
+                )
+    return ["### Losses", "", *table(("step", "row", "what"), lost or [["none", "", ""]])]
 
 
-def section(device: Device) -> list[str]:
-    """The lines about one device."""
-    newest = device.visits[0]
-    versions = ", ".join(f"{name} {version}" for name, version in newest["versions"].items())
-    machine = ", ".join(f"{name} {value}" for name, value in newest["machine"].items())
-    lines = [f"## {device.name or 'Rehearsal on a CPU'}", ""]
-    lines += [] if device.name else [_WARNING, ""]
-    lines += [f"{newest['time'][:10]}, commit `{newest['commit']}`; {machine}; {versions}.", ""]
-    lines += ["### Is it right?", "", *_right(device), "### Is it fast?", "", *_aims(device)]
-    for name, outcome in device.outcomes.items():
-        if name in STEPS and any(row.verdict == "measured" for row in outcome.rows):
-            lines += [f"#### {STEPS[name].promise} (`{name}`, {outcome.end})", "", *_measured(outcome.rows)]  # fmt: skip
-    return lines
-
-
-def _right(device: Device) -> list[str]:
-    rows = []
-    for name, step in STEPS.items():
-        outcome = device.outcomes.get(name)
-        if step.verifies:
-            rows.append([step.promise, f"`{name}`", *verdict_of(outcome, device.name)])
-    headings = ("promise", "step", "verdict", "rows", "nearest to what is allowed", "not right")
-    return table(headings, rows)
-
-
-def verdict_of(outcome: Outcome | None, device: str) -> list[str]:
-    """Whether a promise holds; counts of rows by outcome; the difference nearest to its limit; the failures."""
-    if outcome is None or outcome.end in NOT_RUN:
-        return ["not known: it was not run", "", "", ""]
-    counts: dict[str, int] = {}
-    for row in outcome.rows:
-        counts[row.verdict] = counts.get(row.verdict, 0) + 1
-    if counts.get("wrong"):
-        word = "**does not hold**"
-    elif outcome.good and counts.get("right"):
-        word = "holds"
-    else:
-        word = f"**not shown**: {outcome.end if not outcome.good else 'nothing was compared'}"
-    if not device:
-        word = f"no verdict on a CPU ({word.replace('**', '')})"
-    near = [row for row in outcome.rows if row.value is not None and "allowed" in row.facts]
-    most = max(near, key=_nearness, default=None)
-    shown = f"{number(most.value)} of {number(most.facts['allowed'])}, a wrong result {number(most.facts['control'])} ({most.name})" if most else ""  # fmt: skip
-    bad = [f"{row.name}: {row.facts.get('error', row.verdict)}" for row in outcome.rows if row.verdict in ("wrong", "failed")]  # fmt: skip
-    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    return [word, told, shown, "; ".join(bad)[: 4 * _LENGTH] or ("" if outcome.good else outcome.headline)]  # fmt: skip
-
-
-def _nearness(row: Row) -> float:
-    value, allowed = row.value or 0.0, row.facts["allowed"]
-    return value / allowed if allowed else float(value > 0) * 1e9
-
-
-def _aims(device: Device) -> list[str]:
-    found = {
-        name: {row.name: row for row in outcome.rows if row.value is not None}
-        for name, outcome in device.outcomes.items()
+def _aims(steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    values = {
+        f"{name}: {row['name']}": row["value"]
+        for name, step in steps.items()
+        for row in step["rows"]
+        if row["value"] is not None and row["verdict"] in ("measured", "right")
     }
     rows = []
     for aim in AIMS:
-        runs = aim.find(found)
-        reached = f"{number(median(runs))}{aim.unit}" if runs else ""
-        spread = f"{number(min(runs))} to {number(max(runs))}" if len(runs) > 1 else ""
-        bound = f"{aim.bound} {number(aim.number)}{aim.unit}"
-        rows.append([aim.name, bound, reached, spread, aim.verdict(runs, device.name)])
-    return table(("aim", "number", "reached:", "range:", "verdict"), rows)
+        value = aim.reached(values)
+        verdict = "not known" if value is None else "met" if aim.is_met(value) else "**missed**"
+        rows.append([aim.name, f"{aim.bound} {number(aim.number)}", number(value), verdict])
+    return ["### Aims", "", *table(("aim", "number", "reached:", "verdict"), rows)]
 
 
-def _measured(rows: Sequence[Row]) -> list[str]:
-    shown = []
-    for row in rows:
-        runs = row.facts.get("runs", ())
-        spread = f"{number(min(runs))} to {number(max(runs))}" if runs else ""
-        facts = [
-            f"{name} {number(value) if isinstance(value, int | float) else value}"
-            for name, value in row.facts.items()
-            if name != "runs"
-        ]
-        value = f"{number(row.value)} {row.unit}" if row.value is not None else f"**{row.verdict}**"
-        shown.append([row.name, value, spread, "; ".join(facts)[: 2 * _LENGTH]])
-    return table(("what", "median:", "range:", "with it"), shown)
+def _all(steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    lines = []
+    for name, step in steps.items():
+        promise = STEPS[name].promise if name in STEPS else name
+        lines += [f"### {promise} (`{name}`, {step['end']}, {step['seconds']:.0f} s)", ""]
+        rows = [Row(**row) for row in step["rows"]]
+        if name.startswith("tests"):  # hundreds of rows: the JSON has them by node id
+            counts = {verdict: sum(row.verdict == verdict for row in rows) for verdict in ("right", "wrong", "failed", "open")}  # fmt: skip
+            lines += [", ".join(f"{count} {verdict}" for verdict, count in counts.items()), ""]
+            continue
+        cells = []
+        for row in rows:
+            told = "; ".join(f"{key} {value}" for key, value in row.facts.items() if key not in ("runs", "explain", "seconds"))  # fmt: skip
+            value = f"{number(row.value)} {row.unit}" if row.value is not None else ""
+            cells.append([row.name, f"{value} {row.verdict}", told[:_LENGTH]])
+        lines += table(("what", "value:", "with it"), cells)
+    return lines
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

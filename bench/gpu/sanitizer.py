@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import torch
@@ -12,56 +13,62 @@ import triton
 import triton.language as tl
 import typer
 
-from bench.gpu.engines import carried_out, cases, drawn
+from bench.gpu.our_loader import loader_for
+from bench.gpu.photographs import photographs, write_files
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, finish, scale_for
+from gpu_aug import ColorJitter, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 END = "the checked program has come to its end"
-"""Its last line."""
+"""The last line of the checked program."""
 
 FOUND = 97
 """The exit status by which the tool says that it found errors."""
 
-CHECKS = (("memcheck", "planted"), ("memcheck", "engine"), ("initcheck", "engine"), ("racecheck", "engine"))  # fmt: skip
+CHECKS = (("memcheck", "batch"), ("racecheck", "batch"), ("memcheck", "planted"))
 """Tools, and the parts of the program that they check; the planted error has to be found."""
 
-_SECONDS_MAX = 70.0
-_KERNELS = ("run_pass", "sum_gray", "planted")  # parts of their names
+KERNELS = ("read_codes", "invert", "color", "resize", "run_pass", "sum_gray", "planted")
+"""The exact names of the kernels that are checked. A substring such as "resize" would take in torch's own."""
+
+_SECONDS_MAX = 45.0
 _FAR = 1 << 30  # behind everything that the process has
 
 
-def sanitizer(scale: Scale, _data: Path, rows: Rows) -> None:
-    """Each tool on its part; in a rehearsal the engine once and plainly."""
-    for tool, part in CHECKS if scale.on_gpu else [("no tool", "engine")]:
-        with rows.check(f"{tool}, {part}") as row:
-            command = [sys.executable, "-m", "bench.gpu.sanitizer", part]
-            command = [*_tool(tool), *command] if scale.on_gpu else [*command, "--rehearse"]
-            done = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                # Pieces of torch's own blocks would hide writes beside them.
-                env={**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
-                timeout=_SECONDS_MAX,
-                check=False,
-            )
-            judge(part, done.returncode, done.stdout + done.stderr, row)
+def sanitizer(scale: Scale, data: Path, rows: Rows) -> None:
+    """Check each part with its tool; in a rehearsal the batch runs once without one."""
+    with TemporaryDirectory(prefix="gpu-aug-") as root:
+        folder = write_files(Path(root) / "files", photographs(data, (96, 128), 8))
+        for tool, part in CHECKS if scale.on_gpu else [("no tool", "batch")]:
+            with rows.check(f"{tool}, {part}") as row:
+                command = [sys.executable, "-m", "bench.gpu.sanitizer", part, str(folder)]
+                command = [*_tool(tool), *command] if scale.on_gpu else [*command, "--rehearse"]
+                done = subprocess.run(
+                    command,
+                    capture_output=True,
+                    text=True,
+                    # Pieces of torch's own blocks would hide writes beside them.
+                    env={**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
+                    timeout=_SECONDS_MAX,
+                    check=False,
+                )
+                judge(part, done.returncode, done.stdout + done.stderr, row)
 
 
 def _tool(name: str) -> list[str]:
-    """How compute-sanitizer is called, for our own kernels alone: others' errors are not ours to mend.
+    """The command line of compute-sanitizer, for our own kernels alone: those of libraries are not ours to mend.
 
     Raises:
-        FileNotFoundError: It is not there.
+        FileNotFoundError: It is not installed.
     """
     paths = [shutil.which("compute-sanitizer"), *Path("/usr/local").glob("cuda*/bin/compute-sanitizer")]  # fmt: skip
     found = next((str(path) for path in paths if path), None)
     if found is None:
         raise FileNotFoundError("compute-sanitizer is neither on the PATH nor in /usr/local/cuda*")
-    ours = [part for kernel in _KERNELS for part in ("--kernel-name", f"kns={kernel}")]
-    # Libraries ask the driver for what is not there, and take another way.
+    ours = [part for kernel in KERNELS for part in ("--kernel-name", f"kne={kernel}")]
+    # Libraries ask the driver for what is missing, and take another way.
     calls = ["--report-api-errors", "no"] if name == "memcheck" else []
     return [found, "--tool", name, "--error-exitcode", str(FOUND), *calls, *ours]
 
@@ -89,26 +96,28 @@ def judge(part: str, status: int, text: str, row: Row) -> None:
 
 @app.command()
 def program(
-    part: Annotated[str, typer.Argument(help="Which part.")],
+    part: Annotated[str, typer.Argument(help="batch or planted.")],
+    folder: Annotated[Path, typer.Argument(help="A folder with 8 photographs.")],
     rehearse: Annotated[bool, typer.Option(help="On the CPU.")] = False,
 ) -> None:
-    """Run a part of the checks; the last line of what should be right is `END`."""
-    device = scale_for(rehearse=rehearse).device
-    if part == "engine":
-        run_engine(device)
+    """Run a part of the checks; the last line of a part without an error is `END`."""
+    scale = scale_for(rehearse=rehearse)
+    if part == "batch":
+        run_batch(scale, folder)
     else:
         planted[1,](torch.zeros(4, device="cuda"), _FAR)
-    finish(device)
+    finish(scale.device)
     typer.echo(END)
 
 
-def run_engine(device: torch.device) -> None:
-    """The fused engine over many recipes and types, on images of odd and even sides."""
-    generator = torch.Generator().manual_seed(0)
-    for side in (48, 37):
-        pictures = torch.randint(0, 256, (4, side, side, 3), dtype=torch.uint8, generator=generator)
-        for case in cases(side).values():
-            carried_out("fused", case, pictures, drawn(case.recipe, pictures), device)
+def run_batch(scale: Scale, folder: Path) -> None:
+    """Take two batches that need every kernel of the JPEG decoder and both of the fused engine."""
+    jitter = ColorJitter(0.4, 0.4, 0.4, 0.1)  # contrast needs the mean, and so sum_gray
+    recipe = Recipe([RandomResizedCrop(64), HorizontalFlip(), jitter, Normalize()])
+    with loader_for(scale, folder, "cuda", recipe=recipe, batch_size=8, num_threads=2) as loader:
+        for _, batch in zip(range(2), loader, strict=False):
+            finish(scale.device)
+            assert batch.images.isfinite().all()
 
 
 @triton.jit  # type: ignore[untyped-decorator]

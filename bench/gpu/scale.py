@@ -26,7 +26,6 @@ class Scale:
         side: Height and width of augmented images.
         seconds: The length of one measurement.
         pictures: For each size of photographs, how many there are and in batches of how many they are decoded.
-        num_batches: Batches of the long run.
     """
 
     device: torch.device
@@ -34,7 +33,6 @@ class Scale:
     side: int
     seconds: float
     pictures: Mapping[Size, tuple[int, int]]
-    num_batches: int
 
     @property
     def on_gpu(self) -> bool:
@@ -50,11 +48,11 @@ def scale_for(*, rehearse: bool) -> Scale:
     """
     if rehearse:
         few = {(375, 500): (4, 4), (720, 1280): (2, 2)}
-        return Scale(torch.device("cpu"), 8, 32, 0.02, few, 12)
+        return Scale(torch.device("cpu"), 8, 32, 0.02, few)
     if not torch.cuda.is_available():
         raise RuntimeError("torch sees no CUDA device; without one there is only --rehearse")
     sizes = {(375, 500): (256, 256), (1080, 1920): (48, 64)}
-    return Scale(torch.device("cuda", 0), 256, 224, 0.6, sizes, 2000)
+    return Scale(torch.device("cuda", 0), 256, 224, 0.6, sizes)
 
 
 def finish(device: torch.device) -> None:

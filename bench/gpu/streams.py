@@ -21,7 +21,7 @@ def streams(scale: Scale, data: Path, rows: Rows) -> None:
     count = 100 if scale.on_gpu else 4
     with TemporaryDirectory() as root:
         folder = write_files(Path(root) / "small", photographs(data, (96, 128), 64))
-        for decoder in decoders():
+        for decoder in decoders(scale):
             with rows.check(f"{decoder}: on a stream of the loop's own", batches=count) as row:
                 row.unit = "losses that differ"
                 expected = losses(scale, folder, decoder, waits=True, count=count)

@@ -1,39 +1,19 @@
 """The steps of a visit that verify: what is planted is found, and what may differ passes."""
 
-from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
-from bench.gpu import (
-    async_check,
-    damage,
-    decode,
-    engines,
-    image_kinds,
-    loaders,
-    regions,
-    sanitizer,
-    smoke,
-    soak,
-    streams,
-    waits,
-)
+from bench.gpu import async_check, damage, loaders, memory, sanitizer, streams, under_load, waits
 from bench.gpu.broken import broken_files
-from bench.gpu.decoders import middle
-from bench.gpu.photographs import photographs
+from bench.gpu.our_loader import decoders, endless, loader_for, usable
+from bench.gpu.photographs import jpegs_in, photographs
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale
-from dali_pipes import DecodeError
+from dali_pipes import DecodeError, Loader
 from dali_pipes.decode import opencv
-from dali_pipes.decode.dali.driver import Driver
-from gpu_aug import RandomPerspective, Recipe, Resize
 from readers import HeaderError, read_header
 
 
@@ -42,163 +22,100 @@ def bad(rows: Rows) -> list[str]:
     return [row.name for row in rows if row.verdict == "wrong"]
 
 
-class TestEngines:
-    """Engines beside each other."""
-
-    def case(self, dtype: torch.dtype) -> engines.Case:
-        """A warp."""
-        return engines.Case(Recipe([Resize((2, 2)), RandomPerspective()]), "matrix", dtype)
-
-    def test_a_difference_is_wrong(
-        self, data: Path, scale: Scale, rows: Rows, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """A Kornia that is a few steps off is found in every recipe, and the CPU beside it is right."""
-        carried_out = engines.carried_out
-
-        def off(engine: str, case: engines.Case, *given: Any) -> torch.Tensor:
-            found = carried_out(engine, case, *given)
-            step = 2 if case.dtype == torch.uint8 else 2**-4  # more than rounding in few bits
-            return found + step * (engine == "kornia")
-
-        monkeypatch.setattr(engines, "carried_out", off)
-        engines.engines(scale, data, rows)
-
-        assert bad(rows) == [row.name for row in rows if "kornia" in row.name]
-
-    @pytest.mark.parametrize(
-        ("dtype", "off", "passes"),
-        [
-            (torch.uint8, 1, True),
-            (torch.uint8, 2, False),
-            (torch.bfloat16, 2**-8, True),
-            (torch.bfloat16, 2**-6, False),
-            (torch.float32, torch.nan, False),
-        ],
+def test_our_loaders_are_of_every_decoder(scale: Scale, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU "cuda" is among them, and a missing DALI costs only itself; a rehearsal takes the CPU in its place."""
+    monkeypatch.setattr(
+        "bench.gpu.our_loader.available_decoders",
+        lambda: {"cuda": "", "dali": "missing", "cpu": ""},
     )
-    def test_results_in_few_bits(self, dtype: torch.dtype, off: float, passes: bool) -> None:
-        """One step of uint8 and one of bfloat16 are rounding, two are not; what is not written differs."""
-        case = self.case(dtype)
-        ours = torch.full((1, 3, 2, 2), 100.0 if dtype == torch.uint8 else 0.75).to(dtype)
+    on_gpu = Scale(torch.device("cuda", 0), 8, 32, 0.01, scale.pictures)
 
-        found = engines.difference(ours, (ours.double() + off).to(dtype), case)
-
-        assert (found <= engines.tolerance(case)) == passes
+    assert decoders(on_gpu) == ["cuda", "cpu"]
+    assert decoders(scale) == ["cpu"]
+    assert (usable("cuda", on_gpu), usable("cuda", scale)) == ("cuda", "cpu")
 
 
-class TestKinds:
-    """Images of every kind beside Pillow's pixels."""
+def test_an_epoch_is_long(data: Path, scale: Scale) -> None:
+    """A loader repeats its files, so that no measurement meets the end of an epoch; `picks` says which."""
+    with loader_for(scale, data, "cpu", picks=torch.tensor([1, 3]).numpy(), batch_size=8) as loader:
+        batches = endless(loader)
+        seen = torch.cat([next(batches).indices for _ in range(3)])
 
-    @pytest.mark.parametrize(
-        ("ending", "off", "share", "passes"),
-        [
-            (".jpg", 4, 0.2, True),
-            (".jpg", 4, 0.3, False),
-            (".jpg", 5, 0.01, False),
-            (".png", 0, 1, True),
-            (".png", 1, 0.001, False),
-        ],
-    )
-    def test_jpegs_have_a_tolerance(
-        self, data: Path, ending: str, off: int, share: float, passes: bool
-    ) -> None:
-        """A JPEG may be 4 steps off and less than 1 on average; what the CPU decodes may not be off at all."""
-        picture = image_kinds.upright(photographs(data, (40, 50), 1)[0])
-        kind = image_kinds._pillow("picture", picture, ending)
-        image = image_kinds.upright(kind.encoded).copy()
-        chosen = np.random.default_rng(0).random(image.shape) < share
-        image[chosen & (image < 250)] += np.uint8(off)
-
-        if passes:
-            image_kinds.judge([kind], [image], Row("one"))
-        else:
-            with pytest.raises(AssertionError, match="differs by"):
-                image_kinds.judge([kind], [image], Row("one"))
-
-    @pytest.mark.needs_dali
-    def test_a_damaged_file_is_no_kind(self, data: Path, scale: Scale) -> None:
-        """What the loader calls bad is wrong."""
-        kind = next(image_kinds.made(data, scale))
-        cut = replace(kind, encoded=kind.encoded[:-500])
-
-        with pytest.raises(AssertionError, match="calls it bad"):
-            image_kinds.load([kind, cut], scale)
+        assert len(loader) >= 200
+        assert len(jpegs_in(data)) == 4
+        assert len(set(seen.tolist())) == 24
 
 
-class TestDamage:
-    """Broken files among sound ones."""
+def test_files_are_broken_as_they_say(data: Path) -> None:
+    """The CPU refuses what is cut, empty or no picture, and takes what is only damaged."""
+    refused = set()
+    broken = broken_files(photographs(data, (60, 80), 1)[0])
+    for name, content in broken.items():
+        try:
+            header = read_header(content)
+            if header.height * header.width < 10**6:
+                opencv.decode(content, (header.height, header.width))
+        except (HeaderError, DecodeError):
+            refused.add(name)
 
-    def test_files_are_broken_as_they_say(self, data: Path) -> None:
-        """The CPU refuses what is cut, empty or no picture, and takes what is only damaged."""
-        refused = set()
-        broken = broken_files(photographs(data, (60, 80), 1)[0])
-        for name, content in broken.items():
-            try:
-                header = read_header(content)
-                if header.height * header.width < 10**6:
-                    opencv.decode(content, (header.height, header.width))
-            except (HeaderError, DecodeError):
-                refused.add(name)
+    assert {"cut at 50 %", "cut in the header", "no bytes", "text", "PNG, cut"} <= refused
+    assert {"nonsense Huffman tables", "height 0 in the header"} <= refused
+    assert "bits flipped in the scan" not in refused
+    assert len(set(broken.values())) == len(broken)
 
-        assert {"cut at 50 %", "cut in the header", "no bytes", "text", "PNG, cut"} <= refused
-        assert {"nonsense Huffman tables", "height 0 in the header"} <= refused
-        assert "bits flipped in the scan" not in refused
-        assert len(set(broken.values())) == len(broken)
 
-    @pytest.mark.parametrize(
-        ("images", "found", "complaint"),
-        [
-            ((0, 2, 3), [(1, "decode")], None),
-            ((0, 1, 2, 3), [], "bad samples"),
-            ((0, 2, 3), [(1, "header")], "bad samples"),
-            ((0, 3), [(1, "decode")], "came instead"),
-            ((0, 2.1, 3), [(1, "decode")], "differs by"),
-        ],
-    )
-    def test_verdicts_and_neighbours_are_compared(
-        self, images: tuple[float, ...], found: list[tuple[int, str]], complaint: str | None
-    ) -> None:
-        """Another verdict, a sample that is lost, and a neighbour with another bit are wrong."""
-        sound = damage.Run({n: torch.full((3, 2, 2), n / 10) for n in range(4)})
-        expected = damage.Run({n: sound.images[n] for n in (0, 2, 3)}, [(1, "decode")], ["cut"])
-        actual = damage.Run({int(n): torch.full((3, 2, 2), n / 10) for n in images}, found, ["cut"])
+@pytest.mark.parametrize(
+    ("images", "found", "complaint"),
+    [
+        ((0, 2, 3), [(1, "decode")], None),
+        ((0, 1, 2, 3), [], "bad samples"),
+        ((0, 2, 3), [(1, "header")], "bad samples"),
+        ((0, 3), [(1, "decode")], "came instead"),
+        ((0, 2.1, 3), [(1, "decode")], "differs by"),
+    ],
+)
+def test_verdicts_and_neighbours_of_damage_are_compared(
+    images: tuple[float, ...], found: list[tuple[int, str]], complaint: str | None
+) -> None:
+    """Another verdict, a sample that is lost, and a neighbour with another bit are wrong."""
+    sound = damage.Run({n: torch.full((3, 2, 2), n / 10) for n in range(4)})
+    expected = damage.Run({n: sound.images[n] for n in (0, 2, 3)}, [(1, "decode")], ["cut"])
+    actual = damage.Run({int(n): torch.full((3, 2, 2), n / 10) for n in images}, found, ["cut"])
 
-        if complaint is None:
+    if complaint is None:
+        damage.judge(actual, expected, sound, {1}, Row("one"))
+    else:
+        with pytest.raises(AssertionError, match=complaint):
             damage.judge(actual, expected, sound, {1}, Row("one"))
-        else:
-            with pytest.raises(AssertionError, match=complaint):
-                damage.judge(actual, expected, sound, {1}, Row("one"))
 
 
-class TestSoak:
-    """A long run."""
+def test_a_row_of_another_picture_is_found(
+    data: Path, scale: Scale, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where two rows of a batch change places, both are counted."""
+    real = under_load._gaps
+    monkeypatch.setattr(under_load, "decoders", lambda _: ["cpu"])
+    monkeypatch.setattr(under_load, "CASES", [("cpu", {}, 32)])
 
-    @pytest.mark.parametrize("fault", ["none", "swapped", "bad"])
-    def test_a_row_out_of_step_is_noticed(self, scale: Scale, fault: str) -> None:
-        """Two pictures that changed places, and a bad sample that is handed over, are wrong."""
-        images = torch.rand(4, 3, 64, 64)
-        small = torch.nn.functional.avg_pool2d(images, 8)
-        indices = torch.arange(4)
-        if fault == "bad":
-            small[2] = torch.nan
-        pictures = soak.Pictures(Path(), np.arange(4), small, torch.ones(4, dtype=torch.bool))
-        shown = images[[1, 0, 2, 3]] if fault == "swapped" else images
-        batches = [SimpleNamespace(images=shown, indices=indices)] * scale.num_batches
-        row = Row("one")
+    def swapped(images: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
+        return real(images[[1, 0, *range(2, len(images))]], expected)
 
-        worst, allowed, control = soak.follow(batches, pictures, scale, [])
+    monkeypatch.setattr(under_load, "_gaps", swapped)
+    under_load.under_load(scale, data, rows)
 
-        if fault == "none":
-            row.judge(worst, allowed, control)
-        else:
-            with pytest.raises(AssertionError, match="differs by"):
-                row.judge(worst, allowed, control)
+    assert bad(rows) == ["cpu, saturated"]
+    assert rows["cpu, saturated"].value == 2 * -(-16 // 4) + 2 * -(-16 // 8)
 
-    def test_a_leak_is_growth(self) -> None:
-        """Half a MiB with each look adds up; ups and downs, and what the first quarter takes, do not."""
-        waves = [n * 20.0 for n in range(25)] + [500.0 + 40 * (n % 3) for n in range(75)]
 
-        assert soak.growth([500 + n / 2 for n in range(100)]) >= 18
-        assert soak.growth(waves) == 0
+def test_a_leak_is_growth(rows: Rows) -> None:
+    """Half a MiB with each look adds up; ups and downs, and what the first quarter takes, do not."""
+    waves = [n * 20.0 for n in range(25)] + [500.0 + 40 * (n % 3) for n in range(75)]
+    for name, series in (("leak", [500 + n / 2 for n in range(100)]), ("waves", waves)):
+        with rows.check(name) as row:
+            memory._judge_growth(row, series, 16.0)
+
+    assert bad(rows) == ["leak"]
+    assert rows["waves"].value == 0
 
 
 def test_races_are_wrong(data: Path, scale: Scale, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
@@ -209,7 +126,7 @@ def test_races_are_wrong(data: Path, scale: Scale, rows: Rows, monkeypatch: pyte
         found = losses(*given, waits=waits, **more)
         return found if waits else [*found[:2], found[2] + 1e-12, *found[3:]]
 
-    monkeypatch.setattr(async_check, "decoders", lambda: ["cpu"])
+    monkeypatch.setattr(async_check, "decoders", lambda _: ["cpu"])
     monkeypatch.setattr(async_check, "losses", racing)
     async_check.races(scale, data, rows)
 
@@ -220,10 +137,10 @@ def test_races_are_wrong(data: Path, scale: Scale, rows: Rows, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("part", "status", "text", "complaint"),
     [
-        ("engine", 0, sanitizer.END, None),
-        ("engine", sanitizer.FOUND, "========= Invalid __global__ write", "errors, the first: ========= Invalid"),
-        ("engine", 0, "", "died before its end"),
-        ("engine", 1, sanitizer.END, "exit 1"),
+        ("batch", 0, sanitizer.END, None),
+        ("batch", sanitizer.FOUND, "========= Invalid __global__ write", "errors, the first: ========= Invalid"),
+        ("batch", 0, "", "died before its end"),
+        ("batch", 1, sanitizer.END, "exit 1"),
         ("planted", sanitizer.FOUND, "", None),
         ("planted", 0, sanitizer.END, "planted error is not found"),
     ],
@@ -237,6 +154,13 @@ def test_errors_of_our_kernels_are_wrong(
     else:
         with pytest.raises(AssertionError, match=complaint):
             sanitizer.judge(part, status, text, Row("one"))
+
+
+def test_all_our_kernels_are_checked() -> None:
+    """The names are those of the JPEG decoder's kernels, and of the fused engine's."""
+    from dali_pipes.decode.cuda_jpeg.on_gpu import NAMES
+
+    assert set(sanitizer.KERNELS) == {*NAMES, "run_pass", "sum_gray", "planted"}
 
 
 def event(name: str, tid: int, ts: float, cat: str = "cuda_runtime", dur: int = 1) -> dict[str, Any]:  # fmt: skip
@@ -270,107 +194,19 @@ def test_waits_of_the_loop_are_found(name: str, count: int) -> None:
         waits.find_waits(LOOP[1:])
 
 
-def test_decoders_that_give_other_pictures_are_found(data: Path) -> None:
-    """Negatives are found out, and so are files that are all alike."""
-    encoded = [path.read_bytes() for path in sorted(data.glob("*.jpg"))]
-    images = [torch.from_numpy(image_kinds.upright(one).copy()).permute(2, 0, 1) for one in encoded]
-
-    assert decode.difference(images, encoded) < 1
-    with pytest.raises(AssertionError, match="differ from OpenCV's"):
-        decode.difference([255 - image for image in images], encoded)
-    with pytest.raises(AssertionError, match="control"):
-        decode.difference(images[:1] * 3, encoded[:1] * 3)
-
-
-def test_regions_of_other_pictures_are_found() -> None:
-    """A changed bit is wrong, and so are pictures that are all alike."""
-    whole = [torch.randint(0, 256, (3, 40, 60), dtype=torch.uint8) for _ in range(3)]
-    rows, columns = middle(40, 60)
-    cut = [image[:, rows, columns].clone() for image in whole]
-    regions.judge(lambda: whole, lambda: cut, Row("one"))
-    changed = [cut[0] ^ 1, *cut[1:]]
-
-    for images, found in ((whole, changed), (whole[:1] * 3, cut[:1] * 3)):
-        with pytest.raises(AssertionError, match="differs by"):
-            regions.judge(lambda images=images: images, lambda found=found: found, Row("one"))
-
-
-class TestSmoke:
-    """The first minute."""
-
-    @pytest.mark.parametrize("fault", ["none", "swapped", "dark"])
-    def test_pictures_of_other_rows_are_wrong(self, data: Path, fault: str) -> None:
-        """Two rows of a batch that changed places are wrong, and so is one that is five steps too dark."""
-        encoded = photographs(data, (40, 50), 4)
-        kinds = [image_kinds.Kind("", ".jpg", one) for one in encoded]
-        images = torch.from_numpy(np.stack(list(map(image_kinds.upright, encoded))))
-        images = images.permute(0, 3, 1, 2)
-        if fault == "swapped":
-            images = images[[1, 0, 2, 3]]
-        if fault == "dark":
-            images = torch.cat([images[:3], images[3:].clamp(min=5) - 5])
-        batches: Any = iter([SimpleNamespace(images=images, indices=torch.arange(4))])
-
-        if fault == "none":
-            smoke.judge_pictures(batches, kinds, Row("one"))
-        else:
-            with pytest.raises(AssertionError, match="differs by"):
-                smoke.judge_pictures(batches, kinds, Row("one"))
-
-    @pytest.mark.parametrize(
-        ("told", "is_right"),
-        [
-            ({"percent of NVDEC at most": 40}, True),
-            ({"percent of NVDEC at most": 0}, False),
-            ({"percent of the GPU": "not known: no NVML"}, False),
-        ],
-        ids=["busy", "idle", "not told"],
-    )
-    def test_an_engine_that_is_idle_is_wrong(
-        self, rows: Rows, scale: Scale, monkeypatch: pytest.MonkeyPatch, told: Any, is_right: bool
-    ) -> None:
-        """Where the driver saw no work of the decoder, or tells nothing, something else decoded."""
-        monkeypatch.setattr(smoke, "Busy", lambda _: nullcontext(SimpleNamespace(found=told)))
-        monkeypatch.setattr(smoke, "finish", lambda _: None)
-        monkeypatch.setattr(smoke, "_BUSY_SECONDS", 0.0)
-        visiting = replace(scale, device=torch.device("cuda", 0))
-
-        with rows.check("one") as row:
-            smoke.judge_busy(row, "NVDEC", lambda: None, visiting)
-
-        assert (rows["one"].verdict == "right") == is_right
-
-    @pytest.mark.needs_dali
-    @pytest.mark.parametrize("fault", ["none", "raises", "refuses"])
-    def test_a_warm_up_that_is_refused_is_not_right(
-        self, data: Path, scale: Scale, rows: Rows, monkeypatch: pytest.MonkeyPatch, fault: str
-    ) -> None:
-        """DALI's warm-up may neither fail nor may batches come only because the CPU made them."""
-        warm_up, take = Driver.warm_up, Driver._take
-
-        def refused(driver: Driver, inputs: Any) -> bool:
-            is_warm = warm_up(driver, inputs)
-            if fault == "raises":
-                raise RuntimeError("the warm-up is refused as planned")
-            monkeypatch.setattr(Driver, "_take", lambda self, stream: take(self, stream) and None)
-            return is_warm
-
-        if fault != "none":
-            monkeypatch.setattr(Driver, "warm_up", refused)
-        with rows.check("one") as row:
-            row.value = len(list(image_kinds.taken(scale, data, (300, 400), 4, 1)))
-
-        assert rows["one"].verdict == {"none": "right", "raises": "failed"}.get(fault, "wrong")
-
-
 @pytest.mark.parametrize("fault", ["none", "late"])
 def test_a_graph_with_other_answers_is_wrong(
     data: Path, scale: Scale, rows: Rows, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     """A replay that gives the answer of the batch before is found, for each decoder."""
+
+    def late(work: Any, _scale: Scale, _mode: str) -> Any:
+        answers = [work()]
+        return lambda: answers.append(work()), lambda: answers[-2]
+
     if fault == "late":
-        monkeypatch.setattr(streams, "capture", _late)
-    monkeypatch.setattr(streams, "decoders", lambda: ["cpu"])
+        monkeypatch.setattr(streams, "capture", late)
+    monkeypatch.setattr(streams, "decoders", lambda _: ["cpu"])
     streams.streams(scale, data, rows)
 
     name = "cpu: a graph captured while batches are made"
@@ -378,30 +214,22 @@ def test_a_graph_with_other_answers_is_wrong(
     assert bad(rows) == [f"{name}, {mode}" for mode in modes]
 
 
-def _late(work: Callable[[], torch.Tensor], _scale: Scale, _mode: str) -> Any:
-    answers = [work()]
-    return lambda: answers.append(work()), lambda: answers[-2]
-
-
-def test_a_loader_that_fails_keeps_nobody_from_his_turns(
+def test_a_loader_that_fails_costs_its_own_rows(
     data: Path, scale: Scale, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that ends in its second round leaves the other its rounds, and what is lost is that of each round."""
-    images = torch.zeros(8, 3, 32, 32)
-    taken: list[None] = []
+    """The next one is measured all the same, and what is lost is that of each round."""
 
-    def dying() -> torch.Tensor:
-        taken.append(None)
-        if len(taken) > 4:
+    def opened(scale: Scale, folder: Path, _decoder: str, **options: Any) -> Loader:
+        if options["num_threads"] == 3:
             raise RuntimeError("as planned")
-        return images
+        return loader_for(scale, folder, "cpu", **options)
 
-    sources = {"dying": loaders.Source(dying), "sound": loaders.Source(lambda: images)}
-    monkeypatch.setattr(loaders, "_opened", lambda *_: sources)
-    loaders.loaders(replace(scale, seconds=1e-9), data, rows)
+    monkeypatch.setattr(loaders, "loader_for", opened)
+    monkeypatch.setitem(loaders.CASES, "a", [loaders.Case("cpu", 3), loaders.Case("cpu", 2)])
+    loaders.loaders(scale, data, rows)
 
-    assert [row.name for row in rows if row.verdict == "failed"] == ["dying"]
-    assert len(rows["sound, alone"].facts["runs"]) == 3
-    ideal, own = (rows[name].facts["runs"] for name in (loaders.IDEAL, "sound, training"))
-    lost = [100 * (1 - one / other) for one, other in zip(own, ideal, strict=True)]
-    assert rows["sound, lost to waiting"].facts["runs"] == pytest.approx(lost, rel=1e-3)
+    assert [row.name for row in rows if row.verdict == "failed"] == ["cpu+fused, 3 threads, photographs, alone"]  # fmt: skip
+    lost = rows["cpu+fused, 2 threads, photographs, lost to waiting"].facts
+    rates = zip(lost["images/s"], lost["images/s without"], strict=True)
+    assert lost["runs"] == pytest.approx([100 * (1 - own / ideal) for own, ideal in rates], abs=2)
+    assert rows["cpu+fused, 2 threads, photographs, alone"].facts["voluntary switches per image"] >= 0  # fmt: skip

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from bench.compare.usage import Busy
-from bench.gpu import sanitizer
 from bench.gpu.rows import Rows
 from bench.gpu.scale import Scale
 from bench.gpu.steps import STEPS
@@ -19,9 +18,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The image decoding and encoding capabilities:DeprecationWarning"),
 ]  # fmt: skip
 
-# The checked program has a test of its own below, on less.
-_HERE = [name for name, step in STEPS.items() if step.function and name != "sanitizer"]
-_QUICK = {"smoke", "kernel", "agreement", "regions", "tiles", "kinds"}
+# The tests have tests of their own: test_cuda_tests.py.
+_HERE = [name for name, step in STEPS.items() if not step.function.startswith("cuda_tests")]
+_QUICK = {"cuda-jpeg", "loaders", "dali-own", "loaders-dali", "under-load", "damage", "engine"}
 
 
 @pytest.mark.parametrize(
@@ -29,7 +28,6 @@ _QUICK = {"smoke", "kernel", "agreement", "regions", "tiles", "kinds"}
 )
 def test_a_step_ends_well(name: str, data: Path, scale: Scale, rows: Rows) -> None:
     """Nothing fails; what verifies has compared something, and what measures has a value with its runs."""
-    pytest.importorskip("nvidia.nvimgcodec")
     module, _, function = STEPS[name].function.partition(".")
 
     getattr(importlib.import_module(f"bench.gpu.{module}"), function)(scale, data, rows)
@@ -40,13 +38,6 @@ def test_a_step_ends_well(name: str, data: Path, scale: Scale, rows: Rows) -> No
     assert found
     assert all(row.facts["runs"] for row in found if expected == "measured")
     assert all("control" in row.facts for row in found if "allowed" in row.facts)
-
-
-def test_the_program_for_the_sanitizer_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """It comes to its end, and says so in its last line."""
-    sanitizer.program("engine", rehearse=True)
-
-    assert capsys.readouterr().out.endswith(f"{sanitizer.END}\n")
 
 
 @pytest.mark.needs_cuda

@@ -4,6 +4,7 @@ import ctypes
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,10 +16,15 @@ import torch
 from bench.gpu.probe import probe
 from bench.gpu.rows import Row, Rows, headline, read_rows
 from bench.gpu.run_steps import PROBE, Outcome, visit
-from bench.gpu.steps import CALLS, SECONDS_MAX, STEPS, Command, commands
+from bench.gpu.steps import PARTS, SECONDS, STEPS, Command, commands
 from bench.output.errors import BenchError
 from tests import conftest
 from tests.dali_pipes.test_loader_process import is_gone
+
+
+def command(name: str, code: str, seconds_max: float = 20, *, seconds: float = 0) -> Command:
+    """A command that runs some Python, and dumps where it is when it is ended."""
+    return Command(name, ["-X", "faulthandler", "-c", code], seconds, seconds_max)
 
 
 def run(plan: list[Command], folder: Path, seconds_max: float = 60) -> list[Outcome]:
@@ -29,22 +35,23 @@ def run(plan: list[Command], folder: Path, seconds_max: float = 60) -> list[Outc
 def test_visit_goes_on_past_failures(tmp_path: Path) -> None:
     """A traceback, a crash and a hang cost their own steps only, and their logs say where they were."""
     plan = [
-        Command("error", ["-c", "raise ValueError('as planned')"], 20),
-        Command("crash", ["-c", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"], 20),
-        Command("hang", ["-X", "faulthandler", "-c", "import time; time.sleep(60)"], 2),
-        Command("last", ["-c", "pass"], 20),
+        command("error", "raise ValueError('as planned')"),
+        command("crash", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"),
+        command("hang", "import time; time.sleep(60)", 2),
+        command("last", "pass"),
     ]
 
     outcomes = run(plan, tmp_path)
 
     assert [one.end for one in outcomes] == ["exit 1", "SIGSEGV", "over its 2 s", "done"]
-    assert "ValueError: as planned" in (tmp_path / "error.log").read_text()
-    assert 'File "<string>", line 1 in <module>' in (tmp_path / "hang.log").read_text()
+    assert [one.to_dict()["ok"] for one in outcomes] == [False, False, False, True]
+    assert "ValueError: as planned" in outcomes[0].log
+    assert 'File "<string>", line 1 in <module>' in outcomes[2].log
 
 
 def test_rows_survive_a_crash(tmp_path: Path) -> None:
     """What was found before is kept, and the row that was under way is failed and named."""
-    path = tmp_path / "step.json"
+    path = tmp_path / "running.json"
     crash = (
         "import os; from pathlib import Path; from bench.gpu.rows import Rows\n"
         f"rows = Rows(Path({str(path)!r}))\n"
@@ -52,14 +59,14 @@ def test_rows_survive_a_crash(tmp_path: Path) -> None:
         "with rows.check('two'): os.abort()"
     )
 
-    [outcome] = run([Command("step", ["-c", crash], 60)], tmp_path)
+    [outcome] = run([command("step", crash, 60)], tmp_path)
 
     assert (outcome.end, outcome.headline) == ("SIGABRT", "1 right; failed: two")
 
 
 def test_each_step_is_kept(tmp_path: Path) -> None:
     """After every step there is what has been found so far, in the plan's order."""
-    plan = [Command(f"step{n}", ["-c", "pass"], 20) for n in range(3)]
+    plan = [command(f"step{n}", "pass") for n in range(3)]
     kept: list[list[str]] = []
 
     visit(plan, tmp_path, lambda _: None, probe=None, keep=lambda found: kept.append([one.name for one in found]))  # fmt: skip
@@ -73,25 +80,32 @@ def test_what_a_step_started_ends_with_it(tmp_path: Path) -> None:
     child = "import time; time.sleep(60)"
     start = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {child!r}]).pid)"  # fmt: skip
 
-    run([Command("parent", ["-c", start], 20)], tmp_path)
+    [outcome] = run([command("parent", start)], tmp_path)
 
-    assert is_gone(int((tmp_path / "parent.log").read_text()), wait_seconds=60)
+    assert is_gone(int(outcome.log), wait_seconds=60)
 
 
 def test_visit_ends_in_time(tmp_path: Path) -> None:
-    """However long steps may take, the visit has a limit; what does not fit is left out and said."""
-    plan = [Command(f"hang{n}", ["-c", "import time; time.sleep(60)"], 50) for n in range(3)]
+    """A step is ended with the visit, and one whose estimate exceeds the time that is left is skipped, which its outcome says."""
+    plan = [
+        command("long", "pass", seconds=50),
+        command("hang", "import time; time.sleep(60)", 50),
+        command("late", "pass"),
+    ]
 
-    outcomes = run(plan, tmp_path, seconds_max=1)
+    outcomes = run(plan, tmp_path, seconds_max=2)
 
-    assert [one.end for one in outcomes[1:]] == ["no time was left"] * 2
+    assert outcomes[0].end == "not run: it takes 50 s, 2 s were left"
+    assert outcomes[1].end == "over its 2 s"
+    assert outcomes[2].end == "not run: it takes 0 s, 0 s were left"
+    assert [one.good for one in outcomes] == [False] * 3
 
 
 @pytest.mark.parametrize(
     ("step", "probe", "ends"),
     [
-        ("raise SystemExit(1)", "raise SystemExit(1)", ["exit 1", "the device is gone"]),
-        ("import time; time.sleep(60)", "import time; time.sleep(60)", ["over its 2 s", "the device is gone"]),
+        ("raise SystemExit(1)", "raise SystemExit(1)", ["exit 1", "not run: the device is gone"]),
+        ("import time; time.sleep(60)", "import time; time.sleep(60)", ["over its 2 s", "not run: the device is gone"]),
         ("import os; os.abort()", "pass", ["SIGABRT", "done"]),
         ("pass", "raise SystemExit(1)", ["done", "done"]),
     ],
@@ -101,9 +115,9 @@ def test_a_device_that_is_gone_ends_the_visit(
     tmp_path: Path, step: str, probe: str, ends: list[str]
 ) -> None:
     """After a step that went wrong a probe says whether others may follow; after one that went well nobody asks."""
-    plan = [Command("first", ["-c", step], 2), Command("second", ["-c", "pass"], 20)]
+    plan = [command("first", step, 2), command("second", "pass")]
 
-    outcomes = visit(plan, tmp_path, lambda _: None, probe=Command("probe", ["-c", probe], 2))
+    outcomes = visit(plan, tmp_path, lambda _: None, probe=command("probe", probe, 2))
 
     assert [one.end for one in outcomes] == ends
 
@@ -113,7 +127,7 @@ def test_the_probe_fails_without_a_device(tmp_path: Path) -> None:
     [outcome] = run([PROBE], tmp_path)
 
     assert outcome.good == torch.cuda.is_available()
-    assert outcome.good or "libcuda" in outcome.last_line or "cuInit" in outcome.last_line
+    assert outcome.good or "libcuda" in outcome.headline or "cuInit" in outcome.headline
 
 
 @pytest.mark.parametrize(
@@ -146,50 +160,28 @@ def test_the_probe_reads_what_the_device_wrote(
             probe()
 
 
-def test_a_call_fits_into_its_time() -> None:
-    """The limits of the steps of a call sum to less than a call may take; whatever happens, all of them run."""
-    sums = {call: sum(one.seconds_max for one in STEPS.values() if one.call == call) for call in CALLS}  # fmt: skip
+def test_a_part_fits_into_its_time() -> None:
+    """The estimates of the steps of a part sum to no more than a part may take; three parts leave time for transfers."""
+    sums = {part: sum(one.seconds for one in STEPS.values() if one.part == part) for part in PARTS}
 
-    assert all(0 < seconds < SECONDS_MAX < 600 for seconds in sums.values()), sums
-    assert next(iter(STEPS)) == "smoke"
+    assert all(0 < seconds <= SECONDS for seconds in sums.values()), sums
+    assert 3 * SECONDS <= 900 - 150
 
 
 def test_steps_are_chosen(tmp_path: Path) -> None:
-    """By name or by call, the first call if nothing is said; an unknown name is refused with those there are."""
+    """By part or by name; an unknown one is refused with those there are, and a rehearsal skips none."""
 
-    def names(*only: str) -> list[str]:
-        return [one.name for one in commands(tmp_path, tmp_path, only, rehearse=False)]
+    def names(part: str = "", only: Sequence[str] = (), **how: bool) -> list[Command]:
+        return commands(tmp_path / "rows", tmp_path, part=part, names=only, **{"rehearse": False, **how})  # fmt: skip
 
-    assert names("tiles", "kernel") == ["kernel", "tiles"]
-    assert names() == names("first") == [name for name, step in STEPS.items() if step.call == "first"]  # fmt: skip
-    assert {"sanitizer", "tiles", "large"}.isdisjoint(names(*CALLS))
-    with pytest.raises(BenchError, match=r"first, second, last, smoke.*got tile: choose"):
-        names("tile")
-
-
-def test_tests_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Failures of pytest make its row wrong, tests that were all skipped leave it open, and a crash loses none before it."""
-    text = """
-import os, pytest
-def test_good(): pass
-@pytest.mark.skip
-def test_skipped(): pass
-def test_bad(): assert 0
-def test_crash(): os.abort()
-"""
-    (tmp_path / "test_all.py").write_text(text)
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    pytest_ = ["-m", "pytest", "-v", "-c", "/dev/null", str(tmp_path / "test_all.py"), "-k"]
-    chosen = {"good": "good", "bad": "good or bad", "skipped": "skipped", "crash": "good or crash"}
-    plan = [Command(name, [*pytest_, only], 60) for name, only in chosen.items()]
-
-    outcomes = run(plan, tmp_path)
-
-    assert [(one.rows[0].verdict, one.rows[0].value) for one in outcomes] == [
-        ("right", 1), ("wrong", 1), ("open", 0), ("right", 1)
-    ]  # fmt: skip
-    assert [one.good for one in outcomes] == [True, False, True, False]
-    assert "test_b" in str(outcomes[1].rows[0].facts["bad"])
+    assert [one.name for one in names(only=["races", "damage"])] == ["damage", "races"]
+    assert [one.name for one in names("a")][:2] == ["cuda-jpeg", "loaders"]
+    assert all(0 < one.seconds < one.seconds_max for one in names("b"))
+    assert all(one.seconds == 0 for one in names("b", rehearse=True))
+    wrongs: list[dict[str, Any]] = [{"part": "d"}, {"only": ["tile"]}]
+    for wrong in wrongs:
+        with pytest.raises(BenchError, match=r"one of a, b, c, STEPS some of cuda-jpeg.*: choose"):
+            names(**wrong)
 
 
 @pytest.mark.parametrize(
@@ -228,22 +220,17 @@ def test_what_went_wrong_is_told_apart(rows: Rows) -> None:
 
 @pytest.mark.needs_dali
 @pytest.mark.long
-def test_command_leaves_few_files(tmp_path: Path) -> None:
-    """The visit runs as `make gpu` calls it, and leaves one result and few files."""
-    pytest.importorskip("skimage")
-    command = [sys.executable, "-m", "bench.gpu", f"--out={tmp_path}", "--rehearse"]
+def test_command_leaves_few_files(data: Path, tmp_path: Path) -> None:
+    """The visit runs as `make gpu` calls it, and leaves a result and a log."""
+    call = [sys.executable, "-m", "bench.gpu", f"--out={tmp_path}", "--rehearse", f"--photos={data}"]  # fmt: skip
 
-    done = subprocess.run([*command, "--only=regions"], check=False)
+    done = subprocess.run([*call, "--only=dali-own"], check=False)
 
-    assert (done.returncode, (tmp_path / "failures.log").read_text()) == (0, "")
-    result = json.loads((tmp_path / "result.json").read_text())
-    assert [(step["name"], step["end"]) for step in result["steps"]] == [
-        ("regions", "done")
-    ]  # fmt: skip
-    assert len(list(tmp_path.iterdir())) <= 3
-    again = subprocess.run(
-        [*command, "--only=regions"], check=False, capture_output=True, text=True
-    )
+    assert done.returncode == 0
+    result = json.loads((tmp_path / "result-steps.json").read_text())
+    assert [(step["name"], step["ok"]) for step in result["steps"]] == [("dali-own", True)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["result-steps.json", "result-steps.log"]  # fmt: skip
+    again = subprocess.run([*call, "--only=dali-own"], check=False, capture_output=True, text=True)
     assert again.returncode == 2
     assert "holds the results of another visit" in " ".join(again.stderr.split())
 
