@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 _PER_OCTAVE = 8  # buckets between a duration and its double: a bucket's middle is at most 4.4 % off
 _SMALLEST_SECONDS = 1e-7
+_OFFSET = -math.log2(_SMALLEST_SECONDS) * _PER_OCTAVE
 
 Durations = dict[int, int]
 """How many calls fell into each bucket; only buckets that have one."""
@@ -12,7 +13,7 @@ Durations = dict[int, int]
 
 def bucket_of(seconds: float) -> int:
     """The bucket of a duration."""
-    return int(math.log2(max(seconds, _SMALLEST_SECONDS) / _SMALLEST_SECONDS) * _PER_OCTAVE)
+    return int(math.log2(seconds) * _PER_OCTAVE + _OFFSET) if seconds > _SMALLEST_SECONDS else 0
 
 
 def quantiles(durations: Mapping[int, int], *shares: float) -> tuple[float, ...]:

@@ -1,14 +1,18 @@
 """The recorder of a loader: every thread tells it which stage it works on, and for how long."""
 
+import math
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import get_ident
+from time import thread_time
 from types import TracebackType
 from typing import Any
 
-from dali_pipes.stats.counts import STAGES, Counts, Stage, add_into
+from dali_pipes.stats.counts import STAGES, Counts, Stage, StageCounts, add_into
 from dali_pipes.stats.durations import bucket_of
 from dali_pipes.stats.observer import Observer, Span
 from dali_pipes.stats.ranges import open_range
@@ -50,10 +54,27 @@ class Running:
     work: Any
 
 
+# Stands for the innermost call of a thread while one that ends becomes part of the sums.
+_CHANGING: Any = object()
+
+# How often a thread that is in the middle of that is looked at again: it takes well below a microsecond.
+_MOST_LOOKS = 100
+
+# A thread that began a call so soon after its latest one has kept its core: to lose and get it back takes longer.
+# Asking the system costs 0.6 of the 3 microseconds of a call.
+_AT_ONCE_SECONDS = 1e-5
+
+
 class Recorder:
     """Counts what the stages of a loader do; safe from any thread.
 
     What is spent compiling our own functions, which is done once, counts for no stage.
+
+    Every thread counts in an object of its own, and whoever asks adds the numbers up. Counting takes no lock: threads would
+    queue for a shared one, and each that waits gives up the interpreter, too. A number is changed by its own thread alone
+    and only grows, so `taken` need not reset anything. What must be atomic is: loading and storing an attribute; loading,
+    storing and `setdefault` of a dictionary's key; copying a dictionary. (In CPython it is, for keys that are strings and
+    integers: no Python code runs meanwhile.) ``+=`` need not be.
 
     Attributes:
         observers: Watch the loader; see `observe`.
@@ -62,12 +83,13 @@ class Recorder:
 
     def __init__(self) -> None:
         self.observers: tuple[Observer, ...] = ()
-        self._lock = threading.Lock()
-        self._counts = Counts()
-        self._open: dict[int, _Measured] = {}  # by thread: the innermost one
+        self._lock = threading.Lock()  # of those who ask, absorb or observe; never taken to count
+        # By `threading.get_ident`. The system gives the number of a thread that has ended to a new one, which then goes
+        # on with its counts: so nothing is lost, and there are no more of them than there were threads at a time.
+        self._threads: dict[int, _ThreadCounts] = {}
+        self._others = Counts()  # of helper processes, and remote reading; less all that was taken
         self._elsewhere_seconds = 0.0
-        self._looping: int | None = None
-        self._own: dict[Stage, float] = dict.fromkeys(STAGES, 0.0)
+        self._looping = -1  # the number of the loop's thread; no thread has this one
 
     def __reduce__(self) -> tuple[type["Recorder"], tuple[()]]:
         """In another process nothing is done yet."""
@@ -76,7 +98,7 @@ class Recorder:
     @property
     def traffic(self) -> Traffic:
         """What is read remotely."""
-        return self._counts.traffic
+        return self._others.traffic
 
     def observe(self, observer: Observer) -> None:
         """Tell an observer of what happens from now on."""
@@ -102,7 +124,7 @@ class Recorder:
         num_bytes: int = 0,
         work: Any = None,
         by_others: bool = False,
-    ) -> "_Measured":
+    ) -> "_Call":
         """Count the time of a block for a stage. Within the block of another stage that one's time stands still.
 
         Args:
@@ -114,101 +136,174 @@ class Recorder:
             by_others: Whether the calling thread waits for others that do the work, such as DALI's: whether those have
                 a core is not known, and taken for granted.
         """
-        return _Measured(self, stage, samples, num_bytes, work, by_others)
+        thread = self._threads.get(get_ident()) or self._own_counts()
+        return _Call(self, thread, stage, samples, num_bytes, work, by_others)
 
     def waited(self, stage: Stage, what: str, seconds: float) -> None:
         """Count that a stage waited for something."""
-        with self._lock:
-            counts = self._counts.stages[stage]
-            add_into(counts.waits, {what: 1}, 1)
-            add_into(counts.waited, {what: max(0.0, seconds)}, 1)
+        counts = self._own_counts().stages[stage]
+        counts.waits[what] += 1
+        counts.waited[what] += max(0.0, seconds)
 
-    def count_whole_images(self, kinds: Sequence[str]) -> None:
-        """Count images that our JPEG decoder left to another one."""
-        with self._lock:
-            self._counts.whole_images.update(kinds)
+    def count_whole_images(self, kinds: Sequence[str] | Mapping[str, int]) -> None:
+        """Count images that our JPEG decoder left to another one.
+
+        Args:
+            kinds: The kind of each, or how many there are of each kind.
+        """
+        self._own_counts().whole_images.update(kinds)
 
     def absorb(self, counts: Counts, thread_seconds: float) -> None:
         """Add what a helper process counted while its threads had so many seconds together."""
         with self._lock:
-            self._counts.add(counts)
+            self._others.add(counts)
             self._elsewhere_seconds += thread_seconds
 
     def totals(self) -> Counts:
         """Sums of all calls that are over."""
         with self._lock:
-            return self._counts.copy()
+            return self._sums()
 
     def taken(self) -> Counts:
         """Sums since this was called the last time."""
         with self._lock:
-            taken = self._counts.copy()
-            # What is read meanwhile counts for those that are left.
-            self._counts.add(taken, -1)
+            taken = self._sums()
+            # What is counted or read meanwhile is left for the next time: the threads' own numbers only ever grow.
+            self._others.add(taken, -1)
             return taken
 
     def busy(self) -> Busy:
         """Work so far, that of calls which are not over included."""
         with self._lock:
             now = clock()
-            seconds = {stage: one.seconds for stage, one in self._counts.stages.items()}
-            own = dict(self._own)
-            for ident, innermost in self._open.items():
-                innermost.add_to(seconds, now)
-                if ident == self._looping:
-                    innermost.add_to(own, now)
-            return Busy(seconds, own, self._elsewhere_seconds)
+            threads = {ident: one.seconds(now) for ident, one in dict(self._threads).items()}
+            others = [one.seconds for one in self._others.stages.values()]
+            sums = map(sum, zip(others, *threads.values(), strict=True))
+            own = threads.get(self._looping, [0.0] * len(STAGES))
+            return Busy(
+                dict(zip(STAGES, sums, strict=True)),
+                dict(zip(STAGES, own, strict=True)),
+                self._elsewhere_seconds,
+            )
 
     def looping(self) -> None:
         """Say that the calling thread is the one of the training loop."""
-        self._looping = threading.get_ident()
+        self._looping = get_ident()
 
     def running(self) -> list[Running]:
         """What every thread is doing now that works on a stage."""
         names = {thread.ident: thread.name for thread in threading.enumerate()}
-        with self._lock:
-            now = clock()
-            return [
-                Running(names.get(ident, str(ident)), ident, one.stage, now - one.began, one.work)
-                for ident, one in self._open.items()
-            ]
+        calls = {ident: thread.open_call() for ident, thread in dict(self._threads).items()}
+        now = clock()
+        return [
+            Running(names.get(ident, str(ident)), ident, one.stage, now - one.began, one.work)
+            for ident, one in calls.items()
+            if one is not None
+        ]
+
+    def _own_counts(self) -> "_ThreadCounts":
+        """Return those of the calling thread."""
+        ident = get_ident()
+        return self._threads.get(ident) or self._threads.setdefault(ident, _ThreadCounts())
+
+    def _sums(self) -> Counts:
+        sums = self._others.copy()
+        for thread in dict(self._threads).values():
+            for stage, counts in thread.stages.items():
+                if counts.calls or counts.waits:
+                    sums.stages[stage].add(counts)
+            add_into(sums.whole_images, thread.whole_images, 1)
+        return sums
 
 
-class _Measured:
-    """A call of a stage; see Recorder.measure."""
+class _ThreadCounts:
+    """What one thread has counted, and the call of a stage in which it is.
+
+    The thread alone changes it; the numbers only ever grow.
+
+    Attributes:
+        stages: Sums of each stage, in the order of STAGES.
+        whole_images: See `Recorder.count_whole_images`.
+        innermost: The innermost call that is not over; `_CHANGING` while one becomes part of the sums.
+        cpu: Seconds that the thread had a core until `cpu_at`, the end of its latest call.
+    """
+
+    __slots__ = ("cpu", "cpu_at", "innermost", "stages", "whole_images")
+
+    def __init__(self) -> None:
+        self.stages = {stage: StageCounts() for stage in STAGES}
+        self.whole_images: Counter[str] = Counter()
+        self.innermost: _Call | None = None
+        self.cpu, self.cpu_at = 0.0, -math.inf
+
+    def open_call(self) -> "_Call | None":
+        """Return the innermost call that is not over."""
+        for _ in range(_MOST_LOOKS):
+            if (call := self.innermost) is not _CHANGING:
+                return call
+            time.sleep(0)  # lets that thread go on
+        return None
+
+    def seconds(self, now: float) -> list[float]:
+        """Return the seconds of each of STAGES: of calls that are over, and of those that are not, until now.
+
+        If a call ends meanwhile it might be missed or counted twice, so it is all read again. For a thread that ends calls
+        all the time the last reading is taken: such calls are short.
+        """
+        for _ in range(_MOST_LOOKS):
+            call = one = self.open_call()
+            within = 0.0 if one is None else one.within_seconds
+            spent, until = [counts.seconds for counts in self.stages.values()], now
+            while one is not None:
+                so_far = max(0.0, until - one.began - one.within_seconds)
+                spent[STAGES.index(one.stage)] += so_far
+                until, one = one.began, one.outer
+            # A call within this one that came and went has added to its `within_seconds`, if it took any time.
+            if self.innermost is call and (call is None or call.within_seconds == within):
+                break
+        return spent
+
+
+class _Call:
+    """A call of a stage; see Recorder.measure.
+
+    Attributes:
+        began: When it began; `cpu_began` by the clock of the thread's core.
+        within_seconds: Seconds of the calls within it that are over; `within_cpu_seconds` those with a core.
+        outer: The call around it.
+        thread: The counts of its thread.
+    """
 
     __slots__ = (
-        "began", "by_others", "cpu_seconds", "cpu_since", "num_bytes", "outer", "range", "recorder", "samples", "seconds",
-        "since", "stage", "work",
+        "began", "by_others", "cpu_began", "num_bytes", "outer", "range", "recorder", "samples", "stage", "thread",
+        "within_cpu_seconds", "within_seconds", "work",
     )  # fmt: skip
 
     def __init__(
         self,
         recorder: Recorder,
+        thread: _ThreadCounts,
         stage: Stage,
         samples: int,
         num_bytes: int,
         work: Any,
         by_others: bool,
     ) -> None:
-        self.recorder, self.stage, self.work, self.by_others = recorder, stage, work, by_others
+        self.recorder, self.thread, self.stage = recorder, thread, stage
         self.samples, self.num_bytes = samples, num_bytes
-        self.seconds = self.cpu_seconds = 0.0
-        self.outer: _Measured | None = None
-        self.began = self.since = self.cpu_since = 0.0
+        self.work, self.by_others = work, by_others
+        self.within_seconds = self.within_cpu_seconds = 0.0
 
-    def __enter__(self) -> "_Measured":
-        recorder, ident = self.recorder, threading.get_ident()
+    def __enter__(self) -> "_Call":
+        thread = self.thread
+        outer = self.outer = thread.innermost
+        if outer is not None and self.work is None:
+            self.work = outer.work
         self.range = open_range(self.stage)
-        with recorder._lock:
-            now, cpu = clock(), time.thread_time()
-            outer = self.outer = recorder._open.get(ident)
-            if outer is not None:
-                outer._stop(now, cpu)
-                self.work = outer.work if self.work is None else self.work
-            self.began = self.since = now
-            self.cpu_since = cpu
-            recorder._open[ident] = self
+        now = self.began = clock()
+        gap = now - thread.cpu_at
+        self.cpu_began = thread.cpu + gap if 0 <= gap < _AT_ONCE_SECONDS else thread_time()
+        thread.innermost = self  # the last, for then others look at it
         return self
 
     def __exit__(
@@ -217,45 +312,43 @@ class _Measured:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        recorder, ident = self.recorder, threading.get_ident()
-        with recorder._lock:
-            now, cpu = clock(), time.thread_time()
-            self._stop(now, cpu)
-            counts = recorder._counts.stages[self.stage]
+        thread, outer = self.thread, self.outer
+        try:
+            now = clock()
+            cpu = thread.cpu = thread_time()
+            thread.cpu_at = now
+            cpu_seconds = cpu - self.cpu_began
+            seconds = now - self.began
+            own, own_cpu = seconds - self.within_seconds, cpu_seconds - self.within_cpu_seconds
+            # The clock goes back while this waits if a helper process says that it has compiled. Comparisons, since `min`
+            # and `max` take 60 ns each.
+            if own < 0:
+                own = 0.0
+            # Compiling takes no time by our clock, but by that of the core.
+            if own_cpu > own or self.by_others:
+                own_cpu = own
+            elif own_cpu < 0:
+                own_cpu = 0.0
+            bucket = bucket_of(own)
+            counts = thread.stages[self.stage]
+            durations = counts.durations
+            thread.innermost = _CHANGING
+            if outer is not None:
+                outer.within_seconds += seconds
+                outer.within_cpu_seconds += cpu_seconds
             counts.calls += 1
             counts.samples += self.samples
             counts.num_bytes += self.num_bytes
-            counts.seconds += self.seconds
-            # Compiling takes no time by our clock, but by that of the core.
-            counts.cpu_seconds += (
-                self.seconds if self.by_others else min(self.cpu_seconds, self.seconds)
-            )
-            if ident == recorder._looping:
-                recorder._own[self.stage] += self.seconds
-            bucket = bucket_of(self.seconds)
-            counts.durations[bucket] = counts.durations.get(bucket, 0) + 1
-            if self.outer is None:
-                del recorder._open[ident]
-            else:
-                self.outer.since, self.outer.cpu_since = now, cpu
-                recorder._open[ident] = self.outer
+            counts.seconds += own
+            counts.cpu_seconds += own_cpu
+            durations[bucket] += 1
+        finally:
+            # Also if Ctrl-C comes in between.
+            thread.innermost = outer
         if self.range is not None:
             self.range.close()
-        if recorder.observers:
+        if self.recorder.observers:
             self._tell(max(now, self.began))
-
-    def add_to(self, seconds: dict[Stage, float], now: float) -> None:
-        """Add what this call and those around it have taken so far."""
-        seconds[self.stage] += max(0.0, now - self.since)
-        one: _Measured | None = self
-        while one is not None:
-            seconds[one.stage] += one.seconds
-            one = one.outer
-
-    def _stop(self, now: float, cpu: float) -> None:
-        # The clock goes back while this waits if a helper process says that it has compiled.
-        self.seconds += max(0.0, now - self.since)
-        self.cpu_seconds += max(0.0, cpu - self.cpu_since)
 
     def _tell(self, ended: float) -> None:
         thread = threading.current_thread()

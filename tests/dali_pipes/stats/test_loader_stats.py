@@ -14,6 +14,7 @@ from PIL import Image
 
 from dali_pipes import Loader, LoaderError, Stats
 from dali_pipes.stats import STAGES
+from dali_pipes.stats.counts import Counts
 from gpu_aug import ColorJitter, HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.remote_data import MakeJpeg, set_up, write_shards
@@ -189,11 +190,14 @@ def test_who_takes_the_cores(images: list[bytes]) -> None:
     """Threads that had no core for most of their work say so; those that had one say nothing."""
     with load(SmallDataset(images, labels(images))) as loader:
         list(loader)
-        decode = loader._recorder._counts.stages["decode"]
         loader._meter._sums.wait_seconds = loader._meter._sums.seconds
-        decode.seconds, decode.cpu_seconds = 100.0, 99.0
+        counts = Counts()
+        decode = counts.stages["decode"]
+        decode.seconds, decode.cpu_seconds = 1e4, 0.99e4
+        loader._recorder.absorb(counts, 0.0)
         assert "core" not in loader.stats().verdict
-        decode.cpu_seconds = 50.0
+        decode.cpu_seconds = 0.01e4
+        loader._recorder.absorb(counts, 0.0)
         assert "had a core for only 50% of their work" in loader.stats().verdict
 
 

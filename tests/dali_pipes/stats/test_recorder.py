@@ -2,16 +2,23 @@
 
 import os
 import pickle
+import sys
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from dali_pipes.stats import recorder as recorder_module
+from dali_pipes.stats.counts import Counts
 from dali_pipes.stats.observer import Spans
 from dali_pipes.stats.recorder import Recorder
+from gpu_aug.compiled.clock import clock
 from readers.storage.traffic import Traffic
 
 
@@ -143,3 +150,133 @@ def test_seconds_with_a_core(hands: Hands, by_others: bool, cpu_seconds: float) 
     with recorder.measure("decode", by_others=by_others):
         hands.now += 5
     assert recorder.totals().stages["decode"].cpu_seconds == pytest.approx(cpu_seconds, abs=0.01)
+
+
+@pytest.fixture
+def _many_switches() -> Iterator[None]:
+    """Threads hand over to each other wherever they can."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+def count(recorder: Recorder, calls: int) -> None:
+    """Count everything that a thread can count, the stages one within the other."""
+    for _ in range(calls):
+        with recorder.measure("header", samples=2), recorder.measure("read", num_bytes=3):
+            pass
+        recorder.waited("decode", "a thread", 0.25)
+        recorder.count_whole_images({"png": 2})
+
+
+@pytest.mark.usefixtures("_many_switches")
+@pytest.mark.parametrize("take", [False, True])
+def test_many_threads_lose_nothing(take: bool) -> None:
+    """Threads count while another one asks all the time; half of them end, and leave what they counted."""
+    recorder, absorbed, calls = Recorder(), Recorder(), 300
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.is_set():
+            absorbed.absorb(recorder.taken() if take else Counts(), 0.0)
+            counts = recorder.totals()
+            assert all(one.calls >= 0 for one in counts.stages.values())
+            recorder.busy()
+            recorder.running()
+
+    with ThreadPoolExecutor(1) as asking:
+        asked = asking.submit(ask)
+        for _ in range(2):
+            threads = [threading.Thread(target=count, args=(recorder, calls)) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        over.set()
+        asked.result(60)
+    absorbed.absorb(recorder.taken(), 0.0)
+    found = absorbed.totals()
+    header, read, decode = (found.stages[name] for name in ("header", "read", "decode"))
+    total = 16 * calls
+    assert (header.calls, header.samples, read.calls, read.num_bytes) == (
+        total,
+        2 * total,
+        total,
+        3 * total,
+    )
+    assert sum(header.durations.values()) == sum(read.durations.values()) == total
+    assert (decode.waits, decode.waited["a thread"]) == (
+        {"a thread": total},
+        pytest.approx(total / 4),
+    )
+    assert found.whole_images == {"png": 2 * total}
+    assert not any(one.calls for one in recorder.totals().stages.values())
+
+
+def test_counting_takes_no_lock() -> None:
+    """A thread counts while all locks of the recorder and of the clock are held."""
+    recorder = Recorder()
+    owners: list[Any] = [recorder, recorder.traffic, clock]
+    locks = [value for one in owners for value in attributes(one) if hasattr(value, "acquire")]
+    assert len(locks) == len(owners)
+    thread = threading.Thread(target=count, args=(recorder, 3), daemon=True)
+    with ExitStack() as held:
+        for lock in locks:
+            held.enter_context(lock)
+        thread.start()
+        thread.join(20)
+        assert not thread.is_alive()
+    assert recorder.totals().stages["read"].calls == 3
+
+
+def attributes(one: object) -> list[Any]:
+    """The values of an object's attributes."""
+    names = getattr(one, "__dict__", None) or type(one).__slots__  # type: ignore[attr-defined]
+    return [getattr(one, name) for name in names]
+
+
+def test_work_that_ends_while_somebody_looks(hands: Hands) -> None:
+    """A call that ends between two looks at its thread counts once."""
+    recorder = Recorder()
+
+    class Stages(dict[Any, Any]):
+        """Whoever looks at the sums sees those from before the inner call ends, which it does then."""
+
+        def values(self) -> Any:
+            """The sums."""
+            values = [replace(one) for one in super().values()]
+            if recorder.running()[0].stage == "read":
+                inner.__exit__(None, None, None)
+            return values
+
+    with recorder.measure("header"):
+        hands.now += 1
+        inner = recorder.measure("read")
+        inner.__enter__()
+        hands.now += 10
+        [thread] = recorder._threads.values()
+        thread.stages = Stages(thread.stages)
+        busy = recorder.busy().seconds
+    assert (busy["header"], busy["read"]) == (1.0, 10.0)
+
+
+def test_a_short_gap_is_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call right after another one takes the time of the core from that one; after a while it asks again."""
+    asked: list[float] = []
+
+    def thread_time() -> float:
+        asked.append(time.thread_time())
+        return asked[-1]
+
+    monkeypatch.setattr(recorder_module, "thread_time", thread_time)
+    monkeypatch.setattr(recorder_module, "_AT_ONCE_SECONDS", 0.2)
+    recorder = Recorder()
+    for pause, looks in ((0.0, 2), (0.0, 1), (0.3, 2)):
+        time.sleep(pause)
+        asked.clear()
+        with recorder.measure("decode"):
+            sum(range(100_000))
+        assert len(asked) == looks
+    decode = recorder.totals().stages["decode"]
+    assert 0 < decode.cpu_seconds <= decode.seconds
