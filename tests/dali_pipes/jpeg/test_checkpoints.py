@@ -1,13 +1,16 @@
 """Checkpoints: where they lie, and that decoding from them gives the pixels of the whole picture."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from numba import njit
 
 from dali_pipes.jpeg import REASONS
-from dali_pipes.jpeg.checkpoints import CHECKPOINT, find_checkpoints
+from dali_pipes.jpeg.checkpoints import CHECKPOINT, find_all_checkpoints, find_checkpoints
 from dali_pipes.jpeg.memory import memory_at
 from dali_pipes.jpeg.seek import note_checkpoint
+from dali_pipes.jpeg.spans import spans_of
 from dali_pipes.jpeg.status import GOOD
 from dali_pipes.jpeg.whole import check_whole, new_scratch
 from tests.support.jpeg_codes import places_of
@@ -228,3 +231,24 @@ def test_other_files_have_none() -> None:
         assert len(rows) == len(NO_CHECKPOINTS)
     with pytest.raises(ValueError, match="at least 1 MCU"):
         find_checkpoints(data, 0)
+
+
+@pytest.mark.parametrize("in_pool", [False, True])
+def test_many_files_are_read_as_one_by_one(in_pool: bool) -> None:
+    """By several threads at once, also where the calling one is the only one of the pool; damage costs a file itself alone."""
+    encoded = [encode(picture(50 + number, 60, number), "4:2:0") for number in range(70)]
+    encoded[5] = encoded[5][:300]
+    encoded[40] = b"no JPEG"
+    held = [np.frombuffer(data, np.uint8) for data in encoded]
+    with ThreadPoolExecutor(1 if in_pool else 3) as pool:
+        if in_pool:
+            found = pool.submit(find_all_checkpoints, spans_of(held), 3, pool).result()
+        else:
+            found = find_all_checkpoints(spans_of(held), 3, pool)
+
+    assert len(found) == len(encoded)
+    for data, one in zip(encoded, found, strict=True):
+        status, rows = find_checkpoints(data, 3)
+        assert (one.status, one.every) == (status, 3)
+        assert np.array_equal(one.rows, rows)
+    assert find_all_checkpoints(np.empty((0, 2), np.int64), 3) == []

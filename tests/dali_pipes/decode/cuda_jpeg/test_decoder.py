@@ -11,8 +11,11 @@ import torch
 
 from dali_pipes import Loader, LoaderError
 from dali_pipes.choose import choose
-from dali_pipes.decode.cuda_jpeg.batch import Planned, launch
-from dali_pipes.jpeg.checkpoints import find_all_checkpoints
+from dali_pipes.decode.cuda_jpeg.batch import Arenas, Planned, launch
+from dali_pipes.decode.cuda_jpeg.on_cpu import NoKernels
+from dali_pipes.jpeg.checkpoints import EVERY, Checkpoints, find_all_checkpoints, find_checkpoints
+from dali_pipes.jpeg.finder import FINDER
+from dali_pipes.jpeg.stored_checkpoints import checkpoints_of
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views
 from readers import open_dataset
@@ -136,6 +139,38 @@ def test_kernels_that_disagree_end_the_loop(tmp_path: Path) -> None:
         pytest.raises(LoaderError, match=r'sound.*use decoder="cpu"'),
     ):
         _batches(dataset, Recipe([RandomResizedCrop(32)]), "cuda")
+
+
+def test_seek_points_of_another_distance_are_used(tmp_path: Path) -> None:
+    """Rows that an earlier version stored every 8 MCUs serve, and no file is read as a whole again."""
+    dataset = open_dataset(_folder(tmp_path / "data", 16))
+    images = [bytes(sample.image) for sample in dataset]
+    digests = [FINDER.digest(image) for image in images]
+    found = [Checkpoints(status, 8, rows) for status, rows in (find_checkpoints(image, 8) for image in images)]  # fmt: skip
+    checkpoints_of(dataset).keep_all(list(zip(range(len(images)), digests, found, strict=True)))
+    assert EVERY != 8
+    assert any(len(one.rows) for one in found)
+    expected = _batches(dataset, Recipe([RandomResizedCrop(32)]), "cpu")
+    with patch(
+        "dali_pipes.decode.cuda_jpeg.known.find_all_checkpoints", side_effect=AssertionError
+    ):
+        batches = _batches(dataset, Recipe([RandomResizedCrop(32)]), "cuda")
+
+    for mine, other in zip(batches, expected, strict=True):
+        assert all(torch.equal(one, two) for one, two in zip(mine, other, strict=True))
+
+
+def test_the_host_works_without_kernels(tmp_path: Path) -> None:
+    """Measurements of the host leave the device out, and arenas are used again from step to step."""
+    dataset = open_dataset(_folder(tmp_path / "data"))
+    with (
+        patch("dali_pipes.pipeline.make.gpu_kernels", lambda _device: NoKernels()),
+        patch.object(Arenas, "give_back", autospec=True, side_effect=Arenas.give_back) as given,
+    ):
+        batches = _batches(dataset, Recipe([RandomResizedCrop(32)]), "cuda")
+
+    assert len(batches) == 4
+    assert given.call_count >= 2
 
 
 def test_a_gpu_is_needed() -> None:
