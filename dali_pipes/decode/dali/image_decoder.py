@@ -23,7 +23,7 @@ from dali_pipes.decode.dali.loan import Loan
 from dali_pipes.decode.dali.trust import Trust
 from dali_pipes.jpeg.stored_checkpoints import checkpoints_of
 from dali_pipes.pipeline.augment import Augmenter
-from dali_pipes.pipeline.canvases import ViewCanvases
+from dali_pipes.pipeline.canvases import Canvases, ViewCanvases
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.rendering import Rendering
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
@@ -56,6 +56,10 @@ class Prepared:
     inputs: Inputs
     with_targets: list[int]
     rendering: Rendering | None
+
+
+_NOTHING = Rendering([], Canvases((), 1, pinned=False), [])
+"""The rendering of a step all of whose rows are for DALI; making canvases of no rows takes 0.1 ms."""
 
 
 class DaliImageDecoder:
@@ -142,6 +146,8 @@ class DaliImageDecoder:
 
     def _render(self, fetched: Fetched, rows: set[int]) -> Rendering:
         """Start rendering the canvases of rows."""
+        if not rows and len(fetched):
+            return _NOTHING
         ordered = sorted(rows)
         canvases = self._augmenter.engines_of(fetched).canvases(len(ordered))
         tasks = [
@@ -207,14 +213,23 @@ class DaliImageDecoder:
         finished, engines = decoded.finished(), self._augmenter.engines_of(decoded.fetched)
 
         def augment() -> Sequence[torch.Tensor]:
-            rendered = rendering.canvases.views
+            rendered = list(rendering.canvases.views)
             if others:
-                rendered = tuple(engines.upload(rendering.canvases))
+                rendered = engines.upload(rendering.canvases)
+            if outputs is None:
+                return engines.augment(finished, rendered)
             # The decoded images are behind the canvases; see `Feed.take`.
-            loan = Loan(self._side, outputs[len(rendered) :] if outputs else ())
+            loan = Loan(self._side, outputs[len(engines.views) :])
             canvases = [
-                join(loan, outputs and outputs[view], one, others, len(finished))
-                for view, one in enumerate(rendered)
+                join(
+                    loan,
+                    outputs[number],
+                    rendered[number] if others else None,
+                    others,
+                    len(finished),
+                    view.recipe.decode_size,
+                )
+                for number, view in enumerate(engines.views)
             ]
             return engines.augment(finished, canvases)
 
@@ -224,29 +239,26 @@ class DaliImageDecoder:
 
 def join(
     loan: Loan,
-    output: Any | None,
-    rendered: ViewCanvases,
+    output: Any,
+    rendered: ViewCanvases | None,
     rows: Sequence[int],
     count: int,
+    size: tuple[int, int] | None,
 ) -> ViewCanvases:
     """Put canvases that were rendered on the CPU among those that DALI rendered.
 
     Args:
         loan: Lends DALI's output.
-        output: DALI's TensorList of canvases; None where all of them were rendered on the CPU.
-        rendered: Canvases of `rows`, on DALI's device.
+        output: DALI's TensorList of canvases.
+        rendered: Canvases of `rows`, on DALI's device; None for no rows.
         rows: Ascending.
-        count: How many canvases there are together.
+        count: Number of canvases of the result.
+        size: Height and width of all canvases; None where they differ.
     """
-    if isinstance(rendered, list):
-        mine = dict(zip(rows, rendered, strict=True))
-        return [
-            mine[row] if row in mine else loan.tensor(output[row])  # type: ignore[index]
-            for row in range(count)
-        ]
-    if output is None:
-        return rendered
+    if size is None:
+        mine = dict(zip(rows, rendered or (), strict=True))
+        return [mine[row] if row in mine else loan.tensor(output[row]) for row in range(count)]
     canvases = loan.tensor(output.as_tensor())[:count]
-    if not rows:
+    if not isinstance(rendered, torch.Tensor):
         return canvases
     return canvases.index_copy(0, upload(torch.tensor(rows), canvases.device), rendered)
