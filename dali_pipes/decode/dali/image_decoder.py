@@ -30,12 +30,11 @@ from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
 from dali_pipes.stats.work import Rows
 from gpu_aug.upload import upload
 
-_READ_AHEAD = 4
-"""Steps that are read and prepared while DALI decodes, each by one thread.
+_READ_AHEAD = 2
+"""Steps that are read and prepared, each by one thread, beside those that `Decoder.lookahead` and DALI's depth let in.
 
-A step of 256 files takes a thread 6 to 10 ms alone (25 to 40 us an image, measured on the CPU), and several times that where 16
-threads share Python's lock; DALI on an H100 takes 11 ms. With one step at a time DALI waits for files. Each holds its files, 13 to
-27 MB.
+A step of 256 files of 49 kB takes a thread 12 ms of CPU, DALI on an H100 11 ms, so that with one step at a time DALI waits for files.
+More steps wait for Python's lock rather than for files; each holds 13 to 27 MB.
 """
 
 
