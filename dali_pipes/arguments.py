@@ -78,6 +78,15 @@ def require_truths(**values: bool) -> None:
             raise LoaderError(f"{name}={value!r} is not allowed; give True or False")
 
 
+def require_helper_process(value: Any) -> None:
+    """Refuse what is no number of helper processes."""
+    is_number = isinstance(value, int | np.integer | np.bool_) and value >= 0
+    if not is_number and not (isinstance(value, str) and value == "auto"):
+        raise LoaderError(
+            f'helper_process={value!r} is not allowed; give "auto", True, False, or a number of processes'
+        )
+
+
 def require_in_use(
     *,
     decode: str,
@@ -95,7 +104,7 @@ def require_in_use(
         raise LoaderError(
             'decode="fast" is for decoder="cpu" alone, DALI decodes exactly in any case; leave one of them out'
         )
-    if hw_decoder_load != 1 and decoder not in ("auto", "dali"):
+    if hw_decoder_load != 1 and decoder != "dali":
         raise LoaderError(
             f'{hw_decoder_load=} is for decoder="dali" alone; leave it out, and set that of a pipeline of your own there'
         )
@@ -130,7 +139,7 @@ def require_two_files(audit: Any, ledger: Any) -> None:
         )
 
 
-def require_workers(workers: Any, *, helper_process: bool, num_threads: int | None) -> None:
+def require_workers(workers: Any, *, helper_process: Any, num_threads: int | None) -> None:
     """Refuse what are no workers, and what is of no use beside them.
 
     Raises:
@@ -143,9 +152,9 @@ def require_workers(workers: Any, *, helper_process: bool, num_threads: int | No
             f"workers={workers!r} is not allowed; give RayWorkers(count) of dali_pipes.integrations.ray.workers, or "
             "num_threads for threads of this process"
         )
-    if helper_process:
+    if helper_process and helper_process != "auto":
         raise LoaderError(
-            "helper_process=True and workers= both make the batches outside this process; leave one of them out"
+            f"{helper_process=} and workers= both make the batches outside this process; leave one of them out"
         )
     if num_threads is not None:
         raise LoaderError(

@@ -87,6 +87,8 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks, machines: Sequence[str])
     if setup.options.cache == "device":
         yield device_cache.told(setup.choice.device)
     yield _threads(setup, machines)
+    if setup.helpers.reason:
+        yield f"helper processes: {setup.helpers.count or 'none'}, {setup.helpers.reason}"
 
 
 def _recipes(setup: Setup) -> Iterator[str]:
@@ -162,8 +164,13 @@ def _frames(clips: ClipSource, choice: Choice) -> str:
 
 
 def _threads(setup: Setup, machines: Sequence[str]) -> str:
-    where = "all in one helper process, " if setup.options.helper_process else ""
+    count, where = setup.helpers.count, ""
     ahead = f"prefetch: {setup.options.prefetch}"
+    if count > 1:
+        where = f"{setup.num_threads} in each of {count} helper processes, "
+        ahead += " in each"
+    elif count:
+        where = "all in one helper process, "
     if (pipeline := setup.options.user_pipeline) is not None:
         ahead = f"prefetch: {pipeline.depth}, the pipeline's own prefetch_queue_depth"
     if (workers := setup.options.workers) is not None:
@@ -171,9 +178,9 @@ def _threads(setup: Setup, machines: Sequence[str]) -> str:
             f"threads: {workers.num_threads} in each of {on_ray(workers.count, machines)}, {ahead}"
         )
     shared = ""
-    if setup.options.num_threads is None and setup.num_threads < usable_cores():
+    if setup.options.num_threads is None and setup.threads_of_all < usable_cores():
         shared = f" of {counted(usable_cores(), 'core')}, which {ranks_of_machine()} ranks share"
-    return f"threads: {setup.num_threads}{shared}, {where}{ahead}"
+    return f"threads: {setup.threads_of_all}{shared}, {where}{ahead}"
 
 
 def _stages(view: View) -> list[str]:

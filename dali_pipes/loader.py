@@ -26,6 +26,7 @@ from dali_pipes.loops import Loops
 from dali_pipes.maps import Flow, NumberMap
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Options, make_setup
+from dali_pipes.pipeline.helper_choice import HelperCount
 from dali_pipes.pipeline.make import LOOPS, Production
 from dali_pipes.process_rank import Ranks
 from dali_pipes.ranks.heartbeat import HeartbeatChoice, as_heartbeat
@@ -83,11 +84,12 @@ class Loader:
             batch size the step before the next change can be smaller.
         device: Where the batches are returned and the engine runs; "auto" takes a GPU if there is one: torch's
             current one, or before torch.cuda.set_device the one that LOCAL_RANK names, as torchrun sets it.
-        decoder: "dali"; or "cpu" for our own decoder of baseline JPEGs, OpenCV for other images and FFmpeg for
-            videos. "auto" takes DALI on a GPU if it is installed. What DALI is not trusted with is decoded on
-            the CPU. "cuda" decodes baseline JPEGs by kernels of our own, to the same bits as "cpu"; in the first epoch
-            it reads each file's codes once on the CPU, and keeps what it found in the cache folder.
-            `from_dali(pipeline)` decodes with a DALI pipeline of your own.
+        decoder: "cpu" for our own decoder of baseline JPEGs, OpenCV for other images and FFmpeg for videos. "cuda" decodes
+            baseline JPEGs on a GPU by kernels of our own, to the same bits as "cpu"; in the first epoch it reads each file's
+            codes once on the CPU, and keeps what it found in the cache folder. "dali" decodes with NVIDIA DALI. What "cuda"
+            and "dali" do not take is decoded on the CPU. "auto" takes what was measured to be fastest: on a GPU "cuda" for
+            images and "dali" for clips, else "cpu"; `explain` gives the numbers. `from_dali(pipeline)` decodes with a DALI
+            pipeline of your own.
         engine: Which engine carries out the recipe; "auto" takes "fused", for other channels than RGB
             Kornia.
         exact: Whether the fused engine resamples consecutive warps one by one, as the other engines always do,
@@ -138,10 +140,11 @@ class Loader:
         audit: A file that gets one line of JSON for every step, with hashes of its samples; "{rank}" in its
             name stands for the rank. ``gpu-aug audit`` compares such files of two runs, on any number of ranks.
             None keeps only the latest hashes, in `audit`.
-        num_threads: Decoding and augmenting threads. None is the number of cores this process may use, divided by
-            LOCAL_WORLD_SIZE, which torchrun and Ray Train set to the number of ranks on the machine; it is not
-            divided where the process is bound to some of the machine's cores.
-        prefetch: Batches that the decoder prepares ahead; with DALI up to two more are in the other stages. A
+        num_threads: Decoding and augmenting threads, of all helper processes together. None is the number of cores this
+            process may use, divided by LOCAL_WORLD_SIZE, which torchrun and Ray Train set to the number of ranks on the
+            machine; it is not divided where the process is bound to some of the machine's cores.
+        prefetch: Batches that are prepared ahead, by each helper process where there are some; with DALI up to two more are in
+            the other stages. "auto" is as many as keep all threads at work, at least 2, but at most 1 GiB of images and files. A
             pipeline of `from_dali` uses its own prefetch_queue_depth.
         max_pixels: Images that claim more pixels are bad samples and are not decoded.
         targets: Which of "masks", "boxes" and "keypoints" are read from the samples' fields and returned, moved
@@ -166,12 +169,17 @@ class Loader:
         maps: Depth, disparity and optical flow, which move as `batch.images` do: a dictionary from names in
             `batch.fields` to `NumberMap` or `Flow`, such as ``{"depth": NumberMap("depth.png", scale=256)}``. A sample
             that lacks one, or has one of another size than its image, is a bad sample. Clips have none.
-        helper_process: Whether a separate process reads, decodes and, on a CPU, augments with `num_threads`
-            threads of its own. This process takes finished batches out of shared memory, so Python code that
-            computes here does not slow the loader down. The batches are the same. The process is started by the
-            first loop, which takes seconds, serves later loops, and ends with `close`, with the loader, or with
-            a loop that is left early. It needs decoder="cpu". Dataset and recipe are pickled, so their classes
-            must be importable, not defined in the script itself.
+        helper_process: How many separate processes read, decode and, on a CPU, augment, with `num_threads` threads
+            together; step k is made by process k modulo their number. This process takes finished batches out of
+            shared memory, so Python code that computes here does not slow the loader down, and the threads of each
+            process have an interpreter of their own. The batches are the same. False or 0 is threads of this process;
+            True is one process for every 16 cores, at least one; "auto" is threads up to 16 cores, and beyond them one
+            process for every 16, if the decoder is "cpu", images are read at random (no streams or clips) and
+            dataset and recipe can be sent; `explain` says what it chose and why. The processes are started by the
+            first loop, which takes seconds, serve later loops, and end with `close`, with the loader, or with a loop
+            that is left early. Each makes `prefetch` batches ahead. They need decoder="cpu". Dataset and recipe are
+            pickled, so their classes must be importable, not defined in the script itself; all processes share the
+            memory of NumPy arrays in them.
         workers: `RayWorkers`, which make the batches on other machines of a Ray cluster; see docs/remote_workers.md.
             The batches are the same, and so are order, ledger, audit and state. It needs decoder="cpu", and data and
             a recipe that can be pickled, on paths or URLs that those machines reach.
@@ -240,7 +248,7 @@ class Loader:
         ledger: str | os.PathLike[str] | None = None,
         audit: str | os.PathLike[str] | None = None,
         num_threads: int | None = None,
-        prefetch: int = 2,
+        prefetch: int | Literal["auto"] = "auto",
         max_pixels: int = 100_000_000,
         targets: Literal["auto"] | Collection[Kind] = "auto",
         fields: Iterable[str] | Mapping[str, Any] | None = None,
@@ -248,7 +256,7 @@ class Loader:
         depth: Depth = 8,
         images: str | Iterable[str] | Mapping[str, str] | None = None,
         maps: Mapping[str, NumberMap | Flow] | None = None,
-        helper_process: bool = False,
+        helper_process: HelperCount = "auto",
         workers: RayWorkers | None = None,
         heartbeat: HeartbeatChoice = "auto",
         metrics: Metric | Sequence[Metric] | None = None,
@@ -577,7 +585,7 @@ class Loader:
         return explain(self._setup, self._expected, self._ranks, self._production.machines)
 
     def close(self) -> None:
-        """End the loop under way, its threads, the DALI pipeline, the helper process and the workers; a later loop builds anew."""
+        """End the loop under way, its threads, the DALI pipeline, the helper processes and the workers; a later loop builds anew."""
         try:
             if (live := self._epochs.live()) is not None:
                 live.close()

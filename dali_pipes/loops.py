@@ -63,17 +63,20 @@ class Loops:
         with self.watch.loop(process, epoch) as pulse:
             producer = self.production.start(steps.largest)
             pulse.account = producer.account
-            under_way = 0
+            under_way, is_over = 0, False
             try:
                 for plan in steps.plans(epoch, consumed):
                     producer.submit(plan)
                     under_way += 1
-                    if under_way > producer.capacity:
+                    while under_way > producer.capacity:
                         batch = self._hand_over(producer, steps, number, pulse)
                         under_way -= 1
                         if batch is None:
+                            is_over = True
                             break
                         yield batch
+                    if is_over:
+                        break
                 for _ in range(under_way):
                     if (batch := self._hand_over(producer, steps, number, pulse)) is not None:
                         yield batch

@@ -19,6 +19,7 @@ from dali_pipes.maps import Flow, MapReader, NumberMap, as_map_reader
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.fetch import Fetcher
+from dali_pipes.pipeline.helper_choice import HelperChoice, HelperCount, choose_helpers
 from dali_pipes.process_rank import Process
 from dali_pipes.ranks.heartbeat import HeartbeatChoice, as_heartbeat
 from dali_pipes.schedule import LastBatch
@@ -37,6 +38,9 @@ from readers import Dataset
 from readers.buckets import Buckets, Size
 from readers.cores import cores_of_rank
 from readers.order import Shuffle
+
+# A step that waits for the GPU holds its files, a pinned copy of them, and canvases on the GPU: 90 MB for 256 photographs.
+_MOST_READ_AHEAD = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +72,7 @@ class Options:
     ledger: str | os.PathLike[str] | None
     audit: str | os.PathLike[str] | None
     num_threads: int | None
-    prefetch: int
+    prefetch: int | Literal["auto"]
     max_pixels: int
     targets: Literal["auto"] | Collection[Kind]
     fields: Iterable[str] | Mapping[str, Any] | None
@@ -76,7 +80,7 @@ class Options:
     depth: Depth
     images: str | Iterable[str] | Mapping[str, str] | None
     maps: Mapping[str, NumberMap | Flow] | None
-    helper_process: bool
+    helper_process: HelperCount
     workers: RayWorkers | None
     heartbeat: HeartbeatChoice
 
@@ -84,6 +88,11 @@ class Options:
     def user_pipeline(self) -> DaliDecoder | None:
         """The user's own pipeline, where one decodes."""
         return self.decoder if isinstance(self.decoder, DaliDecoder) else None
+
+    @property
+    def fewest_ahead(self) -> int:
+        """Steps that are worked on ahead, where that number cannot be changed while a loop runs."""
+        return 2 if self.prefetch == "auto" else self.prefetch
 
     @property
     def fast(self) -> bool:
@@ -103,7 +112,7 @@ class Options:
         if not isinstance(self.batch_size, Mapping):
             threads["batch_size"] = self.batch_size
         arguments.require_positive(
-            prefetch=self.prefetch,
+            prefetch=self.fewest_ahead,
             max_pixels=self.max_pixels,
             **threads,
         )
@@ -113,11 +122,8 @@ class Options:
         arguments.require_cache(self.cache, self.decoder)
         arguments.require_not_negative(seed=self.seed)
         arguments.require_share(hw_decoder_load=self.hw_decoder_load)
-        arguments.require_truths(
-            exact=self.exact,
-            channels_last=self.channels_last,
-            helper_process=self.helper_process,
-        )
+        arguments.require_truths(exact=self.exact, channels_last=self.channels_last)
+        arguments.require_helper_process(self.helper_process)
         arguments.require_in_use(
             decode=self.decode,
             decoder=self.decoder,
@@ -143,6 +149,7 @@ class Setup:
         variants: What is made of every sample under each of the run's recipes.
         num_threads: Decoding and augmenting threads of a process that does that.
         num_classes: How many classes mixed labels have; None where that need not be known.
+        helpers: How many helper processes make the batches, and why.
     """
 
     options: Options
@@ -151,6 +158,7 @@ class Setup:
     variants: tuple[tuple[View, ...], ...]
     num_threads: int
     num_classes: int | None
+    helpers: HelperChoice
 
     @property
     def views(self) -> tuple[View, ...]:
@@ -158,10 +166,18 @@ class Setup:
         return self.variants[0]
 
     @property
+    def steps_read_ahead(self) -> int:
+        """Steps that threads read and plan ahead of a GPU that decodes; one takes a thread about 10 ms."""
+        if self.options.prefetch != "auto":
+            return self.options.prefetch
+        return max(2, min(_MOST_READ_AHEAD, self.num_threads // 2))
+
+    @property
     def threads_of_all(self) -> int:
         """Decoding and augmenting threads of all workers, or of this machine where there are none."""
-        workers = self.options.workers
-        return self.num_threads if workers is None else workers.count * workers.num_threads
+        if (workers := self.options.workers) is not None:
+            return workers.count * workers.num_threads
+        return self.num_threads * max(1, self.helpers.count)
 
     def steps(self, process: Process) -> AnySteps:
         """Return the steps of an epoch on a process.
@@ -253,11 +269,15 @@ def make_setup(options: Options, recorder: Recorder) -> Setup:
         fields,
         images,
     )
-    num_threads = options.num_threads or cores_of_rank()
     labelled = [views.recipes[0] for views in variants.views]
     num_classes = arguments.num_classes_of(labelled, options.dataset)
     compiled = make_views(options, fetcher, choice.engine, choice.device)
-    return Setup(options, choice, fetcher, compiled, num_threads, num_classes)
+    num_threads = options.num_threads or cores_of_rank()
+    helpers = HelperChoice(0, "")
+    if options.workers is None:
+        helpers = choose_helpers(options.helper_process, num_threads, choice, fetcher, compiled)
+    num_threads = max(1, num_threads // max(1, helpers.count))
+    return Setup(options, choice, fetcher, compiled, num_threads, num_classes, helpers)
 
 
 def make_views(

@@ -14,6 +14,7 @@ from readers.classes import Classes
 from readers.fetched import FetchedDataset
 from readers.given_labels import GivenLabels, given_labels
 from readers.label_vector import LabelShape, label_shape_of
+from readers.located import Located, Reads
 from readers.order import AnyOrder, Shuffle
 from readers.plural import counted
 from readers.proportion import ProportionalOrder, checked_length
@@ -243,6 +244,14 @@ class Subset(_Selection):
         fetched = self.whole.fetch(self._picked.in_whole(np.array(own, np.int64)))
         return [replace(sample, index=index) for sample, index in zip(fetched, own, strict=True)]
 
+    def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
+        """See `IndexedDataset.locate`."""
+        own = checked_indices(indices, len(self))
+        found = self.whole.locate(self._picked.in_whole(np.array(own, np.int64)), reads)
+        if found is None:
+            return None
+        return found.changed(lambda row, sample: replace(sample, index=own[row]))
+
 
 class Relabelled(Subset):
     """The samples of a dataset with labels that are given; `IndexedDataset.with_labels` makes it.
@@ -295,6 +304,15 @@ class Relabelled(Subset):
             else sample
             for sample in self.whole.fetch(indices)
         ]
+
+    def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
+        """See `IndexedDataset.locate`."""
+        found = self.whole.locate(indices, reads) if self._table.shape == () else None
+        if found is None:
+            return None
+        labels = np.array(self._table.values[np.asarray(indices, np.int64)], np.int64)
+        moved = found.changed(lambda row, sample: replace(sample, label=int(labels[row])))
+        return replace(moved, labels=labels)
 
 
 class Balanced(_Selection):
@@ -360,6 +378,10 @@ class Balanced(_Selection):
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """See `Dataset.fetch`."""
         return self.whole.fetch(indices)
+
+    def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
+        """See `IndexedDataset.locate`."""
+        return self.whole.locate(indices, reads)
 
     def order(
         self, *, seed: int = 0, shuffle: Shuffle = "global", shuffle_window: int | None = None

@@ -2,17 +2,22 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from readers.checkpoints.sample_file import SampleFile
 from readers.label_vector import LabelShape
+from readers.located import Located, Reads
 from readers.order import AnyOrder, Shuffle, make_order
 from readers.plural import counted
 from readers.sample import BadSample, ColumnName, FieldTypes, Sample, sound
 
 _KEYS_READ = 256  # samples that are held at a time
+# Methods that decide what a sample holds. A subclass that replaces one of them, perhaps a user's, is read by
+# its `fetch` alone: its base would locate samples that it never returns.
+_READERS = frozenset(("fetch", "_fetch_one", "_payload", "_decode"))
 
 
 class FetchedDataset(ABC):
@@ -23,6 +28,11 @@ class FetchedDataset(ABC):
         >>> photos.fetch([0, 1])[0].key, photos.column("label")[:2]
         ('cat/000.jpg', array([0, 0]))
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "locate" not in vars(cls) and not _READERS.isdisjoint(vars(cls)):
+            cls.locate = FetchedDataset.locate  # type: ignore[method-assign]
 
     @property
     @abstractmethod
@@ -79,6 +89,24 @@ class FetchedDataset(ABC):
     @abstractmethod
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """See `Dataset.fetch`."""
+
+    def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
+        """Say where the images of samples lie, for code that reads many of them in one call.
+
+        Args:
+            indices: As for `fetch`.
+            reads: Tells which fields beside the image will be read: a sample that has one of these is not located.
+
+        Returns:
+            What `fetch` says of them but the bytes of the images; None where the format has no such way, or labels are
+            vectors.
+
+        Raises:
+            IndexError: An index is not in 0 <= index < len.
+            TypeError: The indices are no sequence of integers.
+        """
+        del indices, reads
+        return None
 
     def __iter__(self) -> Iterator[Sample]:
         """All samples in the dataset's order.

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
 from readers.label_vector import LabelShape, described, label_shape_of
+from readers.located import Located, Reads, merge
 from readers.order import AnyOrder, Order, Shuffle, make_order
 from readers.plural import counted
 from readers.proportion import ProportionalOrder, checked_length, checked_shares, seed_of_group
@@ -25,6 +26,7 @@ from readers.sample import (
     Sample,
     SelectionError,
     checked_indices,
+    sound,
 )
 
 _MAX_SHOWN = 3  # datasets, in a text
@@ -153,6 +155,26 @@ class Mixture(IndexedDataset):
                 found[row] = self._renamed(sample, own[row], number)
         return found
 
+    def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
+        """See `IndexedDataset.locate`; None where one of the datasets has no such way."""
+        own = checked_indices(indices, len(self))
+        numbers = np.searchsorted(self._starts, own, side="right") - 1
+        parts, rows = [], []
+        for number in np.unique(numbers).tolist() or [0]:
+            rows.append(np.flatnonzero(numbers == number))
+            inner = np.array(own, np.int64)[rows[-1]] - self._starts[number]
+            locate = getattr(self.datasets[number], "locate", None)
+            part = None if locate is None else locate(inner, reads)
+            if part is None:
+                return None
+            labels = part.labels + np.where(part.labels < 0, 0, self._offsets[number])
+            parts.append(replace(part, labels=labels))
+        found = merge(parts, rows)
+        moved = found.changed(
+            lambda row, sample: sound(self._renamed(sample, own[row], int(numbers[row])))
+        )
+        return replace(moved, make_key=lambda row: self._key(found.make_key(row), numbers[row]))
+
     def order(
         self, *, seed: int = 0, shuffle: Shuffle = "global", shuffle_window: int | None = None
     ) -> AnyOrder:
@@ -190,8 +212,11 @@ class Mixture(IndexedDataset):
     def _is_mixture(self) -> bool:
         return bool(self.weights)
 
+    def _key(self, key: str, number: int) -> str:
+        return key if self._names is None else f"{self._names[number]}/{key}"
+
     def _renamed(self, sample: Sample | BadSample, index: int, number: int) -> Sample | BadSample:
-        key = sample.key if self._names is None else f"{self._names[number]}/{sample.key}"
+        key = self._key(sample.key, number)
         if isinstance(sample, BadSample):
             return replace(sample, index=index, key=key)
         label, offset = sample.label, self._offsets[number]

@@ -10,7 +10,7 @@ ReadersError
 import operator
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -194,12 +194,8 @@ class Sample:
 
         Masks (``mask.png``) do not count: they belong to it.
         """
-        if self.image_field is not None:
-            return self.fields.get(self.image_field)
-        for name, payload in self.fields.items():
-            if is_image_field(name):
-                return payload
-        return None
+        name = find_image(self.fields, self.image_field)
+        return None if name is None else self.fields[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +272,16 @@ def _size(payload: Any) -> str:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} GB"
+
+
+def find_image(names: Collection[str], image_field: str | None) -> str | None:
+    """Return which of the fields of a sample is its image, None where none is; see `Sample.image`."""
+    if image_field is not None:
+        return image_field if image_field in names else None
+    for name in names:
+        if is_image_field(name):
+            return name
+    return None
 
 
 def is_image_field(name: str) -> bool:

@@ -71,7 +71,7 @@ def measure_ceilings(
     maker = _maker(dataset, recipe, settings, seconds)
     cores = CoresMeter(usable_cores())
     kinds, changes, skipped = _decodings(maker, parts, held, facts)
-    with Threads(parts.setup.num_threads) as threads:
+    with Threads(parts.setup.threads_of_all) as threads:
         turns = StageTurns(parts, kinds, changes, threads)
         _measure_stages(turns, cores, seconds, on_progress)
     on_progress("done", 1.0)
@@ -199,8 +199,8 @@ def _setting(parts: Parts, batch_size: int) -> Setting:
     setup = parts.setup
     return Setting(
         batch_size,
-        setup.num_threads,
-        setup.options.prefetch,
+        setup.threads_of_all,
+        setup.options.fewest_ahead,
         setup.choice.device.type,
         setup.choice.decoder,
         setup.choice.engine,

@@ -17,7 +17,7 @@ from dali_pipes.options import Setup
 from dali_pipes.pipeline.augment import Engines
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import Fetched
-from dali_pipes.pipeline.threads import Render
+from dali_pipes.pipeline.threads import Render, Workers
 from dali_pipes.streams.steps import AnySteps
 from dali_pipes.video.source import find_clips
 from readers import BadSample, Dataset, Sample
@@ -91,8 +91,9 @@ class Parts:
 
     def render_of(self, rows: Fetched) -> Render:
         """What renders the canvases of rows."""
+        workers = Workers(self.fetcher, 1)
         decoder = CpuDecoder(
-            self.fetcher, _spawn_nothing, 1, fast=self.fast, store=self.checkpoints
+            self.fetcher, _spawn_nothing, 1, workers, fast=self.fast, store=self.checkpoints
         )
         return decoder._render_of(rows)
 

@@ -1,6 +1,6 @@
 """The decode stage of images on the CPU: canvases rendered from encoded images, or from parts that are decoded already."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -8,9 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes.decode import opencv
-from dali_pipes.decode.jpeg_batch import render_rows
+from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.errors import DecodeError
-from dali_pipes.jpeg.checkpoints import CheckpointStore
 from dali_pipes.jpeg.status import GOOD, REASONS
 from dali_pipes.pipeline.canvases import Canvases
 from dali_pipes.pipeline.fetch import Fetcher
@@ -24,18 +23,22 @@ _KINDS = {number: f"JPEG ({reason})" for number, reason in enumerate(REASONS)}
 
 
 def render_encoded(
-    fetcher: Fetcher,
-    fetched: Fetched,
-    canvases: Canvases,
-    _start: int,
-    *,
-    fast: bool = False,
-    store: CheckpointStore | None = None,
+    fetcher: Fetcher, renderer: JpegRenderer, fetched: Fetched, canvases: Canvases, start: int
 ) -> Decoded:
-    """Decode images and render their canvases; see threads.Render and `render_rows`."""
-    statuses = render_rows(fetched, canvases, fast=fast, store=store)
-    fetcher.recorder.count_whole_images(_whole_images(fetched, statuses))
-    return render_rest(fetcher, fetched, canvases, lambda row: statuses[row] == GOOD)
+    """Decode images and render their canvases; see threads.Render.
+
+    Args:
+        fetcher: Deals with bad samples.
+        renderer: Renders the sound JPEGs of the step.
+        fetched: Rows of the step.
+        canvases: Their canvases.
+        start: The number of the first row in the step.
+    """
+    statuses = renderer.render(start, start + len(fetched), canvases)
+    is_rendered = statuses == GOOD
+    if not is_rendered.all():
+        fetcher.recorder.count_whole_images(_whole_images(fetched, statuses))
+    return render_rest(fetcher, fetched, canvases, is_rendered)
 
 
 def _whole_images(fetched: Fetched, statuses: NDArray[np.int32]) -> list[str]:
@@ -57,21 +60,19 @@ def render_parts(
 ) -> Decoded:
     """Render canvases from the decoded `needed_part` of each row of the step; where there is none, decode here."""
     origins, _ = needed_part(fetched.draws)
-
-    def render(row: int) -> bool:
+    is_rendered = np.zeros(len(fetched), bool)
+    for row in np.flatnonzero(fetched.kept()).tolist():
         part = parts[start + row]
-        if part is None or fetched.data[row] is None:
-            return False
-        render_views(
-            part, fetched, row, canvases, row, (int(origins[row, 0]), int(origins[row, 1]))
-        )
-        return True
-
-    return render_rest(fetcher, fetched, canvases, render)
+        if part is not None:
+            render_views(
+                part, fetched, row, canvases, row, (int(origins[row, 0]), int(origins[row, 1]))
+            )
+            is_rendered[row] = True
+    return render_rest(fetcher, fetched, canvases, is_rendered)
 
 
 def render_rest(
-    fetcher: Fetcher, fetched: Fetched, canvases: Canvases, render: Callable[[int], bool]
+    fetcher: Fetcher, fetched: Fetched, canvases: Canvases, is_rendered: NDArray[np.bool_]
 ) -> Decoded:
     """Read the targets of the rows that are rendered, and render the others from whole images.
 
@@ -79,19 +80,20 @@ def render_rest(
         fetcher: Deals with bad samples.
         fetched: The rows.
         canvases: Their canvases.
-        render: Says whether a row is rendered, once it did that if it can.
+        is_rendered: bool [n].
     """
-    found, rows = [], fetched
-    for row in range(len(fetched)):
+    found, rows = [NOTHING] * len(fetched), fetched
+    others = np.flatnonzero(~is_rendered).tolist()
+    with_targets = fetcher.rows_with_targets(fetched, np.flatnonzero(is_rendered).tolist())
+    for row in sorted([*others, *with_targets]):
         one, of_one = fetched, row
-        if render(row):
+        if is_rendered[row]:
             try:
-                found.append(fetcher.read_targets(fetched, row))
+                found[row] = fetcher.read_targets(fetched, row)
                 continue
             except TargetsError as error:
                 one, of_one = fetcher.lose(fetched, row, error), 0
-        one, targets = render_whole(fetcher, one, of_one, canvases, row)
-        found.append(targets)
+        one, found[row] = render_whole(fetcher, one, of_one, canvases, row)
         if one is not fetched:
             rows = rows.replaced(row, one)
     return Decoded(rows, found)

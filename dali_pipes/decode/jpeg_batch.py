@@ -1,4 +1,7 @@
-"""Rendering the canvases of many JPEGs in one call of compiled code; images that it declines are rendered by other decoders."""
+"""Rendering the canvases of many JPEGs in one call of compiled code; images that it declines are rendered by other decoders.
+
+What can be said of the files of a step is found out once, for all of them together; then threads render them part by part.
+"""
 
 import threading
 from typing import Any
@@ -6,9 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.decode.jpeg_files import JpegFiles, look_up
-from dali_pipes.jpeg.checkpoints import CheckpointStore
-from dali_pipes.jpeg.status import GOOD, NOT_JPEG
+from dali_pipes.jpeg.checkpoints import (
+    CHECKPOINT,
+    EVERY,
+    Checkpoints,
+    CheckpointStore,
+    digests_of,
+)
+from dali_pipes.jpeg.status import GOOD, NOT_JPEG, OF_SCANS
 from dali_pipes.pipeline.canvases import Canvases
 from dali_pipes.pipeline.stages import Fetched, needed_part
 from gpu_aug.resampling.crops import Crops
@@ -16,92 +24,179 @@ from readers import read_header
 
 # What "fast" leaves for the resampling to shrink: measured in DECISIONS.md.
 _FAST_MARGIN = 2.0
+_LEAST_SIDE, _USUAL_SIDE = 8, 16  # of an MCU, in pixels
+_NO_OFFSETS = np.empty(0, np.int64)
+_OF_SCANS = list(OF_SCANS)
+_OF_KNOWN = (("checkpoints", "address"), ("num_checkpoints", "num_rows"), ("every", "every"))
 
 # Memory of each thread: new memory would be cleared by the system each time.
 _KEPT = threading.local()
 
 
-def render_rows(
-    fetched: Fetched, canvases: Canvases, *, fast: bool, store: CheckpointStore | None = None
-) -> NDArray[np.int32]:
-    """Render the canvases of the sound baseline JPEGs among some rows.
+class JpegRenderer:
+    """Renders the canvases of the sound JPEGs of a step; threads render some rows each.
 
     Whether a file is sound depends on all of it, not on the part that is needed: the first time it is read as a whole.
 
     Args:
-        fetched: The rows.
-        canvases: Their canvases.
+        fetched: The step.
         fast: Whether images that are shrunk may be decoded at a smaller size.
         store: Knows the files that were read before, and gets to know the others; with None every time is the first.
-
-    Returns:
-        int32 [n], of each row a status of `dali_pipes.jpeg.status`: where it is GOOD the canvases are rendered.
     """
-    rows = np.flatnonzero(fetched.kept())
-    found = np.full(len(fetched), NOT_JPEG, np.int32)
-    if not len(rows):
-        return found
-    files = look_up(fetched, rows, store)
-    found[rows] = files.statuses
-    files = files.some(found[rows] == GOOD)
-    found[files.rows] = _render(files, canvases, fast=fast)
-    # A sound file that cannot be decoded has the checkpoints of another one.
-    files = files.some(~files.is_new & (found[files.rows] != GOOD), as_new=True)
-    found[files.rows] = _render(files, canvases, fast=fast)
-    return found
 
+    def __init__(
+        self, fetched: Fetched, *, fast: bool = False, store: CheckpointStore | None = None
+    ) -> None:
+        self._fetched, self._store = fetched, store
+        self._crops = np.stack([crops_of(drawn.crops) for drawn in fetched.draws])
+        self._antialias = np.array([drawn.crops.antialias for drawn in fetched.draws])
+        self._shrink = np.ones(len(fetched), np.int64)
+        if fast and self._antialias.all():
+            self._shrink = _shrink(self._crops)
+            _leave_turned(fetched, self._shrink)
+        self._parts = parts_of(fetched, self._shrink)
+        self._scratch = _scratch_bytes(fetched.sizes, self._parts, self._crops)
+        self._look_up()
 
-def _render(files: JpegFiles, canvases: Canvases, *, fast: bool) -> NDArray[np.int32]:
-    """Render the canvases of sound files, and of new ones if they are sound: int32 [n], their statuses."""
-    statuses = np.empty(len(files), np.int32)
-    if not len(files):
+    def render(self, start: int, stop: int, canvases: Canvases) -> NDArray[np.int32]:
+        """Render the canvases of the rows start to stop (half open).
+
+        Args:
+            start: The first row.
+            stop: The row behind the last one.
+            canvases: Those of these rows.
+
+        Returns:
+            int32 [stop - start], of each row a status of `dali_pipes.jpeg.status`: where it is GOOD the canvases are rendered.
+        """
+        statuses = self._statuses[start:stop].copy()
+        rows = np.flatnonzero(statuses == GOOD)
+        statuses[rows] = self._render(
+            start + rows, canvases.addresses(rows, start, self._fetched.draws)
+        )
+        # A sound file that cannot be decoded has the checkpoints of another one.
+        again = rows[(statuses[rows] != GOOD) & ~self._files["judge"][start + rows].astype(bool)]
+        if again.size:
+            files = self._files[start + again]
+            for name in ("checkpoints", "num_checkpoints", "every"):
+                files[name] = 0
+            files["judge"] = 1
+            self._files[start + again] = files
+            addresses = canvases.addresses(again, start, self._fetched.draws)
+            statuses[again] = self._render(start + again, addresses)
         return statuses
-    from dali_pipes.decode import jpeg_batch_kernel  # compiles, where that was not done before
 
-    fetched, rows = files.fetched, files.rows
-    crops = np.stack([crops_of(drawn.crops, rows) for drawn in fetched.draws])
-    antialias = np.array([drawn.crops.antialias for drawn in fetched.draws])
-    shrink = np.ones(len(rows), np.int64)
-    if fast and antialias.all():
-        shrink = _shrink(crops)
-        _leave_turned(fetched, rows, shrink)
-    parts = parts_of(fetched, rows, shrink)
-    encoded = files.encoded()
-    jpeg_batch_kernel.render_rows(
-        encoded.files,
-        fetched.sizes[rows],
-        parts,
-        shrink,
-        encoded.offsets,
-        crops,
-        canvases.addresses(rows.tolist(), fetched.draws),
-        antialias,
-        _memory(fetched.sizes[rows], parts, crops),
-        statuses,
-    )
-    files.keep(encoded, statuses)
-    return statuses
+    def _look_up(self) -> None:
+        """Look up what is known of the files, and describe them for compiled code."""
+        from dali_pipes.decode.jpeg_batch_kernel import ENCODED
+
+        fetched, store = self._fetched, self._store
+        files = self._files = np.zeros(len(fetched), ENCODED)
+        files["address"], files["num_bytes"] = fetched.spans.T
+        files["judge"] = 1
+        self._statuses = np.where(fetched.kept(), GOOD, NOT_JPEG).astype(np.int32)
+        if store is not None:
+            self._digests = digests_of(fetched.spans)
+            known, self._held = store.look_up(fetched.indices, self._digests)
+            # What is found in a header alone does not count: other decoders of ours may take such a file.
+            is_known = fetched.kept() & np.isin(known["status"], _OF_SCANS)
+            files["judge"] = ~is_known
+            self._statuses[is_known] = known["status"][is_known]
+            has_rows = is_known & (known["num_rows"] > 0)
+            for name, of_known in _OF_KNOWN:
+                files[name] = np.where(has_rows, known[of_known], 0)
+        offsets = [_NO_OFFSETS]
+        if fetched.restarts is not None:
+            offsets = [_NO_OFFSETS if one is None else one[:-1] for one in fetched.restarts]
+            bounds = np.cumsum([0, *map(len, offsets)])
+            files["first_offset"], files["last_offset"] = bounds[:-1], bounds[1:]
+        self._offsets = np.concatenate(offsets)
+
+    def _render(self, rows: NDArray[np.int64], canvases: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Render the canvases of sound files, and of new ones if they are sound: int32 [n], their statuses."""
+        statuses = np.empty(len(rows), np.int32)
+        if not len(rows):
+            return statuses
+        from dali_pipes.decode import jpeg_batch_kernel  # compiles, where that was not done before
+
+        files = self._files[rows]
+        is_new = self._store is not None and bool(files["judge"].any())
+        room = self._room(rows, files) if is_new else None
+        jpeg_batch_kernel.render_rows(
+            files,
+            self._fetched.sizes[rows],
+            self._parts[rows],
+            self._shrink[rows],
+            self._offsets,
+            np.ascontiguousarray(self._crops[:, rows]),  # one type for compiled code
+            canvases,
+            self._antialias,
+            _memory(self._scratch),
+            statuses,
+        )
+        if room is not None:
+            self._keep(rows, files, room, statuses)
+        return statuses
+
+    def _room(self, rows: NDArray[np.int64], files: NDArray[np.void]) -> NDArray[np.void]:
+        """Give new files room for their checkpoints, CHECKPOINT [...], one file behind the other."""
+        # None where restart intervals are as short, as those of tiles.
+        most, usual = (
+            (-(-self._fetched.sizes[rows] // side)).prod(axis=1) // EVERY
+            for side in (_LEAST_SIDE, _USUAL_SIDE)
+        )
+        is_wanted = (files["judge"] == 1) & (files["last_offset"] - files["first_offset"] <= usual)
+        most = np.where(is_wanted, most, 0)
+        room = np.empty(int(most.sum()), CHECKPOINT)
+        wanted, starts = most > 0, np.cumsum(most) - most
+        address = room.__array_interface__["data"][0]  # in half the time of `ctypes`
+        files["checkpoints"][wanted] = address + CHECKPOINT.itemsize * starts[wanted]
+        files["num_checkpoints"][wanted], files["every"][wanted] = most[wanted], EVERY
+        return room
+
+    def _keep(
+        self,
+        rows: NDArray[np.int64],
+        files: NDArray[np.void],
+        room: NDArray[np.void],
+        statuses: NDArray[np.int32],
+    ) -> None:
+        """Keep what was found of new files, but for what is found in headers alone."""
+        assert self._store is not None
+        kept = (files["judge"] == 1) & (files["noted"] >= 0) & np.isin(statuses, _OF_SCANS)
+        first = (files["checkpoints"] - room.__array_interface__["data"][0]) // CHECKPOINT.itemsize
+        news = []
+        for number in np.flatnonzero(kept).tolist():
+            row, status, noted = (
+                int(rows[number]),
+                int(statuses[number]),
+                int(files["noted"][number]),
+            )
+            start = int(first[number]) if noted else 0
+            found = room[start : start + noted] if status == GOOD else room[:0]
+            index = int(self._fetched.indices[row])
+            news.append((index, int(self._digests[row]), Checkpoints(status, EVERY, found)))
+        self._store.keep_all(news)
 
 
-def parts_of(
-    fetched: Fetched, rows: NDArray[np.int64], shrink: NDArray[np.int64]
-) -> NDArray[np.void]:
+def parts_of(fetched: Fetched, shrink: NDArray[np.int64] | int = 1) -> NDArray[np.void]:
     """The part of each image that all views need, grown to whole pixels of the shrunk image: RECT [n]."""
     from dali_pipes.decode.jpeg_batch_kernel import RECT
 
-    start, shape = (pair[rows].astype(np.int64) for pair in needed_part(fetched.draws))
-    step = shrink[:, None]
-    first = start // step * step
-    last = np.minimum(-(-(start + shape) // step) * step, fetched.sizes[rows])
+    first, shape = needed_part(fetched.draws)
+    last = first + shape
+    if np.any(shrink != 1):
+        step = np.asarray(shrink)[:, None]
+        first = first // step * step
+        last = np.minimum(-(-last // step) * step, fetched.sizes)
     return _records(RECT, first, last - first)
 
 
-def crops_of(crops: Crops, rows: NDArray[np.int64]) -> NDArray[np.void]:
+def crops_of(crops: Crops) -> NDArray[np.void]:
     """The crops of rows, CROP [n]."""
     from dali_pipes.decode.jpeg_batch_kernel import CROP
 
-    pairs = (crops.start, crops.shape, crops.resize, crops.paste)
-    return _records(CROP, *(pair[rows] for pair in pairs))
+    return _records(CROP, crops.start, crops.shape, crops.resize, crops.paste)
 
 
 def _records(dtype: np.dtype[np.void], *pairs: NDArray[Any]) -> NDArray[np.void]:
@@ -118,32 +213,37 @@ def _shrink(crops: NDArray[np.void]) -> NDArray[np.int64]:
     return np.exp2(exponents).astype(np.int64)
 
 
-def _leave_turned(fetched: Fetched, rows: NDArray[np.int64], shrink: NDArray[np.int64]) -> None:
+def _leave_turned(fetched: Fetched, shrink: NDArray[np.int64]) -> None:
     """Do not shrink images whose pixels, shrunk as they are stored, would lie between those wanted.
 
     Shrunk pixels are counted from the stored image's top left, which EXIF may turn to another corner.
     """
-    for number in np.flatnonzero(shrink > 1).tolist():
-        row = int(rows[number])
-        whole = not (fetched.sizes[row] % shrink[number]).any()
+    is_whole = ~(fetched.sizes % shrink[:, None]).any(axis=1)
+    for row in np.flatnonzero((shrink > 1) & ~is_whole & fetched.kept()).tolist():
         data = fetched.data[row]
-        if not whole and data is not None and read_header(data).orientation != 1:
-            shrink[number] = 1
+        if data is not None and read_header(data).orientation != 1:
+            shrink[row] = 1
 
 
-def _memory(
+def _scratch_bytes(
     sizes: NDArray[np.int64], parts: NDArray[np.void], crops: NDArray[np.void]
-) -> tuple[NDArray[np.uint8], ...]:
-    """Scratch for decoding any of the images, room for any of the parts, and scratch for resizing."""
+) -> tuple[int, ...]:
+    """Bytes of scratch for decoding any of the images, of room for any of the parts, and of scratch for resizing."""
     from dali_pipes.jpeg.progressive.memory import scratch_bytes as decoding_bytes
     from gpu_aug.resampling.bilinear import scratch_bytes as resizing_bytes
 
+    if not len(sizes):
+        return 0, 0, 0
     sides = ("height", "width", "resize_height", "resize_width")
-    needed = (
+    return (
         decoding_bytes(int(sizes.max())),
         int((parts["height"] * parts["width"]).max()) * 3,
         resizing_bytes(*(int(crops[side].max()) for side in sides)),
     )
+
+
+def _memory(needed: tuple[int, ...]) -> tuple[NDArray[np.uint8], ...]:
+    """Memory of this thread, at least of these sizes."""
     kept: Any = getattr(_KEPT, "memory", (np.empty(0, np.uint8),) * 3)
     _KEPT.memory = tuple(
         have if have.size >= size else np.zeros(size, np.uint8)

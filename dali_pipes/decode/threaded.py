@@ -5,13 +5,16 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from itertools import takewhile
+from typing import Literal
 
 from dali_pipes.decode.cpu import render_encoded
+from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.decode.sample_images import render_images
 from dali_pipes.jpeg.checkpoints import CheckpointStore
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import Fetched, Pending
-from dali_pipes.pipeline.threads import Render
+from dali_pipes.pipeline.threads import Render, Workers
+from dali_pipes.stats.work import Rows
 from dali_pipes.video.render_clip import ClipRenderer
 
 
@@ -21,7 +24,8 @@ class CpuDecoder:
     Args:
         fetcher: Says what is decoded, and deals with bad samples.
         spawn: Starts rendering a step, and what comes after that.
-        prefetch: Number of steps that may be in flight besides the current one.
+        prefetch: Number of steps that may be in flight besides the current one; "auto" is as many as keep the workers busy.
+        workers: The threads.
         fast: Whether JPEGs may be decoded at a smaller size.
         store: Remembers the checkpoints of JPEGs; None remembers none.
     """
@@ -32,14 +36,20 @@ class CpuDecoder:
         self,
         fetcher: Fetcher,
         spawn: Callable[[Fetched, Render], Pending],
-        prefetch: int,
+        prefetch: int | Literal["auto"],
+        workers: Workers,
         *,
         fast: bool = False,
         store: CheckpointStore | None = None,
     ) -> None:
-        self.capacity = prefetch
+        self._prefetch, self._workers = prefetch, workers
         self._fetcher, self._spawn, self._fast, self._store = fetcher, spawn, fast, store
         self._under_way: deque[Future[Pending]] = deque()
+
+    @property
+    def capacity(self) -> int:
+        """Number of steps that may be in flight besides the current one."""
+        return self._workers.steps_ahead if self._prefetch == "auto" else self._prefetch
 
     def prepare(self, fetched: Fetched) -> Pending:
         """Start rendering and augmenting a step."""
@@ -70,7 +80,9 @@ class CpuDecoder:
             return ClipRenderer(self._fetcher, fetched)
         if not self._fetcher.images.is_usual:
             return partial(render_images, self._fetcher)
-        return partial(render_encoded, self._fetcher, fast=self._fast, store=self._store)
+        with self._fetcher.recorder.measure("header", work=Rows(fetched.plan, fetched.samples)):
+            renderer = JpegRenderer(fetched, fast=self._fast, store=self._store)
+        return partial(render_encoded, self._fetcher, renderer)
 
 
 def _is_finished(step: Future[Pending]) -> bool:

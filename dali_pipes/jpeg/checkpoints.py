@@ -4,12 +4,15 @@ One pass over all Huffman codes of a file finds them and gives its verdict, a nu
 verdict is a function of the whole file, whatever part of it is decoded, now or later.
 """
 
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dali_pipes.jpeg.spans import spans_of
 from readers.sample import Payload
 
 CHECKPOINT = np.dtype([("bit", "<u4"), ("dc", "<i2", (3,))])
@@ -20,8 +23,16 @@ bit: Where the next code begins, in bits from the first byte of the scan's entro
 dc: The DC predictors of the components there, 0 behind a restart marker and for components that are not there.
 """
 
-EVERY = 8
-"""MCUs from one checkpoint to the next, where nothing else is asked for: measured in DECISIONS.md."""
+EVERY = 4
+"""MCUs from one checkpoint to the next, where nothing else is asked for.
+
+On an H100 reading the codes of 256 pictures takes 0.97 ms with 4 and 1.41 ms with 8, of crops 0.70 and 1.28 ms. With 2 it takes
+0.77 and 0.43 ms, but the rows twice the memory. Rows that were stored with another distance stay good: each file names its own.
+"""
+
+
+_AT_ONCE = 16
+"""Files that a thread reads in one call, 6 ms for photographs of 110 kB: the other threads find something to do, too."""
 
 
 class Checkpoints(NamedTuple):
@@ -110,18 +121,59 @@ def find_checkpoints(data: Payload, every: int) -> tuple[int, NDArray[np.void]]:
         JPEG whose scans have all codes that they need, and end with them; if there are several, or one of 512 MB or
         more, there is no row either.
     """
-    # Compiles, where that was not done before.
-    from dali_pipes.jpeg.whole import check_whole, most_checkpoints, new_scratch
-
     if every < 1:
-        raise ValueError(f"every must be at least 1 MCU, got {every=}; take 8")
-    view = np.frombuffer(data, np.uint8)
-    files = np.array([[view.__array_interface__["data"][0], view.size]], np.int64)
-    scratch = new_scratch()
+        raise ValueError(f"every must be at least 1 MCU, got {every=}; take {EVERY}")
+    [found] = find_all_checkpoints(spans_of([np.frombuffer(data, np.uint8)]), every)
+    return found.status, found.rows
+
+
+def find_all_checkpoints(
+    files: NDArray[np.int64], every: int, pool: ThreadPoolExecutor | None = None
+) -> list[Checkpoints]:
+    """Read all Huffman codes of some JPEGs; see `find_checkpoints`.
+
+    Args:
+        files: int64 [n, 2]: address and length in bytes.
+        every: MCUs from one checkpoint to the next, at least 1.
+        pool: Threads that help with more than _AT_ONCE files; the calling thread may be one of them.
+
+    Returns:
+        What was found in each file.
+    """
+    found: list[list[Checkpoints]] = [[] for _ in range(0, len(files), _AT_ONCE)]
+    parts = deque(range(len(found)))
+
+    def work() -> None:
+        while True:
+            try:
+                part = parts.popleft()
+            except IndexError:
+                return
+            found[part] = _find(files[_AT_ONCE * part : _AT_ONCE * (part + 1)], every)
+
+    others = [] if pool is None else [pool.submit(work) for _ in range(len(found) - 1)]
+    work()
+    for other in others:
+        # A task that has not begun is not waited for: this thread may be one of the pool, which then had none left.
+        if not other.cancel():
+            other.result()
+    return [one for part in found for one in part]
+
+
+def _find(files: NDArray[np.int64], every: int) -> list[Checkpoints]:
+    """Read all codes of some files in one compiled call."""
+    # Compiles, where that was not done before.
+    from dali_pipes.jpeg.whole import check_whole, most_checkpoints, thread_scratch
+
+    scratch = thread_scratch()
     rows = np.empty(most_checkpoints(files, every, scratch), CHECKPOINT)
-    ends, statuses = np.zeros(1, np.int64), np.empty(1, np.int32)
-    check_whole(files, np.zeros((1, 2), np.int64), every, scratch, statuses, rows, ends)
-    return int(statuses[0]), rows[: ends[0]]
+    ends, statuses = np.empty(len(files), np.int64), np.empty(len(files), np.int32)
+    check_whole(files, np.zeros_like(files), every, scratch, statuses, rows, ends)
+    parts = np.split(rows, ends)[: len(files)]
+    return [
+        Checkpoints(status, every, part)
+        for status, part in zip(statuses.tolist(), parts, strict=True)
+    ]
 
 
 def digests_of(files: NDArray[np.int64]) -> NDArray[np.uint64]:

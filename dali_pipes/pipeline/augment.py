@@ -1,5 +1,6 @@
 """The last stage: canvases are augmented, by the threads that rendered them, or on the GPU."""
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -113,6 +114,7 @@ class Augmenter:
         self._variants, self.workers = tuple(variants), workers
         self.device = self._variants[0].device
         self.side = SideStream(self.device)
+        self._kept = threading.local()
         self._memory = memory or (lambda fetched: self.engines_of(fetched).empty(len(fetched)))
 
     def engines_of(self, fetched: Fetched) -> Engines:
@@ -123,8 +125,11 @@ class Augmenter:
         """Start rendering the canvases of a step, and on the CPU augmenting them."""
         engines = self.engines_of(fetched)
         if self.device.type == "cpu":
-            return self._spawn_on_cpu(engines, fetched, render, self._memory(fetched))
+            images = self._memory(fetched)
+            self.workers.plan_ahead(fetched, sum(view.nbytes for view in images))
+            return self._spawn_on_cpu(engines, fetched, render, images)
         canvases = engines.canvases(len(fetched))
+        self.workers.plan_ahead(fetched, _num_bytes(canvases.views))
 
         def launch(parts: Sequence[Decoded]) -> tuple[Finished, Ahead]:
             finished = join(fetched, parts).finished()
@@ -142,12 +147,11 @@ class Augmenter:
 
         if not engines.one_by_one:
             return Pending(finish, [self._augment_together(engines, fetched, render, images)])
-        chunk = partial(self._augment_chunk, engines, fetched, render, images)
-        chunks = self.workers.chunks(len(fetched))
-        parts = [self.workers.submit("decode", chunk, *one) for one in chunks]
-        return Pending(finish, parts)
+        augment = partial(self._augment_part, engines, fetched, render, images)
+        parts = self.workers.parts(fetched)
+        return Pending(finish, [self.workers.submit("decode", augment, *part) for part in parts])
 
-    def _augment_chunk(
+    def _augment_part(
         self,
         engines: Engines,
         fetched: Fetched,
@@ -157,12 +161,22 @@ class Augmenter:
         stop: int,
     ) -> Decoded:
         """Render and augment the rows start to stop (half open), while their canvases are in the cache."""
-        canvases = engines.canvases(stop - start)
+        canvases = self._own_canvases(engines, stop - start)
         decoded = self.workers.decode(fetched.rows(start, stop), canvases, start, render)
         times = canvases.times
         out = tuple(view[start * times : stop * times] for view in images)
         self._run(engines, decoded.fetched, canvases, out)
         return self.workers.move_targets(decoded)
+
+    def _own_canvases(self, engines: Engines, count: int) -> Canvases:
+        """Memory of this thread, which it uses for one part after the other: new memory costs page faults, 20 us per image."""
+        kept: dict[Engines, Canvases] | None = getattr(self._kept, "canvases", None)
+        if kept is None:
+            kept = self._kept.canvases = {}
+        canvases = kept.get(engines)
+        if canvases is None or canvases.num_rows < count:
+            canvases = kept[engines] = engines.canvases(count)
+        return canvases.first_rows(count)
 
     def _run(self, engines: Engines, rows: Fetched, canvases: Canvases, images: Images) -> None:
         """Augment rows on the CPU."""

@@ -71,6 +71,19 @@ class Canvases:
     first: int = 0
     kind: ImageKind = USUAL
 
+    @property
+    def num_rows(self) -> int:
+        """How many rows there is memory for."""
+        return len(self.views[0]) // self.times
+
+    def first_rows(self, count: int) -> "Canvases":
+        """The canvases of the first rows; those that have sizes of their own are made anew."""
+        num = count * self.times
+        views = tuple(
+            [torch.empty(0)] * num if isinstance(view, list) else view[:num] for view in self.views
+        )
+        return replace(self, views=views)
+
     def from_row(self, first: int) -> "Canvases":
         """The same memory, whose row 0 is row `first` of this."""
         return replace(self, first=self.first + first)
@@ -95,14 +108,21 @@ class Canvases:
             canvases.append(view[number])
         return canvases
 
-    def addresses(self, rows: Sequence[int], draws: Sequence[Draws]) -> NDArray[np.int64]:
-        """Address, height and width of the canvases of images: int64 [views, rows, 3]."""
-        found = [
-            [(one.data_ptr(), one.shape[0], one.shape[1]) for one in self.of(row, draws, row)]
-            for row in rows
-        ]
-        by_row = np.array(found, np.int64).reshape(len(rows), len(draws), 3)
-        return np.ascontiguousarray(by_row.transpose(1, 0, 2))  # one type for compiled code
+    def addresses(
+        self, rows: NDArray[np.int64], start: int, draws: Sequence[Draws]
+    ) -> NDArray[np.int64]:
+        """Address, height and width of the canvases of images: int64 [views, rows, 3].
+
+        Args:
+            rows: The rows.
+            start: The row of the draws that belongs to row 0.
+            draws: See `of`.
+        """
+        if any(isinstance(view, list) for view in self.views):
+            for row in rows.tolist():
+                self.of(row, draws, start + row)  # makes them
+        numbers = (self.first + rows) * self.times
+        return np.stack([addresses_of(view, numbers) for view in self.views])
 
     def blacken(self, row: int, draws: Sequence[Draws], drawn_row: int) -> None:
         """Fill the canvases of a row with zeros."""
@@ -120,6 +140,18 @@ def make_canvases(views: Sequence[View], num_rows: int, *, pinned: bool) -> Canv
         for size in (view.recipe.decode_size for view in views)
     ]
     return Canvases(tuple(made), times, pinned, kind=kind)
+
+
+def addresses_of(canvases: ViewCanvases, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Address, height and width of some canvases of a view: int64 [n, 3]."""
+    if isinstance(canvases, list):
+        some = [canvases[number] for number in numbers.tolist()]
+        found = [(one.data_ptr(), one.shape[0], one.shape[1]) for one in some]
+        return np.array(found, np.int64).reshape(-1, 3)
+    places = np.empty((len(numbers), 3), np.int64)
+    places[:, 0] = canvases.data_ptr() + numbers * (canvases.stride(0) * canvases.itemsize)
+    places[:, 1:] = canvases.shape[1:3]
+    return places
 
 
 def empty(shape: tuple[int, ...], kind: ImageKind = USUAL, *, pinned: bool) -> torch.Tensor:

@@ -49,8 +49,8 @@ def build(job: Job, memory: Callable[[Fetched], Images]) -> Pipeline:
         spawn = Augmenter(engines, workers, memory).spawn
     fused = setup.choice.engine == "fused" and not job.canvases
     compile_ahead(fetcher.variants.recipes if fused else ())
-    prefetch, fast = setup.options.prefetch, setup.options.fast
-    decoder = CpuDecoder(fetcher, spawn, prefetch, fast=fast, store=checkpoints_of(fetcher.dataset))
+    store, fast = checkpoints_of(fetcher.dataset), setup.options.fast
+    decoder = CpuDecoder(fetcher, spawn, job.steps_ahead, workers, fast=fast, store=store)
     return Pipeline(fetcher, decoder, workers)
 
 

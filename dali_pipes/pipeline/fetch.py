@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,9 @@ from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.fields import FieldError, FieldReader, Values
 from dali_pipes.image_fields import ImageFields
 from dali_pipes.labels import checked_label
+from dali_pipes.pipeline.encoded import Encoded, LazyRows, encoded_of, held_view, put
 from dali_pipes.pipeline.image_of import image_of
+from dali_pipes.pipeline.read_located import LocatedReader, State
 from dali_pipes.pipeline.stages import NOTHING, Fetched
 from dali_pipes.schedule import Plan
 from dali_pipes.stats.recorder import Recorder
@@ -25,7 +27,10 @@ from gpu_aug.errors import TargetsError
 from gpu_aug.frame_times import drawn_speed, frame_order
 from readers import BadSample, Dataset, Sample
 from readers.bucket_order import BucketOrder
+from readers.formats.columns import LABEL_LIMIT
+from readers.image.header import image_size
 from readers.label_vector import LabelShape, label_shape_of
+from readers.located import Located
 from readers.order import AnyOrder
 from readers.sample import Payload
 from readers.storage.copies import copied_sample
@@ -50,6 +55,28 @@ class _Row(NamedTuple):
     sample_index: int
     repeat: int
     records: tuple[BadRecord, ...] = ()
+
+
+class _Columns(NamedTuple):
+    """Rows before their parameters are drawn; see `Fetched`."""
+
+    indices: NDArray[np.int64]
+    repeats: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    encoded: Encoded
+    records: Sequence[tuple[BadRecord, ...]]
+    values: Sequence[Values]
+
+    def with_rows(self, rows: NDArray[np.int64], others: "_Columns") -> "_Columns":
+        """Return these rows with `others` at some places, int64 [number of others]."""
+        return _Columns(
+            put(self.indices, rows, others.indices),
+            put(self.repeats, rows, others.repeats),
+            put(self.sizes, rows, others.sizes),
+            self.encoded.with_rows(rows, others.encoded),
+            put(self.records, rows, others.records),
+            put(self.values, rows, others.values),
+        )
 
 
 class Read(NamedTuple):
@@ -94,10 +121,18 @@ class Fetcher:
     images: ImageFields = field(default_factory=ImageFields)
     clips: ClipSource | None = field(init=False)
     label_shape: LabelShape = field(init=False)
+    _reader: LocatedReader | None = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label_shape", label_shape_of(self.dataset))
         object.__setattr__(self, "clips", find_clips(self.dataset))
+        # Samples that are more than an image and a class number are made one by one.
+        more = self.clips is not None or self.fields.fields or self.targets.maps
+        can = (
+            not more and self.images.is_usual and not self.images.fields and self.label_shape == ()
+        )
+        can = can and hasattr(self.dataset, "locate")
+        object.__setattr__(self, "_reader", LocatedReader() if can else None)
 
     @property
     def num_frames(self) -> int:
@@ -111,9 +146,72 @@ class Fetcher:
 
     def fetch(self, plan: Plan) -> Fetched:
         """Fetch the samples of a plan, look at their headers and draw their parameters."""
+        if self._reader is not None:
+            indices, repeats = self.order.places(plan.epoch, plan.positions)
+            if (located := self.dataset.locate(indices, self._reads)) is not None:  # type: ignore[attr-defined]
+                return self._fetch_located(plan, indices, repeats, located)
         plan, samples, indices, repeats = self.read(plan)
         work = Rows(plan, samples)
-        with self.recorder.measure("header", samples=len(samples), work=work):
+        rows = self._checked(plan, samples, indices, repeats)
+        with self.recorder.measure("draw", samples=len(rows), work=work):
+            return self._drawn(plan, plan.positions, self._columns(rows))
+
+    def _fetch_located(
+        self,
+        plan: Plan,
+        indices: NDArray[np.int64],
+        repeats: NDArray[np.int64],
+        located: Located,
+    ) -> Fetched:
+        """As `fetch`, of samples of which it is known where they lie: read together, without objects of each.
+
+        What cannot be read so is fetched again one by one, which words the reason.
+        """
+        assert self._reader is not None
+        recorder, work = self.recorder, Rows(plan, self.dataset, indices)
+        with recorder.measure("read", samples=len(indices), work=work) as call:
+            labels = located.labels
+            wanted = located.is_located & (labels >= -1) & (labels < LABEL_LIMIT)
+            arenas, spans, sizes, states = self._reader.read(located, wanted.astype(np.uint8))
+            call.num_bytes = int(spans[:, 1].sum())
+
+        def data(row: int) -> Payload:
+            return held_view(arenas, *spans[row])
+
+        with recorder.measure("header", samples=len(indices), work=work):
+            for row in np.flatnonzero(states == State.READ).tolist():  # no usual JPEGs
+                if (size := image_size(data(row))) is not None:
+                    sizes[row], states[row] = size, State.SIZED
+            is_sound = (states == State.SIZED) & (sizes.prod(axis=1) <= self.max_pixels)
+            rows, everything = np.flatnonzero(~is_sound), range(len(indices))
+        encoded = Encoded(
+            spans,
+            is_sound,
+            LazyRows(lambda row: located.make_sample(row, data(row)), everything),
+            LazyRows(data, everything),
+            labels,
+            located.restarts,
+            LazyRows(located.make_key, everything),
+            is_plain=True,
+        )
+        nothing: list[Any] = [()] * len(indices)
+        columns = _Columns(indices, repeats, sizes, encoded, nothing, nothing)
+        if rows.size:
+            samples = self._fetch_all(plan, indices[rows])
+            checked = self._checked(plan, samples, indices[rows], repeats[rows])
+            columns = columns.with_rows(rows, self._columns(checked))
+        with recorder.measure("draw", samples=len(indices), work=work):
+            return self._drawn(plan, plan.positions, columns)
+
+    def _checked(
+        self,
+        plan: Plan,
+        samples: Sequence[Sample | BadSample],
+        indices: NDArray[np.int64],
+        repeats: NDArray[np.int64],
+    ) -> list[_Row]:
+        """Look at the headers of samples, and deal with bad ones."""
+        with self.recorder.measure("header", samples=len(samples), work=Rows(plan, samples)):
             rows = []
             for sample, index, repeat in zip(
                 samples, indices.tolist(), repeats.tolist(), strict=True
@@ -123,8 +221,7 @@ class Fetcher:
                     rows.append(self._substitute(plan, checked, _Row(None, index, repeat)))
                 else:
                     rows.append(_Row(checked, checked.sample.index, repeat))
-        with self.recorder.measure("draw", samples=len(rows), work=work):
-            return self._drawn(plan, plan.positions, rows)
+            return rows
 
     def read(self, plan: Plan) -> Read:
         """Read the samples of a plan as they are stored."""
@@ -170,7 +267,8 @@ class Fetcher:
         bad = BadSample(index, fetched.key(row), stage, str(error))  # type: ignore[arg-type]
         before = _Row(None, index, int(fetched.repeats[row]), fetched.records[row])
         instead = self._substitute(fetched.plan, bad, before)
-        return self._drawn(fetched.plan, fetched.positions[row : row + 1], [instead])
+        columns = self._columns([instead])
+        return self._drawn(fetched.plan, fetched.positions[row : row + 1], columns)
 
     def keep(self, fetched: Fetched, row: int, held: Mapping[int, int], num_frames: int) -> Fetched:
         """Return a clip that is shown though it is damaged, with a record of that and the frames that are shown.
@@ -199,7 +297,7 @@ class Fetcher:
         Raises:
             TargetsError: They are bad.
         """
-        sample = fetched.samples[row]
+        sample = None if fetched.encoded.is_plain else fetched.samples[row]
         if sample is None or not self.targets.wants(sample.fields):
             return NOTHING
         height, width = fetched.sizes[row].tolist()
@@ -212,6 +310,8 @@ class Fetcher:
 
     def rows_with_targets(self, fetched: Fetched, rows: Sequence[int]) -> list[int]:
         """Which of some rows may have targets; those of the same fields are alike."""
+        if fetched.encoded.is_plain:
+            return []
         samples, alike = fetched.samples, dict[tuple[str, ...], bool]()
         wanted = []
         for row in rows:
@@ -251,13 +351,27 @@ class Fetcher:
             )
         return draws, 0
 
-    def _drawn(self, plan: Plan, positions: NDArray[np.int64], rows: Sequence[_Row]) -> Fetched:
-        """Draw the parameters of rows, and choose the frames of their clips."""
+    def _columns(self, rows: Sequence[_Row]) -> _Columns:
+        """Return rows that were read one by one."""
         sounds = [row.sound for row in rows]
-        indices = np.array([row.sample_index for row in rows], np.int64)
-        repeats = np.array([row.repeat for row in rows], np.int64)
         sizes = np.array([(1, 1) if one is None else one.size for one in sounds], np.int64)
-        sizes = sizes.reshape(-1, 2)
+        encoded = encoded_of(
+            [None if one is None else one.sample for one in sounds],
+            [None if one is None else one.data for one in sounds],
+            self.label_shape,
+        )
+        return _Columns(
+            np.array([row.sample_index for row in rows], np.int64),
+            np.array([row.repeat for row in rows], np.int64),
+            sizes.reshape(-1, 2),
+            encoded,
+            [row.records for row in rows],
+            [() if one is None else one.values for one in sounds],
+        )
+
+    def _drawn(self, plan: Plan, positions: NDArray[np.int64], columns: _Columns) -> Fetched:
+        """Draw the parameters of rows, and choose the frames of their clips."""
+        indices, repeats, sizes, encoded, records, values = columns
         draws = self._draw(plan, positions, indices, repeats, sizes)
         frames, seconds = self._choose_frames(plan, indices, repeats, draws)
         return Fetched(
@@ -265,15 +379,13 @@ class Fetcher:
             positions,
             indices,
             repeats,
-            [None if one is None else one.sample for one in sounds],
-            [None if one is None else one.data for one in sounds],
+            encoded,
             sizes,
-            [row.records for row in rows],
+            records,
             draws,
             frames,
             seconds,
-            [() if one is None else one.values for one in sounds],
-            self.label_shape,
+            values,
         )
 
     def _draw(

@@ -1,4 +1,4 @@
-"""The helper process: reads, decodes and augments outside the training process and its interpreter lock."""
+"""A helper process: reads, decodes and augments outside the training process and its interpreter lock."""
 
 import os
 import pickle
@@ -14,7 +14,7 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.pipeline.elsewhere import build, needed_by_trainer, portable
 from dali_pipes.pipeline.job import Account, Job, Reply
 from dali_pipes.pipeline.pipeline import Pipeline
-from dali_pipes.pipeline.shared_memory import Ring
+from dali_pipes.pipeline.shared_memory import Ring, load_shared
 from dali_pipes.pipeline.stages import Fetched, Images
 from dali_pipes.ranks.stall import describe_threads
 from dali_pipes.schedule import Plan
@@ -26,17 +26,18 @@ _HERE = "in the helper process"
 _LOOK_SECONDS = 1.0  # how often it is asked whether the training process still lives
 
 
-def main(socket: int, memory: int, parent: int) -> NoReturn:
-    """Be the helper process until the training process is gone or closes the connection.
+def main(socket: int, memory: int, told: int, parent: int) -> NoReturn:
+    """Be a helper process until the training process is gone or closes the connection.
 
     Args:
-        socket: File descriptor of the connection: a pickled Job comes in, then plans; replies go out.
+        socket: File descriptor of the connection: plans come in, replies go out.
         memory: File descriptor of the ring.
+        told: File descriptor of the shared Job.
         parent: Process id of the training process.
     """
     status = 0
     try:
-        _serve(Connection(socket), memory, parent)
+        _serve(Connection(socket), memory, told, parent)
     except (EOFError, OSError):  # nobody is there to be told
         pass
     except Exception:  # noqa: BLE001 - it is reported by the training process, with the status
@@ -45,10 +46,10 @@ def main(socket: int, memory: int, parent: int) -> NoReturn:
     os._exit(status)  # threads may be in the middle of batches that nobody waits for
 
 
-def _serve(connection: Connection, memory: int, parent: int) -> None:
+def _serve(connection: Connection, memory: int, told: int, parent: int) -> None:
     try:
-        job = _unpickle(connection.recv_bytes())
-        ring = Ring(job.frames, job.setup.options.prefetch + 1, memory)
+        job = _load(told)
+        ring = Ring(job.frames, job.num_slots, memory)
         pipeline = build(job, _slots(job, ring))
     except Exception as error:  # noqa: BLE001 - whatever it is, it is raised in the training process
         connection.send(Reply(0, Counts(), 0.0, portable(error, _HERE)))
@@ -85,7 +86,6 @@ def _answer(
     watching: Spans,
 ) -> None:
     """Send a reply for every plan, in order."""
-    left_out = 0.0
     recorder, num_threads, latest = job.setup.fetcher.recorder, job.setup.num_threads, clock()
     while True:
         plan = plans.get()
@@ -93,8 +93,7 @@ def _answer(
             finished, _ = pipeline.take()
             note = pickle.dumps(needed_by_trainer(finished, job), pickle.HIGHEST_PROTOCOL)
             ring.write_note(plan.step, note)
-            before, left_out = left_out, clock.left_out
-            reply = Reply(len(note), Counts(), 0.0, compiling=left_out - before)
+            reply = Reply(len(note), Counts(), 0.0)
         except BaseException as error:  # noqa: BLE001 - as above
             reply = Reply(0, Counts(), 0.0, portable(error, _HERE))
         began, latest = latest, clock()
@@ -117,12 +116,12 @@ def _slots(job: Job, ring: Ring) -> Callable[[Fetched], Images]:
     return slot
 
 
-def _unpickle(data: bytes) -> Job:
+def _load(told: int) -> Job:
     try:
-        job = pickle.loads(data)
+        job = load_shared(told)
     except Exception as error:
         raise LoaderError(
-            f"helper_process=True: the dataset or the recipe cannot be loaded in the helper process "
+            f"helper_process: the dataset or the recipe cannot be loaded in the helper process "
             f"({type(error).__name__}: {error}); define their classes and functions in a module that "
             f"can be imported, not in the script that is run, or leave helper_process out"
         ) from error

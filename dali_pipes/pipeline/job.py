@@ -1,11 +1,9 @@
 """What other processes are told that make a loader's batches, and errors for arguments that cannot be sent to them."""
 
 import os
-import pickle
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +11,8 @@ import torch
 from dali_pipes.errors import LoaderError
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
-from dali_pipes.pipeline.shared_memory import Frame
+from dali_pipes.pipeline.shared_memory import Frame, pickle_parts
+from dali_pipes.pipeline.threads import PART_IMAGES, steps_for_threads
 from dali_pipes.stats.counts import Counts
 from dali_pipes.stats.observer import Span
 from dali_pipes.streams.steps import AnySteps
@@ -27,23 +26,30 @@ class Job:
         setup: The configuration of the loader, without its views and, of several recipes, all but one.
         canvases: Whether it stops at the canvases of the decode stage, which go on to a GPU.
         frames: The memory of a step under each of the run's recipes, one entry per view.
+        steps_ahead: How many steps each process works on besides the current one.
     """
 
     setup: Setup
     canvases: bool
     frames: tuple[tuple[Frame, ...], ...]
+    steps_ahead: int
+
+    @property
+    def num_slots(self) -> int:
+        """Batches that helper processes share memory for: what each makes ahead, and the one that is handed over."""
+        return self.setup.helpers.count * self.steps_ahead + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The reply of the helper process for the oldest batch in flight.
+    """The reply of a helper process for its oldest batch in flight.
 
     Attributes:
         num_bytes: Length of the note in the batch's slot: the pickled step without its images.
         counts: What the stages did since the last reply.
         thread_seconds: Seconds that its threads had together since then.
         error: The exception raised instead.
-        compiling: Seconds in which it compiled since the last reply.
+        compiling: Seconds in which a worker on another machine compiled since the last reply.
         spans: The calls of stages that ended since the last reply, if somebody watches.
         left_out: What its clock has left out so far.
     """
@@ -59,7 +65,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What the helper process says of its threads, when an `Account` without words asks for it; it belongs to no batch."""
+    """What a helper process says of its threads, when an `Account` without words asks for it; it belongs to no batch."""
 
     text: str = ""
 
@@ -76,14 +82,10 @@ class Asker:
 
     argument: str
     name: str
-    dumps: Callable[[Any], bytes]
+    dumps: Callable[[Any], Any]
 
 
-HELPER = Asker(
-    "helper_process=True",
-    "helper_process",
-    partial(pickle.dumps, protocol=pickle.HIGHEST_PROTOCOL),
-)
+HELPER = Asker("helper_process", "helper_process", pickle_parts)
 
 
 def make_job(setup: Setup, steps: AnySteps, asker: Asker) -> Job:
@@ -111,7 +113,12 @@ def make_job(setup: Setup, steps: AnySteps, asker: Asker) -> Job:
     # A function that makes recipes need not be pickled: the fetcher has what it made.
     options = replace(setup.options, recipe=fetcher.variants.first, workers=None)
     job = replace(setup, options=options, variants=())
-    return Job(job, setup.choice.device.type == "cuda", frames)
+    ahead = setup.options.fewest_ahead
+    if setup.options.prefetch == "auto" and asker is HELPER:
+        num_parts = -(-steps.largest * fetcher.images_per_row // PART_IMAGES)
+        num_bytes = max(sum(frame.size_bytes for frame in layout) for layout in frames)
+        ahead = steps_for_threads(setup.num_threads, num_parts, num_bytes)
+    return Job(job, setup.choice.device.type == "cuda", frames, ahead)
 
 
 def require_helper_process(decoder: str) -> None:
@@ -122,12 +129,12 @@ def require_helper_process(decoder: str) -> None:
     """
     if decoder != "cpu":
         raise LoaderError(
-            f'helper_process=True is not allowed with decoder="{decoder}"; use decoder="cpu", or leave '
+            f'helper_process is not allowed with decoder="{decoder}"; use decoder="cpu", or leave '
             f"helper_process out: DALI has threads that need no interpreter"
         )
     if os.name != "posix" or not sys.executable:
         raise LoaderError(
-            "helper_process=True is not supported on this system, which must be Linux or macOS with a "
+            "helper_process is not supported on this system, which must be Linux or macOS with a "
             "Python interpreter of its own; leave helper_process out"
         )
 
@@ -154,8 +161,8 @@ def frame_of(view: View, count: int, asker: Asker) -> Frame:
     return Frame(shape, view.dtype, permuted=last)
 
 
-def pickled(part: Any, name: str, asker: Asker) -> bytes:
-    """Return a part of a loader as bytes.
+def pickled(part: Any, name: str, asker: Asker) -> Any:
+    """Return a part of a loader as the asker's `dumps` makes it.
 
     Raises:
         LoaderError: The object cannot be pickled.

@@ -21,7 +21,7 @@ from dali_pipes.integrations.ray.remote import Remote
 from dali_pipes.jpeg.stored_checkpoints import checkpoints_of
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.augment import Augmenter, Engines
-from dali_pipes.pipeline.helper_client import Helper, ProcessProducer
+from dali_pipes.pipeline.helper_client import HelperPool, ProcessProducer
 from dali_pipes.pipeline.job import HELPER, Job, make_job, require_helper_process
 from dali_pipes.pipeline.pipeline import Decoder, Pipeline, Producer
 from dali_pipes.pipeline.threads import Workers
@@ -40,7 +40,7 @@ LOOPS: weakref.WeakSet[Generator[Any]] = weakref.WeakSet()
 class Production:
     """Makes the pipeline of a loop.
 
-    A DALI pipeline or a helper process that has nothing left in it serves the next loop; remote workers serve all.
+    A DALI pipeline or helper processes that have nothing left in them serve the next loop; remote workers serve all.
 
     Args:
         setup: The configuration of the loader.
@@ -52,12 +52,12 @@ class Production:
         cache: Encoded images that stay on the device; None where none do.
 
     Raises:
-        LoaderError: A helper process, or the user's pipeline, cannot do this.
+        LoaderError: Helper processes, or the user's pipeline, cannot do this.
     """
 
     def __init__(self, setup: Setup, steps: AnySteps) -> None:
         self.setup = setup
-        self._kept: Feed | ClipFeed | Helper | None = None
+        self._kept: Feed | ClipFeed | HelperPool | None = None
         self._job: Job | None = None
         self._is_owner = True
         fetcher, options = setup.fetcher, setup.options
@@ -67,7 +67,8 @@ class Production:
         self._refusals = Refusals()
         if (pipeline := options.user_pipeline) is not None:
             pipeline.require_fits(steps.largest, clips=fetcher.clips is not None)
-        if options.helper_process:
+        # A replay makes a copy of the options without helpers.
+        if options.helper_process and setup.helpers.count:
             require_helper_process(setup.choice.decoder)
             self._job = make_job(setup, steps, HELPER)
         self._remote = None if options.workers is None else Remote(setup, steps, options.workers)
@@ -79,7 +80,8 @@ class Production:
         if self._remote is not None:
             return self._remote.start(engines)
         if self._job is not None:
-            return ProcessProducer(kept if isinstance(kept, Helper) else Helper(self._job), engines)
+            pool = kept if isinstance(kept, HelperPool) else HelperPool(self._job)
+            return ProcessProducer(pool, engines)
         decoder = setup.choice.decoder
         if setup.options.user_pipeline is not None:
             setup.options.user_pipeline.begin()
@@ -95,9 +97,9 @@ class Production:
     def stop(self, producer: Producer) -> None:
         """End what makes the batches of a loop, but for what is kept."""
         producer.close()
-        helper = producer.reusable
-        if isinstance(helper, Helper) and helper is not self._kept:
-            helper.close()
+        pool = producer.reusable
+        if isinstance(pool, HelperPool) and pool is not self._kept:
+            pool.close()
 
     def beside(self, setup: Setup, steps: AnySteps) -> "Production":
         """Return one for the same setup, but for its recorder, that shares the remote workers: these fill a cluster."""
@@ -115,7 +117,7 @@ class Production:
         """End what is kept."""
         if self._remote is not None and self._is_owner:
             self._remote.close()
-        if isinstance(self._kept, Helper):
+        if isinstance(self._kept, HelperPool):
             self._kept.close()
         self._kept = None
         if self._is_owner:
@@ -131,7 +133,9 @@ class Production:
         fetcher = self.setup.fetcher
         return Trust(None if isinstance(fetcher, StreamFetcher) else len(fetcher.dataset))
 
-    def _pipeline(self, augmenter: Augmenter, kept: Feed | ClipFeed | Helper | None) -> Pipeline:
+    def _pipeline(
+        self, augmenter: Augmenter, kept: Feed | ClipFeed | HelperPool | None
+    ) -> Pipeline:
         fetcher, options = self.setup.fetcher, self.setup.options
         decoder: Decoder
         if options.user_pipeline is not None:
@@ -141,15 +145,16 @@ class Production:
         elif isinstance(kept, Feed):
             decoder = DaliImageDecoder(fetcher, augmenter, kept, self._trust)
         elif self.setup.choice.decoder == "cuda":
-            kernels = gpu_kernels(augmenter.device)
+            kernels, ahead = gpu_kernels(augmenter.device), self.setup.steps_read_ahead
             decoder = CudaJpegDecoder(
-                *(fetcher, augmenter, kernels, self.checkpoints, options.prefetch, self.cache)
+                *(fetcher, augmenter, kernels, self.checkpoints, ahead, self.cache)
             )
         else:
             decoder = CpuDecoder(
                 fetcher,
                 augmenter.spawn,
                 options.prefetch,
+                augmenter.workers,
                 fast=options.fast,
                 store=self.checkpoints,
             )
@@ -162,7 +167,7 @@ class Production:
         on_gpu = setup.choice.device.type == "cuda"
         device: Literal["mixed", "cpu"] = "mixed" if on_gpu else "cpu"
         device_id = setup.choice.device.index if on_gpu else None
-        depth = setup.options.prefetch
+        depth = setup.options.fewest_ahead
         if setup.fetcher.clips is not None:
             # DALI has a decoder at work in each of its threads.
             engines = setup.num_threads if device_id is None else find_nvdec(device_id).engines

@@ -50,13 +50,15 @@ class Decoder(Protocol):
     Only `prepare` is called by threads; all else by the thread that takes the steps.
 
     Attributes:
-        capacity: Number of steps that may be in flight besides the current one, counted from the fetch.
         lookahead: Number of decoded steps that are augmented at once, including the current one. A step of which
             it is not known whether it is decoded is waited for, so that its augmentation is launched before the loop asks for it.
     """
 
-    capacity: int
     lookahead: int
+
+    @property
+    def capacity(self) -> int:
+        """Number of steps that may be in flight besides the current one, counted from the fetch; it may change."""
 
     def prepare(self, fetched: Fetched) -> Any:
         """Prepare a step; its result is pushed."""
@@ -97,12 +99,17 @@ class Pipeline:
     def __init__(
         self, fetcher: Fetcher, decoder: Decoder, workers: Workers, reusable: Any = None
     ) -> None:
-        self.capacity, self.reusable = decoder.capacity, reusable
+        self.reusable = reusable
         self._fetcher, self._decoder, self._workers = fetcher, decoder, workers
         self._fetching: deque[Future[Any]] = deque()
         self._num_decoding = 0
         self._latest: Plan | None = None
         self._augmenting: deque[Pending] = deque()
+
+    @property
+    def capacity(self) -> int:
+        """Number of steps that may be in flight besides the current one; it may change."""
+        return self._decoder.capacity
 
     def submit(self, plan: Plan) -> None:
         """Start on a step; returns at once."""

@@ -1,11 +1,15 @@
-"""Memory that two processes share: slots for the images of batches, with a note beside each."""
+"""Memory that processes share: slots for the images of batches with a note beside each, and pickled objects."""
 
 import mmap
 import os
+import pickle
 import tempfile
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import prod
+from typing import Any
 
 import torch
 
@@ -15,6 +19,8 @@ from dali_pipes.errors import LoaderError
 # only the memory that was written to.
 _PAGE_BYTES = 4096
 _NOTE_BYTES = 1 << 40
+# Arrays begin at cache lines, as NumPy's own do.
+_ALIGNED_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +92,7 @@ class Ring:
 
     def write_note(self, step: int, note: bytes) -> None:
         """Put a note beside a step's slot."""
-        left, start = memoryview(note), self._note_start(step)
-        while left:
-            written = os.pwrite(self.descriptor, left, start)
-            left, start = left[written:], start + written
+        _write(self.descriptor, memoryview(note), self._note_start(step))
 
     def read_note(self, step: int, num_bytes: int) -> bytes:
         """Return the note of a step, whose length is known."""
@@ -108,6 +111,60 @@ class Ring:
         return _NOTE_BYTES * (1 + step % self._num_slots)
 
 
+def pickle_parts(value: Any) -> list[memoryview]:
+    """Pickle an object without copying its arrays.
+
+    Returns:
+        The pickle, and the memory of each contiguous NumPy array, which is not in the pickle.
+    """
+    arrays: list[pickle.PickleBuffer] = []
+    data = pickle.dumps(value, protocol=5, buffer_callback=arrays.append)
+    return [memoryview(data), *(buffer.raw() for buffer in arrays)]
+
+
+def share_parts(parts: Sequence[memoryview]) -> int:
+    """Copy what `pickle_parts` returned into shared memory, for `load_shared`.
+
+    Returns:
+        The file descriptor of a file without a name. Processes that load it share the memory of the arrays.
+
+    Raises:
+        LoaderError: There is not enough shared memory.
+    """
+    sizes = memoryview(array("q", [len(parts), *map(len, parts)])).cast("B")
+    starts = _starts([len(sizes), *map(len, parts)])
+    descriptor = _make(starts[-1])
+    for part, start in zip([sizes, *parts], starts, strict=False):
+        _write(descriptor, part, start)
+    return descriptor
+
+
+def load_shared(descriptor: int) -> Any:
+    """Load the object that `share_parts` wrote, and close the descriptor.
+
+    Its arrays are mapped copy-on-write: a process that writes to one gets copies of the pages that it writes to.
+    """
+    memory = memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
+    os.close(descriptor)
+    count = memory[:8].cast("q")[0]
+    sizes = memory[8 : 8 * (1 + count)].cast("q").tolist()
+    starts = _starts([8 * (1 + count), *sizes])[1:]
+    data, *arrays = (memory[at : at + size] for at, size in zip(starts, sizes, strict=False))
+    return pickle.loads(data, buffers=arrays)
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    """Return where each of several parts begins, and where the last one ends."""
+    padded = (-(-size // _ALIGNED_BYTES) * _ALIGNED_BYTES for size in sizes)
+    return list(accumulate(padded, initial=0))
+
+
+def _write(descriptor: int, data: memoryview, start: int) -> None:
+    while data:  # Linux writes at most 2 GiB at once
+        written = os.pwrite(descriptor, data, start)
+        data, start = data[written:], start + written
+
+
 def _make(size_bytes: int) -> int:
     """Return the descriptor of a file without a name, all of whose memory is there."""
     if hasattr(os, "memfd_create"):  # unlike /dev/shm it has no limit of its own
@@ -123,7 +180,7 @@ def _make(size_bytes: int) -> int:
     except OSError as error:
         os.close(descriptor)
         raise LoaderError(
-            f"helper_process=True needs {size_bytes >> 20} MiB of shared memory: {error.strerror}; "
+            f"helper_process needs {size_bytes >> 20} MiB of shared memory: {error.strerror}; "
             f"use a smaller batch_size or prefetch"
         ) from error
     return descriptor

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,14 +11,13 @@ from numpy.typing import NDArray
 
 from dali_pipes.bad_samples import BadRecord
 from dali_pipes.fields import Values
-from dali_pipes.jpeg.spans import spans_of
-from dali_pipes.labels import Labels, collect_labels
+from dali_pipes.labels import Labels
+from dali_pipes.pipeline.encoded import Encoded, put
 from dali_pipes.pipeline.streams import Ahead
 from dali_pipes.schedule import Plan
 from dali_pipes.targets import Found
 from gpu_aug import Draws
 from readers import Sample
-from readers.label_vector import LabelShape
 from readers.sample import Payload
 
 NOTHING = Found()
@@ -36,104 +34,100 @@ class Fetched:
         positions: int64 [n], positions in the epoch.
         indices: int64 [n], positions in the dataset.
         repeats: int64 [n], tells apart the times that an epoch has one index; see readers.order.AnyOrder.
-        samples: As they are stored; None where a row is lost.
-        data: The encoded image, None where the row is lost.
+        encoded: Their images.
         sizes: int64 [n, 2], height and width of the upright images.
         records: What was bad in each row, in the order in which it was noticed.
         draws: One entry per view.
         frames: int64 [n, T], the frames of each clip, counted in the order of presentation; T is 0 for images.
         seconds: float64 [n, T], when these are shown in their video.
         values: The further fields of each row; see FieldReader.
-        label_shape: Shape of every label of the dataset.
     """
 
     plan: Plan
     positions: NDArray[np.int64]
     indices: NDArray[np.int64]
     repeats: NDArray[np.int64]
-    samples: Sequence[Sample | None]
-    data: Sequence[Payload | None]
+    encoded: Encoded
     sizes: NDArray[np.int64]
     records: Sequence[tuple[BadRecord, ...]]
     draws: tuple[Draws, ...]
     frames: NDArray[np.int64]
     seconds: NDArray[np.float64]
     values: Sequence[Values]
-    label_shape: LabelShape = ()
 
     def __len__(self) -> int:
-        return len(self.data)
+        return len(self.indices)
+
+    @property
+    def samples(self) -> Sequence[Sample | None]:
+        """The samples as they are stored, None where a row is lost; each may be made when it is asked for."""
+        return self.encoded.samples
+
+    @property
+    def data(self) -> Sequence[Payload | None]:
+        """The encoded images, None where a row is lost; each may be made when it is asked for."""
+        return self.encoded.data
+
+    @property
+    def spans(self) -> NDArray[np.int64]:
+        """Address and length in bytes of each encoded image; see `Encoded`."""
+        return self.encoded.spans
+
+    @property
+    def restarts(self) -> Sequence[NDArray[np.int64] | None] | None:
+        """Offsets of the restart intervals of each image; see `Encoded`."""
+        return self.encoded.restarts
 
     def rows(self, start: int, stop: int) -> "Fetched":
         """Return the rows start to stop (half open)."""
         rows = slice(start, stop)
-        draws = tuple(drawn.rows(start, stop) for drawn in self.draws)
         return Fetched(
             self.plan,
             self.positions[rows],
             self.indices[rows],
             self.repeats[rows],
-            self.samples[rows],
-            self.data[rows],
+            self.encoded.rows(rows),
             self.sizes[rows],
             self.records[rows],
-            draws,
+            tuple(drawn.rows(start, stop) for drawn in self.draws),
             self.frames[rows],
             self.seconds[rows],
             self.values[rows],
-            self.label_shape,
         )
 
     def replaced(self, start: int, part: "Fetched") -> "Fetched":
         """Return these rows with those of `part` from row `start` on."""
-        rows = slice(start, start + len(part))
+        rows = np.arange(start, start + len(part))
         return Fetched(
             self.plan,
             self.positions,
-            _put(self.indices, rows, part.indices),
-            _put(self.repeats, rows, part.repeats),
-            [*self.samples[: rows.start], *part.samples, *self.samples[rows.stop :]],
-            [*self.data[: rows.start], *part.data, *self.data[rows.stop :]],
-            _put(self.sizes, rows, part.sizes),
-            [*self.records[: rows.start], *part.records, *self.records[rows.stop :]],
+            put(self.indices, rows, part.indices),
+            put(self.repeats, rows, part.repeats),
+            self.encoded.with_rows(rows, part.encoded),
+            put(self.sizes, rows, part.sizes),
+            put(self.records, rows, part.records),
             tuple(
                 mine.replaced(start, new) for mine, new in zip(self.draws, part.draws, strict=True)
             ),
-            _put(self.frames, rows, part.frames),
-            _put(self.seconds, rows, part.seconds),
-            [*self.values[: rows.start], *part.values, *self.values[rows.stop :]],
-            self.label_shape,
+            put(self.frames, rows, part.frames),
+            put(self.seconds, rows, part.seconds),
+            put(self.values, rows, part.values),
         )
 
     def key(self, row: int) -> str:
         """The name of a row's sample for people, of a lost one as well."""
-        sample = self.samples[row]
-        return self.records[row][-1].key if sample is None else sample.key
-
-    @property
-    def spans(self) -> NDArray[np.int64]:
-        """Address and length in bytes of each encoded image, int64 [n, 2]; 0 and 0 where the row is lost.
-
-        The bytes are there for as long as this is.
-        """
-        return spans_of([np.frombuffer(data or b"", np.uint8) for data in self.data])
-
-    @property
-    def restarts(self) -> Sequence[NDArray[np.int64] | None] | None:
-        """Offsets of the restart intervals of each image, see `readers.Sample.restarts`; None if no row has any."""
-        found = [None if sample is None else sample.restarts for sample in self.samples]
-        return None if all(one is None for one in found) else found
+        return self.encoded.keys[row] if self.kept()[row] else self.records[row][-1].key
 
     def kept(self) -> NDArray[np.bool_]:
         """Which rows are not lost: bool [n]."""
-        return np.array([data is not None for data in self.data], bool)
+        return self.encoded.is_kept
 
     def mixed_draws(self) -> tuple[Draws, ...]:
         """The draws, once it is known which rows are lost.
 
         A lost row is nobody's partner, and has none: who would be mixed with it is mixed with itself.
         """
-        if all(data is not None for data in self.data):
+        if self.kept().all():
             return self.draws
         lost, own = ~self.kept(), np.arange(len(self))[:, None]
         return tuple(
@@ -160,12 +154,11 @@ class Decoded:
     def finished(self) -> "Finished":
         """Return what is left to say of a step once its images are finished."""
         fetched = self.fetched
-        samples = fetched.samples
         return Finished(
             plan=fetched.plan,
             indices=fetched.indices,
-            keys=["" if sample is None else sample.key for sample in samples],
-            labels=collect_labels(samples, fetched.label_shape),
+            keys=list(fetched.encoded.keys),
+            labels=fetched.encoded.labels,
             kept=fetched.kept(),
             found=self.found,
             records=fetched.records,
@@ -277,12 +270,6 @@ def failed(error: Exception) -> Pending:
         raise error
 
     return Pending(launch)
-
-
-def _put(values: NDArray[Any], rows: slice, new: NDArray[Any]) -> NDArray[Any]:
-    copy = values.copy()
-    copy[rows] = new
-    return copy
 
 
 def needed_part(draws: Sequence[Draws]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -19,11 +19,19 @@ from gpu_aug.compiled.clock import clock
 
 T = TypeVar("T")
 
-# The most images that a thread takes at once: measured in DECISIONS.md.
-_LARGEST_CHUNK = 32
+# A thread takes as many images at once: with fewer, handing over the interpreter's lock takes longer than the work between;
+# measured in DECISIONS.md.
+PART_IMAGES = 64
+# ... but no more pixels than 64 photographs of 500x375 have: larger images take so long that few are enough.
+_PART_PIXELS = 64 * 500 * 375
 
-# A chunk is a multiple of this, as of every group of samples that are mixed.
+# A part is a multiple of this, as of every group of samples that are mixed.
 _GROUP = 4
+
+_FEWEST_STEPS = 2  # that are worked on ahead, so that one can be fetched while another is decoded
+_AHEAD_BYTES = (
+    1 << 30
+)  # the images and files of steps that are worked on ahead, where nobody says how many these are
 
 Render = Callable[[Fetched, Canvases, int], Decoded]
 """Decodes some rows of a step, reads their targets, and renders their canvases, those of lost rows black.
@@ -42,35 +50,53 @@ class Workers:
     Attributes:
         pool: The threads.
         recorder: Gets what they decode and what they wait for.
+        steps_ahead: How many steps keep all threads at work, as far as the steps so far tell.
     """
 
     def __init__(self, fetcher: Fetcher, num_threads: int) -> None:
-        self.recorder, self._num_bytes = fetcher.recorder, fetcher.num_bytes
+        self.recorder, self._is_video = fetcher.recorder, fetcher.clips is not None
         self.pool = single_threaded_pool(num_threads)
-        self._variants, times = fetcher.variants.views, fetcher.images_per_row
-        self._group = fetcher.variants.group if times > 1 else _GROUP
-        self._most = max(_LARGEST_CHUNK // times // self._group, 1) * self._group
+        self._variants, self._times = fetcher.variants.views, fetcher.images_per_row
+        self._group = fetcher.variants.group if self._times > 1 else _GROUP
         self._num_threads = num_threads
         self._vectors = fetcher.targets.maps.vectors
+        self.steps_ahead = _FEWEST_STEPS
 
-    def chunks(self, count: int) -> list[tuple[int, int]]:
-        """Divide rows into what a thread takes at once, start and stop (half open) of each.
+    def parts(self, fetched: Fetched) -> list[tuple[int, int]]:
+        """Divide the rows of a step into what a thread takes at once, start and stop (half open) of each.
 
-        There are at least two chunks for every thread, unless there are too few rows: a thread that is
-        done early finds something to do.
+        The size of a part depends on the images alone, so that threads work for long without the interpreter: more threads need
+        more steps ahead, see `steps_ahead`.
         """
-        share = -(-count // (2 * self._num_threads))
-        size = min(-(-share // self._group) * self._group, self._most)
-        return [(start, min(start + size, count)) for start in range(0, count, size or 1)]
+        count = len(fetched)
+        if not count:
+            return []
+        pixels = max(1, int(fetched.sizes.prod(axis=1).sum()) // count) * self._times
+        most = min(PART_IMAGES // self._times, _PART_PIXELS // pixels)
+        most = max(most // self._group, 1) * self._group
+        num_parts = -(-count // most)
+        size = -(-count // num_parts // self._group) * self._group
+        return [(start, min(start + size, count)) for start in range(0, count, size)]
 
     def render(self, fetched: Fetched, render: Render, canvases: Canvases) -> list[Future[Decoded]]:
-        """Start rendering the canvases of a step, a part of it for each chunk."""
+        """Start rendering the canvases of a step, one part of it after the other."""
 
         def work(start: int, stop: int) -> Decoded:
             part, canvases_of_part = fetched.rows(start, stop), canvases.from_row(start)
             return self.move_targets(self.decode(part, canvases_of_part, start, render))
 
-        return [self.submit("decode", work, *chunk) for chunk in self.chunks(len(fetched))]
+        return [self.submit("decode", work, *part) for part in self.parts(fetched)]
+
+    def plan_ahead(self, fetched: Fetched, image_bytes: int) -> None:
+        """Find out how many steps like this one keep all threads at work, see `steps_ahead`.
+
+        Args:
+            fetched: The step.
+            image_bytes: What its finished images take.
+        """
+        num_bytes = image_bytes + int(fetched.spans[:, 1].sum())
+        num_parts = len(self.parts(fetched))
+        self.steps_ahead = steps_for_threads(self._num_threads, num_parts, num_bytes)
 
     def submit(self, stage: Stage, work: Callable[..., T], *args: Any) -> Future[T]:
         """Let a thread do some work, which begins with a stage."""
@@ -85,7 +111,7 @@ class Workers:
     def decode(self, rows: Fetched, canvases: Canvases, start: int, render: Render) -> Decoded:
         """Render the canvases of rows, of which the first is row `start` of its step."""
         work = Rows(rows.plan, rows.samples)
-        num_bytes = self._num_bytes(sample for sample in rows.samples if sample is not None)
+        num_bytes = 0 if self._is_video else int(rows.spans[:, 1].sum())
         with self.recorder.measure("decode", samples=len(rows), num_bytes=num_bytes, work=work):
             return render(rows, canvases, start)
 
@@ -109,7 +135,7 @@ class Workers:
             part = decoded.fetched.rows(start, stop)
             return self.move_targets(Decoded(part, decoded.found[start:stop]))
 
-        parts = list(self.pool.map(move, *zip(*self.chunks(len(decoded.fetched)), strict=True)))
+        parts = list(self.pool.map(move, *zip(*self.parts(decoded.fetched), strict=True)))
         return replace(decoded, found=[found for part in parts for found in part.found])
 
     def close(self) -> None:
@@ -119,6 +145,20 @@ class Workers:
         while this thread has a lock that the others need, such as the one for starting threads.
         """
         self.pool.shutdown(wait=not is_collecting(), cancel_futures=True)
+
+
+def steps_for_threads(num_threads: int, num_parts: int, num_bytes: int) -> int:
+    """How many steps ahead keep threads at work.
+
+    Args:
+        num_threads: How many threads there are.
+        num_parts: Into how many parts a step is divided.
+        num_bytes: What a step takes in memory.
+    """
+    wanted = -(
+        -2 * num_threads // max(1, num_parts)
+    )  # a part for each, and one that it finds when it is done
+    return max(_FEWEST_STEPS, min(wanted, _AHEAD_BYTES // max(1, num_bytes)))
 
 
 def single_threaded_pool(num_threads: int) -> ThreadPoolExecutor:

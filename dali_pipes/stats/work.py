@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dali_pipes.schedule import Plan
 from readers.dataset import IndexedDataset
 
@@ -22,7 +25,7 @@ class Rows:
 
     plan: Plan
     samples: Any
-    indices: Sequence[int] | None = None
+    indices: Sequence[int] | NDArray[np.int64] | None = None
 
     def keys(self) -> list[str]:
         """The names of the samples, as far as they are known without reading: else their indices."""
@@ -36,9 +39,9 @@ class Rows:
         return f"step {self.plan.step}: {', '.join(keys[:_NUM_NAMED])}{more}"
 
 
-def _known_keys(dataset: Any, indices: Sequence[int]) -> list[str]:
+def _known_keys(dataset: Any, indices: Sequence[int] | NDArray[np.int64]) -> list[str]:
     """Names of samples that a dataset has without reading them, which may be what takes so long; else their numbers."""
-    numbers = list(indices)
+    numbers = np.asarray(indices).tolist()
     while (whole := getattr(dataset, "whole", None)) is not None:
         if hasattr(dataset, "indices_in_whole"):
             numbers = dataset.indices_in_whole(numbers).tolist()

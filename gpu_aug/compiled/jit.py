@@ -202,3 +202,32 @@ signed: Callable[[Any], int] = cast(Any, np.int64)
 
 unsigned: Callable[[Any], int] = cast(Any, np.uint64)
 """A number as one of 64 bits without a sign."""
+
+
+def c_function(name: str, *widths: int, variadic: bool = False) -> Any:
+    """Make a function for kernels that calls one of the C library's.
+
+    Args:
+        name: Its name, which the process must have.
+        widths: Bits of the result and of each argument, 32 or 64; an address has 64.
+        variadic: Whether more arguments may follow in C, of which none is given.
+
+    Returns:
+        A function of int64s that returns one; narrow results are extended with their sign.
+    """
+    result, *arguments = (ir.IntType(width) for width in widths)
+    kind = ir.FunctionType(result, arguments, var_arg=variadic)
+
+    def typed(_context: Any, *_arguments: Any) -> Any:
+        def generate(_target: Any, builder: Any, _signature: Any, values: Any) -> Any:
+            call = get_or_insert_function(builder.module, kind, name)
+            given = [
+                value if width == value.type else builder.trunc(value, width)
+                for value, width in zip(values, arguments, strict=True)
+            ]
+            found = builder.call(call, given)
+            return found if widths[0] == 64 else builder.sext(found, ir.IntType(64))
+
+        return types.int64(*[types.int64] * len(arguments)), generate
+
+    return intrinsic_of(typed, len(arguments))

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpu_aug.compiled.jit import kernel
+
 Rows = NDArray[np.int32]
 
 
@@ -88,30 +90,49 @@ def compose_crops(
     Where the rectangle that is resampled leaves the source, the line between the image and the
     black border falls on the nearest whole pixel of the result.
     """
-    start, shape = np.zeros_like(sizes), sizes  # the cut, in pixels of the source
-    paste, resize = np.zeros_like(sizes), sizes  # where it stands in the image so far
-    canvas = sizes
-    resampled = False
-    for step in steps:
-        canvas = step.get("resize", step["shape"])
-        if resampled:
-            paste = paste - step["start"]
-            continue
-        resampled = "resize" in step
-        top_left = np.maximum(paste, step["start"])
-        bottom_right = np.minimum(paste + shape, step["start"] + step["shape"])
-        scale = step["resize"] / step["shape"] if resampled else 1
-        start, shape = start + top_left - paste, bottom_right - top_left
-        paste = np.rint((top_left - step["start"]) * scale).astype(np.int64)
-        resize = np.rint((bottom_right - step["start"]) * scale).astype(np.int64) - paste
+    stacked = np.empty((len(steps), 3, *sizes.shape), np.int64)
+    resampled = len(steps)
+    for number, step in enumerate(steps):
+        stacked[number, 0], stacked[number, 1] = step["start"], step["shape"]
+        stacked[number, 2] = step.get("resize", step["shape"])
+        resampled = number if "resize" in step else resampled
+    made = np.empty((5, *sizes.shape), np.int32)
+    _compose(stacked, resampled, np.ascontiguousarray(sizes), made)
+    return Crops(made[0], made[1], made[2], made[3], made[4], antialias)
 
-    # A rectangle wholly beside the source keeps one pixel, pasted beside the canvas.
-    seen = (shape > 0).all(axis=1, keepdims=True)
-    return Crops(
-        start=np.clip(start, 0, sizes - 1).astype(np.int32),
-        shape=np.where(seen, shape, 1).astype(np.int32),
-        resize=np.where(seen, np.maximum(resize, 1), 1).astype(np.int32),
-        paste=np.where(seen, paste, canvas).astype(np.int32),
-        canvas=np.array(canvas, np.int32),
-        antialias=antialias,
-    )
+
+@kernel
+def _compose(steps: Any, resampled: int, sizes: Any, made: Any) -> None:
+    """Fold the steps of all samples.
+
+    Args:
+        steps: int64 [S, 3, B, 2], start, shape and the size after it.
+        resampled: The number of the step that resamples; S where there is none.
+        sizes: See `compose_crops`.
+        made: int32 [5, B, 2], the first fields of Crops.
+    """
+    for row in range(len(sizes)):
+        is_seen = True
+        for axis in range(2):
+            size = sizes[row, axis]
+            start, shape = np.int64(0), size  # the cut, in pixels of the source
+            paste, resize = np.int64(0), size  # where it stands in the image so far
+            canvas = size
+            for number in range(len(steps)):
+                first, length = steps[number, 0, row, axis], steps[number, 1, row, axis]
+                canvas = steps[number, 2, row, axis]
+                if number > resampled:
+                    paste -= first
+                    continue
+                scale = canvas / length if number == resampled else 1.0
+                low, high = max(paste, first), min(paste + shape, first + length)
+                start, shape = start + low - paste, high - low
+                paste = np.int64(np.rint((low - first) * scale))
+                resize = np.int64(np.rint((high - first) * scale)) - paste
+            is_seen = is_seen and shape > 0
+            made[0, row, axis] = min(max(start, 0), size - 1)
+            made[1, row, axis], made[2, row, axis] = shape, max(resize, 1)
+            made[3, row, axis], made[4, row, axis] = paste, canvas
+        if not is_seen:  # wholly beside the source: one pixel, pasted beside the canvas
+            made[1:3, row] = 1
+            made[3, row] = made[4, row]

@@ -20,6 +20,7 @@ from readers.checkpoints.sample_file import SampleFile
 from readers.sample import Dataset
 
 _MOST_OPEN = 1024
+_NO_FILE = -1  # in place of a descriptor, which is never negative
 
 
 class DatasetCheckpoints:
@@ -64,7 +65,7 @@ class DatasetCheckpoints:
         wanted, told = np.asarray(indices, np.int64), np.asarray(digests, np.uint64).tolist()
         found: list[Kept | None] = [None] * len(wanted)
         for leaf, own, positions in self._located(wanted):
-            for index, position in zip(own, positions, strict=True):
+            for index, position in zip(own.tolist(), positions.tolist(), strict=True):
                 found[position] = leaf.find(index, told[position])
         return found
 
@@ -86,7 +87,7 @@ class DatasetCheckpoints:
             leaf.cache.keep(
                 [
                     entries[position]._replace(number=index)
-                    for index, position in zip(own, positions, strict=True)
+                    for index, position in zip(own.tolist(), positions.tolist(), strict=True)
                 ]
             )
 
@@ -97,11 +98,13 @@ class DatasetCheckpoints:
             count += int(self._leaf(origin.dataset).known()[origin.indices].sum())
         return count
 
-    def _located(self, indices: NDArray[np.int64]) -> "list[tuple[_Leaf, list[int], list[int]]]":
+    def _located(
+        self, indices: NDArray[np.int64]
+    ) -> "list[tuple[_Leaf, NDArray[np.int64], NDArray[np.int64]]]":
         if self._single:
-            return [(self._leaf(self._dataset), indices.tolist(), list(range(len(indices))))]
+            return [(self._leaf(self._dataset), indices, np.arange(len(indices)))]
         return [
-            (self._leaf(origin.dataset), origin.indices.tolist(), origin.positions.tolist())
+            (self._leaf(origin.dataset), origin.indices, origin.positions)
             for origin in origins(self._dataset, indices)
         ]
 
@@ -135,6 +138,7 @@ class _Leaf:
         self.cache = CacheFile(head_of(dataset, version), limit_bytes)
         files: Sequence[SampleFile] = getattr(dataset, "sample_files", ())
         self._starts = list(accumulate((file.num_samples for file in files), initial=0))
+        self._bounds = np.array(self._starts, np.int64)
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = max(16, min(_MOST_OPEN, soft // 8))
         self._beside: Callable[[int], CheckpointFile | None] = lru_cache(most)(
@@ -150,26 +154,28 @@ class _Leaf:
         return found
 
     def places(
-        self, own: list[int], positions: list[int], held: list[Opened]
+        self, own: NDArray[np.int64], positions: NDArray[np.int64], held: list[Opened]
     ) -> Iterator[NDArray[np.int64]]:
         if self._has_files:
-            beside = list(self._places_beside(own, positions, held))
-            yield np.array(beside, np.int64).reshape(-1, 4)
+            numbers = np.searchsorted(self._bounds, own, side="right") - 1
+            shards, which = np.unique(numbers, return_inverse=True)
+            opened: list[tuple[int, int]] = []
+            for number in shards.tolist():
+                if file := self._beside(number):
+                    held.append(file.opened)
+                    opened.append((held[-1].number, file.seed))
+                else:
+                    opened.append((_NO_FILE, 0))
+            slots = np.empty((len(own), 4), np.int64)
+            slots[:, 0], slots[:, 3] = positions, own - self._bounds[numbers]
+            slots[:, 1:3] = np.array(opened, np.int64).reshape(-1, 2)[which]
+            yield slots[slots[:, 1] != _NO_FILE]
         if file := self.cache.file():
             held.append(file.opened)
             slots = np.empty((len(own), 4), np.int64)
             slots[:, 0], slots[:, 3] = positions, own
             slots[:, 1], slots[:, 2] = held[-1].number, file.seed
             yield slots
-
-    def _places_beside(
-        self, own: list[int], positions: list[int], held: list[Opened]
-    ) -> Iterator[tuple[int, int, int, int]]:
-        for index, position in zip(own, positions, strict=True):
-            number = bisect_right(self._starts, index) - 1
-            if file := self._beside(number):
-                held.append(file.opened)
-                yield position, held[-1].number, file.seed, index - self._starts[number]
 
     def find(self, index: int, digest: int) -> Kept | None:
         if self._has_files:

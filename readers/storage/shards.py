@@ -1,6 +1,7 @@
 """Samples that lie at known offsets of shard files; the base of every format of that kind."""
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache, partial
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from readers.checkpoints.sample_file import SampleFile
 from readers.dataset import IndexedDataset
+from readers.located import Located, Reads
 from readers.sample import (
     BadSample,
     ColumnName,
@@ -21,10 +23,13 @@ from readers.sample import (
     Sample,
     SourceError,
     checked_indices,
+    find_image,
+    sound,
 )
 from readers.storage.blob import Blob, LocalBlob
-from readers.storage.blob.mapped import mapped_file
+from readers.storage.blob.mapped import MappedFile, mapped_file
 from readers.storage.blob.mmap_pages import Extent, Foresight
+from readers.storage.image_places import NO_ROW, ShardPart, find_images
 from readers.storage.index import FoundIndex, Scan, ShardIndex, open_index
 from readers.storage.index.builder import current_builder
 from readers.storage.index.index_file import DamagedIndexError, Head, Names
@@ -42,7 +47,7 @@ _Take = Callable[[Names, tuple[int, ...]], dict[str, Payload]]
 
 _Part = tuple[int, int, int]
 """The samples of a batch that lie in one shard: its number, and from where to where they stand in stored order."""
-_Located = tuple[list[Row], _Take, int]
+_FoundRows = tuple[list[Row], _Take, int]
 """What an index says of samples, what makes their fields, and the address of the mapped shard, 0 if it is not mapped."""
 
 
@@ -192,6 +197,78 @@ class ShardDataset(IndexedDataset):
             self._make_samples(shard, begin, found, take, rows, positions, result)
         return result
 
+    def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
+        """See `IndexedDataset.locate`; of shards of this machine, which are as long as they were."""
+        checked_indices(indices, len(self))
+        own = np.asarray(indices, np.int64)
+        if self._is_remote:
+            return None
+        order = np.argsort(own, kind="stable")
+        parts, shards = self._parts(own[order])
+        rows: list[int] = (own[order] - self._bounds[shards]).tolist()
+        images = find_images([self._part(one, rows[begin:end]) for one, begin, end in parts], reads)
+        spans = images.addresses[images.is_located]
+        if len(spans):
+            self._foresight.look(lambda number: int(spans[number % len(spans), 0]), spans.tolist)
+        # From the order in which they are stored to that in which they were asked for.
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        restarts = images.restarts
+        return Located(
+            b"",
+            path_starts=np.empty(0, np.int64),
+            files=images.files[back],
+            starts=images.spans[back, 0],
+            lengths=images.spans[back, 1] - images.spans[back, 0],
+            labels=images.labels[back],
+            sizes=images.sizes[back],
+            is_located=images.is_located[back],
+            restarts=None if restarts is None else [restarts[row] for row in back],
+            held=images.held,
+            make_sample=lambda row, data: self._with_image(int(own[row]), data),
+            make_key=lambda row: self._key(int(own[row])),
+        )
+
+    def _part(self, shard: int, rows: list[int]) -> ShardPart:
+        """Samples of a shard, for `find_images`; none are located if it cannot be read as it was."""
+        try:
+            opened = self._open(shard)
+            index, file = opened.index, opened.map()
+            entries, descriptor = index.row_bytes(rows), file.descriptor()
+            restarts = list(map(index.restarts, rows)) if index.has_restarts else None
+            if descriptor is not None:
+                return ShardPart(entries, restarts, index, file.address, descriptor)
+        except (DamagedIndexError, OSError):
+            pass
+        return ShardPart([NO_ROW] * len(rows))
+
+    def _key(self, index: int) -> str:
+        shard, row = self._place_of(index)
+        found, _, _ = self._locate(shard, [row])
+        return f"{self._names[shard]}/{found[0].key}"
+
+    def _place_of(self, index: int) -> tuple[int, int]:
+        """The shard of a sample, and its number there."""
+        shard = bisect_right(self._starts, index) - 1
+        return shard, index - self._starts[shard]
+
+    def _with_image(self, index: int, data: Payload) -> Sample:
+        """Make a sample of the bytes of its image."""
+        shard, row = self._place_of(index)
+        found, take, _ = self._locate(shard, [row])
+        image = find_image(found[0].names, found[0].image_field)
+
+        def take_others(names: Names, bounds: tuple[int, ...]) -> dict[str, Payload]:
+            spans = zip(names, bounds[::2], bounds[1::2], strict=True)
+            return {
+                name: data if name == image else take((name,), (start, stop))[name]
+                for name, start, stop in spans
+            }
+
+        result: list[Any] = [None]
+        self._make_samples(shard, 0, found, take_others, [row], [0], result)
+        return sound(result[0])
+
     def _parts(self, stored: NDArray[np.int64]) -> tuple[list[_Part], NDArray[np.int64]]:
         """Divide increasing indices by shard; also the shard of each."""
         shards = np.searchsorted(self._bounds, stored, side="right") - 1
@@ -242,7 +319,7 @@ class ShardDataset(IndexedDataset):
                 made = BadSample(index, key, "read", str(error))
             result[positions[number]] = made
 
-    def _locate_all(self, parts: list[_Part], rows: list[int]) -> list[_Located]:
+    def _locate_all(self, parts: list[_Part], rows: list[int]) -> list[_FoundRows]:
         """Find the samples of a batch; remote shards side by side."""
         if self._is_remote and len(parts) > 1:
             with CountingThreads(min(len(parts), MOST_THREADS)) as pool:
@@ -251,16 +328,16 @@ class ShardDataset(IndexedDataset):
                 )
         return [self._locate(shard, rows[begin:end]) for shard, begin, end in parts]
 
-    def _locate(self, shard: int, rows: list[int]) -> _Located:
+    def _locate(self, shard: int, rows: list[int]) -> _FoundRows:
         """Find samples of one shard."""
         try:
             opened = self._open(shard)
             found = opened.index.rows(rows)
-            return found, opened.take or opened.read(found), opened.start
+            return found, opened.take or opened.read(found), opened.address
         except (DamagedIndexError, OSError):
             return self._locate_anyway(shard, rows)
 
-    def _locate_anyway(self, shard: int, rows: list[int]) -> _Located:
+    def _locate_anyway(self, shard: int, rows: list[int]) -> _FoundRows:
         """As `_locate`, when the index is damaged or the shard cannot be read."""
         found = [Row(f"(sample {row})") for row in rows]
         try:
@@ -300,17 +377,18 @@ class _OpenShard:
 
     Attributes:
         index: Index of its samples.
-        start: Address of the mapped shard, 0 where it is not mapped.
+        address: Address of the mapped shard, 0 where it is not mapped.
         take: Makes fields of names and of starts and stops, where the bytes are at hand; else see `read`.
     """
 
-    __slots__ = ("_blob", "index", "start", "take")
+    __slots__ = ("_blob", "_file", "address", "index", "take")
 
     def __init__(self, blob: Blob, index: ShardIndex) -> None:
         self._blob = blob
         self.index = index
         self.take: _Take | None = None
-        self.start = 0
+        self._file: MappedFile | None = None
+        self.address = 0
 
     def read(self, rows: list[Row]) -> _Take:
         """Return what makes fields of these samples, to be called for each of them in turn.
@@ -319,16 +397,27 @@ class _OpenShard:
             OSError: See `Blob.read`.
         """
         if isinstance(self._blob, LocalBlob):
-            # A map of its own, which goes with this object; the next time it is there.
-            file = mapped_file(self._blob.unmapped().view())
-            assert file is not None  # it has samples
-            self.start, self.take = file.address, partial(_fields_of_file, file.payload)
+            self.take = partial(_fields_of_file, self.map().payload)  # the next time it is there
             return self.take
         ranges = [
             pair for row in rows for pair in zip(row.bounds[::2], row.bounds[1::2], strict=True)
         ]
         payloads = iter(self._blob.read(ranges))
         return lambda names, _: {name: next(payloads) for name in names}
+
+    def map(self) -> MappedFile:
+        """Return the mapped shard, which must be a file of this machine.
+
+        Raises:
+            OSError: See `LocalBlob.view`.
+        """
+        if self._file is None:
+            assert isinstance(self._blob, LocalBlob)
+            # A map of its own, which goes with this object.
+            file = mapped_file(self._blob.unmapped().view())
+            assert file is not None  # it has samples
+            self._file, self.address = file, file.address
+        return self._file
 
 
 def _indexed(blob: Blob, scan: Scan) -> FoundIndex:
@@ -361,7 +450,7 @@ def _unread(error: OSError) -> str:
     return f"the shard cannot be read: {reason_of(error)}"
 
 
-def _address(located: list[_Located], number: int) -> int:
+def _address(located: list[_FoundRows], number: int) -> int:
     """Where one of the samples begins in memory; 0 if nowhere."""
     turn, part = divmod(number, len(located))
     rows, _, address = located[part]
@@ -369,7 +458,7 @@ def _address(located: list[_Located], number: int) -> int:
     return address + bounds[0] if address and bounds else 0
 
 
-def _extents(located: list[_Located]) -> Iterator[Extent]:
+def _extents(located: list[_FoundRows]) -> Iterator[Extent]:
     """From the first to the last byte of every sample."""
     for rows, _, address in located:
         for row in rows:

@@ -124,8 +124,8 @@ class ClipListDataset(FileDataset):
         seconds, name = self._seconds[index], self._names[index]
         return name if seconds is None else f"{name}@{seconds[0]}-{seconds[1]}"
 
-    def _fetch_one(self, index: int) -> Sample | BadSample:
-        entry, seconds = super()._fetch_one(index), self._seconds[index]
+    def _fetch_one(self, index: int, data: Payload | None = None) -> Sample | BadSample:
+        entry, seconds = super()._fetch_one(index, data), self._seconds[index]
         if seconds is None:
             return entry
         key = self._key(index)

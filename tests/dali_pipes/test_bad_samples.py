@@ -326,6 +326,7 @@ def test_a_dataset_that_returns_too_few_is_named(
     """A fetch that loses samples stops the run; a batch is never silently smaller."""
     fetch = type(dataset).fetch
     monkeypatch.setattr(type(dataset), "fetch", lambda self, indices: fetch(self, indices)[:-1])
+    monkeypatch.setattr(type(dataset), "locate", lambda *_: None)
 
     with pytest.raises(LoaderError, match=r"fetch returned 4 samples for 5 indices"):
         next(iter(load(dataset, on_bad_sample="skip")))

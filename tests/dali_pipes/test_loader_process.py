@@ -23,7 +23,7 @@ from PIL import Image
 
 from dali_pipes import BadSampleError, Batch, Loader, LoaderError
 from dali_pipes.pipeline.elsewhere import portable
-from dali_pipes.pipeline.helper_client import Helper
+from dali_pipes.pipeline.helper_client import HelperPool
 from gpu_aug import (
     ColorJitter,
     CutMix,
@@ -57,9 +57,10 @@ from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
 
 loader = Loader(open_dataset(sys.argv[1]), Recipe([RandomResizedCrop(24)]), batch_size=2,
-                device="cpu", decoder="cpu", num_threads=1, helper_process=True)
+                device="cpu", decoder="cpu", num_threads=1, helper_process=2)
 for batch in loader:
-    print(loader._epochs.live().gi_frame.f_locals["producer"].reusable._process.pid, flush=True)
+    pool = loader._epochs.live().gi_frame.f_locals["producer"].reusable
+    print(*(helper.process.pid for helper in pool.helpers), flush=True)
     exec(sys.argv[2])
 """
 
@@ -159,8 +160,8 @@ def pid_of(loader: Loader) -> int:
     kept = loader._production._kept
     if kept is None:
         kept = loader._epochs.live().gi_frame.f_locals["producer"].reusable  # type: ignore[union-attr]
-    assert isinstance(kept, Helper)
-    return kept._process.pid
+    assert isinstance(kept, HelperPool)
+    return kept.helpers[0].process.pid
 
 
 def is_gone(pid: int, wait_seconds: float = 0.0) -> bool:
@@ -355,7 +356,7 @@ class TestRelease:
 
     @pytest.mark.long
     def test_end_of_the_training_process(self, folder: Path) -> None:
-        """However the training process ends, its helper ends with it, silently."""
+        """However the training process ends, its helpers end with it, silently."""
         ends = {
             "sys.exit(3)": 3,
             "os.kill(os.getpid(), signal.SIGKILL)": -signal.SIGKILL,
@@ -374,19 +375,21 @@ class TestRelease:
         for process, code in zip(started, ends.values(), strict=True):
             with process:
                 out, errors = process.communicate(timeout=120)
-                pid = int(out.split()[0])
+                pids = [int(pid) for pid in out.splitlines()[0].split()]
+                assert len(pids) == 2
                 try:
                     assert process.returncode == code, errors
-                    assert is_gone(pid, wait_seconds=60)
+                    assert all(is_gone(pid, wait_seconds=60) for pid in pids)
                     assert errors.count("Traceback") == (code == -signal.SIGINT)
                 finally:
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+                    for pid in pids:
+                        with suppress(ProcessLookupError):
+                            os.kill(pid, signal.SIGKILL)
 
 
 def test_explain(dataset: Dataset) -> None:
     """explain() tells where the threads are."""
-    assert "threads: 2, all in one helper process, prefetch: 2" in load(dataset).explain()
+    assert "threads: 2, all in one helper process, prefetch: auto" in load(dataset).explain()
     assert "helper" not in load(dataset, helper_process=False).explain()
 
 

@@ -35,7 +35,7 @@ def explained(
 @pytest.mark.parametrize("ranks", [None, "", "0", "all", "1"])
 def test_alone(explained: Callable[..., list[str]], ranks: str | None) -> None:
     """A process that nobody shares the machine with takes all cores."""
-    assert explained(ranks) == ["threads: 16, prefetch: 2"]
+    assert explained(ranks) == ["threads: 16, prefetch: auto"]
 
 
 @pytest.mark.parametrize(("ranks", "threads"), [("8", 2), ("3", 5), ("64", 1)])
@@ -44,14 +44,14 @@ def test_ranks_share_the_cores(
 ) -> None:
     """Ranks of a machine take equal parts, rounded down, of at least one core."""
     shared = f"of 16 cores, which {ranks} ranks share"
-    assert explained(ranks) == [f"threads: {threads} {shared}, prefetch: 2"]
+    assert explained(ranks) == [f"threads: {threads} {shared}, prefetch: auto"]
 
 
 def test_bound_ranks_keep_their_cores(explained: Callable[..., list[str]]) -> None:
     """What a process is bound to has been divided already."""
-    assert explained("8", bound_to=2) == ["threads: 2, prefetch: 2"]
+    assert explained("8", bound_to=2) == ["threads: 2, prefetch: auto"]
 
 
 def test_what_is_given_stays(explained: Callable[..., list[str]]) -> None:
     """A number of threads that is given is that of each rank."""
-    assert explained("8", given=6) == ["threads: 6, prefetch: 2"]
+    assert explained("8", given=6) == ["threads: 6, prefetch: auto"]

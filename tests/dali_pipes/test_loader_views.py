@@ -11,8 +11,9 @@ import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
 from dali_pipes import Batch, Loader, LoaderError, StateMismatchError
-from dali_pipes.decode import cpu, opencv
+from dali_pipes.decode import opencv
 from dali_pipes.decode.dali.feed import FeedOptions
+from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.jpeg.status import GOOD
 from dali_pipes.pipeline import make
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Normalize, RandomResizedCrop, Recipe, Resize
@@ -109,10 +110,10 @@ def test_views_are_torchvisions(dataset: Dataset, decoder: str) -> None:
 def test_read_and_decoded_once(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many views there are, each sample is read once and decoded once."""
     calls = {"decode": 0, "fetch": 0}
-    decode, fetch, render_rows = opencv.decode, type(dataset).fetch, cpu.render_rows
+    decode, locate, render = opencv.decode, type(dataset).locate, JpegRenderer.render
 
-    def count_rows(*arguments: Any, **options: Any) -> Any:
-        statuses = render_rows(*arguments, **options)
+    def count_rows(*arguments: Any) -> Any:
+        statuses = render(*arguments)
         calls["decode"] += int((statuses == GOOD).sum())
         return statuses
 
@@ -120,13 +121,13 @@ def test_read_and_decoded_once(dataset: Dataset, monkeypatch: pytest.MonkeyPatch
         calls["decode"] += 1
         return decode(*arguments)
 
-    def count_fetch(self: Dataset, indices: Any) -> Any:
+    def count_located(self: Dataset, indices: Any, reads: Any) -> Any:
         calls["fetch"] += len(indices)
-        return fetch(self, indices)
+        return locate(self, indices, reads)
 
     monkeypatch.setattr(opencv, "decode", count_decode)
-    monkeypatch.setattr(cpu, "render_rows", count_rows)
-    monkeypatch.setattr(type(dataset), "fetch", count_fetch)
+    monkeypatch.setattr(JpegRenderer, "render", count_rows)
+    monkeypatch.setattr(type(dataset), "locate", count_located)
     list(load(dataset, MULTI_CROP, on_bad_sample="skip"))
     assert calls == {"decode": NUM_IMAGES, "fetch": NUM_IMAGES}
 

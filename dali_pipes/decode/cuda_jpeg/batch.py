@@ -1,6 +1,7 @@
 """A batch of JPEGs: planned on the host, uploaded in one piece, and rendered by four kernels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,19 +22,77 @@ from dali_pipes.jpeg.memory import MEMORY_BYTES
 from dali_pipes.jpeg.status import GOOD
 
 _NO_OFFSETS = np.empty(0, np.int64)
+_SECTIONS = ("data", "tables", "groups", "intervals")
+_IN_WORKSPACE = [
+    (JOB.names or ()).index(name)
+    for name in ("workspace", "coefficients", "depths", "statuses", "bits")
+]
 _BLOCK_BYTES = 128
 _GRID_MOST = 8192  # blocks of threads of a launch, spread over its images
 _ARENA_BYTES = 1 << 20
+_MOST_SPARE = 4  # times the size that is needed: larger arenas are let go, so that one large batch is not held for ever
 _SPACE_BYTES = 32  # scans that stay begin and end at multiples of 16 bytes
 
 
 class Kernels(Protocol):
-    """What carries out kernels: a GPU, or functions on the CPU."""
+    """Memory and kernels of a device: a GPU, functions on the CPU, or nothing where the host alone is measured.
+
+    All but `upload` is asked for on torch's current stream, in the order of the calls.
+    """
 
     device: torch.device
 
+    def upload(
+        self, arena: torch.Tensor, num_bytes: int, reader: Any = None
+    ) -> tuple[torch.Tensor, Callable[[], None]]:
+        """Begin to copy the first bytes of an arena, beside what the kernels do; any thread may ask.
+
+        Args:
+            arena: uint8 [...] on the host.
+            num_bytes: How many are copied.
+            reader: The stream whose kernels will read them; None is the current one.
+
+        Returns:
+            Where they are on the device, and a function that lets the current stream wait for them.
+        """
+        ...
+
+    def zero(self, address: int, num_bytes: int) -> None:
+        """Ask for zeros on the device."""
+
     def launch(self, name: str, grid: tuple[int, int], job: "NDArray[np.void]") -> None:
         """Ask for a kernel."""
+
+    def download(self, target: NDArray[np.int32], address: int) -> None:
+        """Ask for a copy from the device to pinned memory of the host, which is filled when the stream gets there."""
+
+
+class Arenas:
+    """Memory of the host that batches use one after the other; any thread may ask.
+
+    A block of pinned memory takes the driver milliseconds, and torch asks for the state of events before it gives one out.
+
+    Args:
+        pinned: Whether a GPU reads it.
+    """
+
+    def __init__(self, *, pinned: bool) -> None:
+        self._pinned, self._free = pinned, list[torch.Tensor]()
+
+    def take(self, num_bytes: int) -> torch.Tensor:
+        """Return an arena of at least that many bytes, at a multiple of 16."""
+        while self._free:
+            with suppress(IndexError):  # another thread was faster
+                arena = self._free.pop()
+                if num_bytes <= arena.numel() <= _MOST_SPARE * num_bytes:
+                    return arena
+        # The next power of two, which torch pins in any case: batches differ a little, and shall fit all the same.
+        whole = 1 << (num_bytes - 1).bit_length()
+        return torch.empty(whole, dtype=torch.uint8, pin_memory=self._pinned)
+
+    def give_back(self, arena: torch.Tensor) -> None:
+        """Let later batches use an arena that no device reads any more."""
+        self._free.append(arena)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,25 +173,52 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
+class Ready:
+    """A batch that is on its way to the device, and all that can be known before its launch.
+
+    Attributes:
+        arena: uint8 [...] on the device.
+        wait: Lets the current stream wait for it.
+        job: JOB [1]; what lies in the workspace counts from its start.
+        grids: Kernels and their blocks of threads, in order.
+        zeroed: Bytes of the workspace, from its start on, that begin as zeros.
+        num_bytes: Bytes of the workspace.
+    """
+
+    arena: torch.Tensor
+    wait: Callable[[], None]
+    job: "NDArray[np.void]"
+    grids: Sequence[tuple[str, tuple[int, int]]]
+    zeroed: int
+    num_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Launched:
     """A batch that the device is working on.
 
     Attributes:
         planned: What the host made of it.
-        statuses: int32 [images decoded here] on the device: what became of each; canvases of bad ones are undefined.
         job: JOB [1]: what the kernels got.
-        memory: Must live until the kernels are through.
+        workspace: uint8 [...] on the device.
+        memory: Must live until the kernels are through, as the workspace must.
     """
 
     planned: Planned
-    statuses: torch.Tensor
     job: "NDArray[np.void]"
-    memory: tuple[torch.Tensor, ...]
+    workspace: torch.Tensor
+    memory: tuple[torch.Tensor | None, ...]
+
+    @property
+    def statuses(self) -> torch.Tensor:
+        """What became of each image, int32 [images decoded here] on the device; canvases of bad ones are undefined."""
+        at = int(self.job["statuses"][0]) - self.workspace.data_ptr()
+        return self.workspace[at : at + 4 * int(self.job["num_images"][0])].view(torch.int32)
 
 
 def files_of(
     spans: NDArray[np.int64],
-    offsets: Sequence[NDArray[np.int64] | None],
+    offsets: Sequence[NDArray[np.int64] | None] | None,
     known: "NDArray[np.void]",
     held: Any,
 ) -> Files:
@@ -140,7 +226,7 @@ def files_of(
 
     Args:
         spans: int64 [n, 2], see `spans_of`.
-        offsets: int64 [...] of each: where its restart intervals begin; None where that is not known.
+        offsets: int64 [...] of each: where its restart intervals begin; None where that is not known, or of no file.
         known: KNOWN [n].
         held: Keeps the bytes and the checkpoints in memory.
     """
@@ -150,10 +236,11 @@ def files_of(
     files["address"], files["num_bytes"] = spans.T
     files["checkpoints"], files["num_checkpoints"] = known["address"], known["num_rows"]
     files["every"] = known["every"]
-    starts = [one for one in offsets if one is not None]
-    if starts:
-        bounds = np.cumsum([0, *(0 if one is None else len(one) for one in offsets)])
-        files["first_offset"], files["last_offset"] = bounds[:-1], bounds[1:]
+    if offsets is None:
+        return Files(files, _NO_OFFSETS, held)
+    starts = [_NO_OFFSETS if one is None else one for one in offsets]
+    bounds = np.cumsum([0, *map(len, starts)])
+    files["first_offset"], files["last_offset"] = bounds[:-1], bounds[1:]
     return Files(files, np.concatenate([_NO_OFFSETS, *starts]), held)
 
 
@@ -162,11 +249,13 @@ class Planner:
 
     Args:
         pinned: Whether arenas are read by a GPU.
+        arenas: Where they come from; None is new memory each time.
     """
 
-    def __init__(self, *, pinned: bool) -> None:
-        self._pinned = pinned
-        self._arena_bytes, self._intervals = _ARENA_BYTES, 1 << 12
+    def __init__(self, *, pinned: bool, arenas: Arenas | None = None) -> None:
+        self._arenas = arenas or Arenas(pinned=pinned)
+        self._arena_bytes: int | None = None
+        self._intervals = 1 << 12
         self._scratch = np.zeros(MEMORY_BYTES, np.uint8)
         self._stored = np.empty((4, 4, TABLE_BYTES), np.uint8)
         self._starts = np.empty(1 << 12, np.int64)
@@ -182,6 +271,8 @@ class Planner:
         totals = np.zeros(1, TOTALS)
         fixed = count * (IMAGE_BYTES + num_views * VIEW_BYTES) + 4096
         staying = _bytes_to_stay(files.files)
+        if self._arena_bytes is None:
+            self._arena_bytes = _ARENA_BYTES + fixed + _bytes_to_copy(files.files)
         while True:
             changing = max(self._arena_bytes, 2 * fixed)
             arena = self._new_arena((changing + staying + 255) // 256 * 256)
@@ -197,7 +288,7 @@ class Planner:
             self._grow(status, changing)
 
     def _new_arena(self, num_bytes: int) -> torch.Tensor:
-        return torch.empty(num_bytes, dtype=torch.uint8, pin_memory=self._pinned)
+        return self._arenas.take(num_bytes)
 
     def _grow(self, lacking: int, changing: int) -> None:
         """Double the memory that a status of `plan_batch` says to be too small."""
@@ -224,40 +315,58 @@ def _bytes_to_stay(files: "NDArray[np.void]") -> int:
     return int((files["keep"] * (files["num_bytes"] + _SPACE_BYTES)).sum())
 
 
-def launch(planned: Planned, kernels: Kernels, fresh: torch.Tensor | None = None) -> Launched:
-    """Upload a batch and ask for its canvases, on torch's current stream; the host waits for nothing.
+def _bytes_to_copy(files: "NDArray[np.void]") -> int:
+    """What the bytes and the intervals of FILE [n] take in an arena if all of each image is needed."""
+    copied = (files["kept"] == 0) & (files["keep"] == 0)
+    intervals = files["num_checkpoints"] + files["last_offset"] - files["first_offset"] + 1
+    return int((copied * files["num_bytes"] + intervals * (INTERVAL_BYTES + GROUP_BYTES)).sum())
+
+
+def upload(planned: Planned, kernels: Kernels, reader: Any = None) -> Ready:
+    """Begin to copy a batch to the device, and prepare its launch; see `Kernels.upload`."""
+    total = dict(zip(planned.totals.dtype.names or (), planned.totals[0].item(), strict=True))
+    num_images = total["num_images"]
+    num_views = num_images * planned.num_views
+    zeroed, found = _places(total["blocks"], num_images, num_views)
+    arena, wait = kernels.upload(planned.arena, total["used"], reader)
+    base = arena.data_ptr()
+    for name in _SECTIONS:
+        found[name] = base + total[f"{name}_at"]
+    found |= {"workspace": zeroed, "images": base, "num_groups": total["num_groups"]}
+    found |= {"views": base + len(planned.numbers) * IMAGE_BYTES, "fresh": 0, "unused": 0}
+    found |= {"num_images": num_images, "num_views": num_views}
+    job = np.array([tuple(map(found.__getitem__, JOB.names or ()))], JOB)
+    grids = _grids(total, num_images, num_views) if num_images else []
+    return Ready(arena, wait, job, grids, zeroed, zeroed + total["memory"])
+
+
+def launch(
+    planned: Planned,
+    kernels: Kernels,
+    fresh: torch.Tensor | None = None,
+    ready: Ready | None = None,
+) -> Launched:
+    """Ask for the canvases of a batch, on torch's current stream; the host waits for nothing.
 
     Args:
         planned: The batch.
         kernels: Those of the device on which the canvases lie.
         fresh: Where `Planned.fresh_bytes` were copied on the device; None where there are none.
+        ready: What `upload` returned; None uploads it now.
     """
-    total, device = planned.totals[0], kernels.device
-    num_images = int(total["num_images"])
-    num_views = num_images * planned.num_views
-    zeroed, places = _places(int(total["blocks"]), num_images, num_views)
-    arena = planned.arena[: int(total["used"])].to(device, non_blocking=True)
-    workspace = torch.empty(zeroed + int(total["memory"]), dtype=torch.uint8, device=device)
-    workspace[:zeroed].zero_()
-    job = np.zeros(1, JOB)
-    base, start = arena.data_ptr(), workspace.data_ptr()
-    job["workspace"], job["images"] = start + zeroed, base
-    job["views"] = base + len(planned.numbers) * IMAGE_BYTES
+    ready = ready or upload(planned, kernels)
+    workspace = torch.empty(ready.num_bytes, dtype=torch.uint8, device=kernels.device)
+    start = workspace.data_ptr()
+    if ready.grids:
+        kernels.zero(start, ready.zeroed)
+    job = ready.job.copy()
+    job.view(np.uint64)[_IN_WORKSPACE] += np.uint64(start)
     if fresh is not None:
         job["fresh"] = fresh.data_ptr() + fresh.numel()
-    for name in ("data", "tables", "groups", "intervals"):
-        job[name] = base + total[f"{name}_at"]
-    for name, place in places.items():
-        job[name] = start + place
-    job["num_groups"], job["num_images"] = total["num_groups"], num_images
-    job["num_views"] = num_views
-    if num_images:
-        for name, grid in _grids(total, num_images, num_views):
-            kernels.launch(name, grid, job)
-    at = places["statuses"]
-    statuses = workspace[at : at + 4 * num_images].view(torch.int32)
-    held = (arena, workspace) if fresh is None else (arena, workspace, fresh)
-    return Launched(planned, statuses, job, held)
+    ready.wait()
+    for name, grid in ready.grids:
+        kernels.launch(name, grid, job)
+    return Launched(planned, job, workspace, (ready.arena, fresh))
 
 
 def _places(blocks: int, num_images: int, num_views: int) -> tuple[int, dict[str, int]]:
@@ -275,7 +384,9 @@ def _places(blocks: int, num_images: int, num_views: int) -> tuple[int, dict[str
     return used, places
 
 
-def _grids(total: Any, num_images: int, num_views: int) -> list[tuple[str, tuple[int, int]]]:
+def _grids(
+    total: Mapping[str, int], num_images: int, num_views: int
+) -> list[tuple[str, tuple[int, int]]]:
     """The blocks of threads of each kernel."""
     from dali_pipes.decode.cuda_jpeg.on_gpu import THREADS
 
@@ -283,10 +394,10 @@ def _grids(total: Any, num_images: int, num_views: int) -> list[tuple[str, tuple
         most = max(_GRID_MOST // count, 16)
         return max(1, min(-(-items // THREADS), most))
 
-    blocks = int(total["blocks"]) // num_images
+    blocks = total["blocks"] // num_images
     return [
-        ("read_codes", (int(total["num_groups"]) + 2 * num_views, 1)),
+        ("read_codes", (total["num_groups"] + 2 * num_views, 1)),
         ("invert", (wide(blocks, num_images), num_images)),
-        ("color", (wide(int(total["pixels"]), num_images), num_images)),
-        ("resize", (wide(int(total["seen"]), num_views), num_views)),
+        ("color", (wide(total["pixels"], num_images), num_images)),
+        ("resize", (wide(total["seen"], num_views), num_views)),
     ]

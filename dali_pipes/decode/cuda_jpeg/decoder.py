@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 
 from dali_pipes.decode.cpu import read_targets, render_whole
 from dali_pipes.decode.cuda_jpeg.batch import (
+    Arenas,
     Files,
     Kernels,
     Planned,
     Planner,
+    Ready,
     Wanted,
     files_of,
     launch,
+    upload,
 )
 from dali_pipes.decode.cuda_jpeg.device_cache import DeviceCache
 from dali_pipes.decode.cuda_jpeg.known import known_of
@@ -29,12 +32,12 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.jpeg.checkpoints import CheckpointStore
 from dali_pipes.jpeg.status import REASONS
 from dali_pipes.pipeline.augment import Augmenter, Engines
-from dali_pipes.pipeline.canvases import Canvases, ViewCanvases
+from dali_pipes.pipeline.canvases import Canvases, ViewCanvases, addresses_of
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.rendering import Rendering
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
 from dali_pipes.stats.work import Rows
-from gpu_aug.upload import upload
+from gpu_aug.upload import upload as upload_numbers
 
 _PIXEL_BYTES = 13  # on the device, for each pixel that is decoded: coefficients, planes, RGB
 _LAUNCH_BYTES = 1 << 31
@@ -90,6 +93,7 @@ class CudaJpegDecoder:
         self._pool, self._recorder = augmenter.workers.pool, augmenter.workers.recorder
         self._side = augmenter.side
         self._planners = threading.local()
+        self._arenas = Arenas(pinned=self._side.stream is not None)
         self._under_way: deque[Future[Prepared]] = deque()
         self._verdicts: deque[_Verdicts] = deque()
         self.capacity = prefetch + self.lookahead
@@ -97,24 +101,25 @@ class CudaJpegDecoder:
     def prepare(self, fetched: Fetched) -> Prepared:
         """Find out what the kernels can decode, plan that, and start rendering the rest."""
         with self._recorder.measure("header", work=Rows(fetched.plan, fetched.samples)):
-            sound = known_of(fetched, self._store)
+            sound = known_of(fetched, self._store, self._pool)
         engines = self._augmenter.engines_of(fetched)
         canvases = self._empty_canvases(engines, fetched)
         wanted = _wanted(fetched, sound.rows, canvases)
-        restarts = [_restarts(fetched, row) for row in sound.rows.tolist()]
-        launches, here, held = [], [], (sound.held, sound.known.held)
-        files = files_of(sound.spans, restarts, sound.known.files, held)
+        restarts = _restarts(fetched, sound.rows)
+        launches, here = [], []
+        files = files_of(sound.spans, restarts, sound.known.files, (fetched, sound.known.held))
         if self._cache is not None:
             self._cache.look_up(files.files, sound.digests)
         for first, last in launches_of(wanted.parts, files, len(canvases)):
             some, of_launch = slice(first, last), files.some(first, last)
             planned = self._planner().plan(of_launch, wanted.some(first, last))
             here.append(sound.rows[some][planned.numbers >= 0])
-            launches.append(_Launch(planned, of_launch, sound.digests[some], here[-1]))
+            ready = upload(planned, self._kernels, self._side.stream)
+            launches.append(_Launch(planned, ready, of_launch, sound.digests[some], here[-1]))
         decoded_here = np.concatenate([np.empty(0, np.int64), *here])
-        is_other = np.ones(len(fetched), bool)
-        is_other[decoded_here] = False
-        others = np.flatnonzero(is_other).tolist()
+        others = list[int]()
+        if len(decoded_here) < len(fetched):
+            others = np.delete(np.arange(len(fetched)), decoded_here).tolist()
         rendering = self._render(engines, fetched, others)
         return Prepared(fetched, launches, decoded_here, canvases, rendering)
 
@@ -136,8 +141,7 @@ class CudaJpegDecoder:
         with self._recorder.measure("decode", by_others=True):
             decoded = Decoded(prepared.fetched, [NOTHING] * len(prepared.fetched))
             decoded = prepared.rendering.wait(decoded)
-        wanted = self._fetcher.rows_with_targets(decoded.fetched, prepared.here.tolist())
-        decoded, bad = read_targets(self._fetcher, self._pool, decoded, wanted)
+        decoded, bad = read_targets(self._fetcher, self._pool, decoded, prepared.here.tolist())
         rendering = prepared.rendering
         engines = self._augmenter.engines_of(decoded.fetched)
         if bad:
@@ -163,26 +167,33 @@ class CudaJpegDecoder:
         self._under_way.clear()
         self._cache = None
         self._side.close()
+        for (
+            verdicts
+        ) in self._verdicts:  # all of them: nobody else may have memory that they are copied to
+            verdicts.wait()
         while self._verdicts:
             self._verdicts.popleft().require_good()
 
     def _decode(self, one: "_Launch", prepared: Prepared) -> None:
         """Launch the kernels, and have their verdicts copied to the host."""
-        fresh = None
+        planned, fresh = one.planned, None
         if self._cache is not None:
-            fresh = self._cache.put(one.planned, one.files.files, one.digests)
-        launched = launch(one.planned, self._kernels, fresh)
-        on_gpu = self._side.stream is not None
-        statuses = torch.empty(len(launched.statuses), dtype=torch.int32, pin_memory=on_gpu)
-        statuses.copy_(launched.statuses, non_blocking=True)
-        done = self._side.stream.record_event() if on_gpu else None
-        keys = [prepared.fetched.key(row) for row in one.rows.tolist()]
-        self._verdicts.append(_Verdicts(done, statuses, keys))
+            fresh = self._cache.put(planned, one.files.files, one.digests)
+        launched = launch(planned, self._kernels, fresh, one.ready)
+        # They come to lie where the records were: once there are verdicts, these have been uploaded and read.
+        statuses = planned.arena.numpy()[: 4 * len(one.rows)].view(np.int32)
+        if len(one.rows):
+            self._kernels.download(statuses, int(launched.job["statuses"][0]))
+        done = None if self._side.stream is None else self._side.stream.record_event()
+        name = partial(_key, prepared.fetched, one.rows)
+        self._verdicts.append(_Verdicts(done, statuses, name, planned.arena))
 
     def _look(self) -> None:
         """Look at the verdicts that have come; see LoaderError."""
         while self._verdicts and self._verdicts[0].have_come():
-            self._verdicts.popleft().require_good()
+            verdicts = self._verdicts.popleft()
+            verdicts.require_good()
+            self._arenas.give_back(verdicts.arena)
 
     def _render(self, engines: Engines, fetched: Fetched, rows: list[int]) -> Rendering:
         """Start rendering the canvases of rows on our threads."""
@@ -203,7 +214,7 @@ class CudaJpegDecoder:
         return found
 
     def _new_planner(self) -> Planner:
-        return Planner(pinned=self._side.stream is not None)
+        return Planner(pinned=self._side.stream is not None, arenas=self._arenas)
 
     def _empty_canvases(self, engines: Engines, fetched: Fetched) -> list[ViewCanvases]:
         """Memory for the canvases of all rows on the device, on the side stream."""
@@ -228,12 +239,14 @@ class _Launch:
 
     Attributes:
         planned: What the host made of its files.
-        files: These.
+        ready: That on its way to the device.
+        files: The files.
         digests: uint64 [n], of all bytes of each.
         rows: int64 [images decoded here], those of the step.
     """
 
     planned: Planned
+    ready: Ready
     files: Files
     digests: NDArray[np.uint64]
     rows: NDArray[np.int64]
@@ -246,33 +259,43 @@ class _Verdicts:
     Attributes:
         done: The event behind the copy; None on a CPU.
         statuses: int32 [n] on the host.
-        keys: Names of the n images.
+        key: Gives the name of one of the n images.
+        arena: What the images were uploaded from, which others may have when the verdicts have come.
     """
 
     done: Any
-    statuses: torch.Tensor
-    keys: Sequence[str]
+    statuses: NDArray[np.int32]
+    key: Callable[[int], str]
+    arena: torch.Tensor
 
     def have_come(self) -> bool:
         return self.done is None or bool(self.done.query())
 
+    def wait(self) -> None:
+        """Let the host wait for them."""
+        if self.done is not None:
+            self.done.synchronize()
+
     def require_good(self) -> None:
-        """Wait for the verdicts, and require what reading all codes on the CPU has said before.
+        """Require what reading all codes on the CPU has said before; the verdicts have come.
 
         Raises:
             LoaderError: The kernels disagree, so checkpoints are wrong, or the device is.
         """
-        if self.done is not None:
-            self.done.synchronize()
         if self.statuses.any():
-            statuses = self.statuses.tolist()
-            reasons = {REASONS[status] for status in statuses if status}
-            bad = [key for key, status in zip(self.keys, statuses, strict=True) if status]
-            more = f" and {len(bad) - 3} others" if len(bad) > 3 else ""
+            numbers = np.flatnonzero(self.statuses).tolist()
+            reasons = {REASONS[status] for status in self.statuses[numbers].tolist()}
+            bad = [self.key(number) for number in numbers[:3]]
+            more = f" and {len(numbers) - 3} others" if len(numbers) > 3 else ""
             raise LoaderError(
                 f"the GPU's JPEG decoder calls files damaged ({'; '.join(sorted(reasons))}) that are sound: "
-                f'{", ".join(bad[:3])}{more}; their pixels were wrong: use decoder="cpu", and please report this'
+                f'{", ".join(bad)}{more}; their pixels were wrong: use decoder="cpu", and please report this'
             )
+
+
+def _key(fetched: Fetched, rows: NDArray[np.int64], number: int) -> str:
+    """The name of the image that is number so-and-so of a launch of some rows."""
+    return fetched.key(int(rows[number]))
 
 
 def launches_of(parts: NDArray[np.void], files: Files, num_views: int) -> list[tuple[int, int]]:
@@ -291,37 +314,25 @@ def launches_of(parts: NDArray[np.void], files: Files, num_views: int) -> list[t
         + num_views / _LAUNCH_ROWS
     )
     taken = np.cumsum(shares).astype(np.int64)
+    if not taken[-1]:
+        return [(0, len(parts))]
     bounds = np.flatnonzero(np.diff(taken, prepend=-1)).tolist()
     return list(zip(bounds, [*bounds[1:], len(parts)], strict=True))
 
 
-def _restarts(fetched: Fetched, row: int) -> NDArray[np.int64] | None:
-    """Where the restart intervals of a row begin, if its index says that."""
-    found: NDArray[np.int64] | None = getattr(fetched.samples[row], "restarts", None)
-    return None if found is None else found[:-1]  # the last one is the scan's end
+def _restarts(fetched: Fetched, rows: NDArray[np.int64]) -> list[NDArray[np.int64] | None] | None:
+    """Where the restart intervals of rows begin, as far as their index says that."""
+    if (restarts := fetched.restarts) is None:
+        return None
+    found = [restarts[row] for row in rows.tolist()]
+    return [None if one is None else one[:-1] for one in found]  # the last one is the scan's end
 
 
 def _wanted(fetched: Fetched, rows: NDArray[np.int64], canvases: Sequence[ViewCanvases]) -> Wanted:
-    places = np.stack([_places(view, rows) for view in canvases])
-    return Wanted(
-        fetched.sizes[rows],
-        parts_of(fetched, rows, np.ones(len(rows), np.int64)),
-        np.stack([crops_of(drawn.crops, rows) for drawn in fetched.draws]),
-        places,
-        np.array([drawn.crops.antialias for drawn in fetched.draws]),
-    )
-
-
-def _places(canvases: ViewCanvases, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Address, height and width of the canvases of rows: int64 [n, 3]."""
-    if isinstance(canvases, list):
-        some = [canvases[row] for row in rows.tolist()]
-        found = [(one.data_ptr(), one.shape[0], one.shape[1]) for one in some]
-        return np.array(found, np.int64).reshape(-1, 3)
-    places = np.empty((len(rows), 3), np.int64)
-    places[:, 0] = canvases.data_ptr() + rows * canvases.stride(0)
-    places[:, 1:] = canvases.shape[1:3]
-    return places
+    crops = np.stack([crops_of(drawn.crops)[rows] for drawn in fetched.draws])
+    places = np.stack([addresses_of(view, rows) for view in canvases])
+    antialias = np.array([drawn.crops.antialias for drawn in fetched.draws])
+    return Wanted(fetched.sizes[rows], parts_of(fetched)[rows], crops, places, antialias)
 
 
 def _put(canvases: ViewCanvases, rendered: ViewCanvases, rows: Sequence[int]) -> None:
@@ -330,4 +341,4 @@ def _put(canvases: ViewCanvases, rendered: ViewCanvases, rows: Sequence[int]) ->
         for row, one in zip(rows, rendered, strict=True):
             canvases[row] = one
     elif isinstance(rendered, torch.Tensor):
-        canvases.index_copy_(0, upload(torch.tensor(rows), canvases.device), rendered)
+        canvases.index_copy_(0, upload_numbers(torch.tensor(rows), canvases.device), rendered)

@@ -1,7 +1,7 @@
 """Which JPEGs of a step are sound, and their checkpoints: looked up, and found where they are not known yet."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from dali_pipes.jpeg.checkpoints import (
     EVERY,
     UNREAD,
-    Checkpoints,
     CheckpointStore,
     Known,
     digests_of,
-    find_checkpoints,
+    find_all_checkpoints,
     listed,
 )
 from dali_pipes.jpeg.status import GOOD
@@ -22,57 +21,51 @@ from dali_pipes.pipeline.stages import Fetched
 
 @dataclass(frozen=True, slots=True)
 class Sound:
-    """The sound baseline JPEGs of a step.
+    """The sound baseline JPEGs of a step, whose bytes are there for as long as the step is.
 
     Attributes:
         rows: int64 [n], ascending.
-        spans: int64 [n, 2], see `spans_of`.
+        spans: int64 [n, 2], see `Fetched.spans`.
         known: What is known of each.
         digests: uint64 [n], of all bytes of each.
-        held: Keeps their bytes in memory.
     """
 
     rows: NDArray[np.int64]
     spans: NDArray[np.int64]
     known: Known
     digests: NDArray[np.uint64]
-    held: Any
 
 
-def known_of(fetched: Fetched, store: CheckpointStore) -> Sound:
+def known_of(
+    fetched: Fetched, store: CheckpointStore, pool: ThreadPoolExecutor | None = None
+) -> Sound:
     """Find the sound baseline JPEGs of a step; any thread may ask.
 
     Args:
         fetched: The step.
         store: Has what is known, and gets what is found, which takes a pass over all codes of a file.
+        pool: Threads that help where many files are unknown; the calling thread may be one of them.
     """
-    from dali_pipes.jpeg.addresses import begin_like_jpegs, fast_spans_of
+    from dali_pipes.jpeg.addresses import begin_like_jpegs
 
-    views = [np.frombuffer(one or b"\0", np.uint8) for one in fetched.data]
-    spans = fast_spans_of(views)
-    may_be = np.empty(len(views), bool)
+    spans = fetched.spans
+    may_be = np.empty(len(spans), bool)
     begin_like_jpegs(spans, may_be)
     rows = np.flatnonzero(may_be)
-    if len(rows) < len(views):
-        spans, views = spans[rows], [views[row] for row in rows.tolist()]
+    spans = spans[rows]
     digests, indices = digests_of(spans), fetched.indices[rows]
     known = store.look_up(indices, digests)
-    unread = np.flatnonzero(known.files["status"] == UNREAD).tolist()
-    if unread:
-        found = [_find(views[place]) for place in unread]
+    statuses = known.files["status"]
+    if (statuses == GOOD).all():  # as in all epochs but the first
+        return Sound(rows, spans, known, digests)
+    unread = np.flatnonzero(statuses == UNREAD)
+    if len(unread):
+        found = find_all_checkpoints(spans[unread], EVERY, pool)
         new = listed(found)
         known.files[unread] = new.files
         known = Known(known.files, (known.held, new.held))
-        store.keep_all(
-            [(int(indices[place]), int(digests[place]), one) for place, one in zip(unread, found, strict=True)]
-        )  # fmt: skip
+        names = zip(indices[unread].tolist(), digests[unread].tolist(), found, strict=True)
+        store.keep_all(list(names))
     sound = known.files["status"] == GOOD
-    if not sound.all():
-        rows, spans, digests = rows[sound], spans[sound], digests[sound]
-        known = Known(known.files[sound], known.held)
-    return Sound(rows, spans, known, digests, views)
-
-
-def _find(data: NDArray[np.uint8]) -> Checkpoints:
-    status, rows = find_checkpoints(data.data, EVERY)
-    return Checkpoints(status, EVERY, rows)
+    found_sound = Known(known.files[sound], known.held)
+    return Sound(rows[sound], spans[sound], found_sound, digests[sound])

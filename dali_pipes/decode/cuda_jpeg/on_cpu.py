@@ -5,8 +5,9 @@ import hashlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.decode.cuda_jpeg.records import RECORDS
 from dali_pipes.decode.cuda_jpeg.source import source
+from dali_pipes.jpeg.status import GOOD
 
 FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-Wno-unknown-pragmas")
 
@@ -37,6 +39,21 @@ class CpuKernels:
         if sizes != expected:
             raise RuntimeError(f"records have {sizes} bytes in C++, but {expected} in NumPy")
 
+    def upload(
+        self, arena: torch.Tensor, num_bytes: int, reader: Any = None
+    ) -> tuple[torch.Tensor, Callable[[], None]]:
+        """See `Kernels`: the arena itself."""
+        del num_bytes, reader
+        return arena, _nothing
+
+    def zero(self, address: int, num_bytes: int) -> None:
+        """See `Kernels`."""
+        ctypes.memset(address, 0, num_bytes)
+
+    def download(self, target: NDArray[np.int32], address: int) -> None:
+        """See `Kernels`."""
+        ctypes.memmove(target.ctypes.data, address, target.nbytes)
+
     def launch(self, name: str, grid: tuple[int, int], job: "NDArray[np.void]") -> None:
         """Do the work of a kernel.
 
@@ -51,6 +68,34 @@ class CpuKernels:
         """Do a part of the work: units `first` to `last` (half open)."""
         address = ctypes.c_void_p(job.ctypes.data)
         self._library[name](address, ctypes.c_uint32(first), ctypes.c_uint32(last))
+
+
+class NoKernels:
+    """Kernels of a device whose memory is nowhere, for measurements of the host: every image is said to be good."""
+
+    device = torch.device("meta")
+
+    def upload(
+        self, arena: torch.Tensor, num_bytes: int, reader: Any = None
+    ) -> tuple[torch.Tensor, Callable[[], None]]:
+        """See `Kernels`."""
+        del num_bytes, reader
+        return arena, _nothing
+
+    def zero(self, address: int, num_bytes: int) -> None:
+        """See `Kernels`."""
+
+    def launch(self, name: str, grid: tuple[int, int], job: "NDArray[np.void]") -> None:
+        """See `Kernels`."""
+
+    def download(self, target: NDArray[np.int32], address: int) -> None:
+        """See `Kernels`."""
+        del address
+        target[:] = GOOD
+
+
+def _nothing() -> None:
+    """Wait for nothing."""
 
 
 def build(flags: Sequence[str] = ()) -> Path:

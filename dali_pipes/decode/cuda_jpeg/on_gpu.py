@@ -2,7 +2,8 @@
 
 import ctypes
 import threading
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -71,23 +72,71 @@ class GpuKernels:
         major, minor = torch.cuda.get_device_capability(device)
         cubin = compile_kernels(f"sm_{major}{minor}")
         with torch.cuda.device(device):
-            torch.empty(1, device=device)  # the driver's calls need torch's context in this thread
-            self._driver = Driver(cubin)
+            # The driver's calls need torch's context in this thread: a kernel binds it, memory out of torch's cache does not.
+            torch.zeros(1, device=device)
+            self._driver, self._index = Driver(cubin), torch.cuda.current_device()
+            make: Any = torch.cuda.Stream
+            self._uploads = make(device)
+
+    def upload(
+        self, arena: torch.Tensor, num_bytes: int, reader: Any = None
+    ) -> tuple[torch.Tensor, Callable[[], None]]:
+        """See `Kernels`: on a stream of its own, so that uploads go on while the kernels of other batches run."""
+        reader = torch.cuda.current_stream(self.device) if reader is None else reader
+        with torch.cuda.stream(self._uploads):
+            memory = torch.empty(num_bytes, dtype=torch.uint8, device=self.device)
+            memory.copy_(arena[:num_bytes], non_blocking=True)
+            done = self._uploads.record_event()
+        # The memory belongs to the stream of the uploads, which gets it back when the reader is through with it.
+        memory.record_stream(reader)
+        return memory, partial(self._wait, done)
+
+    def _wait(self, event: Any) -> None:
+        self._driver.wait(self._stream(), event.cuda_event)
+
+    def zero(self, address: int, num_bytes: int) -> None:
+        """See `Kernels`; the first call of a launch, so it makes sure that the thread has the device's context."""
+        self._driver.zero(self._stream(), address, num_bytes)
 
     def launch(self, name: str, grid: tuple[int, int], job: "NDArray[np.void]") -> None:
-        """Ask for a kernel on torch's current stream of the device, in a thread that has used the device.
+        """See `Kernels`.
 
         Args:
             name: One of NAMES.
             grid: Blocks of threads in x and y.
             job: JOB [1].
         """
-        stream: Any = torch.cuda.current_stream(self.device).cuda_stream
-        self._driver.launch(name, grid, stream, job.ctypes.data)
+        self._driver.launch(name, grid, self._stream(), job.__array_interface__["data"][0])
+
+    def download(self, target: NDArray[np.int32], address: int) -> None:
+        """See `Kernels`."""
+        to = target.__array_interface__["data"][0]
+        self._driver.download(self._stream(), to, address, target.nbytes)
+
+    def _stream(self) -> int:
+        """The handle of torch's current stream, as Triton asks for it: in 0.1 of 3 microseconds."""
+        stream: int = torch._C._cuda_getCurrentRawStream(self._index)
+        return stream
+
+
+_WORD, _COUNT, _SIZE = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t
+_CALLS: dict[str, list[Any]] = {
+    "cuModuleLoadData": [_WORD, ctypes.c_char_p],
+    "cuModuleGetFunction": [_WORD, _WORD, ctypes.c_char_p],
+    "cuCtxGetCurrent": [_WORD],
+    "cuCtxSetCurrent": [_WORD],
+    "cuLaunchKernel": [_WORD, *[_COUNT] * 7, *[_WORD] * 3],
+    "cuMemsetD8Async": [_WORD, ctypes.c_ubyte, _SIZE, _WORD],
+    "cuMemcpyDtoHAsync_v2": [_WORD, _WORD, _SIZE, _WORD],
+    "cuStreamWaitEvent": [_WORD, _WORD, _COUNT],
+}
+"""The driver's functions, and their arguments."""
 
 
 class Driver:
     """The kernels in the hands of CUDA's driver, in the context of the thread that makes this.
+
+    Calls keep Python's lock: they take microseconds, and a thread that gives the lock away waited for 1 ms to get it back.
 
     Args:
         cubin: The compiled kernels.
@@ -98,23 +147,39 @@ class Driver:
     """
 
     def __init__(self, cubin: bytes, library: str = "libcuda.so.1") -> None:
-        self._library = ctypes.CDLL(library)
-        module = ctypes.c_void_p()
-        self._call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(cubin))
-        self._functions = {name: ctypes.c_void_p() for name in NAMES}
+        driver = ctypes.PyDLL(library)
+        self._calls = {name: getattr(driver, name) for name in _CALLS}
+        for name, call in self._calls.items():
+            call.argtypes = _CALLS[name]
+        module = _WORD()
+        self._context = _WORD()
+        self._call("cuModuleLoadData", ctypes.byref(module), cubin)
+        self._call("cuCtxGetCurrent", ctypes.byref(self._context))
+        self._functions = {name: _WORD() for name in NAMES}
         for name, function in self._functions.items():
             self._call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
 
+    def zero(self, stream: int, address: int, num_bytes: int) -> None:
+        """Ask for zeros on a stream, in any thread."""
+        self._call("cuCtxSetCurrent", self._context)
+        self._call("cuMemsetD8Async", address, 0, num_bytes, stream)
+
+    def wait(self, stream: int, event: int) -> None:
+        """Let a stream wait for an event."""
+        self._call("cuStreamWaitEvent", stream, event, 0)
+
     def launch(self, name: str, grid: tuple[int, int], stream: int, argument: int) -> None:
         """Ask for a kernel on a stream; `argument` is the address of its only argument."""
-        numbers = [ctypes.c_uint(number) for number in (*grid, 1, THREADS, 1, 1, 0)]
-        arguments = (ctypes.c_void_p * 1)(argument)
-        self._call(
-            "cuLaunchKernel", self._functions[name], *numbers, ctypes.c_void_p(stream), arguments, None
-        )  # fmt: skip
+        arguments = (_WORD * 1)(argument)
+        function = self._functions[name]
+        self._call("cuLaunchKernel", function, *grid, 1, THREADS, 1, 1, 0, stream, arguments, None)
+
+    def download(self, stream: int, target: int, address: int, num_bytes: int) -> None:
+        """Ask for a copy from the device to pinned memory on a stream."""
+        self._call("cuMemcpyDtoHAsync_v2", target, address, num_bytes, stream)
 
     def _call(self, name: str, *arguments: Any) -> None:
-        if status := getattr(self._library, name)(*arguments):
+        if status := self._calls[name](*arguments):
             raise LoaderError(
                 f'the GPU\'s JPEG decoder failed: {name} returned CUDA\'s error {status}; use decoder="cpu" or "dali"'
             )

@@ -21,6 +21,7 @@ from dali_pipes.decode.dali.driver import Inputs, Outputs
 from dali_pipes.decode.dali.feed import Feed
 from dali_pipes.decode.dali.loan import Loan
 from dali_pipes.decode.dali.trust import Trust
+from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.jpeg.stored_checkpoints import checkpoints_of
 from dali_pipes.pipeline.augment import Augmenter
 from dali_pipes.pipeline.canvases import Canvases, ViewCanvases
@@ -136,7 +137,9 @@ class DaliImageDecoder:
             return self._go_on(decoded, hidden, outputs, rendering, wanted)
         fetched = decoded.fetched
         if outputs is None:
-            return self._augmenter.spawn(fetched, partial(render_encoded, self._fetcher))
+            return self._augmenter.spawn(
+                fetched, partial(render_encoded, self._fetcher, JpegRenderer(fetched))
+            )
         parts = [None if row in hidden else np.asarray(cut) for row, cut in enumerate(outputs[0])]
         return self._augmenter.spawn(fetched, partial(render_parts, parts, self._fetcher))
 

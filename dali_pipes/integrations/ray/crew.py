@@ -51,7 +51,7 @@ class Crew:
     def __init__(self, workers: RayWorkers, job: Job, data: Any) -> None:
         self._ray = ray = connect(workers.address)
         self.workers = workers
-        self.capacity = job.setup.options.prefetch + workers.count - 1
+        self.capacity = job.steps_ahead + workers.count - 1
         require_machine(workers)
         largest = max(sum(frame.size_bytes for frame in frames) for frames in job.frames)
         self._needed = (self.capacity + 1) * largest + data.nbytes

@@ -43,8 +43,7 @@ class PreparedPrograms:
     def __init__(self, program: Program) -> None:
         self.sizes: list[tuple[int, int]] = [tuple(size) for size in program.size.tolist()]
         self._program = program
-        self._views: list[list[int]] = program.view.tolist()
-        self.moves = _moves(program, self._views)
+        self.moves = _moves(program)
 
     def run(self, row: int, image: NDArray[np.uint8], out: NDArray[Any]) -> None:
         """Carry out a row's program.
@@ -55,7 +54,7 @@ class PreparedPrograms:
             out: [h', w', 3] of `sizes`, uint8 or float32, of any strides; written whole.
         """
         one: list[Any] = [field[row : row + 1] for field in self._program]
-        run_single(Program(*one), self._views[row], image, out, DTYPES[_TORCH[out.dtype]])
+        run_single(Program(*one), image, out, DTYPES[_TORCH[out.dtype]])
 
 
 def prepare(plan: Plan, draws: Draws) -> PreparedPrograms | None:
@@ -84,13 +83,13 @@ def _images_of(sizes: NDArray[np.int32]) -> torch.Tensor | list[torch.Tensor]:
     return [pixel.expand(height, width, 3) for height, width in sizes.tolist()]
 
 
-def _moves(program: Program, views: list[list[int]]) -> list[Move | None]:
+def _moves(program: Program) -> list[Move | None]:
     back, size, view = program.back.reshape(-1, 3, 3), program.size, program.view
     only = (program.kind == Kind.WHOLE) & (program.codes == Stage.NOTHING).all(axis=1)
     transposed = back[:, 0, 0] == 0
     inside = (np.where(transposed[:, None], size[:, ::-1], size) == view[:, 2:]).all(axis=1)
     columns = np.where(transposed, back[:, 0, 1], back[:, 0, 0]) < 0
     rows = np.where(transposed, back[:, 1, 0], back[:, 1, 1]) < 0
-    told = zip(views, rows.tolist(), columns.tolist(), transposed.tolist(), strict=True)
+    told = zip(view.tolist(), rows.tolist(), columns.tolist(), transposed.tolist(), strict=True)
     plain = (only & inside).tolist()
     return [Move(*move) if is_plain else None for move, is_plain in zip(told, plain, strict=True)]

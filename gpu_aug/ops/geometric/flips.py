@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
@@ -122,12 +123,15 @@ class D4(Gated, Reorient):
 
 
 def reorient_params(
-    apply: Any, *, transpose: Any = False, top_bottom: Any = False, left_right: Any = False
+    apply: NDArray[np.bool_],
+    *,
+    transpose: Any = False,
+    top_bottom: Any = False,
+    left_right: Any = False,
 ) -> Params:
-    """Return the parameters of Reorient; each is bool, or bool [B]."""
-    names = ("apply", "transpose", "top_bottom", "left_right")
-    columns = np.broadcast_arrays(apply, transpose, top_bottom, left_right)
-    return {name: column.copy() for name, column in zip(names, columns, strict=True)}
+    """Return the parameters of Reorient; each is bool [B], and those but ``apply`` may be one bool."""
+    moves = {"transpose": transpose, "top_bottom": top_bottom, "left_right": left_right}
+    return {"apply": apply} | {name: np.full(len(apply), move) for name, move in moves.items()}
 
 
 def turned_sizes(sizes: Sizes, *, always: bool = False) -> Sizes:

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gpu_aug.compiled.jit import kernel, signed
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
@@ -69,37 +70,62 @@ class RandomResizedCrop(Resampling):
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
-        area = sizes.prod(axis=1, keepdims=True) * between(u[:, :_NUM_TRIES], self.scale)
-        ratio = log_between(u[:, _NUM_TRIES : 2 * _NUM_TRIES], self.ratio)
-        shapes = np.rint(np.sqrt(np.stack([area / ratio, area * ratio], axis=2))).astype(np.int64)
-
-        fits = ((shapes > 0) & (shapes <= sizes[:, None])).all(axis=2)
-        first = fits.argmax(axis=1)
-        drawn = np.take_along_axis(shapes, first[:, None, None], axis=1)[:, 0]
-        found = fits.any(axis=1)[:, None]
-        shape = np.where(found, drawn, self._fallback(sizes))
-        room = sizes - shape
-        start = np.where(found, whole_below(u[:, -2:], room + 1), room // 2)
+        start, shape = np.empty_like(sizes, order="C"), np.empty_like(sizes, order="C")
+        _first_that_fits(
+            np.ascontiguousarray(sizes),
+            between(u[:, :_NUM_TRIES], self.scale),
+            log_between(u[:, _NUM_TRIES : 2 * _NUM_TRIES], self.ratio),
+            np.ascontiguousarray(u[:, -2:]),
+            *self.ratio,
+            start,
+            shape,
+        )
         return self._params(start, shape, self.size)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
         """Every image becomes ``size``."""
         return np.array([self.size])
 
-    def _fallback(self, sizes: Sizes) -> Sizes:
-        height, width = sizes.T
-        narrowest, widest = self.ratio
-        tall = np.rint(width / narrowest).astype(np.int64)
-        wide = np.rint(height * widest).astype(np.int64)
-        share = width / height
-        shape: Sizes = np.stack(
-            [
-                np.where(share < narrowest, tall, height),
-                np.where(share > widest, wide, width),
-            ],
-            axis=1,
-        )
-        return np.maximum(np.minimum(shape, sizes), 1)
+
+@kernel
+def _first_that_fits(
+    sizes: Any, shares: Any, ratios: Any, corners: Any, narrowest: float, widest: float, starts: Any, shapes: Any,
+) -> None:  # fmt: skip
+    """Write the rectangle of every image: the first try that fits, else the largest allowed one in the middle.
+
+    Args:
+        sizes: int64 [B, 2], height and width.
+        shares: float64 [B, n], the share of the area of each try.
+        ratios: float64 [B, n], its width / height. Its exponential is taken by numpy, for the compiled one has
+            other last bits.
+        corners: float64 [B, 2], uniform numbers for top and left.
+        narrowest: Smallest width / height.
+        widest: Largest.
+        starts: int64 [B, 2], is written.
+        shapes: int64 [B, 2], is written.
+    """
+    for row in range(len(sizes)):
+        height, width = sizes[row, 0], sizes[row, 1]
+        is_found = False
+        for number in range(shares.shape[1]):
+            area, ratio = (height * width) * shares[row, number], ratios[row, number]
+            tall, wide = (
+                signed(np.rint(np.sqrt(area / ratio))),
+                signed(np.rint(np.sqrt(area * ratio))),
+            )
+            if 0 < tall <= height and 0 < wide <= width:
+                is_found = True
+                break
+        if not is_found:
+            share = width / height
+            tall = signed(np.rint(width / narrowest)) if share < narrowest else height
+            wide = signed(np.rint(height * widest)) if share > widest else width
+            tall, wide = max(min(tall, height), 1), max(min(wide, width), 1)
+        shapes[row, 0], shapes[row, 1] = tall, wide
+        for axis in range(2):
+            room = sizes[row, axis] - shapes[row, axis]
+            drawn = signed(corners[row, axis] * (room + 1))
+            starts[row, axis] = drawn if is_found else room // 2
 
 
 @dataclass(frozen=True)

@@ -286,12 +286,11 @@ def letterbox(
 
 def resample_params(start: Sizes, shape: Sizes, resize: Any) -> Params:
     """Return the parameters of "cut this rectangle and resample it"."""
-    resize = np.array(np.broadcast_to(np.array(resize), shape.shape))
     return {
         "apply": np.ones(len(shape), bool),
         "start": np.array(start),
         "shape": np.array(shape),
-        "resize": resize,
+        "resize": np.full(shape.shape, resize),
     }
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
-from readers.sample import BadSample, ColumnName, Payload, Sample, checked_indices
+from readers.located import Located, Reads, encode_paths
+from readers.sample import BadSample, ColumnName, Payload, Sample, checked_indices, sound
 from readers.storage.blob.mmap_pages import map_file
 from readers.storage.unreadable import is_transient, reason_of
 
@@ -44,13 +45,13 @@ class FileDataset(IndexedDataset):
         self,
         root: Path,
         names: list[str],
-        labels: list[int],
+        labels: Sequence[int] | NDArray[np.int64],
         class_names: tuple[str, ...] = (),
         sidecars: Sidecars | None = None,
     ) -> None:
         self._prefix = f"{root}/"
         self._names = names
-        self._labels = labels
+        self._labels = np.array(labels, np.int64)
         self._class_names = class_names
         self._sidecars = sidecars or {}
 
@@ -86,7 +87,7 @@ class FileDataset(IndexedDataset):
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; for ``num_bytes`` every file is asked for its size."""
         if name == "label":
-            return np.array(self._labels, np.int64)
+            return self._labels.copy()
         if name == "num_bytes":
             sizes = self._sizes.copy()
             for index, file in enumerate(self._names if self._sidecars else ()):
@@ -110,16 +111,43 @@ class FileDataset(IndexedDataset):
         """Read whole files, several at a time where they are slow to come; see `Dataset.fetch`."""
         return fetch_each(self._fetch_one, checked_indices(indices, len(self)))
 
-    def _fetch_one(self, index: int) -> Sample | BadSample:
+    def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
+        """See `IndexedDataset.locate`. Of a file beside the image `fetch` says whether it is there: none of these is located."""
+        del reads
+        own = checked_indices(indices, len(self))
+        names = [self._names[index] for index in own]
+        paths, is_located = encode_paths(self._prefix, names)
+        if self._sidecars:
+            is_located &= np.array([name not in self._sidecars for name in names], bool)
+        ends = np.flatnonzero(np.frombuffer(paths, np.uint8) == 0)
+        return Located(
+            paths,
+            path_starts=np.append(0, ends + 1)[:-1],
+            files=np.where(is_located, np.arange(len(own)), -1),
+            starts=np.zeros(len(own), np.int64),
+            lengths=np.full(len(own), -1),
+            labels=self._labels[own],
+            sizes=np.zeros((len(own), 2), np.int64),
+            is_located=is_located,
+            restarts=None,
+            held=None,
+            make_sample=lambda row, data: sound(self._fetch_one(own[row], data)),
+            make_key=lambda row: self._key(own[row]),
+        )
+
+    def _fetch_one(self, index: int, data: Payload | None = None) -> Sample | BadSample:
+        """Make one sample of the bytes of its file, which are read where they are not given."""
         name = self._names[index]
         try:
-            fields = {self._field(name): self._payload(self._prefix + name)}
+            if data is None:
+                data = self._payload(self._prefix + name)
+            fields = {self._field(name): data}
             for sidecar, path in self._sidecars.get(name, ()):
                 fields[sidecar] = read_whole(self._prefix + path)
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
             reason = f"the file cannot be read: {reason_of(error)}"
             return BadSample(index, name, "read", reason, transient=is_transient(error))
-        return Sample(index, name, fields, self._labels[index])
+        return Sample(index, name, fields, int(self._labels[index]))
 
     def _field(self, name: str) -> str:
         """The name of a file among the fields of its sample."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from readers.formats.columns import to_label
 from readers.formats.lmdb.tree import Node, Tree
@@ -21,6 +22,7 @@ from readers.formats.protobuf.datum import read_datum, to_pnm
 from readers.formats.protobuf.wire import WireError
 from readers.image.header import image_size, read_header
 from readers.image.restarts import restart_offsets
+from readers.located import Located, Reads
 from readers.sample import (
     HeaderError,
     PathLike,
@@ -110,6 +112,10 @@ class LmdbDataset(ShardDataset):
             if isinstance(entry, Sample):
                 names[entry.label] = entry.key.split("/")[1]  # behind the file's name
         return tuple(names)
+
+    def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
+        """See `ShardDataset.locate`; no image lies beside the pixels of a Datum."""
+        return super().locate(indices, lambda name: name == "planes" or reads(name))
 
     @staticmethod
     def _decode(fields: dict[str, Payload], size: tuple[int, int] | None) -> dict[str, Payload]:

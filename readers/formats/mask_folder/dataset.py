@@ -13,7 +13,15 @@ from readers.formats.mask_folder.layout import Layout, find_layout, inside_split
 from readers.formats.mask_folder.pairing import find_pictures, pair, require_all
 from readers.formats.mask_folder.values import BINARY, seen, to_json
 from readers.plural import counted
-from readers.sample import MASK_VALUES, BadSample, ColumnName, PathLike, Sample, SourceError
+from readers.sample import (
+    MASK_VALUES,
+    BadSample,
+    ColumnName,
+    PathLike,
+    Payload,
+    Sample,
+    SourceError,
+)
 
 _NUM_LOOKED_AT = 8
 
@@ -89,8 +97,8 @@ class MaskFolderDataset(FileDataset):
             np.where(found < 0, found, found + len(self._values)) if name == "num_bytes" else found
         )
 
-    def _fetch_one(self, index: int) -> Sample | BadSample:
-        entry = super()._fetch_one(index)
+    def _fetch_one(self, index: int, data: Payload | None = None) -> Sample | BadSample:
+        entry = super()._fetch_one(index, data)
         if isinstance(entry, Sample) and self._values:
             return Sample(
                 entry.index, entry.key, {**entry.fields, MASK_VALUES: self._values}, entry.label

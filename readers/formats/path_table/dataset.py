@@ -19,6 +19,7 @@ from readers.formats.path_table.row_boxes import BoxFormat
 from readers.formats.path_table.row_labels import LabelOptions
 from readers.formats.path_table.split_rows import choose_rows
 from readers.label_vector import LabelShape
+from readers.located import Located, Reads
 from readers.sample import (
     IMAGE_FIELDS,
     BadSample,
@@ -109,9 +110,7 @@ class PathTableDataset(FileDataset):
         rows = choose_rows(table, split, split_column, name)
         found = read_contents(table, rows, folder, asked, is_metadata=is_metadata)
         labels, class_names = found.labels.table, found.labels.class_names
-        super().__init__(
-            *find_root(folder, found.names), labels.class_numbers().tolist(), class_names
-        )
+        super().__init__(*find_root(folder, found.names), labels.class_numbers(), class_names)
         self._table, self._boxes, self._files = labels, found.boxes, found.files
         self._keys: list[str] | None = None
         if found.keys is not None:
@@ -162,8 +161,15 @@ class PathTableDataset(FileDataset):
         # A file without an image extension: the bytes decide what it is.
         return super()._field(name) if is_image_file(name) else IMAGE_FIELDS[0]
 
-    def _fetch_one(self, index: int) -> Sample | BadSample:
-        entry, key = super()._fetch_one(index), self._key(index)
+    def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
+        """See `IndexedDataset.locate`; None where a column is read, or another file belongs to each image."""
+        columns = (*self._columns, *(["json"] if self._boxes is not None else []))
+        if self._files or self._table.shape != () or any(map(reads, columns)):
+            return None
+        return super().locate(indices, reads)
+
+    def _fetch_one(self, index: int, data: Payload | None = None) -> Sample | BadSample:
+        entry, key = super()._fetch_one(index, data), self._key(index)
         if isinstance(entry, BadSample):
             return replace(entry, key=key)
         fields: dict[str, Payload] = dict(entry.fields)

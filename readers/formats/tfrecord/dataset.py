@@ -20,6 +20,7 @@ from readers.formats.tfrecord.label_map import Classes, LabelMap, find_label_map
 from readers.formats.tfrecord.objects import add_objects, holds_objects
 from readers.image.header import image_size
 from readers.image.restarts import restart_offsets
+from readers.located import Located, Reads
 from readers.sample import BadSample, ColumnName, PathLike, Payload, Sample, SourceError
 from readers.storage.blob import Content, open_blob
 from readers.storage.index import Entry, Scan
@@ -241,7 +242,9 @@ class TfRecordDataset(ShardDataset):
         self._crowd = crowd
         find = _Records(self._reader, verify)
         super().__init__(shards, Scan("tfrecord", 3, find, self._options))
-        self._has_objects = holds_objects(self.members)
+        members = self.members
+        self._is_stored = not any(map(is_decoded, members))
+        self._has_objects = holds_objects(members)
         self._labels = self._read_labels(classes) if self._has_objects else None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -266,6 +269,10 @@ class TfRecordDataset(ShardDataset):
     def class_names(self) -> tuple[str, ...]:
         """Names of the label map, in the order of their numbers; empty without one."""
         return () if self._labels is None else tuple(self._labels.names.values())
+
+    def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
+        """See `ShardDataset.locate`; None where features become fields that hold numbers: a damaged one makes a bad sample."""
+        return super().locate(indices, reads) if self._is_stored else None
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read the samples; see `ShardDataset.fetch`."""

@@ -61,7 +61,7 @@ class MappedFile:
 
     def __init__(self, path: PathLike, descriptor: int, status: os.stat_result) -> None:
         self._path, self._identity = os.fspath(path), (status.st_dev, status.st_ino)
-        self._file: _Descriptor | None = None
+        self._file: Descriptor | None = None
         self.size_bytes = 0
         self._copied_bytes = copied_bytes()
         address = _libc.mmap(None, status.st_size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
@@ -112,21 +112,35 @@ class MappedFile:
         Raises:
             OSError: The file has become shorter.
         """
-        with suppress(FileNotFoundError):
-            file = self._file
+        file = self._file
+        try:
             status = os.fstat(file.number) if file else os.stat(self._path)  # noqa: PTH116, 3 us less
-            is_same = (status.st_dev, status.st_ino) == self._identity
-            if is_same and status.st_size < self.size_bytes:
-                raise self._shrunk(status.st_size)
+        except FileNotFoundError:
+            return
+        if status.st_size < self.size_bytes and (status.st_dev, status.st_ino) == self._identity:
+            raise self._shrunk(status.st_size)
 
-    def _opened(self) -> "_Descriptor | None":
+    def descriptor(self) -> "Descriptor | None":
+        """Return what `read` reads, for compiled code; it is open for as long as it is held.
+
+        None where the map is all there is, or half of the descriptors of the process are held already.
+
+        Raises:
+            OSError: The file has become shorter, or cannot be opened.
+        """
+        self.check()
+        if self._file is None and len(_open_numbers) >= 2 * _most_descriptors():
+            return None
+        return self._file or self._opened()
+
+    def _opened(self) -> "Descriptor | None":
         """Open the file; None where that cannot be done, and the map is all there is.
 
         Its name is another file's by now, or nobody's: then nobody shortens it. Or the process may have no
         more descriptors.
         """
         try:
-            file = _Descriptor(os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+            file = Descriptor(os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.EMFILE, errno.ENFILE):
                 return None
@@ -237,15 +251,24 @@ def parsed(payload: Payload, block_bytes: int = _BLOCK_BYTES) -> Parsed:
     return ReadView(file, start, start + len(payload), block_bytes)
 
 
-class _Descriptor:
+_open_numbers: set[int] = set()
+
+
+class Descriptor:
     """An open file; threads that read it hold it open."""
 
     __slots__ = ("number",)
 
     def __init__(self, number: int) -> None:
         self.number = number
+        _open_numbers.add(number)
 
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+    def __del__(
+        self,
+        close: Callable[[int], None] = os.close,
+        forget: Callable[[int], None] = _open_numbers.discard,
+    ) -> None:
+        forget(self.number)
         close(self.number)
 
 
@@ -254,13 +277,18 @@ _open_files: deque[weakref.ref[MappedFile]] = deque()
 
 
 def _keep(file: MappedFile) -> None:
-    """Let it keep its descriptor, and the oldest give theirs back: a quarter of what the process may open."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = soft // 4 if soft != resource.RLIM_INFINITY else _MOST_DESCRIPTORS
-    most = min(max(most, _FEWEST_DESCRIPTORS), _MOST_DESCRIPTORS)
+    """Let it keep its descriptor, and the oldest give theirs back."""
+    most = _most_descriptors()
     _open_files.append(weakref.ref(file))
     with suppress(IndexError):  # another thread was faster
         while len(_open_files) > most:
             oldest = _open_files.popleft()()
             if oldest is not None and oldest is not file:
                 oldest._file = None
+
+
+def _most_descriptors() -> int:
+    """How many files keep a descriptor: a quarter of what the process may open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = soft // 4 if soft != resource.RLIM_INFINITY else _MOST_DESCRIPTORS
+    return min(max(most, _FEWEST_DESCRIPTORS), _MOST_DESCRIPTORS)

@@ -6,9 +6,12 @@ BODY u32 nearer(u32 at, u32 limit, bool forward) {
   return at > 0 ? at - 1 : 0;
 }
 
+// Divide by a factor of sampling, 1 to 4: shifts take a tenth of the instructions of a division, and 3 is rare.
+BODY u32 shrunk(u32 at, u32 factor) { return factor == 3 ? at / 3 : at >> (factor >> 1); }
+
 // The number of a component at a pixel of the stored image.
 BODY i32 component_at(const Job& job, const Plane& plane, u32 row, u32 column) {
-  u32 x = column / plane.grow_across, y = row / plane.grow_down;
+  u32 x = shrunk(column, plane.grow_across), y = shrunk(row, plane.grow_down);
   u32 left = plane.left_block * 8, top = plane.top_block * 8;
   const u8* pixels = job.workspace + plane.pixels;
   const u8* near = pixels + (u64)(y - top) * plane.row_bytes;

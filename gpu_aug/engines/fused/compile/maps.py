@@ -73,12 +73,11 @@ def _reorient(operation: Reorient, pending: Pending, params: Params, *, exact: b
         size[turned] = size[turned, ::-1]
         pending.back[turned, :, :2] = pending.back[turned, :, 1::-1]
     for axis, name in enumerate(("left_right", "top_bottom")):  # x, then y
-        flipped = np.flatnonzero(rows & params[name])
-        if len(flipped):
-            back = pending.back[flipped]
-            back[:, :, 2] += back[:, :, axis] * size[flipped, 1 - axis, None]
-            back[:, :, axis] *= -1
-            pending.back[flipped] = back
+        flipped = rows & params[name]
+        if flipped.any():
+            where, along, shift = flipped[:, None], pending.back[:, :, axis], pending.back[:, :, 2]
+            np.add(shift, along * size[:, 1 - axis, None], out=shift, where=where)
+            np.negative(along, out=along, where=where)
 
 
 @move.register

@@ -70,7 +70,7 @@ class Fused:
             return
         own = slice(self.first, self.first + self.stages.num)
         codes, values = pending.program.codes[:, own], pending.program.values[:, own]
-        self.stages.write(params, Columns(codes, values, pending))
+        self.stages.write(params, Columns(codes, values, pending, self.first))
         codes *= rows[:, None]
         pending.staged |= rows
         if self.stages.fixed:

@@ -203,3 +203,7 @@ class Program(NamedTuple):
     holes: NDArray[np.int32]
     colours: NDArray[np.float32]
     keys: NDArray[np.uint32]
+
+
+VIEW_FIELD = Program._fields.index("view")
+"""Compiled functions write ``program[VIEW_FIELD]``: Numba takes ``program.view`` for the method of arrays."""

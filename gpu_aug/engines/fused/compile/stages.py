@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gpu_aug.compiled.jit import kernel
 from gpu_aug.draws import Params
 from gpu_aug.engines.fused.compile.pending import Pending
-from gpu_aug.engines.fused.compile.program import NUM_VALUES, Stage
+from gpu_aug.engines.fused.compile.program import Stage
 from gpu_aug.ops import (
     ColorJitter,
     Gamma,
@@ -28,9 +29,7 @@ from gpu_aug.ops.dropout.erase import Holes
 from gpu_aug.ops.policy.space import ROUND_UP, PolicyWarp
 
 GRAY = (0.299, 0.587, 0.114)
-
-Values = NDArray[np.float32]
-"""[B, NUM_VALUES]."""
+SCALE, CONTRAST, HUE = int(Stage.SCALE), int(Stage.CONTRAST), int(Stage.HUE)
 
 
 class Columns(NamedTuple):
@@ -40,11 +39,13 @@ class Columns(NamedTuple):
         codes: int32 [B, n], to be written; gates are closed afterwards.
         values: float32 [B, n, NUM_VALUES], zeros to be written.
         pending: Where tables, rectangles and keys go.
+        first: Number of the first stage among those of ``pending.program``.
     """
 
     codes: NDArray[np.int32]
     values: NDArray[np.float32]
     pending: Pending
+    first: int
 
 
 class Stages(NamedTuple):
@@ -115,57 +116,71 @@ def _color_matrix(operation: ColorMatrix) -> Stages | None:
 
 @stages.register
 def _jitter(operation: ColorJitter) -> Stages:
-    neutral = [_is_neutral(name, getattr(operation, name)) for name in FACTORS]
-    used = [index for index in range(4) if not neutral[index]]
+    used = np.array([not _is_neutral(name, getattr(operation, name)) for name in FACTORS])
 
     def write(params: Params, columns: Columns) -> None:
-        num = len(params["order"])
-        codes = np.zeros((num, 4), np.int32)
-        values = np.zeros((num, 4, NUM_VALUES), np.float32)
-        for index in used:
-            name = FACTORS[index]
-            codes[:, index] = _JITTER_CODES[name]
-            _write_factor(name, params[name], values[:, index])
-        order = params["order"]
-        columns.codes[:] = np.take_along_axis(codes, order, axis=1)
-        columns.values[:] = values[np.arange(num)[:, None], order]
+        factors = np.array([params[name] for name in FACTORS])
+        _write_steps(columns, params["order"], factors, used)
 
     return Stages(4, write)
 
 
 @stages.register
 def _jitter_step(operation: JitterStep) -> Stages:
+    number = FACTORS.index(operation.step)
+
     def write(params: Params, columns: Columns) -> None:
-        columns.codes[:, 0] = _JITTER_CODES[operation.step]
-        _write_factor(operation.step, params["factor"], columns.values[:, 0])
+        factors = np.zeros((4, len(columns.codes)))
+        factors[number] = params["factor"]
+        order = np.full((len(columns.codes), 1), number)
+        _write_steps(columns, order, factors, np.ones(4, bool))
 
     return Stages(1, write)
 
 
 _PLAIN_MATRIX = np.eye(3, 4).ravel()
 _GRAY_MATRIX = np.tile((*GRAY, 0), 3)
-_JITTER_CODES = {
-    "brightness": Stage.SCALE,
-    "contrast": Stage.CONTRAST,
-    "saturation": Stage.MATRIX,
-    "hue": Stage.HUE,
-}
+_CODES = np.array([Stage.SCALE, Stage.CONTRAST, Stage.MATRIX, Stage.HUE], np.int32)
+"""The stages of FACTORS."""
 
 
 def _is_neutral(name: str, ends: Any) -> bool:
     return tuple(ends) == ((0, 0) if name == "hue" else (1, 1))
 
 
-def _write_factor(name: str, factor: NDArray[np.float64], values: Values) -> None:
-    """Write the arguments of one of the four steps of a jitter."""
-    if name in ("contrast", "hue"):
-        values[:, 0] = factor
-        return
-    values[:, 15:] = 1
-    if name == "saturation":
-        values[:, :12] = _GRAY_MATRIX + factor[:, None] * (_PLAIN_MATRIX - _GRAY_MATRIX)
-    else:
-        values[:, :12] = factor[:, None] * _PLAIN_MATRIX
+def _write_steps(
+    columns: Columns,
+    order: NDArray[np.int64],
+    factors: NDArray[np.float64],
+    used: NDArray[np.bool_],
+) -> None:
+    """Write steps of a jitter, int64 [B, n] of FACTORS, with the factors, float64 [4, B], that are used."""
+    program = columns.pending.program
+    _write_factors(
+        np.ascontiguousarray(order), factors, used, columns.first, program.codes, program.values
+    )
+
+
+@kernel
+def _write_factors(
+    order: Any, factors: Any, used: Any, first: int, codes: Any, values: Any
+) -> None:
+    """Write the stages from ``first`` on; it is compiled, for numpy let go of Python's lock a dozen times."""
+    for row in range(len(order)):
+        for place in range(order.shape[1]):
+            step = order[row, place]
+            if not used[step]:
+                continue
+            factor, v = factors[step, row], values[row, first + place]
+            code = _CODES[step]
+            codes[row, first + place] = code
+            if code in (CONTRAST, HUE):
+                v[0] = factor
+                continue
+            for index in range(12):
+                plain, gray = _PLAIN_MATRIX[index], _GRAY_MATRIX[index]
+                v[index] = factor * plain if code == SCALE else gray + factor * (plain - gray)
+            v[15:] = 1
 
 
 @stages.register

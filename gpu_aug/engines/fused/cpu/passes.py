@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from gpu_aug.compiled.jit import inlined, kernel
-from gpu_aug.engines.fused.compile.program import NUM_VALUES, Mix, Program, Stage
+from gpu_aug.engines.fused.compile.program import NUM_VALUES, VIEW_FIELD, Mix, Program, Stage
 from gpu_aug.engines.fused.cpu import colors
 from gpu_aug.engines.fused.cpu.fold import fold
 from gpu_aug.engines.fused.cpu.holes import paint
@@ -51,7 +51,7 @@ def run(program: Any, sources: Any, others: Any, outs: Any, dtype: Whole, memory
 
     Args:
         program: A Program.
-        sources: int64 [B, 5], the first fields of ``sampling.View``.
+        sources: int64 [B, 5], see ``describe_images``.
         others: The same of the second sources; they are not read where there is no ``mix``.
         outs: int64 [B, 4]: address, and values from channel to channel, row to row, column to column.
         dtype: Data type of the results; see ``lines``.
@@ -97,13 +97,16 @@ def _run(
 
 @inlined
 def _view(program: Any, image: Whole, sources: Any) -> View:
-    fill = program.fill[image]
+    """The view of an image; that of a second source is all of it, for those that are mixed have no other."""
+    fill, view = program.fill[image], program[VIEW_FIELD][image]
+    is_float, row_bytes = sources[image, 1], sources[image, 2]
+    pixel_bytes = 12 if is_float else 3
     return View(
-        sources[image, 0],
-        sources[image, 1],
-        sources[image, 2],
-        sources[image, 3],
-        sources[image, 4],
+        sources[image, 0] + np.int64(view[0]) * row_bytes + np.int64(view[1]) * pixel_bytes,
+        is_float,
+        row_bytes,
+        np.int64(view[2]),
+        np.int64(view[3]),
         np.int64(program.border[image]),
         fill[0],
         fill[1],

@@ -1,16 +1,24 @@
 """The arrays of a Program, with the addresses of its images, as one record of 4-byte words per image."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gpu_aug.engines.fused.compile.program import NUM_VALUES, Border, Kind, Program, Stage
-
-Images = Tensor | Sequence[Tensor | None]
+from gpu_aug.compiled.jit import inlined, kernel
+from gpu_aug.engines.fused.addresses import Images, describe_images, describe_outs
+from gpu_aug.engines.fused.compile.program import (
+    NUM_VALUES,
+    VIEW_FIELD,
+    Border,
+    Kind,
+    Program,
+    Stage,
+)
 
 # Offsets of the fields in a record, in words; the kernels use these names.
 KIND, BORDER, MIX, IS_PROJECTIVE = 0, 1, 2, 3
@@ -41,14 +49,18 @@ FAR = 2.0**22
 HAS_NEAR, HAS_EXACT, HAS_FLOATS, HAS_MIX, HAS_COLOUR, HAS_HOLES, HAS_RARE = 1, 2, 4, 8, 16, 32, 64
 """NEAR; kinds whose points are found in float64; a float32 source; a mix; MATRIX, CONTRAST or HUE; HOLES; another stage
 than these and SCALE."""
-_OF_STAGES = {
-    HAS_COLOUR: (Stage.MATRIX, Stage.CONTRAST, Stage.HUE),
-    HAS_HOLES: (Stage.HOLES,),
-    HAS_RARE: (
-        *(Stage.GAMMA, Stage.SOLARIZE, Stage.TABLE, Stage.ROUND, Stage.FLOOR),
-        *(Stage.GRAY_MAX, Stage.GRAY_MIDDLE),
-    ),
+_OF_STAGES = dict.fromkeys(Stage, HAS_RARE) | {
+    **dict.fromkeys((Stage.NOTHING, Stage.SCALE), 0),
+    **dict.fromkeys((Stage.MATRIX, Stage.CONTRAST, Stage.HUE), HAS_COLOUR),
+    Stage.HOLES: HAS_HOLES,
 }
+_FEATURES = tuple(_OF_STAGES[stage] for stage in Stage)
+_CONTRAST = int(Stage.CONTRAST)
+_WHOLE, _NEAREST, _BILINEAR = map(int, Kind)
+_CONSTANT, _REFLECT, _SYMMETRIC = (
+    int(border) for border in (Border.CONSTANT, Border.REFLECT, Border.SYMMETRIC)
+)
+_UNITS = 2.0**32
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +86,33 @@ class Layout:
     length: int
 
 
-def pack(
-    program: Program, images: Images, others: Images | None, outs: Images
-) -> tuple[NDArray[np.int32], Layout, int]:
+class Packed(NamedTuple):
+    """A pass as the kernels read it.
+
+    Attributes:
+        words: int32, on the host, pinned for a GPU: the records, then the program's tables.
+        records: int32 [B, Layout.length], the first of them.
+        tables_start: Where the tables begin.
+        layout: What a record holds.
+        num_contrasts: The largest number of contrast stages of one image.
+        features: What some image has, as bits.
+        is_aligned: Whether all lines of all results begin at multiples of 16 bytes and are multiples of 16 bytes long.
+        is_interleaved: Whether the channels of a pixel lie side by side, then those of the next one.
+        is_planar: Whether columns lie side by side, and channels are multiples of 16 bytes apart.
+    """
+
+    words: Tensor
+    records: NDArray[np.int32]
+    tables_start: int
+    layout: Layout
+    num_contrasts: int
+    features: int
+    is_aligned: bool
+    is_interleaved: bool
+    is_planar: bool
+
+
+def pack(program: Program, images: Images, others: Images | None, outs: Images) -> Packed:
     """Make the records.
 
     Args:
@@ -84,151 +120,145 @@ def pack(
         images: B sources.
         others: B second sources, or None.
         outs: B results.
-
-    Returns:
-        int32 [B, Layout.length]; the layout; R, the largest number of contrast stages of one image.
     """
-    contrasts = _contrasts(program.codes)
-    num, num_contrasts = contrasts.shape
-    num_stages, num_holes = program.codes.shape[1], program.holes.shape[1]
-    ends = np.cumsum(
-        [
-            FIXED,
-            num_contrasts,
-            num_stages,
-            num_stages * NUM_VALUES,
-            num_holes * 4,
-            num_holes * 3,
-            program.keys.shape[1] * 2,
-        ]
-    ).tolist()
+    first = outs if isinstance(outs, Tensor) else outs[0]
+    assert first is not None
+    num, num_stages = program.codes.shape
+    num_contrasts = int((program.codes == Stage.CONTRAST).sum(axis=1).max(initial=0))
+    num_holes, num_keys = program.holes.shape[1], program.keys.shape[1]
+    lengths = num_contrasts, num_stages, num_stages * NUM_VALUES, 4 * num_holes, 3 * num_holes
+    ends = [*accumulate((*lengths, 2 * num_keys), initial=FIXED)]
     ends[-1] += ends[-1] % 2
     layout = Layout(*ends)
-    records = np.zeros((num, layout.length), np.int32)
-
-    def put(offset: int, values: NDArray[np.generic]) -> None:
-        words = np.ascontiguousarray(values).reshape(num, -1).view(np.int32)
-        records[:, offset : offset + words.shape[1]] = words
-
-    kind, border = _kinds(program)
-    put(KIND, kind)
-    put(BORDER, border)
-    put(MIX, program.mix)
-    put(IS_PROJECTIVE, _is_projective(program).astype(np.int32))
-    put(SIZE, program.size)
-    put(VIEW, program.view)
-    put(WINDOW, program.window)
-    put(FILL, program.fill)
-    put(SHARE, program.share)
-    put(SOURCE, _describe_sources(images, num))
-    if others is not None:
-        put(OTHER, _describe_sources(others, num))
-    addresses, strides = _describe_outs(outs, num)
-    put(OUT, addresses)
-    put(OUT_STRIDES, strides)
-    put(BACK, program.back)
-    put(BEFORE, program.before)
-    put(FRAME, program.frame)
-    fixed, slopes = _affine(program, kind)
-    put(AFFINE, fixed)
-    put(SLOPES, slopes)
-    for offset, array in (
-        (layout.contrasts, contrasts),
-        (layout.codes, program.codes),
-        (layout.values, program.values),
-        (layout.holes, program.holes),
-        (layout.colours, program.colours),
-        (layout.keys, program.keys),
-    ):
-        if array.size:
-            put(offset, array)
-    return records, layout, num_contrasts
+    # Triton compiles kernels anew for tables that do not begin at a multiple of 16 bytes.
+    tables_start = num * layout.length + -num * layout.length % 4
+    # Torch gives pinned memory out again only after the copy that reads it.
+    words = torch.empty(
+        tables_start + program.tables.size,
+        dtype=torch.int32,
+        pin_memory=first.device.type == "cuda",
+    )
+    array = words.numpy()
+    array[tables_start:] = program.tables.reshape(-1).view(np.int32)
+    records = array[: num * layout.length].reshape(num, layout.length)
+    sources = describe_images(images)
+    seconds = np.zeros_like(sources) if others is None else describe_images(others)
+    told = _write_records(
+        program, sources, seconds, describe_outs(outs), first.itemsize, astuple(layout), records
+    )
+    return Packed(words, records, tables_start, layout, num_contrasts, *told)
 
 
-def find_features(records: NDArray[np.int32], program: Program) -> int:
-    """The features of a batch, from its records."""
-    kind = records[:, KIND]
-    is_float = records[:, [SOURCE + IS_FLOAT, OTHER + IS_FLOAT]]
-    features = HAS_NEAR * int((kind == NEAR).any()) | HAS_FLOATS * int(is_float.any())
-    features |= HAS_EXACT * int(((kind != NEAR) & (kind != Kind.WHOLE)).any())
-    features |= HAS_MIX * int(program.mix.any())
-    there = set(np.unique(program.codes).tolist())
-    return features | sum(bit for bit, codes in _OF_STAGES.items() if not there.isdisjoint(codes))
+@kernel
+def _write_records(
+    program: Any, sources: Any, others: Any, outs: Any, itemsize: int, layout: Any, records: Any
+) -> Any:
+    """Write the records of all images.
+
+    Args:
+        program: A Program.
+        sources: See ``describe_images``.
+        others: The same of the second sources.
+        outs: See ``describe_outs``.
+        itemsize: Bytes of a value of the results.
+        layout: The numbers of a Layout.
+        records: int32 [B, Layout.length]; every word is written.
+
+    Returns:
+        The last four fields of Packed.
+    """
+    contrasts, codes, values, holes, colours, keys, _ = layout
+    records[:] = 0
+    records[:, contrasts:codes] = -1
+    floats, longs = records.view(np.float32), records.view(np.int64)
+    doubles, unsigned = records.view(np.float64), records.view(np.uint32)
+    features = 0
+    is_aligned = is_interleaved = is_planar = True
+    for row in range(len(records)):
+        words = records[row]
+        kind = _write_map(program, row, words, floats[row], longs[row], doubles[row])
+        words[MIX] = program.mix[row]
+        words[SIZE : SIZE + 2] = program.size[row]
+        words[VIEW : VIEW + 4] = program[VIEW_FIELD][row]
+        words[WINDOW : WINDOW + 4] = program.window[row]
+        floats[row, FILL : FILL + 3] = program.fill[row]
+        floats[row, SHARE : SHARE + 2] = program.share[row]
+        _write_source(sources[row], SOURCE, words, longs[row])
+        _write_source(others[row], OTHER, words, longs[row])
+        longs[row, OUT // 2] = outs[row, 0]
+        words[OUT_STRIDES : OUT_STRIDES + 3] = outs[row, 1:]
+        by_channel, by_row, by_column = outs[row, 1], outs[row, 2], outs[row, 3]
+        lines = outs[row, 0] | by_row * itemsize | np.int64(program.size[row, 1]) * itemsize
+        is_aligned &= lines % 16 == 0
+        is_interleaved &= by_channel == 1 and by_column == 3
+        is_planar &= by_column == 1 and by_channel * itemsize % 16 == 0
+        for number in range(program.holes.shape[1]):
+            words[holes + 4 * number : holes + 4 * number + 4] = program.holes[row, number]
+            start = colours + 3 * number
+            floats[row, start : start + 3] = program.colours[row, number]
+        for number in range(program.keys.shape[1]):
+            unsigned[row, keys + 2 * number : keys + 2 * number + 2] = program.keys[row, number]
+        features |= HAS_FLOATS if sources[row, 1] or others[row, 1] else 0
+        features |= HAS_NEAR if kind == NEAR else 0
+        features |= HAS_EXACT if kind not in (NEAR, _WHOLE) else 0
+        features |= HAS_MIX if program.mix[row] else 0
+        num_contrasts = 0
+        for stage in range(program.codes.shape[1]):
+            code = program.codes[row, stage]
+            words[codes + stage] = code
+            start = values + NUM_VALUES * stage
+            floats[row, start : start + NUM_VALUES] = program.values[row, stage]
+            features |= _FEATURES[code]
+            if code == _CONTRAST:
+                words[contrasts + num_contrasts] = stage
+                num_contrasts += 1
+    return features, is_aligned, is_interleaved, is_planar
 
 
-def _kinds(program: Program) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Kinds, NEAR among them, and borders, int32 [B]."""
-    is_empty = (program.view[:, 2:] == 0).any(axis=1)  # nothing can be read: all of it is fill
-    kind = np.where(is_empty, Kind.WHOLE, program.kind).astype(np.int32)
-    border = np.where(is_empty, Border.CONSTANT, program.border).astype(np.int32)
-    is_mirrored = (border == Border.REFLECT) | (border == Border.SYMMETRIC)
-    kind[(kind == Kind.WHOLE) & is_mirrored] = Kind.NEAREST
-    with np.errstate(invalid="ignore", over="ignore"):
-        reach = np.abs(program.back[:, :6].reshape(-1, 2, 3))
-        farthest = reach[:, :, 2] + (reach[:, :, :2] * (program.size[:, None, ::-1] + 1)).sum(
-            axis=2
-        )
-    is_affine = (farthest < FAR).all(axis=1) & ~_is_projective(program) & (program.frame[:, 0] == 0)
-    kind[(kind == Kind.BILINEAR) & is_affine & ~is_mirrored] = NEAR
-    return kind, border
+@inlined
+def _write_map(program: Any, row: int, words: Any, floats: Any, longs: Any, doubles: Any) -> int:
+    """Write the fields that say where pixels come from; returns the kind."""
+    back, before, size = program.back[row], program.before[row], program.size[row]
+    view = program[VIEW_FIELD][row]
+    has_frame = program.frame[row, 0] > 0
+    is_projective = back[6] != 0 or back[7] != 0 or back[8] != 1
+    if has_frame:
+        is_projective |= before[6] != 0 or before[7] != 0 or before[8] != 1
+    is_empty = view[2] == 0 or view[3] == 0  # nothing can be read: all of it is fill
+    own_kind = program.kind[row]
+    kind = _WHOLE if is_empty else own_kind
+    border = _CONSTANT if is_empty else program.border[row]
+    is_mirrored = border in (_REFLECT, _SYMMETRIC)
+    if kind == _WHOLE and is_mirrored:
+        kind = _NEAREST
+    is_affine = not is_projective and program.frame[row, 0] == 0
+    for start in (0, 3):
+        reach = abs(back[start]) * (size[1] + 1) + abs(back[start + 1]) * (size[0] + 1)
+        is_affine &= abs(back[start + 2]) + reach < FAR
+    if kind == _BILINEAR and is_affine and not is_mirrored:
+        kind = NEAR
+    words[KIND], words[BORDER], words[IS_PROJECTIVE] = kind, border, is_projective
+    words[FRAME : FRAME + 2] = program.frame[row]
+    doubles[BACK // 2 : BACK // 2 + 9] = back
+    doubles[BEFORE // 2 : BEFORE // 2 + 9] = before
+    if kind == NEAR or (kind == _WHOLE and own_kind == _WHOLE):
+        half = 0.5 if kind == NEAR else 0.0
+        for axis in range(2):
+            along, down, shift = back[3 * axis], back[3 * axis + 1], back[3 * axis + 2]
+            shift += (along + down) * 0.5 - half
+            first = AFFINE // 2 + 3 * axis
+            longs[first] = np.int64(np.rint(along * _UNITS))
+            longs[first + 1] = np.int64(np.rint(down * _UNITS))
+            longs[first + 2] = np.int64(np.rint(shift * _UNITS))
+            floats[SLOPES + 2 * axis], floats[SLOPES + 2 * axis + 1] = along, down
+    return kind
 
 
-def _affine(
-    program: Program, kind: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The fields AFFINE, int64 [B, 6], and SLOPES, float32 [B, 4]; 0 for other kinds."""
-    is_near, is_whole = kind == NEAR, (kind == Kind.WHOLE) & (program.kind == Kind.WHOLE)
-    back = np.where((is_near | is_whole)[:, None], program.back[:, :6], 0.0)
-    slopes = back[:, [0, 1, 3, 4]].astype(np.float32)
-    back[:, 2::3] += (back[:, 0::3] + back[:, 1::3]) * 0.5 - 0.5 * is_near[:, None]
-    return np.rint(back * 2.0**32).astype(np.int64), slopes
-
-
-def _is_projective(program: Program) -> NDArray[np.bool_]:
-    """Whether one of its maps is projective, bool [B]."""
-    projective: NDArray[np.bool_] = (program.back[:, 6:] != (0, 0, 1)).any(axis=1)
-    before: NDArray[np.bool_] = (program.before[:, 6:] != (0, 0, 1)).any(axis=1)
-    projective |= before & (program.frame[:, 0] > 0)
-    return projective
-
-
-def _contrasts(codes: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The numbers of each image's contrast stages, int32 [B, R], then -1."""
-    is_contrast = codes == Stage.CONTRAST
-    count = is_contrast.sum(axis=1)
-    numbers = np.argsort(~is_contrast, axis=1, kind="stable")[:, : count.max(initial=0)]
-    kept = np.arange(numbers.shape[1]) < count[:, None]
-    return np.where(kept, numbers, -1).astype(np.int32)
-
-
-def _describe_sources(images: Images, num: int) -> NDArray[np.int32]:
-    """The fields of SOURCE, int32 [B, 5]."""
-    fields = np.zeros((num, 5), np.int32)
-    if isinstance(images, Tensor):
-        step = images.stride(0) * images.itemsize
-        addresses = images.data_ptr() + step * np.arange(num, dtype=np.int64)
-        fields[:, ROW] = images.stride(1)
-        fields[:, IS_FLOAT] = images.dtype == torch.float32
-    else:
-        present = [image is not None for image in images]
-        given = [image for image in images if image is not None]
-        addresses = np.zeros(num, np.int64)
-        addresses[present] = [image.data_ptr() for image in given]
-        fields[present, ROW] = [image.stride(0) for image in given]
-        fields[present, IS_FLOAT] = [image.dtype == torch.float32 for image in given]
-    shift = np.where(fields[:, IS_FLOAT] == 1, 0, addresses & 3)
-    fields[:, SHIFT] = shift
-    fields[:, ADDRESS : ADDRESS + 2] = (addresses - shift).view(np.int32).reshape(num, 2)
-    return fields
-
-
-def _describe_outs(outs: Images, num: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Addresses, int64 [B], and strides of channel, row and column, int32 [B, 3]."""
-    strides = np.empty((num, 3), np.int32)
-    if isinstance(outs, Tensor):
-        strides[:] = outs.stride()[1:]
-        step = outs.stride(0) * outs.itemsize
-        return outs.data_ptr() + step * np.arange(num, dtype=np.int64), strides
-    given = [out for out in outs if out is not None]
-    strides[:] = [out.stride() for out in given]
-    return np.array([out.data_ptr() for out in given], np.int64), strides
+@inlined
+def _write_source(source: Any, field: int, words: Any, longs: Any) -> None:
+    """Write SOURCE or OTHER, given a row of ``describe_images``."""
+    address, is_float = source[0], source[1]
+    shift = 0 if is_float else address & 3
+    longs[(field + ADDRESS) // 2] = address - shift
+    words[field + IS_FLOAT], words[field + SHIFT] = is_float, shift
+    words[field + ROW] = source[2] // (4 if is_float else 1)

@@ -12,6 +12,7 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gpu_aug.engines.fused.addresses import Images
 from gpu_aug.engines.fused.compile.program import Program
 from gpu_aug.engines.fused.triton import kernels
 from gpu_aug.engines.fused.triton.record import (
@@ -20,11 +21,7 @@ from gpu_aug.engines.fused.triton.record import (
     HAS_HOLES,
     HAS_MIX,
     HAS_RARE,
-    OUT,
-    OUT_STRIDES,
-    SIZE,
-    Images,
-    find_features,
+    Packed,
     pack,
 )
 
@@ -86,11 +83,13 @@ def run_program(
     num = len(program.codes)
     if num == 0 or not program.size.all():
         return
-    first = outs[0]
+    first = outs if isinstance(outs, Tensor) else outs[0]
     assert first is not None
-    records, layout, num_contrasts = pack(program, images, others, outs)
-    words, tables = _upload(records, program.tables, first.device)
-    features = find_features(records, program)
+    packed = pack(program, images, others, outs)
+    layout, num_contrasts, features = packed.layout, packed.num_contrasts, packed.features
+    there = packed.words.to(first.device, non_blocking=True)
+    words = there[: packed.tables_start]
+    tables = there[packed.tables_start :].view(torch.float32)
     of_sums, of_pass = tiling or Tiling(), tiling or Tiling.of(features)
     num_parts = -(-_num_tiles(program.size, of_sums) // of_sums.tiles_per_sum)
     sums = torch.empty(max(num_contrasts, 1) * num * num_parts, device=first.device)
@@ -107,7 +106,7 @@ def run_program(
             kernels.sum_gray[num_parts, num](
                 *arguments, *numbers, TILES=of_sums.tiles_per_sum, **constants, **options(of_sums)
             )
-        constants |= {"TYPE": _TYPES[first.dtype], "LAYOUT": _layout(records, first.itemsize)}
+        constants |= {"TYPE": _TYPES[first.dtype], "LAYOUT": _layout(packed)}
         kernels.run_pass[_num_tiles(program.size, of_pass), num](
             *arguments, program.codes.shape[1], num, num_parts, **constants, **options(of_pass)
         )
@@ -130,28 +129,10 @@ def _num_tiles(size: NDArray[np.int32], tiling: Tiling) -> int:
     return int((-(-size[:, 0] // tiling.height) * -(-size[:, 1] // tiling.width)).max())
 
 
-def _upload(
-    records: NDArray[np.int32], tables: NDArray[np.float32], device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """Copy both in one piece: int32 and float32 tensors of one dimension."""
-    # Triton compiles kernels anew for tables that do not begin at a multiple of 16 bytes.
-    num_words = records.size + -records.size % 4
-    both = torch.empty(num_words + tables.size, dtype=torch.int32, pin_memory=device.type == "cuda")
-    both.numpy()[: records.size] = records.reshape(-1)
-    both.numpy()[num_words:] = tables.reshape(-1).view(np.int32)
-    # Torch gives pinned memory out again only after the copy that reads it.
-    there = both.to(device, non_blocking=True)
-    return there[:num_words], there[num_words:].view(torch.float32)
-
-
-def _layout(records: NDArray[np.int32], itemsize: int) -> int:
+def _layout(packed: Packed) -> int:
     """Which of the kernels' layouts all results have."""
-    by_channel, by_row, by_column = records[:, OUT_STRIDES : OUT_STRIDES + 3].T
-    lengths = np.stack([by_row, records[:, SIZE + 1]]) * itemsize
-    if (records[:, OUT] % 16).any() or (lengths % 16).any():
-        return int(kernels.GENERIC.value)
-    if (by_channel == 1).all() and (by_column == 3).all():
+    if packed.is_aligned and packed.is_interleaved:
         return int(kernels.INTERLEAVED.value)
-    if (by_column == 1).all() and not (by_channel * itemsize % 16).any():
+    if packed.is_aligned and packed.is_planar:
         return int(kernels.PLANAR.value)
     return int(kernels.GENERIC.value)

@@ -12,7 +12,7 @@ import torch
 from dali_pipes import Loader, LoaderError
 from dali_pipes.choose import choose
 from dali_pipes.decode.cuda_jpeg.batch import Planned, launch
-from dali_pipes.jpeg.checkpoints import find_checkpoints
+from dali_pipes.jpeg.checkpoints import find_all_checkpoints
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views
 from readers import open_dataset
@@ -125,13 +125,14 @@ def test_kernels_that_disagree_end_the_loop(tmp_path: Path) -> None:
     """Checkpoints that are wrong are noticed, and the error names what to do."""
     dataset = open_dataset(_folder(tmp_path / "data"))
 
-    def find(image: Any, every: int) -> Any:
-        status, rows = find_checkpoints(image, every)
-        rows["bit"] += 1
-        return status, rows
+    def find(*asked: Any) -> Any:
+        found = find_all_checkpoints(*asked)
+        for one in found:
+            one.rows["bit"] += 1
+        return found
 
     with (
-        patch("dali_pipes.decode.cuda_jpeg.known.find_checkpoints", find),
+        patch("dali_pipes.decode.cuda_jpeg.known.find_all_checkpoints", find),
         pytest.raises(LoaderError, match=r'sound.*use decoder="cpu"'),
     ):
         _batches(dataset, Recipe([RandomResizedCrop(32)]), "cuda")

@@ -15,7 +15,7 @@ from dali_pipes.errors import LoaderError
 _DOCS = (Path(__file__).resolve().parents[4] / "docs" / "decoding.md").read_text(encoding="utf-8")
 _DRIVER = """
 #include <string.h>
-struct Asked { unsigned grid[3], block[3], shared; unsigned long long stream, first_word; char name[32]; };
+struct Asked { unsigned grid[3], block[3], shared; unsigned long long stream, first_word; char name[32]; void *context, *event; };
 static Asked asked;
 static char names[8][32];
 static int num_names;
@@ -28,9 +28,26 @@ int cuModuleGetFunction(void** function, void* module, const char* name) {
 }
 int cuLaunchKernel(void* f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned g, unsigned shared,
                    void* stream, void** arguments, void** extra) {
-  asked = {{a, b, c}, {d, e, g}, shared, (unsigned long long)stream, *(unsigned long long*)arguments[0], {0}};
+  asked = {{a, b, c}, {d, e, g}, shared, (unsigned long long)stream, *(unsigned long long*)arguments[0], {0}, 0, 0};
   strcpy(asked.name, (char*)f);
   return extra ? 1 : 0;
+}
+int cuCtxGetCurrent(void** context) { *context = (void*)77; return 0; }
+int cuCtxSetCurrent(void* context) { asked.context = context; return 0; }
+int cuMemsetD8Async(unsigned long long to, unsigned char byte, size_t count, void* stream) {
+  memset((void*)to, byte, count);
+  asked.stream = (unsigned long long)stream;
+  return 0;
+}
+int cuMemcpyDtoHAsync_v2(void* to, unsigned long long from, size_t count, void* stream) {
+  memcpy(to, (void*)from, count);
+  asked.stream = (unsigned long long)stream;
+  return 0;
+}
+int cuStreamWaitEvent(void* stream, void* event, unsigned flags) {
+  asked.stream = (unsigned long long)stream;
+  asked.event = event;
+  return flags;
 }
 Asked* last() { return &asked; }
 }
@@ -45,6 +62,8 @@ class _Asked(ctypes.Structure):
         ("stream", ctypes.c_ulonglong),
         ("first_word", ctypes.c_ulonglong),
         ("name", ctypes.c_char * 32),
+        ("context", ctypes.c_void_p),
+        ("event", ctypes.c_void_p),
     ]
 
 
@@ -110,11 +129,31 @@ def test_a_launch_reaches_the_driver(driver: Path) -> None:
 
     Driver(b"cubin", str(driver)).launch("color", (70, 256), stream, job.ctypes.data)
 
-    library = ctypes.CDLL(str(driver))
-    library.last.restype = ctypes.POINTER(_Asked)
-    asked = library.last().contents
+    asked = _asked(driver)
     assert (list(asked.grid), list(asked.block), asked.shared) == ([70, 256, 1], [THREADS, 1, 1], 0)
     assert (asked.stream, asked.first_word, asked.name) == (stream, 2**45 + 3, b"color")
+
+
+def _asked(driver: Path) -> _Asked:
+    library = ctypes.CDLL(str(driver))
+    library.last.restype = ctypes.POINTER(_Asked)
+    asked: _Asked = library.last().contents
+    return asked
+
+
+def test_memory_and_events_reach_the_driver(driver: Path) -> None:
+    """Zeros and copies have their address, number of bytes and stream; any thread has the context then."""
+    memory, target = np.full(16, 7, np.uint8), np.zeros(4, np.int32)
+    one, stream, event = Driver(b"cubin", str(driver)), 2**46 + 5, 2**45 + 9
+    asked = _asked(driver)
+
+    one.zero(stream, memory.ctypes.data, 12)
+    assert memory.tolist() == [0] * 12 + [7] * 4
+    assert (asked.context, asked.stream) == (77, stream)
+    one.download(stream + 1, target.ctypes.data, memory.ctypes.data, 16)
+    assert (target[3], asked.stream) == (0x07070707, stream + 1)
+    one.wait(stream + 2, event)
+    assert (asked.event, asked.stream) == (event, stream + 2)
 
 
 def test_a_failure_of_the_driver_is_named(driver: Path) -> None:

@@ -1,5 +1,6 @@
 """What the kernels say of the last steps is heard as well: at the end of a loop, and where one is left."""
 
+import ctypes
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from dali_pipes import Loader, LoaderError
 from dali_pipes.decode.cuda_jpeg.decoder import _Verdicts
-from dali_pipes.jpeg.checkpoints import find_checkpoints
+from dali_pipes.jpeg.checkpoints import find_all_checkpoints
 from dali_pipes.jpeg.status import LEFT_OVER
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
@@ -29,16 +31,18 @@ def loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loader]:
     for number in range(SOUND + 1):
         data = encode(picture(90, 70, number), "4:2:0")
         (root / f"{number:03}.jpg").write_bytes(data)
-    wrong = len(data)
 
-    def find(image: Any, every: int) -> Any:
-        status, rows = find_checkpoints(image, every)
-        if len(image) == wrong and np.frombuffer(image, np.uint8).tobytes() == data:
-            rows["dc"] += 100
-        return status, rows
+    def find(files: Any, *rest: Any) -> Any:
+        found = find_all_checkpoints(files, *rest)
+        for (address, num_bytes), one in zip(files.tolist(), found, strict=True):
+            if ctypes.string_at(address, num_bytes) == data:
+                one.rows["dc"][::2] += (
+                    100  # so that all intervals have a wrong end, whatever the crop needs
+                )
+        return found
 
     monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("dali_pipes.decode.cuda_jpeg.known.find_checkpoints", find)
+    monkeypatch.setattr("dali_pipes.decode.cuda_jpeg.known.find_all_checkpoints", find)
     with on_the_cpu():
         yield Loader(
             open_dataset(root, labels=[0] * (SOUND + 1)),
@@ -72,7 +76,7 @@ def test_the_last_step_of_a_loop_that_is_left_is_heard(loader: Loader) -> None:
 class _Late:
     """An event that has not come; who waits for it finds the verdicts copied."""
 
-    def __init__(self, statuses: torch.Tensor) -> None:
+    def __init__(self, statuses: NDArray[np.int32]) -> None:
         self._statuses = statuses
 
     def query(self) -> bool:
@@ -86,9 +90,11 @@ class _Late:
 
 def test_the_end_waits_for_verdicts_that_are_under_way() -> None:
     """On a GPU they come late."""
-    statuses = torch.zeros(2, dtype=torch.int32)
-    verdicts = _Verdicts(_Late(statuses), statuses, ["good", "bad"])
+    statuses = np.zeros(2, np.int32)
+    verdicts = _Verdicts(_Late(statuses), statuses, ["good", "bad"].__getitem__, torch.empty(0))
 
     assert not verdicts.have_come()
+    verdicts.require_good()
+    verdicts.wait()
     with pytest.raises(LoaderError, match=r"the scan ends too late\) that are sound: bad;"):
         verdicts.require_good()

@@ -342,10 +342,8 @@ def test_tiles_far_from_the_first_begin_where_float64_says() -> None:
     program = make_program(
         200, (8192, 8192), SOURCE, kind=Kind.BILINEAR, border=Border.EDGE, back=back
     )
-    records, _, _ = pack(
-        program, noise(200, *SOURCE, 3), None, torch.empty(1).expand(200, 3, 8192, 8192)
-    )
-    fixed = records[:, AFFINE : AFFINE + 12].copy().view(np.int64)
+    packed = pack(program, noise(200, *SOURCE, 3), None, torch.empty(1).expand(200, 3, 8192, 8192))
+    fixed = packed.records[:, AFFINE : AFFINE + 12].copy().view(np.int64)
     left, top = rng.integers(0, 256, (2, 200, 1)) * 32
 
     found = (fixed[:, 0::3] * left + fixed[:, 1::3] * top + fixed[:, 2::3]) / 2**32
