@@ -24,19 +24,18 @@ from dali_pipes.decode.dali.trust import Trust
 from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.jpeg.stored_checkpoints import checkpoints_of
 from dali_pipes.pipeline.augment import Augmenter
-from dali_pipes.pipeline.canvases import ViewCanvases
+from dali_pipes.pipeline.canvases import Canvases, ViewCanvases
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.rendering import Rendering
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
 from dali_pipes.stats.work import Rows
 from gpu_aug.upload import upload
 
-_READ_AHEAD = 4
-"""Steps that are read and prepared while DALI decodes, each by one thread.
+_READ_AHEAD = 2
+"""Steps that are read and prepared, each by one thread, beside those that `Decoder.lookahead` and DALI's depth let in.
 
-A step of 256 files takes a thread 6 to 10 ms alone (25 to 40 us an image, measured on the CPU), and several times that where 16
-threads share Python's lock; DALI on an H100 takes 11 ms. With one step at a time DALI waits for files. Each holds its files, 13 to
-27 MB.
+A step of 256 files of 49 kB takes a thread 12 ms of CPU, DALI on an H100 11 ms, so that with one step at a time DALI waits for files.
+More steps wait for Python's lock rather than for files; each holds 13 to 27 MB.
 """
 
 
@@ -57,6 +56,10 @@ class Prepared:
     inputs: Inputs
     with_targets: list[int]
     rendering: Rendering | None
+
+
+_NOTHING = Rendering([], Canvases((), 1, pinned=False), [])
+"""The rendering of a step all of whose rows are for DALI; making canvases of no rows takes 0.1 ms."""
 
 
 class DaliImageDecoder:
@@ -145,6 +148,8 @@ class DaliImageDecoder:
 
     def _render(self, fetched: Fetched, rows: set[int]) -> Rendering:
         """Start rendering the canvases of rows."""
+        if not rows and len(fetched):
+            return _NOTHING
         ordered = sorted(rows)
         canvases = self._augmenter.engines_of(fetched).canvases(len(ordered))
         tasks = [
@@ -210,14 +215,23 @@ class DaliImageDecoder:
         finished, engines = decoded.finished(), self._augmenter.engines_of(decoded.fetched)
 
         def augment() -> Sequence[torch.Tensor]:
-            rendered = rendering.canvases.views
+            rendered = list(rendering.canvases.views)
             if others:
-                rendered = tuple(engines.upload(rendering.canvases))
+                rendered = engines.upload(rendering.canvases)
+            if outputs is None:
+                return engines.augment(finished, rendered)
             # The decoded images are behind the canvases; see `Feed.take`.
-            loan = Loan(self._side, outputs[len(rendered) :] if outputs else ())
+            loan = Loan(self._side, outputs[len(engines.views) :])
             canvases = [
-                join(loan, outputs and outputs[view], one, others, len(finished))
-                for view, one in enumerate(rendered)
+                join(
+                    loan,
+                    outputs[number],
+                    rendered[number] if others else None,
+                    others,
+                    len(finished),
+                    view.recipe.decode_size,
+                )
+                for number, view in enumerate(engines.views)
             ]
             return engines.augment(finished, canvases)
 
@@ -227,29 +241,26 @@ class DaliImageDecoder:
 
 def join(
     loan: Loan,
-    output: Any | None,
-    rendered: ViewCanvases,
+    output: Any,
+    rendered: ViewCanvases | None,
     rows: Sequence[int],
     count: int,
+    size: tuple[int, int] | None,
 ) -> ViewCanvases:
     """Put canvases that were rendered on the CPU among those that DALI rendered.
 
     Args:
         loan: Lends DALI's output.
-        output: DALI's TensorList of canvases; None where all of them were rendered on the CPU.
-        rendered: Canvases of `rows`, on DALI's device.
+        output: DALI's TensorList of canvases.
+        rendered: Canvases of `rows`, on DALI's device; None for no rows.
         rows: Ascending.
-        count: How many canvases there are together.
+        count: Number of canvases of the result.
+        size: Height and width of all canvases; None where they differ.
     """
-    if isinstance(rendered, list):
-        mine = dict(zip(rows, rendered, strict=True))
-        return [
-            mine[row] if row in mine else loan.tensor(output[row])  # type: ignore[index]
-            for row in range(count)
-        ]
-    if output is None:
-        return rendered
+    if size is None:
+        mine = dict(zip(rows, rendered or (), strict=True))
+        return [mine[row] if row in mine else loan.tensor(output[row]) for row in range(count)]
     canvases = loan.tensor(output.as_tensor())[:count]
-    if not rows:
+    if not isinstance(rendered, torch.Tensor):
         return canvases
     return canvases.index_copy(0, upload(torch.tensor(rows), canvases.device), rendered)
