@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -67,41 +66,30 @@ def merge(parts: Sequence[Located], rows: Sequence[NDArray[np.int64]]) -> Locate
     """
     if len({bool(part.paths) for part in parts}) > 1:
         parts = [part if part.paths else _by_path(part) for part in parts]
-    # Where each row of the whole stands in the parts one behind the other.
+    # From the parts, one behind the other, to the whole.
     order = np.argsort(np.concatenate(rows))
-    of_part = np.repeat(np.arange(len(parts)), [len(part) for part in parts])[order].tolist()
-    of_row = np.concatenate([np.arange(len(part)) for part in parts])[order].tolist()
-
-    def joined(values: Callable[[Located], NDArray[Any]]) -> NDArray[Any]:
-        return np.concatenate([values(part) for part in parts])[order]
-
-    lengths = [len(part.paths) for part in parts]
-    path_starts = [
-        part.path_starts + start
-        for part, start in zip(parts, accumulate(lengths, initial=0), strict=False)
-    ]
-    counts = [len(starts) for starts in path_starts]
-    files = [
-        np.where(part.is_located, part.files + first, -1)
-        for part, first in zip(parts, accumulate(counts, initial=0), strict=False)
-    ]
-    restarts = None
-    if any(part.restarts for part in parts):
-        by_part = [part.restarts or [None] * len(part) for part in parts]
-        restarts = [by_part[one][row] for one, row in zip(of_part, of_row, strict=True)]
+    behind = [(part, row) for part in parts for row in range(len(part))]
+    places = [behind[place] for place in order.tolist()]
+    paths, path_starts, files = b"", np.empty(0, np.int64), []
+    for part in parts:
+        files.append(np.where(part.is_located, part.files + len(path_starts), -1))
+        path_starts = np.append(path_starts, part.path_starts + len(paths))
+        paths += part.paths
+    arrays = {
+        name: np.concatenate([getattr(part, name) for part in parts])[order]
+        for name in ("starts", "lengths", "labels", "sizes", "is_located")
+    }
     return Located(
-        b"".join(part.paths for part in parts),
-        path_starts=np.concatenate(path_starts),
-        files=np.concatenate(files)[order],
-        starts=joined(lambda part: part.starts),
-        lengths=joined(lambda part: part.lengths),
-        labels=joined(lambda part: part.labels),
-        sizes=joined(lambda part: part.sizes),
-        is_located=joined(lambda part: part.is_located),
-        restarts=restarts,
+        paths,
+        path_starts,
+        np.concatenate(files)[order],
+        **arrays,
+        restarts=[part.restarts and part.restarts[row] for part, row in places]
+        if any(part.restarts for part in parts)
+        else None,
         held=parts,
-        make_sample=lambda row, data: parts[of_part[row]].make_sample(of_row[row], data),
-        make_key=lambda row: parts[of_part[row]].make_key(of_row[row]),
+        make_sample=lambda row, data: places[row][0].make_sample(places[row][1], data),
+        make_key=lambda row: places[row][0].make_key(places[row][1]),
     )
 
 
@@ -121,7 +109,7 @@ def encode_paths(folder: str, names: Sequence[str]) -> tuple[bytes, NDArray[np.b
         names: Names below it.
 
     Returns:
-        The paths, and bool [n]: False where a file cannot have that name, for which the folder stands.
+        The paths, and bool [n]: False where no file can have that name; it is empty.
     """
     try:
         paths = os.fsencode("".join([f"{folder}{name}\0" for name in names]))
@@ -129,13 +117,7 @@ def encode_paths(folder: str, names: Sequence[str]) -> tuple[bytes, NDArray[np.b
             return paths, np.ones(len(names), bool)
     except UnicodeEncodeError:
         pass
-    is_name = np.array([_is_name(name) for name in names])
-    usable = [name if good else "" for name, good in zip(names, is_name, strict=True)]
-    return encode_paths(folder, usable)[0], is_name
-
-
-def _is_name(name: str) -> bool:
-    try:
-        return 0 not in os.fsencode(name)
-    except UnicodeEncodeError:
-        return False
+    if len(names) == 1:
+        return b"\0", np.zeros(1, bool)
+    each = [encode_paths(folder, [name]) for name in names]
+    return b"".join(path for path, _ in each), np.concatenate([good for _, good in each])

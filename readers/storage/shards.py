@@ -27,13 +27,12 @@ from readers.sample import (
     sound,
 )
 from readers.storage.blob import Blob, LocalBlob
-from readers.storage.blob.mapped import MappedFile, mapped_file
 from readers.storage.blob.mmap_pages import Extent, Foresight
-from readers.storage.image_places import NO_ROW, ShardPart, find_images
 from readers.storage.index import FoundIndex, Scan, ShardIndex, open_index
 from readers.storage.index.builder import current_builder
-from readers.storage.index.index_file import DamagedIndexError, Head, Names
+from readers.storage.index.index_file import ROW_TYPE, DamagedIndexError, Head, Names
 from readers.storage.index.shard_index import Row
+from readers.storage.open_shard import OpenShard, ShardImages, Take, image_number
 from readers.storage.parallel_open import MOST_THREADS, on_all, open_all
 from readers.storage.traffic import CountingThreads
 from readers.storage.unreadable import is_transient, reason_of, unreadable
@@ -41,13 +40,9 @@ from readers.storage.unreadable import is_transient, reason_of, unreadable
 _BLOCK_BYTES = 8_000_000
 _MOST_OPEN_SHARDS = 16_384  # two maps each, of the 65,530 that Linux grants a process
 
-_Take = Callable[[Names, tuple[int, ...]], dict[str, Payload]]
-"""Makes the fields of samples, in turn."""
-
-
 _Part = tuple[int, int, int]
 """The samples of a batch that lie in one shard: its number, and from where to where they stand in stored order."""
-_FoundRows = tuple[list[Row], _Take, int]
+_FoundRows = tuple[list[Row], Take, int]
 """What an index says of samples, what makes their fields, and the address of the mapped shard, 0 if it is not mapped."""
 
 
@@ -101,7 +96,7 @@ class ShardDataset(IndexedDataset):
         # Not self, whose maps should go when it goes.
         blobs, indexes, contents = self._blobs, self._found, self._contents
         self._open = lru_cache(maxsize=_MOST_OPEN_SHARDS)(
-            lambda shard: _OpenShard(blobs[shard], _map(indexes[shard], contents[shard]))
+            lambda shard: OpenShard(blobs[shard], _map(indexes[shard], contents[shard]))
         )
 
     def _expect(self, contents: list[_Content]) -> None:
@@ -206,56 +201,75 @@ class ShardDataset(IndexedDataset):
         order = np.argsort(own, kind="stable")
         parts, shards = self._parts(own[order])
         rows: list[int] = (own[order] - self._bounds[shards]).tolist()
-        images = find_images([self._part(one, rows[begin:end]) for one, begin, end in parts], reads)
-        spans = images.addresses[images.is_located]
-        if len(spans):
-            self._foresight.look(lambda number: int(spans[number % len(spans), 0]), spans.tolist)
-        # From the order in which they are stored to that in which they were asked for.
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        restarts = images.restarts
+        image_of = lru_cache(maxsize=None)(partial(image_number, reads))
+        found: list[ShardImages] = []
+        stored: list[int] = []
+        restarts: dict[int, NDArray[np.int64]] = {}
+        for shard, begin, end in parts:
+            try:
+                images = self._open(shard).find_images(rows[begin:end], image_of)
+            except (DamagedIndexError, OSError):
+                continue
+            if images is not None:
+                found.append(images)
+                stored += [begin + number for number in images.which]
+                restarts |= {int(order[begin + one]): at for one, at in images.restarts.items()}
+        table = self._tabulate(found, order[np.array(stored, np.int64)], len(own))
+        is_located = table[2] > 0
         return Located(
             b"",
             path_starts=np.empty(0, np.int64),
-            files=images.files[back],
-            starts=images.spans[back, 0],
-            lengths=images.spans[back, 1] - images.spans[back, 0],
-            labels=images.labels[back],
-            sizes=images.sizes[back],
-            is_located=images.is_located[back],
-            restarts=None if restarts is None else [restarts[row] for row in back],
-            held=images.held,
+            files=np.where(is_located, table[0], -1),
+            starts=table[1],
+            lengths=table[2],
+            labels=table[3],
+            sizes=np.ascontiguousarray(table[4:].T),
+            is_located=is_located,
+            restarts=list(map(restarts.get, range(len(own)))) if restarts else None,
+            held=[images.file for images in found],
             make_sample=lambda row, data: self._with_image(int(own[row]), data),
             make_key=lambda row: self._key(int(own[row])),
         )
 
-    def _part(self, shard: int, rows: list[int]) -> ShardPart:
-        """Samples of a shard, for `find_images`; none are located if it cannot be read as it was."""
-        try:
-            opened = self._open(shard)
-            index, file = opened.index, opened.map()
-            entries, descriptor = index.row_bytes(rows), file.descriptor()
-            restarts = list(map(index.restarts, rows)) if index.has_restarts else None
-            if descriptor is not None:
-                return ShardPart(entries, restarts, index, file.address, descriptor)
-        except (DamagedIndexError, OSError):
-            pass
-        return ShardPart([NO_ROW] * len(rows))
+    def _tabulate(
+        self, found: list[ShardImages], places: NDArray[np.int64], length: int
+    ) -> NDArray[np.int64]:
+        """Put the images of all shards into their places in the batch, and ask for their pages.
+
+        Returns:
+            int64 [6, length]: descriptor, start, length, label, height and width; 0 bytes where there is none.
+        """
+        counts = [len(images.which) for images in found]
+        files = np.array([(one.file.number, one.address) for one in found], np.int64).reshape(-1, 2)
+        descriptors, addresses = np.repeat(files, counts, axis=0).T
+        rows = np.frombuffer(b"".join([row for one in found for row in one.entries]), ROW_TYPE)
+        spans = np.frombuffer(b"".join([span for one in found for span in one.spans]), np.int64)
+        starts, stops = spans.reshape(-1, 2).T
+        mapped = np.stack([addresses + starts, addresses + stops], axis=1)
+        if len(mapped):
+            self._foresight.look(lambda turn: int(mapped[turn % len(mapped), 0]), mapped.tolist)
+        widths = np.where(rows["height"] > 0, rows["width"], 0)
+        table = np.zeros((6, length), np.int64)
+        table[3] = -1
+        table[:, places] = (
+            *(descriptors, starts, stops - starts),
+            *(rows["label"], rows["height"], widths),
+        )
+        return table
+
+    def _find(self, index: int) -> tuple[int, list[Row], Take]:
+        """Find one sample: its shard, its entry, and what makes its fields."""
+        shard = bisect_right(self._starts, index) - 1
+        found, take, _ = self._locate(shard, [index - self._starts[shard]])
+        return shard, found, take
 
     def _key(self, index: int) -> str:
-        shard, row = self._place_of(index)
-        found, _, _ = self._locate(shard, [row])
-        return f"{self._names[shard]}/{found[0].key}"
-
-    def _place_of(self, index: int) -> tuple[int, int]:
-        """The shard of a sample, and its number there."""
-        shard = bisect_right(self._starts, index) - 1
-        return shard, index - self._starts[shard]
+        shard, [row], _ = self._find(index)
+        return f"{self._names[shard]}/{row.key}"
 
     def _with_image(self, index: int, data: Payload) -> Sample:
-        """Make a sample of the bytes of its image."""
-        shard, row = self._place_of(index)
-        found, take, _ = self._locate(shard, [row])
+        """Make a sample of the bytes of its image; what lies beside it is read."""
+        shard, found, take = self._find(index)
         image = find_image(found[0].names, found[0].image_field)
 
         def take_others(names: Names, bounds: tuple[int, ...]) -> dict[str, Payload]:
@@ -266,7 +280,8 @@ class ShardDataset(IndexedDataset):
             }
 
         result: list[Any] = [None]
-        self._make_samples(shard, 0, found, take_others, [row], [0], result)
+        rows = [index - self._starts[shard]]
+        self._make_samples(shard, 0, found, take_others, rows, [0], result)
         return sound(result[0])
 
     def _parts(self, stored: NDArray[np.int64]) -> tuple[list[_Part], NDArray[np.int64]]:
@@ -295,7 +310,7 @@ class ShardDataset(IndexedDataset):
         shard: int,
         begin: int,
         found: list[Row],
-        take: _Take,
+        take: Take,
         rows: list[int],
         positions: list[int],
         result: list[Any],
@@ -372,54 +387,6 @@ class ShardDataset(IndexedDataset):
         return self._open(shard).index
 
 
-class _OpenShard:
-    """A shard in use.
-
-    Attributes:
-        index: Index of its samples.
-        address: Address of the mapped shard, 0 where it is not mapped.
-        take: Makes fields of names and of starts and stops, where the bytes are at hand; else see `read`.
-    """
-
-    __slots__ = ("_blob", "_file", "address", "index", "take")
-
-    def __init__(self, blob: Blob, index: ShardIndex) -> None:
-        self._blob = blob
-        self.index = index
-        self.take: _Take | None = None
-        self._file: MappedFile | None = None
-        self.address = 0
-
-    def read(self, rows: list[Row]) -> _Take:
-        """Return what makes fields of these samples, to be called for each of them in turn.
-
-        Raises:
-            OSError: See `Blob.read`.
-        """
-        if isinstance(self._blob, LocalBlob):
-            self.take = partial(_fields_of_file, self.map().payload)  # the next time it is there
-            return self.take
-        ranges = [
-            pair for row in rows for pair in zip(row.bounds[::2], row.bounds[1::2], strict=True)
-        ]
-        payloads = iter(self._blob.read(ranges))
-        return lambda names, _: {name: next(payloads) for name in names}
-
-    def map(self) -> MappedFile:
-        """Return the mapped shard, which must be a file of this machine.
-
-        Raises:
-            OSError: See `LocalBlob.view`.
-        """
-        if self._file is None:
-            assert isinstance(self._blob, LocalBlob)
-            # A map of its own, which goes with this object.
-            file = mapped_file(self._blob.unmapped().view())
-            assert file is not None  # it has samples
-            self._file, self.address = file, file.address
-        return self._file
-
-
 def _indexed(blob: Blob, scan: Scan) -> FoundIndex:
     with unreadable(blob.location):
         return open_index(blob, scan)
@@ -481,10 +448,3 @@ def _take_nothing(
     bounds: tuple[int, ...],  # noqa: ARG001
 ) -> dict[str, Payload]:
     raise _LostShardError(reason, transient)
-
-
-def _fields_of_file(
-    payload: Callable[[int, int], Payload], names: Names, bounds: tuple[int, ...]
-) -> dict[str, Payload]:
-    offsets = iter(bounds)
-    return {name: payload(next(offsets), next(offsets)) for name in names}

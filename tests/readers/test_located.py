@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import tests.support.writers
 from readers import (
+    BadSample,
     Dataset,
     FolderDataset,
     IndexedDataset,
@@ -29,6 +30,7 @@ from readers.formats.path_table import PathTableDataset
 from readers.formats.tfrecord import TfRecordDataset
 from readers.located import Located, Reads
 from readers.sample import is_image_field
+from readers.storage.blob import mapped
 from tests.readers.storage.test_index_restarts import write_shard
 from tests.support.writers import Written
 
@@ -100,8 +102,8 @@ def check(
         restarts = None if located.restarts is None else located.restarts[row]
         for one in (restarts, made.restarts):
             assert (one is None) == (entry.restarts is None)
-            assert one is None or np.array_equal(one, entry.restarts)
-    return located.is_located.tolist()
+            assert one is None or one.tolist() == entry.restarts.tolist()  # type: ignore[union-attr]
+    return [bool(one) for one in located.is_located]
 
 
 def tar(path: Path, number: int, fields: dict[str, bytes]) -> Path:
@@ -163,6 +165,31 @@ def test_names_that_no_file_has(folder: Path) -> None:
     names = ["a\0b.jpg", "\ud800.jpg", *sorted(map(str, folder.rglob("*.jpg"))), "nowhere.jpg"]
     photos = ListDataset(names)
     assert check(photos, [0, 1, 2, 3, 14]) == [False, False, True, True, True]
+    assert check(ListDataset(["x\0y/a.jpg", "x\0y/b.jpg"]), [1, 0, 1]) == [False] * 3
+
+
+def test_mixtures_of_files_and_shards(folder: Path, tmp_path: Path) -> None:
+    """Names and descriptors in one batch; with a dataset that locates nothing there is nothing."""
+
+    class Own:
+        class_names, fingerprint = (), "own"
+
+        def __len__(self) -> int:
+            return 2
+
+        def fetch(self, indices: object) -> list[Sample | BadSample]:
+            raise AssertionError(indices)
+
+    shard = tar(tmp_path / "a.tar", 8, {"jpg": b"", "cls": b"#"})
+    photos, shards = FolderDataset(folder), TarDataset([shard])
+    both = mix([photos, shards.take([7, 0]), photos.take(3)], names=["x", "y", "z"])
+    assert all(check(both, [12, 13]))
+    shard.rename(tmp_path / "b.tar")
+    tar(tmp_path / "a.tar", 8, {"jpg": b""})
+    assert check(both, [13, 0, 8, 12, 16, 13]) == [True, True, False, True, True, True]
+    own = mix([photos, Own()])
+    assert own.locate(np.array([0]), nothing) is not None
+    assert own.locate(np.array([0, 13]), nothing) is None
 
 
 def test_table(folder: Path) -> None:
@@ -209,7 +236,7 @@ def test_every_format_and_selection(
         for number in range(12)
     ]
     source = getattr(writer, "write_plain", writer.write)(tmp_path, samples)
-    data = SELECTIONS[selection](open_dataset(source, **getattr(writer, "OPTIONS", {})))  # type: ignore[arg-type]
+    data = SELECTIONS[selection](open_dataset(source, **getattr(writer, "OPTIONS", {})))
     locate = getattr(data, "locate", None)
     assert (locate is not None and locate(np.arange(3), nothing) is not None) == (
         writer.FORMAT in LOCATED
@@ -298,6 +325,15 @@ def test_changed_shards(tmp_path: Path, change: str, is_read: bool) -> None:
     assert located[0]
     assert located[4]
     assert all(check(shards, [9, 15]))
+
+
+def test_few_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are held leave the process enough for its other files."""
+    shards = TarDataset([tar(tmp_path / f"{n}.tar", 2, {"jpg": b""}) for n in range(3)])
+    held = shards.locate(np.array([0]), nothing)
+    monkeypatch.setattr(mapped, "_most_descriptors", lambda: len(mapped._open_numbers) // 2)
+    assert check(shards, [3, 0, 5, 1]) == [False, True, False, True]
+    assert held is not None
 
 
 def test_a_forked_process_locates(folder: Path, tmp_path: Path) -> None:

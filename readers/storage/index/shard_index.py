@@ -16,6 +16,7 @@ from readers.storage.index.index_file import (
     PAIR,
     ROW,
     ROW_TYPE,
+    TABLES,
     DamagedIndexError,
     Entry,
     Head,
@@ -125,46 +126,31 @@ class ShardIndex:
                 found.append(Row(key, label=label, fault=self._fault(*bounds)))
                 continue
             size = (height, width) if height else None
-            restarts = self._restarts(row) if self.has_restarts else None
+            restarts = self.restarts(row) if self.has_restarts else None
             told = (key, names, bounds, label, size, "", restarts, image_field)
             found.append(tuple.__new__(Row, told))  # in half the time of Row(...)
         return found
 
-    def row_bytes(self, rows: Iterable[int]) -> list[memoryview]:
-        """Return the entries of samples in the table of rows, each of `ROW_TYPE`.
+    def check(self) -> None:
+        """See that the file is as long as it was; `entries` and `restarts` do not look.
 
         Raises:
-            DamagedIndexError: A checksum does not match.
-            OSError: The file has shrunk.
+            OSError: It has shrunk.
         """
         self._file.check()
-        return self._pieces([ROW.size * row for row in rows], ROW.size)
 
-    def member_bytes(self, members: Iterable[int]) -> list[memoryview]:
-        """Return the start and stop of members, each a `PAIR`.
-
-        Args:
-            members: Their numbers; of -1 the bytes mean nothing.
+    def entries(self, table: str, numbers: Iterable[int]) -> list[memoryview]:
+        """Return entries of a table: of "rows", each a `ROW`, or of "members", each a `PAIR`.
 
         Raises:
             DamagedIndexError: A checksum does not match.
         """
-        first, size = self._first_member, PAIR.size
-        return self._pieces([first + size * one if one >= 0 else 0 for one in members], size)
-
-    def _pieces(self, starts: list[int], size: int) -> list[memoryview]:
-        data, check = self._data, self._chunks.check_if_needed()
-        for start in starts if check else ():
-            check(start, start + size)  # type: ignore[misc]
+        first, size, data = self._starts[table], TABLES[table], self._data
+        starts = [first + size * number for number in numbers]
+        if check := self._chunks.check_if_needed():
+            for start in starts:
+                check(start, start + size)
         return [data[start : start + size] for start in starts]
-
-    def restarts(self, row: int) -> NDArray[np.int64] | None:
-        """Return the restart intervals of a sample; see `Entry`.
-
-        Raises:
-            DamagedIndexError: A checksum does not match.
-        """
-        return self._restarts(row) if self.has_restarts else None
 
     def column(self, name: str) -> NDArray[np.int64]:
         """``label``, ``height``, ``width`` or ``num_bytes`` of every sample, int64 [len].
@@ -205,7 +191,12 @@ class ShardIndex:
         self._chunks.check(start, stop)
         return str(self._data[start:stop], "utf-8", "surrogateescape")
 
-    def _restarts(self, row: int) -> NDArray[np.int64] | None:
+    def restarts(self, row: int) -> NDArray[np.int64] | None:
+        """Return the restart intervals of a sample; see `Entry`. Only where `has_restarts`.
+
+        Raises:
+            DamagedIndexError: A checksum does not match.
+        """
         check = self._chunks.check_if_needed()
         start = self._starts["restart_bounds"] + 8 * row
         if check:
