@@ -1,9 +1,8 @@
 """Sums of what a loader's stages did: they can be added, subtracted and sent to another process."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import partial
 from typing import Any, Literal
 
 from dali_pipes.stats.durations import Durations
@@ -44,9 +43,9 @@ class StageCounts:
     num_bytes: int = 0
     seconds: float = 0.0
     cpu_seconds: float = 0.0
-    durations: Durations = field(default_factory=partial(defaultdict, int))
-    waits: dict[str, int] = field(default_factory=partial(defaultdict, int))
-    waited: dict[str, float] = field(default_factory=partial(defaultdict, float))
+    durations: Durations = field(default_factory=dict)
+    waits: dict[str, int] = field(default_factory=dict)
+    waited: dict[str, float] = field(default_factory=dict)
 
     def add(self, other: "StageCounts", sign: int = 1) -> None:
         """Add another one's sums, or take them away."""

@@ -142,8 +142,8 @@ class Recorder:
     def waited(self, stage: Stage, what: str, seconds: float) -> None:
         """Count that a stage waited for something."""
         counts = self._own_counts().stages[stage]
-        counts.waits[what] += 1
-        counts.waited[what] += max(0.0, seconds)
+        counts.waits[what] = counts.waits.get(what, 0) + 1
+        counts.waited[what] = counts.waited.get(what, 0.0) + max(0.0, seconds)
 
     def count_whole_images(self, kinds: Sequence[str] | Mapping[str, int]) -> None:
         """Count images that our JPEG decoder left to another one.
@@ -252,14 +252,16 @@ class _ThreadCounts:
         """
         for _ in range(_MOST_LOOKS):
             call = one = self.open_call()
-            within = 0.0 if one is None else one.within_seconds
-            spent, until = [counts.seconds for counts in self.stages.values()], now
+            until, within = now, 0.0 if one is None else one.within_seconds
+            spent = [counts.seconds for counts in self.stages.values()]
+            if call is None:  # one that has begun since then has hardly taken any time
+                break
             while one is not None:
                 so_far = max(0.0, until - one.began - one.within_seconds)
                 spent[STAGES.index(one.stage)] += so_far
                 until, one = one.began, one.outer
             # A call within this one that came and went has added to its `within_seconds`, if it took any time.
-            if self.innermost is call and (call is None or call.within_seconds == within):
+            if self.innermost is call and call.within_seconds == within:
                 break
         return spent
 
@@ -341,7 +343,7 @@ class _Call:
             counts.num_bytes += self.num_bytes
             counts.seconds += own
             counts.cpu_seconds += own_cpu
-            durations[bucket] += 1
+            durations[bucket] = durations.get(bucket, 0) + 1
         finally:
             # Also if Ctrl-C comes in between.
             thread.innermost = outer
