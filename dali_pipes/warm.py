@@ -299,8 +299,12 @@ def _of_begins() -> tuple[Any, ...]:
     return _empty((np.int64, 2), (np.bool_, 1))
 
 
-def _of_file() -> tuple[Any, ...]:
-    return (np.frombuffer(b"\0", np.uint8),)  # which cannot be written
+def _of_reads() -> tuple[Any, ...]:
+    paths = np.frombuffer(b"\0", np.uint8)  # which cannot be written
+    places, arena, memory, spans, sizes, states = _empty(
+        *((np.int64, 2), (np.uint8, 1), (np.uint8, 1), (np.int64, 2), (np.int64, 2), (np.uint8, 1))
+    )
+    return paths, 0, places, 0, arena, memory, spans, sizes, states
 
 
 PARTS: dict[str, Callable[[], tuple[Any, ...]] | None] = {
@@ -313,8 +317,8 @@ PARTS: dict[str, Callable[[], tuple[Any, ...]] | None] = {
     _RESIZE_WHOLE: _of_whole_frames,
     "dali_pipes.decode.cuda_jpeg.plan:plan_batch": _of_plans,
     "dali_pipes.jpeg.digest:digest_all": _of_digests,
+    "dali_pipes.pipeline.read_kernel:read_images": _of_reads,
     "dali_pipes.jpeg.stored_rows:read_known": _of_known,
-    "dali_pipes.jpeg.addresses:address_of": _of_file,
     "dali_pipes.jpeg.addresses:begin_like_jpegs": _of_begins,
     "dali_pipes.jpeg.tiling.cut_kernel:cut_all": _of_tiles,
     "dali_pipes.jpeg.whole:check_whole": _of_checks,

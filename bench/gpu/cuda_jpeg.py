@@ -219,6 +219,7 @@ class _Clocked:
 
     def __init__(self, kernels: Kernels) -> None:
         self.device, self._kernels = kernels.device, kernels
+        self.upload, self.zero, self.download = kernels.upload, kernels.zero, kernels.download
         self._marks: list[tuple[str, Any]] = []
 
     def mark(self, name: str) -> None:

@@ -25,6 +25,7 @@ from readers import read_header
 # What "fast" leaves for the resampling to shrink: measured in DECISIONS.md.
 _FAST_MARGIN = 2.0
 _LEAST_SIDE, _USUAL_SIDE = 8, 16  # of an MCU, in pixels
+_TILE_MCUS = 8  # of the restart intervals of tiles, about: files that have as many get no checkpoints
 _NO_OFFSETS = np.empty(0, np.int64)
 _OF_SCANS = list(OF_SCANS)
 _OF_KNOWN = (("checkpoints", "address"), ("num_checkpoints", "num_rows"), ("every", "every"))
@@ -142,8 +143,8 @@ class JpegRenderer:
         """Give new files room for their checkpoints, CHECKPOINT [...], one file behind the other."""
         # None where restart intervals are as short, as those of tiles.
         most, usual = (
-            (-(-self._fetched.sizes[rows] // side)).prod(axis=1) // EVERY
-            for side in (_LEAST_SIDE, _USUAL_SIDE)
+            (-(-self._fetched.sizes[rows] // side)).prod(axis=1) // every
+            for side, every in ((_LEAST_SIDE, EVERY), (_USUAL_SIDE, _TILE_MCUS))
         )
         is_wanted = (files["judge"] == 1) & (files["last_offset"] - files["first_offset"] <= usual)
         most = np.where(is_wanted, most, 0)

@@ -123,7 +123,7 @@ class CacheFile:
             told, self.writes = not self.writes, False
         if not told:
             _log.warning(
-                "checkpoints of JPEGs cannot be kept in %s (%s): later runs find them anew; %s, with room for 1 %% of the data",
+                "checkpoints of JPEGs cannot be kept in %s (%s): later runs find them anew; %s, with room for 2 %% of the data",
                 self.path,
                 reason,
                 advice,

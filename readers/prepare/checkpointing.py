@@ -186,7 +186,7 @@ class _Part:
         except OSError as error:
             raise IndexFileError(
                 f"the checkpoints cannot be kept in {path.parent} ({reason_of(error)}): set GPU_AUG_CACHE to a folder that "
-                "can be written and has room for 1 % of the data"
+                "can be written and has room for 2 % of the data"
             ) from None
 
     def finish(self) -> None:

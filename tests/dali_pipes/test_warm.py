@@ -53,7 +53,8 @@ TILES, FRAMES = "dali_pipes.jpeg.tiling.cut_kernel:cut_all", "dali_pipes.video.y
 CHECKS = "dali_pipes.jpeg.whole:check_whole"
 PLAN = "dali_pipes.decode.cuda_jpeg.plan:plan_batch"
 DIGESTS, KNOWN = "dali_pipes.jpeg.digest:digest_all", "dali_pipes.jpeg.stored_rows:read_known"
-ADDRESS, BEGINS = (f"dali_pipes.jpeg.addresses:{name}" for name in ("address_of", "begin_like_jpegs"))  # fmt: skip
+READS = "dali_pipes.pipeline.read_kernel:read_images"
+BEGINS = "dali_pipes.jpeg.addresses:begin_like_jpegs"
 TILING = "dali_pipes.jpeg.tiling"
 SCANS = {
     *(
@@ -138,7 +139,7 @@ def judge(photos: list[Path], _folder: Path, _recipe: Recipe) -> None:
         (load_photos, PLAIN, {f"{PASSES}:run_plain", ROWS}),
         (load_photos, FULL, {f"{PASSES}:run", ROWS}),
         (load_video, PLAIN, {f"{PASSES}:run_plain", FRAMES, RESIZE, WHOLE}),
-        (decode_on_gpu, PLAIN, {PLAN, DIGESTS, KNOWN, ADDRESS, BEGINS}),
+        (decode_on_gpu, PLAIN, {PLAN, DIGESTS, KNOWN, READS, BEGINS}),
         (cut, PLAIN, {TILES}),
         (judge, PLAIN, {CHECKS}),
         (judge_scans, PLAIN, {*SCANS, CODES}),
@@ -195,7 +196,7 @@ def test_all_parts_are_compared() -> None:
         SEVERAL_SCANS,
         *SCANS,
         CODES,
-        *(PLAN, DIGESTS, KNOWN, ADDRESS, BEGINS),
+        *(PLAN, DIGESTS, KNOWN, READS, BEGINS),
     }
     imported = [name for name, arguments in warm.PARTS.items() if arguments is None]
     assert imported == [MCUS, SEVERAL_SCANS]
