@@ -1,6 +1,7 @@
 """Samples that lie at known offsets of shard files; the base of every format of that kind."""
 
 import hashlib
+import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -24,15 +25,16 @@ from readers.sample import (
     SourceError,
     checked_indices,
     find_image,
+    is_video_field,
     sound,
 )
 from readers.storage.blob import Blob, LocalBlob
+from readers.storage.blob.mapped import Descriptor, MappedFile, mapped_file
 from readers.storage.blob.mmap_pages import Extent, Foresight
 from readers.storage.index import FoundIndex, Scan, ShardIndex, open_index
 from readers.storage.index.builder import current_builder
-from readers.storage.index.index_file import ROW_TYPE, DamagedIndexError, Head, Names
+from readers.storage.index.index_file import DamagedIndexError, Head, Names
 from readers.storage.index.shard_index import Row
-from readers.storage.open_shard import OpenShard, ShardImages, Take, image_number
 from readers.storage.parallel_open import MOST_THREADS, on_all, open_all
 from readers.storage.traffic import CountingThreads
 from readers.storage.unreadable import is_transient, reason_of, unreadable
@@ -40,9 +42,17 @@ from readers.storage.unreadable import is_transient, reason_of, unreadable
 _BLOCK_BYTES = 8_000_000
 _MOST_OPEN_SHARDS = 16_384  # two maps each, of the 65,530 that Linux grants a process
 
+_Take = Callable[[Names, tuple[int, ...]], dict[str, Payload]]
+"""Makes the fields of samples, in turn."""
+
+
+_IMAGE = struct.Struct("8q")
+"""What `ShardDataset._find_images` gives of each image."""
+
+
 _Part = tuple[int, int, int]
 """The samples of a batch that lie in one shard: its number, and from where to where they stand in stored order."""
-_FoundRows = tuple[list[Row], Take, int]
+_FoundRows = tuple[list[Row], _Take, int]
 """What an index says of samples, what makes their fields, and the address of the mapped shard, 0 if it is not mapped."""
 
 
@@ -96,7 +106,7 @@ class ShardDataset(IndexedDataset):
         # Not self, whose maps should go when it goes.
         blobs, indexes, contents = self._blobs, self._found, self._contents
         self._open = lru_cache(maxsize=_MOST_OPEN_SHARDS)(
-            lambda shard: OpenShard(blobs[shard], _map(indexes[shard], contents[shard]))
+            lambda shard: _OpenShard(blobs[shard], _map(indexes[shard], contents[shard]))
         )
 
     def _expect(self, contents: list[_Content]) -> None:
@@ -194,70 +204,80 @@ class ShardDataset(IndexedDataset):
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
         """See `IndexedDataset.locate`; of shards of this machine, which are as long as they were."""
-        checked_indices(indices, len(self))
-        own = np.asarray(indices, np.int64)
+        own = checked_indices(indices, len(self))
         if self._is_remote:
             return None
-        order = np.argsort(own, kind="stable")
-        parts, shards = self._parts(own[order])
-        rows: list[int] = (own[order] - self._bounds[shards]).tolist()
-        image_of = lru_cache(maxsize=None)(partial(image_number, reads))
-        found: list[ShardImages] = []
-        stored: list[int] = []
-        restarts: dict[int, NDArray[np.int64]] = {}
-        for shard, begin, end in parts:
-            try:
-                images = self._open(shard).find_images(rows[begin:end], image_of)
-            except (DamagedIndexError, OSError):
-                continue
-            if images is not None:
-                found.append(images)
-                stored += [begin + number for number in images.which]
-                restarts |= {int(order[begin + one]): at for one, at in images.restarts.items()}
-        table = self._tabulate(found, order[np.array(stored, np.int64)], len(own))
-        is_located = table[2] > 0
+        wanted = np.asarray(indices, np.int64)
+        order = np.argsort(wanted, kind="stable")
+        packed, restarts, held = self._find_images(wanted[order], order.tolist(), reads)
+        images = np.frombuffer(b"".join(packed), np.int64).reshape(-1, 8)
+        mapped = images[:, 3:5] + images[:, 2:3]
+        if packed:
+            self._foresight.look(lambda turn: int(mapped[turn % len(mapped), 0]), mapped.tolist)
+        table = np.zeros((8, len(own)), np.int64)
+        table[5] = -1
+        table[:, images[:, 0]] = images.T
+        lengths = table[4] - table[3]
+        is_located = lengths > 0
         return Located(
             b"",
             path_starts=np.empty(0, np.int64),
-            files=np.where(is_located, table[0], -1),
-            starts=table[1],
-            lengths=table[2],
-            labels=table[3],
-            sizes=np.ascontiguousarray(table[4:].T),
+            files=np.where(is_located, table[1], -1),
+            starts=table[3],
+            lengths=lengths,
+            labels=table[5],
+            sizes=np.ascontiguousarray(table[6:].T),
             is_located=is_located,
             restarts=list(map(restarts.get, range(len(own)))) if restarts else None,
-            held=[images.file for images in found],
-            make_sample=lambda row, data: self._with_image(int(own[row]), data),
-            make_key=lambda row: self._key(int(own[row])),
+            held=held,
+            make_sample=lambda row, data: self._with_image(own[row], data),
+            make_key=lambda row: self._key(own[row]),
         )
 
-    def _tabulate(
-        self, found: list[ShardImages], places: NDArray[np.int64], length: int
-    ) -> NDArray[np.int64]:
-        """Put the images of all shards into their places in the batch, and ask for their pages.
+    def _find_images(
+        self, stored: NDArray[np.int64], places: list[int], reads: Reads
+    ) -> tuple[list[bytes], dict[int, NDArray[np.int64]], list[Descriptor]]:
+        """Find the images of samples, given in stored order; of damaged or changed shards none.
+
+        Args:
+            stored: Their indices.
+            places: Where each stands in the batch.
+            reads: See `locate`.
 
         Returns:
-            int64 [6, length]: descriptor, start, length, label, height and width; 0 bytes where there is none.
+            Of each image eight numbers: place, descriptor, address of the shard, start, stop, label, height, width;
+            restart intervals by place; and the descriptors.
         """
-        counts = [len(images.which) for images in found]
-        files = np.array([(one.file.number, one.address) for one in found], np.int64).reshape(-1, 2)
-        descriptors, addresses = np.repeat(files, counts, axis=0).T
-        rows = np.frombuffer(b"".join([row for one in found for row in one.entries]), ROW_TYPE)
-        spans = np.frombuffer(b"".join([span for one in found for span in one.spans]), np.int64)
-        starts, stops = spans.reshape(-1, 2).T
-        mapped = np.stack([addresses + starts, addresses + stops], axis=1)
-        if len(mapped):
-            self._foresight.look(lambda turn: int(mapped[turn % len(mapped), 0]), mapped.tolist)
-        widths = np.where(rows["height"] > 0, rows["width"], 0)
-        table = np.zeros((6, length), np.int64)
-        table[3] = -1
-        table[:, places] = (
-            *(descriptors, starts, stops - starts),
-            *(rows["label"], rows["height"], widths),
-        )
-        return table
+        parts, shards = self._parts(stored)
+        rows = (stored - self._bounds[shards]).tolist()
+        image_at = lru_cache(maxsize=None)(partial(_image_at, reads))
+        packed: list[bytes] = []  # packing takes half the time of making an array of tuples
+        restarts: dict[int, NDArray[np.int64]] = {}
+        held: list[Descriptor] = []
+        for shard, begin, end in parts:
+            try:
+                opened = self._open(shard)
+                file = opened.map().descriptor()
+                found = opened.index.rows(rows[begin:end], has_keys=False)
+            except (DamagedIndexError, OSError):
+                continue
+            if file is None:
+                continue
+            held.append(file)
+            number, address, last, at = file.number, opened.address, None, -1
+            for place, row in zip(places[begin:end], found, strict=True):
+                _, names, bounds, label, size, _, offsets, image_field = row
+                if names is not last:  # samples of one kind share them
+                    last, at = names, image_at(names, image_field)
+                if at >= 0:
+                    height, width = size or (0, 0)
+                    span = bounds[at], bounds[at + 1]
+                    packed.append(_IMAGE.pack(place, number, address, *span, label, height, width))
+                    if offsets is not None:
+                        restarts[place] = offsets
+        return packed, restarts, held
 
-    def _find(self, index: int) -> tuple[int, list[Row], Take]:
+    def _find(self, index: int) -> tuple[int, list[Row], _Take]:
         """Find one sample: its shard, its entry, and what makes its fields."""
         shard = bisect_right(self._starts, index) - 1
         found, take, _ = self._locate(shard, [index - self._starts[shard]])
@@ -310,7 +330,7 @@ class ShardDataset(IndexedDataset):
         shard: int,
         begin: int,
         found: list[Row],
-        take: Take,
+        take: _Take,
         rows: list[int],
         positions: list[int],
         result: list[Any],
@@ -387,6 +407,54 @@ class ShardDataset(IndexedDataset):
         return self._open(shard).index
 
 
+class _OpenShard:
+    """A shard in use.
+
+    Attributes:
+        index: Index of its samples.
+        address: Address of the mapped shard, 0 where it is not mapped.
+        take: Makes fields of names and of starts and stops, where the bytes are at hand; else see `read`.
+    """
+
+    __slots__ = ("_blob", "_file", "address", "index", "take")
+
+    def __init__(self, blob: Blob, index: ShardIndex) -> None:
+        self._blob = blob
+        self.index = index
+        self.take: _Take | None = None
+        self._file: MappedFile | None = None
+        self.address = 0
+
+    def read(self, rows: list[Row]) -> _Take:
+        """Return what makes fields of these samples, to be called for each of them in turn.
+
+        Raises:
+            OSError: See `Blob.read`.
+        """
+        if isinstance(self._blob, LocalBlob):
+            self.take = partial(_fields_of_file, self.map().payload)  # the next time it is there
+            return self.take
+        ranges = [
+            pair for row in rows for pair in zip(row.bounds[::2], row.bounds[1::2], strict=True)
+        ]
+        payloads = iter(self._blob.read(ranges))
+        return lambda names, _: {name: next(payloads) for name in names}
+
+    def map(self) -> MappedFile:
+        """Return the mapped shard, which must be a file of this machine.
+
+        Raises:
+            OSError: See `LocalBlob.view`.
+        """
+        if self._file is None:
+            assert isinstance(self._blob, LocalBlob)
+            # A map of its own, which goes with this object.
+            file = mapped_file(self._blob.unmapped().view())
+            assert file is not None  # it has samples
+            self._file, self.address = file, file.address
+        return self._file
+
+
 def _indexed(blob: Blob, scan: Scan) -> FoundIndex:
     with unreadable(blob.location):
         return open_index(blob, scan)
@@ -441,6 +509,14 @@ class _LostShardError(Exception):
         self.transient = transient
 
 
+def _image_at(reads: Reads, names: Names, image_field: str | None) -> int:
+    """Where the image stands in the bounds of a row; -1 where none does, or another field will be read."""
+    image = find_image(names, image_field)
+    if image is None or is_video_field(image) or any(reads(one) for one in names if one != image):
+        return -1
+    return 2 * names.index(image)
+
+
 def _take_nothing(
     reason: str,
     transient: bool,
@@ -448,3 +524,10 @@ def _take_nothing(
     bounds: tuple[int, ...],  # noqa: ARG001
 ) -> dict[str, Payload]:
     raise _LostShardError(reason, transient)
+
+
+def _fields_of_file(
+    payload: Callable[[int, int], Payload], names: Names, bounds: tuple[int, ...]
+) -> dict[str, Payload]:
+    offsets = iter(bounds)
+    return {name: payload(next(offsets), next(offsets)) for name in names}
