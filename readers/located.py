@@ -32,7 +32,7 @@ class Located:
         restarts: See `readers.Sample.restarts`; None where no row has any.
         held: Keeps the descriptors open.
         make_sample: Make the sample of a located row of the bytes of its image, as `Dataset.fetch` would.
-        make_key: Return the key of a row, that of a bad sample as well.
+        make_keys: Return the key of every row, that of a bad sample as well.
     """
 
     paths: bytes
@@ -46,7 +46,7 @@ class Located:
     restarts: Sequence[NDArray[np.int64] | None] | None
     held: Any
     make_sample: Callable[[int, Payload], Sample]
-    make_key: Callable[[int], str]
+    make_keys: Callable[[], list[str]]
 
     def __len__(self) -> int:
         return len(self.files)
@@ -89,8 +89,12 @@ def merge(parts: Sequence[Located], rows: Sequence[NDArray[np.int64]]) -> Locate
         else None,
         held=parts,
         make_sample=lambda row, data: places[row][0].make_sample(places[row][1], data),
-        make_key=lambda row: places[row][0].make_key(places[row][1]),
+        make_keys=lambda: _in_order([key for part in parts for key in part.make_keys()], order),
     )
+
+
+def _in_order(values: Sequence[str], order: NDArray[np.int64]) -> list[str]:
+    return [values[place] for place in order.tolist()]
 
 
 def _by_path(located: Located) -> Located:

@@ -173,7 +173,9 @@ class Mixture(IndexedDataset):
         moved = found.changed(
             lambda row, sample: sound(self._renamed(sample, own[row], int(numbers[row])))
         )
-        return replace(moved, make_key=lambda row: self._key(found.make_key(row), numbers[row]))
+        return replace(
+            moved, make_keys=lambda: list(map(self._key, found.make_keys(), numbers.tolist()))
+        )
 
     def order(
         self, *, seed: int = 0, shuffle: Shuffle = "global", shuffle_window: int | None = None

@@ -175,6 +175,8 @@ class Fetcher:
             arenas, spans, sizes, states = self._reader.read(located, wanted.astype(np.uint8))
             call.num_bytes = int(spans[:, 1].sum())
 
+        make_sample = located.make_sample  # not what holds descriptors open
+
         def data(row: int) -> Payload:
             return held_view(arenas, *spans[row])
 
@@ -187,11 +189,11 @@ class Fetcher:
         encoded = Encoded(
             spans,
             is_sound,
-            LazyRows(lambda row: located.make_sample(row, data(row)), everything),
+            LazyRows(lambda row: make_sample(row, data(row)), everything),
             LazyRows(data, everything),
             labels,
             located.restarts,
-            LazyRows(located.make_key, everything),
+            located.make_keys(),
             is_plain=True,
         )
         nothing: list[Any] = [()] * len(indices)

@@ -209,7 +209,8 @@ class ShardDataset(IndexedDataset):
             return None
         wanted = np.asarray(indices, np.int64)
         order = np.argsort(wanted, kind="stable")
-        packed, restarts, held = self._find_images(wanted[order], order.tolist(), reads)
+        keys = [""] * len(own)
+        packed, restarts, held = self._find_images(wanted[order], order.tolist(), reads, keys)
         images = np.frombuffer(b"".join(packed), np.int64).reshape(-1, 8)
         mapped = images[:, 3:5] + images[:, 2:3]
         if packed:
@@ -231,11 +232,11 @@ class ShardDataset(IndexedDataset):
             restarts=list(map(restarts.get, range(len(own)))) if restarts else None,
             held=held,
             make_sample=lambda row, data: self._with_image(own[row], data),
-            make_key=lambda row: self._key(own[row]),
+            make_keys=lambda: [key or self._key(own[row]) for row, key in enumerate(keys)],
         )
 
     def _find_images(
-        self, stored: NDArray[np.int64], places: list[int], reads: Reads
+        self, stored: NDArray[np.int64], places: list[int], reads: Reads, keys: list[str]
     ) -> tuple[list[bytes], dict[int, NDArray[np.int64]], list[Descriptor]]:
         """Find the images of samples, given in stored order; of damaged or changed shards none.
 
@@ -243,6 +244,7 @@ class ShardDataset(IndexedDataset):
             stored: Their indices.
             places: Where each stands in the batch.
             reads: See `locate`.
+            keys: The keys of samples whose shard can be read are put into their places.
 
         Returns:
             Of each image eight numbers: place, descriptor, address of the shard, start, stop, label, height, width;
@@ -258,15 +260,17 @@ class ShardDataset(IndexedDataset):
             try:
                 opened = self._open(shard)
                 file = opened.map().descriptor()
-                found = opened.index.rows(rows[begin:end], has_keys=False)
+                found = opened.index.rows(rows[begin:end])
             except (DamagedIndexError, OSError):
                 continue
             if file is None:
                 continue
             held.append(file)
             number, address, last, at = file.number, opened.address, None, -1
+            name = self._names[shard]
             for place, row in zip(places[begin:end], found, strict=True):
-                _, names, bounds, label, size, _, offsets, image_field = row
+                key, names, bounds, label, size, _, offsets, image_field = row
+                keys[place] = f"{name}/{key}"
                 if names is not last:  # samples of one kind share them
                     last, at = names, image_at(names, image_field)
                 if at >= 0:

@@ -82,8 +82,9 @@ def check(
     assert located is not None
     fetched = dataset.fetch(indices)
     assert len(located) == len(indices)
+    keys = located.make_keys()
     for row, entry in enumerate(fetched):
-        assert located.make_key(row) == entry.key
+        assert keys[row] == entry.key
         if not located.is_located[row]:
             assert located.files[row] == -1
             continue

@@ -132,7 +132,7 @@ class FileDataset(IndexedDataset):
             restarts=None,
             held=None,
             make_sample=lambda row, data: sound(self._fetch_one(own[row], data)),
-            make_key=lambda row: self._key(own[row]),
+            make_keys=lambda: [self._key(index) for index in own],
         )
 
     def _fetch_one(self, index: int, data: Payload | None = None) -> Sample | BadSample:

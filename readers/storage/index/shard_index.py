@@ -97,12 +97,8 @@ class ShardIndex:
         members = tuple(zip(names, bounds[::2], bounds[1::2], strict=True))
         return Entry(key, members, label, size, fault, restarts, image_field)
 
-    def rows(self, rows: Iterable[int], *, has_keys: bool = True) -> list[Row]:
+    def rows(self, rows: Iterable[int]) -> list[Row]:
         """Return the entries of samples; a fetch spends most of its time here.
-
-        Args:
-            rows: Their numbers.
-            has_keys: False leaves the keys empty, which takes three quarters of the time.
 
         Raises:
             DamagedIndexError: A checksum does not match.
@@ -123,11 +119,7 @@ class ShardIndex:
             if check:
                 check(key_start, key_start + key_bytes)
                 check(start, start + bounds_of.size)
-            key = (
-                str(data[key_start : key_start + key_bytes], "utf-8", "surrogateescape")
-                if has_keys
-                else ""
-            )
+            key = str(data[key_start : key_start + key_bytes], "utf-8", "surrogateescape")
             bounds = bounds_of.unpack_from(data, start)
             if kind < 0:
                 found.append(Row(key, label=label, fault=self._fault(*bounds)))
