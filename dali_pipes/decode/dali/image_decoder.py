@@ -85,7 +85,7 @@ class DaliImageDecoder:
     def prepare(self, fetched: Fetched) -> Prepared:
         """Find the rows that DALI must not decode, start rendering them, and make what DALI is fed with."""
         with self._recorder.measure("header", work=Rows(fetched.plan, fetched.samples)):
-            hidden = self._trust.hidden(fetched)
+            hidden = self._trust.hidden(fetched, self._pool)
         rendering, with_targets = None, list[int]()
         if self._feed.options.canvases:
             lost = np.flatnonzero(~fetched.kept()).tolist()
