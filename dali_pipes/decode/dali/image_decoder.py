@@ -34,8 +34,8 @@ from gpu_aug.upload import upload
 _READ_AHEAD = 2
 """Steps that are read and prepared, each by one thread, beside those that `Decoder.lookahead` and DALI's depth let in.
 
-A step of 256 files of 49 kB takes a thread 12 ms of CPU, DALI on an H100 11 ms, so that with one step at a time DALI waits for files.
-More steps wait for Python's lock rather than for files; each holds 13 to 27 MB.
+A step of 256 files of 49 kB takes a thread 5 to 12 ms of CPU, and longer where it waits for files or Python's lock; DALI on an H100
+takes 11 ms, so that with one step at a time DALI would wait. Each holds 13 to 27 MB of files.
 """
 
 
@@ -85,7 +85,7 @@ class DaliImageDecoder:
     def prepare(self, fetched: Fetched) -> Prepared:
         """Find the rows that DALI must not decode, start rendering them, and make what DALI is fed with."""
         with self._recorder.measure("header", work=Rows(fetched.plan, fetched.samples)):
-            hidden = self._trust.hidden(fetched)
+            hidden = self._trust.hidden(fetched, self._pool)
         rendering, with_targets = None, list[int]()
         if self._feed.options.canvases:
             lost = np.flatnonzero(~fetched.kept()).tolist()

@@ -1,5 +1,7 @@
 """Which samples DALI is given: JPEGs that our own decoder finds sound, and that DALI has not refused."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 from dali_pipes.decode.cuda_jpeg.known import known_of
@@ -29,13 +31,18 @@ class Trust:
         self._refused = None if num_samples is None else np.zeros(num_samples, bool)
         self.store = store
 
-    def hidden(self, fetched: Fetched) -> set[int]:
-        """Return the rows that are not for DALI, but for lost ones; any thread may ask."""
+    def hidden(self, fetched: Fetched, pool: ThreadPoolExecutor | None = None) -> set[int]:
+        """Return the rows that are not for DALI, but for lost ones; any thread may ask.
+
+        Args:
+            fetched: The rows.
+            pool: Threads that help where many files are unknown; the calling thread may be one of them.
+        """
         # Compiles, where that was not done before.
         from dali_pipes.decode.dali.headers import read_headers
 
         assert self.store is not None
-        kept, sound = fetched.kept(), known_of(fetched, self.store)
+        kept, sound = fetched.kept(), known_of(fetched, self.store, pool)
         # An index may state another size than the file has; crops are drawn for the stated one.
         fits = read_headers(sound.spans)[:, :2] == fetched.sizes[sound.rows]
         given = np.zeros(len(kept), bool)

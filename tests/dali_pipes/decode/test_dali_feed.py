@@ -98,6 +98,8 @@ class Telling:
         self._dataset = dataset
 
     def __getattr__(self, name: str) -> Any:
+        if name == "locate":  # its files would be read past `fetch`
+            raise AttributeError(name)
         return getattr(self._dataset, name)
 
     def __len__(self) -> int:

@@ -22,6 +22,7 @@ from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
 from dali_pipes.jpeg.spans import spans_of
 from dali_pipes.jpeg.stored_checkpoints import StoredCheckpoints
 from dali_pipes.pipeline import make
+from dali_pipes.pipeline.encoded import encoded_of
 from dali_pipes.pipeline.stages import Fetched
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
@@ -158,7 +159,9 @@ class ByPlace(Feed):
         for row in sorted(set(range(len(data))) - hidden):
             if data[row] in DAMAGED.values():
                 data[row] = encoded(99) if row < 0.65 * len(data) else b"\xff\xd8 refused \xff\xd9"
-        return super().inputs(replace(fetched, data=data), hidden)
+        return super().inputs(
+            replace(fetched, encoded=encoded_of(fetched.samples, data, ())), hidden
+        )
 
 
 @needs_dali
