@@ -1,6 +1,7 @@
 """How the loader's cost grows with threads, image size, batch size, dataset length and time."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,7 +11,8 @@ import numpy as np
 from bench.cli.arguments import check_writable, recipe_from
 from bench.compare.images import Repeated, require_sound
 from bench.compare.timer import Rate
-from bench.micro.overhead import measure_overhead
+from bench.micro.lock import with_lock_clock
+from bench.micro.overhead import measure_held
 from bench.micro.scale_parts import (
     Build,
     Start,
@@ -119,10 +121,8 @@ def _threads(result: ScaleResult, dataset: Dataset, build: Build, settings: Scal
         rounds=settings.rounds,
         seconds=settings.seconds,
     )
-    idle = measure_overhead(
-        dataset, num_threads=1, seconds=settings.seconds / 2, epoch=settings.idle_epoch
-    )
-    result.serial_seconds = 1 / idle.rate.median
+    with suppress(BenchError):  # Linux on x86-64 alone
+        result.serial_seconds = with_lock_clock(measure_held, dataset, settings.held_epoch)
     one = result.threads[counts[0]].median
     result.predicted = {
         number: predicted_rate(one, result.serial_seconds, number)

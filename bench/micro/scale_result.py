@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.compare.timer import Rate
-from bench.micro.overhead import EPOCH
 from bench.micro.scale_parts import Start
 
 
@@ -27,7 +26,7 @@ class ScaleSettings:
         batch_sizes: Sizes of batches.
         lengths: Lengths of datasets.
         memory_batches: To take while the memory is watched.
-        idle_epoch: Samples of an epoch without pixels, by which the loader's own cost is measured.
+        held_epoch: Images of an epoch by which the time under the interpreter lock is measured.
     """
 
     device: str = "auto"
@@ -42,7 +41,7 @@ class ScaleSettings:
     batch_sizes: tuple[int, ...] = (1, 4, 16, 64, 256)
     lengths: tuple[int, ...] = (10**3, 10**4, 10**5, 10**6, 10**7, 10**8)
     memory_batches: int = 10_000
-    idle_epoch: int = EPOCH
+    held_epoch: int = 2048
 
 
 QUICK = ScaleSettings(
@@ -54,7 +53,7 @@ QUICK = ScaleSettings(
     batch_sizes=(1, 2),
     lengths=(10**3, 10**8),
     memory_batches=40,
-    idle_epoch=512,
+    held_epoch=128,
 )
 
 
@@ -65,7 +64,7 @@ class ScaleResult:
     Attributes:
         settings: What was the same for all.
         threads: Images per second by threads.
-        serial_seconds: Per image, what the loader does besides decoding and augmenting.
+        serial_seconds: CPU time per image under the interpreter lock; 0 where that cannot be measured.
         predicted: Images per second by threads, computed.
         megapixels: Images per second by millions of pixels.
         batch_sizes: Images per second by images in a batch.

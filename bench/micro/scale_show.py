@@ -52,10 +52,11 @@ def show_scale(result: ScaleResult, console: Console) -> None:
 
 
 def _law(result: ScaleResult) -> str:
+    if not result.serial_seconds:
+        return "computed: as if threads shared all work; the time under Python's lock cannot be measured here"
     return (
-        f"computed: Amdahl's law with {result.serial_seconds * 1e6:.0f} µs per image that threads do not "
-        "share (the whole loader without pixels, gpu-aug bench overhead, taken as if all of it held Python's "
-        f"lock), so at most {1 / result.serial_seconds:.0f} images/s; memory bandwidth and the storage "
+        f"computed: Amdahl's law with {result.serial_seconds * 1e6:.0f} µs per image under Python's lock, which threads do "
+        f"not share, so at most {1 / result.serial_seconds:.0f} images/s; waking threads up, memory bandwidth and the storage "
         "are not in it"
     )
 

@@ -22,7 +22,7 @@ SHOWN = {
     "cpu-batch": "The batch stage alone",
     "cpu-read": "Reading",
     "cpu-scale": "How cost grows",
-    "cpu-host": "The host's part of the GPU path",
+    "overhead-before": "The host's path of a batch, before it was compiled",
     "cpu-remote": "Batches made on other machines",
     "accuracy-cifar": "Trainings on CIFAR-10",
     "accuracy-boxes": "Trainings on boxes",

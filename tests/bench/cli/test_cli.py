@@ -207,20 +207,6 @@ def test_run_reports_bad_samples(run: Run, data: Path) -> None:
     assert "bad sample cats/torn.jpg" in printed
 
 
-def test_overhead_counts_samples_without_pixels(run: Run, data: Path, tmp_path: Path) -> None:
-    """The loader's own cost is measured over three epochs at least, with statistics and without, and written down."""
-    path = tmp_path / "result.json"
-
-    code, printed, _ = run("bench", "overhead", data, "--seconds", 0.1, "--json", path)
-
-    row, without = json.loads(path.read_text())["rows"]
-    assert code == 0
-    assert "samples/s" in printed
-    assert without["name"] == "without statistics"
-    assert len(row["images_per_second"]["runs"]) >= 3
-    assert row["images_per_second"]["min"] > 500
-
-
 def test_run_counts_a_bad_sample_once(run: Run, data: Path) -> None:
     """Though every epoch meets it."""
     path = data / "cats" / "0.jpg"

@@ -1,0 +1,170 @@
+"""How long Python threads hold the interpreter lock, in CPU time, and how often they give it up.
+
+Code that works without the lock gives it up by `PyEval_SaveThread` and takes it by `PyEval_RestoreThread`: kernels,
+NumPy, torch, files and locks alike. Both are replaced in this process by functions that also read the CPU clock of
+their thread. A thread that waits uses no CPU, so waiting for the lock, sleeping and being preempted count nothing.
+"""
+
+import ctypes
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from statistics import median
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core import types
+
+from bench.output.errors import BenchError
+from gpu_aug.compiled.jit import inlined, view_i64
+
+_NUM_SLOTS = (
+    1 << 16
+)  # one for each of the last 65,536 threads: a run of loaders starts a few hundred
+_SLOT_BYTES = 48
+_PAGE_BYTES = 4096
+_READABLE_WRITABLE_EXECUTABLE = 7
+_CALLS = 20_000  # of a function that does nothing: 10 ms, for a cost of 0.5 us
+_THREAD_CLOCK = 3  # CLOCK_THREAD_CPUTIME_ID of Linux
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """CPU seconds that all threads held the lock, and how often they gave it up."""
+
+    seconds: float
+    releases: int
+
+    def __sub__(self, earlier: "Held") -> "Held":
+        return Held(self.seconds - earlier.seconds, self.releases - earlier.releases)
+
+
+class LockClock:
+    """Measures from now on. It stays for the life of the process, which has one Python thread now and ends by `os._exit`.
+
+    What a thread does after it took the lock for the last time is left out. A build of Python that inlines the two
+    functions into its own modules hides some releases there, such as those of `open`: then too much is counted.
+
+    Raises:
+        BenchError: The machine code cannot be replaced here.
+    """
+
+    def __init__(self) -> None:
+        if sys.platform != "linux" or platform.machine() != "x86_64":
+            raise BenchError("the time under the interpreter lock is measured on Linux x86-64 only")
+        # int64 rows: thread, its CPU clock when it took the lock, nanoseconds held, releases, and a timespec.
+        self._slots = np.zeros((_NUM_SLOTS, _SLOT_BYTES // 8), np.int64)
+        self._hooks = _hooks(self._slots.ctypes.data)
+        for name, hook in zip(
+            ("PyEval_SaveThread", "PyEval_RestoreThread"), self._hooks, strict=True
+        ):
+            _replace(name, hook.address)
+        self._seconds_per_release = 0.0
+        self._seconds_per_release = median(self._cost() for _ in range(5))
+
+    def read(self) -> Held:
+        """Return what was counted so far, without what the counting costs."""
+        time.sleep(0)  # gives the lock up, which ends the interval of this thread
+        releases = int(self._slots[:, 3].sum())
+        return Held(
+            int(self._slots[:, 2].sum()) / 1e9 - releases * self._seconds_per_release, releases
+        )
+
+    def _cost(self) -> float:
+        """What the two clocks add to the time of a release: a call with one beside a call without."""
+        release, hold = ctypes.CDLL(None).getpid, ctypes.PyDLL(None).getpid
+        before = self.read()
+        for _ in range(_CALLS):
+            release()
+        held, began = self.read() - before, time.thread_time()
+        for _ in range(_CALLS):
+            hold()
+        return (held.seconds - (time.thread_time() - began)) / _CALLS
+
+
+def with_lock_clock(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function of a module with a `LockClock` and more arguments in a new process, and return its result.
+
+    Raises:
+        BenchError: The process ended without a result; or as `LockClock`.
+    """
+    context = get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_measure, args=(theirs, work, arguments))
+    process.start()
+    theirs.close()
+    try:
+        result = ours.recv()
+    except EOFError:
+        raise BenchError(
+            "the process that measures the interpreter lock ended without a result"
+        ) from None
+    finally:
+        process.join()
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def _measure(connection: "Connection[Any, Any]", work: Callable[..., Any], arguments: Any) -> None:
+    try:
+        lock = LockClock()  # lives longer than the call: all threads run its code
+        connection.send(work(lock, *arguments))
+    except Exception as error:  # noqa: BLE001 - raised in the other process
+        connection.send(error)
+    connection.close()
+    os._exit(0)  # the usual end frees the code of the hooks while threads still use them
+
+
+def _hooks(address: int) -> tuple[Any, Any]:
+    """Compile what replaces the two functions; by others of Python that do the same."""
+    slots_at, shape = np.uint64(address), (_NUM_SLOTS, _SLOT_BYTES // 8)
+    state_of_thread: Any = types.ExternalFunction("PyThreadState_Get", types.intp())
+    release: Any = types.ExternalFunction("PyEval_ReleaseThread", types.void(types.intp))
+    acquire: Any = types.ExternalFunction("PyEval_AcquireThread", types.void(types.intp))
+    thread_number: Any = types.ExternalFunction("gettid", types.int32())
+    read_clock: Any = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.uintp))
+
+    @inlined
+    def slot_now() -> Any:
+        """Return the slot of this thread, and its CPU clock in nanoseconds."""
+        thread = thread_number()
+        number = thread % _NUM_SLOTS
+        slot = view_i64(slots_at, shape)[number]
+        if slot[0] != thread:  # its clock began at 0, when it had the lock
+            slot[0], slot[1] = thread, 0
+        read_clock(_THREAD_CLOCK, slots_at + np.uint64(number * _SLOT_BYTES + 32))
+        return slot, slot[4] * 1_000_000_000 + slot[5]
+
+    def save() -> Any:
+        state = state_of_thread()
+        slot, now = slot_now()
+        slot[2] += now - slot[1]
+        slot[3] += 1
+        release(state)
+        return state
+
+    def restore(state: Any) -> None:
+        acquire(state)
+        slot, now = slot_now()
+        slot[1] = now
+
+    compile_: Any = numba.cfunc
+    return compile_("intp()")(save), compile_("void(intp)")(restore)
+
+
+def _replace(name: str, target: int) -> None:
+    """Let a function of Python begin with a jump: mov rax, target; jmp rax."""
+    start = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+    page, library = start & -_PAGE_BYTES, ctypes.CDLL(None, use_errno=True)
+    size = ctypes.c_size_t(2 * _PAGE_BYTES)  # the jump may cross a border
+    if library.mprotect(ctypes.c_void_p(page), size, _READABLE_WRITABLE_EXECUTABLE):
+        raise BenchError(f"{name} cannot be replaced here: {os.strerror(ctypes.get_errno())}")
+    jump = b"\x48\xb8" + target.to_bytes(8, "little") + b"\xff\xe0"
+    ctypes.memmove(start, jump, len(jump))
