@@ -35,16 +35,22 @@ class FusedEngine:
         """Carry out the batch stage; see Engine.run."""
         if not len(images):
             return
+        if self.plan.asks_others:
+            with torch.no_grad(), torch.autocast(self._device_type, enabled=False):
+                self._run(images, draws, out)
+        else:  # our kernels know neither gradients nor autocast
+            self._run(images, draws, out)
+
+    def _run(self, images: Images, draws: Draws, out: torch.Tensor) -> None:
         pending = Pending(images, self.plan.num_stages, self._run_program)
-        is_uint8 = images[0].dtype == torch.uint8
-        with torch.no_grad(), torch.autocast(self._device_type, enabled=False):
-            add_parts(self.plan, pending, draws, is_uint8=is_uint8)
-            if out.dtype in _STORED:
-                pending.store(out)
-            else:
-                values = torch.empty_like(out, dtype=torch.float32)
-                pending.store(values)
-                out.copy_(values)
+        first = images if isinstance(images, torch.Tensor) else images[0]
+        add_parts(self.plan, pending, draws, is_uint8=first.dtype == torch.uint8)
+        if out.dtype in _STORED:
+            pending.store(out)
+        else:
+            values = torch.empty_like(out, dtype=torch.float32)
+            pending.store(values)
+            out.detach().copy_(values)
 
 
 def _kernels(device: torch.device) -> RunProgram:

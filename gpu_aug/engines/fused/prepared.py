@@ -67,7 +67,7 @@ def prepare(plan: Plan, draws: Draws) -> PreparedPrograms | None:
         if others is not None:
             found.append(program)
 
-    if any(part.by for part in plan.parts):
+    if plan.asks_others:
         return None
     pending = Pending(_images_of(draws.crops.canvas), plan.num_stages, note)
     add_parts(plan, pending, draws, is_uint8=True)

@@ -17,6 +17,7 @@ from gpu_aug import (
     RandomCrop,
     RandomErasing,
     RandomResize,
+    RandomResizedCrop,
     RandomRotate90,
     RandomScale,
     RandomSizedCrop,
@@ -308,3 +309,35 @@ def test_a_border_is_not_resampled_while_decoding():
     recipe = Recipe([Pad(3), Resize((8, 8))])
 
     assert [type(leaf) for leaf in recipe.batch_leaves] == [Resize]
+
+
+def first_that_fits(u: np.ndarray, size: tuple[int, int]) -> tuple[list[int], bool]:
+    """The rectangle of RandomResizedCrop's defaults, tried one by one in float64, and whether a try fitted."""
+    height, width = size
+    scale, (narrowest, widest) = (0.08, 1.0), (3 / 4, 4 / 3)
+    log_low, log_high = np.log(narrowest), np.log(widest)
+    for share, log_ratio in zip(u[:10], u[10:20], strict=True):
+        area = height * width * (scale[0] + share * (scale[1] - scale[0]))
+        ratio = np.exp(log_low + log_ratio * (log_high - log_low))
+        tall, wide = int(np.rint(np.sqrt(area / ratio))), int(np.rint(np.sqrt(area * ratio)))
+        if 0 < tall <= height and 0 < wide <= width:
+            top, left = int(u[20] * (height - tall + 1)), int(u[21] * (width - wide + 1))
+            return [top, left, tall, wide], True
+    tall = min(round(width / narrowest), height) if width / height < narrowest else height
+    wide = min(round(height * widest), width) if width / height > widest else width
+    return [(height - tall) // 2, (width - wide) // 2, tall, wide], False
+
+
+def test_random_resized_crop_takes_the_first_try_that_fits():
+    """Or the largest allowed rectangle in the middle, which strips get."""
+    rng = np.random.default_rng(3)
+    sizes = np.concatenate([rng.integers(20, 400, (200, 2)), rng.integers(1, 9, (50, 2)) * (1, 60)])
+    sizes[225:] = sizes[225:, ::-1]
+    u = rng.random((len(sizes), 22))
+
+    drawn = RandomResizedCrop(8).draw(u, sizes)
+
+    expected = [first_that_fits(*one) for one in zip(u, sizes.tolist(), strict=True)]
+    rectangles = np.concatenate([drawn["start"], drawn["shape"]], axis=1)
+    assert rectangles.tolist() == [rectangle for rectangle, _ in expected]
+    assert 10 < sum(not is_found for _, is_found in expected) < 90

@@ -68,7 +68,7 @@ def _reorient(operation: Reorient, pending: Pending, params: Params, *, exact: b
         return
     pending.split(operation, rows, {_MIXED: pending.is_mixed, _PAINTED: pending.fixed})
     size = pending.program.size
-    turned = np.flatnonzero(rows & params["transpose"])
+    [turned] = (rows & params["transpose"]).nonzero()
     if len(turned):
         size[turned] = size[turned, ::-1]
         pending.back[turned, :, :2] = pending.back[turned, :, 1::-1]

@@ -26,6 +26,7 @@ CLEAN, PADDED, WARPED = range(3)
 a warp."""
 
 _IDENTITY = np.eye(3)
+_IDENTITY_ROW = _IDENTITY.ravel()
 
 
 class Pending:
@@ -44,12 +45,13 @@ class Pending:
     def __init__(self, images: Images, num_stages: int, run_program: RunProgram) -> None:
         self.images: Any = images if isinstance(images, Tensor) else list(images)
         self._run_program = run_program
-        num = len(images)
         if isinstance(images, Tensor):
+            num, *size, _ = images.shape
             self._source_size = np.empty((num, 2), np.int32)
-            self._source_size[:] = images.shape[1:3]
+            self._source_size[:] = size
             self._is_float = np.full(num, images.dtype == torch.float32)
         else:
+            num = len(images)
             self._source_size = np.array([image.shape[:2] for image in images], np.int32)
             self._is_float = np.array([image.dtype == torch.float32 for image in images])
         self.program = _empty_program(self._source_size, num_stages)
@@ -133,23 +135,33 @@ class Pending:
         if not len(row_numbers):
             return
         made = self._make_room(row_numbers, dtype or torch.float32)
-        self._carry_out(row_numbers, [image.permute(2, 0, 1) for image in made])
+        if isinstance(made, Tensor):
+            self._carry_out(row_numbers, made.permute(0, 3, 1, 2))
+        else:
+            self._carry_out(row_numbers, [image.permute(2, 0, 1) for image in made])
         self.replace(row_numbers, made)
 
     def store(self, out: Tensor) -> None:
         """Carry out all programs into ``out``, [B, 3, H, W]."""
         self._carry_out(None, out)
 
-    def replace(self, row_numbers: NDArray[np.int64], images: Sequence[Tensor]) -> None:
+    def replace(self, row_numbers: NDArray[np.int64], images: Images) -> None:
         """Let the programs of ``row_numbers`` begin anew, with other images [H, W, 3]."""
-        if isinstance(self.images, Tensor):
-            self.images = list(self.images)
-        for row, image in zip(row_numbers.tolist(), images, strict=True):
-            self.images[row] = image
-            self._source_size[row] = image.shape[:2]
-            self._is_float[row] = image.dtype == torch.float32
-            if self._others is not None:
-                self._others[row] = None
+        if isinstance(images, Tensor):
+            self._source_size[row_numbers] = images.shape[1:3]
+            self._is_float[row_numbers] = images.dtype == torch.float32
+        else:
+            self._source_size[row_numbers] = [image.shape[:2] for image in images]
+            self._is_float[row_numbers] = [image.dtype == torch.float32 for image in images]
+        if isinstance(images, Tensor) and len(row_numbers) == len(self):
+            self.images, self._others = images, None
+        else:
+            if isinstance(self.images, Tensor):
+                self.images = list(self.images)
+            for row, image in zip(row_numbers.tolist(), images, strict=True):
+                self.images[row] = image
+                if self._others is not None:
+                    self._others[row] = None
         program, size = self.program, self._source_size[row_numbers]
         for array in (program.codes, program.kind, program.frame, program.border, program.mix):
             array[row_numbers] = 0
@@ -167,14 +179,14 @@ class Pending:
         whole: Rows = same & (view[:, 2:] == self._source_size).all(axis=1)
         return whole
 
-    def _make_room(self, row_numbers: NDArray[np.int64], dtype: torch.dtype) -> list[Tensor]:
-        """Make images [H, W, 3] for the results of ``row_numbers``."""
+    def _make_room(self, row_numbers: NDArray[np.int64], dtype: torch.dtype) -> Images:
+        """Make images [H, W, 3] for the results of ``row_numbers``, one tensor where they have one size."""
         sizes = self.program.size[row_numbers]
         device = self.images[0].device
         if (sizes == sizes[0]).all():
             height, width = sizes[0].tolist()
             shape = (len(row_numbers), height, width, 3)
-            return list(torch.empty(shape, dtype=dtype, device=device))
+            return torch.empty(shape, dtype=dtype, device=device)
         return [torch.empty((*size, 3), dtype=dtype, device=device) for size in sizes.tolist()]
 
     def _carry_out(self, row_numbers: NDArray[np.int64] | None, outs: Any) -> None:
@@ -185,7 +197,7 @@ class Pending:
             keys=self._keys.all,
         )
         images, others = self.images, self._others
-        if row_numbers is not None:
+        if row_numbers is not None and len(row_numbers) < len(self):
             chosen: list[Any] = [field[row_numbers] for field in program]
             program = Program(*chosen)
             images = [images[row] for row in row_numbers]
@@ -197,7 +209,7 @@ def _empty_program(size: NDArray[np.int32], num_stages: int) -> Program:
     """Programs that leave images of these sizes, int32 [B, 2], as they are."""
     num = len(size)
     identity = np.empty((num, 9))
-    identity[:] = _IDENTITY.ravel()
+    identity[:] = _IDENTITY_ROW
     view = np.zeros((num, 4), np.int32)
     view[:, 2:] = size
     return Program(

@@ -53,17 +53,19 @@ class Fused:
         stages: How it changes values.
         first: Number of its first stage.
         exact: Whether a Warp is carried out by itself.
+        moves: Whether it moves pixels.
     """
 
     operation: Operation
     stages: Stages
     first: int
     exact: bool
+    moves: bool
     by: str = ""
 
     def add(self, pending: Pending, params: Params, is_whole: bool) -> None:  # noqa: ARG002
         """See Part."""
-        if can_move(self.operation):
+        if self.moves:
             move(self.operation, pending, params, exact=self.exact)
         rows = params["apply"]
         if not self.stages.num or not rows.any():
@@ -122,11 +124,13 @@ class Plan:
         parts: Its operations in order.
         num_uint8: How many leading ones leave whole 8-bit values whole.
         num_stages: Number of stages of all parts.
+        asks_others: Whether a part is a step of another engine.
     """
 
     parts: tuple[Part, ...]
     num_uint8: int
     num_stages: int
+    asks_others: bool
 
 
 def make_plan(recipe: Recipe, *, device: torch.device, exact: bool) -> Plan:
@@ -138,17 +142,18 @@ def make_plan(recipe: Recipe, *, device: torch.device, exact: bool) -> Plan:
     parts: list[Part] = []
     first = 0
     for operation in recipe.batch_leaves:
-        made = stages(operation)
-        if made is not None or can_move(operation):
+        made, moves = stages(operation), can_move(operation)
+        if made is not None or moves:
             made = made or NO_STAGES
-            parts.append(Fused(operation, made, first, exact))
+            parts.append(Fused(operation, made, first, exact, moves))
             first += made.num
         elif isinstance(operation, MixUp | CutMix):
             parts.append(Mixed(operation))
         else:
             prepare = prepare_mixing if isinstance(operation, Mixing) else prepare_step
             parts.append(OtherStep(operation, *prepare(operation, device)))
-    return Plan(tuple(parts), num_uint8(recipe.batch_leaves), first)
+    asks_others = any(part.by for part in parts)
+    return Plan(tuple(parts), num_uint8(recipe.batch_leaves), first, asks_others)
 
 
 def add_parts(plan: Plan, pending: Pending, draws: Draws, *, is_uint8: bool) -> None:

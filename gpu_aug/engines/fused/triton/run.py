@@ -6,10 +6,8 @@ Nothing here waits for the device.
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 import triton.language as tl
-from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.engines.fused.addresses import Images
@@ -91,7 +89,8 @@ def run_program(
     words = there[: packed.tables_start]
     tables = there[packed.tables_start :].view(torch.float32)
     of_sums, of_pass = tiling or Tiling(), tiling or Tiling.of(features)
-    num_parts = -(-_num_tiles(program.size, of_sums) // of_sums.tiles_per_sum)
+    sizes = (program.size if (program.size != program.size[0]).any() else program.size[:1]).tolist()
+    num_parts = -(-_num_tiles(sizes, of_sums) // of_sums.tiles_per_sum)
     sums = torch.empty(max(num_contrasts, 1) * num * num_parts, device=first.device)
     arguments = (
         *(words, words.view(torch.float32), words.view(torch.float64), words.view(torch.int64)),
@@ -107,7 +106,7 @@ def run_program(
                 *arguments, *numbers, TILES=of_sums.tiles_per_sum, **constants, **options(of_sums)
             )
         constants |= {"TYPE": _TYPES[first.dtype], "LAYOUT": _layout(packed)}
-        kernels.run_pass[_num_tiles(program.size, of_pass), num](
+        kernels.run_pass[_num_tiles(sizes, of_pass), num](
             *arguments, program.codes.shape[1], num, num_parts, **constants, **options(of_pass)
         )
 
@@ -124,9 +123,9 @@ def options(tiling: Tiling) -> dict[str, Any]:
     }
 
 
-def _num_tiles(size: NDArray[np.int32], tiling: Tiling) -> int:
+def _num_tiles(sizes: list[list[int]], tiling: Tiling) -> int:
     """How many tiles the largest image has."""
-    return int((-(-size[:, 0] // tiling.height) * -(-size[:, 1] // tiling.width)).max())
+    return max(-(-height // tiling.height) * -(-width // tiling.width) for height, width in sizes)
 
 
 def _layout(packed: Packed) -> int:
