@@ -7,13 +7,11 @@ from importlib.util import find_spec
 from typing import Any, Literal
 from unittest.mock import patch
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from dali_pipes import Loader
 from dali_pipes.choose import available_decoders, choose
-from dali_pipes.decode.cuda_jpeg.batch import Launched, launch
+from dali_pipes.decode.cuda_jpeg.on_cpu import NoKernels
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from gpu_aug import Recipe
 from readers import Dataset
@@ -77,8 +75,7 @@ def without_gpu() -> Iterator[None]:
         patch.object(kernels, "run_pass", _NoLaunch()),
         patch.object(kernels, "sum_gray", _NoLaunch()),
         patch.object(torch.cuda, "device_of", lambda _: nullcontext()),
-        patch("dali_pipes.pipeline.make.gpu_kernels", lambda _: _NoKernels()),
-        patch("dali_pipes.decode.cuda_jpeg.decoder.launch", _launch_nothing),
+        patch("dali_pipes.pipeline.make.gpu_kernels", lambda _: NoKernels()),
         patch("dali_pipes.pipeline.make.Feed", _GpuFeed),
         patch(f"{graph}.decode", _no_pixels),
         patch(f"{graph}.render_canvas", _black),
@@ -89,21 +86,6 @@ def without_gpu() -> Iterator[None]:
 class _NoLaunch:
     def __getitem__(self, grid: tuple[int, ...]) -> Any:
         return lambda *_, **__: None
-
-
-class _NoKernels:
-    """Kernels of a device without memory."""
-
-    device = torch.device("meta")
-
-    def launch(self, name: str, grid: tuple[int, int], job: "NDArray[np.void]") -> None:
-        """Launch nothing."""
-
-
-def _launch_nothing(*arguments: Any) -> Launched:
-    """Return what `launch` does, with the statuses of sound images on the host."""
-    launched = launch(*arguments)
-    return replace(launched, statuses=torch.zeros(len(launched.statuses), dtype=torch.int32))
 
 
 class _GpuFeed(Feed):

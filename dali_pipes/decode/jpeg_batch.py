@@ -25,7 +25,9 @@ from readers import read_header
 # What "fast" leaves for the resampling to shrink: measured in DECISIONS.md.
 _FAST_MARGIN = 2.0
 _LEAST_SIDE, _USUAL_SIDE = 8, 16  # of an MCU, in pixels
-_TILE_MCUS = 8  # of the restart intervals of tiles, about: files that have as many get no checkpoints
+_TILE_MCUS = (
+    8  # of the restart intervals of tiles, about: files that have as many get no checkpoints
+)
 _NO_OFFSETS = np.empty(0, np.int64)
 _OF_SCANS = list(OF_SCANS)
 _OF_KNOWN = (("checkpoints", "address"), ("num_checkpoints", "num_rows"), ("every", "every"))

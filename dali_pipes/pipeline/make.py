@@ -129,23 +129,25 @@ class Production:
 
     @cached_property
     def _trust(self) -> Trust:
-        """What is known of the samples; it takes a byte for each, which only DALI needs."""
+        """What DALI refused; it takes a byte for each sample, which only DALI needs."""
         fetcher = self.setup.fetcher
-        return Trust(None if isinstance(fetcher, StreamFetcher) else len(fetcher.dataset))
+        length = None if isinstance(fetcher, StreamFetcher) else len(fetcher.dataset)
+        return Trust(length, self.checkpoints)
 
     def _pipeline(
         self, augmenter: Augmenter, kept: Feed | ClipFeed | HelperPool | None
     ) -> Pipeline:
         fetcher, options = self.setup.fetcher, self.setup.options
+        ahead = self.setup.steps_read_ahead
         decoder: Decoder
         if options.user_pipeline is not None:
             decoder = UserImageDecoder(fetcher, augmenter, options.user_pipeline)
         elif isinstance(kept, ClipFeed):
             decoder = DaliClipDecoder(fetcher, augmenter, kept, self._refusals)
         elif isinstance(kept, Feed):
-            decoder = DaliImageDecoder(fetcher, augmenter, kept, self._trust)
+            decoder = DaliImageDecoder(fetcher, augmenter, kept, self._trust, ahead)
         elif self.setup.choice.decoder == "cuda":
-            kernels, ahead = gpu_kernels(augmenter.device), self.setup.steps_read_ahead
+            kernels = gpu_kernels(augmenter.device)
             decoder = CudaJpegDecoder(
                 *(fetcher, augmenter, kernels, self.checkpoints, ahead, self.cache)
             )

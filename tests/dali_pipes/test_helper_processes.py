@@ -243,9 +243,7 @@ def test_choice(
     assert (setup.helpers.count, setup.num_threads) == (count, each)
     assert setup.threads_of_all == each * max(count, 1)
     lines = loader.explain().splitlines()
-    several = (
-        f"threads: {each * count}, {each} in each of {count} helper processes, prefetch: auto in each"
-    )
+    several = f"threads: {each * count}, {each} in each of {count} helper processes, prefetch: auto in each"
     one = f"threads: {each}, all in one helper process, prefetch: auto"
     none = f"threads: {each}, prefetch: auto"
     assert (none if not count else one if count == 1 else several) in lines

@@ -22,7 +22,6 @@ from dali_pipes.decode.dali.feed import Feed
 from dali_pipes.decode.dali.loan import Loan
 from dali_pipes.decode.dali.trust import Trust
 from dali_pipes.decode.jpeg_batch import JpegRenderer
-from dali_pipes.jpeg.stored_checkpoints import checkpoints_of
 from dali_pipes.pipeline.augment import Augmenter
 from dali_pipes.pipeline.canvases import Canvases, ViewCanvases
 from dali_pipes.pipeline.fetch import Fetcher
@@ -30,13 +29,6 @@ from dali_pipes.pipeline.rendering import Rendering
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
 from dali_pipes.stats.work import Rows
 from gpu_aug.upload import upload
-
-_READ_AHEAD = 2
-"""Steps that are read and prepared, each by one thread, beside those that `Decoder.lookahead` and DALI's depth let in.
-
-A step of 256 files of 49 kB takes a thread 5 to 12 ms of CPU, and longer where it waits for files or Python's lock; DALI on an H100
-takes 11 ms, so that with one step at a time DALI would wait. Each holds 13 to 27 MB of files.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +65,15 @@ class DaliImageDecoder:
     # Our threads, or the engine on a GPU, are one step ahead of the one that is waited for.
     lookahead = 2
 
-    def __init__(self, fetcher: Fetcher, augmenter: Augmenter, feed: Feed, trust: Trust) -> None:
+    def __init__(
+        self, fetcher: Fetcher, augmenter: Augmenter, feed: Feed, trust: Trust, read_ahead: int
+    ) -> None:
         self._fetcher, self._augmenter, self._feed = fetcher, augmenter, feed
         self._trust = trust
-        trust.store = trust.store or checkpoints_of(fetcher.dataset)
         self._pool, self._recorder = augmenter.workers.pool, augmenter.workers.recorder
         self._side = augmenter.side
         self._under_way: deque[Prepared] = deque()
-        self.capacity = feed.options.depth + self.lookahead + _READ_AHEAD
+        self.capacity = feed.options.depth + self.lookahead + read_ahead
 
     def prepare(self, fetched: Fetched) -> Prepared:
         """Find the rows that DALI must not decode, start rendering them, and make what DALI is fed with."""

@@ -22,14 +22,11 @@ class Trust:
         num_samples: How many samples the dataset has. None for a stream, whose refused samples are not remembered.
         store: Has verdicts on files, and gets new ones. It tells files apart by all of their bytes, so that a verdict
             counts for later epochs, other selections of the data and other runs.
-
-    Attributes:
-        store: As given; set before `hidden` is asked.
     """
 
-    def __init__(self, num_samples: int | None, store: CheckpointStore | None = None) -> None:
+    def __init__(self, num_samples: int | None, store: CheckpointStore) -> None:
         self._refused = None if num_samples is None else np.zeros(num_samples, bool)
-        self.store = store
+        self._store = store
 
     def hidden(self, fetched: Fetched, pool: ThreadPoolExecutor | None = None) -> set[int]:
         """Return the rows that are not for DALI, but for lost ones; any thread may ask.
@@ -41,8 +38,7 @@ class Trust:
         # Compiles, where that was not done before.
         from dali_pipes.decode.dali.headers import read_headers
 
-        assert self.store is not None
-        kept, sound = fetched.kept(), known_of(fetched, self.store, pool)
+        kept, sound = fetched.kept(), known_of(fetched, self._store, pool)
         # An index may state another size than the file has; crops are drawn for the stated one.
         fits = read_headers(sound.spans)[:, :2] == fetched.sizes[sound.rows]
         given = np.zeros(len(kept), bool)
