@@ -31,7 +31,7 @@ from readers.selection import Listed
 
 MEANING = (
     "Medians over epochs in turns, after one that is not counted; baseline JPEGs, imagenet_train_jitter of 224, "
-    "bfloat16. images/s count on an idle machine only: beside other programs many threads get more of it. holds the lock: "
+    "bfloat16. images/s and switches count on an idle machine only: beside others many threads get more of it. holds the lock: "
     "CPU time of all Python threads. 16 cores: computed by a model of the threads' queue for "
     "the lock, from these figures; no measurement."
 )
