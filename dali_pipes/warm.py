@@ -299,6 +299,32 @@ def _of_begins() -> tuple[Any, ...]:
     return _empty((np.int64, 2), (np.bool_, 1))
 
 
+def _of_philox() -> tuple[Any, ...]:
+    counter, words = _empty((np.uint32, 2), (np.uint32, 2))
+    return counter, np.uint64(0), np.uint64(0), words
+
+
+def _of_tries() -> tuple[Any, ...]:
+    i, f = np.int64, np.float64
+    return *_empty((i, 2), (f, 2), (f, 2), (f, 2)), 0.0, 0.0, *_empty((i, 2), (i, 2))
+
+
+def _of_crops() -> tuple[Any, ...]:
+    return *_empty((np.int64, 4)), 0, *_empty((np.int64, 2), (np.int32, 3))
+
+
+def _of_factors() -> tuple[Any, ...]:
+    first = _empty((np.int64, 2), (np.float64, 2), (np.bool_, 1))
+    return *first, 0, *_empty((np.int32, 2), (np.float32, 3))
+
+
+def _of_records() -> tuple[Any, ...]:
+    from gpu_aug.engines.fused.triton.record import Layout
+
+    program = _of_programs()[0]
+    return program, *_empty(*[(np.int64, 2)] * 3), 0, Layout(*[0] * 7), *_empty((np.int32, 2))
+
+
 def _of_reads() -> tuple[Any, ...]:
     paths = np.frombuffer(b"\0", np.uint8)  # which cannot be written
     places, arena, memory, spans, sizes, states = _empty(
@@ -317,6 +343,11 @@ PARTS: dict[str, Callable[[], tuple[Any, ...]] | None] = {
     _RESIZE_WHOLE: _of_whole_frames,
     "dali_pipes.decode.cuda_jpeg.plan:plan_batch": _of_plans,
     "dali_pipes.jpeg.digest:digest_all": _of_digests,
+    "gpu_aug.draws:_philox": _of_philox,
+    "gpu_aug.ops.geometric.resized_crops:_first_that_fits": _of_tries,
+    "gpu_aug.resampling.crops:_compose": _of_crops,
+    "gpu_aug.engines.fused.compile.stages:_write_factors": _of_factors,
+    "gpu_aug.engines.fused.triton.record:_write_records": _of_records,
     "dali_pipes.pipeline.read_kernel:read_images": _of_reads,
     "dali_pipes.jpeg.stored_rows:read_known": _of_known,
     "dali_pipes.jpeg.addresses:begin_like_jpegs": _of_begins,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from llvmlite.binding import address_of_symbol
 from PIL import Image
 
@@ -26,16 +27,21 @@ from dali_pipes.jpeg.tiling.coefficients import read_coefficients
 from dali_pipes.stats.recorder import Recorder
 from gpu_aug import (
     ColorJitter,
+    Draws,
     HorizontalFlip,
     Normalize,
     RandomAffine,
     RandomResizedCrop,
     Recipe,
     Resize,
+    compile_engine,
 )
 from gpu_aug.compiled import cache as kept
 from gpu_aug.compiled import clock as clock_module
 from gpu_aug.compiled.clock import clock
+from gpu_aug.engines.fused.compile.pending import Pending
+from gpu_aug.engines.fused.compile.plan import add_parts, make_plan
+from gpu_aug.engines.fused.triton import record
 from gpu_aug.views import Views
 from readers import open_dataset, read_header
 from tests.support.cuda_jpegs import on_the_cpu
@@ -49,12 +55,17 @@ ROWS, RESIZE = (
 WHOLE = f"{RESIZE}:whole"
 CROP = RandomResizedCrop(32)
 PLAIN, FULL = Recipe([CROP, HorizontalFlip(p=1.0), Normalize()]), Recipe([CROP, RandomAffine(9.0)])
+JITTER = Recipe([CROP, ColorJitter(0.4, 0.4, 0.4, 0.1)])
 TILES, FRAMES = "dali_pipes.jpeg.tiling.cut_kernel:cut_all", "dali_pipes.video.yuv:write_rgb"
 CHECKS = "dali_pipes.jpeg.whole:check_whole"
 PLAN = "dali_pipes.decode.cuda_jpeg.plan:plan_batch"
 DIGESTS, KNOWN = "dali_pipes.jpeg.digest:digest_all", "dali_pipes.jpeg.stored_rows:read_known"
 READS = "dali_pipes.pipeline.read_kernel:read_images"
 BEGINS = "dali_pipes.jpeg.addresses:begin_like_jpegs"
+PHILOX, CROPS = "gpu_aug.draws:_philox", "gpu_aug.resampling.crops:_compose"
+TRIES = "gpu_aug.ops.geometric.resized_crops:_first_that_fits"
+FACTORS = "gpu_aug.engines.fused.compile.stages:_write_factors"
+RECORDS = "gpu_aug.engines.fused.triton.record:_write_records"
 TILING = "dali_pipes.jpeg.tiling"
 SCANS = {
     *(
@@ -128,6 +139,23 @@ def judge_scans(photos: list[Path], _folder: Path, _recipe: Recipe) -> None:
         read_coefficients(data)
 
 
+def draw(_photos: list[Path], _folder: Path, recipe: Recipe) -> Draws:
+    """As the fetch stage does, and a fused pass on the CPU."""
+    draws = recipe.draw(0, 0, np.arange(2), np.full((2, 2), 64))
+    images = torch.zeros(2, 32, 32, 3, dtype=torch.uint8)
+    compile_engine("fused", recipe, device=torch.device("cpu")).run(images, draws, torch.empty(2, 3, 32, 32))
+    return draws
+
+
+def augment_on_gpu(photos: list[Path], folder: Path, recipe: Recipe) -> None:
+    """As the fused engine does on a GPU, up to the launch."""
+    plan = make_plan(recipe, device=torch.device("cpu"), exact=False)
+    images = torch.zeros(2, 32, 32, 3, dtype=torch.uint8)
+    pending = Pending(images, plan.num_stages, record.pack)
+    add_parts(plan, pending, draw(photos, folder, recipe), is_uint8=True)
+    pending.store(torch.empty(2, 3, 32, 32))
+
+
 def judge(photos: list[Path], _folder: Path, _recipe: Recipe) -> None:
     """As the decoder of DALI does."""
     find_checkpoints(photos[0].read_bytes(), EVERY)
@@ -142,6 +170,8 @@ def judge(photos: list[Path], _folder: Path, _recipe: Recipe) -> None:
         (decode_on_gpu, PLAIN, {PLAN, DIGESTS, KNOWN, READS, BEGINS}),
         (cut, PLAIN, {TILES}),
         (judge, PLAIN, {CHECKS}),
+        (draw, JITTER, {PHILOX, CROPS, TRIES, FACTORS}),
+        (augment_on_gpu, JITTER, {RECORDS}),
         (judge_scans, PLAIN, {*SCANS, CODES}),
     ],
 )
@@ -197,6 +227,7 @@ def test_all_parts_are_compared() -> None:
         *SCANS,
         CODES,
         *(PLAN, DIGESTS, KNOWN, READS, BEGINS),
+        *(PHILOX, CROPS, TRIES, FACTORS, RECORDS),
     }
     imported = [name for name, arguments in warm.PARTS.items() if arguments is None]
     assert imported == [MCUS, SEVERAL_SCANS]
