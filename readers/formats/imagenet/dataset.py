@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from readers.formats.files import FileDataset, Sidecars
+from readers.formats.files.names import Names
 from readers.formats.folder import FileKind, find_files
 from readers.formats.imagenet.classes import (
     KAGGLE_CLASSES,
@@ -22,7 +23,7 @@ _KAGGLE_IMAGES = "ILSVRC/Data/CLS-LOC"
 class _Found(NamedTuple):
     """Images, and what they are."""
 
-    names: list[str]
+    names: Names
     labels: list[int]
     sidecars: Sidecars
 

@@ -30,7 +30,7 @@ class VideoFiles(FileDataset):
 
     def __init__(self, root: Path, names: Sequence[str]) -> None:
         self.source = root / "videos"
-        super().__init__(root, list(names), [-1] * len(names))
+        super().__init__(root, names, [-1] * len(names))
 
     def name(self, number: int) -> str:
         """Name of a video, below the dataset's folder."""
