@@ -9,8 +9,7 @@ from typing import NamedTuple, NoReturn
 from readers.classes import Classes, read_classes
 from readers.describe import few_of
 from readers.formats.columns import to_label
-from readers.formats.files import FileDataset, Sidecars
-from readers.formats.files.names import Names
+from readers.formats.files import FileDataset, Names, Sidecars
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, PathLike, SourceError, is_image_file
 
 _LABELLED_LINE = re.compile(r"(.*\S)\s+(-?[0-9]+)")
@@ -152,7 +151,7 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
     folders, what = _visible(entries), kind.plural
     loose, sidecars = _told_apart(_visible(files), kind)
     inside: dict[str, int] = {}
-    names = Names(_files_inside(root, folders, kind, inside, sidecars))
+    names = Names(_files_below(root, folders, kind, inside, sidecars))
     filled = [name for name in folders if inside[name]]
     if loose and filled:
         raise SourceError(
@@ -232,32 +231,26 @@ def _read_list(path: Path) -> tuple[list[str], list[int]]:
     return names, labels
 
 
-def _files_inside(
+def _files_below(
     root: Path, folders: list[str], kind: FileKind, inside: dict[str, int], sidecars: Sidecars
 ) -> Iterator[str]:
-    """Yield the files of a kind below folders; puts how many each has into ``inside``."""
-    for folder in folders:
-        found = _files_below(root, folder, kind, sidecars)
-        inside[folder] = len(found)
-        yield from found
+    """Yield the files of a kind below folders in root, relative to root, in ImageFolder's order.
 
-
-def _files_below(root: Path, folder: str, kind: FileKind, sidecars: Sidecars) -> list[str]:
-    """Return the files of a kind below root/folder, relative to root, in ImageFolder's order.
-
-    What belongs to them is added to ``sidecars``.
+    How many each folder has is added to ``inside``, and what belongs to the files to ``sidecars``.
     """
-    found = []
-    for path, folders, files in os.walk(root / folder, onerror=_raise, followlinks=True):
-        folders[:] = [name for name in _visible(folders) if not _is_loop(Path(path, name))]
-        names, beside = _told_apart(_visible(files), kind)
-        inside = os.path.relpath(path, root)
-        found.append((inside, names))
-        for name, files_beside in beside.items():
-            sidecars[f"{inside}/{name}"] = tuple(
-                (field, f"{inside}/{file}") for field, file in files_beside
-            )
-    return [f"{path}/{name}" for path, names in sorted(found) for name in names]
+    for folder in folders:
+        found = []
+        for path, below, files in os.walk(root / folder, onerror=_raise, followlinks=True):
+            below[:] = [name for name in _visible(below) if not _is_loop(Path(path, name))]
+            names, beside = _told_apart(_visible(files), kind)
+            part = os.path.relpath(path, root)
+            found.append((part, names))
+            for name, files_beside in beside.items():
+                sidecars[f"{part}/{name}"] = tuple(
+                    (field, f"{part}/{file}") for field, file in files_beside
+                )
+        inside[folder] = sum(len(names) for _, names in found)
+        yield from (f"{path}/{name}" for path, names in sorted(found) for name in names)
 
 
 def _told_apart(names: Sequence[str], kind: FileKind) -> tuple[list[str], Sidecars]:

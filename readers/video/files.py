@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.classes import Classes, read_classes
-from readers.formats.files import FileDataset, map_whole
-from readers.formats.files.names import Names
+from readers.formats.files import FileDataset, Names, map_whole
 from readers.formats.folder import FileKind, find_files, find_root
 from readers.sample import VIDEO_FIELDS, BadSample, PathLike, Payload, Sample, SourceError
 from readers.video.containers.open import VideoError
@@ -94,9 +93,10 @@ class ClipListDataset(FileDataset):
         root, names = find_root(root, [clip.path for clip in clips])
         super().__init__(root, names, [clip.label for clip in clips])
         self._seconds = [clip.seconds for clip in clips]
-        if any(self._seconds):
-            ends = (f"@{pair[0]}-{pair[1]}" if pair else "" for pair in self._seconds)
-            self._keys = Names(map(str.__add__, self._names, ends))
+        self._keys = Names(
+            f"{name}@{pair[0]}-{pair[1]}" if pair else name
+            for name, pair in zip(names, self._seconds, strict=True)
+        )
 
     @property
     def segment_seconds(self) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
-from readers.formats.files.names import Names
+from readers.formats.files.packed import Names
 from readers.located import Located, Reads
 from readers.sample import BadSample, ColumnName, Payload, Sample, checked_indices, sound
 from readers.storage.blob.mmap_pages import map_file
@@ -115,8 +115,9 @@ class FileDataset(IndexedDataset):
         own = checked_indices(indices, len(self))
         paths, path_starts, is_located = self._names.paths(self._prefix, np.asarray(own, np.int64))
         if self._sidecars:
-            names = self._names.take(own)
-            is_located &= np.array([name not in self._sidecars for name in names], bool)
+            is_located &= np.array(
+                [name not in self._sidecars for name in self._names.take(own)], bool
+            )
         return Located(
             paths,
             path_starts,

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.classes import Classes, read_classes
-from readers.formats.files import FileDataset, read_whole
-from readers.formats.files.names import Names
+from readers.formats.files import FileDataset, Names, read_whole
 from readers.formats.folder import find_root
 from readers.formats.path_table.contents import Asked, read_contents
 from readers.formats.path_table.metadata_folder import METADATA_NAMES

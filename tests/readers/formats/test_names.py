@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from readers.formats.files import FileDataset
-from readers.formats.files.names import Names
+from readers.formats.files import FileDataset, Names
 
 # The second list has names that no file has, and one whose bytes are another name's as well.
 PLAIN = ["a/0.jpg", "ä/é 😀.png", "\udcff.jpg", "line\nbreak.jpg", "x" * 300, "\udcc3.jpg", "ä.jpg"]
