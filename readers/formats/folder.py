@@ -2,14 +2,14 @@
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from readers.classes import Classes, read_classes
 from readers.describe import few_of
 from readers.formats.columns import to_label
-from readers.formats.files import FileDataset, Sidecars
+from readers.formats.files import FileDataset, Names, Sidecars
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, PathLike, SourceError, is_image_file
 
 _LABELLED_LINE = re.compile(r"(.*\S)\s+(-?[0-9]+)")
@@ -38,7 +38,7 @@ class FileKind(NamedTuple):
 class FilesFound(NamedTuple):
     """The result of `find_files`, the input of `FileDataset`."""
 
-    names: list[str]
+    names: Names
     labels: list[int]
     class_names: tuple[str, ...]
     sidecars: Sidecars
@@ -150,7 +150,8 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
     _, entries, files = next(os.walk(root, onerror=_raise))
     folders, what = _visible(entries), kind.plural
     loose, sidecars = _told_apart(_visible(files), kind)
-    inside = {name: _files_below(root, name, kind, sidecars) for name in folders}
+    inside: dict[str, int] = {}
+    names = Names(_files_below(root, folders, kind, inside, sidecars))
     filled = [name for name in folders if inside[name]]
     if loose and filled:
         raise SourceError(
@@ -163,9 +164,10 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
             f"{root} holds no {what}: put files there that end in {extensions}{kind.instead}"
         )
     if classes is not None:
-        return _of_classes(root, kind, classes, {} if loose else inside, sidecars)
+        labels = _labels_of(root, kind, classes, {} if loose else inside)
+        return FilesFound(names, labels, classes, sidecars)
     if loose:
-        return FilesFound(loose, [-1] * len(loose), (), sidecars)
+        return FilesFound(Names(loose), [-1] * len(loose), (), sidecars)
     if len(filled) < len(folders):
         empty = next(name for name in folders if not inside[name])
         if empty.lower() in _ANNOTATIONS:
@@ -180,19 +182,14 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
             f"if the numbers of the classes are known, say them with classes=[...]; if folders are no classes there, give the "
             f"one with the {what}, or a list file"
         )
-    names = [name for folder in filled for name in inside[folder]]
-    labels = [label for label, folder in enumerate(filled) for _ in inside[folder]]
+    labels = [label for label, folder in enumerate(filled) for _ in range(inside[folder])]
     return FilesFound(names, labels, tuple(filled), sidecars)
 
 
-def _of_classes(
-    root: Path,
-    kind: FileKind,
-    classes: tuple[str, ...],
-    inside: dict[str, list[str]],
-    sidecars: Sidecars,
-) -> FilesFound:
-    """The files of class folders whose numbers are given."""
+def _labels_of(
+    root: Path, kind: FileKind, classes: tuple[str, ...], inside: dict[str, int]
+) -> list[int]:
+    """Return the labels of the files in class folders whose numbers are given."""
     if not any(inside.values()):
         raise SourceError(
             f"{root} holds {kind.plural} without class folders, and classes= names {len(classes)} of those: leave it out, or "
@@ -205,9 +202,7 @@ def _of_classes(
             f"{root} has the class {other!r}, and the classes are {few_of(classes, 10)}: move "
             "its images, or give classes= with all names"
         )
-    names = [name for found in inside.values() for name in found]
-    labels = [numbers[folder] for folder, found in inside.items() for _ in found]
-    return FilesFound(names, labels, classes, sidecars)
+    return [numbers[folder] for folder, count in inside.items() for _ in range(count)]
 
 
 def _read_list(path: Path) -> tuple[list[str], list[int]]:
@@ -236,28 +231,37 @@ def _read_list(path: Path) -> tuple[list[str], list[int]]:
     return names, labels
 
 
-def _files_below(root: Path, folder: str, kind: FileKind, sidecars: Sidecars) -> list[str]:
-    """Return the files of a kind below root/folder, relative to root, in ImageFolder's order.
+def _files_below(
+    root: Path, folders: list[str], kind: FileKind, inside: dict[str, int], sidecars: Sidecars
+) -> Iterator[str]:
+    """Yield the files of a kind below folders in root, relative to root, in ImageFolder's order.
 
-    What belongs to them is added to ``sidecars``.
+    How many each folder has is added to ``inside``, and what belongs to the files to ``sidecars``.
     """
-    found = []
-    for path, folders, files in os.walk(root / folder, onerror=_raise, followlinks=True):
-        folders[:] = [name for name in _visible(folders) if not _is_loop(Path(path, name))]
-        names, beside = _told_apart(_visible(files), kind)
-        inside = os.path.relpath(path, root)
-        found.append((inside, names))
-        for name, files_beside in beside.items():
-            sidecars[f"{inside}/{name}"] = tuple(
-                (field, f"{inside}/{file}") for field, file in files_beside
-            )
-    return [f"{path}/{name}" for path, names in sorted(found) for name in names]
+    for folder in folders:
+        found = []
+        for path, below, files in os.walk(root / folder, onerror=_raise, followlinks=True):
+            below[:] = [name for name in _visible(below) if not _is_loop(Path(path, name))]
+            names, beside = _told_apart(_visible(files), kind)
+            part = os.path.relpath(path, root)
+            found.append((part, names))
+            for name, files_beside in beside.items():
+                sidecars[f"{part}/{name}"] = tuple(
+                    (field, f"{part}/{file}") for field, file in files_beside
+                )
+        inside[folder] = sum(len(names) for _, names in found)
+        yield from (f"{path}/{name}" for path, names in sorted(found) for name in names)
 
 
 def _told_apart(names: Sequence[str], kind: FileKind) -> tuple[list[str], Sidecars]:
     """Return the files of a kind in one folder, and what belongs to them, in the given order."""
     images = [name for name in names if kind.fits(name)]
-    candidates = [found for name in names if (found := _SIDECAR.fullmatch(name))]
+    # A look at the end first: 0.1 us per name, the expression alone takes 0.3.
+    candidates = [
+        found
+        for name in names
+        if name[-2:].lower() in ("on", "ng") and (found := _SIDECAR.fullmatch(name))
+    ]
     if not candidates:
         return images, {}
     by_stem: dict[str, list[str]] = {}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.classes import Classes, read_classes
-from readers.formats.files import FileDataset, map_whole
+from readers.formats.files import FileDataset, Names, map_whole
 from readers.formats.folder import FileKind, find_files, find_root
 from readers.sample import VIDEO_FIELDS, BadSample, PathLike, Payload, Sample, SourceError
 from readers.video.containers.open import VideoError
@@ -93,6 +93,10 @@ class ClipListDataset(FileDataset):
         root, names = find_root(root, [clip.path for clip in clips])
         super().__init__(root, names, [clip.label for clip in clips])
         self._seconds = [clip.seconds for clip in clips]
+        self._keys = Names(
+            f"{name}@{pair[0]}-{pair[1]}" if pair else name
+            for name, pair in zip(names, self._seconds, strict=True)
+        )
 
     @property
     def segment_seconds(self) -> NDArray[np.float64]:
@@ -120,15 +124,11 @@ class ClipListDataset(FileDataset):
     def _payload(self, path: str) -> Payload:
         return map_whole(path)
 
-    def _key(self, index: int) -> str:
-        seconds, name = self._seconds[index], self._names[index]
-        return name if seconds is None else f"{name}@{seconds[0]}-{seconds[1]}"
-
     def _fetch_one(self, index: int, data: Payload | None = None) -> Sample | BadSample:
         entry, seconds = super()._fetch_one(index, data), self._seconds[index]
         if seconds is None:
             return entry
-        key = self._key(index)
+        key = self._keys[index]
         if isinstance(entry, BadSample):
             return replace(entry, key=key)
         start, end = seconds

@@ -4,7 +4,7 @@ import errno
 import hashlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from stat import S_ISREG
@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
-from readers.located import Located, Reads, encode_paths
+from readers.formats.files.packed import Names
+from readers.located import Located, Reads
 from readers.sample import BadSample, ColumnName, Payload, Sample, checked_indices, sound
 from readers.storage.blob.mmap_pages import map_file
 from readers.storage.unreadable import is_transient, reason_of
@@ -44,13 +45,13 @@ class FileDataset(IndexedDataset):
     def __init__(
         self,
         root: Path,
-        names: list[str],
+        names: Iterable[str],
         labels: Sequence[int] | NDArray[np.int64],
         class_names: tuple[str, ...] = (),
         sidecars: Sidecars | None = None,
     ) -> None:
         self._prefix = f"{root}/"
-        self._names = names
+        self._names = self._keys = names if isinstance(names, Names) else Names(names)
         self._labels = np.array(labels, np.int64)
         self._class_names = class_names
         self._sidecars = sidecars or {}
@@ -102,10 +103,7 @@ class FileDataset(IndexedDataset):
 
     def keys(self) -> list[str]:
         """See `IndexedDataset.keys`."""
-        return [self._key(index) for index in range(len(self))]
-
-    def _key(self, index: int) -> str:
-        return self._names[index]
+        return [*self._keys]
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read whole files, several at a time where they are slow to come; see `Dataset.fetch`."""
@@ -115,14 +113,14 @@ class FileDataset(IndexedDataset):
         """See `IndexedDataset.locate`. Of a file beside the image `fetch` says whether it is there: none of these is located."""
         del reads
         own = checked_indices(indices, len(self))
-        names = [self._names[index] for index in own]
-        paths, is_located = encode_paths(self._prefix, names)
+        paths, path_starts, is_located = self._names.paths(self._prefix, np.asarray(own, np.int64))
         if self._sidecars:
-            is_located &= np.array([name not in self._sidecars for name in names], bool)
-        ends = np.flatnonzero(np.frombuffer(paths, np.uint8) == 0)
+            is_located &= np.array(
+                [name not in self._sidecars for name in self._names.take(own)], bool
+            )
         return Located(
             paths,
-            path_starts=np.append(0, ends + 1)[:-1],
+            path_starts,
             files=np.where(is_located, np.arange(len(own)), -1),
             starts=np.zeros(len(own), np.int64),
             lengths=np.full(len(own), -1),
@@ -132,7 +130,7 @@ class FileDataset(IndexedDataset):
             restarts=None,
             held=None,
             make_sample=lambda row, data: sound(self._fetch_one(own[row], data)),
-            make_keys=lambda: [self._key(index) for index in own],
+            make_keys=lambda: self._keys.take(own),
         )
 
     def _fetch_one(self, index: int, data: Payload | None = None) -> Sample | BadSample:

@@ -1,10 +1,9 @@
 """ImageNet's images with the classes that its development kit or Kaggle's files give them."""
 
 from pathlib import Path
-from typing import NamedTuple
 
-from readers.formats.files import FileDataset, Sidecars
-from readers.formats.folder import FileKind, find_files
+from readers.formats.files import FileDataset
+from readers.formats.folder import FileKind, FilesFound, find_files
 from readers.formats.imagenet.classes import (
     KAGGLE_CLASSES,
     Classes,
@@ -17,14 +16,6 @@ from readers.sample import IMAGE_FIELDS, PathLike, SourceError
 
 _IMAGES = FileKind("images", IMAGE_FIELDS)
 _KAGGLE_IMAGES = "ILSVRC/Data/CLS-LOC"
-
-
-class _Found(NamedTuple):
-    """Images, and what they are."""
-
-    names: list[str]
-    labels: list[int]
-    sidecars: Sidecars
 
 
 class ImageNetDataset(FileDataset):
@@ -90,7 +81,7 @@ def _folder_of(root: Path, split: str | None) -> Path:
     return root / wanted[0]
 
 
-def _in_class_folders(folder: Path, classes: Classes) -> _Found | None:
+def _in_class_folders(folder: Path, classes: Classes) -> FilesFound | None:
     """Return the images of class folders; None where there are no folders."""
     inside = [path.name for path in folder.iterdir() if path.is_dir() and path.name[0] != "."]
     if not inside:
@@ -103,11 +94,11 @@ def _in_class_folders(folder: Path, classes: Classes) -> _Found | None:
         )
     found = find_files(folder, _IMAGES)
     labels = [place[found.class_names[label]] for label in found.labels]
-    return _Found(found.names, labels, found.sidecars)
+    return found._replace(labels=labels)
 
 
-def _in_one_folder(folder: Path, classes: Classes) -> _Found:
+def _in_one_folder(folder: Path, classes: Classes) -> FilesFound:
     found = find_files(folder, _IMAGES)
     if split_alone(folder.name) == "test" or found.names[0].startswith("ILSVRC2012_test_"):
-        return _Found(found.names, found.labels, found.sidecars)
-    return _Found(found.names, classes.of_validation(found.names), found.sidecars)
+        return found
+    return found._replace(labels=classes.of_validation(found.names))

@@ -30,15 +30,15 @@ class VideoFiles(FileDataset):
 
     def __init__(self, root: Path, names: Sequence[str]) -> None:
         self.source = root / "videos"
-        super().__init__(root, list(names), [-1] * len(names))
+        super().__init__(root, names, [-1] * len(names))
 
     def name(self, number: int) -> str:
         """Name of a video, below the dataset's folder."""
-        return self._names[number]
+        return str(self._names[number])
 
     def path(self, number: int) -> str:
         """Path of a video."""
-        return self._prefix + self._names[number]
+        return self._prefix + self.name(number)
 
     def _payload(self, path: str) -> Payload:
         return map_whole(path)

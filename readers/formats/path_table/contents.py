@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from readers.formats.columns import to_key, to_payload
+from readers.formats.files.packed import Packed
 from readers.formats.path_table.grouping import joined, repeated, rows_by_image
 from readers.formats.path_table.image_files import find_image_files
 from readers.formats.path_table.metadata_folder import (
@@ -18,7 +19,6 @@ from readers.formats.path_table.metadata_folder import (
     names_files,
     with_first_files,
 )
-from readers.formats.path_table.packed import Packed
 from readers.formats.path_table.roles import (
     about_boxes,
     about_no_label,

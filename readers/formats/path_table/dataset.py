@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.classes import Classes, read_classes
-from readers.formats.files import FileDataset, read_whole
+from readers.formats.files import FileDataset, Names, read_whole
 from readers.formats.folder import find_root
 from readers.formats.path_table.contents import Asked, read_contents
 from readers.formats.path_table.metadata_folder import METADATA_NAMES
@@ -112,10 +112,9 @@ class PathTableDataset(FileDataset):
         labels, class_names = found.labels.table, found.labels.class_names
         super().__init__(*find_root(folder, found.names), labels.class_numbers(), class_names)
         self._table, self._boxes, self._files = labels, found.boxes, found.files
-        self._keys: list[str] | None = None
         if found.keys is not None:
             pairs = zip(found.keys, self._names, strict=True)
-            self._keys = [own if key is None else key for key, own in pairs]
+            self._keys = Names(own if key is None else key for key, own in pairs)
         self._columns, self._remarks = found.columns, tuple(found.remarks)
 
     @property
@@ -135,7 +134,8 @@ class PathTableDataset(FileDataset):
             f"{_VERSION} {super().fingerprint} {self._table.identity}\n".encode()
         )
         digest.update(f"{list(self._class_names)}\n".encode("utf-8", "surrogateescape"))
-        digest.update("\n".join(self._keys or ()).encode("utf-8", "surrogateescape"))
+        keys = () if self._keys is self._names else self._keys
+        digest.update("\n".join(keys).encode("utf-8", "surrogateescape"))
         for name, column in (*self._columns.items(), ("json", self._boxes)):
             if column is not None:
                 digest.update(f"\n{name!r} ".encode("utf-8", "surrogateescape"))
@@ -154,9 +154,6 @@ class PathTableDataset(FileDataset):
                 found = found if column is None else np.where(found < 0, -1, found + column.sizes())
         return found
 
-    def _key(self, index: int) -> str:
-        return super()._key(index) if self._keys is None else self._keys[index]
-
     def _field(self, name: str) -> str:
         # A file without an image extension: the bytes decide what it is.
         return super()._field(name) if is_image_file(name) else IMAGE_FIELDS[0]
@@ -169,7 +166,7 @@ class PathTableDataset(FileDataset):
         return super().locate(indices, reads)
 
     def _fetch_one(self, index: int, data: Payload | None = None) -> Sample | BadSample:
-        entry, key = super()._fetch_one(index, data), self._key(index)
+        entry, key = super()._fetch_one(index, data), self._keys[index]
         if isinstance(entry, BadSample):
             return replace(entry, key=key)
         fields: dict[str, Payload] = dict(entry.fields)
