@@ -235,8 +235,8 @@ def test_the_command_line_says_what_it_found(
     printed = " ".join(printed.split())
 
     assert code == 0
-    assert "checkpoints: of 1 of 29 images" in printed
-    assert "25 have none: sound, but progressive, or too small" in printed
+    assert "checkpoints: of 25 of 29 images" in printed
+    assert "1 have none: sound, but progressive, or too small" in printed
     assert "2 have none: does not begin and end like a JPEG, such as" in printed
     assert "cats/a.png" in printed
     assert "such as dogs/inside.jpg Damaged ones are decoded by OpenCV" in printed
