@@ -159,16 +159,17 @@ def sums(epoch: int, positions: NDArray[np.int64], indices: NDArray[np.int64]) -
         positions: int64 [n], at least 0.
         indices: int64 [n], what was handed over for them.
     """
-    values = np.empty((2, len(indices)), np.uint64)
-    values[0] = 0
-    np.multiply(positions.view(np.uint64), _STRIDE, out=values[1])
-    values[1] += np.uint64(_mixed(epoch + 1))
-    _mix(values[1])
-    values ^= indices.view(np.uint64)
-    values += _STRIDE
-    _mix(values)
-    samples, places = values.sum(axis=1).tolist()
-    return samples, places
+    # One after the other: above 500 numbers NumPy gives Python's lock away, and waits for it.
+    places = positions.view(np.uint64) * _STRIDE
+    places += np.uint64(_mixed(epoch + 1))
+    _mix(places)
+    found = []
+    for values in (np.zeros_like(places), places):
+        values ^= indices.view(np.uint64)
+        values += _STRIDE
+        _mix(values)
+        found.append(int(values.sum()))
+    return found[0], found[1]
 
 
 def rolled(before: int, places: int) -> int:

@@ -109,10 +109,9 @@ class Names(Sequence[str]):
         """Return some names and the length of each; of those behind a zero byte that byte alone."""
         data, starts = self._packed.data, self._packed.ends[numbers]
         lengths = np.where(data[starts] == 0, 1, self._packed.ends[numbers + 1] - starts)
-        ends = np.cumsum(lengths)
-        # By one index for each byte: 0.2 us per name, by a slice for each name 0.4.
-        places = np.repeat(starts - ends + lengths, lengths) + np.arange(lengths.sum())
-        return data[places].tobytes(), lengths
+        # An index for each byte takes half the time, but NumPy gives Python's lock away meanwhile, and waits for it.
+        spans, view = zip(starts.tolist(), (starts + lengths).tolist(), strict=True), data.data
+        return b"".join([view[start:stop] for start, stop in spans]), lengths
 
 
 def _encode(name: str) -> bytes:
