@@ -151,8 +151,8 @@ class Fetcher:
             if (located := self.dataset.locate(indices, self._reads)) is not None:  # type: ignore[attr-defined]
                 return self._fetch_located(plan, indices, repeats, located)
         plan, samples, indices, repeats = self.read(plan)
-        work = Rows(plan, samples)
         rows = self._checked(plan, samples, indices, repeats)
+        work = Rows(plan, [sample.key for sample in samples])
         with self.recorder.measure("draw", samples=len(rows), work=work):
             return self._drawn(plan, plan.positions, self._columns(rows))
 
@@ -213,7 +213,8 @@ class Fetcher:
         repeats: NDArray[np.int64],
     ) -> list[_Row]:
         """Look at the headers of samples, and deal with bad ones."""
-        with self.recorder.measure("header", samples=len(samples), work=Rows(plan, samples)):
+        work = Rows(plan, [sample.key for sample in samples])
+        with self.recorder.measure("header", samples=len(samples), work=work):
             rows = []
             for sample, index, repeat in zip(
                 samples, indices.tolist(), repeats.tolist(), strict=True

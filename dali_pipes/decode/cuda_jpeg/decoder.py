@@ -36,7 +36,6 @@ from dali_pipes.pipeline.canvases import Canvases, ViewCanvases, addresses_of
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.rendering import Rendering
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
-from dali_pipes.stats.work import Rows
 from gpu_aug.upload import upload as upload_numbers
 
 _PIXEL_BYTES = 13  # on the device, for each pixel that is decoded: coefficients, planes, RGB
@@ -100,7 +99,7 @@ class CudaJpegDecoder:
 
     def prepare(self, fetched: Fetched) -> Prepared:
         """Find out what the kernels can decode, plan that, and start rendering the rest."""
-        with self._recorder.measure("header", work=Rows(fetched.plan, fetched.samples)):
+        with self._recorder.measure("header", work=fetched.work):
             sound = known_of(fetched, self._store, self._pool)
         engines = self._augmenter.engines_of(fetched)
         canvases = self._empty_canvases(engines, fetched)

@@ -27,7 +27,6 @@ from dali_pipes.pipeline.canvases import Canvases, ViewCanvases
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.rendering import Rendering
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
-from dali_pipes.stats.work import Rows
 from gpu_aug.upload import upload
 
 
@@ -77,7 +76,7 @@ class DaliImageDecoder:
 
     def prepare(self, fetched: Fetched) -> Prepared:
         """Find the rows that DALI must not decode, start rendering them, and make what DALI is fed with."""
-        with self._recorder.measure("header", work=Rows(fetched.plan, fetched.samples)):
+        with self._recorder.measure("header", work=fetched.work):
             hidden = self._trust.hidden(fetched, self._pool)
         rendering, with_targets = None, list[int]()
         if self._feed.options.canvases:
