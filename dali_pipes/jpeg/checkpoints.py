@@ -71,22 +71,16 @@ class Known(NamedTuple):
 class CheckpointStore(Protocol):
     """Remembers the checkpoints of a dataset's samples; any thread may ask."""
 
-    def find_all(
-        self, indices: NDArray[np.int64], digests: NDArray[np.uint64]
-    ) -> Sequence[Checkpoints | None]:
-        """What was kept of some samples.
+    def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
+        """Return what was kept of some samples.
 
         Args:
             indices: int64 [n], their places in the dataset.
             digests: uint64 [n], `digests_of` their bytes.
 
         Returns:
-            Of each, None where nothing is known, or what is known is of other bytes.
+            Of each; nothing where what is known is of other bytes.
         """
-        ...
-
-    def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
-        """The same as `find_all`, for compiled code."""
         ...
 
     def keep_all(self, found: Sequence[tuple[int, int, Checkpoints]]) -> None:

@@ -18,6 +18,7 @@ from readers.prepare.checkpointing import Checkpointing
 from tests.support.commands import Run
 from tests.support.executors import Backwards
 from tests.support.first_bytes import FirstBytes
+from tests.support.kept_checkpoints import kept_of
 
 FINDER = FirstBytes()
 NUM_IMAGES = 24
@@ -70,7 +71,7 @@ def all_known(path: Path) -> bool:
     """Whether a store finds of every image what was found in it."""
     dataset = open_dataset(path)
     images = [bytes(sample.image or b"") for sample in dataset]
-    found = DatasetCheckpoints(dataset, 1).find(range(len(images)), [*map(FINDER.digest, images)])
+    found = kept_of(DatasetCheckpoints(dataset, 1), range(len(images)), [*map(FINDER.digest, images)])
     return [kept and kept.rows for kept in found] == [image[:100] for image in images]
 
 
@@ -235,8 +236,8 @@ def test_the_command_line_says_what_it_found(
     printed = " ".join(printed.split())
 
     assert code == 0
-    assert "checkpoints: of 1 of 29 images" in printed
-    assert "25 have none: sound, but progressive, or too small" in printed
+    assert "checkpoints: of 25 of 29 images" in printed
+    assert "1 has none: sound, but progressive, or too small" in printed
     assert "2 have none: does not begin and end like a JPEG, such as" in printed
     assert "cats/a.png" in printed
     assert "such as dogs/inside.jpg Damaged ones are decoded by OpenCV" in printed
