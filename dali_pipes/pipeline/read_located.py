@@ -4,7 +4,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +17,8 @@ _MOST_FREE = 8  # arenas that are kept for later steps, about as many as threads
 _KEPT = threading.local()
 
 
-class State(IntEnum):
-    """What became of an image; see `read_kernel`."""
-
-    UNREAD = 0
-    READ = 1
-    SIZED = 2
+UNREAD, READ, SIZED = range(3)
+"""What became of an image: not read, or it could not be; read; read, and its size is known."""
 
 
 class ReadImages(NamedTuple):
@@ -33,7 +28,7 @@ class ReadImages(NamedTuple):
         arenas: Hold them.
         spans: int64 [n, 2], address and length in bytes of each.
         sizes: int64 [n, 2], height and width of the upright images.
-        states: uint8 [n], each a `State`; spans of UNREAD and sizes of all but SIZED do not count.
+        states: uint8 [n], each UNREAD, READ or SIZED; spans of UNREAD and sizes of all but SIZED do not count.
     """
 
     arenas: Sequence[NDArray[np.uint8]]
@@ -74,9 +69,9 @@ class LocatedReader:
                 paths, _FLAGS, places, first, arenas[-1], _scratch(), spans, sizes, states
             )
             if first < 0:
-                states[-1 - first :] = State.UNREAD
+                states[-1 - first :] = UNREAD
                 break
-        lengths = spans[states != State.UNREAD, 1]
+        lengths = spans[states != UNREAD, 1]
         if lengths.size:
             self._image_bytes = int(lengths.mean()) + 64
         return ReadImages(arenas, spans, sizes, states)

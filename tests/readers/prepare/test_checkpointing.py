@@ -71,7 +71,9 @@ def all_known(path: Path) -> bool:
     """Whether a store finds of every image what was found in it."""
     dataset = open_dataset(path)
     images = [bytes(sample.image or b"") for sample in dataset]
-    found = kept_of(DatasetCheckpoints(dataset, 1), range(len(images)), [*map(FINDER.digest, images)])
+    found = kept_of(
+        DatasetCheckpoints(dataset, 1), range(len(images)), [*map(FINDER.digest, images)]
+    )
     return [kept and kept.rows for kept in found] == [image[:100] for image in images]
 
 
@@ -237,7 +239,7 @@ def test_the_command_line_says_what_it_found(
 
     assert code == 0
     assert "checkpoints: of 25 of 29 images" in printed
-    assert "1 has none: sound, but progressive, or too small" in printed
+    assert "1 have none: sound, but progressive, or too small" in printed
     assert "2 have none: does not begin and end like a JPEG, such as" in printed
     assert "cats/a.png" in printed
     assert "such as dogs/inside.jpg Damaged ones are decoded by OpenCV" in printed
