@@ -6,7 +6,7 @@ verdict is a function of the whole file, whatever part of it is decoded, now or 
 
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -145,12 +145,18 @@ def find_all_checkpoints(
                 return
             found[part] = _find(files[_AT_ONCE * part : _AT_ONCE * (part + 1)], every)
 
-    others = [] if pool is None else [pool.submit(work) for _ in range(len(found) - 1)]
-    work()
-    for other in others:
-        # A task that has not begun is not waited for: this thread may be one of the pool, which then had none left.
-        if not other.cancel():
-            other.result()
+    others: list[Future[None]] = []
+    try:
+        while pool is not None and len(others) < len(found) - 1:
+            others.append(pool.submit(work))
+        work()
+    finally:
+        # Also of an error, for the caller may give up the files then. A task that has not begun is not waited for: this
+        # thread may be one of the pool, which then had none left.
+        begun = [other for other in others if not other.cancel()]
+        wait(begun)
+    for other in begun:
+        other.result()
     return [one for part in found for one in part]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +34,7 @@ class LazyRows(Sequence[T_co]):
     def __len__(self) -> int:
         return len(self._numbers)
 
-    @overload
-    def __getitem__(self, row: int) -> T_co: ...
-    @overload
-    def __getitem__(self, row: slice) -> "LazyRows[T_co]": ...
-    def __getitem__(self, row: int | slice) -> "T_co | LazyRows[T_co]":
+    def __getitem__(self, row: Any) -> Any:
         if isinstance(row, slice):
             return LazyRows(self._make, self._numbers[row], self._others)
         number = self._numbers[row]
@@ -49,7 +45,7 @@ class LazyRows(Sequence[T_co]):
 
     def copy(self) -> "LazyRows[T_co]":
         """Return the same items, for `put`."""
-        return self[:]
+        return LazyRows(self._make, self._numbers, self._others)
 
 
 @dataclass(frozen=True, slots=True)

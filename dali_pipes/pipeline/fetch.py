@@ -126,7 +126,8 @@ class Fetcher:
         can = (
             not more and self.images.is_usual and not self.images.fields and self.label_shape == ()
         )
-        can = can and hasattr(self.dataset, "locate")
+        # Asked of the class: a user's dataset that passes on what it lacks to another one has samples of its own.
+        can = can and hasattr(type(self.dataset), "locate")
         object.__setattr__(self, "_reader", LocatedReader() if can else None)
 
     @property

@@ -1,7 +1,8 @@
-"""Rows of a step whose images lie together in memory, of which some are lost or replaced."""
+"""Steps whose images lie together in memory: rows that are lost or replaced, names of rows, datasets in other ones."""
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from dali_pipes import Loader
 from dali_pipes.errors import DecodeError
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, join
 from gpu_aug import RandomResizedCrop, Recipe
-from readers import TarDataset
+from readers import BadSample, Sample, TarDataset
 from tests.support.tars import write_samples
 
 COUNT = 40
@@ -86,3 +87,26 @@ def test_rows_are_named_without_their_samples(loader: Loader, tmp_path: Path) ->
     with recorder.measure("decode", work=fetched.work):
         running += [str(one.work) for one in recorder.running()]
     assert running == ["step 0: a.tar/00, a.tar/01, a.tar/02 and 37 more"]
+
+
+def test_a_wrapper_that_passes_everything_on_is_asked_for_its_own_samples(loader: Loader) -> None:
+    """Only a dataset's class says where images lie, for that of a dataset within another one says it of its own samples."""
+
+    class Wrapper:
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def __len__(self) -> int:
+            return COUNT
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        def fetch(self, indices: Any) -> list[Sample | BadSample]:
+            samples: list[Any] = self.inner.fetch(indices)
+            return [replace(sample, label=7) for sample in samples]
+
+    dataset: Any = Wrapper(loader._setup.fetcher.dataset)
+    wrapped = Loader(dataset, Recipe([RandomResizedCrop(8)]), batch_size=COUNT, device="cpu", decoder="cpu", num_threads=1)  # fmt: skip
+    [batch] = list(wrapped)
+    assert batch.labels.tolist() == [7] * COUNT
