@@ -3,12 +3,14 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from readers.sample import Payload, Sample
+
+T = TypeVar("T")
 
 Reads = Callable[[str], bool]
 """Tells by its name whether a field beside the image will be read."""
@@ -68,8 +70,12 @@ def merge(parts: Sequence[Located], rows: Sequence[NDArray[np.int64]]) -> Locate
         parts = [part if part.paths else _by_path(part) for part in parts]
     # From the parts, one behind the other, to the whole.
     order = np.argsort(np.concatenate(rows))
-    behind = [(part, row) for part in parts for row in range(len(part))]
-    places = [behind[place] for place in order.tolist()]
+    # Not the parts, which hold descriptors open: steps keep what makes their samples.
+    behind = [(part.make_sample, row) for part in parts for row in range(len(part))]
+    places = _in_order(behind, order)
+    restarts = None
+    if any(part.restarts for part in parts):
+        restarts = [one for part in parts for one in part.restarts or [None] * len(part)]
     paths, path_starts, files = b"", np.empty(0, np.int64), []
     for part in parts:
         files.append(np.where(part.is_located, part.files + len(path_starts), -1))
@@ -84,16 +90,14 @@ def merge(parts: Sequence[Located], rows: Sequence[NDArray[np.int64]]) -> Locate
         path_starts,
         np.concatenate(files)[order],
         **arrays,
-        restarts=[part.restarts and part.restarts[row] for part, row in places]
-        if any(part.restarts for part in parts)
-        else None,
+        restarts=restarts and _in_order(restarts, order),
         held=parts,
-        make_sample=lambda row, data: places[row][0].make_sample(places[row][1], data),
+        make_sample=lambda row, data: places[row][0](places[row][1], data),
         make_keys=lambda: _in_order([key for part in parts for key in part.make_keys()], order),
     )
 
 
-def _in_order(values: Sequence[str], order: NDArray[np.int64]) -> list[str]:
+def _in_order(values: Sequence[T], order: NDArray[np.int64]) -> list[T]:
     return [values[place] for place in order.tolist()]
 
 

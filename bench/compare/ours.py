@@ -17,7 +17,7 @@ from dali_pipes import (
     available_decoders,
 )
 from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
-from dali_pipes.jpeg.checkpoints import Checkpoints
+from dali_pipes.jpeg.checkpoints import Known, listed
 from dali_pipes.jpeg.finder import FINDER, found_again
 from dali_pipes.preview.pairs import Decoder, Engine, pair_name
 from gpu_aug import EngineError
@@ -32,12 +32,10 @@ def row_name(decoder: str, engine: str, *, tiled: bool = False, first: bool = Fa
 class NewFiles(CheckpointMemory):
     """Keeps what is found of JPEGs and does not find it again, so that each is new each time."""
 
-    def find_all(
-        self, indices: NDArray[np.int64], digests: NDArray[np.uint64]
-    ) -> list[Checkpoints | None]:
+    def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
         """See CheckpointStore."""
-        super().find_all(indices, digests)
-        return [None] * len(indices)
+        super().look_up(indices, digests)  # takes as long as of known files
+        return listed([None] * len(indices))
 
 
 class OurLoader:

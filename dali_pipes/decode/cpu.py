@@ -1,7 +1,8 @@
 """The decode stage of images on the CPU: canvases rendered from encoded images, or from parts that are decoded already."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import torch
@@ -11,13 +12,18 @@ from dali_pipes.decode import opencv
 from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.errors import DecodeError
 from dali_pipes.jpeg.status import GOOD, REASONS
+from dali_pipes.pipeline.augment import Augmenter
 from dali_pipes.pipeline.canvases import Canvases
 from dali_pipes.pipeline.fetch import Fetcher
+from dali_pipes.pipeline.rendering import Rendering
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, needed_part
 from dali_pipes.targets import Found
 from gpu_aug.errors import TargetsError
 from gpu_aug.resampling.crop_and_resize import resample
 from readers import read_header
+
+_NO_RENDERING = Rendering([], Canvases((), 1, pinned=False), [])
+"""That of a step all of whose rows another decoder takes; making canvases of no rows takes 0.1 ms."""
 
 _KINDS = {number: f"JPEG ({reason})" for number, reason in enumerate(REASONS)}
 
@@ -120,6 +126,20 @@ def render_whole(
     else:
         render_views(image, sound, of_row, canvases, row)
     return sound, found
+
+
+def start_rendering(
+    fetcher: Fetcher, augmenter: Augmenter, fetched: Fetched, rows: Collection[int]
+) -> Rendering:
+    """Let threads render the canvases of rows, each of its whole image."""
+    if not rows and len(fetched):
+        return _NO_RENDERING
+    ordered = sorted(rows)
+    canvases = augmenter.engines_of(fetched).canvases(len(ordered))
+    render = partial(render_whole, fetcher, fetched)
+    submit = augmenter.workers.pool.submit
+    tasks = [submit(render, row, canvases, number) for number, row in enumerate(ordered)]
+    return Rendering(ordered, canvases, tasks)
 
 
 def decode_whole(

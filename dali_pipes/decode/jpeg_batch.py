@@ -4,6 +4,7 @@ What can be said of the files of a step is found out once, for all of them toget
 """
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,6 @@ _TILE_MCUS = (
 )
 _NO_OFFSETS = np.empty(0, np.int64)
 _OF_SCANS = list(OF_SCANS)
-_OF_KNOWN = (("checkpoints", "address"), ("num_checkpoints", "num_rows"), ("every", "every"))
 
 # Memory of each thread: new memory would be cleared by the system each time.
 _KEPT = threading.local()
@@ -93,27 +93,18 @@ class JpegRenderer:
         """Look up what is known of the files, and describe them for compiled code."""
         from dali_pipes.decode.jpeg_batch_kernel import ENCODED
 
-        fetched, store = self._fetched, self._store
-        files = self._files = np.zeros(len(fetched), ENCODED)
-        files["address"], files["num_bytes"] = fetched.spans.T
-        files["judge"] = 1
+        fetched, store, known = self._fetched, self._store, None
         self._statuses = np.where(fetched.kept(), GOOD, NOT_JPEG).astype(np.int32)
+        is_known = np.zeros(len(fetched), bool)
         if store is not None:
             self._digests = digests_of(fetched.spans)
             known, self._held = store.look_up(fetched.indices, self._digests)
             # What is found in a header alone does not count: other decoders of ours may take such a file.
             is_known = fetched.kept() & np.isin(known["status"], _OF_SCANS)
-            files["judge"] = ~is_known
             self._statuses[is_known] = known["status"][is_known]
-            has_rows = is_known & (known["num_rows"] > 0)
-            for name, of_known in _OF_KNOWN:
-                files[name] = np.where(has_rows, known[of_known], 0)
-        offsets = [_NO_OFFSETS]
-        if fetched.restarts is not None:
-            offsets = [_NO_OFFSETS if one is None else one[:-1] for one in fetched.restarts]
-            bounds = np.cumsum([0, *map(len, offsets)])
-            files["first_offset"], files["last_offset"] = bounds[:-1], bounds[1:]
-        self._offsets = np.concatenate(offsets)
+            known[~is_known | (known["num_rows"] == 0)] = 0
+        self._files, self._offsets = list_files(ENCODED, fetched.spans, fetched.restarts, known)
+        self._files["judge"] = ~is_known
 
     def _render(self, rows: NDArray[np.int64], canvases: NDArray[np.int64]) -> NDArray[np.int32]:
         """Render the canvases of sound files, and of new ones if they are sound: int32 [n], their statuses."""
@@ -180,6 +171,37 @@ class JpegRenderer:
             index = int(self._fetched.indices[row])
             news.append((index, int(self._digests[row]), Checkpoints(status, EVERY, found)))
         self._store.keep_all(news)
+
+
+def list_files(
+    dtype: np.dtype[np.void],
+    spans: NDArray[np.int64],
+    restarts: Sequence[NDArray[np.int64] | None] | None,
+    known: NDArray[np.void] | None,
+) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+    """List files, and what is known of each.
+
+    Args:
+        dtype: ENCODED, or another one with fields of these names; those that are not listed here are zeros.
+        spans: int64 [n, 2], address and length in bytes of each.
+        restarts: See `Fetched.restarts`.
+        known: KNOWN [n]; None where nothing is known.
+
+    Returns:
+        The files; and int64 [...], where restart intervals begin.
+    """
+    files = np.zeros(len(spans), dtype)
+    files["address"], files["num_bytes"] = spans.T
+    if known is not None:
+        files["checkpoints"], files["num_checkpoints"] = known["address"], known["num_rows"]
+        files["every"] = known["every"]
+    if not restarts:
+        return files, _NO_OFFSETS
+    # The last offset is the scan's end.
+    starts = [_NO_OFFSETS if one is None else one[:-1] for one in restarts]
+    bounds = np.cumsum([0, *map(len, starts)])
+    files["first_offset"], files["last_offset"] = bounds[:-1], bounds[1:]
+    return files, np.concatenate(starts)
 
 
 def parts_of(fetched: Fetched, shrink: NDArray[np.int64] | int = 1) -> NDArray[np.void]:

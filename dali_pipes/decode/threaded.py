@@ -14,7 +14,6 @@ from dali_pipes.jpeg.checkpoints import CheckpointStore
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import Fetched, Pending
 from dali_pipes.pipeline.threads import Render, Workers
-from dali_pipes.stats.work import Rows
 from dali_pipes.video.render_clip import ClipRenderer
 
 
@@ -80,7 +79,7 @@ class CpuDecoder:
             return ClipRenderer(self._fetcher, fetched)
         if not self._fetcher.images.is_usual:
             return partial(render_images, self._fetcher)
-        with self._fetcher.recorder.measure("header", work=Rows(fetched.plan, fetched.samples)):
+        with self._fetcher.recorder.measure("header", work=fetched.work):
             renderer = JpegRenderer(fetched, fast=self._fast, store=self._store)
         return partial(render_encoded, self._fetcher, renderer)
 

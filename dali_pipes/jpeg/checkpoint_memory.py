@@ -34,21 +34,19 @@ class CheckpointMemory:
         self._known: dict[int, tuple[int, int, bytes]] = {}
         self._keeping = threading.Lock()
 
-    def find_all(
+    def look_up(
         self,
         indices: NDArray[np.int64],  # noqa: ARG002 - the digest tells
         digests: NDArray[np.uint64],
-    ) -> list[Checkpoints | None]:
+    ) -> Known:
         """See `CheckpointStore`."""
         found = [self._known.get(digest) for digest in digests.tolist()]
-        return [
-            None if one is None else Checkpoints(*one[:2], np.frombuffer(one[2], CHECKPOINT))
-            for one in found
-        ]
-
-    def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
-        """See `CheckpointStore`."""
-        return listed(self.find_all(indices, digests))
+        return listed(
+            [
+                None if one is None else Checkpoints(*one[:2], np.frombuffer(one[2], CHECKPOINT))
+                for one in found
+            ]
+        )
 
     def keep_all(self, found: Sequence[tuple[int, int, Checkpoints]]) -> None:
         """See `CheckpointStore`."""

@@ -6,7 +6,7 @@ verdict is a function of the whole file, whatever part of it is decoded, now or 
 
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -71,22 +71,16 @@ class Known(NamedTuple):
 class CheckpointStore(Protocol):
     """Remembers the checkpoints of a dataset's samples; any thread may ask."""
 
-    def find_all(
-        self, indices: NDArray[np.int64], digests: NDArray[np.uint64]
-    ) -> Sequence[Checkpoints | None]:
-        """What was kept of some samples.
+    def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
+        """Return what was kept of some samples.
 
         Args:
             indices: int64 [n], their places in the dataset.
             digests: uint64 [n], `digests_of` their bytes.
 
         Returns:
-            Of each, None where nothing is known, or what is known is of other bytes.
+            Of each; nothing where what is known is of other bytes.
         """
-        ...
-
-    def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
-        """The same as `find_all`, for compiled code."""
         ...
 
     def keep_all(self, found: Sequence[tuple[int, int, Checkpoints]]) -> None:
@@ -151,12 +145,18 @@ def find_all_checkpoints(
                 return
             found[part] = _find(files[_AT_ONCE * part : _AT_ONCE * (part + 1)], every)
 
-    others = [] if pool is None else [pool.submit(work) for _ in range(len(found) - 1)]
-    work()
-    for other in others:
-        # A task that has not begun is not waited for: this thread may be one of the pool, which then had none left.
-        if not other.cancel():
-            other.result()
+    others: list[Future[None]] = []
+    try:
+        while pool is not None and len(others) < len(found) - 1:
+            others.append(pool.submit(work))
+        work()
+    finally:
+        # Also of an error, for the caller may give up the files then. A task that has not begun is not waited for: this
+        # thread may be one of the pool, which then had none left.
+        begun = [other for other in others if not other.cancel()]
+        wait(begun)
+    for other in begun:
+        other.result()
     return [one for part in found for one in part]
 
 

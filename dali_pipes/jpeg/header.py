@@ -84,6 +84,18 @@ def read_header(memory: Any) -> int:
 
 
 @inlined
+def read_size(memory: Any, size: Any) -> int:
+    """As `read_header`; also write height and width of the upright image, where our decoder takes the file."""
+    status = read_header(memory)
+    if status in (GOOD, SEVERAL_SCANS):
+        header = memory.header
+        is_turned = header.orientation >= 5
+        size[0] = header.width if is_turned else header.height
+        size[1] = header.height if is_turned else header.width
+    return signed(status)
+
+
+@inlined
 def _read_segment(marker: int, body: int, size: int, memory: Any) -> int:
     header, status = memory.header, GOOD
     if marker in (_SOF0, _SOF1, SOF2):

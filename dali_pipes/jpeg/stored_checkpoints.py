@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
 from dali_pipes.jpeg.checkpoints import KNOWN, UNREAD, Checkpoints, CheckpointStore, Known
-from dali_pipes.jpeg.finder import FINDER, found_again, to_keep
+from dali_pipes.jpeg.finder import FINDER, to_keep
 from readers.checkpoints.layout import SLOT_BYTES, Entry
 from readers.checkpoints.store import DatasetCheckpoints
 from readers.sample import Dataset
@@ -34,16 +34,6 @@ class StoredCheckpoints:
     def __init__(self, dataset: Dataset, limit_bytes: int | None = None) -> None:
         self._kept = DatasetCheckpoints(dataset, FINDER.version, limit_bytes)
         self._memory = CheckpointMemory()
-
-    def find_all(
-        self, indices: NDArray[np.int64], digests: NDArray[np.uint64]
-    ) -> Sequence[Checkpoints | None]:
-        """See `CheckpointStore`."""
-        found = [kept and found_again(kept) for kept in self._kept.find(indices, digests)]
-        if self._kept.writes:
-            return found
-        others = self._memory.find_all(indices, digests)
-        return [mine or other for mine, other in zip(found, others, strict=True)]
 
     def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
         """See `CheckpointStore`."""

@@ -4,13 +4,11 @@ import zlib
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.core.cgutils import get_or_insert_function
 from numpy.typing import NDArray
 
 from dali_pipes.jpeg.checkpoints import CHECKPOINT, UNREAD
-from gpu_aug.compiled.jit import inlined, intrinsic_of, kernel, load_i64, load_u8, record_at, signed
+from dali_pipes.jpeg.file_bytes import read_bytes
+from gpu_aug.compiled.jit import inlined, kernel, load_i64, load_u8, record_at, signed
 from readers.checkpoints.layout import HEAD_BYTES, SLOT, SLOT_BYTES
 
 _slot_at = record_at(SLOT)
@@ -28,22 +26,6 @@ def _crc_tables() -> NDArray[np.uint32]:
 
 _CRC_TABLES = _crc_tables()
 _ONES = np.uint64(0xFFFFFFFF)
-
-
-def _reading(_context: Any, *_arguments: Any) -> Any:
-    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        whole, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(whole, [ir.IntType(32), pointer, whole, whole])
-        call = get_or_insert_function(builder.module, kind, "pread")
-        descriptor, address, length, start = arguments
-        to = builder.inttoptr(address, pointer)
-        return builder.call(call, [builder.trunc(descriptor, ir.IntType(32)), to, length, start])
-
-    return types.int64(*[types.int64] * 4), generate
-
-
-_pread = intrinsic_of(_reading, 4)
-"""The operating system's: takes the descriptor, the address where bytes go, their number and where they begin in the file."""
 
 
 @kernel
@@ -72,7 +54,7 @@ def read_known(places: Any, digests: Any, known: Any, room: Any) -> int:
         length = signed(slot.num_bytes)
         if used + length <= len(room):
             rows = base + used
-            if length % _ROW_BYTES or not _read(place[1], rows, length, signed(slot.start)):
+            if length % _ROW_BYTES or not read_bytes(place[1], rows, length, signed(slot.start)):
                 continue
             if _crc(rows, length, np.uint64(0)) != np.uint64(slot.crc):
                 continue
@@ -86,24 +68,13 @@ def read_known(places: Any, digests: Any, known: Any, room: Any) -> int:
 def _find_slot(base: int, place: Any, digest: np.uint64) -> bool:
     """Read a slot to an address; whether it is sound, and of these bytes."""
     number = place[3]
-    if not _read(place[1], base, signed(SLOT_BYTES), HEAD_BYTES + number * SLOT_BYTES):
+    if not read_bytes(place[1], base, signed(SLOT_BYTES), HEAD_BYTES + number * SLOT_BYTES):
         return False
     slot = _slot_at(base)
     if slot.digest != digest or slot.start == 0:
         return False
     seeded = _crc_of_word(number, np.uint64(place[2]))
     return bool(_crc(base, signed(_CHECKED_BYTES), seeded) == np.uint64(slot.check))
-
-
-@kernel
-def _read(descriptor: int, address: int, length: int, start: int) -> bool:
-    """Read bytes of a file; whether all of them are there."""
-    while length > 0:
-        count = _pread(descriptor, address, length, start)
-        if count <= 0:
-            return False
-        address, length, start = address + count, length - count, start + count
-    return True
 
 
 @kernel

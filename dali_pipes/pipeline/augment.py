@@ -180,9 +180,8 @@ class Augmenter:
 
     def _run(self, engines: Engines, rows: Fetched, canvases: Canvases, images: Images) -> None:
         """Augment rows on the CPU."""
-        work, num_bytes = Rows(rows.plan, rows.samples), sum(view.nbytes for view in images)
-        recorder = self.workers.recorder
-        with recorder.measure("augment", samples=len(rows), num_bytes=num_bytes, work=work):
+        num_bytes, recorder = sum(view.nbytes for view in images), self.workers.recorder
+        with recorder.measure("augment", samples=len(rows), num_bytes=num_bytes, work=rows.work):
             engines.run(rows.mixed_draws(), rows.kept(), canvases.views, images)
 
     def _augment_together(

@@ -1,8 +1,8 @@
 """The encoded images of the rows of a step: where they lie in memory, and Python objects of them only when asked for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,29 +16,36 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class LazyRows(Sequence[T_co]):
-    """A sequence whose items are made each time they are asked for.
+    """A sequence whose items are made each time they are asked for, but for those that are put into it.
 
     Args:
         make: Makes the item of a number.
         numbers: The numbers of the items.
+        others: Items that stand in the place of those that would be made, by number.
     """
 
-    __slots__ = ("_make", "_numbers")
+    __slots__ = ("_make", "_numbers", "_others")
 
-    def __init__(self, make: Callable[[int], T_co], numbers: range) -> None:
-        self._make, self._numbers = make, numbers
+    def __init__(
+        self, make: Callable[[int], T_co], numbers: range, others: Mapping[int, T_co] | None = None
+    ) -> None:
+        self._make, self._numbers, self._others = make, numbers, dict(others or ())
 
     def __len__(self) -> int:
         return len(self._numbers)
 
-    @overload
-    def __getitem__(self, row: int) -> T_co: ...
-    @overload
-    def __getitem__(self, row: slice) -> "LazyRows[T_co]": ...
-    def __getitem__(self, row: int | slice) -> "T_co | LazyRows[T_co]":
+    def __getitem__(self, row: Any) -> Any:
         if isinstance(row, slice):
-            return LazyRows(self._make, self._numbers[row])
-        return self._make(self._numbers[row])
+            return LazyRows(self._make, self._numbers[row], self._others)
+        number = self._numbers[row]
+        return self._others[number] if number in self._others else self._make(number)
+
+    def __setitem__(self, row: int, item: Any) -> None:
+        self._others[self._numbers[row]] = item
+
+    def copy(self) -> "LazyRows[T_co]":
+        """Return the same items, for `put`."""
+        return LazyRows(self._make, self._numbers, self._others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,24 +88,18 @@ class Encoded:
 
     def with_rows(self, rows: NDArray[np.int64], others: "Encoded") -> "Encoded":
         """Return these rows with `others` at some places, int64 [number of others]."""
-        places = {row: number for number, row in enumerate(rows.tolist())}
-
-        def merge(mine: Sequence[T_co], theirs: Sequence[T_co]) -> Sequence[T_co]:
-            def make(row: int) -> T_co:
-                return theirs[places[row]] if row in places else mine[row]
-
-            return LazyRows(make, range(len(mine)))
-
-        none = [None] * len(self.data)
-        has_restarts = self.restarts is not None or others.restarts is not None
+        restarts = self.restarts
+        if restarts is not None or others.restarts is not None:
+            new = others.restarts or [None] * len(rows)
+            restarts = put(restarts or [None] * len(self.keys), rows, new)
         return Encoded(
             put(self.spans, rows, others.spans),
             put(self.is_kept, rows, others.is_kept),
-            merge(self.samples, others.samples),
-            merge(self.data, others.data),
+            put(self.samples, rows, others.samples),
+            put(self.data, rows, others.data),
             put(self.labels, rows, others.labels),
-            merge(self.restarts or none, others.restarts or none) if has_restarts else None,
-            merge(self.keys, others.keys),
+            restarts,
+            put(self.keys, rows, others.keys),
             self.is_plain and others.is_plain,
         )
 
@@ -124,7 +125,7 @@ def encoded_of(
 
 
 def put(values: Any, rows: NDArray[np.int64], new: Any) -> Any:
-    """Return a copy of values, an array or a list, with new ones at some places."""
+    """Return a copy of values, which are an array, a list or LazyRows, with new ones at some places."""
     copy = values.copy()
     for row, one in zip(rows.tolist(), new, strict=True):
         copy[row] = one

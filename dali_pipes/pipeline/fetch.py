@@ -1,6 +1,6 @@
 """The first stage: positions in an epoch become encoded samples with their draws, bad samples dealt with."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from dali_pipes.image_fields import ImageFields
 from dali_pipes.labels import checked_label
 from dali_pipes.pipeline.encoded import Encoded, LazyRows, encoded_of, held_view, put
 from dali_pipes.pipeline.image_of import image_of
-from dali_pipes.pipeline.read_located import LocatedReader, State
+from dali_pipes.pipeline.read_located import READ, SIZED, LocatedReader
 from dali_pipes.pipeline.stages import NOTHING, Fetched
 from dali_pipes.schedule import Plan
 from dali_pipes.stats.recorder import Recorder
@@ -79,13 +79,8 @@ class _Columns(NamedTuple):
         )
 
 
-class Read(NamedTuple):
-    """The samples of a plan as they are stored, where they stand in the dataset, and their repeats, int64 [n] each."""
-
-    plan: Plan
-    samples: Sequence[Sample | BadSample]
-    indices: NDArray[np.int64]
-    repeats: NDArray[np.int64]
+Read = tuple[Plan, Sequence[Sample | BadSample], NDArray[np.int64], NDArray[np.int64]]
+"""The samples of a plan as they are stored, where they stand in the dataset, and their repeats, int64 [n] each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +126,8 @@ class Fetcher:
         can = (
             not more and self.images.is_usual and not self.images.fields and self.label_shape == ()
         )
-        can = can and hasattr(self.dataset, "locate")
+        # Asked of the class: a user's dataset that passes on what it lacks to another one has samples of its own.
+        can = can and hasattr(type(self.dataset), "locate")
         object.__setattr__(self, "_reader", LocatedReader() if can else None)
 
     @property
@@ -151,8 +147,8 @@ class Fetcher:
             if (located := self.dataset.locate(indices, self._reads)) is not None:  # type: ignore[attr-defined]
                 return self._fetch_located(plan, indices, repeats, located)
         plan, samples, indices, repeats = self.read(plan)
-        work = Rows(plan, samples)
         rows = self._checked(plan, samples, indices, repeats)
+        work = Rows(plan, [sample.key for sample in samples])
         with self.recorder.measure("draw", samples=len(rows), work=work):
             return self._drawn(plan, plan.positions, self._columns(rows))
 
@@ -181,10 +177,10 @@ class Fetcher:
             return held_view(arenas, *spans[row])
 
         with recorder.measure("header", samples=len(indices), work=work):
-            for row in np.flatnonzero(states == State.READ).tolist():  # no usual JPEGs
+            for row in np.flatnonzero(states == READ).tolist():  # no usual JPEGs
                 if (size := image_size(data(row))) is not None:
-                    sizes[row], states[row] = size, State.SIZED
-            is_sound = (states == State.SIZED) & (sizes.prod(axis=1) <= self.max_pixels)
+                    sizes[row], states[row] = size, SIZED
+            is_sound = (states == SIZED) & (sizes.prod(axis=1) <= self.max_pixels)
             rows, everything = np.flatnonzero(~is_sound), range(len(indices))
         encoded = Encoded(
             spans,
@@ -213,7 +209,8 @@ class Fetcher:
         repeats: NDArray[np.int64],
     ) -> list[_Row]:
         """Look at the headers of samples, and deal with bad ones."""
-        with self.recorder.measure("header", samples=len(samples), work=Rows(plan, samples)):
+        work = Rows(plan, [sample.key for sample in samples])
+        with self.recorder.measure("header", samples=len(samples), work=work):
             rows = []
             for sample, index, repeat in zip(
                 samples, indices.tolist(), repeats.tolist(), strict=True
@@ -234,7 +231,7 @@ class Fetcher:
                 f"dataset.fetch returned {len(samples)} samples for {len(indices)} indices; it must return a Sample "
                 f"or a BadSample for each, in their order"
             )
-        return Read(plan, samples, indices, repeats)
+        return plan, samples, indices, repeats
 
     def candidate(
         self, plan: Plan, records: Sequence[BadRecord]
@@ -444,7 +441,9 @@ class Fetcher:
             counted(recorder.traffic),
         ):
             samples = list(map(self.owned, self.dataset.fetch(indices)))
-            call.num_bytes = self.num_bytes(samples)
+            if self.clips is None:  # of a video only a part is read
+                sound = (one for one in samples if isinstance(one, Sample))
+                call.num_bytes = sum(len(one.image or b"") for one in sound)
         return samples
 
     def owned(self, sample: Sample | BadSample) -> Sample | BadSample:
@@ -458,12 +457,6 @@ class Fetcher:
         if self.clips is None and _has_views(sample):
             return copied_sample(sample, self._reads)
         return sample
-
-    def num_bytes(self, samples: Iterable[Sample | BadSample]) -> int:
-        """Length of the encoded images of samples; 0 of videos, of which only a part is read."""
-        if self.clips is not None:
-            return 0
-        return sum(len(one.image or b"") for one in samples if isinstance(one, Sample))
 
     def _check(self, sample: Sample | BadSample) -> _Sound | BadSample:
         if isinstance(sample, BadSample):

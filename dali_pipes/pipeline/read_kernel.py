@@ -4,15 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from dali_pipes.jpeg.header import read_header
+from dali_pipes.jpeg.file_bytes import read_bytes
+from dali_pipes.jpeg.header import read_size
 from dali_pipes.jpeg.memory import memory_at
-from dali_pipes.jpeg.status import GOOD, SEVERAL_SCANS
+from dali_pipes.pipeline.read_located import SIZED, UNREAD
 from gpu_aug.compiled.jit import c_function, inlined, kernel, load_i64, signed
 
 # All offsets and lengths have 64 bits on the 64-bit Linux that this runs on. An address is passed as a number.
 _open = c_function("open", 32, 64, 32, variadic=True)
 _seek = c_function("lseek", 64, 32, 64, 32)
-_pread = c_function("pread", 64, 32, 64, 64, 64)
 _close = c_function("close", 32, 32)
 _clock_gettime = c_function("clock_gettime", 32, 32, 64)
 _getrusage = c_function("getrusage", 32, 32, 64)
@@ -23,9 +23,6 @@ _VOLUNTARY = 128  # where `struct rusage` has the voluntary context switches, on
 _FEW = 16
 _PROBE = 4  # files between two looks at the clock, which takes 30 ns
 _SLOW_NANOSECONDS = 200_000  # per file; one in the page cache takes a tenth
-
-UNREAD, READ, SIZED = range(3)
-"""States of a row, see `State` in read_located.py: not read, or it could not be; read; read, and its size is known."""
 
 
 @kernel
@@ -59,6 +56,7 @@ def read_images(
         the reason.
     """
     base, used, count = signed(arena.ctypes.data), signed(0), len(states)
+    record = memory_at(signed(memory.ctypes.data))
     clock = np.zeros(32, np.int64)
     begun, waits, probed = _now(clock), _waits(clock), 0
     for row in range(first, count):
@@ -83,7 +81,7 @@ def read_images(
                 _close(file)
             continue
         is_room = used + length <= len(arena)
-        is_read = is_room and _read(file, base + used, length, start)
+        is_read = is_room and read_bytes(file, base + used, length, start)
         if len(paths):
             _close(file)
         if not is_room:
@@ -96,36 +94,12 @@ def read_images(
             continue
         spans[row, 0], spans[row, 1] = base + used, length
         used += (length + 63) // 64 * 64
-        if sizes[row, 0] > 0 or _find_size(memory, spans[row, 0], length, sizes[row]):
+        if sizes[row, 0] == 0:
+            record.job.data, record.job.length = spans[row, 0], length
+            read_size(record, sizes[row])
+        if sizes[row, 0] > 0:
             states[row] = SIZED
     return signed(count)
-
-
-@inlined
-def _read(file: int, address: int, length: int, start: int) -> bool:
-    """Read bytes of a file; whether all of them are there."""
-    while length > 0:
-        count = _pread(file, address, length, start)
-        if count <= 0:
-            return False
-        address, length, start = address + count, length - count, start + count
-    return True
-
-
-@inlined
-def _find_size(memory: Any, address: int, length: int, size: Any) -> bool:
-    """Read height and width of a JPEG as `readers.read_header` gives them; False leaves an unusual file to that function."""
-    record = memory_at(signed(memory.ctypes.data))
-    record.job.data, record.job.length = address, length
-    status = read_header(record)
-    if status != GOOD and status != SEVERAL_SCANS:
-        return False
-    header = record.header
-    if header.orientation >= 5:
-        size[0], size[1] = header.width, header.height
-    else:
-        size[0], size[1] = header.height, header.width
-    return True
 
 
 @inlined

@@ -1,10 +1,8 @@
 """Reading the images of a step in few compiled calls, from where a dataset says that they lie."""
 
 import os
-import threading
 from collections import deque
 from collections.abc import Sequence
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,15 +13,10 @@ from readers.located import Located
 _FIRST_IMAGE_BYTES = 120_000  # on average in ImageNet; then what was read last tells
 _SPARE = 1.25  # files of a step differ in their sum; memory that is not written to costs nothing
 _MOST_FREE = 8  # arenas that are kept for later steps, about as many as threads read at once
-_KEPT = threading.local()
 
 
-class State(IntEnum):
-    """What became of an image; see `read_kernel`."""
-
-    UNREAD = 0
-    READ = 1
-    SIZED = 2
+UNREAD, READ, SIZED = range(3)
+"""What became of an image: not read, or it could not be; read; read, and its size is known."""
 
 
 class ReadImages(NamedTuple):
@@ -33,7 +26,7 @@ class ReadImages(NamedTuple):
         arenas: Hold them.
         spans: int64 [n, 2], address and length in bytes of each.
         sizes: int64 [n, 2], height and width of the upright images.
-        states: uint8 [n], each a `State`; spans of UNREAD and sizes of all but SIZED do not count.
+        states: uint8 [n], each UNREAD, READ or SIZED; spans of UNREAD and sizes of all but SIZED do not count.
     """
 
     arenas: Sequence[NDArray[np.uint8]]
@@ -60,23 +53,25 @@ class LocatedReader:
             located: Where they are.
             states: uint8 [n], READ where an image is wanted, UNREAD elsewhere; written.
         """
-        from dali_pipes.pipeline import read_kernel  # compiles, where that was not done before
+        # Compiles, where that was not done before.
+        from dali_pipes.jpeg.memory import MEMORY_BYTES
+        from dali_pipes.pipeline.read_kernel import read_images
 
         count, paths = len(located.files), np.frombuffer(located.paths, np.uint8)
         places = np.empty((count, 3), np.int64)
         places[:, 0] = located.path_starts[located.files] if paths.size else located.files
         places[:, 1], places[:, 2] = located.starts, located.lengths
         spans, sizes = np.zeros((count, 2), np.int64), np.array(located.sizes, np.int64)
-        arenas, first = list[NDArray[np.uint8]](), 0
+        arenas, scratch, first = list[NDArray[np.uint8]](), np.zeros(MEMORY_BYTES, np.uint8), 0
         while first < count:
             arenas.append(self._arena(located.lengths[first:]))
-            first = read_kernel.read_images(
-                paths, _FLAGS, places, first, arenas[-1], _scratch(), spans, sizes, states
+            first = read_images(
+                paths, _FLAGS, places, first, arenas[-1], scratch, spans, sizes, states
             )
             if first < 0:
-                states[-1 - first :] = State.UNREAD
+                states[-1 - first :] = UNREAD
                 break
-        lengths = spans[states != State.UNREAD, 1]
+        lengths = spans[states != UNREAD, 1]
         if lengths.size:
             self._image_bytes = int(lengths.mean()) + 64
         return ReadImages(arenas, spans, sizes, states)
@@ -109,13 +104,3 @@ class _Arena:
 
 # Opening a pipe that carries the name of an image would wait for ever.
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-
-
-def _scratch() -> NDArray[np.uint8]:
-    """Memory of this thread for headers."""
-    from dali_pipes.jpeg.memory import MEMORY_BYTES
-
-    found: NDArray[np.uint8] | None = getattr(_KEPT, "scratch", None)
-    if found is None:
-        found = _KEPT.scratch = np.zeros(MEMORY_BYTES, np.uint8)
-    return found

@@ -15,6 +15,7 @@ from dali_pipes.labels import Labels
 from dali_pipes.pipeline.encoded import Encoded, put
 from dali_pipes.pipeline.streams import Ahead
 from dali_pipes.schedule import Plan
+from dali_pipes.stats.work import Rows
 from dali_pipes.targets import Found
 from gpu_aug import Draws
 from readers import Sample
@@ -77,6 +78,11 @@ class Fetched:
     def restarts(self) -> Sequence[NDArray[np.int64] | None] | None:
         """Offsets of the restart intervals of each image; see `Encoded`."""
         return self.encoded.restarts
+
+    @property
+    def work(self) -> Rows:
+        """Its rows by name, for whoever asks what a thread works on: no sample is made for that."""
+        return Rows(self.plan, self.encoded.keys)
 
     def rows(self, start: int, stop: int) -> "Fetched":
         """Return the rows start to stop (half open)."""
@@ -178,10 +184,10 @@ def join(whole: Fetched, parts: Sequence[Decoded]) -> Decoded:
     """
     start = 0
     for part in parts:
-        stop = start + len(part.fetched)
-        if list(part.fetched.records) != list(whole.records[start:stop]):
-            whole = whole.replaced(start, part.fetched)
-        start = stop
+        for row, records in enumerate(part.fetched.records):
+            if records != whole.records[start + row]:
+                whole = whole.replaced(start + row, part.fetched.rows(row, row + 1))
+        start += len(part.fetched)
     return Decoded(whole, [found for part in parts for found in part.found])
 
 

@@ -14,7 +14,6 @@ from dali_pipes.pipeline.collecting import is_collecting
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched
 from dali_pipes.stats.counts import Stage
-from dali_pipes.stats.work import Rows
 from gpu_aug.compiled.clock import clock
 
 T = TypeVar("T")
@@ -110,9 +109,10 @@ class Workers:
 
     def decode(self, rows: Fetched, canvases: Canvases, start: int, render: Render) -> Decoded:
         """Render the canvases of rows, of which the first is row `start` of its step."""
-        work = Rows(rows.plan, rows.samples)
         num_bytes = 0 if self._is_video else int(rows.spans[:, 1].sum())
-        with self.recorder.measure("decode", samples=len(rows), num_bytes=num_bytes, work=work):
+        with self.recorder.measure(
+            "decode", samples=len(rows), num_bytes=num_bytes, work=rows.work
+        ):
             return render(rows, canvases, start)
 
     def move_targets(self, decoded: Decoded) -> Decoded:
@@ -120,7 +120,7 @@ class Workers:
         fetched, found = decoded.fetched, decoded.found
         if all(one is NOTHING for one in found):
             return decoded
-        with self.recorder.measure("targets", work=Rows(fetched.plan, fetched.samples)):
+        with self.recorder.measure("targets", work=fetched.work):
             keys = [fetched.key(row) for row in range(len(fetched))]
             draws = fetched.mixed_draws()[0]
             recipe = self._variants[fetched.plan.variant].recipes[0]

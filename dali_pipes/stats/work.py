@@ -19,19 +19,19 @@ class Rows:
 
     Attributes:
         plan: The step.
-        samples: Have a `key` each, or None where a row is lost; or the dataset that they are read from.
-        indices: Where they stand in that dataset; None if `samples` are theirs.
+        source: The names of the samples, "" where a row is lost; or the dataset that they are read from.
+        indices: Where they stand in that dataset; None if `source` holds names.
     """
 
     plan: Plan
-    samples: Any
+    source: Any
     indices: Sequence[int] | NDArray[np.int64] | None = None
 
     def keys(self) -> list[str]:
         """The names of the samples, as far as they are known without reading: else their indices."""
         if self.indices is None:
-            return [one.key for one in self.samples if one is not None]
-        return _known_keys(self.samples, self.indices)
+            return [name for name in self.source if name]
+        return _known_keys(self.source, self.indices)
 
     def __str__(self) -> str:
         keys = self.keys()

@@ -135,7 +135,7 @@ class StreamFetcher(Fetcher):
             plan = replace(plan, reserve=tuple(own))
         indices = np.array([one.sample.index for one in own], np.int64)
         repeats = np.array([one.turn for one in own], np.int64)
-        return Read(plan, [one.sample for one in own], indices, repeats)
+        return plan, [one.sample for one in own], indices, repeats
 
     def candidate(
         self, plan: Plan, records: Sequence[BadRecord]

@@ -17,7 +17,6 @@ from readers.checkpoints.layout import (
     DamagedCheckpointsError,
     Entry,
     Head,
-    Kept,
     encoded,
 )
 from readers.checkpoints.room import make_room
@@ -91,11 +90,6 @@ class CacheFile:
         self._head, self._limit_bytes = head, limit_bytes
         self._file: CheckpointFile | None = None
         self._opening = threading.Lock()
-
-    def find(self, number: int, digest: int) -> Kept | None:
-        """See `CheckpointFile.find`."""
-        file = self.file()
-        return file.find(number, digest) if file else None
 
     def file(self) -> CheckpointFile | None:
         """The file, if it is there."""

@@ -2,7 +2,6 @@
 
 import resource
 import threading
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from readers.checkpoints.beside import open_beside
 from readers.checkpoints.cache_file import CacheFile, head_of
 from readers.checkpoints.checkpoint_file import CheckpointFile, Opened
-from readers.checkpoints.layout import Entry, Kept
+from readers.checkpoints.layout import Entry
 from readers.checkpoints.places import leaves, origins
 from readers.checkpoints.sample_file import SampleFile
 from readers.sample import Dataset
@@ -51,26 +50,12 @@ class DatasetCheckpoints:
         """Whether something that is found can still be kept."""
         return all(leaf.cache.writes for leaf in list(self._leaves.values()))
 
-    def find(
-        self,
-        indices: Sequence[int] | NDArray[np.int64],
-        digests: Sequence[int] | NDArray[np.uint64],
-    ) -> list[Kept | None]:
-        """What is known of some images; None where it is nothing, or of other bytes.
+    def places(self, indices: NDArray[np.int64]) -> "Places":
+        """Return where something may be known of some images.
 
         Args:
             indices: Places in the dataset.
-            digests: 64 bits of each image, over all of its bytes.
         """
-        wanted, told = np.asarray(indices, np.int64), np.asarray(digests, np.uint64).tolist()
-        found: list[Kept | None] = [None] * len(wanted)
-        for leaf, own, positions in self._located(wanted):
-            for index, position in zip(own.tolist(), positions.tolist(), strict=True):
-                found[position] = leaf.find(index, told[position])
-        return found
-
-    def places(self, indices: NDArray[np.int64]) -> "Places":
-        """Where something may be known of some images, for who reads it in compiled code; see `find`."""
         found, held = [np.empty((0, 4), np.int64)], list[Opened]()
         for leaf, own, positions in self._located(np.asarray(indices, np.int64)):
             found += leaf.places(own, positions, held)
@@ -176,11 +161,3 @@ class _Leaf:
             slots[:, 0], slots[:, 3] = positions, own
             slots[:, 1], slots[:, 2] = held[-1].number, file.seed
             yield slots
-
-    def find(self, index: int, digest: int) -> Kept | None:
-        if self._has_files:
-            number = bisect_right(self._starts, index) - 1
-            file = self._beside(number)
-            if file is not None and (kept := file.find(index - self._starts[number], digest)):
-                return kept
-        return self.cache.find(index, digest)

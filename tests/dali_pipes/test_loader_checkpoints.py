@@ -14,7 +14,7 @@ from PIL import Image
 from dali_pipes import Batch, Loader
 from dali_pipes.decode import jpeg_batch_kernel
 from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
-from dali_pipes.jpeg.checkpoints import Checkpoints
+from dali_pipes.jpeg.checkpoints import Known, listed
 from dali_pipes.jpeg.tiling.add_restarts import add_restarts
 from dali_pipes.pipeline import make
 from gpu_aug import CenterCrop, ColorJitter, Normalize, RandomResizedCrop, Recipe, Resize, Views
@@ -192,14 +192,14 @@ def test_wrong_checkpoints_do_no_harm(
     class Wrong(CheckpointMemory):
         """Gives places outside the files."""
 
-        def find_all(self, indices: Any, digests: Any) -> list[Checkpoints | None]:
-            found = super().find_all(indices, digests)
+        def look_up(self, indices: Any, digests: Any) -> Known:
+            found = super().look_up(indices, digests).held
             for number, one in enumerate(found):
                 if one is not None:
                     rows = one.rows.copy()
                     rows["bit"] = 0xFFFFFFFF
                     found[number] = one._replace(rows=rows)
-            return found
+            return listed(found)
 
     *_, expected = epochs(load(open_dataset(folder)), 2)
     monkeypatch.setattr(make, "checkpoints_of", lambda _: Wrong())

@@ -5,6 +5,7 @@ import io
 import os
 import pkgutil
 import tarfile
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,7 @@ from readers import (
 )
 from readers.formats.path_table import PathTableDataset
 from readers.formats.tfrecord import TfRecordDataset
-from readers.located import Located, Reads
+from readers.located import Located, Reads, merge
 from readers.sample import is_image_field
 from readers.storage.blob import mapped
 from tests.readers.storage.test_index_restarts import write_shard
@@ -191,6 +192,22 @@ def test_mixtures_of_files_and_shards(folder: Path, tmp_path: Path) -> None:
     own = mix([photos, Own()])
     assert own.locate(np.array([0]), nothing) is not None
     assert own.locate(np.array([0, 13]), nothing) is None
+
+
+def test_samples_of_mixtures_hold_no_file_open(tmp_path: Path) -> None:
+    """Steps keep what makes their samples for long: it must not keep all of their shards open."""
+
+    class Held:
+        pass
+
+    part = TarDataset([tar(tmp_path / "a.tar", 2, {"jpg": b""})]).locate(np.arange(2), nothing)
+    assert part is not None
+    held = Held()
+    located = merge([replace(part, held=held)], [np.arange(2)])
+    make_sample, still_held = located.make_sample, weakref.ref(held)
+    del located, held
+    assert still_held() is None
+    assert make_sample(1, image(1)).key == "a.tar/n/01"
 
 
 def test_table(folder: Path) -> None:

@@ -17,11 +17,11 @@ from dali_pipes.decode.cuda_jpeg.records import (
     TABLES_BYTES,
     VIEW_BYTES,
 )
+from dali_pipes.decode.jpeg_batch import list_files
 from dali_pipes.jpeg.header import TABLE_BYTES
 from dali_pipes.jpeg.memory import MEMORY_BYTES
 from dali_pipes.jpeg.status import GOOD
 
-_NO_OFFSETS = np.empty(0, np.int64)
 _SECTIONS = ("data", "tables", "groups", "intervals")
 _IN_WORKSPACE = [
     (JOB.names or ()).index(name)
@@ -218,30 +218,21 @@ class Launched:
 
 def files_of(
     spans: NDArray[np.int64],
-    offsets: Sequence[NDArray[np.int64] | None] | None,
+    restarts: Sequence[NDArray[np.int64] | None] | None,
     known: "NDArray[np.void]",
     held: Any,
 ) -> Files:
-    """List files, and what is known of each.
+    """List files; see `list_files`.
 
     Args:
-        spans: int64 [n, 2], see `spans_of`.
-        offsets: int64 [...] of each: where its restart intervals begin; None where that is not known, or of no file.
+        spans: int64 [n, 2], address and length in bytes of each.
+        restarts: See `Fetched.restarts`.
         known: KNOWN [n].
         held: Keeps the bytes and the checkpoints in memory.
     """
     from dali_pipes.decode.cuda_jpeg.plan import FILE
 
-    files = np.zeros(len(spans), FILE)
-    files["address"], files["num_bytes"] = spans.T
-    files["checkpoints"], files["num_checkpoints"] = known["address"], known["num_rows"]
-    files["every"] = known["every"]
-    if offsets is None:
-        return Files(files, _NO_OFFSETS, held)
-    starts = [_NO_OFFSETS if one is None else one for one in offsets]
-    bounds = np.cumsum([0, *map(len, starts)])
-    files["first_offset"], files["last_offset"] = bounds[:-1], bounds[1:]
-    return Files(files, np.concatenate([_NO_OFFSETS, *starts]), held)
+    return Files(*list_files(FILE, spans, restarts, known), held)
 
 
 class Planner:

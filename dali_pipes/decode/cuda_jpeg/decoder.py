@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.decode.cpu import read_targets, render_whole
+from dali_pipes.decode.cpu import read_targets, start_rendering
 from dali_pipes.decode.cuda_jpeg.batch import (
     Arenas,
     Files,
@@ -32,11 +32,10 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.jpeg.checkpoints import CheckpointStore
 from dali_pipes.jpeg.status import REASONS
 from dali_pipes.pipeline.augment import Augmenter, Engines
-from dali_pipes.pipeline.canvases import Canvases, ViewCanvases, addresses_of
+from dali_pipes.pipeline.canvases import ViewCanvases, addresses_of
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.rendering import Rendering
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
-from dali_pipes.stats.work import Rows
 from gpu_aug.upload import upload as upload_numbers
 
 _PIXEL_BYTES = 13  # on the device, for each pixel that is decoded: coefficients, planes, RGB
@@ -46,9 +45,6 @@ _KEPT_BYTES = 1 << 28
 """What one launch may bring that stays on the device: it comes out of one pinned arena."""
 _LAUNCH_ROWS = 1 << 15
 """Images of all views of one launch: CUDA counts blocks in 16 bits in one direction of a grid."""
-
-
-_NOTHING = Rendering([], Canvases((), 1, pinned=False), [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +96,13 @@ class CudaJpegDecoder:
 
     def prepare(self, fetched: Fetched) -> Prepared:
         """Find out what the kernels can decode, plan that, and start rendering the rest."""
-        with self._recorder.measure("header", work=Rows(fetched.plan, fetched.samples)):
+        with self._recorder.measure("header", work=fetched.work):
             sound = known_of(fetched, self._store, self._pool)
         engines = self._augmenter.engines_of(fetched)
         canvases = self._empty_canvases(engines, fetched)
         wanted = _wanted(fetched, sound.rows, canvases)
-        restarts = _restarts(fetched, sound.rows)
+        if (restarts := fetched.restarts) is not None:
+            restarts = [restarts[row] for row in sound.rows.tolist()]
         launches, here = [], []
         files = files_of(sound.spans, restarts, sound.known.files, (fetched, sound.known.held))
         if self._cache is not None:
@@ -120,7 +117,7 @@ class CudaJpegDecoder:
         others = list[int]()
         if len(decoded_here) < len(fetched):
             others = np.delete(np.arange(len(fetched)), decoded_here).tolist()
-        rendering = self._render(engines, fetched, others)
+        rendering = self._render(fetched, others)
         return Prepared(fetched, launches, decoded_here, canvases, rendering)
 
     def has_room(self) -> bool:
@@ -145,7 +142,7 @@ class CudaJpegDecoder:
         rendering = prepared.rendering
         engines = self._augmenter.engines_of(decoded.fetched)
         if bad:
-            rendering = self._render(engines, decoded.fetched, sorted({*rendering.rows, *bad}))
+            rendering = self._render(decoded.fetched, {*rendering.rows, *bad})
             decoded = rendering.wait(decoded)
         decoded = self._augmenter.workers.move_all_targets(decoded)
         finished = decoded.finished()
@@ -195,16 +192,8 @@ class CudaJpegDecoder:
             verdicts.require_good()
             self._arenas.give_back(verdicts.arena)
 
-    def _render(self, engines: Engines, fetched: Fetched, rows: list[int]) -> Rendering:
-        """Start rendering the canvases of rows on our threads."""
-        if not rows:
-            return _NOTHING
-        canvases = engines.canvases(len(rows))
-        render = partial(render_whole, self._fetcher, fetched)
-        tasks = [
-            self._pool.submit(render, row, canvases, number) for number, row in enumerate(rows)
-        ]
-        return Rendering(rows, canvases, tasks)
+    def _render(self, fetched: Fetched, rows: Collection[int]) -> Rendering:
+        return start_rendering(self._fetcher, self._augmenter, fetched, rows)
 
     def _planner(self) -> Planner:
         """The planner of this thread."""
@@ -318,14 +307,6 @@ def launches_of(parts: NDArray[np.void], files: Files, num_views: int) -> list[t
         return [(0, len(parts))]
     bounds = np.flatnonzero(np.diff(taken, prepend=-1)).tolist()
     return list(zip(bounds, [*bounds[1:], len(parts)], strict=True))
-
-
-def _restarts(fetched: Fetched, rows: NDArray[np.int64]) -> list[NDArray[np.int64] | None] | None:
-    """Where the restart intervals of rows begin, as far as their index says that."""
-    if (restarts := fetched.restarts) is None:
-        return None
-    found = [restarts[row] for row in rows.tolist()]
-    return [None if one is None else one[:-1] for one in found]  # the last one is the scan's end
 
 
 def _wanted(fetched: Fetched, rows: NDArray[np.int64], canvases: Sequence[ViewCanvases]) -> Wanted:

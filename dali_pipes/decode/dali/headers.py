@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.header import read_header
+from dali_pipes.jpeg.header import read_size
 from dali_pipes.jpeg.memory import MEMORY_BYTES, memory_at
-from dali_pipes.jpeg.status import GOOD, SEVERAL_SCANS
+from dali_pipes.jpeg.status import GOOD
 from gpu_aug.compiled.jit import kernel, signed
 
 
@@ -29,12 +29,7 @@ def _read_headers(
     spans: NDArray[np.int64], scratch: NDArray[np.uint8], found: NDArray[np.int64]
 ) -> None:
     memory = memory_at(signed(scratch.ctypes.data))
-    header = memory.header
     for number in range(len(spans)):
         memory.job.data, memory.job.length = spans[number, 0], spans[number, 1]
-        status = read_header(memory)
-        if status in (GOOD, SEVERAL_SCANS):
-            is_turned = header.orientation >= 5
-            found[number, 0] = header.width if is_turned else header.height
-            found[number, 1] = header.height if is_turned else header.width
-            found[number, 2] = header.restart if status == GOOD else 0
+        if read_size(memory, found[number]) == GOOD:
+            found[number, 2] = memory.header.restart

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ from dali_pipes.decode.cpu import (
     read_targets,
     render_encoded,
     render_parts,
-    render_whole,
+    start_rendering,
 )
 from dali_pipes.decode.dali.driver import Inputs, Outputs
 from dali_pipes.decode.dali.feed import Feed
@@ -23,11 +23,10 @@ from dali_pipes.decode.dali.loan import Loan
 from dali_pipes.decode.dali.trust import Trust
 from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.pipeline.augment import Augmenter
-from dali_pipes.pipeline.canvases import Canvases, ViewCanvases
+from dali_pipes.pipeline.canvases import ViewCanvases
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.rendering import Rendering
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
-from dali_pipes.stats.work import Rows
 from gpu_aug.upload import upload
 
 
@@ -39,19 +38,13 @@ class Prepared:
         fetched: The step.
         hidden: The rows that DALI does not get.
         inputs: What it gets; see `Feed.inputs`.
-        with_targets: The rows that may have targets, where DALI renders canvases.
         rendering: Canvases of the rows that DALI does not get, where it renders those of the others.
     """
 
     fetched: Fetched
     hidden: set[int]
     inputs: Inputs
-    with_targets: list[int]
     rendering: Rendering | None
-
-
-_NOTHING = Rendering([], Canvases((), 1, pinned=False), [])
-"""The rendering of a step all of whose rows are for DALI; making canvases of no rows takes 0.1 ms."""
 
 
 class DaliImageDecoder:
@@ -77,15 +70,14 @@ class DaliImageDecoder:
 
     def prepare(self, fetched: Fetched) -> Prepared:
         """Find the rows that DALI must not decode, start rendering them, and make what DALI is fed with."""
-        with self._recorder.measure("header", work=Rows(fetched.plan, fetched.samples)):
+        with self._recorder.measure("header", work=fetched.work):
             hidden = self._trust.hidden(fetched, self._pool)
-        rendering, with_targets = None, list[int]()
+        rendering = None
         if self._feed.options.canvases:
             lost = np.flatnonzero(~fetched.kept()).tolist()
             rendering = self._render(fetched, hidden.union(lost))
-            with_targets = self._with_targets(fetched)
         inputs = self._feed.inputs(fetched, hidden)
-        return Prepared(fetched, hidden, inputs, with_targets, rendering)
+        return Prepared(fetched, hidden, inputs, rendering)
 
     def has_room(self) -> bool:
         """Whether DALI may get another batch."""
@@ -125,9 +117,7 @@ class DaliImageDecoder:
             if outputs is None:
                 hidden, outputs = self._recover(decoded.fetched, hidden)
         if rendering is not None:
-            is_same = decoded.fetched is fetched
-            wanted = prepared.with_targets if is_same else self._with_targets(decoded.fetched)
-            return self._go_on(decoded, hidden, outputs, rendering, wanted)
+            return self._go_on(decoded, hidden, outputs, rendering)
         fetched = decoded.fetched
         if outputs is None:
             return self._augmenter.spawn(
@@ -136,20 +126,8 @@ class DaliImageDecoder:
         parts = [None if row in hidden else np.asarray(cut) for row, cut in enumerate(outputs[0])]
         return self._augmenter.spawn(fetched, partial(render_parts, parts, self._fetcher))
 
-    def _with_targets(self, fetched: Fetched) -> list[int]:
-        return self._fetcher.rows_with_targets(fetched, range(len(fetched)))
-
-    def _render(self, fetched: Fetched, rows: set[int]) -> Rendering:
-        """Start rendering the canvases of rows."""
-        if not rows and len(fetched):
-            return _NOTHING
-        ordered = sorted(rows)
-        canvases = self._augmenter.engines_of(fetched).canvases(len(ordered))
-        tasks = [
-            self._pool.submit(render_whole, self._fetcher, fetched, row, canvases, number)
-            for number, row in enumerate(ordered)
-        ]
-        return Rendering(ordered, canvases, tasks)
+    def _render(self, fetched: Fetched, rows: Collection[int]) -> Rendering:
+        return start_rendering(self._fetcher, self._augmenter, fetched, rows)
 
     def _recover(self, fetched: Fetched, hidden: set[int]) -> tuple[set[int], Outputs]:
         """Find the rows for which DALI refused a batch, hide them, and decode the others again."""
@@ -186,25 +164,20 @@ class DaliImageDecoder:
         return refused
 
     def _go_on(
-        self,
-        decoded: Decoded,
-        hidden: set[int],
-        outputs: Outputs,
-        rendering: Rendering,
-        with_targets: list[int],
+        self, decoded: Decoded, hidden: set[int], outputs: Outputs, rendering: Rendering
     ) -> Pending:
         """Go on from DALI's canvases; hidden rows are rendered already, unless there are more of them now."""
         by_dali = decoded.fetched.kept() & (outputs is not None)
         by_dali[list(hidden)] = False
-        if wanted := [row for row in with_targets if by_dali[row]]:
-            decoded, bad = read_targets(self._fetcher, self._pool, decoded, wanted)
-            by_dali[bad] = False
+        decoded, bad = read_targets(
+            self._fetcher, self._pool, decoded, np.flatnonzero(by_dali).tolist()
+        )
+        by_dali[bad] = False
         others = np.flatnonzero(~by_dali).tolist()
         if others != rendering.rows:
-            rendering = self._render(decoded.fetched, set(others))
+            rendering = self._render(decoded.fetched, others)
             decoded = rendering.wait(decoded)
-        if wanted or others:
-            decoded = self._augmenter.workers.move_all_targets(decoded)
+        decoded = self._augmenter.workers.move_all_targets(decoded)
         finished, engines = decoded.finished(), self._augmenter.engines_of(decoded.fetched)
 
         def augment() -> Sequence[torch.Tensor]:

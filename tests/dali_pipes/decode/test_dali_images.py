@@ -14,7 +14,6 @@ from PIL import Image
 from dali_pipes import Batch, Loader
 from dali_pipes.bad_samples import BadRecord
 from dali_pipes.decode.cpu import render_whole
-from dali_pipes.decode.dali import image_decoder
 from dali_pipes.decode.dali.feed import FeedOptions
 from dali_pipes.pipeline import fetch as fetch_module
 from dali_pipes.pipeline import make
@@ -135,7 +134,7 @@ def test_slow_draws_are_waited_for(
         return render_whole(*arguments)
 
     expected = load(mixed, "cpu", on_bad_sample=policy)
-    monkeypatch.setattr(image_decoder, "render_whole", slow)
+    monkeypatch.setattr("dali_pipes.decode.cpu.render_whole", slow)
     actual = load(mixed, "dali", on_bad_sample=policy)
 
     check(actual, expected)

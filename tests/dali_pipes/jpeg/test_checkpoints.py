@@ -1,13 +1,20 @@
 """Checkpoints: where they lie, and that decoding from them gives the pixels of the whole picture."""
 
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 from numba import njit
 
 from dali_pipes.jpeg import REASONS
-from dali_pipes.jpeg.checkpoints import CHECKPOINT, find_all_checkpoints, find_checkpoints
+from dali_pipes.jpeg.checkpoints import (
+    CHECKPOINT,
+    Checkpoints,
+    find_all_checkpoints,
+    find_checkpoints,
+)
 from dali_pipes.jpeg.memory import memory_at
 from dali_pipes.jpeg.seek import note_checkpoint
 from dali_pipes.jpeg.spans import spans_of
@@ -252,3 +259,33 @@ def test_many_files_are_read_as_one_by_one(in_pool: bool) -> None:
         assert (one.status, one.every) == (status, 3)
         assert np.array_equal(one.rows, rows)
     assert find_all_checkpoints(np.empty((0, 2), np.int64), 3) == []
+
+
+def test_no_thread_reads_files_that_the_caller_gave_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are known by their addresses: who is told of an error may free them at once."""
+    begun, may_end, threads = threading.Event(), threading.Event(), []
+
+    def find(files: Any, every: int) -> list[Checkpoints]:
+        del files, every
+        begun.set()
+        threads.append(threading.get_ident())
+        assert may_end.wait(60)
+        threads.remove(threading.get_ident())
+        return []
+
+    class Ending(ThreadPoolExecutor):
+        """Takes one task, and is then shut down by another thread."""
+
+        def submit(self, *arguments: Any) -> Future[Any]:  # type: ignore[override]
+            if begun.is_set():
+                threading.Timer(0.2, may_end.set).start()
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            task = super().submit(*arguments)
+            assert begun.wait(60)
+            return task
+
+    monkeypatch.setattr("dali_pipes.jpeg.checkpoints._find", find)
+    with Ending(1) as pool:
+        with pytest.raises(RuntimeError, match="after shutdown"):
+            find_all_checkpoints(np.zeros((70, 2), np.int64), 3, pool)
+        assert not threads

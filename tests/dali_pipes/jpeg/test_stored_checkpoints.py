@@ -1,5 +1,6 @@
 """What loaders find of JPEGs is kept for the next run, and makes no difference but for time."""
 
+import ctypes
 import os
 import random
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from dali_pipes import Loader
-from dali_pipes.jpeg.checkpoints import Checkpoints, find_checkpoints
+from dali_pipes.jpeg.checkpoints import CHECKPOINT, UNREAD, Checkpoints, find_checkpoints
 from dali_pipes.jpeg.finder import FINDER
 from dali_pipes.jpeg.status import GOOD
 from dali_pipes.jpeg.stored_checkpoints import StoredCheckpoints
@@ -154,19 +155,15 @@ def test_checkpoints_come_back_as_they_were_found(
     )
 
     numbers, told = np.arange(3), np.array(digests, np.uint64)
-    found = StoredCheckpoints(dataset).find_all(numbers, told)
-    assert found[2] is None
-    for mine, (verdict, rows) in zip(found[:2], expected[:2], strict=True):
-        assert mine is not None
-        step, rest = divmod(mine.every, 5)
-        assert (mine.status, rest) == (verdict, 0)
-        assert np.array_equal(mine.rows, rows[step - 1 :: step])
+    known = StoredCheckpoints(dataset).look_up(numbers, told)
+    assert known.files["status"][2] == UNREAD
+    for mine, (verdict, rows) in zip(known.files[:2], expected[:2], strict=True):
+        step, rest = divmod(int(mine["every"]), 5)
+        assert (mine["status"], rest) == (verdict, 0)
+        kept = ctypes.string_at(int(mine["address"]), CHECKPOINT.itemsize * int(mine["num_rows"]))
+        assert kept == rows[step - 1 :: step].tobytes()
     index(str(tmp_path / "photos"), finder=FINDER, num_workers=1)
-    assert [one and one.status == GOOD for one in store.find_all(numbers, told)] == [
-        True,
-        False,
-        True,
-    ]
+    assert (store.look_up(numbers, told).files["status"] == GOOD).tolist() == [True, False, True]
 
 
 def test_where_files_cannot_be_written_the_process_remembers(
@@ -184,8 +181,8 @@ def test_where_files_cannot_be_written_the_process_remembers(
     for _ in range(2):
         store.keep_all([(0, int(told[0]), Checkpoints(GOOD, 8, find_checkpoints(image, 8)[1]))])
 
-    [mine] = store.find_all(np.zeros(1, np.int64), told)
-    assert mine is not None
-    assert len(mine.rows) > 1
-    assert list(StoredCheckpoints(dataset).find_all(np.zeros(1, np.int64), told)) == [None]
+    [mine] = store.look_up(np.zeros(1, np.int64), told).files
+    assert mine["num_rows"] > 1
+    [other] = StoredCheckpoints(dataset).look_up(np.zeros(1, np.int64), told).files
+    assert other["status"] == UNREAD
     assert len(caplog.records) == 1

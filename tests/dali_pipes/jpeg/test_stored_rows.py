@@ -16,6 +16,7 @@ from readers import open_dataset
 from readers.checkpoints.layout import HEAD_BYTES, SLOT_BYTES
 from readers.prepare import index, pack
 from tests.support.jpegs import encode, picture
+from tests.support.kept_checkpoints import kept_of
 
 COUNT = 12
 DIGESTS = np.arange(1, COUNT + 1, dtype=np.uint64) << np.uint64(50)
@@ -56,11 +57,13 @@ def rows_of(known: Known) -> list[bytes | None]:
 
 
 def expected_of(store: StoredCheckpoints, indices: np.ndarray, digests: np.ndarray) -> list[bytes | None]:  # fmt: skip
-    """The same by `find_all`."""
-    return [
-        None if one is None else f"{one.status} {one.every} ".encode() + one.rows.tobytes()
-        for one in store.find_all(indices, digests)
+    """The same, of files as Python reads them."""
+    found = [
+        None if one is None else f"{one.status} {one.every} ".encode() + one.rows
+        for one in kept_of(store._kept, indices, digests)
     ]
+    others = rows_of(store._memory.look_up(indices, digests))
+    return [mine or other for mine, other in zip(found, others, strict=True)]
 
 
 @pytest.mark.parametrize("usual_bytes", [0, 1500])

@@ -17,6 +17,7 @@ from readers.checkpoints.store import DatasetCheckpoints
 from readers.formats.files import FileDataset
 from readers.prepare import index, pack
 from tests.support.first_bytes import FirstBytes
+from tests.support.kept_checkpoints import kept_of
 
 MakeJpeg = Callable[..., bytes]
 FINDER = FirstBytes()
@@ -29,7 +30,7 @@ def digests_of(dataset: IndexedDataset) -> list[int]:
 def rows_of(dataset: IndexedDataset, store: DatasetCheckpoints | None = None) -> list[bytes | None]:
     """What a new store, or this one, knows of every sample."""
     store = store or DatasetCheckpoints(dataset, 1)
-    found = store.find(range(len(dataset)), digests_of(dataset))
+    found = kept_of(store, range(len(dataset)), digests_of(dataset))
     return [kept and kept.rows for kept in found]
 
 
@@ -250,4 +251,4 @@ def test_a_dataset_with_any_fingerprint(tmp_path: Path, monkeypatch: pytest.Monk
     store.keep([Entry(1, 7, kept)])
     again = DatasetCheckpoints(Own(), 1)  # type: ignore[arg-type]
     assert store.writes
-    assert again.find([0, 1, 2], [7, 7, 7]) == [None, kept, None]
+    assert kept_of(again, [0, 1, 2], [7, 7, 7]) == [None, kept, None]

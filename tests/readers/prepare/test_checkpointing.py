@@ -18,6 +18,7 @@ from readers.prepare.checkpointing import Checkpointing
 from tests.support.commands import Run
 from tests.support.executors import Backwards
 from tests.support.first_bytes import FirstBytes
+from tests.support.kept_checkpoints import kept_of
 
 FINDER = FirstBytes()
 NUM_IMAGES = 24
@@ -70,7 +71,9 @@ def all_known(path: Path) -> bool:
     """Whether a store finds of every image what was found in it."""
     dataset = open_dataset(path)
     images = [bytes(sample.image or b"") for sample in dataset]
-    found = DatasetCheckpoints(dataset, 1).find(range(len(images)), [*map(FINDER.digest, images)])
+    found = kept_of(
+        DatasetCheckpoints(dataset, 1), range(len(images)), [*map(FINDER.digest, images)]
+    )
     return [kept and kept.rows for kept in found] == [image[:100] for image in images]
 
 

@@ -1,0 +1,112 @@
+"""Steps whose images lie together in memory: rows that are lost or replaced, names of rows, datasets in other ones."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dali_pipes import Loader
+from dali_pipes.errors import DecodeError
+from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, join
+from gpu_aug import RandomResizedCrop, Recipe
+from readers import BadSample, Sample, TarDataset
+from tests.support.tars import write_samples
+
+COUNT = 40
+
+
+@pytest.fixture
+def loader(tmp_path: Path, jpeg: Callable[..., bytes]) -> Loader:
+    samples = {
+        f"{number:02}": {"jpg": jpeg(20, 30, seed=number), "txt": b"beside"}
+        for number in range(COUNT)
+    }
+    dataset = TarDataset([write_samples(tmp_path / "a.tar", samples)])
+    return Loader(
+        dataset, Recipe([RandomResizedCrop(8)]), batch_size=COUNT, device="cpu", decoder="cpu",
+        num_threads=1, shuffle="none", on_bad_sample="replace", max_bad_samples=COUNT**2,
+    )  # fmt: skip
+
+
+def fetched_by(loader: Loader) -> Fetched:
+    fetched = loader._setup.fetcher.fetch(next(iter(loader.steps.plans(0))))
+    assert fetched.encoded.is_plain, "the test is of located samples"
+    return fetched
+
+
+def depth() -> int:
+    frame, count = sys._getframe(), 0
+    while (frame := frame.f_back) is not None:  # type: ignore[assignment]
+        count += 1
+    return count
+
+
+def test_any_number_of_rows_is_replaced(loader: Loader) -> None:
+    """Asking for a row takes no more calls within calls, however many rows of its step were replaced."""
+    fetched = whole = fetched_by(loader)
+    for _ in range(10):
+        for row in range(1, COUNT):
+            fetched = fetched.replaced(row, whole.rows(row - 1, row))
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(depth() + 60)
+    try:
+        assert fetched.samples[0] == whole.samples[0]
+        assert [bytes(one or b"") for one in fetched.data[1:]] == list(map(bytes, whole.data[:-1]))
+        assert fetched.encoded.keys[5] == whole.encoded.keys[4]
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def test_parts_of_which_a_row_was_lost(loader: Loader) -> None:
+    """The other rows of the step are as they were, and no object of them is made."""
+    fetched = fetched_by(loader)
+    made: list[int] = []
+    make: Any = fetched.samples._make  # type: ignore[attr-defined]
+    fetched.samples._make = lambda row: made.append(row) or make(row)  # type: ignore[attr-defined]
+    parts = [fetched.rows(start, start + 8) for start in range(0, COUNT, 8)]
+    instead = loader._setup.fetcher.lose(parts[2], 3, DecodeError("it is damaged"))
+    parts[2] = parts[2].replaced(3, instead)
+    joined = join(fetched, [Decoded(part, [NOTHING] * 8) for part in parts]).fetched
+    assert not made
+    assert np.flatnonzero([len(one) for one in joined.records]).tolist() == [19]
+    assert joined.indices[19] == instead.indices[0]
+    assert joined.samples[19] == instead.samples[0]
+    assert np.array_equal(np.delete(joined.spans, 19, 0), np.delete(fetched.spans, 19, 0))
+
+
+def test_rows_are_named_without_their_samples(loader: Loader, tmp_path: Path) -> None:
+    """Whoever asks what a thread works on reads nothing, for reading may be what does not end."""
+    fetched = fetched_by(loader)
+    (tmp_path / "a.tar").write_bytes(b"")
+    running: list[str] = []
+    recorder = loader._setup.fetcher.recorder
+    with recorder.measure("decode", work=fetched.work):
+        running += [str(one.work) for one in recorder.running()]
+    assert running == ["step 0: a.tar/00, a.tar/01, a.tar/02 and 37 more"]
+
+
+def test_a_wrapper_that_passes_everything_on_is_asked_for_its_own_samples(loader: Loader) -> None:
+    """Only a dataset's class says where images lie, for that of a dataset within another one says it of its own samples."""
+
+    class Wrapper:
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def __len__(self) -> int:
+            return COUNT
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        def fetch(self, indices: Any) -> list[Sample | BadSample]:
+            samples: list[Any] = self.inner.fetch(indices)
+            return [replace(sample, label=7) for sample in samples]
+
+    dataset: Any = Wrapper(loader._setup.fetcher.dataset)
+    wrapped = Loader(dataset, Recipe([RandomResizedCrop(8)]), batch_size=COUNT, device="cpu", decoder="cpu", num_threads=1)  # fmt: skip
+    [batch] = list(wrapped)
+    assert batch.labels.tolist() == [7] * COUNT
