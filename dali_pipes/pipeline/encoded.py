@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dali_pipes.jpeg.spans import spans_of
 from dali_pipes.labels import Labels, collect_labels
 from readers import Sample
 from readers.label_vector import LabelShape
@@ -53,8 +54,8 @@ class Encoded:
     """The encoded images of n rows; a lost row has none.
 
     Attributes:
-        spans: int64 [n, 2], address and length in bytes of each image; 0 and 0 where the row is lost. The bytes stay for as long
-            as `data` does.
+        spans: int64 [n, 2], address and length in bytes of each image; the length is 0 where the row is lost. The bytes stay for
+            as long as `data` does.
         is_kept: bool [n], False where a row is lost.
         samples: As they are stored; None where a row is lost.
         data: The encoded images; None where a row is lost.
@@ -108,12 +109,9 @@ def encoded_of(
     samples: Sequence[Sample | None], data: Sequence[Payload | None], label_shape: LabelShape
 ) -> Encoded:
     """Return the encoded images of samples that were read one by one, None standing for a lost one."""
-    views = [np.frombuffer(one or b"", np.uint8) for one in data]
-    # `__array_interface__` takes half as long as `ctypes`.
-    spans = [(view.__array_interface__["data"][0], view.size) for view in views]
     restarts = [None if sample is None else sample.restarts for sample in samples]
     return Encoded(
-        np.array(spans, np.int64).reshape(-1, 2),
+        spans_of([np.frombuffer(one or b"", np.uint8) for one in data]),
         np.array([one is not None for one in data], bool),
         samples,
         data,
@@ -125,7 +123,9 @@ def encoded_of(
 
 
 def put(values: Any, rows: NDArray[np.int64], new: Any) -> Any:
-    """Return a copy of values, which are an array, a list or LazyRows, with new ones at some places."""
+    """Return a copy of an array, a list, LazyRows or Encoded with new values at some places, int64 [number of new ones]."""
+    if isinstance(values, Encoded):
+        return values.with_rows(rows, new)
     copy = values.copy()
     for row, one in zip(rows.tolist(), new, strict=True):
         copy[row] = one

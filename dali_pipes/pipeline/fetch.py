@@ -14,7 +14,7 @@ from dali_pipes.image_fields import ImageFields
 from dali_pipes.labels import checked_label
 from dali_pipes.pipeline.encoded import Encoded, LazyRows, encoded_of, held_view, put
 from dali_pipes.pipeline.image_of import image_of
-from dali_pipes.pipeline.read_located import READ, SIZED, LocatedReader
+from dali_pipes.pipeline.read_located import READ, SIZED, UNREAD, LocatedReader
 from dali_pipes.pipeline.stages import NOTHING, Fetched
 from dali_pipes.schedule import Plan
 from dali_pipes.stats.recorder import Recorder
@@ -57,27 +57,8 @@ class _Row(NamedTuple):
     records: tuple[BadRecord, ...] = ()
 
 
-class _Columns(NamedTuple):
-    """Rows before their parameters are drawn; see `Fetched`."""
-
-    indices: NDArray[np.int64]
-    repeats: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    encoded: Encoded
-    records: Sequence[tuple[BadRecord, ...]]
-    values: Sequence[Values]
-
-    def with_rows(self, rows: NDArray[np.int64], others: "_Columns") -> "_Columns":
-        """Return these rows with `others` at some places, int64 [number of others]."""
-        return _Columns(
-            put(self.indices, rows, others.indices),
-            put(self.repeats, rows, others.repeats),
-            put(self.sizes, rows, others.sizes),
-            self.encoded.with_rows(rows, others.encoded),
-            put(self.records, rows, others.records),
-            put(self.values, rows, others.values),
-        )
-
+_Columns = tuple[Any, ...]
+"""Rows before their parameters are drawn: indices, repeats, sizes, encoded, records and values as in `Fetched`."""
 
 Read = tuple[Plan, Sequence[Sample | BadSample], NDArray[np.int64], NDArray[np.int64]]
 """The samples of a plan as they are stored, where they stand in the dataset, and their repeats, int64 [n] each."""
@@ -165,23 +146,24 @@ class Fetcher:
         """
         assert self._reader is not None
         recorder, work = self.recorder, Rows(plan, self.dataset, indices)
-        with recorder.measure("read", samples=len(indices), work=work) as call:
+        with recorder.measure("read", work=work) as call:
             labels = located.labels
             wanted = located.is_located & (labels >= -1) & (labels < LABEL_LIMIT)
             arenas, spans, sizes, states = self._reader.read(located, wanted.astype(np.uint8))
-            call.num_bytes = int(spans[:, 1].sum())
+            call.samples, call.num_bytes = int((states != UNREAD).sum()), int(spans[:, 1].sum())
 
         make_sample = located.make_sample  # not what holds descriptors open
 
         def data(row: int) -> Payload:
             return held_view(arenas, *spans[row])
 
-        with recorder.measure("header", samples=len(indices), work=work):
+        with recorder.measure("header", work=work) as call:
             for row in np.flatnonzero(states == READ).tolist():  # no usual JPEGs
                 if (size := image_size(data(row))) is not None:
                     sizes[row], states[row] = size, SIZED
             is_sound = (states == SIZED) & (sizes.prod(axis=1) <= self.max_pixels)
             rows, everything = np.flatnonzero(~is_sound), range(len(indices))
+            call.samples = len(indices) - len(rows)
         encoded = Encoded(
             spans,
             is_sound,
@@ -193,11 +175,12 @@ class Fetcher:
             is_plain=True,
         )
         nothing: list[Any] = [()] * len(indices)
-        columns = _Columns(indices, repeats, sizes, encoded, nothing, nothing)
+        columns: _Columns = (indices, repeats, sizes, encoded, nothing, nothing)
         if rows.size:
             samples = self._fetch_all(plan, indices[rows])
             checked = self._checked(plan, samples, indices[rows], repeats[rows])
-            columns = columns.with_rows(rows, self._columns(checked))
+            others = self._columns(checked)
+            columns = tuple(put(mine, rows, new) for mine, new in zip(columns, others, strict=True))
         with recorder.measure("draw", samples=len(indices), work=work):
             return self._drawn(plan, plan.positions, columns)
 
@@ -359,7 +342,7 @@ class Fetcher:
             [None if one is None else one.data for one in sounds],
             self.label_shape,
         )
-        return _Columns(
+        return (
             np.array([row.sample_index for row in rows], np.int64),
             np.array([row.repeat for row in rows], np.int64),
             sizes.reshape(-1, 2),

@@ -109,7 +109,7 @@ class Fetched:
             self.positions,
             put(self.indices, rows, part.indices),
             put(self.repeats, rows, part.repeats),
-            self.encoded.with_rows(rows, part.encoded),
+            put(self.encoded, rows, part.encoded),
             put(self.sizes, rows, part.sizes),
             put(self.records, rows, part.records),
             tuple(

@@ -13,7 +13,7 @@ from dali_pipes import Loader
 from dali_pipes.errors import DecodeError
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, join
 from gpu_aug import RandomResizedCrop, Recipe
-from readers import BadSample, Sample, TarDataset
+from readers import BadSample, FolderDataset, Sample, TarDataset
 from tests.support.tars import write_samples
 
 COUNT = 40
@@ -33,9 +33,7 @@ def loader(tmp_path: Path, jpeg: Callable[..., bytes]) -> Loader:
 
 
 def fetched_by(loader: Loader) -> Fetched:
-    fetched = loader._setup.fetcher.fetch(next(iter(loader.steps.plans(0))))
-    assert fetched.encoded.is_plain, "the test is of located samples"
-    return fetched
+    return loader._setup.fetcher.fetch(next(iter(loader.steps.plans(0))))
 
 
 def depth() -> int:
@@ -110,3 +108,20 @@ def test_a_wrapper_that_passes_everything_on_is_asked_for_its_own_samples(loader
     wrapped = Loader(dataset, Recipe([RandomResizedCrop(8)]), batch_size=COUNT, device="cpu", decoder="cpu", num_threads=1)  # fmt: skip
     [batch] = list(wrapped)
     assert batch.labels.tolist() == [7] * COUNT
+
+
+@pytest.mark.parametrize("num_bad", [0, 3])
+def test_each_sample_counts_once(num_bad: int, tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+    """Also one that has to be read a second time, in the other way, for the reason why it is bad."""
+    (tmp_path / "a").mkdir()
+    for number in range(8):
+        data = jpeg(20, 30, seed=number) if number >= num_bad else b""
+        (tmp_path / "a" / f"{number}.jpg").write_bytes(data)
+    loader = Loader(
+        FolderDataset(tmp_path), Recipe([RandomResizedCrop(8)]), batch_size=8, device="cpu", decoder="cpu",
+        num_threads=1, on_bad_sample="skip", max_bad_samples=3,
+    )  # fmt: skip
+    fetched_by(loader)
+    stages = loader._setup.fetcher.recorder.totals().stages
+    assert [stages[stage].samples for stage in ("read", "header", "draw")] == [8, 8, 8]
+    assert stages["read"].num_bytes == sum(path.stat().st_size for path in tmp_path.rglob("*.jpg"))
