@@ -14,7 +14,7 @@ from dali_pipes.image_fields import ImageFields
 from dali_pipes.labels import checked_label
 from dali_pipes.pipeline.encoded import Encoded, LazyRows, encoded_of, held_view, put
 from dali_pipes.pipeline.image_of import image_of
-from dali_pipes.pipeline.read_located import READ, SIZED, UNREAD, LocatedReader
+from dali_pipes.pipeline.read_located import READ, SIZED, UNREAD, LocatedReader, ReadImages
 from dali_pipes.pipeline.stages import NOTHING, Fetched
 from dali_pipes.schedule import Plan
 from dali_pipes.stats.recorder import Recorder
@@ -123,35 +123,51 @@ class Fetcher:
 
     def fetch(self, plan: Plan) -> Fetched:
         """Fetch the samples of a plan, look at their headers and draw their parameters."""
-        if self._reader is not None:
-            indices, repeats = self.order.places(plan.epoch, plan.positions)
-            if (located := self.dataset.locate(indices, self._reads)) is not None:  # type: ignore[attr-defined]
-                return self._fetch_located(plan, indices, repeats, located)
-        plan, samples, indices, repeats = self.read(plan)
+        if self._reader is None:
+            return self._fetch_each(*self.read(plan))
+        indices, repeats = self.order.places(plan.epoch, plan.positions)
+        recorder, work = self.recorder, Rows(plan, self.dataset, indices)
+        with recorder.measure("read", work=work) as call, counted(recorder.traffic):
+            located = self.dataset.locate(indices, self._reads)  # type: ignore[attr-defined]
+            if located is None:
+                samples = self._read(call, indices)
+            else:
+                labels = located.labels
+                wanted = located.is_located & (labels >= -1) & (labels < LABEL_LIMIT)
+                images = self._reader.read(located, wanted.astype(np.uint8))
+                call.samples = int((images.states != UNREAD).sum())
+                call.num_bytes = int(images.spans[:, 1].sum())
+        if located is None:
+            return self._fetch_each(plan, samples, indices, repeats)
+        return self._fetch_together(plan, indices, repeats, located, images)
+
+    def _fetch_each(
+        self,
+        plan: Plan,
+        samples: Sequence[Sample | BadSample],
+        indices: NDArray[np.int64],
+        repeats: NDArray[np.int64],
+    ) -> Fetched:
+        """As `fetch`, of samples that were read one by one."""
         rows = self._checked(plan, samples, indices, repeats)
         work = Rows(plan, [sample.key for sample in samples])
         with self.recorder.measure("draw", samples=len(rows), work=work):
             return self._drawn(plan, plan.positions, self._columns(rows))
 
-    def _fetch_located(
+    def _fetch_together(
         self,
         plan: Plan,
         indices: NDArray[np.int64],
         repeats: NDArray[np.int64],
         located: Located,
+        images: ReadImages,
     ) -> Fetched:
-        """As `fetch`, of samples of which it is known where they lie: read together, without objects of each.
+        """As `fetch`, of samples whose images were read together, without objects of each.
 
-        What cannot be read so is fetched again one by one, which words the reason.
+        What could not be read so is fetched again one by one, which words the reason.
         """
-        assert self._reader is not None
+        arenas, spans, sizes, states = images
         recorder, work = self.recorder, Rows(plan, self.dataset, indices)
-        with recorder.measure("read", work=work) as call:
-            labels = located.labels
-            wanted = located.is_located & (labels >= -1) & (labels < LABEL_LIMIT)
-            arenas, spans, sizes, states = self._reader.read(located, wanted.astype(np.uint8))
-            call.samples, call.num_bytes = int((states != UNREAD).sum()), int(spans[:, 1].sum())
-
         make_sample = located.make_sample  # not what holds descriptors open
 
         def data(row: int) -> Payload:
@@ -169,7 +185,7 @@ class Fetcher:
             is_sound,
             LazyRows(lambda row: make_sample(row, data(row)), everything),
             LazyRows(data, everything),
-            labels,
+            located.labels,
             located.restarts,
             located.make_keys(),
             is_plain=True,
@@ -208,13 +224,7 @@ class Fetcher:
     def read(self, plan: Plan) -> Read:
         """Read the samples of a plan as they are stored."""
         indices, repeats = self.order.places(plan.epoch, plan.positions)
-        samples = self._fetch_all(plan, indices)
-        if len(samples) != len(indices):
-            raise LoaderError(
-                f"dataset.fetch returned {len(samples)} samples for {len(indices)} indices; it must return a Sample "
-                f"or a BadSample for each, in their order"
-            )
-        return plan, samples, indices, repeats
+        return plan, self._fetch_all(plan, indices), indices, repeats
 
     def candidate(
         self, plan: Plan, records: Sequence[BadRecord]
@@ -417,16 +427,23 @@ class Fetcher:
         return frames, clips.seconds(indices, frames)
 
     def _fetch_all(self, plan: Plan, indices: NDArray[np.int64]) -> Sequence[Sample | BadSample]:
-        """Read samples as they are stored; those of mapped files are copied, which is what reads them."""
+        """Read samples as they are stored."""
         recorder, work = self.recorder, Rows(plan, self.dataset, indices.tolist())
-        with (
-            recorder.measure("read", samples=len(indices), work=work) as call,
-            counted(recorder.traffic),
-        ):
-            samples = list(map(self.owned, self.dataset.fetch(indices)))
-            if self.clips is None:  # of a video only a part is read
-                sound = (one for one in samples if isinstance(one, Sample))
-                call.num_bytes = sum(len(one.image or b"") for one in sound)
+        with recorder.measure("read", work=work) as call, counted(recorder.traffic):
+            return self._read(call, indices)
+
+    def _read(self, call: Any, indices: NDArray[np.int64]) -> Sequence[Sample | BadSample]:
+        """Read samples within a call of the stage; those of mapped files are copied, which is what reads them."""
+        samples = list(map(self.owned, self.dataset.fetch(indices)))
+        call.samples = len(samples)
+        if self.clips is None:  # of a video only a part is read
+            sound = (one for one in samples if isinstance(one, Sample))
+            call.num_bytes = sum(len(one.image or b"") for one in sound)
+        if len(samples) != len(indices):
+            raise LoaderError(
+                f"dataset.fetch returned {len(samples)} samples for {len(indices)} indices; it must return a Sample "
+                f"or a BadSample for each, in their order"
+            )
         return samples
 
     def owned(self, sample: Sample | BadSample) -> Sample | BadSample:

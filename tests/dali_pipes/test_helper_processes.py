@@ -106,7 +106,8 @@ def shared_mapping(pid: int) -> tuple[str, int]:
 def test_three_processes(dataset: Dataset) -> None:
     """Two epochs are those of threads to the bit, work and threads of all count, and one that is killed is told of."""
     threads = load(dataset, 0)
-    with load(dataset, 3) as loader:
+    # Of six steps, four are made or under way when a process is killed.
+    with load(dataset, 3, prefetch=1) as loader:
         first, second = list(loader), list(loader)
         stats = loader.stats()
         started = processes(loader)

@@ -1,6 +1,7 @@
 """Steps whose images lie together in memory: rows that are lost or replaced, names of rows, datasets in other ones."""
 
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -125,3 +126,24 @@ def test_each_sample_counts_once(num_bad: int, tmp_path: Path, jpeg: Callable[..
     stages = loader._setup.fetcher.recorder.totals().stages
     assert [stages[stage].samples for stage in ("read", "header", "draw")] == [8, 8, 8]
     assert stages["read"].num_bytes == sum(path.stat().st_size for path in tmp_path.rglob("*.jpg"))
+
+
+def test_finding_the_images_is_a_part_of_reading_them(
+    loader: Loader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that waits for the index of a shard says so, and its time counts."""
+    fetcher = loader._setup.fetcher
+    dataset: Any = fetcher.dataset
+    locate, running = dataset.locate, list[str]()
+
+    def slow(*arguments: Any) -> Any:
+        running.extend(one.stage for one in fetcher.recorder.running())
+        time.sleep(0.05)
+        return locate(*arguments)
+
+    monkeypatch.setattr(type(dataset), "locate", lambda _, *arguments: slow(*arguments))
+    fetched_by(loader)
+    read = fetcher.recorder.totals().stages["read"]
+    assert running == ["read"]
+    assert (read.calls, read.samples) == (1, COUNT)
+    assert read.seconds > 0.04
