@@ -31,7 +31,9 @@ class FetchedDataset(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "locate" not in vars(cls) and not _READERS.isdisjoint(vars(cls)):
+        found = [vars(base) for base in cls.__mro__]
+        first = next(number for number, names in enumerate(found) if "locate" in names)
+        if any(not _READERS.isdisjoint(names) for names in found[:first]):
             cls.locate = FetchedDataset.locate  # type: ignore[method-assign]
 
     @property

@@ -1,6 +1,5 @@
 """Where the encoded images of many samples lie, for code that reads all of them in one call."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -107,25 +106,3 @@ def _by_path(located: Located) -> Located:
     path_starts = np.cumsum([0, *map(len, names)])[:-1]
     files = np.where(located.is_located, np.arange(len(names)), -1)
     return replace(located, paths=b"".join(names), path_starts=path_starts, files=files)
-
-
-def encode_paths(folder: str, names: Sequence[str]) -> tuple[bytes, NDArray[np.bool_]]:
-    """Return paths as the operating system has them, each followed by a zero byte.
-
-    Args:
-        folder: The folder of all, which ends in a slash.
-        names: Names below it.
-
-    Returns:
-        The paths, and bool [n]: False where no file can have that name; it is empty.
-    """
-    try:
-        paths = os.fsencode("".join([f"{folder}{name}\0" for name in names]))
-        if paths.count(0) == len(names):
-            return paths, np.ones(len(names), bool)
-    except UnicodeEncodeError:
-        pass
-    if len(names) == 1:
-        return b"\0", np.zeros(1, bool)
-    each = [encode_paths(folder, [name]) for name in names]
-    return b"".join(path for path, _ in each), np.concatenate([good for _, good in each])

@@ -163,8 +163,9 @@ class Mixture(IndexedDataset):
         for number in np.unique(numbers).tolist() or [0]:
             rows.append(np.flatnonzero(numbers == number))
             inner = np.array(own, np.int64)[rows[-1]] - self._starts[number]
-            locate = getattr(self.datasets[number], "locate", None)
-            part = None if locate is None else locate(inner, reads)
+            # Of the class: a user's dataset may pass attributes on to one within it, which would answer for it.
+            locate = getattr(type(self.datasets[number]), "locate", None)
+            part = None if locate is None else locate(self.datasets[number], inner, reads)
             if part is None:
                 return None
             labels = part.labels + np.where(part.labels < 0, 0, self._offsets[number])

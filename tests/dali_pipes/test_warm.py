@@ -143,7 +143,9 @@ def draw(_photos: list[Path], _folder: Path, recipe: Recipe) -> Draws:
     """As the fetch stage does, and a fused pass on the CPU."""
     draws = recipe.draw(0, 0, np.arange(2), np.full((2, 2), 64))
     images = torch.zeros(2, 32, 32, 3, dtype=torch.uint8)
-    compile_engine("fused", recipe, device=torch.device("cpu")).run(images, draws, torch.empty(2, 3, 32, 32))
+    compile_engine("fused", recipe, device=torch.device("cpu")).run(
+        images, draws, torch.empty(2, 3, 32, 32)
+    )
     return draws
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -230,10 +231,32 @@ def test_who_replaces_reading_is_fetched(folder: Path) -> None:
         def fetch(self, indices: object) -> list[object]:  # type: ignore[override]
             return [one for one in super().fetch(indices) for _ in range(2)]  # type: ignore[arg-type]
 
+    class Mixin:
+        def fetch(self, indices: object) -> list[object]:
+            raise AssertionError(indices)
+
+    class Mixed(Mixin, FolderDataset):  # type: ignore[misc]
+        """Reads as the mixin does."""
+
+    class Around:
+        """Passes on what it does not have."""
+
+        def __init__(self, inner: FolderDataset) -> None:
+            self.inner = inner
+
+        def __len__(self) -> int:
+            return len(self.inner)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self.inner, name)
+
     class Other(FolderDataset):
         """Replaces nothing that is read."""
 
     assert Doubled(folder).locate(np.array([0]), nothing) is None
+    assert Mixed(folder).locate(np.array([0]), nothing) is None
+    around: Any = Around(FolderDataset(folder))
+    assert mix([around, around]).locate(np.array([0]), nothing) is None
     assert Other(folder).locate(np.array([0]), nothing) is not None
 
 

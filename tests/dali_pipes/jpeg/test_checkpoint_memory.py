@@ -18,7 +18,9 @@ def rows_of(count: int, first: int = 0) -> np.ndarray:
 
 def ask(memory: CheckpointMemory, *digests: int) -> list[Checkpoints | None]:
     known = memory.look_up(np.arange(len(digests)), np.array(digests, np.uint64))
-    assert known.files["num_rows"].tolist() == [0 if one is None else len(one.rows) for one in known.held]
+    assert known.files["num_rows"].tolist() == [
+        0 if one is None else len(one.rows) for one in known.held
+    ]
     return list(known.held)
 
 
