@@ -20,9 +20,7 @@ DecoderName = Literal["auto", "dali", "cpu", "cuda"]
 USUAL_IMAGES = ImageFields()
 
 # bench/results/gpu-h100-path-*.json; "auto" takes what was fastest.
-_MEASURED = (
-    "one loader on an H100 with 16 cores made 43,300 images/s with it, 14,700 with the CPU, 12,750 with DALI"
-)
+_MEASURED = "one loader on an H100 with 16 cores made 43,300 images/s with it, 14,700 with the CPU, 12,750 with DALI"
 
 
 @dataclass(frozen=True, slots=True)

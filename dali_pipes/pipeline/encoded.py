@@ -15,6 +15,9 @@ from readers.sample import Payload
 
 T_co = TypeVar("T_co", covariant=True)
 
+UNREAD, READ, SIZED = range(3)
+"""What became of an image: not read, or it could not be; read; read, and its size is known."""
+
 
 class LazyRows(Sequence[T_co]):
     """A sequence whose items are made each time they are asked for, but for those that are put into it.

@@ -12,9 +12,18 @@ from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.fields import FieldError, FieldReader, Values
 from dali_pipes.image_fields import ImageFields
 from dali_pipes.labels import checked_label
-from dali_pipes.pipeline.encoded import Encoded, LazyRows, encoded_of, held_view, put
+from dali_pipes.pipeline.encoded import (
+    READ,
+    SIZED,
+    UNREAD,
+    Encoded,
+    LazyRows,
+    encoded_of,
+    held_view,
+    put,
+)
 from dali_pipes.pipeline.image_of import image_of
-from dali_pipes.pipeline.read_located import READ, SIZED, UNREAD, LocatedReader, ReadImages
+from dali_pipes.pipeline.read_located import LocatedReader, ReadImages
 from dali_pipes.pipeline.stages import NOTHING, Fetched
 from dali_pipes.schedule import Plan
 from dali_pipes.stats.recorder import Recorder

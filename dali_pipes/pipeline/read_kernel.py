@@ -7,7 +7,7 @@ import numpy as np
 from dali_pipes.jpeg.file_bytes import read_bytes
 from dali_pipes.jpeg.header import read_size
 from dali_pipes.jpeg.memory import memory_at
-from dali_pipes.pipeline.read_located import SIZED, UNREAD
+from dali_pipes.pipeline.encoded import SIZED, UNREAD
 from gpu_aug.compiled.jit import c_function, inlined, kernel, load_i64, signed
 
 # All offsets and lengths have 64 bits on the 64-bit Linux that this runs on. An address is passed as a number.

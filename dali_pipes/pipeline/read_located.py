@@ -8,15 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dali_pipes.pipeline.encoded import UNREAD
 from readers.located import Located
 
 _FIRST_IMAGE_BYTES = 120_000  # on average in ImageNet; then what was read last tells
 _SPARE = 1.25  # files of a step differ in their sum; memory that is not written to costs nothing
 _MOST_FREE = 8  # arenas that are kept for later steps, about as many as threads read at once
-
-
-UNREAD, READ, SIZED = range(3)
-"""What became of an image: not read, or it could not be; read; read, and its size is known."""
 
 
 class ReadImages(NamedTuple):
