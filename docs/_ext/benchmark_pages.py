@@ -22,6 +22,7 @@ SHOWN = {
     "cpu-batch": "The batch stage alone",
     "cpu-read": "Reading",
     "cpu-scale": "How cost grows",
+    "overhead": "The host's path of a batch",
     "overhead-before": "The host's path of a batch, before it was compiled",
     "cpu-remote": "Batches made on other machines",
     "accuracy-cifar": "Trainings on CIFAR-10",
