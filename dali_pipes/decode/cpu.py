@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -20,7 +21,7 @@ from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, needed_part
 from dali_pipes.targets import Found
 from gpu_aug.errors import TargetsError
 from gpu_aug.resampling.crop_and_resize import resample
-from readers import read_header
+from readers import HeaderError, read_header
 
 _NO_RENDERING = Rendering([], Canvases((), 1, pinned=False), [])
 """That of a step all of whose rows another decoder takes; making canvases of no rows takes 0.1 ms."""
@@ -50,9 +51,11 @@ def render_encoded(
 def _whole_images(fetched: Fetched, statuses: NDArray[np.int32]) -> list[str]:
     """Kinds of the images that our JPEG decoder leaves to another one."""
     kinds = []
-    for row in np.flatnonzero(statuses != GOOD).tolist():
-        if (data := fetched.data[row]) is not None:
-            name = read_header(data).format
+    for row in np.flatnonzero((statuses != GOOD) & fetched.kept()).tolist():
+        with suppress(
+            HeaderError
+        ):  # it was damaged after it was indexed: the other decoder says so
+            name = read_header(fetched.data[row] or b"").format
             kinds.append(_KINDS[statuses[row]] if name == "jpeg" else name)
     return kinds
 

@@ -21,7 +21,7 @@ from dali_pipes.jpeg.status import GOOD, NOT_JPEG, OF_SCANS
 from dali_pipes.pipeline.canvases import Canvases
 from dali_pipes.pipeline.stages import Fetched, needed_part
 from gpu_aug.resampling.crops import Crops
-from readers import read_header
+from readers import HeaderError, read_header
 
 # What "fast" leaves for the resampling to shrink: measured in DECISIONS.md.
 _FAST_MARGIN = 2.0
@@ -245,8 +245,11 @@ def _leave_turned(fetched: Fetched, shrink: NDArray[np.int64]) -> None:
     """
     is_whole = ~(fetched.sizes % shrink[:, None]).any(axis=1)
     for row in np.flatnonzero((shrink > 1) & ~is_whole & fetched.kept()).tolist():
-        data = fetched.data[row]
-        if data is not None and read_header(data).orientation != 1:
+        try:
+            is_turned = read_header(fetched.data[row] or b"").orientation != 1
+        except HeaderError:  # it was damaged after it was indexed: another decoder says so
+            is_turned = True
+        if is_turned:
             shrink[row] = 1
 
 

@@ -1,11 +1,12 @@
 """Steps whose images lie together in memory: rows that are lost or replaced, names of rows, datasets in other ones."""
 
+import os
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -147,3 +148,26 @@ def test_finding_the_images_is_a_part_of_reading_them(
     assert running == ["read"]
     assert (read.calls, read.samples) == (1, COUNT)
     assert read.seconds > 0.04
+
+
+@pytest.mark.parametrize("decode", ["exact", "fast"])
+def test_a_header_that_was_damaged_after_it_was_indexed(
+    tmp_path: Path, jpeg: Callable[..., bytes], decode: Literal["exact", "fast"]
+) -> None:
+    """Its size is known from the index, so that nobody looks at it before it is decoded; it is bad, and named."""
+    samples = {f"{number:02}": {"jpg": jpeg(130, 90, seed=number)} for number in range(4)}
+    path = write_samples(tmp_path / "a.tar", samples)
+    dataset = TarDataset([path])
+    image = bytes(dataset[2].image or b"")
+    status, data = path.stat(), path.read_bytes()
+    at = data.index(image)
+    path.write_bytes(data[:at] + bytes(200) + data[at + 200 :])
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    with Loader(
+        dataset, Recipe([RandomResizedCrop(8)]), batch_size=4, device="cpu", decoder="cpu",
+        shuffle="none", on_bad_sample="skip", decode=decode, num_threads=1,
+    ) as loader:  # fmt: skip
+        [batch] = loader
+    assert batch.keys == ["a.tar/00", "a.tar/01", "a.tar/03"]
+    assert [bad.key for bad in loader.bad_samples] == ["a.tar/02"]
