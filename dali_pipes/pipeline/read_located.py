@@ -84,7 +84,8 @@ class LocatedReader:
             memory = np.empty(0, np.uint8)
         # Pages that are given back and asked for again are cleared each time: 10 us for an image of 100 kB.
         if not num_bytes <= memory.size <= 4 * num_bytes:
-            memory = np.empty(num_bytes, np.uint8)
+            # With room for other steps: sizes that differ each time leave holes between what threads allocate.
+            memory = np.empty(num_bytes + num_bytes // 2, np.uint8)
         return np.asarray(_Arena(memory, self._free))
 
 
