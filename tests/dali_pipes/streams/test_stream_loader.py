@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -545,6 +546,9 @@ def test_files_are_closed(shards: list[str]) -> None:
     loader = load(shards, prefetch=1)  # not all of them are read ahead
     loop = iter(loader)
     next(loop), next(loop)
+    until = time.monotonic() + 10
+    while num_open() != 1 and time.monotonic() < until:  # a thread still reads the next step
+        time.sleep(0.01)
     assert num_open() == 1
     loop.close()  # type: ignore[attr-defined]
     list(loader)
