@@ -28,9 +28,9 @@ _PART_PIXELS = 64 * 500 * 375
 _GROUP = 4
 
 _FEWEST_STEPS = 2  # that are worked on ahead, so that one can be fetched while another is decoded
-_AHEAD_BYTES = (
-    1 << 30
-)  # the images and files of steps that are worked on ahead, where nobody says how many these are
+# The most that the images and files of these steps take, where nobody says how many they are: 1 GiB, of machines with 2 GiB and more
+# to a core.
+_AHEAD_BYTES = 1 << 30
 
 Render = Callable[[Fetched, Canvases, int], Decoded]
 """Decodes some rows of a step, reads their targets, and renders their canvases, those of lost rows black.
