@@ -75,7 +75,9 @@ def test_memory_is_used_again_once_nobody_looks_at_it(tmp_path: Path) -> None:
     second, other = read()
     assert second != first
     assert bytes(held) == bytes(other) == b"\2" * 1000
+    assert not reader._free
     del held
+    assert len(reader._free) == 1
     third, _ = read()
     assert third == first
     (tmp_path / "1.jpg").unlink()
