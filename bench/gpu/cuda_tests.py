@@ -22,7 +22,7 @@ from bench.gpu.scale import Scale
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _RESULTS = _REPOSITORY / "bench" / "results"
 _REPORT, _DONE = "GPU_AUG_TEST_REPORT", "GPU_AUG_TESTS_DONE"
-_TEST_SECONDS_MAX = 60  # of one test: the slowest on an H200 took 20 s beside others
+_TEST_SECONDS_MAX = 60  # per test; the slowest one took 20 s on an H200 while other steps ran
 _VERDICTS: Mapping[str, Any] = {"passed": "right", "failed": "wrong", "skipped": "open"}
 
 FAILED_ON_H200 = (
