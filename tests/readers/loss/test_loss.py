@@ -1,0 +1,37 @@
+"""Every format in every situation where data could be lost without a word."""
+
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import tests.readers.loss
+from readers.formats.registry import FORMATS
+from tests.support.loss import Cell, NotApplicable
+
+KINDS = (
+    *("labels", "class_numbers", "frames", "ends", "transient", "stores", "contents", "limits"),
+    "first_sample",
+)
+TABLE: dict[str, dict[str, Cell]] = {
+    found.name: importlib.import_module(f"tests.readers.loss.{found.name}").CELLS
+    for found in pkgutil.iter_modules(tests.readers.loss.__path__)
+    if not found.name.startswith("test_")
+}
+
+
+def test_every_kind_is_here() -> None:
+    assert KINDS == tuple(kind for kind in KINDS if kind in TABLE)
+    assert TABLE.keys() == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_nothing_is_lost_silently(kind: str, format_name: str, tmp_path: Path) -> None:
+    cell = TABLE[kind][format_name]
+
+    if isinstance(cell, NotApplicable):
+        assert cell.reason.endswith("."), "a reason is a sentence"
+    else:
+        cell(tmp_path)
