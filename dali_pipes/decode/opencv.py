@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.errors import DecodeError, told
 from dali_pipes.lossy_images import warn_of_losses
+from readers import HeaderError, read_header
 from readers.sample import Payload
 
 _NPY = b"\x93NUMPY"
@@ -38,8 +39,14 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
         warn_of_losses(data)
     except UserWarning as error:  # an error of this image, which is no end of a thread
         raise DecodeError(f"a warning, and warnings are errors here: {error}") from error
+    try:
+        header = read_header(data)
+    except HeaderError as error:
+        raise DecodeError(str(error)) from error
     cv2 = opencv_5()
     image = _decode_with_pillow(data) if cv2 is None else _decode_with_opencv(cv2, data)
+    if header.format != "tiff":  # which both turn upright themselves
+        image = np.ascontiguousarray(upright(image, header.orientation))
     if image.shape != (*size, 3):
         got = f"{image.shape[0]}x{image.shape[1]}"
         raise DecodeError(f"decodes to {got}, but its header says {size[0]}x{size[1]}")
@@ -58,7 +65,9 @@ def opencv_5() -> ModuleType | None:
 
 def _decode_with_opencv(cv2: Any, data: Payload) -> NDArray[np.uint8]:
     try:
-        image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB)
+        # It would take two bytes for an orientation of any type, see readers.image.header.
+        flags = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
     except Exception as error:  # mostly cv2.error; whatever it is, it is of this image
         raise DecodeError(f"OpenCV: {getattr(error, 'err', None) or told(error)}") from error
     if image is None:
@@ -72,13 +81,22 @@ def _decode_with_opencv(cv2: Any, data: Payload) -> NDArray[np.uint8]:
 
 
 def _decode_with_pillow(data: Payload) -> NDArray[np.uint8]:
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     try:
         with Image.open(io.BytesIO(data)) as opened:
-            image = ImageOps.exif_transpose(opened)
+            image: Image.Image = opened
             if image.mode.startswith("I"):  # 16 bits: keep the upper 8, where convert() would clip
                 image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
             return np.array(image.convert("RGB"))  # a copy: torch warns of read-only memory
     except Exception as error:  # Pillow's readers let through what damaged bytes make of them
         raise DecodeError(f"Pillow: {told(error)}") from error
+
+
+def upright(array: NDArray[Any], orientation: int) -> NDArray[Any]:
+    """Apply an EXIF orientation, 1 to 8, to an array [height, width, ...]."""
+    if orientation >= 5:
+        array = array.swapaxes(0, 1)
+    if orientation in (3, 4, 7, 8):
+        array = array[::-1]
+    return array[:, ::-1] if orientation in (2, 3, 6, 7) else array

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.decode.opencv import opencv_5
+from dali_pipes.decode.opencv import opencv_5, upright
 from dali_pipes.decode.tiff import read_tiff
 from dali_pipes.errors import DecodeError, told
 from gpu_aug.image_kind import ImageKind
@@ -75,7 +75,7 @@ def _read_upright(data: Payload, channels: int) -> tuple[Header, NDArray[Any]]:
     else:
         array = _read_with_opencv(data, header)
     array = array[..., None] if array.ndim == 2 else array
-    return header, _upright(array, header.orientation)
+    return header, upright(array, header.orientation)
 
 
 def _read_npy(data: Payload) -> NDArray[Any]:
@@ -129,12 +129,3 @@ def _require_kind(array: NDArray[Any], header: Header, kind: ImageKind) -> None:
         f"a {header.format} {shape} of {array.dtype.name}, but channels={kind.channels} of {wanted} are asked for "
         f"(depth={kind.depth!r})"
     )
-
-
-def _upright(array: NDArray[Any], orientation: int) -> NDArray[Any]:
-    """Apply an EXIF orientation, 1 to 8."""
-    if orientation >= 5:
-        array = array.swapaxes(0, 1)
-    if orientation in (3, 4, 7, 8):
-        array = array[::-1]
-    return array[:, ::-1] if orientation in (2, 3, 6, 7) else array

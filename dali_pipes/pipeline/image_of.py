@@ -1,7 +1,8 @@
 """The encoded image of a sample and its size, as far as they can be told without decoding it."""
 
 from readers import BadSample, HeaderError, Sample, read_header
-from readers.sample import Payload
+from readers.image.kinds import kind_of
+from readers.sample import Payload, is_video_field
 
 _CLIPS = "videos need Clips: give the Loader Clips(dataset, num_frames=..., stride=...)"
 
@@ -24,15 +25,21 @@ def image_of(
         try:
             header = read_header(data)
         except HeaderError as error:
-            named = sample.image_field  # a video where the format says that it is one
-            is_video = not of_clips and named is not None and named == sample.video_field
-            reason = f"{error}; {_CLIPS}" if is_video else str(error)
+            reason = f"{error}; {_CLIPS}" if not of_clips and _is_video(sample, data) else str(error)
             return BadSample(sample.index, sample.key, "header", reason)
         size = (header.height, header.width)
     if size[0] * size[1] > max_pixels:
         reason = f"{size[0]}x{size[1]} pixels, more than max_pixels={max_pixels}"
         return BadSample(sample.index, sample.key, "header", reason)
     return data, size
+
+
+def _is_video(sample: Sample, data: Payload) -> bool:
+    """Whether bytes that are no image are a video: they say so themselves or, where they say nothing, their name does."""
+    kind = kind_of(data)
+    if kind is not None:
+        return kind.family == "video"
+    return sample.image_field is not None and is_video_field(sample.image_field)
 
 
 def _why_none(sample: Sample) -> str:

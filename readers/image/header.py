@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from readers.image.kinds import SIGNATURES, ByteKind, kind_of, not_image
 from readers.sample import HeaderError, Payload
 
 # Start of frame: 0xC0 to 0xCF but for the three that say something else (DHT, JPG, DAC).
@@ -21,7 +22,11 @@ _SEGMENT = struct.Struct(">BBH")  # 0xFF, marker, length (which counts itself)
 _FRAME = struct.Struct(">BHH")  # bits, height, width
 
 _WIDTH_TAG, _HEIGHT_TAG, _BITS_TAG, _ORIENTATION_TAG, _EXTRA_TAG = 256, 257, 258, 274, 338
-_LONG = 4  # the kind of numbers of four bytes
+_REDUCED_TAG, _FURTHER_TAG, _DNG_TAG = 254, 330, 50706
+_TAGS = {_WIDTH_TAG, _HEIGHT_TAG, _BITS_TAG, _ORIENTATION_TAG, _EXTRA_TAG}
+_TAGS |= {_REDUCED_TAG, _FURTHER_TAG, _DNG_TAG}
+# Types of whole numbers in TIFF and EXIF, BigTIFF's among them; of others (texts, fractions) decoders take two bytes.
+_NUMBERS = {1: "B", 3: "H", 4: "I", 6: "b", 8: "h", 9: "i", 13: "I", 16: "Q", 17: "q", 18: "Q"}
 _NPY_SHAPE = re.compile(rb"'shape': *\((\d{1,9}), *(\d{1,9})(?:, *(\d{1,9}))?,?\)")
 _NPY_TYPE = re.compile(rb"'descr': *'[<>|=][ufi](\d{1,2})'")
 _PNM_SIZE = re.compile(rb"P[1-6](?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})\s")
@@ -105,7 +110,7 @@ def _recognise(data: Payload) -> tuple[str, Callable[[Payload], Found]]:
     for signature, name, read in _FORMATS:
         if data[: len(signature)] == signature:
             return name, read
-    raise HeaderError(f"not an image: starts with {bytes(data[:8])!r}" if data else "empty")
+    raise HeaderError(not_image(data))
 
 
 def _read_jpeg(data: Payload) -> Found:
@@ -161,7 +166,10 @@ def _read_png(data: Payload) -> Found:
 def _read_webp(data: Payload) -> Found:
     form, kind = struct.unpack_from("4s4s", data, 8)
     if form != b"WEBP":
-        raise HeaderError(f"not an image: a RIFF file of the form {form!r}")
+        other = kind_of(data)
+        raise HeaderError(
+            other.reason if other else f"not an image: a RIFF file of the form {form!r}"
+        )
     if kind == b"VP8 ":
         width, height = struct.unpack_from("<HH", data, 26)
         return Found(height & 0x3FFF, width & 0x3FFF)
@@ -205,6 +213,9 @@ def _read_bmp(data: Payload) -> Found:
 def _read_tiff(data: Payload) -> Found:
     is_big = bytes(data[2:4]) in (b"+\0", b"\0+")
     tags = dict(_entries(data, is_big=is_big))
+    if _DNG_TAG in tags or (tags.get(_REDUCED_TAG, 0) & 1 and _FURTHER_TAG in tags):
+        # Its first directory is a thumbnail, and decoders would take that for the photograph.
+        raise HeaderError(ByteKind("picture", "a camera raw file").reason)
     if _WIDTH_TAG not in tags or _HEIGHT_TAG not in tags:
         raise HeaderError("tiff whose first directory gives no height and width")
     return Found(
@@ -250,27 +261,28 @@ def _orientation(exif: Payload, *, is_big: bool = False) -> int:
 
 
 def _entries(tiff: Payload, *, is_big: bool = False) -> Iterator[tuple[int, int]]:
-    """Yield tags and their first numbers in the first directory of a TIFF file, or of EXIF, which is one in small.
+    """Yield the tags that count here, each with its first number, in the first directory of a TIFF file or of EXIF.
 
-    A big file has places and counts of 8 bytes where others have 4.
+    EXIF is such a file in small. A big file has places and counts of 8 bytes where others have 4.
     """
     order = "<" if tiff[:2] == b"II" else ">"
     place = order + ("Q" if is_big else "I")
     count_of, entry = (
-        struct.Struct(order + kinds) for kinds in (("Q", "HHQH") if is_big else ("H", "HHIH"))
+        struct.Struct(order + kinds) for kinds in (("Q", "HHQ2x") if is_big else ("H", "HHI2x"))
     )
-    long_value, num_bytes = struct.Struct(order + "I"), 20 if is_big else 12
+    room = 8 if is_big else 4  # bytes of an entry for its value; a longer one lies elsewhere
     directory = _place_at(place, tiff, 8 if is_big else 4)
     (num_entries,) = count_of.unpack_from(tiff, directory)
-    first = directory + count_of.size
+    first, num_bytes = directory + count_of.size, 4 + 2 * room
     for start in range(first, first + num_bytes * num_entries, num_bytes):
-        tag, kind, count, value = entry.unpack_from(tiff, start)
-        at = start + entry.size - 2
-        if tag in (_WIDTH_TAG, _HEIGHT_TAG) and kind == _LONG:
-            (value,) = long_value.unpack_from(tiff, at)
-        elif tag == _BITS_TAG and count > (4 if is_big else 2):  # one for each channel, elsewhere
-            (value,) = struct.unpack_from(order + "H", tiff, _place_at(place, tiff, at))
-        yield tag, value
+        tag, kind, count = entry.unpack_from(tiff, start)
+        if tag in _TAGS:
+            number = struct.Struct(order + _NUMBERS.get(kind, "H"))
+            at = start + 4 + room
+            # Of bits there is one for each channel. Decoders take other values for single ones, whatever their count says.
+            if number.size * (count if tag == _BITS_TAG else 1) > room:
+                at = _place_at(place, tiff, at)
+            yield tag, number.unpack_from(tiff, at)[0]
 
 
 def _place_at(form: str, data: Payload, at: int) -> int:
@@ -281,16 +293,14 @@ def _place_at(form: str, data: Payload, at: int) -> int:
     return int(place)
 
 
-_FORMATS = (
-    (b"\xff\xd8", "jpeg", _read_jpeg),
-    (b"\x89PNG\r\n\x1a\n", "png", _read_png),
-    (b"RIFF", "webp", _read_webp),
-    (b"GIF8", "gif", _read_gif),
-    (b"BM", "bmp", _read_bmp),
-    (b"II*\0", "tiff", _read_tiff),
-    (b"MM\0*", "tiff", _read_tiff),
-    (b"II+\0", "tiff", _read_tiff),
-    (b"MM\0+", "tiff", _read_tiff),
-    (b"\x93NUMPY", "npy", _read_npy),
-    *((b"P%d" % digit, "ppm", _read_pnm) for digit in range(1, 7)),
-)
+_READERS: dict[str, Callable[[Payload], Found]] = {
+    "jpeg": _read_jpeg,
+    "png": _read_png,
+    "webp": _read_webp,
+    "gif": _read_gif,
+    "bmp": _read_bmp,
+    "tiff": _read_tiff,
+    "npy": _read_npy,
+    "ppm": _read_pnm,
+}
+_FORMATS = tuple((signature, name, _READERS[name]) for signature, name in SIGNATURES)

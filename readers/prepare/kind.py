@@ -1,19 +1,11 @@
 """Whether data are videos or images."""
 
-import re
-
 from readers.formats.lerobot.dataset import LeRobotDataset
-from readers.image.header import read_header
-from readers.sample import Dataset, HeaderError, Sample, is_image_field, is_video_field
+from readers.image.kinds import kind_of
+from readers.sample import Dataset, Sample, is_image_field, is_video_field
 from readers.video.frame_folder import FrameFolderDataset
 
 _NUM_LOOKED_AT = 16
-# MP4 and its kin (but not AVIF and HEIC), Matroska, AVI, Ogg, FLV, MPEG, WMV.
-_VIDEO = re.compile(
-    rb"....ftyp(?!avi|hei|hev|mif|msf)|....(?:moov|mdat|wide|free|skip)|\x1aE\xdf\xa3|RIFF....AVI |OggS|FLV\x01"
-    rb"|\0\0\x01[\xb3\xba]|0&\xb2u",
-    re.DOTALL,
-)
 
 
 def is_video(sample: Sample) -> bool:
@@ -23,11 +15,8 @@ def is_video(sample: Sample) -> bool:
         return sample.image is None and sample.video is not None
     if is_image_field(named) or is_video_field(named):
         return not is_image_field(named)
-    try:
-        read_header(sample.fields[named])
-    except HeaderError:
-        return _VIDEO.match(bytes(sample.fields[named][:16])) is not None
-    return False
+    kind = kind_of(sample.fields[named])
+    return kind is not None and kind.family == "video"
 
 
 def holds_videos(dataset: Dataset) -> bool:

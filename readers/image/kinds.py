@@ -1,0 +1,126 @@
+"""What bytes are: the one place that tells images, pictures of other formats, videos and anything else apart by content."""
+
+import re
+from typing import Literal, NamedTuple
+
+_HEAD_BYTES = 512  # MPEG transport streams repeat a byte every 188 (or 192), and tar writes its name at 257
+_PAGE = rb"(?i:(?:\xef\xbb\xbf)?\s*(?:<!--.{0,200}?-->\s*)?%s)"  # of text that begins with a tag
+_CONVERT = "which is not read: convert it to JPEG, PNG or WebP"
+
+
+class ByteKind(NamedTuple):
+    """What bytes are.
+
+    Attributes:
+        family: "image" is read; a "picture" is an image of a format that is not read.
+        name: Of the format: as in `readers.image.header.Header` for images, else for people.
+        advice: What to do about bytes that are no image; "" for images.
+    """
+
+    family: Literal["image", "picture", "video", "other"]
+    name: str
+    advice: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why this is not read as an image, in less than a sentence."""
+        if self.family == "picture":
+            return f"{self.name}, {_CONVERT}"
+        if self.family == "video":
+            return f"not an image but a video ({self.name})"
+        return f"not an image but {self.name}: {self.advice}"
+
+
+SIGNATURES = (
+    (b"\xff\xd8", "jpeg"),
+    (b"\x89PNG\r\n\x1a\n", "png"),
+    (b"RIFF", "webp"),
+    (b"GIF8", "gif"),
+    (b"BM", "bmp"),
+    (b"II*\0", "tiff"),
+    (b"MM\0*", "tiff"),
+    (b"II+\0", "tiff"),
+    (b"MM\0+", "tiff"),
+    (b"\x93NUMPY", "npy"),
+    *((b"P%d" % digit, "ppm") for digit in range(1, 7)),
+)
+"""First bytes of the images that are read. All of RIFF is WebP here: its reader looks at the form."""
+
+# ISO base media files begin with a box of brands; mif1 and msf1 leave it to the further brands what is inside.
+_PICTURES = (
+    ("AVIF", rb"....ftyp(?:avi[fs]|(?:mif1|msf1|miaf)....(?:(?!hei|hev)....){0,8}?avi[fs])"),
+    ("HEIC or HEIF", rb"....ftyp(?:hei[cxms]|hev[cxms]|mif[12]|msf1|miaf|heif|jpe[gs])"),
+    ("a camera raw file (CR3)", rb"....ftypcrx "),
+    ("JPEG XL", rb"\x00\x00\x00\x0cJXL \r\n\x87\n|\xff\x0a"),
+    ("JPEG 2000", rb"\x00\x00\x00\x0cjP[ \x1a]{2}\r\n\x87\n|\xff\x4f\xff\x51"),
+    ("JPEG-LS", rb"\xff\xd8\xff\xf7"),
+    ("JPEG XR", rb"II\xbc"),
+    ("an OS/2 bitmap array", rb"BA\x28\x00\x00\x00"),
+    ("an icon (ICO)", rb"\x00\x00[\x01\x02]\x00[\x01-\xff]\x00"),
+    ("Photoshop (PSD)", rb"8BPS\x00[\x01\x02]"),
+    ("SVG", _PAGE % rb"(?:<\?xml.{0,300}?)?(?:<!DOCTYPE svg|<svg\b)"),
+    ("PDF", rb"%PDF-"),
+    ("PostScript", rb"%!PS|\xc5\xd0\xd3\xc6"),
+    ("OpenEXR", rb"v/1\x01"),
+    ("Radiance HDR", rb"#\?(?:RADIANCE|RGBE)"),
+    ("FITS", rb"SIMPLE  ="),
+    ("DICOM", rb".{128}DICM"),
+    ("DDS", rb"DDS \x7c\x00"),
+    ("QOI", rb"qoif"),
+    ("PAM or PFM", rb"P7\n|P[Ff]\s"),
+    ("XCF", rb"gimp xcf"),
+    ("MNG or JNG", rb"\x8a[ME]NG\r\n\x1a\n|\x8bJNG\r\n\x1a\n"),
+    ("a camera raw file", rb"II\*\x00.{4}CR\x02\x00|II(?:U\x00|RO|RS)|MMOR|FUJIFILMCCD-RAW|FOVb|II\x1a\x00\x00\x00HEAP"),
+)  # fmt: skip
+_VIDEOS = (
+    ("MP4 or MOV", rb"....ftyp|....(?:moov|mdat|wide|free|skip)"),
+    ("Matroska or WebM", rb"\x1aE\xdf\xa3"),
+    ("AVI", rb"RIFF....AVI "),
+    ("Ogg", rb"OggS"),
+    ("FLV", rb"FLV\x01"),
+    ("MPEG", rb"\x00\x00\x01[\xb3\xba]|G.{187}G|.{4}G.{191}G"),
+    ("WMV", rb"0&\xb2u"),
+)
+_OTHERS = (
+    ("a pointer of Git LFS", "run git lfs pull", rb"version https://git-lfs"),
+    ("a pointer of git-annex", "run git annex get", rb"/annex/objects/|(?:\.\./)*\.git/annex/"),
+    ("a web page (HTML)", "it may be the message of a server, download the image again", _PAGE % rb"<(?:!DOCTYPE html|html|head|body|title)\b"),
+    ("XML", "it may be the message of a server, download the image again", _PAGE % rb"<\?xml|" + _PAGE % rb"<Error>"),
+    ("gzip", "decompress it", rb"\x1f\x8b"),
+    ("bzip2", "decompress it", rb"BZh[1-9]"),
+    ("xz", "decompress it", rb"\xfd7zXZ\x00"),
+    ("zstd", "decompress it", rb"\x28\xb5\x2f\xfd"),
+    ("a ZIP archive", "unpack it", rb"PK\x03\x04"),
+    ("a tar archive", "unpack it, or open it as a dataset", rb".{257}ustar"),
+)  # fmt: skip
+_KINDS = (
+    *((re.compile(form, re.DOTALL), ByteKind("picture", name)) for name, form in _PICTURES),
+    *((re.compile(form, re.DOTALL), ByteKind("video", name)) for name, form in _VIDEOS),
+    *((re.compile(form, re.DOTALL), ByteKind("other", name, do)) for name, do, form in _OTHERS),
+)
+
+
+def kind_of(data: bytes | memoryview) -> ByteKind | None:
+    """Return what bytes are, None where they begin like nothing that is known here.
+
+    Args:
+        data: A file, or its first 512 bytes.
+    """
+    head = bytes(data[:_HEAD_BYTES])
+    found = next((kind for form, kind in _KINDS if form.match(head)), None)
+    if found is not None:
+        return found
+    for signature, name in SIGNATURES:
+        if head.startswith(signature) and (name != "webp" or head[8:12] == b"WEBP"):
+            return ByteKind("image", name)
+    return None
+
+
+def not_image(data: bytes | memoryview) -> str:
+    """Say why bytes that no reader takes are no image."""
+    if not len(data):
+        return "empty"
+    kind = kind_of(data)
+    if kind is None or kind.family == "image":
+        return f"not an image: starts with {bytes(data[:8])!r}"
+    return kind.reason
