@@ -4,8 +4,7 @@ import threading
 import warnings
 from typing import Literal, get_args
 
-from readers import HeaderError, read_header
-from readers.sample import Payload
+from readers import Header
 
 Loss = Literal["bits", "alpha"]
 
@@ -13,20 +12,16 @@ _SAID: set[Loss] = set()
 _LOCK = threading.Lock()
 
 
-def warn_of_losses(data: Payload) -> None:
+def warn_of_losses(header: Header) -> None:
     """Warn when an image has more than 8 bits per channel, or transparency: neither is handed over.
 
     Args:
-        data: An encoded image; bytes that are none pass, since who decodes them says so.
+        header: Of an encoded image.
 
     Raises:
         UserWarning: Where warnings are errors.
     """
     if len(_SAID) == len(get_args(Loss)):
-        return
-    try:
-        header = read_header(data)
-    except HeaderError:
         return
     if header.bits > 8:
         upper = header.bits - 8

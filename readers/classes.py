@@ -9,6 +9,7 @@ from readers.describe import few_of
 from readers.formats.columns import LABEL_LIMIT, shorten
 from readers.plural import counted
 from readers.sample import PathLike, SourceError
+from readers.storage.whole_files import read_text
 
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
@@ -43,12 +44,7 @@ def read_classes(classes: Classes | None) -> tuple[str, ...] | None:
 
 
 def _read_names(path: Path) -> list[str]:
-    try:
-        lines = path.read_text("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(
-            f"the file of classes {path} cannot be read ({error}): give a list of names, or a text file with a name per line"
-        ) from None
+    lines = read_text(path, "a list of classes, with a name in each line").splitlines()
     return [line.strip() for line in lines if line.strip()]
 
 

@@ -14,6 +14,8 @@ from readers import HeaderError, read_header
 from readers.sample import Payload
 
 _NPY = b"\x93NUMPY"
+# Of these OpenCV blends transparent pixels with black; of all others it gives the colour that is stored, as Pillow does.
+_BLENDED = ("gif", "tiff")
 _NUMBERS = "an array of NumPy's, which is read as it is stored: give the Loader its channels= and depth=, such as depth=16"
 
 
@@ -36,14 +38,15 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
     if bytes(data[:6]) == _NPY:
         raise DecodeError(_NUMBERS)
     try:
-        warn_of_losses(data)
-    except UserWarning as error:  # an error of this image, which is no end of a thread
-        raise DecodeError(f"a warning, and warnings are errors here: {error}") from error
-    try:
         header = read_header(data)
+        warn_of_losses(header)
     except HeaderError as error:
         raise DecodeError(str(error)) from error
+    except UserWarning as error:  # an error of this image, which is no end of a thread
+        raise DecodeError(f"a warning, and warnings are errors here: {error}") from error
     cv2 = opencv_5()
+    if header.has_alpha and header.format in _BLENDED:
+        cv2 = None
     image = _decode_with_pillow(data) if cv2 is None else _decode_with_opencv(cv2, data)
     if header.format != "tiff":  # which both turn upright themselves
         image = np.ascontiguousarray(upright(image, header.orientation))

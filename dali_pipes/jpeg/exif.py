@@ -36,27 +36,14 @@ def read_orientation(body: int, size: int) -> int:
             return 0
         if _number(tiff + start, _TWO, little) == _ORIENTATION_TAG:
             value = _number(tiff + start + 8, _TWO, little)
-            value = value if 1 <= value <= 8 else 1
-            # Decoders take two bytes whatever the type is, which is another number for a long one from a big-endian writer.
-            return value if value == _typed(tiff + start, little, size - start) else BAD
+            # Decoders take these two bytes whatever the type is; of other types they may be another number.
+            is_short = _number(tiff + start + 2, _TWO, little) in (3, 8)
+            if 1 <= value <= 8 and (is_short or little):
+                return value
+            return 1 if is_short else BAD
         if start + 12 > size or not _is_whole(tiff + start, size, little):
             return BAD
     return 0
-
-
-@inlined
-def _typed(entry: int, little: bool, room: int) -> int:
-    """Return the orientation of an entry by the type that it states, 1 for what is none; BAD where it is cut off."""
-    kind = _number(entry + 2, _TWO, little)
-    if kind == 4 or kind == 9 or kind == 13:
-        value = _number(entry + 8, _FOUR, little) if room >= 12 else BAD
-    elif kind == 1 or kind == 6:
-        value = signed(load_u8(entry + 8))
-    elif kind == 16 or kind == 17 or kind == 18:  # lies elsewhere
-        value = BAD
-    else:
-        value = _number(entry + 8, _TWO, little)
-    return value if value == BAD or 1 <= value <= 8 else 1
 
 
 @inlined

@@ -25,7 +25,9 @@ def image_of(
         try:
             header = read_header(data)
         except HeaderError as error:
-            reason = f"{error}; {_CLIPS}" if not of_clips and _is_video(sample, data) else str(error)
+            reason = (
+                f"{error}; {_CLIPS}" if not of_clips and _is_video(sample, data) else str(error)
+            )
             return BadSample(sample.index, sample.key, "header", reason)
         size = (header.height, header.width)
     if size[0] * size[1] > max_pixels:

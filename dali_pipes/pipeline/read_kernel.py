@@ -29,6 +29,7 @@ _SLOW_NANOSECONDS = 200_000  # per file; one in the page cache takes a tenth
 def read_images(
     paths: Any,
     flags: int,
+    limit: int,
     places: Any,
     first: int,
     arena: Any,
@@ -42,6 +43,7 @@ def read_images(
     Args:
         paths: uint8 [...]: names of files, each ended by a zero; empty where files are open.
         flags: With which files are opened.
+        limit: Longer images are not read, in bytes.
         places: int64 [n, 3]: where in `paths` the name begins, or the descriptor of the open file; the offset of the first
             byte; the number of bytes, -1 for all up to the end.
         first: The row to begin with.
@@ -75,7 +77,7 @@ def read_images(
             file = _open(signed(paths.ctypes.data) + places[row, 0], flags)
             if length < 0 and file >= 0:
                 length = _seek(file, 0, _TO_END) - start
-        if file < 0 or length <= 0:  # the careful path says why
+        if file < 0 or length <= 0 or length > limit:  # the careful path says why
             states[row] = UNREAD
             if len(paths) and file >= 0:
                 _close(file)

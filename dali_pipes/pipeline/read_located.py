@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.pipeline.encoded import UNREAD
 from readers.located import Located
+from readers.storage.limits import max_sample_bytes
 
 _FIRST_IMAGE_BYTES = 120_000  # on average in ImageNet; then what was read last tells
 _SPARE = 1.25  # files of a step differ in their sum; memory that is not written to costs nothing
@@ -58,12 +59,15 @@ class LocatedReader:
         places = np.empty((count, 3), np.int64)
         places[:, 0] = located.path_starts[located.files] if paths.size else located.files
         places[:, 1], places[:, 2] = located.starts, located.lengths
+        limit = max_sample_bytes()
+        states[located.lengths > limit] = UNREAD  # the careful path says so
+        wanted = np.where(states == UNREAD, 0, located.lengths)
         spans, sizes = np.zeros((count, 2), np.int64), np.array(located.sizes, np.int64)
         arenas, scratch, first = list[NDArray[np.uint8]](), np.zeros(MEMORY_BYTES, np.uint8), 0
         while first < count:
-            arenas.append(self._arena(located.lengths[first:]))
+            arenas.append(self._arena(wanted[first:]))
             first = read_images(
-                paths, _FLAGS, places, first, arenas[-1], scratch, spans, sizes, states
+                paths, _FLAGS, limit, places, first, arenas[-1], scratch, spans, sizes, states
             )
             if first < 0:
                 states[-1 - first :] = UNREAD

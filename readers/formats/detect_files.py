@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from readers.formats.splits import choose_split
 from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
 from readers.storage.paths import is_url
 from readers.storage.unreadable import unreadable
+from readers.storage.whole_files import read_head
 
 MDS_INDEX = "index.json"
 NO_VIDEO = ".ts"
@@ -21,6 +21,7 @@ RENAME = "is not taken for a video, as .ts is also text in other languages: call
 _VIDEO_SUFFIXES = tuple(f".{name}" for name in VIDEO_FIELDS)
 _VIDEO_IN_LINE = re.compile(rf"\.({'|'.join(VIDEO_FIELDS)})(\s|$)", re.IGNORECASE)
 _HEAD_BYTES = 16
+_LIST_BYTES = 1 << 16  # of a list, whose first lines tell what it names
 
 
 class Detected(NamedTuple):
@@ -126,9 +127,7 @@ def is_tfrecord(path: Path) -> bool:
     """Whether a local file begins like a TFRecord file."""
     from readers.formats.tfrecord import looks_like_tfrecord
 
-    with suppress(OSError), path.open("rb") as file:
-        return looks_like_tfrecord(file.read(_HEAD_BYTES))
-    return False
+    return looks_like_tfrecord(read_head(path, _HEAD_BYTES))
 
 
 def _begins_like_tfrecord(url: str) -> bool:
@@ -154,12 +153,12 @@ def _format_of_list(path: Path) -> Format:
     """Tell what a list names by the first line that says something."""
     from readers.video.files import is_header
 
-    first = ""
-    with suppress(OSError, UnicodeDecodeError), path.open(encoding="utf-8-sig") as file:
-        stripped = (line.strip() for line in file)
-        lines = (line for line in stripped if line and not line.startswith("#"))
-        first = next(lines, "")
-        first = (next(lines, "") if is_header(first) else "") or first
+    stripped = map(
+        str.strip, read_head(path, _LIST_BYTES).decode("utf-8-sig", "replace").split("\n")
+    )
+    lines = (line for line in stripped if line and not line.startswith("#"))
+    first = next(lines, "")
+    first = (next(lines, "") if is_header(first) else "") or first
     if _VIDEO_IN_LINE.search(first):
         return FORMATS["clip-list"]
     named = (first, first.rpartition(" ")[0], first.rpartition(" ")[0].rpartition(" ")[0])

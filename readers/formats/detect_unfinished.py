@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from readers.sample import SourceError
+from readers.storage.whole_files import read_whole
 
 PACKED = "manifest.json"
 """The file in which gpu-aug pack says what it has made, when it has ended."""
@@ -22,7 +23,7 @@ def require_finished(folder: Path) -> None:
     there = [name for name in (PACKED, _PLANNED, _TILING) if (folder / name).exists()]
     refuse_unfinished(str(folder), there)
     with suppress(OSError, ValueError):
-        manifest = json.loads((folder / PACKED).read_bytes())
+        manifest = json.loads(read_whole(folder / PACKED))
         if isinstance(manifest, dict) and manifest.get("complete") is False:
             raise _not_packed(str(folder))
 

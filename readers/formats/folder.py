@@ -10,7 +10,9 @@ from readers.classes import Classes, read_classes
 from readers.describe import few_of
 from readers.formats.columns import to_label
 from readers.formats.files import FileDataset, Names, Sidecars
+from readers.formats.left_out import LeftOut
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, PathLike, SourceError, is_image_file
+from readers.storage.whole_files import read_text
 
 _LABELLED_LINE = re.compile(r"(.*\S)\s+(-?[0-9]+)")
 # What may belong to an image of the same name: photo.json, photo.mask.png, photo.mask.0.png.
@@ -42,6 +44,7 @@ class FilesFound(NamedTuple):
     labels: list[int]
     class_names: tuple[str, ...]
     sidecars: Sidecars
+    remarks: tuple[str, ...]
 
 
 _ANNOTATIONS = ("annotations", "labels")  # of Pascal VOC and COCO, of YOLO
@@ -149,9 +152,10 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
     """
     _, entries, files = next(os.walk(root, onerror=_raise))
     folders, what = _visible(entries), kind.plural
-    loose, sidecars = _told_apart(_visible(files), kind)
+    left_out = LeftOut(root)
+    loose, sidecars = _told_apart(_visible(files), kind, left_out, "")
     inside: dict[str, int] = {}
-    names = Names(_files_below(root, folders, kind, inside, sidecars))
+    names = Names(_files_below(root, folders, kind, inside, sidecars, left_out))
     filled = [name for name in folders if inside[name]]
     if loose and filled:
         raise SourceError(
@@ -163,11 +167,12 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
         raise SourceError(
             f"{root} holds no {what}: put files there that end in {extensions}{kind.instead}"
         )
+    remarks = left_out.remarks(len(loose or names), what)
     if classes is not None:
         labels = _labels_of(root, kind, classes, {} if loose else inside)
-        return FilesFound(names, labels, classes, sidecars)
+        return FilesFound(names, labels, classes, sidecars, remarks)
     if loose:
-        return FilesFound(Names(loose), [-1] * len(loose), (), sidecars)
+        return FilesFound(Names(loose), [-1] * len(loose), (), sidecars, remarks)
     if len(filled) < len(folders):
         empty = next(name for name in folders if not inside[name])
         if empty.lower() in _ANNOTATIONS:
@@ -183,7 +188,7 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
             f"one with the {what}, or a list file"
         )
     labels = [label for label, folder in enumerate(filled) for _ in range(inside[folder])]
-    return FilesFound(names, labels, tuple(filled), sidecars)
+    return FilesFound(names, labels, tuple(filled), sidecars, remarks)
 
 
 def _labels_of(
@@ -207,10 +212,7 @@ def _labels_of(
 
 def _read_list(path: Path) -> tuple[list[str], list[int]]:
     """Return the paths as written and their labels, -1 where there is none."""
-    try:
-        lines = path.read_text("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path} cannot be read as a list of files: {error}") from None
+    lines = read_text(path, "a list of files").split("\n")
     names, labels = [], []
     for number, line in enumerate(map(str.strip, lines), start=1):
         if not line or line.startswith("#"):
@@ -232,18 +234,23 @@ def _read_list(path: Path) -> tuple[list[str], list[int]]:
 
 
 def _files_below(
-    root: Path, folders: list[str], kind: FileKind, inside: dict[str, int], sidecars: Sidecars
+    root: Path,
+    folders: list[str],
+    kind: FileKind,
+    inside: dict[str, int],
+    sidecars: Sidecars,
+    left_out: LeftOut,
 ) -> Iterator[str]:
     """Yield the files of a kind below folders in root, relative to root, in ImageFolder's order.
 
-    How many each folder has is added to ``inside``, and what belongs to the files to ``sidecars``.
+    How many each folder has is added to ``inside``, what belongs to the files to ``sidecars``, and other files to ``left_out``.
     """
     for folder in folders:
         found = []
         for path, below, files in os.walk(root / folder, onerror=_raise, followlinks=True):
             below[:] = [name for name in _visible(below) if not _is_loop(Path(path, name))]
-            names, beside = _told_apart(_visible(files), kind)
             part = os.path.relpath(path, root)
+            names, beside = _told_apart(_visible(files), kind, left_out, part)
             found.append((part, names))
             for name, files_beside in beside.items():
                 sidecars[f"{part}/{name}"] = tuple(
@@ -253,9 +260,13 @@ def _files_below(
         yield from (f"{path}/{name}" for path, names in sorted(found) for name in names)
 
 
-def _told_apart(names: Sequence[str], kind: FileKind) -> tuple[list[str], Sidecars]:
-    """Return the files of a kind in one folder, and what belongs to them, in the given order."""
+def _told_apart(
+    names: Sequence[str], kind: FileKind, left_out: LeftOut, inside: str
+) -> tuple[list[str], Sidecars]:
+    """Return the files of a kind in the folder ``inside``, and what belongs to them, in the given order; count the others."""
     images = [name for name in names if kind.fits(name)]
+    if len(images) < len(names):
+        left_out.add(inside, (name for name in names if not kind.fits(name)))
     # A look at the end first: 0.1 us per name, the expression alone takes 0.3.
     candidates = [
         found

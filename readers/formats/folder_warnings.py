@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -21,10 +20,6 @@ _NO_CLASS = re.compile(
     r"(?:(?:\w+_)?(?:images?|imgs?|pictures|photos|frames|data)|jpegimages)", re.IGNORECASE
 )  # such as train_images
 _TARGETS = ("masks", "mask", "labels", "annotations", "labelmaps", "segmentation")
-_LEFT_OUT = (
-    *(".jfif", ".jpe", ".jp2", ".j2k", ".jxl", ".avif", ".heic", ".heif", ".dng", ".cr2", ".nef", ".arw", ".psd"),
-    *(".mp4", ".mkv", ".mov", ".avi", ".webm", ".dcm", ".exr", ".hdr", ".svg", ".pdf"),
-)  # fmt: skip
 
 
 def doubts(kind: Format, folder: str) -> Iterator[str]:
@@ -44,7 +39,6 @@ def doubts(kind: Format, folder: str) -> Iterator[str]:
     yield from _names_that_say_otherwise(root, classes)
     yield from _masks_among_images(root, classes)
     yield from _other_levels(root, names, classes)
-    yield from _files_left_out(root, classes)
 
 
 def _names_that_say_otherwise(root: Path, classes: list[str]) -> Iterator[str]:
@@ -98,18 +92,6 @@ def _other_levels(root: Path, names: list[str], classes: list[str]) -> Iterator[
             f"{root} holds pictures that are called like frames of a video ({numbered}), but their numbers do not begin at 0 or 1, "
             "so they are read as images of classes: say format='frame-folder' for videos"
         )
-
-
-def _files_left_out(root: Path, classes: list[str]) -> Iterator[str]:
-    others = Counter(
-        Path(name).suffix.lower()
-        for folder in (root, *(root / name for name in classes))
-        for name in _names(folder)
-        if name.lower().endswith(_LEFT_OUT)
-    )
-    if others:
-        told = ", ".join(f"{number} of {suffix}" for suffix, number in others.most_common(4))
-        yield f"{root} holds files of kinds that are left out ({told}): convert them to JPEG or PNG to have them"
 
 
 def _mask_beside(root: Path, classes: list[str]) -> tuple[str, str] | None:

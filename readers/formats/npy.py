@@ -19,6 +19,7 @@ from readers.storage.blob.content_hash import pin_content
 from readers.storage.blob.rows import FileRows
 from readers.storage.limits import TooLargeError, check_bytes
 from readers.storage.unreadable import is_transient, reason_of, unreadable
+from readers.storage.whole_files import read_head
 
 _BLOCK_BYTES = 8 << 20
 _LEAST_OF_ONE = 16  # height and width from which nobody means narrow grey images
@@ -116,7 +117,7 @@ def _find_labels(path: Path, labels: PathLike | Literal[False] | None) -> Path |
 
 def _find_rows(path: Path) -> FileRows:
     """Find an array of at least one row."""
-    if path.suffix.lower() == ".npz" or _starts_with(path, b"PK\x03\x04"):
+    if path.suffix.lower() == ".npz" or read_head(path, 4) == b"PK\x03\x04":
         raise SourceError(f"{path} is a .npz archive: save its array with np.save")
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)  # which reads its head alone
@@ -167,14 +168,6 @@ def _refusal(path: Path, error: Exception) -> str:
     if "greater than file size" in text:
         return f"is cut off at byte {path.stat().st_size}: write it again"
     return f"is no .npy file that can be read ({text}): save the array with np.save"
-
-
-def _starts_with(path: Path, magic: bytes) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(magic)) == magic
-    except OSError:
-        return False
 
 
 def _read_labels(path: Path, num_rows: int, images: Path) -> NDArray[Any]:

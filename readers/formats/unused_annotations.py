@@ -115,9 +115,8 @@ def _annotation(folder: Path, image: str) -> str:
         root = Path(*parts[:last])
         texts.append((Path(root, "labels", *parts[last + 1 :], f"{stem}.txt"), root))
     for path, root in texts:
-        with suppress(OSError, UnicodeDecodeError), path.open(encoding="utf-8") as file:
-            if _YOLO.fullmatch(file.readline(1000)):
-                return f"the boxes of YOLO ({path} and its like): {_opened(root, 'yolo')}"
+        if _YOLO.fullmatch(str(head_of(path).partition(b"\n")[0], "utf-8", "replace")):
+            return f"the boxes of YOLO ({path} and its like): {_opened(root, 'yolo')}"
     return ""
 
 

@@ -54,7 +54,7 @@ class Header:
         width: Pixels, >= 1, after EXIF orientation.
         orientation: EXIF orientation, 1 to 8; 1 when there is none or it cannot be read.
         bits: Bits per channel, such as 16; 8 for formats that pack several pixels into a byte or use a palette.
-        has_alpha: Whether a PNG, WebP or TIFF says that pixels can be transparent.
+        has_alpha: Whether the file says that pixels of the (first) image can be transparent.
 
     Example:
         >>> with open("photos/cat/000.jpg", "rb") as file:
@@ -97,7 +97,7 @@ def read_header(data: Payload) -> Header:
     name, read = _recognise(data)
     try:
         height, width, orientation, bits, has_alpha = read(data)
-    except struct.error:  # something lies behind the last byte
+    except (struct.error, IndexError):  # something lies behind the last byte
         raise HeaderError(f"{name} that ends within its header, at byte {len(data)}") from None
     if height < 1 or width < 1:
         raise HeaderError(f"{name} whose header says height {height} and width {width}")
@@ -195,8 +195,18 @@ def _read_webp(data: Payload) -> Found:
 
 
 def _read_gif(data: Payload) -> Found:
-    width, height = struct.unpack_from("<HH", data, 6)
-    return Found(height, width)
+    width, height, flags = struct.unpack_from("<HHB", data, 6)
+    position = 13 + (3 << (flags & 7) + 1 if flags & 0x80 else 0)  # behind the table of colours
+    has_alpha = False
+    while data[position] == 0x21:  # an extension, before the first frame
+        has_alpha |= data[position + 1] == 0xF9 and bool(data[position + 3] & 1)
+        position += 2
+        while data[position]:  # blocks of up to 255 bytes
+            position += 1 + data[position]
+        position += 1
+    # Beside a frame that is smaller the canvas shows.
+    has_alpha |= struct.unpack_from("<HHHH", data, position + 1) != (0, 0, width, height)
+    return Found(height, width, has_alpha=has_alpha)
 
 
 def _read_bmp(data: Payload) -> Found:
@@ -207,7 +217,11 @@ def _read_bmp(data: Payload) -> Found:
         width, height = struct.unpack_from("<ii", data, 18)
     else:
         raise HeaderError(f"bmp whose header says it is {header_bytes} bytes long")
-    return Found(abs(height), width)  # a negative height: rows from top to bottom
+    bits, compression = struct.unpack_from("<HI", data, 28) if header_bytes >= 56 else (0, 0)
+    # Only where masks say which bits are what is the fourth byte of a pixel its alpha; else it is filling.
+    has_alpha = bits == 32 and compression == 3 and bytes(data[66:70]) > bytes(4)
+    # A negative height: rows from top to bottom.
+    return Found(abs(height), width, has_alpha=has_alpha)
 
 
 def _read_tiff(data: Payload) -> Found:

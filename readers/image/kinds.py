@@ -3,7 +3,9 @@
 import re
 from typing import Literal, NamedTuple
 
-_HEAD_BYTES = 512  # MPEG transport streams repeat a byte every 188 (or 192), and tar writes its name at 257
+_HEAD_BYTES = (
+    512  # MPEG transport streams repeat a byte every 188 (or 192), and tar writes its name at 257
+)
 _PAGE = rb"(?i:(?:\xef\xbb\xbf)?\s*(?:<!--.{0,200}?-->\s*)?%s)"  # of text that begins with a tag
 _CONVERT = "which is not read: convert it to JPEG, PNG or WebP"
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from readers.sample import BadSample, Sample, is_image_field, is_video_field
 from readers.storage.blob.mapped import copied, mapped_file
+from readers.storage.limits import check_bytes
 from readers.storage.unreadable import is_transient, reason_of
 
 
@@ -25,6 +26,7 @@ def copied_sample(sample: Sample, reads: Callable[[str], bool] | None = None) ->
             if not isinstance(data, memoryview) or is_video_field(name):
                 continue
             if reads is not None and name == image and sample.restarts is not None:
+                check_bytes(len(data), "it")
                 if (file := mapped_file(data)) is not None:
                     file.check()
             elif reads is None or name == image or reads(name):

@@ -1,5 +1,6 @@
 """How much memory one sample, or one unit that is decompressed as a whole, may take."""
 
+import errno
 import os
 from functools import lru_cache
 
@@ -9,16 +10,23 @@ VARIABLE = "GPU_AUG_MAX_SAMPLE_BYTES"
 MAX_SAMPLE_BYTES = 512 << 20  # an image of 100 megapixels has 300 MB
 
 
-class TooLargeError(ValueError):
-    """Something would take more memory than is allowed; the text says what, how much and what to do."""
+class TooLargeError(OSError, ValueError):
+    """Something would take more memory than is allowed; the text says what, how much and what to do.
+
+    Whoever reads files handles it as an OSError of the data, whoever parses bytes as a ValueError.
+    """
+
+    def __str__(self) -> str:
+        return str(self.strerror)
 
 
 def max_sample_bytes() -> int:
     """Return the limit: the environment variable ``GPU_AUG_MAX_SAMPLE_BYTES``, or 512 MiB.
 
-    It holds for what is copied or decompressed into memory: a sample, a column of a row group of Parquet, a page,
-    a record batch, a chunk of HDF5, a member of a compressed tar, a line of a manifest. What is handed out as a
-    view into a file takes no memory and has no limit. Child processes inherit it.
+    It holds for what is copied or decompressed into memory: a sample and each file and field of it, a column of a row
+    group of Parquet, a page, a record batch, a chunk of HDF5, a member of a tar, a line of a manifest. Descriptions,
+    tables and lists of a whole dataset may take eight times as much. Videos in files of this machine are read by
+    parts and have no limit. Child processes inherit it.
 
     Raises:
         SourceError: The variable holds no whole number above 0.
@@ -51,19 +59,21 @@ def _parsed(name: str, text: str, least: int) -> int:
     return int(text)
 
 
-def check_bytes(num_bytes: int, what: str) -> None:
+def check_bytes(num_bytes: int, what: str, *, times: int = 1) -> None:
     """See that something may be taken into memory, before it is.
 
     Args:
         num_bytes: Bytes that it would take.
         what: It is, with its article: "a page".
+        times: How often the limit it may take: what describes a whole dataset is no sample.
 
     Raises:
-        TooLargeError: It is more than `max_sample_bytes`.
+        TooLargeError: It is more than `max_sample_bytes`, so many times.
     """
-    limit = max_sample_bytes()
+    limit = times * max_sample_bytes()
     if num_bytes > limit:
         raise TooLargeError(
+            errno.EFBIG,
             f"{what} would take {num_bytes} bytes of memory, more than {limit}: if it is meant to, set "
-            f"{VARIABLE}={num_bytes}"
+            f"{VARIABLE}={-(-num_bytes // times)}",
         )

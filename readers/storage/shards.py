@@ -35,6 +35,7 @@ from readers.storage.index import FoundIndex, Scan, ShardIndex, open_index
 from readers.storage.index.builder import current_builder
 from readers.storage.index.index_file import DamagedIndexError, Head, Names
 from readers.storage.index.shard_index import Row
+from readers.storage.limits import TooLargeError, check_bytes, max_sample_bytes
 from readers.storage.parallel_open import MOST_THREADS, on_all, open_all
 from readers.storage.traffic import CountingThreads
 from readers.storage.unreadable import is_transient, reason_of, unreadable
@@ -260,7 +261,7 @@ class ShardDataset(IndexedDataset):
             try:
                 opened = self._open(shard)
                 file = opened.map().descriptor()
-                found = opened.index.rows(rows[begin:end])
+                found = self._limited(shard, opened.index.rows(rows[begin:end]))
             except (DamagedIndexError, OSError):
                 continue
             if file is None:
@@ -269,11 +270,11 @@ class ShardDataset(IndexedDataset):
             number, address, last, at = file.number, opened.address, None, -1
             name = self._names[shard]
             for place, row in zip(places[begin:end], found, strict=True):
-                key, names, bounds, label, size, _, offsets, image_field = row
+                key, names, bounds, label, size, fault, offsets, image_field = row
                 keys[place] = f"{name}/{key}"
                 if names is not last:  # samples of one kind share them
                     last, at = names, image_at(names, image_field)
-                if at >= 0:
+                if at >= 0 and not fault:
                     height, width = size or (0, 0)
                     span = bounds[at], bounds[at + 1]
                     packed.append(_IMAGE.pack(place, number, address, *span, label, height, width))
@@ -371,7 +372,7 @@ class ShardDataset(IndexedDataset):
         """Find samples of one shard."""
         try:
             opened = self._open(shard)
-            found = opened.index.rows(rows)
+            found = self._limited(shard, opened.index.rows(rows))
             return found, opened.take or opened.read(found), opened.address
         except (DamagedIndexError, OSError):
             return self._locate_anyway(shard, rows)
@@ -381,15 +382,22 @@ class ShardDataset(IndexedDataset):
         found = [Row(f"(sample {row})") for row in rows]
         try:
             try:
-                found = self._open(shard).index.rows(rows)
+                found = self._limited(shard, self._open(shard).index.rows(rows))
             except (DamagedIndexError, OSError):
-                found = self._trusted(shard).rows(rows)
+                found = self._limited(shard, self._trusted(shard).rows(rows))
             return found, self._open(shard).read(found), 0
         except OSError as error:
             take = partial(_take_nothing, _unread(error), is_transient(error))
         except ReadersError as error:  # it has changed, or there is no place for its index
             take = partial(_take_nothing, str(error), True)
         return [Row(row.key, fault=row.fault) for row in found], take, 0
+
+    def _limited(self, shard: int, rows: list[Row]) -> list[Row]:
+        """Make samples faulty that would take too much memory; a shard that is small has none."""
+        if self._blobs[shard].size_bytes <= max_sample_bytes():
+            return rows
+        is_local = isinstance(self._blobs[shard], LocalBlob)
+        return [_limited(row, is_local) for row in rows]
 
     def _trusted(self, shard: int) -> ShardIndex:
         """Return a fully verified index, rebuilt if it was damaged.
@@ -438,9 +446,8 @@ class _OpenShard:
         if isinstance(self._blob, LocalBlob):
             self.take = partial(_fields_of_file, self.map().payload)  # the next time it is there
             return self.take
-        ranges = [
-            pair for row in rows for pair in zip(row.bounds[::2], row.bounds[1::2], strict=True)
-        ]
+        sound = (row.bounds for row in rows if not row.fault)
+        ranges = [pair for bounds in sound for pair in zip(bounds[::2], bounds[1::2], strict=True)]
         payloads = iter(self._blob.read(ranges))
         return lambda names, _: {name: next(payloads) for name in names}
 
@@ -457,6 +464,17 @@ class _OpenShard:
             assert file is not None  # it has samples
             self._file, self.address = file, file.address
         return self._file
+
+
+def _limited(row: Row, is_local: bool) -> Row:
+    """Return an entry, with a fault where its fields take too much memory; videos of this machine stay where they are."""
+    spans = zip(row.names, row.bounds[::2], row.bounds[1::2], strict=True)
+    sizes = [stop - start for name, start, stop in spans if not (is_local and is_video_field(name))]
+    try:
+        check_bytes(sum(sizes), "it")
+    except TooLargeError as error:
+        return row._replace(fault=row.fault or str(error))
+    return row
 
 
 def _indexed(blob: Blob, scan: Scan) -> FoundIndex:

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.classes import Classes, read_classes
-from readers.formats.files import FileDataset, Names, map_whole
+from readers.formats.files import FileDataset, Names
 from readers.formats.folder import FileKind, find_files, find_root
 from readers.sample import VIDEO_FIELDS, BadSample, PathLike, Payload, Sample, SourceError
+from readers.storage.whole_files import map_whole, read_text
 from readers.video.containers.open import VideoError
 
 _VIDEOS = FileKind("videos", VIDEO_FIELDS)
@@ -146,10 +147,7 @@ class _Clip(NamedTuple):
 
 
 def _read_clips(path: Path) -> Iterator[_Clip]:
-    try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path} cannot be read as a list of videos: {error}") from None
+    text = read_text(path, "a list of videos")
     for number, cells in _rows(text, separated=path.suffix.lower() == ".csv"):
         try:
             yield _clip(cells)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
-from readers.formats.files import read_whole
 from readers.image.header import read_header
 from readers.sample import (
     BadSample,
@@ -28,6 +27,7 @@ from readers.sample import (
     is_image_file,
 )
 from readers.storage.unreadable import is_transient
+from readers.storage.whole_files import read_text, read_whole
 from readers.video.containers.open import VideoError
 from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo
 
@@ -227,10 +227,7 @@ def _find_folders(root: Path) -> _Found:
 
 
 def _read_list(path: Path) -> _Found:
-    try:
-        lines = path.read_text("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path} cannot be read as a list of folders: {error}") from None
+    lines = read_text(path, "a list of folders").split("\n")
     rows = list(_rows(path, lines))
     if not rows:
         raise SourceError(f"the list {path} names no folders: write one per line")

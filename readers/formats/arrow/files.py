@@ -20,6 +20,7 @@ from readers.storage.blob import LocalBlob, is_url
 from readers.storage.blob.mapped import ReadView, mapped_file
 from readers.storage.limits import TooLargeError
 from readers.storage.unreadable import unreadable
+from readers.storage.whole_files import read_text
 
 _FILE_MAGIC = b"ARROW1"
 _PIECE_BYTES = 4096
@@ -90,8 +91,8 @@ def _saved(folder: Path) -> list[str]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = json.loads(read_text(path, "JSON"))
+    except (ValueError, RecursionError) as error:
         raise SourceError(f"{path} cannot be read: {error}") from None
     if not isinstance(content, dict):
         raise SourceError(f"{path} holds no JSON object: save the dataset again")

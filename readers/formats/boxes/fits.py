@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from readers.formats.boxes.listing import head_of, stem_of
@@ -12,6 +11,7 @@ from readers.formats.voc.annotation import looks_like_annotation
 from readers.formats.voc.layout import ANNOTATIONS, IMAGES, MASKS, find_devkit
 from readers.formats.yolo.config import find_config
 from readers.sample import IMAGE_FIELDS
+from readers.storage.whole_files import read_head
 
 _YEAR = re.compile("VOC20[0-9]{2}")
 _ENDINGS = (*IMAGE_FIELDS, *(name.upper() for name in IMAGE_FIELDS))
@@ -84,7 +84,5 @@ def _is_labelme(path: Path) -> bool:
     """Whether JSON has shapes and the path of a picture, wherever in it they stand."""
     if not head_of(path).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return False
-    with suppress(OSError), path.open("rb") as file:
-        text = file.read(_MOST_BYTES)
-        return b'"shapes"' in text and b'"imagePath"' in text
-    return False
+    text = read_head(path, _MOST_BYTES)
+    return b'"shapes"' in text and b'"imagePath"' in text

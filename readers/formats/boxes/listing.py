@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from readers.formats.splits import (
@@ -13,6 +12,7 @@ from readers.formats.splits import (
     split_alone,
 )
 from readers.sample import SourceError
+from readers.storage.whole_files import read_head
 
 _HEAD_BYTES = 4096
 
@@ -51,9 +51,7 @@ def stem_of(name: str) -> str:
 
 def head_of(path: Path) -> bytes:
     """The first 4096 bytes of a file, which tell its kind; none where it cannot be read."""
-    with suppress(OSError), path.open("rb") as file:
-        return file.read(_HEAD_BYTES)
-    return b""
+    return read_head(path, _HEAD_BYTES)
 
 
 def inside_split(root: Path, names: Iterable[str], split: str | None) -> Callable[[str], bool]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from readers.formats.splits import split_alone
 from readers.sample import is_image_file
+from readers.storage.whole_files import read_head
 
 _LOOKED_AT = 10_000  # names of a folder
 _MOST_FILES = 8  # of which the text is looked at
@@ -72,10 +73,8 @@ def looks_like_coco(path: Path) -> bool:
 
 def _names_images(path: Path, root: Path) -> bool:
     """Whether one of the first file names in a file is that of an image in the folder."""
-    with suppress(OSError), path.open("rb") as file:
-        named = _NAMED.findall(file.read(_PART_BYTES))[:_MOST_NAMES]
-        return any((root / name.decode("utf-8", "replace")).is_file() for name in named)
-    return False
+    named = _NAMED.findall(read_head(path, _PART_BYTES))[:_MOST_NAMES]
+    return any((root / name.decode("utf-8", "replace")).is_file() for name in named)
 
 
 def _json_files(folder: Path) -> list[Path]:

@@ -17,6 +17,7 @@ from readers.formats.tar.dataset import TarDataset
 from readers.plural import counted
 from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError
 from readers.selection import Picked, pick_taken
+from readers.storage.whole_files import read_whole
 
 _END = bytes(1024)  # two blocks of zeros end a tar
 _AT_ONCE = 1024
@@ -103,7 +104,7 @@ def _is_as_prepared(shard: Path, num_samples: int, count: int) -> bool:
     if num_samples != count:
         return False
     try:
-        data = index.read_bytes()
+        data = read_whole(index)
     except OSError:
         return True
     if len(data) != 8 * (count + 1):

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from readers.formats.columns import shorten
 from readers.formats.splits import canonical, in_order, no_such_split, several_splits
 from readers.sample import SourceError
-from readers.storage.limits import TooLargeError, check_bytes
 from readers.storage.paths import expand_braces
-from readers.storage.unreadable import reason_of
+from readers.storage.whole_files import read_text
+from readers.storage.yaml_text import parse_yaml
 
 FOLDER = ".nv-meta"
 _ENTRY = re.compile(r"(.+?\.tar)(?:/(.+))?")
@@ -84,24 +85,13 @@ def _read(root: Path, name: str) -> dict[str, Any] | None:
         raise SourceError(f"{root / FOLDER} holds {found[0].name} and {found[1].name}: delete one")
     path = found[-1]
     try:
-        check_bytes(path.stat().st_size, "it")
-        text = path.read_text("utf-8")
-        value = json.loads(text) if path.suffix == ".json" else _yaml(text)
-    except (OSError, TooLargeError) as error:
-        reason = reason_of(error) if isinstance(error, OSError) else error
-        raise SourceError(f"{path} cannot be read: {reason}") from None
-    except Exception as error:  # noqa: BLE001, of the parser
-        reason = str(error).partition("\n")[0][:150]
-        raise SourceError(f"{path} cannot be read: {reason}") from None
+        text = read_text(path, "a description")
+        value = json.loads(text) if path.suffix == ".json" else parse_yaml(text)
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{path} cannot be read: {shorten(str(error))}") from None
     if not isinstance(value, dict):
         raise SourceError(f"{path} holds no mapping: run energon prepare again")
     return value
-
-
-def _yaml(text: str) -> Any:
-    from ruamel.yaml import YAML
-
-    return YAML(typ="safe", pure=True).load(text)
 
 
 def _shards(root: Path, told: dict[str, Any], every: list[str], split: str | None) -> list[str]:

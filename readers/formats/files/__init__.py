@@ -1,6 +1,6 @@
 """Files that are samples of their own, or belong to one."""
 
-from readers.formats.files.dataset import FileDataset, Sidecars, map_whole, read_whole
+from readers.formats.files.dataset import FileDataset, Sidecars
 from readers.formats.files.packed import Names
 
-__all__ = ["FileDataset", "Names", "Sidecars", "map_whole", "read_whole"]
+__all__ = ["FileDataset", "Names", "Sidecars"]

@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from readers.formats.files.dataset import map_whole, read_whole
 from readers.sample import Payload
+from readers.storage.whole_files import map_whole, read_whole
 
 
 class FilesBelow:

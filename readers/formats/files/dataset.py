@@ -1,13 +1,11 @@
 """Files that are samples of their own: their metadata, and reading many of them at a time."""
 
-import errno
 import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from stat import S_ISREG
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +14,8 @@ from readers.dataset import IndexedDataset
 from readers.formats.files.packed import Names
 from readers.located import Located, Reads
 from readers.sample import BadSample, ColumnName, Payload, Sample, checked_indices, sound
-from readers.storage.blob.mmap_pages import map_file
 from readers.storage.unreadable import is_transient, reason_of
+from readers.storage.whole_files import read_whole
 
 # Several at a time pay where the storage is waited for: on a virtual disk 5500 to 6700 files of 115 kB per
 # second instead of 2900 with 8 threads (4: 6300, 16: 8400). Of files in the page cache (12,000 per second
@@ -40,6 +38,7 @@ class FileDataset(IndexedDataset):
         labels: Class number of each, -1 for none.
         class_names: Name of each class number.
         sidecars: The files that belong to each file.
+        remarks: Sentences for people, about what is left out.
     """
 
     def __init__(
@@ -49,12 +48,14 @@ class FileDataset(IndexedDataset):
         labels: Sequence[int] | NDArray[np.int64],
         class_names: tuple[str, ...] = (),
         sidecars: Sidecars | None = None,
+        remarks: tuple[str, ...] = (),
     ) -> None:
         self._prefix = f"{root}/"
         self._names = self._keys = names if isinstance(names, Names) else Names(names)
         self._labels = np.array(labels, np.int64)
         self._class_names = class_names
         self._sidecars = sidecars or {}
+        self._remarks = remarks
 
     def __len__(self) -> int:
         return len(self._names)
@@ -63,6 +64,11 @@ class FileDataset(IndexedDataset):
     def class_names(self) -> tuple[str, ...]:
         """Folder name of each class number; empty without class folders."""
         return self._class_names
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`."""
+        return self._remarks
 
     @cached_property
     def fingerprint(self) -> str:
@@ -163,50 +169,6 @@ class FileDataset(IndexedDataset):
     def _sizes(self) -> NDArray[np.int64]:
         found = (_size_bytes(self._prefix + name) for name in self._names)
         return np.fromiter(found, np.int64, len(self._names))
-
-
-def read_whole(path: str) -> bytes:
-    """Read a whole file: 25 us for 114 kB in the page cache, where Path.read_bytes takes 30.
-
-    Raises:
-        OSError: It cannot be read, or is no regular file.
-    """
-    descriptor = _open_regular(path)
-    try:
-        size = os.fstat(descriptor).st_size
-        data = os.read(descriptor, size)
-        while len(data) < size:
-            more = os.read(descriptor, size - len(data))
-            if not more:
-                break
-            data += more
-        return data
-    finally:
-        os.close(descriptor)
-
-
-def map_whole(path: str) -> Payload:
-    """Return the content of a file, unread.
-
-    Raises:
-        OSError: It cannot be opened, or is no regular file.
-    """
-    os.close(_open_regular(path))  # a pipe that carries the name of a video would be waited for
-    return map_file(path)
-
-
-def _open_regular(path: str) -> int:
-    """Return a descriptor to read a regular file with.
-
-    Raises:
-        OSError: It cannot be opened, or is something else.
-    """
-    # Non-blocking: opening a pipe that carries the name of an image would wait for ever.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    if not S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a regular file")
-    return descriptor
 
 
 Fetch = Callable[[int], Sample | BadSample]

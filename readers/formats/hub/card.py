@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from readers.sample import SourceError
-from readers.storage.limits import TooLargeError, check_bytes
+from readers.storage.yaml_text import parse_yaml
 
 NAME = "README.md"
 _HEAD = re.compile(r"\A\ufeff?---\r?\n(.*?)^---\s*$", re.DOTALL | re.MULTILINE)
@@ -90,13 +90,7 @@ def choose_config(configs: Mapping[str, Config], name: str | None, shown: str) -
 
 
 def _parse(text: str) -> dict[str, Any]:
-    from ruamel.yaml import YAML
-
-    try:
-        check_bytes(len(text), "the head of the card")
-    except TooLargeError as error:
-        raise SourceError(str(error)) from None
-    found = YAML(typ="safe", pure=True).load(text)
+    found = parse_yaml(text)
     return found if isinstance(found, dict) else {}
 
 

@@ -15,6 +15,7 @@ from readers.formats.registry import require
 from readers.plural import counted
 from readers.sample import SourceError
 from readers.storage.unreadable import reason_of
+from readers.storage.whole_files import read_whole
 
 _THREADS = 8
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -54,7 +55,7 @@ class Repository:
         if NAME not in self.files:
             return {}
         [card] = self.fetch([NAME])
-        return read_card(Path(card).read_text("utf-8", "replace"), self.shown)
+        return read_card(read_whole(card).decode("utf-8", "replace"), self.shown)
 
     def fetch(self, names: Sequence[str]) -> list[str]:
         """Return the paths of files, those that are not there yet downloaded into the Hub's cache.
@@ -119,7 +120,8 @@ def _in_folder(root: Path) -> Repository | None:
     if owner and root.parent.name == "snapshots" and _COMMIT.fullmatch(root.name):
         name, commit = owner[1].replace("--", "/"), root.name
     try:
-        card = (root / NAME).read_text("utf-8", "replace") if (root / NAME).is_file() else ""
+        file = root / NAME
+        card = read_whole(file).decode("utf-8", "replace") if file.is_file() else ""
     except OSError as error:
         raise SourceError(f"{root / NAME} cannot be read: {reason_of(error)}") from None
     if not commit and not read_card(card, str(root)):

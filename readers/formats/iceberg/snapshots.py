@@ -19,7 +19,8 @@ from readers.formats.parquet.files import Location
 from readers.formats.parquet.table import TableFile, partition_text
 from readers.formats.registry import require
 from readers.sample import PathLike, SourceError
-from readers.storage.limits import TooLargeError, check_bytes
+from readers.storage.limits import check_bytes
+from readers.storage.whole_files import read_text
 
 _METADATA = re.compile(r"v?([0-9]+)(?:-[^.]*)?\.metadata\.json")
 _HINT = "version-hint.text"
@@ -96,10 +97,9 @@ def _open(root: str, file: Path) -> Any:
     parse = require("pyiceberg.table.metadata", extra="iceberg").TableMetadataUtil.parse_raw
     catalogs = require("pyiceberg.catalog.noop", extra="iceberg")
     try:
-        check_bytes(file.stat().st_size, "the metadata")
-        metadata = parse(file.read_text(encoding="utf-8"))
-    except (OSError, TooLargeError) as error:
-        raise SourceError(f"{file} cannot be read: {error}") from None
+        metadata = parse(read_text(file, "metadata"))
+    except SourceError:
+        raise
     except Exception as error:  # noqa: BLE001
         raise SourceError(
             f"{file} is no metadata of an Iceberg table: {_one_line(error)}"

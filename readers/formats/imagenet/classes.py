@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from readers.formats.imagenet.matlab import read_structures
 from readers.sample import SourceError
-from readers.storage.limits import check_bytes
+from readers.storage.whole_files import read_text, read_whole
 
 KAGGLE_CLASSES = "LOC_synset_mapping.txt"
 _VALIDATION = re.compile(r"ILSVRC2012_val_(\d{8})\.\w+")
@@ -91,7 +91,7 @@ def read_devkit(folder: Path) -> Classes:
     class_of = {wnid: label for label, wnid in enumerate(words)}
     path = found / _TRUTH
     try:
-        lines = path.read_text("ascii").split()
+        lines = read_text(path, "a list of classes").split()
         truth = [class_of[numbers[int(line)][0]] for line in lines]
     except (OSError, UnicodeDecodeError, ValueError, KeyError) as error:
         raise SourceError(
@@ -107,7 +107,7 @@ def read_kaggle(folder: Path) -> Classes:
         SourceError: They are not what they should be.
     """
     path = folder / KAGGLE_CLASSES
-    lines = [line for line in _text(path).splitlines() if line.strip()]
+    lines = [line for line in read_text(path, "a list of classes").splitlines() if line.strip()]
     matched = [_LINE.fullmatch(line.strip()) for line in lines]
     words = {one[1]: one[2] for one in matched if one}
     if len(words) < max(len(lines), 1) or list(words) != sorted(words):
@@ -123,7 +123,7 @@ def _read_solution(path: Path, class_of: Mapping[str, int]) -> dict[str, int]:
     """Return the class of each image; an image may have several boxes, of one class."""
     found = {}
     try:
-        rows = list(csv.DictReader(_text(path).splitlines()))
+        rows = list(csv.DictReader(read_text(path, "a table of classes").splitlines()))
     except csv.Error as error:
         raise SourceError(f"{path} cannot be read: {error}") from None
     for number, row in enumerate(rows, start=2):
@@ -140,8 +140,7 @@ def _read_solution(path: Path, class_of: Mapping[str, int]) -> dict[str, int]:
 def _read_meta(path: Path) -> dict[int, tuple[str, str]]:
     """Return WordNet id and words by the number in the kit, of the classes without subclasses."""
     try:
-        check_bytes(path.stat().st_size, str(path))
-        rows = read_structures(path.read_bytes(), "synsets")
+        rows = read_structures(read_whole(path), "synsets")
         leaves = [row for row in rows if int(row["num_children"]) == 0]
         found = {int(row["ILSVRC2012_ID"]): (str(row["WNID"]), str(row["words"])) for row in leaves}
     except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
@@ -151,10 +150,3 @@ def _read_meta(path: Path) -> dict[int, tuple[str, str]]:
     if len({wnid for wnid, _ in found.values()}) < max(len(found), 1):
         raise SourceError(f"{path} has no classes, or one of them twice: unpack the kit again")
     return found
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path} cannot be read: {error}") from None

@@ -48,7 +48,7 @@ class ImageNetDataset(FileDataset):
         folder = _folder_of(root / _KAGGLE_IMAGES if is_kaggle else root, split)
         found = _in_class_folders(folder, classes) or _in_one_folder(folder, classes)
         self._words = tuple(classes.words.values())
-        super().__init__(folder, found.names, found.labels, tuple(classes.words), found.sidecars)
+        super().__init__(folder, found.names, found.labels, tuple(classes.words), *found[3:])
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.formats.files import map_whole
 from readers.formats.lerobot.episodes import Episodes
 from readers.formats.lerobot.frames import Frames
 from readers.formats.lerobot.meta import TIME, Feature
@@ -20,6 +19,7 @@ from readers.formats.lerobot.windows import clamped
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.formats.parquet.files import Location
 from readers.sample import BadSample, Payload, SourceError
+from readers.storage.whole_files import map_whole
 from readers.video.containers.open import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo

@@ -12,6 +12,7 @@ import numpy as np
 from readers.sample import SourceError
 from readers.storage.blob import Content
 from readers.storage.index import Entry
+from readers.storage.whole_files import read_head, read_text
 
 KEY, LABEL, CONFIDENCE = "ImageID", "LabelName", "Confidence"
 SIDES = ("XMin", "YMin", "XMax", "YMax")
@@ -29,11 +30,7 @@ _HEAD_BYTES = 4096
 
 def fits(path: Path) -> bool:
     """Whether a file is one of these tables, by its header."""
-    try:
-        with path.open("rb") as file:
-            columns = read_header_row(file.read(_HEAD_BYTES))
-    except OSError:
-        return False
+    columns = read_header_row(read_head(path, _HEAD_BYTES))
     return KEY in columns and LABEL in columns
 
 
@@ -85,8 +82,12 @@ def read_descriptions(path: Path) -> dict[str, str]:
         SourceError: It cannot be read, or has a label twice.
     """
     try:
-        rows = [row for row in csv.reader(path.read_text("utf-8-sig").splitlines()) if row]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        rows = [
+            row
+            for row in csv.reader(read_text(path, "a table of descriptions").splitlines())
+            if row
+        ]
+    except csv.Error as error:
         raise SourceError(f"{path} cannot be read as a table of descriptions: {error}") from None
     rows = rows[1:] if rows and rows[0][0] in _HEADERS else rows
     found = {row[0]: row[1] for row in rows if len(row) > 1}

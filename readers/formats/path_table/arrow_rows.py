@@ -11,6 +11,7 @@ from readers.formats.tables.columns import one_line
 from readers.formats.tables.layout import hugging_face_features
 from readers.sample import SourceError
 from readers.storage.unreadable import unreadable
+from readers.storage.whole_files import read_head
 
 _ARROW_MAGIC = b"ARROW1"
 ARROW_SUFFIXES = (".parquet", ".arrow")
@@ -84,7 +85,6 @@ def _read(path: Path) -> Any:
 def _opened(path: Path) -> Any:
     pa = require("pyarrow", extra="arrow")
     ipc = require("pyarrow.ipc", extra="arrow")
-    with path.open("rb") as file:
-        is_file = file.read(len(_ARROW_MAGIC)) == _ARROW_MAGIC
+    is_file = read_head(path, len(_ARROW_MAGIC)) == _ARROW_MAGIC
     source = pa.OSFile(str(path))
     return ipc.open_file(source) if is_file else ipc.open_stream(source)

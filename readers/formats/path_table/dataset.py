@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.classes import Classes, read_classes
-from readers.formats.files import FileDataset, Names, read_whole
+from readers.formats.files import FileDataset, Names
 from readers.formats.folder import find_root
 from readers.formats.path_table.contents import Asked, read_contents
 from readers.formats.path_table.metadata_folder import METADATA_NAMES
@@ -30,6 +30,7 @@ from readers.sample import (
     is_image_file,
 )
 from readers.storage.unreadable import is_transient, reason_of
+from readers.storage.whole_files import read_whole
 
 _VERSION = "path table 1"
 

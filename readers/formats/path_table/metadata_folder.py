@@ -18,6 +18,7 @@ from readers.formats.path_table.table import Table
 from readers.formats.path_table.text_rows import find_delimiter, rows_of
 from readers.plural import counted
 from readers.sample import SourceError, is_image_file
+from readers.storage.whole_files import read_text
 
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _ONE, _SEVERAL = "file_name", "file_names"
@@ -61,10 +62,7 @@ def read_json_lines(path: Path) -> Table:
     """
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
-    try:
-        texts = path.read_text("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path} cannot be read: {error}") from None
+    texts = read_text(path, "JSON lines").split("\n")
     for number, text in enumerate(texts, start=1):
         if not text.strip():
             continue

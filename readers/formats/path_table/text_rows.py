@@ -10,6 +10,7 @@ from readers.describe import few_of
 from readers.formats.path_table.table import Table
 from readers.plural import counted
 from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
+from readers.storage.whole_files import require_text
 
 DELIMITERS = (",", ";", "\t")
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # of UTF-32, too
@@ -67,6 +68,7 @@ def rows_of(path: Path, delimiter: str, most: int | None = None) -> Iterator[tup
     """
     line = 0
     try:
+        require_text(path)
         with path.open("rb") as binary:
             head = binary.read(4)
         if head[:2] in _UTF16 or b"\0" in head:

@@ -6,8 +6,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from readers.sample import SourceError
-from readers.storage.limits import TooLargeError, check_bytes
+from readers.storage.limits import TooLargeError
 from readers.storage.paths import is_url
+from readers.storage.whole_files import read_head, read_whole
 
 INDEX = "index.json"
 _KIND = "wids-shard-index-v1"
@@ -28,8 +29,7 @@ def shards_of_index(path: Path) -> list[str] | None:
     if file.suffix != ".json" or not file.is_file() or not _is_index(file):
         return None
     try:
-        check_bytes(file.stat().st_size, "the index")
-        shards = json.loads(file.read_bytes())["shardlist"]
+        shards = json.loads(read_whole(file))["shardlist"]
         told = [(str(shard["url"]), shard.get("filesize")) for shard in shards]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = error if isinstance(error, TooLargeError) else f"{type(error).__name__}: {error}"
@@ -66,11 +66,7 @@ def finished_shards(folder: Path, files: Sequence[str]) -> list[str] | None:
 
 
 def _is_index(file: Path) -> bool:
-    try:
-        with file.open("rb") as opened:
-            return _KIND.encode() in opened.read(_LOOKED_AT)
-    except OSError:
-        return False
+    return _KIND.encode() in read_head(file, _LOOKED_AT)
 
 
 def _shard(file: Path, url: str, size: Any) -> str:
@@ -94,7 +90,7 @@ def _shard(file: Path, url: str, size: Any) -> str:
 
 def _is_statistics(file: Path) -> bool:
     try:
-        told = json.loads(file.read_bytes())
+        told = json.loads(read_whole(file))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(told, dict) and {"count", "successes"} <= told.keys()

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from readers.sample import PathLike, SourceError
+from readers.storage.whole_files import read_text
 
 Classes = PathLike | Sequence[str] | Mapping[int, str]
 """What callers give: the path of a ``.pbtxt`` file, names of the numbers 1, 2, ..., or number -> name."""
@@ -70,12 +71,7 @@ def read_label_map(classes: Classes) -> LabelMap:
     if not isinstance(classes, str) and isinstance(classes, Sequence):
         return _checked(list(enumerate(classes, 1)), "classes=")
     path = Path(classes)
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise SourceError(f"{path} is too large for a label map: give one of less than 64 MiB")
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path} cannot be read as a label map: {error}") from None
+    text = read_text(path, "a label map")
     try:
         return _checked(list(_items(_tokens(text))), path.name)
     except ValueError as error:

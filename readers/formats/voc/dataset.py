@@ -28,6 +28,7 @@ from readers.image.header import Header
 from readers.plural import counted
 from readers.sample import PathLike, Payload, SourceError
 from readers.storage.unreadable import unreadable
+from readers.storage.whole_files import read_text
 
 Masks = Literal["class", "object"]
 
@@ -207,10 +208,7 @@ def _labelmap(root: Path) -> dict[str, Color | None]:
     path = root / "labelmap.txt"
     if not path.is_file():
         return {}
-    try:
-        return read_labelmap(path.read_text("utf-8-sig"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path} cannot be read: {error}") from None
+    return read_labelmap(read_text(path, "a list of classes and colours"), str(path))
 
 
 def _checked_size(found: VocAnnotation, header: Header, name: str) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from readers.formats.boxes.listing import stem_of
 from readers.sample import SourceError, is_image_file
+from readers.storage.whole_files import read_text
 
 _OF_CLASS = re.compile(r"(\S.*?)\s+(-1|0|1)")
 _LABELS = {"1": 1, "-1": 0, "0": -1}
@@ -61,7 +62,4 @@ def _is_of_class(path: Path) -> bool:
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path} cannot be read as a list of pictures: {error}") from None
+    return read_text(path, "a list of pictures").split("\n")

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 from readers.formats.columns import shorten
 from readers.sample import SourceError
+from readers.storage.whole_files import read_head, read_text
+from readers.storage.yaml_text import parse_yaml
 
 SPLITS = ("train", "val", "test")
 USUAL = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")
-_MOST_BYTES = 1 << 20
+_MOST_BYTES = 1 << 20  # that are looked through for its words; a list of splits has a few kB
 _NAMES = re.compile(rb"^(?:names|nc)[ \t]*:", re.MULTILINE)
 _MASKS_DIR = re.compile(rb"^masks_dir[ \t]*:", re.MULTILINE)
 _SPLIT = re.compile(rb"^(?:train|val)[ \t]*:", re.MULTILINE)
@@ -58,18 +60,14 @@ def looks_like_config(path: Path) -> bool:
     """Whether a file is YAML with classes and splits."""
     if path.suffix.lower() not in (".yaml", ".yml") or not path.is_file():
         return False
-    try:
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES)
-    except OSError:
-        return False
+    text = read_head(path, _MOST_BYTES)
     return bool(_NAMES.search(text) and _SPLIT.search(text))
 
 
 def names_masks(folder: Path) -> bool:
     """Whether the file that describes a folder says where its masks lie."""
     file = find_config(folder)
-    return file is not None and bool(_MASKS_DIR.search(file.read_bytes()))
+    return file is not None and bool(_MASKS_DIR.search(read_head(file, _MOST_BYTES)))
 
 
 def read_config(path: Path) -> Config:
@@ -112,18 +110,10 @@ def read_config(path: Path) -> Config:
 
 
 def _load(path: Path) -> Mapping[str, Any]:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise SourceError(
-                f"{path} has more than {_MOST_BYTES} bytes, which no list of splits has"
-            )
-        stored = YAML(typ="safe", pure=True).load(path.read_text("utf-8-sig"))
-    except (OSError, UnicodeDecodeError, YAMLError, RecursionError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise SourceError(f"{path} cannot be read as YAML: {shorten(reason)}") from None
+        stored = parse_yaml(read_text(path, "YAML"))
+    except ValueError as error:
+        raise SourceError(f"{path} cannot be read as YAML: {shorten(str(error))}") from None
     if not isinstance(stored, Mapping):
         raise SourceError(f"{path} must hold names: and train:, got {shorten(stored)}")
     return stored

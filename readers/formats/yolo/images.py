@@ -1,22 +1,16 @@
 """The pictures of a split of a YOLO dataset, and the files of labels that belong to them."""
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from readers.formats.boxes.listing import files_below, stem_of
+from readers.formats.left_out import LeftOut
 from readers.formats.yolo.config import Config
 from readers.sample import SourceError, is_image_file
+from readers.storage.whole_files import read_text
 
-_NOT_READ = (
-    ".avif",
-    ".dng",
-    ".heic",
-    ".heif",
-    ".jp2",
-)  # pictures for the tool, and not for our decoders
 _LOOKED_AT = 20  # pictures of a list
 _MPO = ".mpo"  # of stereo cameras: a JPEG with another behind it
 
@@ -68,13 +62,13 @@ def find_images(root: Path, places: Sequence[str], source: Path) -> Images:
         SourceError: One is not there or leads out of the root, or none holds pictures.
     """
     names: set[str] = set()
-    left_out: Counter[str] = Counter()
+    left_out = LeftOut(root)
     for place in places:
         inside = _below(root, place, source)
         if (root / inside).is_dir():
             for prefix, files in files_below(root, inside):
                 names |= {f"{prefix}{name}" for name in files if _is_picture(name)}
-                left_out.update(_ending(name) for name in files if _ending(name) in _NOT_READ)
+                left_out.add(prefix, (name for name in files if not _is_picture(name)))
         elif inside.endswith(".txt"):
             names |= set(_read_list(root, inside))
         else:
@@ -85,11 +79,7 @@ def find_images(root: Path, places: Sequence[str], source: Path) -> Images:
         raise SourceError(
             f"{source} names {places[0]}, where no pictures are: correct it, or put them there"
         )
-    told = ", ".join(f"{number} of {ending}" for ending, number in left_out.most_common())
-    remark = (
-        f"{root} holds pictures of kinds that are left out ({told}): convert them to JPEG or PNG"
-    )
-    return Images(sorted(names), [remark] if left_out else [])
+    return Images(sorted(names), [*left_out.remarks(len(names))])
 
 
 def beside_images(name: str, folder: str, ending: str) -> str:
@@ -132,10 +122,7 @@ def _inside(place: str) -> str:
 def _read_list(root: Path, list_name: str) -> list[str]:
     """Return the pictures of a list; ``./a.jpg`` is relative to the list, all else to the root."""
     path = root / list_name
-    try:
-        lines = path.read_text("utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path} cannot be read as a list of pictures: {error}") from None
+    lines = read_text(path, "a list of pictures").split("\n")
     found = []
     for number, line in enumerate(map(str.strip, lines), start=1):
         if not line:

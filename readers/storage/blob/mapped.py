@@ -18,7 +18,7 @@ from typing import Any, overload
 import numpy as np
 
 from readers.sample import PathLike, Payload
-from readers.storage.limits import bytes_from_environment
+from readers.storage.limits import bytes_from_environment, check_bytes
 
 # mmap.mmap keeps a descriptor per map before Python 3.13, and a process has some 1024 of them.
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -176,11 +176,12 @@ def copied(payload: Payload) -> Payload:
     It must not be touched where it is: see above.
 
     Raises:
-        OSError: The file has shrunk, or cannot be read.
+        OSError: The file has shrunk, or cannot be read, or the payload is too long: `TooLargeError`.
     """
     file = mapped_file(payload)
     if file is None or not len(payload):
         return payload
+    check_bytes(len(payload), "it")
     start = np.frombuffer(payload, np.uint8).ctypes.data - file.address
     return file.read(start, start + len(payload))
 

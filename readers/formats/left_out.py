@@ -1,0 +1,75 @@
+"""Files that the listing of a folder of images or videos leaves out, counted while it is listed."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from readers.image.kinds import kind_of
+from readers.storage.whole_files import read_head
+
+# Pictures and videos by their names, where the first bytes may not say it. Other files are looked into.
+_MEDIA = (
+    *(".jfif", ".jpe", ".jp2", ".j2k", ".jpx", ".jxl", ".jxr", ".avif", ".heic", ".heif", ".tga", ".ico", ".pcx"),
+    *(".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".raf", ".rw2", ".raw", ".psd", ".dcm", ".dicom", ".exr", ".hdr"),
+    *(".svg", ".pdf", ".eps", ".pnm", ".pbm", ".pfm", ".mpo", ".mp4", ".mkv", ".mov", ".avi", ".webm", ".wmv", ".mpg"),
+    *(".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff"),
+)  # fmt: skip
+_HEAD_BYTES = 512
+_LOOKED_AT = (
+    4  # files of each ending: README has none, and neither have the images of some crawlers
+)
+_NAMED = 4  # endings in a warning
+# The signatures of BMP and PPM are two letters, which texts begin with as well; arrays are seldom images.
+_SURE = frozenset({"jpeg", "png", "gif", "webp", "tiff"})
+
+
+class LeftOut:
+    """Counts files that are not read.
+
+    Args:
+        root: The folder that is listed.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._numbers: Counter[str] = Counter()
+        self._first: dict[str, list[str]] = {}
+
+    def add(self, inside: str, names: Iterable[str]) -> None:
+        """Count the files of these names in a folder, which is given relative to the root."""
+        for name in names:
+            ending = os.path.splitext(name)[1].lower()  # noqa: PTH122 - three times as fast
+            self._numbers[ending] += 1
+            first = self._first.setdefault(ending, [])
+            if len(first) < _LOOKED_AT:
+                first.append(f"{inside}/{name}")
+
+    def remarks(self, num_read: int, what: str = "images") -> tuple[str, ...]:
+        """Return a sentence about the pictures and videos among them, in a tuple that is empty where there are none.
+
+        Args:
+            num_read: How many files are read.
+            what: They are, in plural.
+        """
+        media = {
+            ending: number
+            for ending, number in self._numbers.most_common()
+            if ending in _MEDIA or any(map(self._is_medium, self._first[ending]))
+        }
+        if not media:
+            return ()
+        named = [f"{media[ending]} of {ending or 'no ending'}" for ending in [*media][:_NAMED]]
+        others = len(media) - len(named)
+        if others:
+            named.append(f"and files of {others} other {'kind' if others == 1 else 'kinds'}")
+        total = sum(media.values())
+        return (
+            f"{self._root} holds files of kinds that are left out ({', '.join(named)}): {total} of {total + num_read} files "
+            f"are no {what} that are read; convert them to have them (pictures to JPEG, PNG or WebP), or give them the "
+            "ending of what they are",
+        )
+
+    def _is_medium(self, name: str) -> bool:
+        kind = kind_of(read_head(self._root / name, _HEAD_BYTES))
+        return kind is not None and (kind.family in ("picture", "video") or kind.name in _SURE)

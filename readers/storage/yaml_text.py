@@ -1,0 +1,59 @@
+"""YAML of datasets as plain values, of limited size: references may not multiply what a file holds."""
+
+from typing import Any
+
+_MOST_BYTES = (
+    16 << 20
+)  # the shards of a dataset of Energon, a line for each; lists of classes have less than 1 MB
+_MOST_REFERRED = 100_000  # values that references stand for, as in recipe files
+
+
+def parse_yaml(text: str) -> Any:
+    """Return what a text says, without running anything.
+
+    Raises:
+        ValueError: It is no YAML, too large or too deep, or its references (``*name``) stand for too much; the text says
+            which.
+    """
+    from ruamel.yaml import YAML
+    from ruamel.yaml.composer import Composer
+    from ruamel.yaml.error import YAMLError
+
+    class Limited(Composer):
+        """Counts what references refer to before it is built."""
+
+        def compose_document(self) -> Any:
+            node = super().compose_document()
+            written: dict[int, int] = {}
+            if _num_values(node, written) > max(len(written), _MOST_REFERRED):
+                raise ValueError(
+                    f"references (*name) make more than {_MOST_REFERRED} values of it: write out what is needed"
+                )
+            return node
+
+    if len(text) > _MOST_BYTES:
+        raise ValueError(f"it has more than {_MOST_BYTES} characters")
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Composer = Limited
+    try:
+        return yaml.load(text)
+    except RecursionError:  # some 300 levels
+        raise ValueError("values stand in each other too deep") from None
+    except YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from None
+
+
+def _num_values(node: Any, written: dict[int, int]) -> int:
+    """Count the values below a node, those behind references as often as they are referred to.
+
+    Args:
+        node: Of a document; None for an empty one.
+        written: Counts of nodes that are done; added to.
+    """
+    if id(node) in written:
+        return written[id(node)]
+    written[id(node)] = _MOST_REFERRED + 1  # for one that refers to itself
+    value = getattr(node, "value", None)
+    inside = [part for one in value for part in (one if isinstance(one, tuple) else (one,))] if isinstance(value, list) else []  # fmt: skip
+    written[id(node)] = 1 + sum(_num_values(part, written) for part in inside)
+    return written[id(node)]
