@@ -44,7 +44,12 @@ def read_classes(classes: Classes | None) -> tuple[str, ...] | None:
 
 
 def _read_names(path: Path) -> list[str]:
-    lines = read_text(path, "a list of classes, with a name in each line").splitlines()
+    try:
+        lines = read_text(path, "text").splitlines()
+    except SourceError as error:
+        raise SourceError(
+            f"the file of classes {error}: give a list of names, or a text file with a name per line"
+        ) from None
     return [line.strip() for line in lines if line.strip()]
 
 

@@ -29,6 +29,8 @@ class FetchedDataset(ABC):
         ('cat/000.jpg', array([0, 0]))
     """
 
+    _remarks: tuple[str, ...] = ()
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         found = [vars(base) for base in cls.__mro__]
@@ -78,7 +80,7 @@ class FetchedDataset(ABC):
     @property
     def remarks(self) -> tuple[str, ...]:
         """Warnings for `readers.open_dataset`: sentences about choices that may not be intended."""
-        return ()
+        return self._remarks
 
     @abstractmethod
     def __len__(self) -> int: ...

@@ -12,6 +12,7 @@ from readers.formats.columns import to_label
 from readers.formats.files import FileDataset, Names, Sidecars
 from readers.formats.left_out import LeftOut
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, PathLike, SourceError, is_image_file
+from readers.storage.paths import leads_back
 from readers.storage.whole_files import read_text
 
 _LABELLED_LINE = re.compile(r"(.*\S)\s+(-?[0-9]+)")
@@ -162,12 +163,12 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
             f"{root} holds {what} itself ({loose[0]}) and in folders ({filled[0]}): move them "
             "all into class folders, or name them in a list file"
         )
+    remarks = left_out.remarks(len(loose or names), what)
     if not loose and not filled:
         extensions = ", ".join(f".{name}" for name in kind.extensions)
         raise SourceError(
-            f"{root} holds no {what}: put files there that end in {extensions}{kind.instead}"
+            f"{root} holds no {what}: put files there that end in {extensions}{kind.instead}{'; '.join(['', *remarks])}"
         )
-    remarks = left_out.remarks(len(loose or names), what)
     if classes is not None:
         labels = _labels_of(root, kind, classes, {} if loose else inside)
         return FilesFound(names, labels, classes, sidecars, remarks)
@@ -248,7 +249,7 @@ def _files_below(
     for folder in folders:
         found = []
         for path, below, files in os.walk(root / folder, onerror=_raise, followlinks=True):
-            below[:] = [name for name in _visible(below) if not _is_loop(Path(path, name))]
+            below[:] = [name for name in _visible(below) if not leads_back(Path(path, name))]
             part = os.path.relpath(path, root)
             names, beside = _told_apart(_visible(files), kind, left_out, part)
             found.append((part, names))
@@ -289,11 +290,6 @@ def _told_apart(
 
 def _visible(names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if not name.startswith("."))
-
-
-def _is_loop(folder: Path) -> bool:
-    """Whether a folder is a link to one that holds it."""
-    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
 
 
 def _raise(error: OSError) -> NoReturn:

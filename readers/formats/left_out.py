@@ -43,7 +43,7 @@ class LeftOut:
             self._numbers[ending] += 1
             first = self._first.setdefault(ending, [])
             if len(first) < _LOOKED_AT:
-                first.append(f"{inside}/{name}")
+                first.append(os.path.join(inside, name))  # noqa: PTH118 - as above
 
     def remarks(self, num_read: int, what: str = "images") -> tuple[str, ...]:
         """Return a sentence about the pictures and videos among them, in a tuple that is empty where there are none.

@@ -227,7 +227,8 @@ def _read_bmp(data: Payload) -> Found:
 def _read_tiff(data: Payload) -> Found:
     is_big = bytes(data[2:4]) in (b"+\0", b"\0+")
     tags = dict(_entries(data, is_big=is_big))
-    if _DNG_TAG in tags or (tags.get(_REDUCED_TAG, 0) & 1 and _FURTHER_TAG in tags):
+    is_thumbnail = tags.get(_REDUCED_TAG, 0) & 1 and _FURTHER_TAG in tags
+    if _DNG_TAG in tags or is_thumbnail or data[8:10] == b"CR":
         # Its first directory is a thumbnail, and decoders would take that for the photograph.
         raise HeaderError(ByteKind("picture", "a camera raw file").reason)
     if _WIDTH_TAG not in tags or _HEIGHT_TAG not in tags:

@@ -51,7 +51,8 @@ SIGNATURES = (
 # ISO base media files begin with a box of brands; mif1 and msf1 leave it to the further brands what is inside.
 _PICTURES = (
     ("AVIF", rb"....ftyp(?:avi[fs]|(?:mif1|msf1|miaf)....(?:(?!hei|hev)....){0,8}?avi[fs])"),
-    ("HEIC or HEIF", rb"....ftyp(?:hei[cxms]|hev[cxms]|mif[12]|msf1|miaf|heif|jpe[gs])"),
+    ("HEIC", rb"....ftyp(?:hei[cxms]|hev[cxms]|(?:mif1|msf1|miaf)....(?:....){0,8}?(?:hei[cx]|hev[cx]))"),
+    ("HEIF", rb"....ftyp(?:mif[12]|msf1|miaf|heif|jpe[gs]|avci|avcs)"),
     ("a camera raw file (CR3)", rb"....ftypcrx "),
     ("JPEG XL", rb"\x00\x00\x00\x0cJXL \r\n\x87\n|\xff\x0a"),
     ("JPEG 2000", rb"\x00\x00\x00\x0cjP[ \x1a]{2}\r\n\x87\n|\xff\x4f\xff\x51"),
@@ -87,7 +88,7 @@ _OTHERS = (
     ("a pointer of Git LFS", "run git lfs pull", rb"version https://git-lfs"),
     ("a pointer of git-annex", "run git annex get", rb"/annex/objects/|(?:\.\./)*\.git/annex/"),
     ("a web page (HTML)", "it may be the message of a server, download the image again", _PAGE % rb"<(?:!DOCTYPE html|html|head|body|title)\b"),
-    ("XML", "it may be the message of a server, download the image again", _PAGE % rb"<\?xml|" + _PAGE % rb"<Error>"),
+    ("XML", "it may be the message of a server, download the image again", _PAGE % rb"(?:<\?xml|<Error>)"),
     ("gzip", "decompress it", rb"\x1f\x8b"),
     ("bzip2", "decompress it", rb"BZh[1-9]"),
     ("xz", "decompress it", rb"\xfd7zXZ\x00"),

@@ -7,7 +7,7 @@ from typing import NamedTuple, NoReturn
 
 from readers.prepare.errors import PrepareError
 from readers.prepare.tile_copy import is_shard
-from readers.storage.paths import expand_braces
+from readers.storage.paths import expand_braces, leads_back
 
 FOLDER = ".gpuaug-plan"  # tells of a tiling, at its destination
 BESIDE = (
@@ -91,7 +91,7 @@ class Tree:
             return
         for folder, folders, names in os.walk(self._root, followlinks=True, onerror=_raise):
             folders[:] = sorted(
-                name for name in folders if name != FOLDER and not _is_loop(Path(folder, name))
+                name for name in folders if name != FOLDER and not leads_back(Path(folder, name))
             )
             yield folder, names
 
@@ -134,11 +134,6 @@ def _shards(source: str) -> list[Path]:
     if len({shard.name for shard in shards}) < len(shards):
         raise PrepareError(f"two shards of {source} have the same name: take one folder at a time")
     return shards
-
-
-def _is_loop(folder: Path) -> bool:
-    """Whether a folder is a link to one that holds it."""
-    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
 
 
 def _raise(error: OSError) -> NoReturn:

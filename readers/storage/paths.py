@@ -113,3 +113,8 @@ def with_options_of(url: str, changed: str) -> str:
     from readers.storage.remote import Url, options_of
 
     return Url(changed, options_of(url, None))
+
+
+def leads_back(folder: Path) -> bool:
+    """Whether a folder is a link to one that holds it, in which a walk would go round."""
+    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())

@@ -77,18 +77,6 @@ def map_whole(path: PathLike) -> Payload:
     return map_file(path)
 
 
-def require_text(path: PathLike) -> None:
-    """See that a file that is read row by row is a regular one, and no larger than `read_text` takes.
-
-    Raises:
-        OSError: It is not.
-    """
-    descriptor = _open_regular(path)
-    size = os.fstat(descriptor).st_size
-    os.close(descriptor)
-    check_bytes(size, "it", times=TEXT_TIMES)
-
-
 def _open_regular(path: PathLike) -> int:
     """Return a descriptor to read a regular file with.
 

@@ -5,6 +5,8 @@ from typing import Any
 _MOST_BYTES = (
     16 << 20
 )  # the shards of a dataset of Energon, a line for each; lists of classes have less than 1 MB
+_MOST_DEPTH = 100  # as of recipe files; the parser takes quadratic time for nested brackets
+_MOST_SHOWN = 200  # characters of a message, which quotes the file
 _MOST_REFERRED = 100_000  # values that references stand for, as in recipe files
 
 
@@ -20,7 +22,9 @@ def parse_yaml(text: str) -> Any:
     from ruamel.yaml.error import YAMLError
 
     class Limited(Composer):
-        """Counts what references refer to before it is built."""
+        """Stops where values are too deep, and counts what references refer to before it is built."""
+
+        depth = 0
 
         def compose_document(self) -> Any:
             node = super().compose_document()
@@ -31,16 +35,22 @@ def parse_yaml(text: str) -> Any:
                 )
             return node
 
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.depth += 1
+            if self.depth > _MOST_DEPTH:
+                raise ValueError(f"values stand in each other more than {_MOST_DEPTH} deep")
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+
     if len(text) > _MOST_BYTES:
         raise ValueError(f"it has more than {_MOST_BYTES} characters")
     yaml = YAML(typ="safe", pure=True)
     yaml.Composer = Limited
     try:
         return yaml.load(text)
-    except RecursionError:  # some 300 levels
-        raise ValueError("values stand in each other too deep") from None
     except YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
+        raise ValueError(" ".join(str(error).split())[:_MOST_SHOWN]) from None
 
 
 def _num_values(node: Any, written: dict[int, int]) -> int:

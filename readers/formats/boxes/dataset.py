@@ -101,11 +101,6 @@ class AnnotatedDataset(IndexedDataset):
         """Name of each class number."""
         return self._class_names
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`."""
-        return self._remarks
-
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over names, sizes and labels of all files, 4096 annotations, classes and options.

@@ -12,6 +12,7 @@ from readers.formats.splits import (
     split_alone,
 )
 from readers.sample import SourceError
+from readers.storage.paths import leads_back
 from readers.storage.whole_files import read_head
 
 _HEAD_BYTES = 4096
@@ -37,7 +38,7 @@ def files_below(root: Path, folder: str = "") -> Iterator[tuple[str, list[str]]]
 
     for path, folders, files in os.walk(root / folder, onerror=refuse, followlinks=True):
         folders[:] = sorted(
-            name for name in folders if name[0] != "." and not _leads_back(Path(path, name))
+            name for name in folders if name[0] != "." and not leads_back(Path(path, name))
         )
         inside = os.path.relpath(path, root)
         prefix = "" if inside == "." else f"{inside}/"
@@ -76,7 +77,3 @@ def inside_split(root: Path, names: Iterable[str], split: str | None) -> Callabl
     if not inside:
         raise SourceError(no_such_split(str(root), split, splits))
     return lambda name: name.partition("/")[0] in inside
-
-
-def _leads_back(folder: Path) -> bool:
-    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from readers.formats.columns import shorten
 from readers.formats.splits import canonical, in_order, no_such_split, several_splits
 from readers.sample import SourceError
 from readers.storage.paths import expand_braces
@@ -88,7 +87,7 @@ def _read(root: Path, name: str) -> dict[str, Any] | None:
         text = read_text(path, "a description")
         value = json.loads(text) if path.suffix == ".json" else parse_yaml(text)
     except (ValueError, RecursionError) as error:
-        raise SourceError(f"{path} cannot be read: {shorten(str(error))}") from None
+        raise SourceError(f"{path} cannot be read: {error}") from None
     if not isinstance(value, dict):
         raise SourceError(f"{path} holds no mapping: run energon prepare again")
     return value

@@ -55,7 +55,7 @@ class FileDataset(IndexedDataset):
         self._labels = np.array(labels, np.int64)
         self._class_names = class_names
         self._sidecars = sidecars or {}
-        self._remarks = remarks
+        self._remarks = (*self._remarks, *remarks)
 
     def __len__(self) -> int:
         return len(self._names)
@@ -64,11 +64,6 @@ class FileDataset(IndexedDataset):
     def class_names(self) -> tuple[str, ...]:
         """Folder name of each class number; empty without class folders."""
         return self._class_names
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`."""
-        return self._remarks
 
     @cached_property
     def fingerprint(self) -> str:

@@ -133,11 +133,6 @@ class Hdf5Dataset(IndexedDataset):
             if name in LABEL_NAMES and found.lengths[name] != self._length
         )
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`."""
-        return self._remarks
-
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over the file's name and content, and which datasets are read; see `pin_content`."""

@@ -85,11 +85,6 @@ class MaskFolderDataset(FileDataset):
         sidecars: Sidecars = {name: ((_field_of(mask), mask),) for name, mask in beside.items()}
         super().__init__(root, names, [-1] * len(names), (), sidecars)
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`."""
-        return self._remarks
-
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; for ``num_bytes`` every file is asked for its size."""
         found = super().column(name)

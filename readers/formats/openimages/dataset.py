@@ -23,8 +23,16 @@ from readers.formats.openimages.rows import (
     to_image_labels,
 )
 from readers.formats.splits import split_of
-from readers.image.header import image_size
-from readers.sample import BadSample, ColumnName, PathLike, Payload, Sample, SourceError
+from readers.image.header import read_header
+from readers.sample import (
+    BadSample,
+    ColumnName,
+    HeaderError,
+    PathLike,
+    Payload,
+    Sample,
+    SourceError,
+)
 from readers.storage.blob import open_blob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.index import Scan
@@ -124,14 +132,13 @@ class OpenImagesDataset(IndexedDataset):
             fields: dict[str, Payload] = {"jpg": self._files.read(_file_of(entry))}
             rows = parse(self._columns, [bytes(piece) for piece in entry.fields.values()])
             if self._has_boxes:
-                size = image_size(fields["jpg"])
-                if size is None:
-                    raise ValueError("its boxes are shares of an image whose size cannot be read")
+                header = read_header(fields["jpg"])  # boxes are shares of its size
+                size = header.height, header.width
                 told = to_boxes(rows, self._labels, size, crowd=self._options["crowd"])
                 fields["json"] = to_payload(told)
             else:
                 fields["image_labels"] = to_payload(to_image_labels(rows, self._labels))
-        except ValueError as error:
+        except (HeaderError, ValueError) as error:
             return BadSample(
                 entry.index, entry.key, "read", str(error), transient=is_transient(error)
             )

@@ -119,11 +119,6 @@ class PathTableDataset(FileDataset):
         self._columns, self._remarks = found.columns, tuple(found.remarks)
 
     @property
-    def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`."""
-        return self._remarks
-
-    @property
     def label_shape(self) -> LabelShape:
         """See `IndexedDataset.label_shape`."""
         return self._table.shape

@@ -10,7 +10,8 @@ from readers.describe import few_of
 from readers.formats.path_table.table import Table
 from readers.plural import counted
 from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
-from readers.storage.whole_files import require_text
+from readers.storage.limits import check_bytes
+from readers.storage.whole_files import TEXT_TIMES, read_head
 
 DELIMITERS = (",", ";", "\t")
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # of UTF-32, too
@@ -68,9 +69,8 @@ def rows_of(path: Path, delimiter: str, most: int | None = None) -> Iterator[tup
     """
     line = 0
     try:
-        require_text(path)
-        with path.open("rb") as binary:
-            head = binary.read(4)
+        check_bytes(path.stat().st_size, "it", times=TEXT_TIMES)
+        head = read_head(path, 4)
         if head[:2] in _UTF16 or b"\0" in head:
             raise SourceError(f"{path} is in UTF-16 or UTF-32: write it as CSV in UTF-8")
         with path.open(encoding="utf-8-sig", newline="") as file:

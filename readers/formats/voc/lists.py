@@ -34,7 +34,7 @@ def read_list(path: Path) -> list[tuple[str, int]]:
     """
     found: dict[str, int] = {}
     of_class = _is_of_class(path)
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(read_text(path, "a list of pictures").split("\n"), start=1):
         name, label = line.strip(), -1
         if not name:
             continue
@@ -57,9 +57,12 @@ def read_list(path: Path) -> list[tuple[str, int]]:
 def _is_of_class(path: Path) -> bool:
     if "_" not in path.stem:
         return False
-    first = next((line.strip() for line in _lines(path) if line.strip()), "")
+    first = next(
+        (
+            line.strip()
+            for line in read_text(path, "a list of pictures").split("\n")
+            if line.strip()
+        ),
+        "",
+    )
     return _OF_CLASS.fullmatch(first) is not None
-
-
-def _lines(path: Path) -> list[str]:
-    return read_text(path, "a list of pictures").split("\n")

@@ -113,7 +113,7 @@ def _load(path: Path) -> Mapping[str, Any]:
     try:
         stored = parse_yaml(read_text(path, "YAML"))
     except ValueError as error:
-        raise SourceError(f"{path} cannot be read as YAML: {shorten(str(error))}") from None
+        raise SourceError(f"{path} cannot be read as YAML: {error}") from None
     if not isinstance(stored, Mapping):
         raise SourceError(f"{path} must hold names: and train:, got {shorten(stored)}")
     return stored

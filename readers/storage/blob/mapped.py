@@ -18,7 +18,7 @@ from typing import Any, overload
 import numpy as np
 
 from readers.sample import PathLike, Payload
-from readers.storage.limits import bytes_from_environment, check_bytes
+from readers.storage.limits import bytes_from_environment, check_bytes, max_sample_bytes
 
 # mmap.mmap keeps a descriptor per map before Python 3.13, and a process has some 1024 of them.
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -63,7 +63,7 @@ class MappedFile:
         self._path, self._identity = os.fspath(path), (status.st_dev, status.st_ino)
         self._file: Descriptor | None = None
         self.size_bytes = 0
-        self._copied_bytes = copied_bytes()
+        self._copied_bytes = min(copied_bytes(), max_sample_bytes())
         address = _libc.mmap(None, status.st_size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
         if address == _MAP_FAILED:
             number = ctypes.get_errno()

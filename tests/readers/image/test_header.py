@@ -5,7 +5,6 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
@@ -174,13 +173,11 @@ def test_broken_exif_counts_as_upright(length: int) -> None:
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("kind", [1, 3, 4])
-def test_orientation_of_any_type_is_read_as_opencv_reads_it(kind: int, order: str) -> None:
-    """The type of the EXIF entry is not looked at, so header and decoded picture agree."""
+def test_orientation_of_any_type_counts(kind: int, order: str) -> None:
+    """In both byte orders, whatever type of number its writer chose."""
     data = with_segment(encode("RGB", "JPEG"), 0xE1, b"Exif\0\0" + exif(6, order, kind))
-    header = read_header(data)
-    decoded = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
 
-    assert (header.height, header.width) == decoded.shape[:2]
+    assert read_header(data) == Header("jpeg", WIDTH, HEIGHT, 6)
 
 
 def test_first_of_two_exif_segments_counts() -> None:
@@ -305,7 +302,7 @@ def test_huge_pictures_are_measured_without_a_warning() -> None:
         (b"BM" + bytes(40), "^bmp whose header says it is 0 bytes long$"),
         (b"P6 7 five 255 ", "^ppm whose header gives no height and width$"),
         (b"II*\0\x08\0\0\0\0\0", "^tiff whose first directory gives no height and width$"),
-        (b"GIF89a\x05\0\0\0", "^gif whose header says height 0 and width 5$"),
+        (b"GIF89a\x05\0\0\0\0\0\0," + bytes(9), "^gif whose header says height 0 and width 5$"),
     ],
 )
 def test_reason_of_a_bad_header(data: bytes, reason: str) -> None:

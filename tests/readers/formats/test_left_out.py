@@ -1,0 +1,97 @@
+"""Files of a folder that are not read are counted, all of them, when it is opened."""
+
+import os
+import warnings
+from pathlib import Path
+
+import pytest
+
+from readers import SourceError, open_dataset
+from tests.support.one_other import jpeg
+
+AVIF = b"\0\0\0\x18ftypavif\0\0\0\0mif1miaf" + bytes(40)
+
+
+def fill(folder: Path, files: dict[str, tuple[int, bytes]]) -> Path:
+    """Write numbers of files: by ending, how many and what is in them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for ending, (number, content) in files.items():
+        for one in range(number):
+            (folder / f"{one:04}{ending}").write_bytes(content)
+    return folder
+
+
+def remark(folder: Path) -> str:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        open_dataset(folder)
+    return " ".join(str(one.message) for one in caught)
+
+
+def test_counts_are_true(tmp_path: Path) -> None:
+    """Of all folders at any depth, more than 1000 names of one folder, and more than four kinds."""
+    photos = {".jpg": (1100, jpeg(0)), ".avif": (1200, b"")}
+    fill(tmp_path / "cat", photos)
+    fill(tmp_path / "cat" / "deep" / "deeper", {".jpg": (1, jpeg(0)), ".avif": (30, b"")})
+    fill(tmp_path / "dog", {".jpg": (2, jpeg(0)), ".heic": (3, b""), ".tga": (2, b"")})
+    fill(tmp_path / "dog", {".jfif": (4, jpeg(0)), ".jxl": (1, b""), ".psd": (1, b"")})
+    found = remark(tmp_path)
+
+    assert "(1230 of .avif, 4 of .jfif, 3 of .heic, 2 of .tga, and files of 2 other kinds)" in found
+    assert "1241 of 2344 files are no images that are read" in found
+
+
+def test_content_decides(tmp_path: Path) -> None:
+    """Pictures without an ending or with another one are counted; texts, tables and links that lead nowhere are not."""
+    fill(
+        tmp_path / "cat",
+        {
+            ".jpg": (2, jpeg(0)),
+            "": (2, jpeg(0)),
+            ".bin": (1, AVIF),
+            ".dat": (1, b"\0\0\0\x18ftypisom"),
+        },
+    )
+    fill(
+        tmp_path / "cat",
+        {".txt": (3, b"BMW and P1 photos"), ".csv": (1, b"The free table"), ".db": (1, bytes(600))},
+    )
+    (tmp_path / "cat" / "LICENSE").write_text("free software")
+    (tmp_path / "cat" / "gone.raw2").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "cat" / "pipe.x")
+    found = remark(tmp_path)
+
+    assert "3 of no ending" in found or "2 of no ending" in found
+    assert "1 of .bin" in found
+    assert "1 of .dat" in found
+    assert ".txt" not in found
+    assert ".csv" not in found
+
+
+def test_nothing_is_said_of_what_belongs_to_images(tmp_path: Path) -> None:
+    """Nor of hidden files."""
+    fill(tmp_path / "cat", {".jpg": (2, jpeg(0)), ".json": (2, b"{}"), ".mask.png": (2, b"")})
+    (tmp_path / "cat" / ".hidden.avif").write_bytes(AVIF)
+
+    assert "left out" not in remark(tmp_path)
+
+
+def test_a_folder_of_nothing_else_names_them(tmp_path: Path) -> None:
+    """The error says that there are pictures, and of which kind."""
+    fill(tmp_path / "cat", {".avif": (3, AVIF)})
+    with pytest.raises(SourceError, match=r"holds no images.*3 of \.avif"):
+        open_dataset(tmp_path, format="folder")
+
+
+def test_yolo_counts_them_in_its_own_walk(tmp_path: Path) -> None:
+    """As class folders do."""
+    fill(tmp_path / "images" / "train", {".jpg": (2, jpeg(0)), ".avif": (5, b""), ".tga": (1, b"")})
+    fill(tmp_path / "labels" / "train", {".txt": (2, b"0 .5 .5 .2 .2\n")})
+    (tmp_path / "data.yaml").write_text(
+        "path: .\ntrain: images/train\nval: images/train\nnames: [cat]\n"
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        open_dataset(tmp_path, split="train")
+
+    assert any("5 of .avif, 1 of .tga" in str(one.message) for one in caught)

@@ -1,0 +1,194 @@
+"""What bytes are, by the bytes."""
+
+import gzip
+import io
+import struct
+import tarfile
+import zipfile
+from collections.abc import Callable
+
+import imagecodecs
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image, ImageOps
+
+from readers import HeaderError, Sample, read_header
+from readers.image.kinds import kind_of
+from readers.prepare.kind import is_video
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (24, 40, 3), dtype=np.uint8)
+
+
+def encoded(kind: str, **options: object) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(PIXELS).save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def brands(major: bytes, *others: bytes) -> bytes:
+    content = major + bytes(4) + b"".join(others)
+    return struct.pack(">I", len(content) + 8) + b"ftyp" + content + bytes(40)
+
+
+def zipped() -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("a.jpg", encoded("JPEG"))
+    return stream.getvalue()
+
+
+def tar() -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("a.jpg"))
+    return stream.getvalue()
+
+
+PICTURES: dict[str, tuple[str, bytes]] = {
+    "avif": ("AVIF", encoded("AVIF")),
+    "avif sequence": ("AVIF", brands(b"avis", b"avif", b"msf1", b"iso8")),
+    "avif by its second brand": ("AVIF", brands(b"mif1", b"miaf", b"avif")),
+    "heic": ("HEIC", brands(b"heic", b"mif1", b"heic")),
+    "heic by its second brand": ("HEIC", brands(b"mif1", b"heic")),
+    "heic sequence": ("HEIC", brands(b"hevc", b"msf1", b"hevc")),
+    "heif": ("HEIF", brands(b"mif1", b"miaf")),
+    "jpeg xl": ("JPEG XL", imagecodecs.jpegxl_encode(PIXELS, usecontainer=False)),
+    "jpeg xl in a container": ("JPEG XL", imagecodecs.jpegxl_encode(PIXELS, usecontainer=True)),
+    "jpeg 2000": ("JPEG 2000", encoded("JPEG2000")),
+    "jpeg 2000 codestream": ("JPEG 2000", encoded("JPEG2000", no_jp2=True)),
+    "icon": ("an icon (ICO)", encoded("ICO", sizes=[(16, 16)])),
+    "photoshop": ("Photoshop (PSD)", b"8BPS\0\1" + bytes(20)),
+    "svg": ("SVG", b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"/>'),
+    "svg with a comment": ("SVG", b"<!-- made by hand -->\n<svg></svg>"),
+    "pdf": ("PDF", b"%PDF-1.7\n"),
+    "canon": ("a camera raw file", b"II*\0\x10\0\0\0CR\2\0" + bytes(40)),
+    "canon 3": ("a camera raw file (CR3)", brands(b"crx ", b"crx ", b"isom")),
+    "dicom": ("DICOM", bytes(128) + b"DICM"),
+    "openexr": ("OpenEXR", b"v/1\1\2\0\0\0"),
+    "pam": ("PAM or PFM", b"P7\nWIDTH 4\n"),
+}
+VIDEOS = {
+    "mp4": brands(b"isom", b"iso2", b"avc1", b"mp41"),
+    "quicktime": brands(b"qt  "),
+    "mov without brands": b"\0\0\0\x08wide\0\0\1\0mdat",
+    "matroska": b"\x1aE\xdf\xa3" + bytes(8),
+    "avi": b"RIFF\0\0\0\0AVI LIST",
+    "transport stream": (b"G" + bytes(187)) * 3,
+    "flv": b"FLV\1\5",
+}
+OTHERS: dict[str, tuple[str, bytes]] = {
+    "web page": ("a web page", b"\n<!doctype HTML>\n<html><head><title>404"),
+    "message of a store": ("XML", b'<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code>'),
+    "git lfs": ("git lfs pull", b"version https://git-lfs.github.com/spec/v1\noid sha256:12\n"),
+    "gzip": ("gzip: decompress", gzip.compress(encoded("JPEG"))),
+    "zip": ("ZIP", zipped()),
+    "tar": ("tar archive", tar()),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_that_are_not_read_are_named(name: str) -> None:
+    """With what to do, and as no video, whatever they are called."""
+    kind, data = PICTURES[name]
+    with pytest.raises(HeaderError, match="which is not read: convert it") as caught:
+        read_header(data)
+
+    assert str(caught.value) == f"{kind}, which is not read: convert it to JPEG, PNG or WebP"
+    assert not is_video(Sample(0, "a", {"picture": data}, image_field="picture"))
+
+
+@pytest.mark.parametrize("name", VIDEOS)
+def test_videos_are_told_by_their_bytes(name: str) -> None:
+    """In a column of any name."""
+    with pytest.raises(HeaderError, match="not an image but a video"):
+        read_header(VIDEOS[name])
+
+    assert is_video(Sample(0, "a", {"column": VIDEOS[name]}, image_field="column"))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_files_are_named(name: str) -> None:
+    """With what became of the image that should be there."""
+    what, data = OTHERS[name]
+    with pytest.raises(HeaderError, match=f"not an image but .*{what}|not an image but.*: {what}"):
+        read_header(data)
+
+    assert not is_video(Sample(0, "a", {"column": data}, image_field="column"))
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM"])
+def test_images_are_told_as_their_header_is(kind: str) -> None:
+    """The one table of signatures serves both."""
+    data = encoded(kind)
+    found = kind_of(data)
+
+    assert found is not None
+    assert (found.family, found.name) == ("image", read_header(data).format)
+
+
+@pytest.mark.parametrize("tags", [{50706: b"\1\4\0\0"}, {254: 1, 330: 8}])
+def test_a_thumbnail_is_not_taken_for_the_raw_photograph(tags: dict[int, object]) -> None:
+    """In a DNG, NEF or ARW the first directory is one."""
+    with pytest.raises(HeaderError, match="a camera raw file, which is not read"):
+        read_header(encoded("TIFF", tiffinfo=tags))
+
+
+NUMBERS = {1: "B", 3: "H", 4: "I", 6: "b", 8: "h", 9: "i", 13: "I", 16: "Q", 17: "q", 18: "Q"}
+
+
+@pytest.mark.parametrize("is_big", [False, True])
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numbers_of_a_tiff_are_read_whatever_their_type(
+    kind: int, order: str, is_big: bool
+) -> None:
+    """In both byte orders, also where they do not fit into their entry."""
+    room = 8 if is_big else 4
+    tags = {256: 100, 257: 50, 274: 6}
+    entries, behind = b"", b""
+    first = (16 if is_big else 8) + (8 if is_big else 2) + len(tags) * (4 + 2 * room) + room
+    for tag, value in tags.items():
+        number = struct.pack(order + NUMBERS[kind], value)
+        if len(number) > room:
+            place = struct.pack(order + "I", first + len(behind))
+            number, behind = place, behind + number
+        entries += struct.pack(order + ("HHQ" if is_big else "HHI"), tag, kind, 1)
+        entries += number.ljust(room, b"\0")
+    mark = b"II" if order == "<" else b"MM"
+    head = struct.pack(order + "HHHQQ", 43, 8, 0, 16, 3) if is_big else struct.pack(order + "HIH", 42, 8, 3)  # fmt: skip
+    header = read_header(mark + head + entries + bytes(room) + behind)
+
+    assert (header.height, header.width, header.orientation) == (100, 50, 6)
+
+
+def test_big_tiffs_agree_with_their_library() -> None:
+    """Height and width are what was written."""
+    stream = io.BytesIO()
+    tifffile.imwrite(stream, PIXELS, bigtiff=True, photometric="rgb", byteorder=">")
+    header = read_header(stream.getvalue())
+
+    assert (header.height, header.width, header.has_alpha) == (24, 40, False)
+
+
+def palette(*, transparency: int | bytes | None = None) -> Callable[[str], bytes]:
+    options = {} if transparency is None else {"transparency": transparency}
+
+    def save(kind: str) -> bytes:
+        stream = io.BytesIO()
+        Image.fromarray(PIXELS).quantize(16).save(stream, kind, **options)
+        return stream.getvalue()
+
+    return save
+
+
+@pytest.mark.parametrize("kind", ["GIF", "PNG"])
+@pytest.mark.parametrize("transparency", [None, 3])
+def test_transparency_of_palettes_is_told_alike(kind: str, transparency: int | None) -> None:
+    """A GIF says so in another place than a PNG."""
+    data = palette(transparency=transparency)(kind)
+
+    assert read_header(data).has_alpha == (transparency is not None)
+    assert ImageOps.exif_transpose(Image.open(io.BytesIO(data))).has_transparency_data == (
+        transparency is not None
+    )

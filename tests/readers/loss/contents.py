@@ -1,0 +1,73 @@
+"""Content decides what a file is: a picture of a kind that is not read is named, and is not called a video."""
+
+import io
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from readers import open_dataset
+from readers.formats.registry import FORMATS
+from readers.video.frame_folder import FrameFolderDataset
+from tests.support.loss import Cell, NotApplicable
+from tests.support.one_other import jpeg, reason_of, reasons, write_and_open, write_stream
+
+WANTED = "AVIF, which is not read: convert it to JPEG, PNG or WebP"
+
+
+def avif() -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(np.zeros((16, 16, 3), np.uint8)).save(stream, "AVIF")
+    return stream.getvalue()
+
+
+def one_is_named(format_name: str, folder: Path) -> None:
+    """Whatever it is called, the reason says what it is; the other samples are sound."""
+    found = [reason for reason in reasons(write_and_open(format_name, folder, avif())) if reason]
+
+    assert len(found) == 1
+    assert WANTED in found[0]
+    assert "Clips" not in found[0]
+
+
+def stream(folder: Path) -> None:
+    found = [reason_of(one) for one in open_dataset(write_stream(folder, avif()), format="stream")]
+
+    assert [reason for reason in found if reason] == [WANTED]
+
+
+def frames(folder: Path) -> None:
+    """A video whose first frame is one says so."""
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        (folder / name / "img_0000.jpg").write_bytes(avif() if name == "b" else jpeg(0))
+    dataset = FrameFolderDataset(folder)
+
+    assert WANTED in str(dataset.info(1))
+    assert WANTED not in str(dataset.info(0))
+
+
+def videos(folder: Path) -> None:
+    """Files that are no videos by their ending, and are by their bytes, are counted when the folder is opened."""
+    head = b"\0\0\0\x18ftypisom\0\0\0\0isomiso2" + bytes(50)
+    for name in ("a.mp4", "b", "c.m2v"):
+        (folder / name).write_bytes(head)
+    with pytest.warns(UserWarning, match="1 of no ending, 1 of .m2v.*2 of 3 files"):
+        open_dataset(folder, format="video-folder")
+
+
+CELLS: dict[str, Cell] = {name: partial(one_is_named, name) for name in FORMATS}
+_OWN: dict[str, Callable[[Path], None]] = {
+    "stream": stream,
+    "frame-folder": frames,
+    "video-folder": videos,
+}
+CELLS |= _OWN
+CELLS |= {
+    "clip-list": NotApplicable("A list names its files, and FFmpeg tells videos by their bytes."),
+    "npy": NotApplicable("Its rows are pixels."),
+    "lerobot": NotApplicable("Its frames are written by its library."),
+}
