@@ -15,6 +15,11 @@ _MEDIA = (
     *(".svg", ".pdf", ".eps", ".pnm", ".pbm", ".pfm", ".mpo", ".mp4", ".mkv", ".mov", ".avi", ".webm", ".wmv", ".mpg"),
     *(".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff"),
 )  # fmt: skip
+# What lies beside images and is text, or numbers, whatever it begins like.
+_NO_MEDIA = (
+    *(".txt", ".csv", ".tsv", ".json", ".jsonl", ".xml", ".yaml", ".yml", ".md", ".html", ".htm", ".py", ".log", ".lst"),
+    *(".ini", ".npy", ".npz", ".mat", ".pt", ".db", ".parquet", ".tar", ".gz", ".zip"),
+)  # fmt: skip
 _HEAD_BYTES = 512
 _LOOKED_AT = (
     4  # files of each ending: README has none, and neither have the images of some crawlers
@@ -55,7 +60,8 @@ class LeftOut:
         media = {
             ending: number
             for ending, number in self._numbers.most_common()
-            if ending in _MEDIA or any(map(self._is_medium, self._first[ending]))
+            if ending in _MEDIA
+            or (ending not in _NO_MEDIA and any(map(self._is_medium, self._first[ending])))
         }
         if not media:
             return ()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from readers.image.kinds import SIGNATURES, ByteKind, kind_of, not_image
+from readers.image.kinds import SIGNATURES, ByteKind, not_image
 from readers.sample import HeaderError, Payload
 
 # Start of frame: 0xC0 to 0xCF but for the three that say something else (DHT, JPG, DAC).
@@ -23,8 +23,10 @@ _FRAME = struct.Struct(">BHH")  # bits, height, width
 
 _WIDTH_TAG, _HEIGHT_TAG, _BITS_TAG, _ORIENTATION_TAG, _EXTRA_TAG = 256, 257, 258, 274, 338
 _REDUCED_TAG, _FURTHER_TAG, _DNG_TAG = 254, 330, 50706
-_TAGS = {_WIDTH_TAG, _HEIGHT_TAG, _BITS_TAG, _ORIENTATION_TAG, _EXTRA_TAG}
-_TAGS |= {_REDUCED_TAG, _FURTHER_TAG, _DNG_TAG}
+_TAGS = {
+    *(_WIDTH_TAG, _HEIGHT_TAG, _BITS_TAG, _ORIENTATION_TAG, _EXTRA_TAG),
+    *(_REDUCED_TAG, _FURTHER_TAG, _DNG_TAG),
+}
 # Types of whole numbers in TIFF and EXIF, BigTIFF's among them; of others (texts, fractions) decoders take two bytes.
 _NUMBERS = {1: "B", 3: "H", 4: "I", 6: "b", 8: "h", 9: "i", 13: "I", 16: "Q", 17: "q", 18: "Q"}
 _NPY_SHAPE = re.compile(rb"'shape': *\((\d{1,9}), *(\d{1,9})(?:, *(\d{1,9}))?,?\)")
@@ -166,10 +168,7 @@ def _read_png(data: Payload) -> Found:
 def _read_webp(data: Payload) -> Found:
     form, kind = struct.unpack_from("4s4s", data, 8)
     if form != b"WEBP":
-        other = kind_of(data)
-        raise HeaderError(
-            other.reason if other else f"not an image: a RIFF file of the form {form!r}"
-        )
+        raise HeaderError(not_image(data))
     if kind == b"VP8 ":
         width, height = struct.unpack_from("<HH", data, 26)
         return Found(height & 0x3FFF, width & 0x3FFF)

@@ -76,7 +76,7 @@ _PICTURES = (
     ("a camera raw file", rb"II\*\x00.{4}CR\x02\x00|II(?:U\x00|RO|RS)|MMOR|FUJIFILMCCD-RAW|FOVb|II\x1a\x00\x00\x00HEAP"),
 )  # fmt: skip
 _VIDEOS = (
-    ("MP4 or MOV", rb"....ftyp|....(?:moov|mdat|wide|free|skip)"),
+    ("MP4 or MOV", rb"....ftyp|[\x00-\x1f]...(?:moov|mdat|wide|free|skip)"),
     ("Matroska or WebM", rb"\x1aE\xdf\xa3"),
     ("AVI", rb"RIFF....AVI "),
     ("Ogg", rb"OggS"),
@@ -89,6 +89,7 @@ _OTHERS = (
     ("a pointer of git-annex", "run git annex get", rb"/annex/objects/|(?:\.\./)*\.git/annex/"),
     ("a web page (HTML)", "it may be the message of a server, download the image again", _PAGE % rb"<(?:!DOCTYPE html|html|head|body|title)\b"),
     ("XML", "it may be the message of a server, download the image again", _PAGE % rb"(?:<\?xml|<Error>)"),
+    ("sound (WAV)", "leave it out", rb"RIFF....WAVE"),
     ("gzip", "decompress it", rb"\x1f\x8b"),
     ("bzip2", "decompress it", rb"BZh[1-9]"),
     ("xz", "decompress it", rb"\xfd7zXZ\x00"),

@@ -22,7 +22,7 @@ from readers.video.progress import terminal_bar
 Sizes = NDArray[np.uint32]
 Progress = Callable[[int, int], None]
 
-VERSION = 1
+VERSION = 2
 _KEPT_FROM = 4096  # fewer headers are read in less time than it takes to think of a file
 _TOLD_FROM = 100_000  # headers that are many enough to be told of
 _FETCHED = 64  # samples at a time

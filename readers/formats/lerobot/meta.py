@@ -173,7 +173,9 @@ def _info(told: Mapping[str, Any]) -> Info:
 
 
 def _feature(name: str, told: Mapping[str, Any]) -> Feature:
-    dtype, shape = told["dtype"], tuple(told["shape"])
+    # Some writers have JSON numbers with a point, such as 480.0.
+    lengths = (int(n) if isinstance(n, float) and n.is_integer() else n for n in told["shape"])
+    dtype, shape = told["dtype"], tuple(lengths)
     if not all(type(length) is int and length >= 0 for length in shape):
         raise ValueError(f"the shape of {name!r} must be whole numbers, got {list(shape)}")
     if dtype in ("video", "image"):

@@ -93,7 +93,7 @@ class LmdbDataset(ShardDataset):
             )
         self._options: dict[str, Any] = {"layout": layout, "database": database}
         find = _Samples(layout, database)
-        super().__init__([_data_file(path)], Scan("lmdb", 2, find, self._options))
+        super().__init__([_data_file(path)], Scan("lmdb", 3, find, self._options))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the file itself."""

@@ -156,5 +156,5 @@ def _entry(key: str, files: list[_File], content: Content) -> Entry:
     return Entry(key, members, label, size, restarts=restarts)
 
 
-SCAN = Scan("tar", 1, find_samples)
+SCAN = Scan("tar", 2, find_samples)
 """How the samples of a tar shard are found."""

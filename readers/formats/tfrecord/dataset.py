@@ -241,7 +241,7 @@ class TfRecordDataset(ShardDataset):
         }
         self._crowd = crowd
         find = _Records(self._reader, verify)
-        super().__init__(shards, Scan("tfrecord", 3, find, self._options))
+        super().__init__(shards, Scan("tfrecord", 4, find, self._options))
         members = self.members
         self._is_stored = not any(map(is_decoded, members))
         self._has_objects = holds_objects(members)
