@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from PIL import ImageOps
+from PIL import Image
 
 from dali_pipes import BadSampleError, Batch, Loader, LoaderError
 from dali_pipes.decode import opencv
@@ -149,7 +149,7 @@ def test_whatever_a_decoder_raises_is_its_images_verdict(
     def fail(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(ImageOps, "exif_transpose", fail)
+    monkeypatch.setattr(Image.Image, "convert", fail)
     monkeypatch.setattr(opencv, "opencv_5", lambda: None)
     with pytest.raises(DecodeError, match=f"Pillow: {type(error).__name__}"):
         opencv.decode(jpeg(40, 30), (30, 40))
