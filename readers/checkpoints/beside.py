@@ -14,14 +14,14 @@ from readers.storage.atomic_file import atomic_file
 from readers.storage.blob import is_url, open_blob
 from readers.storage.cache_folder import cache_folder
 from readers.storage.destination import open_destination
-from readers.storage.paths import with_options_of
+from readers.storage.paths import with_options_of, with_path
 
 _PIECE_BYTES = 1 << 23
 
 
 def beside_location(file: SampleFile) -> str:
     """Path or URL of the checkpoints beside a file of samples."""
-    return with_options_of(file.location, f"{file.location}{SUFFIX}")
+    return with_path(file.location, lambda path: f"{path}{SUFFIX}")
 
 
 def open_beside(file: SampleFile, version: int) -> CheckpointFile | None:

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Callable
 from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -104,6 +105,24 @@ def _alternatives(text: str) -> list[str]:
         step = 1 if first <= last else -1
         return [f"{number:0{width}d}" for number in range(first, last + step, step)]
     return text.split(",") if "," in text else ["{" + text + "}"]
+
+
+def with_path(location: str, change: Callable[[str], str]) -> str:
+    """Return a location with another path; a URL keeps its query, such as a signature, and what it knows of how it is reached.
+
+    Args:
+        location: A path or a URL.
+        change: Returns the new path, or URL without its query.
+    """
+    if not is_url(location):
+        return change(location)
+    path, mark, query = location.partition("?" if location[:4].lower() == "http" else "\0")
+    return with_options_of(location, f"{change(path)}{mark}{query}")
+
+
+def beside(location: str, name: str) -> str:
+    """Return the path or URL of another file in the folder of a file; see `with_path`."""
+    return with_path(location, lambda path: f"{path.rpartition('/')[0]}/{name}")
 
 
 def with_options_of(url: str, changed: str) -> str:

@@ -3,8 +3,9 @@
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from platform import node
 
-from readers.sample import SourceError
+from readers.sample import BadSample, SourceError, TransientError
 
 _OF_THE_DATA = {
     None,  # of who parses the bytes
@@ -43,9 +44,50 @@ def is_transient(error: BaseException | None) -> bool:
     A file that is not there, or is no file, is of the data. Any other error counts as the one that it was raised in place of,
     unless it was pickled.
     """
+    found = _oserror_of(error)
+    return found is not None and found.errno not in _OF_THE_DATA
+
+
+def is_missing(error: BaseException) -> bool:
+    """Whether an error says that there is no such file or object, which no other failure of the storage does."""
+    return has_errno(error, errno.ENOENT, errno.ENOTDIR)
+
+
+def has_errno(error: BaseException, *numbers: int) -> bool:
+    """Whether an error is, or was raised in place of, an OSError with one of these numbers."""
+    found = _oserror_of(error)
+    return found is not None and found.errno in numbers
+
+
+def require_read(bad: BadSample) -> None:
+    """Refuse to store anything of a sample that may be sound; whatever writes a cache asks this of each bad sample.
+
+    Raises:
+        TransientError: The storage failed, here and now.
+    """
+    if bad.transient:
+        raise TransientError(
+            f"{bad.key} cannot be read on {node()} ({bad.reason}), and is not left out, since it may be sound: run the same "
+            "command again; where it stays so, make it readable there, or take it out of the data"
+        )
+
+
+def refuse_folder_error(error: OSError) -> None:
+    """Raise the error of a folder that cannot be listed, for ``os.walk(..., onerror=)``, which else passes over it.
+
+    Raises:
+        SourceError: Unless the folder is gone or was none.
+    """
+    if not is_missing(error):
+        raise SourceError(
+            f"the folder {error.filename} cannot be read: {reason_of(error)}"
+        ) from error
+
+
+def _oserror_of(error: BaseException | None) -> OSError | None:
     while error is not None and not isinstance(error, OSError):
         error = error.__cause__ or error.__context__
-    return error is not None and error.errno not in _OF_THE_DATA
+    return error
 
 
 def _shown(location: str) -> str:

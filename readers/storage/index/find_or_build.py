@@ -47,7 +47,7 @@ from readers.storage.index.scan import Scan
 from readers.storage.index.shard_index import ShardIndex
 from readers.storage.index.writer import IndexWriter, WriteError, write_all
 from readers.storage.lock import one_at_a_time
-from readers.storage.paths import shown_path
+from readers.storage.paths import shown_path, with_path
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
@@ -136,7 +136,7 @@ def find_index(blob: Blob, scan: Scan) -> FoundIndex | None:
 
 def location_beside(location: str, scan: Scan) -> str:
     """Where the index of an object lies in its store."""
-    return _beside(location, f"{scan.tag}{SUFFIX}")
+    return with_path(location, lambda path: f"{path}{scan.tag}{SUFFIX}")
 
 
 class _ReadError(Exception):
@@ -237,12 +237,6 @@ def _copy(blob: Blob, descriptor: int) -> None:
         write_all(descriptor, data, start)
 
 
-def _beside(location: str, suffix: str) -> str:
-    # A URL may remember how to reach its store: see `readers.storage.remote.Url`.
-    options = getattr(location, "options", None)
-    return type(location)(f"{location}{suffix}", *([options] if options else []))
-
-
 def write_index(blob: Blob, scan: Scan, descriptor: int, folder: Path) -> Head:
     """Scan a shard and write its index into an open file; it says nothing of where the shard lies.
 
@@ -329,7 +323,7 @@ def _scanned(blob: Blob, scan: Scan) -> Iterator[Entry]:
         # A scan knows the name alone.
         text = str(error)
         raise SourceError(
-            blob.location + text[len(blob.name) :] if text.startswith(blob.name) else text
+            f"{blob.location}{text[len(blob.name) :]}" if text.startswith(blob.name) else text
         ) from None
 
 
