@@ -13,7 +13,7 @@ from readers.formats.registry import FORMATS, NUMBERED, Format, format_of
 from readers.formats.splits import choose_split
 from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
 from readers.storage.paths import is_url
-from readers.storage.unreadable import unreadable
+from readers.storage.unreadable import OptionalFile, unreadable
 
 MDS_INDEX = "index.json"
 NO_VIDEO = ".ts"
@@ -126,7 +126,7 @@ def is_tfrecord(path: Path) -> bool:
     """Whether a local file begins like a TFRecord file."""
     from readers.formats.tfrecord import looks_like_tfrecord
 
-    with suppress(OSError), path.open("rb") as file:
+    with OptionalFile(path), path.open("rb") as file:
         return looks_like_tfrecord(file.read(_HEAD_BYTES))
     return False
 
@@ -155,7 +155,12 @@ def _format_of_list(path: Path) -> Format:
     from readers.video.files import is_header
 
     first = ""
-    with suppress(OSError, UnicodeDecodeError), path.open(encoding="utf-8-sig") as file:
+    # What is no text is refused by the reader of lists.
+    with (
+        OptionalFile(path),
+        suppress(UnicodeDecodeError),
+        path.open(encoding="utf-8-sig") as file,
+    ):
         stripped = (line.strip() for line in file)
         lines = (line for line in stripped if line and not line.startswith("#"))
         first = next(lines, "")

@@ -4,13 +4,14 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from readers.classes import Classes, read_classes
 from readers.describe import few_of
 from readers.formats.columns import to_label
 from readers.formats.files import FileDataset, Names, Sidecars
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, PathLike, SourceError, is_image_file
+from readers.storage.unreadable import listed, refuse_folder_error
 
 _LABELLED_LINE = re.compile(r"(.*\S)\s+(-?[0-9]+)")
 # What may belong to an image of the same name: photo.json, photo.mask.png, photo.mask.0.png.
@@ -147,7 +148,7 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
     Raises:
         SourceError: There are none, a class has none or is none of ``classes``, or they lie in both.
     """
-    _, entries, files = next(os.walk(root, onerror=_raise))
+    entries, files = listed(root)
     folders, what = _visible(entries), kind.plural
     loose, sidecars = _told_apart(_visible(files), kind)
     inside: dict[str, int] = {}
@@ -240,7 +241,9 @@ def _files_below(
     """
     for folder in folders:
         found = []
-        for path, below, files in os.walk(root / folder, onerror=_raise, followlinks=True):
+        for path, below, files in os.walk(
+            root / folder, onerror=refuse_folder_error, followlinks=True
+        ):
             below[:] = [name for name in _visible(below) if not _is_loop(Path(path, name))]
             names, beside = _told_apart(_visible(files), kind)
             part = os.path.relpath(path, root)
@@ -283,9 +286,3 @@ def _visible(names: Iterable[str]) -> list[str]:
 def _is_loop(folder: Path) -> bool:
     """Whether a folder is a link to one that holds it."""
     return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
-
-
-def _raise(error: OSError) -> NoReturn:
-    raise SourceError(
-        f"{error.filename} cannot be listed ({error.strerror}): give a folder that can be read"
-    ) from None

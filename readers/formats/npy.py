@@ -18,7 +18,7 @@ from readers.storage.blob import open_blob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.blob.rows import FileRows
 from readers.storage.limits import TooLargeError, check_bytes
-from readers.storage.unreadable import is_transient, reason_of, unreadable
+from readers.storage.unreadable import OptionalFile, is_transient, reason_of, unreadable
 
 _BLOCK_BYTES = 8 << 20
 _LEAST_OF_ONE = 16  # height and width from which nobody means narrow grey images
@@ -170,11 +170,9 @@ def _refusal(path: Path, error: Exception) -> str:
 
 
 def _starts_with(path: Path, magic: bytes) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(magic)) == magic
-    except OSError:
-        return False
+    with OptionalFile(path), path.open("rb") as file:
+        return file.read(len(magic)) == magic
+    return False
 
 
 def _read_labels(path: Path, num_rows: int, images: Path) -> NDArray[Any]:

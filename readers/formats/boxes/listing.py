@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from readers.formats.splits import (
@@ -13,6 +12,7 @@ from readers.formats.splits import (
     split_alone,
 )
 from readers.sample import SourceError
+from readers.storage.unreadable import OptionalFile, refuse_folder_error
 
 _HEAD_BYTES = 4096
 
@@ -29,13 +29,9 @@ def files_below(root: Path, folder: str = "") -> Iterator[tuple[str, list[str]]]
     Raises:
         SourceError: A folder cannot be listed.
     """
-
-    def refuse(error: OSError) -> None:
-        raise SourceError(
-            f"{error.filename} cannot be listed ({error.strerror}): give a folder that can be read"
-        ) from None
-
-    for path, folders, files in os.walk(root / folder, onerror=refuse, followlinks=True):
+    for path, folders, files in os.walk(
+        root / folder, onerror=refuse_folder_error, followlinks=True
+    ):
         folders[:] = sorted(
             name for name in folders if name[0] != "." and not _leads_back(Path(path, name))
         )
@@ -50,8 +46,12 @@ def stem_of(name: str) -> str:
 
 
 def head_of(path: Path) -> bytes:
-    """The first 4096 bytes of a file, which tell its kind; none where it cannot be read."""
-    with suppress(OSError), path.open("rb") as file:
+    """The first 4096 bytes of a file, which tell its kind; none where there is no such file.
+
+    Raises:
+        SourceError: It cannot be read.
+    """
+    with OptionalFile(path), path.open("rb") as file:
         return file.read(_HEAD_BYTES)
     return b""
 

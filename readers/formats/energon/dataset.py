@@ -17,6 +17,7 @@ from readers.formats.tar.dataset import TarDataset
 from readers.plural import counted
 from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError
 from readers.selection import Picked, pick_taken
+from readers.storage.unreadable import OptionalFile
 
 _END = bytes(1024)  # two blocks of zeros end a tar
 _AT_ONCE = 1024
@@ -102,9 +103,10 @@ def _is_as_prepared(shard: Path, num_samples: int, count: int) -> bool:
     index = shard.with_name(f"{shard.name}.idx")
     if num_samples != count:
         return False
-    try:
+    data = b""
+    with OptionalFile(index):
         data = index.read_bytes()
-    except OSError:
+    if not data:
         return True
     if len(data) != 8 * (count + 1):
         return False

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from readers.describe import few_of
 from readers.sample import SourceError, is_image_file
+from readers.storage.unreadable import refuse_folder_error
 
 _MASK_ENDINGS = ("png", "gif", "bmp", "tif", "tiff")
 
@@ -26,7 +27,7 @@ def find_pictures(folder: Path) -> list[str]:
         SourceError: There are none.
     """
     found = []
-    for path, folders, files in os.walk(folder, followlinks=True):
+    for path, folders, files in os.walk(folder, onerror=refuse_folder_error, followlinks=True):
         folders[:] = [name for name in folders if name[0] != "." and not _is_loop(Path(path, name))]
         inside = os.path.relpath(path, folder)
         place = "" if inside == "." else f"{inside}/"

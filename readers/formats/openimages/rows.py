@@ -12,6 +12,7 @@ import numpy as np
 from readers.sample import SourceError
 from readers.storage.blob import Content
 from readers.storage.index import Entry
+from readers.storage.unreadable import OptionalFile
 
 KEY, LABEL, CONFIDENCE = "ImageID", "LabelName", "Confidence"
 SIDES = ("XMin", "YMin", "XMax", "YMax")
@@ -29,12 +30,10 @@ _HEAD_BYTES = 4096
 
 def fits(path: Path) -> bool:
     """Whether a file is one of these tables, by its header."""
-    try:
-        with path.open("rb") as file:
-            columns = read_header_row(file.read(_HEAD_BYTES))
-    except OSError:
-        return False
-    return KEY in columns and LABEL in columns
+    with OptionalFile(path), path.open("rb") as file:
+        columns = read_header_row(file.read(_HEAD_BYTES))
+        return KEY in columns and LABEL in columns
+    return False
 
 
 def read_header_row(head: bytes) -> list[str]:

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from readers.sample import SourceError
 from readers.storage.limits import TooLargeError, check_bytes
 from readers.storage.paths import is_url
+from readers.storage.unreadable import OptionalFile
 
 INDEX = "index.json"
 _KIND = "wids-shard-index-v1"
@@ -66,11 +68,9 @@ def finished_shards(folder: Path, files: Sequence[str]) -> list[str] | None:
 
 
 def _is_index(file: Path) -> bool:
-    try:
-        with file.open("rb") as opened:
-            return _KIND.encode() in opened.read(_LOOKED_AT)
-    except OSError:
-        return False
+    with OptionalFile(file), file.open("rb") as opened:
+        return _KIND.encode() in opened.read(_LOOKED_AT)
+    return False
 
 
 def _shard(file: Path, url: str, size: Any) -> str:
@@ -93,8 +93,7 @@ def _shard(file: Path, url: str, size: Any) -> str:
 
 
 def _is_statistics(file: Path) -> bool:
-    try:
+    with OptionalFile(file), suppress(ValueError, RecursionError):  # it is that of another program
         told = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(told, dict) and {"count", "successes"} <= told.keys()
+        return isinstance(told, dict) and {"count", "successes"} <= told.keys()
+    return False

@@ -78,6 +78,7 @@ def _read(location: str) -> Any:
             raise
         if "?" not in location:
             warnings.warn(
-                f"{error}: if it is there, the names of the classes are lost; give leave to read it", stacklevel=3
+                f"{error}: if it is there, the names of the classes are lost; give leave to read it",
+                stacklevel=3,
             )
         return None

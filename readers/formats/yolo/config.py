@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from readers.formats.columns import shorten
 from readers.sample import SourceError
+from readers.storage.unreadable import OptionalFile
 
 SPLITS = ("train", "val", "test")
 USUAL = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")
@@ -58,12 +59,10 @@ def looks_like_config(path: Path) -> bool:
     """Whether a file is YAML with classes and splits."""
     if path.suffix.lower() not in (".yaml", ".yml") or not path.is_file():
         return False
-    try:
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES)
-    except OSError:
-        return False
-    return bool(_NAMES.search(text) and _SPLIT.search(text))
+    with OptionalFile(path), path.open("rb") as file:
+        text = file.read(_MOST_BYTES)
+        return bool(_NAMES.search(text) and _SPLIT.search(text))
+    return False
 
 
 def names_masks(folder: Path) -> bool:

@@ -129,6 +129,7 @@ def find_index(blob: Blob, scan: Scan) -> FoundIndex | None:
     found = _find(blob, scan, paths, distrust=False)
     if found is not None or not is_url(blob.location):
         return found
+    # Without an index the shard itself is asked: nothing depends on one but time, here and in the next two functions.
     with suppress(OSError), one_at_a_time(_part(paths[0])) as descriptor:
         return _download(blob, scan, paths[0], descriptor)
     return None
@@ -148,7 +149,7 @@ class _ReadError(Exception):
 
 def _find(blob: Blob, scan: Scan, paths: list[Path], *, distrust: bool) -> FoundIndex | None:
     for path in paths:
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        with suppress(OSError, ValueError, KeyError, TypeError):  # as above
             head, stamp = read_head(path)
             found = FoundIndex(path, head)
             if not _fits(found, stamp, blob, scan):
@@ -189,7 +190,7 @@ def _pin(blob: Blob) -> str:
 
 
 def _stamp_anew(found: FoundIndex, blob: LocalBlob) -> None:
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError):  # its content is then compared the next time as well
         descriptor = os.open(found.path, os.O_RDWR | os.O_CLOEXEC)
         try:
             if Head.mark_of(os.pread(descriptor, found.head.start, 0)) == found.head.mark:

@@ -28,6 +28,7 @@ T = TypeVar("T")
 _MARKER = "_$folder$"
 """At the end of the names of empty objects with which Hadoop marks folders."""
 
+
 def list_remote(url: str, options: StorageOptions | None = None, *, own: bool = False) -> list[str]:
     """The URLs of all objects below a prefix (``s3://bucket/folder``), sorted, without those that mark folders.
 
@@ -172,7 +173,9 @@ class _Listing:
             objects = {path: behind[path] for path in behind if "/" not in path[len(start) :]}
             inside = (path[len(start) :].partition("/")[0] for path in behind.keys() - objects)
             folders = sorted({f"{start}{name}" for name in inside})
-        self._left_out += [f"{path}/" for path in folders if not path]  # of keys that begin with a slash
+        self._left_out += [
+            f"{path}/" for path in folders if not path
+        ]  # of keys that begin with a slash
         objects = {
             path: state
             for path, state in objects.items()

@@ -88,7 +88,9 @@ def unanswered(error: Exception, options: StorageOptions) -> str:
     happened = next((words for part, words in _SILENCES if part in text), None)
     if server is None or happened is None or STATUS.search(text):
         return ""
-    place = server[2] if ":" in server[2] else f"{server[2]}:{'80' if server[1] == 'http' else '443'}"
+    place = (
+        server[2] if ":" in server[2] else f"{server[2]}:{'80' if server[1] == 'http' else '443'}"
+    )
     named = [name for name in ENDPOINTS if server[2] in os.environ.get(name, "")]
     named = ["endpoint="] if options.endpoint else named
     advice = f"; correct {named[0]}, which names it, or start it" if named else ""

@@ -223,7 +223,8 @@ def test_nobody_answers(s3: Storage) -> None:
     )
     for data in (b"small", DATA):
         with pytest.raises(
-            PrepareError, match=r"b cannot be written \(the last .* http://127\.0\.0\.1:9 does not answer .*endpoint="
+            PrepareError,
+            match=r"b cannot be written \(the last .* http://127\.0\.0\.1:9 does not answer .*endpoint=",
         ):
             write(place, "b", data)
 
@@ -265,7 +266,7 @@ def test_a_listing_goes_on_behind_its_last_page(monkeypatch: pytest.MonkeyPatch)
     asked: list[str | None] = []
 
     def states(
-        self: Connection, prefix: str, after: str | None
+        _: Connection, prefix: str, after: str | None
     ) -> Iterator[list[tuple[str, State]]]:
         assert prefix == "all"
         asked.append(after)
