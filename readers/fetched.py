@@ -21,7 +21,7 @@ from readers.storage.unreadable import PAUSES_SECONDS
 _Fetch = Callable[..., list[Sample | BadSample]]
 
 _MOST_SECONDS = 5.0
-"""A fetch that took longer has waited for a server, whose requests are repeated where they are made."""
+"""A fetch that took longer has waited for a server; requests are repeated where they are made, as their options say."""
 _KEYS_READ = 256  # samples that are held at a time
 # Methods that decide what a sample holds. A subclass that replaces one of them, perhaps a user's, is read by
 # its `fetch` alone: its base would locate samples that it never returns.
@@ -192,7 +192,12 @@ def _reading_again(fetch: _Fetch) -> _Fetch:
         _fetching.is_nested, began = True, time.perf_counter()
         try:
             samples = fetch(self, indices)
-            if BadSample in set(map(type, samples)) and time.perf_counter() - began < _MOST_SECONDS:
+            is_quick = time.perf_counter() - began < _MOST_SECONDS
+            if (
+                BadSample in set(map(type, samples))
+                and is_quick
+                and not getattr(self, "_is_remote", False)
+            ):
                 _replace_transient(functools.partial(fetch, self), np.asarray(indices), samples)
             return samples
         finally:

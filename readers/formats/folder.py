@@ -148,6 +148,8 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
     Raises:
         SourceError: There are none, a class has none or is none of ``classes``, or they lie in both.
     """
+    if not root.exists():
+        raise SourceError(f"{root} cannot be listed (No such file or directory): correct the path")
     entries, files = listed(root)
     folders, what = _visible(entries), kind.plural
     loose, sidecars = _told_apart(_visible(files), kind)

@@ -265,9 +265,7 @@ def test_a_listing_goes_on_behind_its_last_page(monkeypatch: pytest.MonkeyPatch)
     """After an error in its middle no name is told twice and none is left out."""
     asked: list[str | None] = []
 
-    def states(
-        _: Connection, prefix: str, after: str | None
-    ) -> Iterator[list[tuple[str, State]]]:
+    def states(_: Connection, prefix: str, after: str | None) -> Iterator[list[tuple[str, State]]]:
         assert prefix == "all"
         asked.append(after)
         if after is None:
