@@ -1,14 +1,17 @@
 """Resolving paths, patterns and URLs to files and folders."""
 
 import itertools
+import os
 import re
-from collections.abc import Callable
-from glob import glob, has_magic
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from readers.sample import SourceError
 from readers.storage.atomic_file import OWN
+from readers.storage.unreadable import OptionalFile, listed
 
 if TYPE_CHECKING:
     from readers.storage.remote import StorageOptions
@@ -61,11 +64,26 @@ def has_wildcards(text: str) -> bool:
 def _matched(name: str) -> list[str]:
     if not has_magic(name) or Path(name).exists():
         return [name]
-    found = sorted(glob(name))  # noqa: PTH207 - Path.glob wants a folder apart
+    found = sorted(_glob(name))
     found = [path for path in found if OWN not in Path(path).name]
     if not found:
         raise SourceError(f"{name} fits no file: correct the pattern")
     return found
+
+
+def _glob(pattern: str) -> Iterator[str]:
+    """Yield what `glob.glob` does, which takes a folder that cannot be listed for an empty one."""
+    folder, name = os.path.split(pattern)
+    for around in _glob(folder) if has_magic(folder) else [folder]:
+        if not has_magic(name):
+            path = os.path.join(around, name)  # noqa: PTH118 - a Path would lose "./"
+            with OptionalFile(path):
+                os.lstat(path)
+                yield path
+            continue
+        for one in [name for names in listed(Path(around)) for name in names]:
+            if fnmatchcase(one, name) and (name[0] == "." or one[0] != "."):
+                yield os.path.join(around, one)  # noqa: PTH118 - as above
 
 
 def _matched_away(url: str, storage: "StorageOptions") -> list[str]:

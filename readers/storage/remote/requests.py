@@ -163,7 +163,8 @@ def _make_store(
     _obstore()
     stores = importlib.import_module("obstore.store")
     seconds = f"{max(int(timeout_seconds * 1000), 1)}ms"
-    connect = f"{max(int(min(timeout_seconds, _STRANGER_SECONDS) * 1000), 1)}ms"
+    # Less than for all of a request, so that what is missing is told apart: the connection or the answer.
+    connect = f"{max(int(min(timeout_seconds, _STRANGER_SECONDS) * 750), 1)}ms"
     settings = dict(options.settings)
     client = {
         "timeout": _ENDLESS if endless else seconds,
