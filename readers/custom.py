@@ -22,7 +22,7 @@ from readers.sample import (
     Sample,
     checked_indices,
 )
-from readers.storage.unreadable import is_transient, reason_of
+from readers.storage.unreadable import is_transient, lasting, reason_of
 
 _NUM_PROBES = 64
 
@@ -118,7 +118,7 @@ class CustomDataset(IndexedDataset):
         rows = []
         for start in range(0, len(self), self.block_size):
             stop = min(start + self.block_size, len(self))
-            rows += [numbers_of(sample) for sample in self.fetch(range(start, stop))]
+            rows += [numbers_of(sample) for sample in lasting(self.fetch(range(start, stop)))]
         table = np.array(rows, np.int64).reshape(-1, 4)
         return {
             "label": table[:, 0],
@@ -137,7 +137,7 @@ def digest_of(dataset: IndexedDataset, *words: object) -> str:
     """
     digest = hashlib.sha256(f"custom {len(dataset)} {words!r}\n".encode())
     numbers = np.unique(np.linspace(0, max(len(dataset) - 1, 0), _NUM_PROBES).astype(np.int64))
-    for sample in dataset.fetch(numbers[: len(dataset)]):
+    for sample in lasting(dataset.fetch(numbers[: len(dataset)])):
         digest.update(f"{sample.key!r}\n".encode("utf-8", "surrogateescape"))
         if isinstance(sample, Sample):
             digest.update(f"{np.asarray(sample.label).tolist()!r}\n".encode())

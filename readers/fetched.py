@@ -1,7 +1,10 @@
 """Datasets of which samples are fetched by index: what a format's class must say of them, and what follows."""
 
+import functools
+import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,12 @@ from readers.located import Located, Reads
 from readers.order import AnyOrder, Shuffle, make_order
 from readers.plural import counted
 from readers.sample import BadSample, ColumnName, FieldTypes, Sample, sound
+from readers.storage.unreadable import PAUSES_SECONDS
 
+_Fetch = Callable[..., list[Sample | BadSample]]
+
+_MOST_SECONDS = 5.0
+"""A fetch that took longer has waited for a server; requests are repeated where they are made, as their options say."""
 _KEYS_READ = 256  # samples that are held at a time
 # Methods that decide what a sample holds. A subclass that replaces one of them, perhaps a user's, is read by
 # its `fetch` alone: its base would locate samples that it never returns.
@@ -37,6 +45,8 @@ class FetchedDataset(ABC):
         first = next(number for number, names in enumerate(found) if "locate" in names)
         if any(not _READERS.isdisjoint(names) for names in found[:first]):
             cls.locate = FetchedDataset.locate  # type: ignore[method-assign]
+        if "fetch" in vars(cls):
+            cls.fetch = _reading_again(cls.fetch)  # type: ignore[method-assign]
 
     @property
     @abstractmethod
@@ -167,3 +177,46 @@ class FetchedDataset(ABC):
         return make_order(
             len(self), seed, shuffle, block_size=self.block_size, shuffle_window=shuffle_window
         )
+
+
+_fetching = threading.local()
+
+
+def _reading_again(fetch: _Fetch) -> _Fetch:
+    """Make a `fetch` read again what the storage failed to give, as a network file system does for a moment."""
+
+    @functools.wraps(fetch)
+    def fetch_again(self: Any, indices: Any) -> list[Sample | BadSample]:
+        if getattr(
+            _fetching, "is_nested", False
+        ):  # within the fetch of a selection, which reads again
+            return fetch(self, indices)
+        _fetching.is_nested, began = True, time.perf_counter()
+        try:
+            samples = fetch(self, indices)
+            is_quick = time.perf_counter() - began < _MOST_SECONDS
+            if (
+                BadSample in set(map(type, samples))
+                and is_quick
+                and not getattr(self, "_is_remote", False)
+            ):
+                _replace_transient(functools.partial(fetch, self), np.asarray(indices), samples)
+            return samples
+        finally:
+            _fetching.is_nested = False
+
+    return fetch_again
+
+
+def _replace_transient(
+    fetch: _Fetch, indices: NDArray[np.int64], samples: list[Sample | BadSample]
+) -> None:
+    for pause in PAUSES_SECONDS:
+        rows = [
+            row for row, one in enumerate(samples) if isinstance(one, BadSample) and one.transient
+        ]
+        if not rows:
+            return
+        time.sleep(pause)
+        for row, sample in zip(rows, fetch(indices[rows]), strict=True):
+            samples[row] = sample

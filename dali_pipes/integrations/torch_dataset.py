@@ -23,7 +23,7 @@ from readers.describe import describe
 from readers.formats.columns import to_labels
 from readers.label_vector import LabelShape
 from readers.sample import ColumnName, checked_indices
-from readers.storage.unreadable import reason_of
+from readers.storage.unreadable import lasting, reason_of
 
 _RANDOM = ("random", "jitter", "augment", "mixup", "cutmix")
 
@@ -271,7 +271,7 @@ class TorchDataset(IndexedDataset):
         rows = []
         for start in range(0, len(self), self.block_size):
             stop = min(start + self.block_size, len(self))
-            rows += [numbers_of(sample) for sample in self.fetch(range(start, stop))]
+            rows += [numbers_of(sample) for sample in lasting(self.fetch(range(start, stop)))]
         return np.array(rows, np.int64).reshape(-1, 4)
 
 

@@ -14,14 +14,14 @@ from readers.storage.atomic_file import atomic_file
 from readers.storage.blob import is_url, open_blob
 from readers.storage.cache_folder import cache_folder
 from readers.storage.destination import open_destination
-from readers.storage.paths import with_options_of
+from readers.storage.paths import with_options_of, with_path
 
 _PIECE_BYTES = 1 << 23
 
 
 def beside_location(file: SampleFile) -> str:
     """Path or URL of the checkpoints beside a file of samples."""
-    return with_options_of(file.location, f"{file.location}{SUFFIX}")
+    return with_path(file.location, lambda path: f"{path}{SUFFIX}")
 
 
 def open_beside(file: SampleFile, version: int) -> CheckpointFile | None:
@@ -34,7 +34,9 @@ def open_beside(file: SampleFile, version: int) -> CheckpointFile | None:
         version: Of the rows.
     """
     head = _head(file, version)
-    with suppress(OSError, ValueError, ReadersError):
+    with suppress(
+        OSError, ValueError, ReadersError
+    ):  # without them an image takes longer, and is the same
         return CheckpointFile(_copied(file, head) if is_url(file.location) else _path(file), head)
     return None
 
@@ -62,7 +64,7 @@ def is_whole_beside(file: SampleFile, version: int) -> bool:
     found = open_beside(file, version)
     if found is None:
         return False
-    with suppress(OSError):
+    with suppress(OSError):  # they are then written again
         if is_url(file.location):
             folder, name = _split(beside_location(file))
             if open_destination(folder).size_bytes(name) != found.path.stat().st_size:
@@ -99,7 +101,7 @@ def _copied(file: SampleFile, head: Head) -> Path:
     """
     name = hashlib.sha256(os.fsencode(file.location) + head.pack()).hexdigest()[:32]
     path = cache_folder() / "checkpoints" / f"{name}{SUFFIX}"
-    with suppress(OSError, DamagedCheckpointsError):
+    with suppress(OSError, DamagedCheckpointsError):  # there is no copy yet
         CheckpointFile(path, head)
         return path
     blob = open_blob(beside_location(file))

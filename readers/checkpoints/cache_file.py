@@ -55,7 +55,10 @@ def make_whole(head: Head) -> None:
         OSError: It cannot be written.
     """
     path = cache_path(head)
-    with suppress(FileNotFoundError), one_at_a_time(path.with_name(f"{path.name}.lock")):
+    with (
+        suppress(FileNotFoundError),
+        one_at_a_time(path.with_name(f"{path.name}.lock")),
+    ):  # there is nothing to put in order
         file = CheckpointFile(path, head)
         if not _is_in_order(file):
             with atomic_file(path, to_disk=True) as out:
@@ -124,7 +127,10 @@ class CacheFile:
             )
 
     def _opened(self) -> CheckpointFile | None:
-        with suppress(OSError, DamagedCheckpointsError), self._opening:
+        with (
+            suppress(OSError, DamagedCheckpointsError),
+            self._opening,
+        ):  # nothing is known, so all is found anew
             if self._file is None:
                 self._file = CheckpointFile(self.path, self._head)
                 os.utime(self.path)  # it is in use, which reading does not always tell

@@ -91,7 +91,7 @@ class CheckpointFile:
             data = _read(self._file.number, SLOT_BYTES * (last - first), self.head.slot_at(first))
             for number in range(first, last):
                 at = SLOT_BYTES * (number - first)
-                with suppress(DamagedCheckpointsError):
+                with suppress(DamagedCheckpointsError):  # of that image nothing is known
                     slot = parse_slot(self.seed, number, data[at : at + SLOT_BYTES])
                     if slot is not None:
                         yield number, slot
@@ -158,7 +158,7 @@ def open_to_add(path: Path, head: Head) -> CheckpointFile:
     Raises:
         OSError: It cannot be made or written to.
     """
-    with suppress(FileNotFoundError, DamagedCheckpointsError):
+    with suppress(FileNotFoundError, DamagedCheckpointsError):  # it is made below
         return CheckpointFile(path, head, writes=True)
     with one_at_a_time(path.with_name(f"{path.name}.lock")):
         with suppress(FileNotFoundError, DamagedCheckpointsError):  # another one was faster
@@ -186,7 +186,7 @@ class Opened:
             raise DamagedCheckpointsError("it belongs to something else")
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        with suppress(AttributeError, OSError):
+        with suppress(AttributeError, OSError):  # Python may end, or opening it failed
             close(self.number)
 
     def here(self, path: Path, head: Head) -> "Opened":

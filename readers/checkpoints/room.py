@@ -25,7 +25,7 @@ def make_room(path: Path) -> int:
     used: list[tuple[float, int, Path]] = []
     own_bytes = 0
     for other in path.parent.glob(f"*{SUFFIX}"):
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):  # another process removed it
             status = other.stat()
             if other == path:
                 own_bytes = status.st_size
@@ -37,7 +37,7 @@ def make_room(path: Path) -> int:
     for _, size, other in sorted(used):
         if others_bytes <= (1 - _LEAST_SHARE) * most:
             break
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):  # another process removed it
             other.unlink()
         others_bytes -= size
     return most - others_bytes

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from readers.formats.splits import (
 )
 from readers.formats.tar.listed import finished_shards
 from readers.sample import SourceError, is_image_file
+from readers.storage.unreadable import files_below, listed, refuse_folder_error
 
 _METADATA = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
 _ROBOFLOW = "_annotations.coco.json"  # of the images beside it
@@ -52,7 +53,7 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
         if split is not None and not kind.own_splits:
             raise SourceError(no_such_split(str(folder), split, []))
         return Detected(kind, [str(folder)])
-    _, folders, files = next(os.walk(folder), ("", [], []))
+    folders, files = listed(folder)
     folders = sorted(name for name in folders if name[0] != ".")
     files = sorted(name for name in files if name[0] != ".")
     shards = sorted(name for name in files if is_shard(name))
@@ -83,7 +84,7 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
     if shards:
         paths = choose_split([str(folder / name) for name in shards], split, str(folder))
         return detect_files(paths, None)
-    if any("=" in name for name in folders) and next(folder.rglob("*.parquet"), None):
+    if any("=" in name for name in folders) and next(_parquet_below(folder), None):
         return _detect_partitions(folder, split)
     return _detect_media(folder, folders, files, split)
 
@@ -118,9 +119,13 @@ def _detect_by_marker(folder: Path, marker: str, split: str | None) -> Detected:
 
 def _detect_partitions(folder: Path, split: str | None) -> Detected:
     """Folders such as ``label=3`` with Parquet files."""
-    files = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.parquet"))]
+    files = [path.relative_to(folder).as_posix() for path in sorted(_parquet_below(folder))]
     chosen = choose_split([f"{folder}/{name}" for name in files], split, str(folder))
     return Detected(FORMATS["parquet"], [str(folder)] if split is None else chosen)
+
+
+def _parquet_below(folder: Path) -> Iterator[Path]:
+    return (path for path in files_below(folder) if path.suffix == ".parquet")
 
 
 def _detect_media(
@@ -163,7 +168,7 @@ def _detect_without_media(
     if "data" in folders:  # as in repositories of the Hugging Face Hub
         return detect_folder(folder / "data", split)
     known = [name for name in files if format_of(name) and not is_list(name)]
-    shards = (str(path) for path in folder.rglob("*") if is_shard(path.name))
+    shards = (str(path) for path in files_below(folder) if is_shard(path.name))
     below = sorted(islice(shards, _MOST_LISTED))
     arrays = [name for name in known if name.lower().endswith(".npy")]
     if arrays == known and len(known) > 1:
@@ -217,7 +222,7 @@ def _lists_of_splits(files: Sequence[str]) -> dict[str, str]:
 def _first_medium(folder: Path) -> str:
     """Return the first image or video below a folder; a .ts where there is none, else ""."""
     other = ""
-    for _, folders, files in os.walk(folder):
+    for _, folders, files in os.walk(folder, onerror=refuse_folder_error):
         folders.sort()
         for name in sorted(name for name in files if name[0] != "."):
             if is_video(name) or is_image_file(name):
@@ -229,7 +234,7 @@ def _first_medium(folder: Path) -> str:
 
 def _holds_frames(folder: Path) -> bool:
     """Whether the first folder two levels below holds frames of a video, by their names."""
-    for path, folders, files in os.walk(folder):
+    for path, folders, files in os.walk(folder, onerror=refuse_folder_error):
         names = [name for name in files if name[0] != "." and is_image_file(name)]
         depth = len(Path(path).relative_to(folder).parts)
         if names or depth == 2:

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from readers.classes import Classes, read_classes
 from readers.describe import few_of
@@ -13,6 +13,7 @@ from readers.formats.files import FileDataset, Names, Sidecars
 from readers.formats.left_out import LeftOut
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, PathLike, SourceError, is_image_file
 from readers.storage.paths import leads_back
+from readers.storage.unreadable import listed, refuse_folder_error
 from readers.storage.whole_files import read_text
 
 _LABELLED_LINE = re.compile(r"(.*\S)\s+(-?[0-9]+)")
@@ -151,7 +152,9 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
     Raises:
         SourceError: There are none, a class has none or is none of ``classes``, or they lie in both.
     """
-    _, entries, files = next(os.walk(root, onerror=_raise))
+    if not root.exists():
+        raise SourceError(f"{root} cannot be listed (No such file or directory): correct the path")
+    entries, files = listed(root)
     folders, what = _visible(entries), kind.plural
     left_out = LeftOut(root)
     loose, sidecars = _told_apart(_visible(files), kind, left_out, "")
@@ -248,7 +251,9 @@ def _files_below(
     """
     for folder in folders:
         found = []
-        for path, below, files in os.walk(root / folder, onerror=_raise, followlinks=True):
+        for path, below, files in os.walk(
+            root / folder, onerror=refuse_folder_error, followlinks=True
+        ):
             below[:] = [name for name in _visible(below) if not leads_back(Path(path, name))]
             part = os.path.relpath(path, root)
             names, beside = _told_apart(_visible(files), kind, left_out, part)
@@ -290,9 +295,3 @@ def _told_apart(
 
 def _visible(names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if not name.startswith("."))
-
-
-def _raise(error: OSError) -> NoReturn:
-    raise SourceError(
-        f"{error.filename} cannot be listed ({error.strerror}): give a folder that can be read"
-    ) from None

@@ -32,7 +32,7 @@ from readers.storage.blob.content_hash import pin_content
 from readers.storage.index import Entry, Scan
 from readers.storage.limits import check_bytes
 from readers.storage.shards import ShardDataset
-from readers.storage.unreadable import is_transient, unreadable
+from readers.storage.unreadable import is_transient, lasting, unreadable
 
 _IMAGE_COLUMNS = (
     *("image", "image_path", "img_path", "file_name", "file", "filepath", "filename", "path"),
@@ -123,7 +123,7 @@ class ManifestDataset(IndexedDataset):
             digest.update(pin_content(open_blob(self._lines.shards[0])).encode())
         rows = np.unique(np.linspace(0, len(self) - 1, min(len(self), _NUM_SIZES)).astype(np.int64))
         names = []
-        for line in self._lines.fetch(rows):
+        for line in lasting(self._lines.fetch(rows)):
             with suppress(ValueError):  # of a file that was damaged since it was opened
                 if isinstance(line, Sample):
                     names.append(self._reader.read(line.fields["line"]).path)

@@ -40,7 +40,9 @@ def told_of_other_classes(found: Format, folder: str) -> list[str]:
         return []
     own: list[str] = []
     others: list[str] = []
-    with suppress(OSError):  # the folder around it is nobody's business
+    with suppress(
+        OSError
+    ):  # a warning alone depends on the folder around, which may be closed to this user
         train = [
             root.parent / name
             for name in class_folders(root.parent)
@@ -81,7 +83,7 @@ def told_of_other_names(file: str, label: object, names: Sequence[str]) -> list[
 
 def _names_of_train(root: Path, name: str, label: object) -> tuple[Path, tuple[str, ...]]:
     """Return the folder of the training data, and the classes that its metadata file names; none where it tells none."""
-    with suppress(OSError, SourceError, ValueError):  # what is wrong is said where that is opened
+    with suppress(OSError, SourceError, ValueError):  # a warning alone depends on it, as above
         train = [root / one for one in class_folders(root) if split_alone(one) == "train"]
         if len(train) == 1 and (train[0] / name).is_file():
             table = read_table(train[0] / name)

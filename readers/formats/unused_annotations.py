@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from readers.formats.registry import Format
 from readers.formats.voc.annotation import looks_like_annotation
 from readers.formats.yolo.config import looks_like_config
 from readers.sample import SourceError, is_image_file
+from readers.storage.unreadable import OptionalFile
 
 _YOLO = re.compile(r"\s*[0-9]+(?:\s+[01]?\.[0-9]+(?:[eE]-?[0-9]+)?|\s+[01]){4,}\s*")
 _LOOKED_AT = 64  # names of a folder
@@ -89,7 +89,7 @@ def _unnamed(path: Path) -> list[str]:
 
 def _first_images(root: Path) -> Iterator[tuple[Path, str]]:
     """Yield an image of the folder itself, or of the first folders in it."""
-    with suppress(OSError):
+    with OptionalFile(root):
         names = sorted(path.name for path in islice(root.iterdir(), _LOOKED_AT))
         inside = [root / name for name in names if name[0] != "." and (root / name).is_dir()]
         for folder in [root, *inside[:4]]:
@@ -129,6 +129,6 @@ def _opened(root: Path, format: str) -> str:
 
 def _open_images(root: Path) -> list[Path]:
     """Return a table of boxes of OpenImages in a folder, in a list that is empty where there is none."""
-    with suppress(OSError):
+    with OptionalFile(root):
         return [path for path in sorted(root.glob("*-bbox.csv")) if fits(path)][:1]
     return []

@@ -17,6 +17,7 @@ from readers.prepare.atomic_files import atomic_file
 from readers.sample import BadSample, Dataset, HeaderError, Sample
 from readers.storage.cache_folder import cache_folder
 from readers.storage.lock import one_at_a_time
+from readers.storage.unreadable import lasting
 from readers.video.progress import terminal_bar
 
 Sizes = NDArray[np.uint32]
@@ -42,6 +43,10 @@ def image_sizes(
         field: The field that holds the images; None is `Sample.image`, of which alone columns tell.
         progress: Is told how many headers are read, and of how many; None shows a bar on stderr where that is a
             terminal.
+
+    Raises:
+        TransientError: A sample cannot be read here and now, and may be sound: with a size of 0 it would be in another bucket
+            than elsewhere.
 
     Example:
         >>> from readers.image.sizes import image_sizes
@@ -89,7 +94,7 @@ def _told(dataset: Dataset) -> Sizes:
 
 
 def _kept(path: Path, length: int) -> Sizes | None:
-    with suppress(OSError, ValueError, EOFError):
+    with suppress(OSError, ValueError, EOFError):  # then the headers are read again
         sizes = np.load(path, allow_pickle=False)
         if sizes.shape == (length, 2) and sizes.dtype == np.dtype("<u4"):
             return np.asarray(sizes, np.uint32)
@@ -103,7 +108,7 @@ def _read(
     pieces = [indices[at : at + _FETCHED] for at in range(0, len(indices), _FETCHED)]
 
     def sizes_of(piece: NDArray[np.int64]) -> list[tuple[int, int]]:
-        return [_size(sample, field) for sample in dataset.fetch(piece)]
+        return [_size(sample, field) for sample in lasting(dataset.fetch(piece))]
 
     found: list[tuple[int, int]] = []
     with ThreadPoolExecutor(usable_cores(), thread_name_prefix="gpu-aug-sizes") as pool:

@@ -221,11 +221,11 @@ class _Part:
         """What is found of a sample; None where it is known.
 
         Raises:
-            TransientError: The storage failed, and what is written beside a file is not found anew.
+            TransientError: The storage failed, and what is stored is not found anew.
         """
         if isinstance(sample, Sample):
             sample = copied_sample(sample, reads=lambda _: False)
-        if isinstance(sample, BadSample) and self.files:
+        if isinstance(sample, BadSample):
             require_read(sample)
         image = sample.image if isinstance(sample, Sample) else None
         digest = 0 if image is None else self._finder.digest(image)
@@ -240,7 +240,7 @@ class _Part:
 
 
 def _opened(head: Head) -> CheckpointFile | None:
-    with suppress(OSError, DamagedCheckpointsError):
+    with suppress(OSError, DamagedCheckpointsError):  # they are then found anew
         return CheckpointFile(cache_path(head), head)
     return None
 

@@ -132,7 +132,7 @@ def index(
         build_indexes(
             run, on_found=on_found, on_index=on_index, elsewhere=elsewhere, publish=publish
         ) as builder,
-        suppress(LackingIndexError),
+        suppress(LackingIndexError),  # what lacks was noted by `builder`
     ):
         opened = open_at_random(source, format, **options)
     seconds = time.perf_counter() - start_seconds

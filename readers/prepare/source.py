@@ -9,6 +9,7 @@ from readers.formats.registry import FORMATS
 from readers.formats.stream import TarStream
 from readers.open import open_dataset
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, Dataset, SourceError
+from readers.storage.unreadable import refuse_folder_error
 from readers.video.files import VideoFolderDataset
 
 _OTHERS: dict[type, tuple[str, ...]] = {
@@ -82,5 +83,9 @@ def files_left_out(source: str, dataset: Dataset | TarStream) -> list[str]:
     endings = _OTHERS.get(type(dataset))
     if endings is None:
         return []
-    names = [name for _, _, files in os.walk(source) for name in sorted(files)]
+    names = [
+        name
+        for _, _, files in os.walk(source, onerror=refuse_folder_error)
+        for name in sorted(files)
+    ]
     return [name for name in names if name.lower().endswith(endings) and name[0] != "."]

@@ -107,7 +107,7 @@ class LocalCopy(NamedTuple):
 
     def add_index(self) -> None:
         """See `Copy`."""
-        with suppress(ReadersError):
+        with suppress(ReadersError):  # a shard without samples has no index
             TarDataset([self.target])
 
 

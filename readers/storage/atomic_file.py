@@ -48,7 +48,7 @@ def atomic_file(
         if to_disk:
             _sync_folder(path.parent)
     except BaseException:
-        with suppress(OSError):
+        with suppress(OSError):  # the error that is told is the first one
             part.unlink()
         raise
 
@@ -70,7 +70,7 @@ def _opened(path: Path) -> tuple[Path, int]:
     except BlockingIOError:
         pass  # another writer has it
     except OSError:  # this file system knows no locks: nobody has it, and nobody ever will
-        with suppress(OSError):
+        with suppress(OSError):  # it is then empty, and overwritten by another writer
             part.unlink()
     os.close(descriptor)
     part = path.with_name(f"{OWN}{_digest(path.name)}-{secrets.token_hex(8)}{SUFFIX}")
@@ -84,7 +84,7 @@ def _digest(text: str) -> str:
 @cache
 def _kernel() -> str:
     """Which running kernel this is: its containers share it and its locks, no other machine does."""
-    with suppress(OSError):
+    with suppress(OSError):  # where /proc is not mounted, the host stands for it
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return socket.gethostname()
 

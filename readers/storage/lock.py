@@ -25,7 +25,7 @@ def one_at_a_time(path: Path) -> Iterator[int]:
     try:
         yield descriptor
     finally:
-        with suppress(OSError):
+        with suppress(OSError):  # the lock is given back all the same
             if _is_at(descriptor, path):
                 path.unlink()
         os.close(descriptor)

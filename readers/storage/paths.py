@@ -1,13 +1,17 @@
 """Resolving paths, patterns and URLs to files and folders."""
 
 import itertools
+import os
 import re
-from glob import glob, has_magic
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from readers.sample import SourceError
 from readers.storage.atomic_file import OWN
+from readers.storage.unreadable import OptionalFile, listed
 
 if TYPE_CHECKING:
     from readers.storage.remote import StorageOptions
@@ -60,11 +64,26 @@ def has_wildcards(text: str) -> bool:
 def _matched(name: str) -> list[str]:
     if not has_magic(name) or Path(name).exists():
         return [name]
-    found = sorted(glob(name))  # noqa: PTH207 - Path.glob wants a folder apart
+    found = sorted(_glob(name))
     found = [path for path in found if OWN not in Path(path).name]
     if not found:
         raise SourceError(f"{name} fits no file: correct the pattern")
     return found
+
+
+def _glob(pattern: str) -> Iterator[str]:
+    """Yield what `glob.glob` does, which takes a folder that cannot be listed for an empty one."""
+    folder, name = os.path.split(pattern)
+    for around in _glob(folder) if has_magic(folder) else [folder]:
+        if not has_magic(name):
+            path = os.path.join(around, name)  # noqa: PTH118 - a Path would lose "./"
+            with OptionalFile(path):
+                os.lstat(path)
+                yield path
+            continue
+        for one in [name for names in listed(Path(around)) for name in names]:
+            if fnmatchcase(one, name) and (name[0] == "." or one[0] != "."):
+                yield os.path.join(around, one)  # noqa: PTH118 - as above
 
 
 def _matched_away(url: str, storage: "StorageOptions") -> list[str]:
@@ -104,6 +123,24 @@ def _alternatives(text: str) -> list[str]:
         step = 1 if first <= last else -1
         return [f"{number:0{width}d}" for number in range(first, last + step, step)]
     return text.split(",") if "," in text else ["{" + text + "}"]
+
+
+def with_path(location: str, change: Callable[[str], str]) -> str:
+    """Return a location with another path; a URL keeps its query, such as a signature, and what it knows of how it is reached.
+
+    Args:
+        location: A path or a URL.
+        change: Returns the new path, or URL without its query.
+    """
+    if not is_url(location):
+        return change(location)
+    path, mark, query = location.partition("?" if location[:4].lower() == "http" else "\0")
+    return with_options_of(location, f"{change(path)}{mark}{query}")
+
+
+def beside(location: str, name: str) -> str:
+    """Return the path or URL of another file in the folder of a file; see `with_path`."""
+    return with_path(location, lambda path: f"{path.rpartition('/')[0]}/{name}")
 
 
 def with_options_of(url: str, changed: str) -> str:

@@ -407,7 +407,7 @@ class ShardDataset(IndexedDataset):
             IndexFileError: No folder for the index can be written to.
             OSError: The shard cannot be read.
         """
-        with suppress(DamagedIndexError, OSError):
+        with suppress(DamagedIndexError, OSError):  # it is scanned anew below
             index = _map(self._found[shard], self._contents[shard])
             index.verify()
             return index

@@ -2,13 +2,12 @@
 
 import errno
 import os
-from contextlib import suppress
 from stat import S_ISREG
 
 from readers.sample import PathLike, Payload, SourceError
 from readers.storage.blob.mmap_pages import map_file
 from readers.storage.limits import check_bytes
-from readers.storage.unreadable import reason_of
+from readers.storage.unreadable import OptionalFile, reason_of
 
 TEXT_TIMES = 8
 """How often the limit on a sample a list or a table may take: 4 GiB are the paths of 50 million images."""
@@ -57,8 +56,12 @@ def read_text(path: PathLike, what: str, encoding: str = "utf-8-sig") -> str:
 
 
 def read_head(path: PathLike, num_bytes: int) -> bytes:
-    """Return the first bytes of a file, which tell its kind; none where it cannot be read."""
-    with suppress(OSError):  # who opens the file says why
+    """Return the first bytes of a file, which tell its kind; none where there is no such file.
+
+    Raises:
+        SourceError: It cannot be read: data must not be taken for another format because of that.
+    """
+    with OptionalFile(path):
         descriptor = _open_regular(path)
         try:
             return os.read(descriptor, num_bytes)

@@ -26,7 +26,7 @@ from readers.sample import (
     checked_indices,
     is_image_file,
 )
-from readers.storage.unreadable import is_transient
+from readers.storage.unreadable import OptionalFile, is_transient
 from readers.storage.whole_files import read_text, read_whole
 from readers.video.containers.open import VideoError
 from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo
@@ -257,11 +257,9 @@ def _folders(root: Path) -> list[str]:
 
 
 def _pictures(folder: str) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries]
-    except OSError:
-        return []
+    names: list[str] = []
+    with OptionalFile(folder), os.scandir(folder) as entries:
+        names = [entry.name for entry in entries]
     names = [name for name in names if name[0] != "." and is_image_file(name)]
     return sorted(names, key=_by_number)
 

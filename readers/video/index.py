@@ -13,10 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import Subset
-from readers.sample import BadSample, Dataset, IndexFileError, Payload, Sample
+from readers.sample import (
+    BadSample,
+    Dataset,
+    IndexFileError,
+    Payload,
+    Sample,
+    TransientError,
+)
 from readers.storage.blob.mapped import copied
 from readers.storage.cache_folder import cache_folder
 from readers.storage.lock import one_at_a_time
+from readers.storage.unreadable import is_transient, lasting
 from readers.video.containers.open import VideoError
 from readers.video.files import ClipListDataset, read_seconds
 from readers.video.frame_folder import FrameFolderDataset
@@ -96,11 +104,14 @@ class VideoIndex:
     def __getitem__(self, index: int) -> VideoInfo | VideoError:
         """The metadata of a sample's video, or the reason why it is not a video."""
         video = int(self._videos[index])
-        with suppress(DamagedStoreError):
+        with suppress(DamagedStoreError):  # then the video itself is asked
             found = self.store.video(video)
             if not isinstance(found, VideoError) or self.store.rows["pin"][video]:
                 return found
-        return scan_sample(self._dataset, int(self._firsts[video])).found
+        try:
+            return scan_sample(self._dataset, int(self._firsts[video])).found
+        except TransientError as error:
+            return VideoError(str(error))
 
     @property
     def videos(self) -> NDArray[np.int64]:
@@ -138,7 +149,7 @@ class VideoIndex:
     @cached_property
     def store(self) -> Store:
         """The file, mapped."""
-        with suppress(OSError, DamagedStoreError):
+        with suppress(OSError, DamagedStoreError):  # it was removed or damaged since
             return Store(self.path, self._dataset.fingerprint)
         self.path = _make(self._dataset, lambda *_: None)  # as on another machine
         return Store(self.path, self._dataset.fingerprint)
@@ -164,7 +175,11 @@ class Scanned(NamedTuple):
 
 
 def scan_sample(dataset: Dataset, index: int) -> Scanned:
-    """Look through the video of one sample."""
+    """Look through the video of one sample.
+
+    Raises:
+        TransientError: The storage failed, so that nothing of what was seen may be stored.
+    """
     [content] = _contents(dataset, np.array([index]))
     if isinstance(content, VideoError):
         return Scanned(content, 0)
@@ -174,6 +189,8 @@ def scan_sample(dataset: Dataset, index: int) -> Scanned:
     try:
         return Scanned(scan_video(content.data), content.pin, content.seconds)
     except VideoError as error:
+        if is_transient(error.__cause__):
+            raise TransientError(f"sample {index} cannot be read here and now ({error})") from None
         return Scanned(error, content.pin, content.seconds)
 
 
@@ -188,7 +205,9 @@ class _Content(NamedTuple):
         data = self.data
         try:
             ends = copied(data[:_PIN_BYTES]), copied(data[-_PIN_BYTES:])
-        except OSError:  # it has shrunk
+        except (
+            OSError
+        ):  # 0 is no number of a content: the video is looked at again when it is asked for
             return 0
         pin = zlib.crc32(ends[1], zlib.crc32(ends[0], len(data)))
         return zlib.crc32(repr(self.seconds).encode(), pin) if self.seconds else pin
@@ -198,12 +217,12 @@ def _contents(dataset: Dataset, samples: NDArray[np.int64]) -> list[_Content | V
     """Return the videos of some samples, of folders of frames their first pictures."""
     whole, indices = _in_whole(dataset, samples)
     if not isinstance(whole, FrameFolderDataset):
-        return [_video_of(entry) for entry in dataset.fetch(samples)]
+        return [_video_of(entry) for entry in lasting(dataset.fetch(samples))]
     return [_first_picture(whole, index) for index in indices.tolist()]
 
 
 def _first_picture(dataset: FrameFolderDataset, index: int) -> _Content | VideoError:
-    [entry] = dataset.fetch([index])
+    [entry] = lasting(dataset.fetch([index]))
     if isinstance(entry, BadSample):
         return VideoError(entry.reason)
     [picture] = dataset.fetch_frames(index, [0])
@@ -285,7 +304,7 @@ def _make(dataset: Dataset, progress: Progress) -> Path:
     """
     paths = _paths(dataset)
     for path in paths:
-        with suppress(_UnwritableError):
+        with suppress(_UnwritableError):  # there is another path
             return _make_at(path, dataset, progress)
     raise IndexFileError(
         f"the index of the videos can be written nowhere, last not to {paths[-1].parent}: "

@@ -265,7 +265,7 @@ def _read(container: Any, stream: Any, found: _Packets, deadline: Deadline) -> A
             if packet.size:
                 found.add(packet)
             if is_trying:
-                with suppress(av.FFmpegError):
+                with suppress(av.FFmpegError):  # the next packet is tried
                     first = next(iter(context.decode(packet if packet.size else None)), None)
                 is_trying = first is None
     except av.FFmpegError as error:

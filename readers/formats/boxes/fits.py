@@ -1,6 +1,5 @@
 """Telling by what lies in a folder that it holds pictures annotated in the manner of Pascal VOC, YOLO or LabelMe."""
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from readers.formats.voc.annotation import looks_like_annotation
 from readers.formats.voc.layout import ANNOTATIONS, IMAGES, MASKS, find_devkit
 from readers.formats.yolo.config import find_config
 from readers.sample import IMAGE_FIELDS
+from readers.storage.unreadable import listed
 from readers.storage.whole_files import read_head
 
 _YEAR = re.compile("VOC20[0-9]{2}")
@@ -36,15 +36,15 @@ def is_labelme(folder: Path) -> bool:
 
 def _listings(folder: Path) -> Iterator[tuple[Path, list[str]]]:
     """Yield a folder and the folders of splits in it, with the names of their files."""
-    _, folders, files = next(os.walk(folder), ("", [], []))
+    folders, files = listed(folder)
     yield folder, files
     for name in sorted(filter(split_alone, folders)):
-        yield folder / name, next(os.walk(folder / name), ("", [], []))[2]
+        yield folder / name, listed(folder / name)[1]
 
 
 def _is_devkit(folder: Path) -> bool:
     """Whether there are folders of pictures and of XML, or of pictures and masks, as Pascal VOC calls them."""
-    folders = next(os.walk(folder), ("", [], []))[1]
+    folders, _ = listed(folder)
     if not any(name in IMAGES or name == "VOCdevkit" or _YEAR.fullmatch(name) for name in folders):
         return False
     root = find_devkit(folder)

@@ -13,6 +13,7 @@ from readers.formats.splits import (
 )
 from readers.sample import SourceError
 from readers.storage.paths import leads_back
+from readers.storage.unreadable import refuse_folder_error
 from readers.storage.whole_files import read_head
 
 _HEAD_BYTES = 4096
@@ -30,13 +31,9 @@ def files_below(root: Path, folder: str = "") -> Iterator[tuple[str, list[str]]]
     Raises:
         SourceError: A folder cannot be listed.
     """
-
-    def refuse(error: OSError) -> None:
-        raise SourceError(
-            f"{error.filename} cannot be listed ({error.strerror}): give a folder that can be read"
-        ) from None
-
-    for path, folders, files in os.walk(root / folder, onerror=refuse, followlinks=True):
+    for path, folders, files in os.walk(
+        root / folder, onerror=refuse_folder_error, followlinks=True
+    ):
         folders[:] = sorted(
             name for name in folders if name[0] != "." and not leads_back(Path(path, name))
         )
@@ -51,7 +48,7 @@ def stem_of(name: str) -> str:
 
 
 def head_of(path: Path) -> bytes:
-    """The first 4096 bytes of a file, which tell its kind; none where it cannot be read."""
+    """The first 4096 bytes of a file, which tell its kind; see `readers.storage.whole_files.read_head`."""
     return read_head(path, _HEAD_BYTES)
 
 

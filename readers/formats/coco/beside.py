@@ -1,12 +1,12 @@
 """COCO files that lie about a folder of images, found by their names and a little of their text."""
 
 import re
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from readers.formats.splits import split_alone
 from readers.sample import is_image_file
+from readers.storage.unreadable import OptionalFile
 from readers.storage.whole_files import read_head
 
 _LOOKED_AT = 10_000  # names of a folder
@@ -58,7 +58,7 @@ def how_to_open(path: Path, root: Path) -> str:
 
 def looks_like_coco(path: Path) -> bool:
     """Whether the two ends of a file, 64 KiB each, hold what a list of images and one of objects do."""
-    with suppress(OSError), path.open("rb") as file:
+    with OptionalFile(path), path.open("rb") as file:
         text = file.read(_PART_BYTES)
         if not text.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
             return False
@@ -79,7 +79,7 @@ def _names_images(path: Path, root: Path) -> bool:
 
 def _json_files(folder: Path) -> list[Path]:
     """Return the JSON files in a folder that do not belong to one image each, sorted."""
-    with suppress(OSError):
+    with OptionalFile(folder):
         names = [path.name for path in islice(folder.iterdir(), _LOOKED_AT)]
         stems = {name.rpartition(".")[0] for name in names if is_image_file(name)}
         return [

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from readers.sample import Payload
+from readers.storage.unreadable import size_or_missing
 from readers.storage.whole_files import map_whole, read_whole
 
 
@@ -47,14 +48,18 @@ class FilesBelow:
             raise ValueError(f"the file {name} cannot be read: {error.strerror}") from None
 
     def sizes(self, names: Iterable[str]) -> list[int]:
-        """Sizes of files in bytes, -1 where there is none."""
-        found = []
-        for name in names:
-            try:
-                found.append(os.stat(self._prefix + self.name(name)).st_size)  # noqa: PTH116, 3 us less
-            except (OSError, ValueError):
-                found.append(-1)
-        return found
+        """Sizes of files in bytes, -1 where there is none, or the name leaves the folder.
+
+        Raises:
+            SourceError: It cannot be told whether there is one.
+        """
+        return list(map(self._size, names))
+
+    def _size(self, name: str) -> int:
+        try:
+            return size_or_missing(self._prefix + self.name(name))
+        except ValueError:
+            return -1
 
 
 def _last_part(written: str) -> str:

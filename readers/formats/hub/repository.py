@@ -14,7 +14,7 @@ from readers.formats.hub.card import NAME, Config, read_card
 from readers.formats.registry import require
 from readers.plural import counted
 from readers.sample import SourceError
-from readers.storage.unreadable import reason_of
+from readers.storage.unreadable import reason_of, refuse_folder_error
 from readers.storage.whole_files import read_whole
 
 _THREADS = 8
@@ -194,7 +194,7 @@ def _how_to_get() -> str:
 
 def _walk(root: Path) -> list[str]:
     found = []
-    for folder, folders, files in os.walk(root, followlinks=False):
+    for folder, folders, files in os.walk(root, onerror=refuse_folder_error):
         folders[:] = sorted(name for name in folders if name[0] != ".")
         found += [Path(folder, name).relative_to(root).as_posix() for name in sorted(files)]
     return found

@@ -4,12 +4,13 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from readers.sample import PathLike, SourceError
-from readers.storage.unreadable import reason_of
+from readers.storage.unreadable import OptionalFile, reason_of
 
 INFO = "meta/info.json"
 _CONVERTER = "python -m lerobot.datasets.v30.convert_dataset_v21_to_v30 --repo-id=..."
@@ -97,13 +98,13 @@ def fits(folder: Path) -> bool:
 
 def version_of(folder: Path) -> str | None:
     """The version of a LeRobot dataset, such as ``v3.0``; None where the folder is none."""
-    try:
-        with (folder / INFO).open("rb") as file:
-            told = json.loads(file.read(_MOST_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return None
-    version = told.get("codebase_version") if isinstance(told, dict) else None
-    return version if isinstance(version, str) else None
+    path = folder / INFO
+    # Other programs call their files so, too.
+    with OptionalFile(path), suppress(ValueError, RecursionError), path.open("rb") as file:
+        told = json.loads(file.read(_MOST_BYTES))
+        version = told.get("codebase_version") if isinstance(told, dict) else None
+        return version if isinstance(version, str) else None
+    return None
 
 
 def read_info(root: Path) -> Info:

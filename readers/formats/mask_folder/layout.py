@@ -8,6 +8,7 @@ from typing import NamedTuple
 from readers.formats.splits import canonical, in_order, no_such_split, several_splits, split_of
 from readers.formats.yolo.config import names_masks
 from readers.sample import SourceError, is_image_file
+from readers.storage.unreadable import refuse_folder_error
 
 _IMAGES = ("images", "image", "imgs", "img")
 _MASKS = ("masks", "mask", "annotations", "labels")
@@ -112,7 +113,7 @@ def _share_a_name(root: Path, pair: Layout) -> bool:
 
 def _first_images(folder: Path) -> tuple[str, list[str]]:
     """Return the place of the first images, and their names; none where there are none."""
-    for path, folders, files in os.walk(folder):
+    for path, folders, files in os.walk(folder, onerror=refuse_folder_error):
         folders[:] = sorted(name for name in folders if name[0] != ".")
         names = sorted(name for name in files if name[0] != "." and is_image_file(name))
         if names:

@@ -10,7 +10,7 @@ from typing import Any
 from readers.sample import PathLike, SourceError
 from readers.storage.blob import is_url, open_blob
 from readers.storage.blob.mapped import copied
-from readers.storage.paths import with_options_of
+from readers.storage.paths import with_path
 from readers.storage.unreadable import unreadable
 
 NAME = "index.json"
@@ -55,14 +55,14 @@ def folder_of(location: PathLike) -> str:
     """The folder, absolute or a URL, that is meant by itself or by its index."""
     text = os.fspath(location)
     if is_url(text):
-        return with_options_of(text, text.removesuffix(NAME).rstrip("/"))
+        return with_path(text, lambda path: path.removesuffix(NAME).rstrip("/"))
     path = Path(text).absolute()
     return str(path.parent if path.name == NAME else path)
 
 
 def inside(folder: str, name: str) -> str:
     """Path or URL of a file in a folder."""
-    return with_options_of(folder, f"{folder}/{name}")
+    return with_path(folder, lambda path: f"{path}/{name}")
 
 
 def read_mds_index(folder: str) -> list[MdsShard]:

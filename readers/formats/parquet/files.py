@@ -25,7 +25,7 @@ from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
 from readers.storage.blob.mapped import copied
 from readers.storage.limits import TooLargeError, check_bytes
 from readers.storage.paths import shown_path
-from readers.storage.unreadable import unreadable
+from readers.storage.unreadable import files_below, unreadable
 
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
 _TAIL_BYTES = 1 << 16
@@ -85,9 +85,7 @@ def _find(text: str) -> list[Location]:
     if not path.is_dir():
         return [_locate(str(path), list(path.parts))]
     inside = sorted(
-        each.relative_to(path)
-        for each in path.rglob("*")
-        if each.suffix.lower() == ".parquet" and each.is_file()
+        each.relative_to(path) for each in files_below(path) if each.suffix.lower() == ".parquet"
     )
     inside = [each for each in inside if not any(part[0] in "._" for part in each.parts)]
     if not inside:

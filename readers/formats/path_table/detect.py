@@ -55,7 +55,7 @@ def is_table_of_tsv(path: Path) -> bool:
 def tables_about(folder: Path) -> list[Path]:
     """Return the text tables in a folder, or called like it beside it, whose first row names an image in the folder."""
     found = []
-    with suppress(OSError):
+    with suppress(OSError):  # a warning alone depends on it; what is read raises for itself
         inside = sorted(path for path in islice(folder.iterdir(), _NAMES) if path.suffix in _TEXT)
         beside = [folder.with_name(f"{folder.name}{ending}") for ending in _TEXT]
         for path in [*inside[:_TABLES], *beside]:
@@ -65,7 +65,7 @@ def tables_about(folder: Path) -> list[Path]:
 
 
 def _names_in(path: Path, folder: Path) -> bool:
-    with suppress(SourceError, OSError, ValueError):
+    with suppress(SourceError, OSError, ValueError):  # as above
         for _, cells in list(rows_of(path, find_delimiter(path), 3)):
             for name in (cell.strip() for cell in cells):
                 files = [name] if is_image_file(name) else [f"{name}.jpg", f"{name}.png"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from readers.describe import few_of
 from readers.formats.path_table.table import Table
 from readers.sample import IMAGE_FIELDS, SourceError, is_image_file
+from readers.storage.unreadable import OptionalFile
 
 _MOST_TRIED = 8  # files of which one must be there
 
@@ -112,7 +113,6 @@ class _Stems:
 
 
 def _names(folder: Path) -> Sequence[str]:
-    try:
+    with OptionalFile(folder):
         return sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is wanted
-    except OSError:
-        return ()
+    return ()

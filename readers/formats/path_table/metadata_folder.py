@@ -18,6 +18,7 @@ from readers.formats.path_table.table import Table
 from readers.formats.path_table.text_rows import find_delimiter, rows_of
 from readers.plural import counted
 from readers.sample import SourceError, is_image_file
+from readers.storage.unreadable import OptionalFile, refuse_folder_error
 from readers.storage.whole_files import read_text
 
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
@@ -137,7 +138,7 @@ def about_files(folder: Path, source: str, names: Iterable[str]) -> list[str]:
     named = {*names}
     there = {
         os.path.relpath(os.path.join(path, name), folder)  # noqa: PTH118 - 10 times as fast
-        for path, _, files in os.walk(folder)
+        for path, _, files in os.walk(folder, onerror=refuse_folder_error)
         for name in files
         if name[0] != "." and is_image_file(name)
     }
@@ -173,7 +174,8 @@ def about_objects(table: Table) -> list[str]:
 
 def _columns_of(path: Path) -> list[str]:
     """Return the names of the columns, as far as the first row tells them; none where it cannot be read."""
-    with suppress(SourceError, ValueError, OSError, RecursionError):
+    # What is wrong in it is said by its reader, if it is chosen.
+    with OptionalFile(path), suppress(ValueError, RecursionError, SourceError):
         if path.suffix == ".parquet":
             return list(schema_of(path).names)
         if path.suffix == ".csv":

@@ -1,27 +1,34 @@
 """Names of the classes of shards that `gpu-aug pack` wrote: a tar holds numbers, the manifest beside it the names."""
 
+import errno
 import json
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from readers.describe import few_of
 from readers.formats.detect_unfinished import PACKED
-from readers.sample import ReadersError
-from readers.storage.blob import Blob, open_blob
+from readers.sample import SourceError
+from readers.storage.blob import Blob, is_url, open_blob
+from readers.storage.paths import beside
+from readers.storage.unreadable import has_errno, is_missing, unreadable
 
 
 def packed_classes(shards: Sequence[Blob]) -> tuple[str, ...]:
     """The names in the manifests beside some shards; empty unless these list all of them, and agree."""
-    found = {_names(folder, some) for folder, some in _by_folder(shards).items()}
+    found = {_names(manifest, some) for manifest, some in _by_manifest(shards).items()}
     return found.pop() if len(found) == 1 else ()
 
 
 def about_classes(shards: Sequence[Blob]) -> list[str]:
     """A sentence if the shards of several folders have class numbers that mean different things."""
-    folders = _by_folder(shards)
-    if len(folders) == 1:
+    manifests = _by_manifest(shards)
+    if len(manifests) == 1:
         return []
-    named = {_names(folder, there): folder for folder, there in folders.items()}
+    named = {
+        _names(manifest, there): f"{manifest}".removesuffix(f"/{PACKED}")
+        for manifest, there in manifests.items()
+    }
     named.pop((), None)
     if len(named) < 2:
         return []
@@ -32,16 +39,16 @@ def about_classes(shards: Sequence[Blob]) -> list[str]:
     ]
 
 
-def _by_folder(shards: Sequence[Blob]) -> dict[str, list[Blob]]:
-    folders: dict[str, list[Blob]] = {}
+def _by_manifest(shards: Sequence[Blob]) -> dict[str, list[Blob]]:
+    manifests: dict[str, list[Blob]] = {}
     for shard in shards:
-        folders.setdefault(shard.location.rpartition("/")[0], []).append(shard)
-    return folders
+        manifests.setdefault(beside(shard.location, PACKED), []).append(shard)
+    return manifests
 
 
-def _names(folder: str, shards: Sequence[Blob]) -> tuple[str, ...]:
-    """Those in a folder's manifest; empty unless it lists the shards, by name and size."""
-    manifest = _read(f"{folder}/{PACKED}")
+def _names(location: str, shards: Sequence[Blob]) -> tuple[str, ...]:
+    """Those in a manifest; empty unless it lists the shards, by name and size."""
+    manifest = _read(location)
     try:
         listed = {(one["name"], one["bytes"]) for one in manifest["shards"]}
         is_theirs = listed.issuperset((shard.name, shard.size_bytes) for shard in shards)
@@ -51,9 +58,27 @@ def _names(folder: str, shards: Sequence[Blob]) -> tuple[str, ...]:
 
 
 def _read(location: str) -> Any:
+    """Return what a manifest holds, None where there is none.
+
+    Raises:
+        SourceError: It cannot be read, which does not mean that there is none.
+    """
     try:
-        blob = open_blob(location)
-        [content] = blob.read([(0, blob.size_bytes)])
+        with unreadable(location):
+            blob = open_blob(location)
+            [content] = blob.read([(0, blob.size_bytes)])
         return json.loads(bytes(content))
-    except (ReadersError, OSError, ValueError):
+    except ValueError:  # it is that of another program
+        return None
+    except SourceError as error:
+        if is_missing(error):
+            return None
+        # Without leave to list, a store answers 403 for what is not there; and a signature may be for one object.
+        if not (is_url(location) and has_errno(error, errno.EACCES)):
+            raise
+        if "?" not in location:
+            warnings.warn(
+                f"{error}: if it is there, the names of the classes are lost; give leave to read it",
+                stacklevel=3,
+            )
         return None

@@ -12,6 +12,7 @@ from readers.storage.blob.blob import Blob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.blob.mapped import mapped_file
 from readers.storage.blob.mmap_pages import map_file
+from readers.storage.unreadable import is_transient, reason_of
 
 _CHANGED = "it has changed since it was indexed, open it anew"
 
@@ -117,10 +118,11 @@ def open_blob(location: PathLike) -> Blob:
         return open_remote(os.fspath(location))
     try:
         return LocalBlob(location)
-    except OSError:
-        raise SourceError(
-            f"{Path(location).absolute()} is not a file: correct the path or the pattern"
-        ) from None
+    except OSError as error:
+        path = Path(location).absolute()
+        if is_transient(error):
+            raise SourceError(f"{path} cannot be read: {reason_of(error)}") from None
+        raise SourceError(f"{path} is not a file: correct the path or the pattern") from None
 
 
 def is_url(location: PathLike) -> bool:

@@ -115,7 +115,7 @@ def _nameless() -> Iterator[Any]:
     try:
         yield file
     finally:
-        with suppress(OSError):
+        with suppress(OSError):  # what failed was told when it was written
             file.close()
 
 

@@ -94,7 +94,7 @@ class LocalDestination:
         """See `Destination.remove`."""
         path = self._folder / name
         try:
-            with suppress(FileNotFoundError, NotADirectoryError):
+            with suppress(FileNotFoundError, NotADirectoryError):  # there is nothing to remove
                 path.unlink()
         except OSError as error:
             raise TransientError(
@@ -120,7 +120,7 @@ class _ForeignError(Exception):
 
 def whole(folder: str) -> str:
     """The words of an error of writing about what is there already, which is whole; none where nothing is."""
-    with suppress(PrepareError):
+    with suppress(PrepareError):  # it only adds words to another error
         if next(LocalDestination(folder).names(), None) is not None:
             return "what is there is whole, so "
     return ""

@@ -11,8 +11,9 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, BinaryIO, TypeVar
 
-from readers.sample import PrepareError, ReadersError, TransientError
+from readers.sample import PrepareError, ReadersError, SourceError, TransientError
 from readers.storage.destination.output import Output
+from readers.storage.remote.listing import states_below
 from readers.storage.remote.options import BUCKETS, Address, StorageOptions, Url, options_of, shown
 from readers.storage.remote.refusals import for_destination
 from readers.storage.remote.requests import Connection, attempt, unwritten, written
@@ -89,9 +90,11 @@ class RemoteDestination:
     def names(self, folder: str = "") -> Iterator[str]:
         """See `Destination.names`."""
         start = f"{self._prefix}/" if self._prefix else ""
-        listing = _Listing(self._connection, self._path(folder).strip("/"))
-        while page := self._asked(folder, listing.next_page):
-            yield from (path.removeprefix(start) for path in page)
+        try:
+            for url, _ in states_below(self.at(folder)):
+                yield Address.of(url).path.removeprefix(start)
+        except SourceError as error:
+            raise _failed(str(error)) from None
 
     def remove(self, name: str) -> None:
         """See `Destination.remove`."""
@@ -118,29 +121,7 @@ class RemoteDestination:
             reason = str(error.strerror)
         except ReadersError as error:
             reason = str(error)
-        raise TransientError(
-            f"{url} cannot be {done} ({for_destination(reason)}): mend it and run the same command again"
-        ) from None
-
-
-class _Listing:
-    """The pages of a listing, which goes on behind the last page after an error."""
-
-    def __init__(self, connection: Connection, prefix: str) -> None:
-        self._connection, self._prefix = connection, prefix
-        self._pages: Iterator[list[str]] | None = None
-        self._after: str | None = None
-
-    def next_page(self) -> list[str]:
-        """Some paths; none at the end."""
-        if self._pages is None:
-            self._pages = self._connection.pages(self._prefix, self._after)
-        pages, self._pages = self._pages, None
-        page = next(pages, [])
-        self._pages = pages
-        if page:
-            self._after = page[-1]
-        return page
+        raise _failed(f"{url} cannot be {done} ({for_destination(reason)})") from None
 
 
 class _Flat:
@@ -152,6 +133,10 @@ class _Flat:
     def write(self, data: Any, /) -> object:
         """Take all of it."""
         return self._writer.write(data if isinstance(data, bytes) else memoryview(data).cast("B"))
+
+
+def _failed(text: str) -> TransientError:
+    return TransientError(f"{text}: mend it and run the same command again")
 
 
 def _unwritten(url: str, error: Exception) -> Exception:

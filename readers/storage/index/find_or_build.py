@@ -47,7 +47,7 @@ from readers.storage.index.scan import Scan
 from readers.storage.index.shard_index import ShardIndex
 from readers.storage.index.writer import IndexWriter, WriteError, write_all
 from readers.storage.lock import one_at_a_time
-from readers.storage.paths import shown_path
+from readers.storage.paths import shown_path, with_path
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
@@ -129,6 +129,7 @@ def find_index(blob: Blob, scan: Scan) -> FoundIndex | None:
     found = _find(blob, scan, paths, distrust=False)
     if found is not None or not is_url(blob.location):
         return found
+    # Without an index the shard itself is asked: nothing depends on one but time, here and in the next two functions.
     with suppress(OSError), one_at_a_time(_part(paths[0])) as descriptor:
         return _download(blob, scan, paths[0], descriptor)
     return None
@@ -136,7 +137,7 @@ def find_index(blob: Blob, scan: Scan) -> FoundIndex | None:
 
 def location_beside(location: str, scan: Scan) -> str:
     """Where the index of an object lies in its store."""
-    return _beside(location, f"{scan.tag}{SUFFIX}")
+    return with_path(location, lambda path: f"{path}{scan.tag}{SUFFIX}")
 
 
 class _ReadError(Exception):
@@ -148,7 +149,7 @@ class _ReadError(Exception):
 
 def _find(blob: Blob, scan: Scan, paths: list[Path], *, distrust: bool) -> FoundIndex | None:
     for path in paths:
-        with suppress(OSError, ValueError, KeyError, TypeError):
+        with suppress(OSError, ValueError, KeyError, TypeError):  # as above
             head, stamp = read_head(path)
             found = FoundIndex(path, head)
             if not _fits(found, stamp, blob, scan):
@@ -189,7 +190,7 @@ def _pin(blob: Blob) -> str:
 
 
 def _stamp_anew(found: FoundIndex, blob: LocalBlob) -> None:
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError):  # its content is then compared the next time as well
         descriptor = os.open(found.path, os.O_RDWR | os.O_CLOEXEC)
         try:
             if Head.mark_of(os.pread(descriptor, found.head.start, 0)) == found.head.mark:
@@ -235,12 +236,6 @@ def _copy(blob: Blob, descriptor: int) -> None:
         stop = min(start + _COPIED_BYTES, blob.size_bytes)
         (data,) = blob.read([(start, stop)])
         write_all(descriptor, data, start)
-
-
-def _beside(location: str, suffix: str) -> str:
-    # A URL may remember how to reach its store: see `readers.storage.remote.Url`.
-    options = getattr(location, "options", None)
-    return type(location)(f"{location}{suffix}", *([options] if options else []))
 
 
 def write_index(blob: Blob, scan: Scan, descriptor: int, folder: Path) -> Head:
@@ -329,7 +324,7 @@ def _scanned(blob: Blob, scan: Scan) -> Iterator[Entry]:
         # A scan knows the name alone.
         text = str(error)
         raise SourceError(
-            blob.location + text[len(blob.name) :] if text.startswith(blob.name) else text
+            f"{blob.location}{text[len(blob.name) :]}" if text.startswith(blob.name) else text
         ) from None
 
 

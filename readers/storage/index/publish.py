@@ -30,7 +30,7 @@ def publish_index(blob: Blob, scan: Scan, found: FoundIndex) -> bool:
     from readers.storage.remote.requests import Connection, attempt
 
     location = location_beside(blob.location, scan)
-    with suppress(ReadersError, OSError, ValueError):
+    with suppress(ReadersError, OSError, ValueError):  # what cannot be read is written
         there = open_remote(location)
         if there.size_bytes == found.head.file_bytes:
             [head] = there.read_exactly([(0, found.head.start)])

@@ -264,7 +264,7 @@ class BlockCache:
             write_file(unfinished, description, data)
             unfinished.replace(path)
         except OSError:
-            with suppress(OSError):
+            with suppress(OSError):  # the error that is told is the first one
                 unfinished.unlink()
             raise
 
@@ -275,7 +275,7 @@ class BlockCache:
         for _, path, size in sorted(scan.entries):
             if total <= room:
                 break
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):  # another process removed it
                 os.unlink(path)  # noqa: PTH108  # these are many, and plain texts
             total -= size
         return total
@@ -287,7 +287,7 @@ class BlockCache:
             if len(folder.name) != 2 or not folder.is_dir(follow_symlinks=False):
                 continue
             for entry in os.scandir(folder):
-                with suppress(FileNotFoundError):
+                with suppress(FileNotFoundError):  # another process removed it
                     if _UNFINISHED.fullmatch(entry.name):
                         os.unlink(entry.path)  # noqa: PTH108
                     elif _ENTRY.fullmatch(entry.name):

@@ -1,15 +1,20 @@
 """Listing the objects in a store: all below a prefix, or all that match a pattern."""
 
 import time
-from collections.abc import Iterator
+import warnings
+from bisect import bisect
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
-from functools import partial
 from glob import has_magic
+from typing import TypeVar
 
+from readers.describe import few_of
+from readers.plural import counted
 from readers.sample import SourceError
 from readers.storage.atomic_file import OWN
 from readers.storage.remote.options import (
     BUCKETS,
+    RENAME,
     Address,
     StorageOptions,
     Url,
@@ -18,9 +23,14 @@ from readers.storage.remote.options import (
 )
 from readers.storage.remote.requests import Connection, State, attempt
 
+T = TypeVar("T")
+
+_MARKER = "_$folder$"
+"""At the end of the names of empty objects with which Hadoop marks folders."""
+
 
 def list_remote(url: str, options: StorageOptions | None = None, *, own: bool = False) -> list[str]:
-    """The URLs of all objects below a prefix (``s3://bucket/folder``), sorted.
+    """The URLs of all objects below a prefix (``s3://bucket/folder``), sorted, without those that mark folders.
 
     Args:
         url: The prefix.
@@ -30,24 +40,26 @@ def list_remote(url: str, options: StorageOptions | None = None, *, own: bool = 
     Raises:
         SourceError: There are none, the store cannot be listed, or as for `open_remote`.
     """
-    options = options_of(url, options)
-    address = Address.of(url)
-    if address.scheme not in BUCKETS:
+    listing = _Listing(url, options)
+    if listing.address.scheme not in BUCKETS:
         raise SourceError(
             f"{shown(url)} is a folder on an HTTP server, which cannot be listed: name its files, or "
             "give a pattern such as train-{000..099}.tar"
         )
-    connection = Connection(address, options)
-    prefix = address.path.rstrip("/")
-    deadline = time.monotonic() + options.deadline_seconds
-    try:
-        paths = attempt(lambda: connection.paths(prefix), url, options, deadline)
-    except OSError as error:
-        raise SourceError(f"{shown(url)} cannot be listed: {error.strerror}") from None
-    paths = [path for path in paths if own or OWN not in path[len(prefix) :]]
-    if not paths:
+    prefix = listing.address.path.rstrip("/")
+    states = dict(listing.below(prefix))
+    listing.warn_of_left_out()
+    every = sorted(states)
+
+    def is_marker(path: str) -> bool:
+        inside = every[bisect(every, f"{path}/") :][:1] or [""]
+        return path == prefix or path.endswith(_MARKER) or inside[0].startswith(f"{path}/")
+
+    found = [path for path in every if states[path].size_bytes or not is_marker(path)]
+    found = [path for path in found if own or OWN not in path[len(prefix) :]]
+    if not found:
         raise SourceError(f"{shown(url)} holds no objects: correct the bucket or the folder")
-    return [Url(f"{address.scheme}://{address.root}/{path}", options) for path in sorted(paths)]
+    return [listing.url_of(path) for path in found]
 
 
 def states_below(url: str, options: StorageOptions | None = None) -> Iterator[tuple[str, State]]:
@@ -58,30 +70,10 @@ def states_below(url: str, options: StorageOptions | None = None) -> Iterator[tu
     Raises:
         SourceError: The store cannot be listed.
     """
-    options = options_of(url, options)
-    address = Address.of(url)
-    connection, prefix = Connection(address, options), address.path.rstrip("/")
-    after, pages = "", connection.states(prefix, None)
-
-    def ask() -> list[tuple[str, State]]:
-        nonlocal pages
-        asked, pages = pages, connection.states(prefix, after or None)  # for the next attempt
-        page = next(asked, [])
-        pages = asked
-        return page
-
-    while True:
-        deadline = time.monotonic() + options.deadline_seconds
-        try:
-            page = attempt(ask, url, options, deadline)
-        except OSError as error:
-            raise SourceError(f"{shown(url)} cannot be listed: {error.strerror}") from None
-        if not page:
-            return
-        for path, state in page:
-            if path > after:  # a folder's marker is listed behind itself, since its slash is gone
-                yield Url(f"{address.scheme}://{address.root}/{path}", options), state
-        after = page[-1][0]
+    listing = _Listing(url, options)
+    for path, state in listing.below(listing.address.path.rstrip("/")):
+        yield listing.url_of(path), state
+    listing.warn_of_left_out()
 
 
 def match_remote(url: str, options: StorageOptions | None = None) -> list[str]:
@@ -93,28 +85,22 @@ def match_remote(url: str, options: StorageOptions | None = None) -> list[str]:
     Raises:
         SourceError: There are none, the store cannot be listed, or as for `open_remote`.
     """
-    options = options_of(url, options)
-    address = Address.of(url)
-    connection = Connection(address, options)
-    parts = address.path.split("/")
+    listing = _Listing(url, options)
+    parts = listing.address.path.split("/")
     fixed = next(number for number, part in enumerate(parts) if has_magic(part))
     found = ["/".join(parts[:fixed])]
-    deadline = time.monotonic() + options.deadline_seconds
     for number, part in enumerate(parts[fixed:], start=fixed):
         is_last = number == len(parts) - 1
-        try:
-            levels = [
-                attempt(
-                    partial(connection.level, folder, folders=not is_last), url, options, deadline
-                )
-                for folder in found
-            ]
-        except OSError as error:
-            raise SourceError(f"{shown(url)} cannot be listed: {error.strerror}") from None
-        found = [path for level in levels for path in _fitting(level, part)]
+        levels = [listing.level(folder) for folder in found]
+        found = [
+            path
+            for objects, folders in levels
+            for path in _fitting([*objects] if is_last else folders, part)
+        ]
+    listing.warn_of_left_out()
     if not found:
         raise SourceError(f"{shown(url)} fits no object: correct the pattern")
-    return [Url(f"{address.scheme}://{address.root}/{path}", options) for path in sorted(found)]
+    return [listing.url_of(path) for path in sorted(found)]
 
 
 def list_around(url: str, options: StorageOptions | None = None) -> list[tuple[str, list[str]]]:
@@ -125,29 +111,128 @@ def list_around(url: str, options: StorageOptions | None = None) -> list[tuple[s
     Raises:
         SourceError: The store cannot be listed.
     """
-    options = options_of(url, options)
-    address = Address.of(url)
-    connection = Connection(address, options)
-    parts = address.path.split("/")
+    listing = _Listing(url, options)
+    parts = listing.address.path.split("/")
     fixed = next(number for number, part in enumerate(parts) if has_magic(part))
-    deadline = time.monotonic() + options.deadline_seconds
-
-    def level(folder: str, folders: bool) -> list[str]:
-        try:
-            ask = partial(connection.level, folder, folders=folders)
-            found = attempt(ask, url, options, deadline)
-        except OSError as error:
-            raise SourceError(f"{shown(url)} cannot be listed: {error.strerror}") from None
-        return [path.rpartition("/")[2] for path in found]
-
     around = []
     for depth in range(fixed, max(fixed - 2, 0), -1):
         folder = "/".join(parts[:depth])
-        names = [f"{name}/" for name in level(folder, True)]
+        names = [f"{path.rpartition('/')[2]}/" for path in listing.level(folder)[1]]
         if "metadata/" in names:
-            names += [f"metadata/{name}" for name in level(f"{folder}/metadata", False)]
-        around.append((f"{address.scheme}://{address.root}/{folder}", names))
+            inside = listing.level(f"{folder}/metadata")[0]
+            names += [f"metadata/{path.rpartition('/')[2]}" for path in inside]
+        around.append((listing.url_of(folder), names))
     return around
+
+
+class _Listing:
+    """Asks a store what lies in it, around keys that its client cannot take apart.
+
+    Args:
+        url: URL of anything in it, for errors and for how it is reached.
+        options: How the store is reached; None as for `open_remote`.
+    """
+
+    def __init__(self, url: str, options: StorageOptions | None) -> None:
+        self._given, self._options = url, options_of(url, options)
+        self.address = Address.of(url)
+        self._connection = Connection(self.address, self._options)
+        self._left_out: list[str] = []
+
+    def url_of(self, path: str) -> str:
+        """Return the URL of an object, which remembers how to reach it."""
+        return Url(f"{self.address.scheme}://{self.address.root}/{path}", self._options)
+
+    def below(self, prefix: str) -> Iterator[tuple[str, State]]:
+        """Yield the path and the state of each object below a folder.
+
+        Raises:
+            SourceError: The store cannot be listed.
+        """
+        after = ""
+        try:
+            for path, state in self._pages(prefix, None):
+                yield path, state
+                after = path
+        except _UnaddressableKeyError:
+            yield from ((path, state) for path, state in self._walk(prefix) if path > after)
+
+    def level(self, folder: str) -> tuple[dict[str, State], list[str]]:
+        """Return the objects that lie in a folder, without those that mark folders, and its subfolders.
+
+        Raises:
+            SourceError: The store cannot be listed.
+        """
+        start = f"{folder}/" if folder else ""
+        try:
+            objects, folders = self._ask(lambda: self._connection.level(folder))
+        except _UnaddressableKeyError as error:
+            # No list ends before a key, so what sorts behind it is asked for: "0" is what follows the slash.
+            behind = dict(self._pages(folder, f"{error.key.removesuffix('/')}0"))
+            self._left_out.append(error.key)
+            objects = {path: behind[path] for path in behind if "/" not in path[len(start) :]}
+            inside = (path[len(start) :].partition("/")[0] for path in behind.keys() - objects)
+            folders = sorted({f"{start}{name}" for name in inside})
+        self._left_out += [
+            f"{path}/" for path in folders if not path
+        ]  # of keys that begin with a slash
+        objects = {
+            path: state
+            for path, state in objects.items()
+            if path.startswith(start) and not path.endswith(_MARKER)
+        }
+        return objects, [path for path in folders if path]
+
+    def warn_of_left_out(self) -> None:
+        """Warn of the keys that could not be read, with their count."""
+        if self._left_out:
+            warnings.warn(
+                f"{counted(len(self._left_out), 'key')} of {shown(self._given)} cannot be read, and what lies below or beside them under names "
+                f"that begin with one of ! # $ % & ' ( ) * + , - . is left out as well ({few_of(self._left_out)}): {RENAME}",
+                stacklevel=4,
+            )
+
+    def _walk(self, folder: str) -> Iterator[tuple[str, State]]:
+        objects, folders = self.level(folder)
+        for path in sorted([*objects, *(f"{path}/" for path in folders)]):
+            if path in objects:
+                yield path, objects[path]
+            else:
+                yield from self._walk(path.removesuffix("/"))
+
+    def _pages(self, prefix: str, after: str | None) -> Iterator[tuple[str, State]]:
+        """Yield objects as the store lists them, behind one of them; after an error it goes on behind the last one."""
+        pages = self._connection.states(prefix, after)
+
+        def ask() -> list[tuple[str, State]]:
+            nonlocal pages
+            asked, pages = pages, self._connection.states(prefix, after)  # for the next attempt
+            page = next(asked, [])
+            pages = asked
+            return page
+
+        while page := self._ask(ask):
+            # A folder's marker is listed behind itself, since its slash is gone.
+            yield from (item for item in page if after is None or item[0] > after)
+            after = page[-1][0]
+
+    def _ask(self, action: Callable[[], T]) -> T:
+        deadline = time.monotonic() + self._options.deadline_seconds
+        try:
+            return attempt(action, self._given, self._options, deadline)
+        except OSError as error:
+            text = f"{shown(self._given)} cannot be listed: {error.strerror}"
+            if error.filename is not None:
+                raise _UnaddressableKeyError(text, error.filename) from None
+            raise SourceError(text) from None
+
+
+class _UnaddressableKeyError(SourceError):
+    """A page of a listing holds a key that the client cannot take apart, so it gives none of the page."""
+
+    def __init__(self, text: str, key: str) -> None:
+        super().__init__(text)
+        self.key = key
 
 
 def _fitting(paths: list[str], pattern: str) -> list[str]:

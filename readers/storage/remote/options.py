@@ -1,6 +1,7 @@
 """How remote data is reached: options, and URLs that remember them."""
 
 import os
+import re
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,11 @@ AZURE = ("az", "abfs", "abfss")
 BUCKETS = ("s3", "gs", *AZURE)
 """Schemes of stores with buckets or containers, which can be listed."""
 SCHEMES = (*BUCKETS, "http", "https")
+_UNADDRESSABLE = re.compile(r"(^|/)\.{0,2}(/|$)")
+RENAME = (
+    "obstore, which reads stores, cannot address a key with an empty part, '.' or '..' between slashes: copy the object to "
+    "a key without, as by aws s3 mv"
+)
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,10 @@ class Url(str):
         made.options = options
         return made
 
+    def __format__(self, spec: str) -> str:
+        """Return it for a sentence, as `shown` does; see `readers.storage.paths.with_path` for another URL made of it."""
+        return format(shown(str(self)), spec)
+
     def __reduce__(self) -> tuple[object, ...]:
         """Pickled with its options."""
         return Url, (str(self), self.options)
@@ -136,7 +146,7 @@ class Address(NamedTuple):
         """Take a URL apart.
 
         Raises:
-            SourceError: It is of no kind that can be read.
+            SourceError: It is of no kind that can be read, or its path is none that can be asked for.
         """
         scheme, _, rest = url.partition("://")
         if not is_remote(url):
@@ -144,8 +154,16 @@ class Address(NamedTuple):
             raise SourceError(f"{shown(url)} cannot be read: give a URL that begins with {kinds}")
         if scheme.lower() in BUCKETS:
             bucket, _, path = rest.partition("/")
+            _check_path(path, url)
             return cls(scheme.lower(), bucket, path)
         parts = urllib.parse.urlsplit(url)
         query = f"?{parts.query}" if parts.query else ""
         root = f"{parts.scheme}://{parts.netloc}{query}"
-        return cls(parts.scheme.lower(), root, urllib.parse.unquote(parts.path).lstrip("/"))
+        path = urllib.parse.unquote(parts.path).lstrip("/")
+        _check_path(path, url)
+        return cls(parts.scheme.lower(), root, path)
+
+
+def _check_path(path: str, url: str) -> None:
+    if path and _UNADDRESSABLE.search(path.rstrip("/")):
+        raise SourceError(f"{shown(url)} cannot be read: {RENAME}")

@@ -1,14 +1,28 @@
 """Reasons for refused requests, and the settings that help."""
 
 import errno
+import os
 import re
 
-from readers.storage.remote.options import AZURE
+from readers.storage.remote.options import AZURE, StorageOptions
 
+ENDPOINTS = ("AWS_ENDPOINT_URL", "STORAGE_EMULATOR_HOST", "AZURE_STORAGE_ENDPOINT")
+"""Environment variables that name a server other than the provider's own."""
 STATUS = re.compile(r"status code: (\d{3})\s?([A-Za-z' -]*)")
 _CODE = re.compile(r"<Code>([A-Za-z.]{1,60})</Code>")
 # Where machines of a provider are asked for credentials when the environment has none.
 _ASKED_THE_MACHINE = ("169.254.", "fd00:ec2::", "metadata.google.internal", "computeMetadata")
+_SERVER = re.compile(r"\b(https?)://(?:[^/\s?,@]*@)?([^/\s?,]+)")
+_SILENCES = (
+    ("dns error", "its name is not known to DNS"),
+    ("ConnectionRefused", "it refused the connection"),
+    ("invalid peer certificate", "TLS failed, its certificate is not trusted"),
+    ("InvalidMessage", "TLS failed, it does not speak HTTPS"),
+    ("tcp connect error", "no connection in time, as of a wrong address or behind a firewall"),
+    ("TimedOut", "it took the connection and gave no answer in time"),
+    ("error sending request", "there was no connection, or it broke off"),
+)
+"""What stands in the text of obstore's error -> what happened; the first that fits."""
 _PASSING = ("408", "425", "429")
 _AWS = (
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN where they are temporary)"
@@ -60,6 +74,27 @@ def refusal(
     for leave in ("read and list", "read"):
         told = told.replace(f"leave to {leave} the", "leave to write to the")
     return type(refused)(refused.errno, told.replace("Blob Data Reader", "Blob Data Contributor"))
+
+
+def unanswered(error: Exception, options: StorageOptions) -> str:
+    """Return which server did not answer, what happened, and where its address stands; "" for one that did.
+
+    Args:
+        error: The exception from obstore.
+        options: How the store is reached.
+    """
+    text = str(error)
+    server = _SERVER.search(text)
+    happened = next((words for part, words in _SILENCES if part in text), None)
+    if server is None or happened is None or STATUS.search(text):
+        return ""
+    place = (
+        server[2] if ":" in server[2] else f"{server[2]}:{'80' if server[1] == 'http' else '443'}"
+    )
+    named = [name for name in ENDPOINTS if server[2] in os.environ.get(name, "")]
+    named = ["endpoint="] if options.endpoint else named
+    advice = f"; correct {named[0]}, which names it, or start it" if named else ""
+    return f"{server[1]}://{place} does not answer ({happened}){advice}"
 
 
 def for_destination(reason: str) -> str:

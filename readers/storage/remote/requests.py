@@ -20,16 +20,28 @@ from typing import Any, NamedTuple, TypeVar
 from readers.formats.registry import require
 from readers.sample import Payload, SourceError
 from readers.storage.remote.azure import azure_settings
-from readers.storage.remote.options import AZURE, BUCKETS, Address, StorageOptions, shown
-from readers.storage.remote.refusals import STATUS, refusal
+from readers.storage.remote.options import (
+    AZURE,
+    BUCKETS,
+    RENAME,
+    Address,
+    StorageOptions,
+    options_of,
+    shown,
+)
+from readers.storage.remote.refusals import ENDPOINTS, STATUS, refusal, unanswered
 from readers.storage.traffic import CountingThreads
 
 T = TypeVar("T")
 
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.1, 10.0
-_ENDPOINTS = ("AWS_ENDPOINT_URL", "STORAGE_EMULATOR_HOST", "AZURE_STORAGE_ENDPOINT")
-"""Environment variables that name a server other than the provider's own."""
 _ENDLESS = "3650days"
+_UNADDRESSABLE = re.compile(r'path: "((?:[^"\\]|\\.)*)"')
+"""The key in obstore's text for a listing with one that it cannot take apart."""
+_STRANGER_SECONDS = 4.0
+"""In which a server that never answered this process must: a wrong name is told while its user still looks at the screen."""
+_RETRIES_OF_REFUSALS = 2
+"""Of what a 403 refuses: new credentials take a moment to be known everywhere, and a second look costs 0.2 s."""
 
 
 class State(NamedTuple):
@@ -118,51 +130,46 @@ class Connection:
         for chunk in listed:
             yield [(str(meta["path"]), State.of(meta)) for meta in chunk]
 
-    def pages(self, prefix: str, after: str | None) -> Iterator[list[str]]:
-        """The objects below a prefix, as the store lists them, behind one of them."""
-        listed = _obstore().list(
-            self._store(), prefix=prefix or None, offset=after, chunk_size=1000
-        )
-        for chunk in listed:
-            yield [str(meta["path"]) for meta in chunk]
-
     @property
     def retries(self) -> int:
         """How often a request is repeated when nobody answers: less where nobody ever has."""
         most = self._options.retries
-        return most if self._address.root in _reached else min(most, _RETRIES_OF_STRANGERS)
+        known = _server_of(self._address, self._options) in _reached
+        return most if known else min(most, _RETRIES_OF_STRANGERS)
 
-    def paths(self, prefix: str) -> list[str]:
-        """The objects below a prefix, in no certain order."""
-        listed = _obstore().list(self._store(), prefix=prefix or None, chunk_size=1000)
-        return [str(meta["path"]) for chunk in listed for meta in chunk]
-
-    def level(self, folder: str, *, folders: bool) -> list[str]:
-        """List the direct contents of a folder: its objects, or its subfolders."""
+    def level(self, folder: str) -> tuple[dict[str, State], list[str]]:
+        """List the direct contents of a folder: the states of its objects, and its subfolders."""
         listed = _obstore().list_with_delimiter(self._store(), folder or None)
-        found = listed["common_prefixes"] if folders else [one["path"] for one in listed["objects"]]
-        start = f"{folder}/" if folder else ""
-        return [path for path in map(str, found) if "/" not in path.removeprefix(start)]
+        objects = {str(meta["path"]): State.of(meta) for meta in listed["objects"]}
+        return objects, list(map(str, listed["common_prefixes"]))
 
     def _store(self, *, endless: bool = False, retries: int = 0) -> Any:
         # A program that names another server from now on is not kept at the old one.
-        named = tuple(map(os.environ.get, _ENDPOINTS))
-        key = (self._address.scheme, self._address.root, self._options, named, endless, retries)
+        named = tuple(map(os.environ.get, ENDPOINTS))
+        address, options = self._address, self._options
+        seconds = options.timeout_seconds
+        if not retries:  # a part of a write takes its time
+            seconds = _request_seconds(_server_of(address, options), options)
+        key = (address.scheme, address.root, options, named, endless, retries, seconds)
         runtime = _current
         if key not in runtime.stores:
-            runtime.stores[key] = _make_store(self._address, self._options, endless, retries)
+            runtime.stores[key] = _make_store(address, options, endless, retries, seconds)
         return runtime.stores[key]
 
 
-def _make_store(address: Address, options: StorageOptions, endless: bool, retries: int) -> Any:
+def _make_store(
+    address: Address, options: StorageOptions, endless: bool, retries: int, timeout_seconds: float
+) -> Any:
     _obstore()
     stores = importlib.import_module("obstore.store")
-    seconds = f"{max(int(options.timeout_seconds * 1000), 1)}ms"
+    seconds = f"{max(int(timeout_seconds * 1000), 1)}ms"
+    # Less than for all of a request, so that what is missing is told apart: the connection or the answer.
+    connect = f"{max(int(min(timeout_seconds, _STRANGER_SECONDS) * 750), 1)}ms"
     settings = dict(options.settings)
     client = {
         "timeout": _ENDLESS if endless else seconds,
         "read_timeout": seconds,
-        "connect_timeout": seconds,
+        "connect_timeout": connect,
         # Whoever names a server without TLS means it; HTTPS stays HTTPS.
         "allow_http": (options.endpoint or address.root).startswith("http://")
         or address.scheme == "http",
@@ -225,21 +232,27 @@ def attempt(
     """
     began = time.monotonic()
     address = Address.of(url)
-    host = address.root
+    server = _server_of(address, options)
     most = options.retries
     for number in range(options.retries + 1):
         try:
             result = action()
-            _reached.add(host)
+            _reached.add(server)
             return result
         except Exception as error:  # noqa: BLE001  # obstore's have no common base but this
-            if final := _final(error, address.scheme, host in _reached):
+            final = _final(error, address.scheme, server in _reached)
+            if final and (number >= _RETRIES_OF_REFUSALS or "status code: 403" not in str(error)):
                 raise final from None
-            reason = _reason(error)
-        if host not in _reached and "error sending request" in reason:
+            silence = unanswered(error, options)
+            reason = silence or _reason(error)
+        if silence and server not in _reached:
             most = min(options.retries, _RETRIES_OF_STRANGERS)
+            patience = max(_STRANGER_SECONDS, _request_seconds(server, options))
+            deadline = min(deadline, began + patience)
         wait = min(_FIRST_WAIT_SECONDS * 2**number, _LONGEST_WAIT_SECONDS) * _jitter.uniform(0.5, 1)
         if number >= most or time.monotonic() + wait > deadline:
+            if final:
+                raise final
             break
         time.sleep(wait)
     spent = time.monotonic() - began
@@ -253,19 +266,34 @@ def attempt(
 
 def written(url: str) -> None:
     """Note that a write has succeeded, so that its store is known to answer."""
-    _reached.add(Address.of(url).root)
+    _reached.add(_server_of(Address.of(url), options_of(url, None)))
 
 
 def unwritten(error: Exception, url: str) -> str:
     """Why a write, which the store's client has repeated, failed; without credentials."""
-    address = Address.of(url)
-    refused = refusal(error, address.scheme, reached=address.root in _reached, writing=True)
-    return str(refused.strerror) if refused else f"the last error was: {_reason(error)}"
+    address, options = Address.of(url), options_of(url, None)
+    reached = _server_of(address, options) in _reached
+    refused = refusal(error, address.scheme, reached=reached, writing=True)
+    if refused:
+        return str(refused.strerror)
+    return f"the last error was: {unanswered(error, options) or _reason(error)}"
 
 
 _RETRIES_OF_STRANGERS = 2
 _jitter = random.Random()
-_reached: set[str] = set()  # hosts and buckets that have answered: others may be misspelt
+_Server = tuple[str | None, str]
+_reached: set[_Server] = set()  # servers and buckets that have answered: others may be misspelt
+
+
+def _server_of(address: Address, options: StorageOptions) -> _Server:
+    # Without a signature, which differs from one file of a server to the next.
+    return options.endpoint, address.root.partition("?")[0]
+
+
+def _request_seconds(server: _Server, options: StorageOptions) -> float:
+    # Who gives another limit knows that the server is slow.
+    is_given = options.timeout_seconds != StorageOptions.timeout_seconds
+    return options.timeout_seconds if is_given or server in _reached else _STRANGER_SECONDS
 
 
 def changed(before: State, now: State) -> OSError:
@@ -291,7 +319,9 @@ def _final(error: Exception, scheme: str, reached: bool) -> OSError | None:
         return error
     if refused := refusal(error, scheme, reached=reached):
         return refused
-    if kind in ("InvalidPathError", "UnknownConfigurationKeyError", "TypeError"):
+    if kind == "InvalidPathError" and (key := _UNADDRESSABLE.search(str(error))):
+        return OSError(errno.EINVAL, f"{_reason(error)}: {RENAME}", key[1])
+    if kind in ("InvalidPathError", "UnknownConfigurationKeyError", "TypeError", "ValueError"):
         return OSError(errno.EINVAL, _reason(error))
     return None
 
@@ -303,12 +333,8 @@ def _reason(error: Exception) -> str:
     text = str(error)
     if status := STATUS.search(text):
         return f"{status[1]} {status[2].strip()}".strip()
-    for told, word in (
-        ("operation timed out", "no answer in time"),
-        ("TimedOut", "no answer in time"),
-    ):
-        if told in text:
-            return word
+    if "operation timed out" in text or "TimedOut" in text:
+        return "no answer in time"
     line = re.sub(r"\b[a-z]+://\S+", "(URL)", text.partition("\n")[0])
     return line.rpartition(" - ")[2].strip(" :") or type(error).__name__
 

@@ -75,7 +75,7 @@ def open_container(data: Payload, deadline: Deadline) -> Iterator[Any]:
     except (ValueError, MemoryError, OverflowError) as error:
         raise VideoError(f"PyAV: {error}") from None
     except OSError as error:
-        raise VideoError(f"the file cannot be read: {reason_of(error)}") from None
+        raise VideoError(f"the file cannot be read: {reason_of(error)}") from error
 
 
 def find_stream(container: Any) -> Any:

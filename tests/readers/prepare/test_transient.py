@@ -27,6 +27,12 @@ from tests.support.s3_server import storage as server
 read_whole = files.read_whole
 
 
+@pytest.fixture(autouse=True)
+def _read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure that outlasts the further looks of `fetch` takes less time if there are none."""
+    monkeypatch.setattr("readers.fetched.PAUSES_SECONDS", ())
+
+
 class Storage:
     """A disk that fails to read one file, a number of times."""
 
