@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from readers.describe import few_of
 from readers.plural import counted
@@ -77,6 +77,42 @@ def fit_box(
             )
     cut = [min(max(value, 0), limit) for value, limit in zip(box, limits, strict=True)]
     return cut if cut[0] < cut[2] and cut[1] < cut[3] else None
+
+
+def require_stated_size(
+    stated: tuple[int, int] | None, size: tuple[int, int], where: str
+) -> None:
+    """See that the size that annotations state for a picture is the one that it has.
+
+    Args:
+        stated: Height and width, 0 or less where one is not stated; None for neither.
+        size: Height and width of the picture, turned upright by its EXIF orientation.
+        where: Names what states it.
+
+    Raises:
+        ValueError: It has another one, so that its boxes lie in another frame than its pixels.
+    """
+    if stated is None or all(one in (0, actual) for one, actual in zip(stated, size, strict=True)):
+        return
+    advice = "annotate the picture as it is, or restore the one that was annotated"
+    if stated == size[::-1]:
+        advice = (
+            "it was annotated before its EXIF orientation turned it, or both sides are exchanged; store the picture "
+            "upright and without the tag, or correct them"
+        )
+    raise ValueError(
+        f"{where} states {stated[1]} x {stated[0]} (width x height), the upright picture is {size[1]} x {size[0]}, so that its "
+        f"boxes lie in another frame than its pixels: {advice}"
+    )
+
+
+def whole_pixels(value: Any) -> int:
+    """Return a width or height as it is stated: a whole number, also as a decimal or text; 0 for anything else."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return 0
+    return int(number) if 0 < number < 1 << 31 and number.is_integer() else 0
 
 
 def told_of_unpaired(root: Path, num_images: int, num_annotations: int, ending: str) -> list[str]:

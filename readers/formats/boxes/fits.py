@@ -1,9 +1,9 @@
 """Telling by what lies in a folder that it holds pictures annotated in the manner of Pascal VOC, YOLO or LabelMe."""
 
+import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from readers.formats.boxes.listing import head_of, stem_of
@@ -12,6 +12,7 @@ from readers.formats.voc.annotation import looks_like_annotation
 from readers.formats.voc.layout import ANNOTATIONS, IMAGES, MASKS, find_devkit
 from readers.formats.yolo.config import find_config
 from readers.sample import IMAGE_FIELDS
+from readers.storage.unreadable import unreadable
 
 _YEAR = re.compile("VOC20[0-9]{2}")
 _ENDINGS = (*IMAGE_FIELDS, *(name.upper() for name in IMAGE_FIELDS))
@@ -82,9 +83,10 @@ def _holds_labelme(folder: Path, files: Sequence[str]) -> bool:
 
 def _is_labelme(path: Path) -> bool:
     """Whether JSON has shapes and the path of a picture, wherever in it they stand."""
-    if not head_of(path).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+    head = head_of(path)
+    encoding = json.detect_encoding(head)
+    if not head.decode(encoding, "ignore").lstrip().startswith("{"):
         return False
-    with suppress(OSError), path.open("rb") as file:
-        text = file.read(_MOST_BYTES)
-        return b'"shapes"' in text and b'"imagePath"' in text
-    return False
+    with unreadable(str(path)), path.open("rb") as file:
+        text = file.read(_MOST_BYTES).decode(encoding, "ignore")
+    return '"shapes"' in text and '"imagePath"' in text

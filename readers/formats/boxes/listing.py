@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from readers.formats.splits import (
@@ -13,6 +12,7 @@ from readers.formats.splits import (
     split_alone,
 )
 from readers.sample import SourceError
+from readers.storage.unreadable import is_transient, reason_of
 
 _HEAD_BYTES = 4096
 
@@ -50,10 +50,20 @@ def stem_of(name: str) -> str:
 
 
 def head_of(path: Path) -> bytes:
-    """The first 4096 bytes of a file, which tell its kind; none where it cannot be read."""
-    with suppress(OSError), path.open("rb") as file:
-        return file.read(_HEAD_BYTES)
-    return b""
+    """Return the first 4096 bytes of a file, which tell its kind; none where it is no file.
+
+    Raises:
+        SourceError: The storage failed: data must not be taken for another format because of that.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD_BYTES)
+    except OSError as error:
+        if is_transient(error):
+            raise SourceError(
+                f"{path} cannot be read ({reason_of(error)}): try again, or give a file that can be read"
+            ) from None
+        return b""
 
 
 def inside_split(root: Path, names: Iterable[str], split: str | None) -> Callable[[str], bool]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -12,13 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
+from readers.formats.boxes.checks import require_stated_size
 from readers.formats.coco.lists import CAPTION, IMAGE, SEGMENTS, find_images
 from readers.formats.coco.masks import rasterise, write_png
-from readers.formats.coco.parse import are_categories, file_name, is_box, parse
-from readers.formats.coco.targets import objects_to_json, segments_to_json
+from readers.formats.coco.parse import are_categories, file_name, parse
+from readers.formats.coco.targets import (
+    corners_of,
+    objects_to_json,
+    of_object,
+    segments_to_json,
+)
 from readers.formats.columns import to_payload
 from readers.formats.files.beside import FilesBelow
 from readers.formats.registry import require
+from readers.image.header import image_size
 from readers.plural import counted
 from readers.sample import (
     MASK_VALUES,
@@ -53,8 +60,13 @@ class CocoDataset(IndexedDataset):
     - ``keypoint_visibility``: 1 for those that are hidden, 2 for those that are seen;
     - ``iscrowd``, ``area``: as in the file, one for each box.
 
-    Images without objects have empty lists. The label of a sample is -1: an image has no one class. An
-    object without a box that has a width and a height is left out. Categories whose ids are text are sorted as text.
+    Images without objects have empty lists. The label of a sample is -1: an image has no one class.
+    Categories whose ids are text are sorted as text.
+
+    An object without a box has that of its outline (``segmentation``); one without either makes its sample bad, as does a
+    box that is no four numbers or of a size below 0. One whose box has a width or height of 0, and no outline with an area, is left out,
+    and a warning counts these. An image that is not of the width and height that the file states is a bad sample: its boxes
+    lie in another frame. So is one that was annotated before its EXIF orientation turned it.
 
     Of captions, an image's are a JSON list in the field ``captions``; there is no field json. Of a panoptic file, the mask is the
     field ``mask.png``, which the loader makes a semantic mask of by the field ``mask_values.json``: the classes of
@@ -75,8 +87,8 @@ class CocoDataset(IndexedDataset):
         panoptic: Folder of the masks of a panoptic file. None takes the one beside the file that is called as the file.
 
     Raises:
-        SourceError: The file is missing, cut off, no JSON of this kind or lists no images; no folder
-            holds the first one; or there are masks to read and no pycocotools.
+        SourceError: The file is missing, cut off, no JSON of this kind, lists no images, or has two of one id, or two
+            categories; no folder holds the first image; or there are masks to read and no pycocotools.
     """
 
     def __init__(
@@ -95,7 +107,7 @@ class CocoDataset(IndexedDataset):
         panoptic = None if panoptic is None else Path(panoptic).absolute()
         self._options: dict[str, Any] = {"images": images, "masks": masks, "crowd": crowd}
         self._options |= {"box_format": box_format, "panoptic": panoptic}
-        self._stored = ShardDataset([annotations], Scan("coco", 2, find_images))
+        self._stored = ShardDataset([annotations], Scan("coco", 3, find_images))
         path = Path(self._stored.shards[0])
         root = images or _find_images(path, self._first())
         self._files = FilesBelow(root, "the folder of the images")
@@ -132,10 +144,15 @@ class CocoDataset(IndexedDataset):
                 f"{name} has {counted(told['lost'], 'annotation')} of images that it does not list, which are left out: make sure "
                 "that images and annotations belong together"
             )
-        if told.get("flat"):
+        if told.get("flat") and self._options["box_format"] == "xywh":
             found.append(
                 f"{name} has {counted(told['flat'], 'box')} without a width and a height above 0, whose objects are left out: "
                 "correct them, or say box_format='xyxy' where they are corners"
+            )
+        if told.get("again"):
+            found.append(
+                f"{name} lists {counted(told['again'], 'image')} again under another id, so that each sample of these has but a part "
+                "of the objects: give each image one id"
             )
         if told.get("beyond") and self._options["box_format"] == "xywh":
             found.append(
@@ -179,30 +196,39 @@ class CocoDataset(IndexedDataset):
             name = _name(entry)
             image = name.rpartition(".")[2].lower() if is_image_file(name) else "jpg"
             fields: dict[str, Payload] = {image: self._files.read(name)}
+            # Of bytes that begin like no image the decoder tells more.
+            size = image_size(fields[image])
+            if size:
+                require_stated_size(entry.size, size, entry.key.partition("/")[0])
             if self._masks is not None:
                 fields |= self._panoptic(entry, self._masks)
             elif self._holds_captions:
                 fields["captions"] = to_payload(_captions(entry))
             else:
-                fields |= self._objects(entry)
+                fields |= self._objects(entry, size or entry.size)
         except (ValueError, OverflowError, SourceError) as error:
             return BadSample(
                 entry.index, entry.key, "read", str(error), transient=is_transient(error)
             )
-        # Not the size: the file says it for people, and an image of another size shall be found out.
         return Sample(entry.index, entry.key, fields, image_field=image)
 
-    def _objects(self, entry: Sample) -> dict[str, Payload]:
-        annotations = [parse(text) for name, text in entry.fields.items() if name.isdigit()]
-        objects = [one for one in annotations if self._counts(one)]
-        told = objects_to_json(objects, self._categories, self._options["box_format"])
-        fields: dict[str, Payload] = {"json": to_payload(told)}
-        if self._options["masks"]:
-            height, width = entry.size or (0, 0)
-            for number, one in enumerate(objects):
-                mask = rasterise(one.get("segmentation"), height, width)
-                fields[f"mask.{number}.png"] = write_png(mask)
-        return fields
+    def _objects(self, entry: Sample, size: tuple[int, int] | None) -> dict[str, Payload]:
+        source = entry.key.partition("/")[0]
+        objects: list[tuple[dict[str, Any], list[float]]] = []
+        masks: dict[str, Payload] = {}
+        for one in [parse(text) for name, text in entry.fields.items() if name.isdigit()]:
+            if one.get("iscrowd") and not self._options["crowd"]:
+                continue
+            try:
+                box = corners_of(one, self._options["box_format"], size)
+                if box is not None and self._options["masks"]:
+                    mask = rasterise(one.get("segmentation"), *(size or (0, 0)))
+                    masks[f"mask.{len(objects)}.png"] = write_png(mask)
+            except ValueError as error:
+                raise of_object(one, source, error) from error
+            if box is not None:
+                objects.append((one, box))
+        return {"json": to_payload(objects_to_json(objects, self._categories, source)), **masks}
 
     def _panoptic(self, entry: Sample, masks: FilesBelow) -> dict[str, Payload]:
         names = [name for name in entry.fields if name.startswith(SEGMENTS)]
@@ -212,16 +238,13 @@ class CocoDataset(IndexedDataset):
             raise ValueError(f"it has {len(names)} panoptic masks, and one is allowed")
         one = parse(entry.fields[names[0]])
         told, colors = segments_to_json(
-            one["segments_info"], self._categories, crowd=self._options["crowd"]
+            one["segments_info"],
+            self._categories,
+            entry.key.partition("/")[0],
+            crowd=self._options["crowd"],
         )
         mask = masks.read(str(one.get("file_name", "")))
         return {"mask.png": mask, MASK_VALUES: colors, "json": to_payload(told)}
-
-    def _counts(self, one: Mapping[str, Any]) -> bool:
-        if not is_box(one.get("bbox")) or (one.get("iscrowd") and not self._options["crowd"]):
-            return False
-        x, y, right, bottom = one["bbox"]
-        return self._options["box_format"] == "xywh" or bool(right > x and bottom > y)
 
     @cached_property
     def _categories(self) -> dict[int | str, dict[str, Any]]:
@@ -251,8 +274,14 @@ def _name(entry: Sample) -> str:
 
 
 def _name_or_key(entry: Sample | BadSample) -> str:
-    """Return what a file is looked for under; of one whose name cannot be had the key."""
-    with suppress(ValueError):
+    """Return what a file is looked for under; of one whose name cannot be had the key.
+
+    Raises:
+        SourceError: The storage failed.
+    """
+    if isinstance(entry, BadSample) and entry.transient:
+        raise SourceError(f"{entry.key} cannot be read: {entry.reason}; try again")
+    with suppress(ValueError):  # of a damaged entry, which is a bad sample
         if isinstance(entry, Sample):
             return _name(entry)
     return entry.key

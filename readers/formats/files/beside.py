@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from readers.formats.files.dataset import map_whole, read_whole
+from readers.formats.files.dataset import map_whole, read_whole, size_bytes
 from readers.sample import Payload
 
 
@@ -47,12 +47,12 @@ class FilesBelow:
             raise ValueError(f"the file {name} cannot be read: {error.strerror}") from None
 
     def sizes(self, names: Iterable[str]) -> list[int]:
-        """Sizes of files in bytes, -1 where there is none."""
+        """Sizes of files in bytes, -1 where there is none; see `size_bytes`."""
         found = []
         for name in names:
             try:
-                found.append(os.stat(self._prefix + self.name(name)).st_size)  # noqa: PTH116, 3 us less
-            except (OSError, ValueError):
+                found.append(size_bytes(self._prefix + self.name(name)))
+            except ValueError:
                 found.append(-1)
         return found
 

@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 from readers.dataset import IndexedDataset
 from readers.formats.files.packed import Names
 from readers.located import Located, Reads
-from readers.sample import BadSample, ColumnName, Payload, Sample, checked_indices, sound
+from readers.sample import (
+    BadSample,
+    ColumnName,
+    Payload,
+    Sample,
+    SourceError,
+    checked_indices,
+    sound,
+)
 from readers.storage.blob.mmap_pages import map_file
 from readers.storage.unreadable import is_transient, reason_of
 
@@ -71,7 +79,7 @@ class FileDataset(IndexedDataset):
         for index, (name, label) in enumerate(zip(self._names, self._labels, strict=True)):
             line = f"{name}\0{self._sizes[index]}\0{label}\n"
             for _, sidecar in self._sidecars.get(name, ()):
-                line += f"{sidecar}\0{_size_bytes(self._prefix + sidecar)}\n"
+                line += f"{sidecar}\0{size_bytes(self._prefix + sidecar)}\n"
             digest.update((line + self._extra(index)).encode("utf-8", "surrogateescape"))
         return digest.hexdigest()[:32]
 
@@ -93,7 +101,7 @@ class FileDataset(IndexedDataset):
             sizes = self._sizes.copy()
             for index, file in enumerate(self._names if self._sidecars else ()):
                 beside = [
-                    _size_bytes(self._prefix + one) for _, one in self._sidecars.get(file, ())
+                    size_bytes(self._prefix + one) for _, one in self._sidecars.get(file, ())
                 ]
                 sizes[index] = (
                     -1 if min(sizes[index], *beside, 0) < 0 else sizes[index] + sum(beside)
@@ -161,7 +169,7 @@ class FileDataset(IndexedDataset):
 
     @cached_property
     def _sizes(self) -> NDArray[np.int64]:
-        found = (_size_bytes(self._prefix + name) for name in self._names)
+        found = (size_bytes(self._prefix + name) for name in self._names)
         return np.fromiter(found, np.int64, len(self._names))
 
 
@@ -243,8 +251,17 @@ def _each_by_threads(fetch: Fetch, indices: list[int]) -> list[Sample | BadSampl
     return entries  # type: ignore[return-value]  # each was filled
 
 
-def _size_bytes(path: str) -> int:
+def size_bytes(path: str) -> int:
+    """Return the size of a file, -1 where it is missing or its name can be no file's.
+
+    Raises:
+        SourceError: The storage failed: identities must not depend on that.
+    """
     try:
         return os.stat(path).st_size  # noqa: PTH116  # a third of the time of Path.stat
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        if is_transient(error):
+            raise SourceError(
+                f"the size of the file {os.path.basename(path)} cannot be read ({reason_of(error)}): try again"  # noqa: PTH119
+            ) from error
         return -1

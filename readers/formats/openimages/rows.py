@@ -114,21 +114,18 @@ def to_boxes(
     found |= {_FLAGS[column]: [] for column in flags}
     height, width = size
     for number, row in enumerate(rows):
-        x1, y1, x2, y2 = (_number(row, column) for column in SIDES)
-        for low, high, names in ((x1, x2, "XMin XMax"), (y1, y2, "YMin YMax")):
-            if not 0 <= low <= high <= 1:
-                one, other = names.split()
-                raise ValueError(
-                    f"box {number} has {one} {low}, {other} {high}, where 0 <= {one} <= {other} <= 1 must be (columns X X Y Y?)"
-                )
-        is_group = row.get("IsGroupOf", "").strip() == "1"
-        if is_group and not crowd:
-            continue
+        try:
+            x1, y1, x2, y2 = _box(row)
+            is_group = row.get("IsGroupOf", "").strip() == "1"
+            if is_group and not crowd:
+                continue
+            found["labels"].append(_class_of(row, labels))
+            for column in flags:
+                found[_FLAGS[column]].append(int(_number(row, column)))
+        except ValueError as error:
+            raise ValueError(f"box {number} of {row[KEY]}: {error}") from None
         found["boxes"].append([x1 * width, y1 * height, x2 * width, y2 * height])
-        found["labels"].append(_class_of(row, labels))
         found["iscrowd"].append(int(is_group))
-        for column in flags:
-            found[_FLAGS[column]].append(int(_number(row, column)))
     return found
 
 
@@ -166,6 +163,17 @@ def parse(columns: Sequence[str], pieces: Sequence[bytes]) -> list[dict[str, str
     if any(len(row) < len(columns) for row in rows):
         raise ValueError(f"a row has {min(map(len, rows))} columns, the header {len(columns)}")
     return [dict(zip(columns, row, strict=False)) for row in rows]
+
+
+def _box(row: Mapping[str, str]) -> list[float]:
+    """Return left, top, right, bottom as shares of the image."""
+    box = [_number(row, column) for column in SIDES]
+    for low, high, one, other in ((box[0], box[2], "XMin", "XMax"), (box[1], box[3], "YMin", "YMax")):
+        if not 0 <= low < high <= 1:
+            raise ValueError(
+                f"{one} is {low} and {other} {high}, where 0 <= {one} < {other} <= 1 must be (columns X X Y Y?)"
+            )
+    return box
 
 
 def _class_of(row: Mapping[str, str], labels: Mapping[str, int]) -> int:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from readers.formats.boxes.coords import Coords
 from readers.formats.columns import to_key, to_payload
 from readers.formats.files.packed import Packed
 from readers.formats.path_table.grouping import joined, repeated, rows_by_image
@@ -27,7 +28,7 @@ from readers.formats.path_table.roles import (
     find_label,
     remark,
 )
-from readers.formats.path_table.row_boxes import BoxColumns, BoxFormat, make_boxes
+from readers.formats.path_table.row_boxes import BoxColumns, Boxes, BoxFormat, make_boxes
 from readers.formats.path_table.row_labels import (
     LabelOptions,
     classes_of_all,
@@ -50,6 +51,7 @@ class Asked(NamedTuple):
     key: str | None
     boxes: str | Sequence[str] | None
     box_format: BoxFormat
+    coords: Coords | None
     labels: LabelOptions
 
 
@@ -63,6 +65,7 @@ class Contents:
         keys: Their keys, None for those whose path is; None where there is no column of keys.
         columns: The columns that become fields.
         boxes: The field json, None without boxes.
+        sizes: Height and width of each image as the table states them beside boxes; see `Boxes.sizes`.
         files: Paths of further files by field, of each sample; empty where no column names such.
         remarks: Sentences for people about what was chosen.
     """
@@ -72,6 +75,7 @@ class Contents:
     keys: list[str | None] | None = None
     columns: dict[str, Packed] = field(default_factory=dict)
     boxes: Packed | None = None
+    sizes: list[tuple[int, int]] = field(default_factory=list)
     files: list[dict[str, str]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
@@ -107,7 +111,9 @@ def read_contents(
     rows = rows_by_image(names) if grouped else [[row] for row in range(len(table))]
     labels, boxes = _labels(table, names, label, rows, asked, remarks)
     firsts = [of_one[0] for of_one in rows]
-    found = Contents([names[row] for row in firsts], labels, boxes=boxes, remarks=remarks)
+    found = Contents([names[row] for row in firsts], labels, remarks=remarks)
+    if boxes is not None:
+        found.boxes, found.sizes = Packed(boxes.json), boxes.sizes
     if is_metadata:
         remarks += about_objects(table) if asked.boxes is None else ()
         found.files = further_files(table, image, firsts)
@@ -154,16 +160,17 @@ def _labels(
     rows: list[list[int]],
     asked: Asked,
     remarks: list[str],
-) -> tuple[Labels, Packed | None]:
+) -> tuple[Labels, Boxes | None]:
     """Return the label of each sample, and its boxes where there are such."""
     if asked.boxes is not None:
         if not isinstance(label, str | None):
             raise SourceError(
                 f"label={list(label)} and boxes= do not go together: name the one column of the boxes' classes"
             )
-        columns = BoxColumns(asked.boxes, label, asked.box_format)
+        columns = BoxColumns(asked.boxes, label, asked.box_format, asked.coords)
         boxes = make_boxes(table, columns, rows, asked.labels.classes)
-        return Labels(_none(len(rows)), boxes.class_names), Packed(boxes.json)
+        remarks += boxes.remarks
+        return Labels(_none(len(rows)), boxes.class_names), boxes
     cells = label_cells(table, label, asked.labels) if isinstance(label, str) else None
     if not asked.labels.multi_label:
         remarks += repeated(table, names, cells)

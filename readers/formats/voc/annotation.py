@@ -1,12 +1,21 @@
 """One XML file of Pascal VOC: the size of its picture, and its objects."""
 
+import json
 import math
+import re
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, ParseError, fromstring
 
 from readers.formats.columns import shorten
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
+_DECLARED = re.compile(rb"""\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']""")
+# Encodings of scripts alone: Python's codecs also hold idna and punycode, whose time grows with the square of a text's length.
+_OF_SCRIPTS = re.compile(
+    "utf-?8|(?:us-?)?ascii|(?:x-)?(?:iso|latin|windows|cp|mac|gb|hz|big5|shift|sjis|ms|euc|koi8|ks|johab|tis)[-_0-9a-z.]*"
+)
+# Windows writes characters of the wider set under the name of the narrower one.
+_WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "iso-8859-1": "cp1252"}
 
 
 class VocObject(NamedTuple):
@@ -63,16 +72,51 @@ def parse_annotation(data: bytes, name: str) -> VocAnnotation:
 
 def looks_like_annotation(head: bytes) -> bool:
     """Whether the first bytes of a file are those of such XML."""
-    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    return text.startswith(b"<annotation") or (text.startswith(b"<?xml") and b"<annotation" in text)
+    try:
+        text = decode_xml(head, "ignore").lstrip()
+    except ValueError:
+        return False
+    return text.startswith("<annotation") or (text.startswith("<?xml") and "<annotation" in text)
+
+
+def decode_xml(data: bytes, errors: str = "strict") -> str:
+    """Return XML as text, by its byte order mark, its zeros, or the encoding that it declares.
+
+    The parser itself knows none of several bytes a character, such as GB2312.
+
+    Args:
+        data: The file's content, or its beginning.
+        errors: What to do with bytes that are none of the encoding; see `bytes.decode`.
+
+    Raises:
+        ValueError: The encoding is not known, or the bytes are not of it; the text names it.
+    """
+    encoding = json.detect_encoding(data)  # UTF-8, 16 or 32
+    declared = _DECLARED.match(data) if encoding == "utf-8" else None
+    name = str(declared[1], "ascii").lower() if declared else encoding
+    # Without zeros it is no UTF-16, whatever it declares: it was stored anew by an editor.
+    encoding = encoding if name.startswith(("utf-16", "utf16", "utf-32")) else name
+    if declared and encoding == name and not _OF_SCRIPTS.fullmatch(name):
+        raise ValueError(f"it declares the encoding {name}, which is not known: store it in UTF-8")
+    try:
+        return data.decode(_WIDER.get(encoding, encoding), errors)
+    except LookupError:
+        raise ValueError(
+            f"it declares the encoding {name}, which is not known: store it in UTF-8"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"it has bytes that are not {encoding}, at byte {error.start}: store it in UTF-8"
+        ) from None
 
 
 def _parse(data: bytes, name: str) -> Element:
-    if b"<!DOCTYPE" in data or b"<!ENTITY" in data or b"\0" in data:
-        raise ValueError(f"{name} has entities or zeros, which an annotation has not")
     try:
-        root = fromstring(data)
-    except (ParseError, ValueError, LookupError) as error:
+        text = decode_xml(data)
+        if "<!DOCTYPE" in text or "<!ENTITY" in text or "\0" in text:
+            raise ValueError("it has entities or zeros, which an annotation has not")
+        root = fromstring(text)
+    except (ParseError, ValueError) as error:
         raise ValueError(f"{name} is no XML that can be read: {error}") from None
     if root.tag != "annotation":
         raise ValueError(f"{name} holds <{shorten(root.tag)}>, not <annotation>")

@@ -1,11 +1,13 @@
 """The rows of a file of YOLO labels, as objects in pixels."""
 
+import json
 import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from readers.formats.boxes.checks import Outside, fit_box
+from readers.formats.boxes.reading import read_if_sound
 from readers.formats.columns import shorten
 
 Task = Literal["detect", "segment", "pose", "obb", "semantic"]
@@ -59,7 +61,7 @@ def read_rows(data: bytes, name: str) -> list[Row]:
         ValueError: One is not made of numbers; the text names file and line.
     """
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode(json.detect_encoding(data))  # UTF-8, 16 or 32
     except UnicodeDecodeError:
         raise ValueError(f"{name} is no text in UTF-8") from None
     found: dict[tuple[float, ...], Row] = {}
@@ -91,13 +93,13 @@ def find_task(
         return "pose"
     any_corners = False
     for file in files:
-        with suppress(ValueError):
-            lengths = {len(row.numbers) for row in read_rows(read(file), file)}
-            if lengths == {_BOX}:
-                return "detect"
-            any_corners = any_corners or lengths == {_CORNERS}
-            if lengths and min(lengths) > _BOX + 1 and any(one != _CORNERS for one in lengths):
-                return "segment"
+        rows = read_if_sound(lambda name: read_rows(read(name), name), file)
+        lengths = {len(row.numbers) for row in rows or ()}
+        if lengths == {_BOX}:
+            return "detect"
+        any_corners = any_corners or lengths == {_CORNERS}
+        if lengths and min(lengths) > _BOX + 1 and any(one != _CORNERS for one in lengths):
+            return "segment"
     return None if any_corners else "detect"
 
 
