@@ -1,6 +1,5 @@
 """A manifest: a text file with one JSON object per line, each of which names an image or video file."""
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from readers.classes import Classes, Numbering, read_classes
 from readers.dataset import IndexedDataset
 from readers.formats.columns import IMAGE_NAMES, VIDEO_NAMES, shorten, to_key, to_label, to_payload
 from readers.formats.files.beside import FilesBelow
+from readers.formats.files.identity import begin_identity
 from readers.sample import (
     VIDEO_FIELDS,
     BadSample,
@@ -27,12 +27,11 @@ from readers.sample import (
     SourceError,
     is_image_file,
 )
-from readers.storage.blob import Content, open_blob
-from readers.storage.blob.content_hash import pin_content
+from readers.storage.blob import Content
 from readers.storage.index import Entry, Scan
 from readers.storage.limits import check_bytes
 from readers.storage.shards import ShardDataset
-from readers.storage.unreadable import is_transient, unreadable
+from readers.storage.unreadable import is_transient
 
 _IMAGE_COLUMNS = (
     *("image", "image_path", "img_path", "file_name", "file", "filepath", "filename", "path"),
@@ -118,19 +117,10 @@ class ManifestDataset(IndexedDataset):
 
         See `pin_content` for the content. The files are spread evenly over the lines.
         """
-        digest = hashlib.sha256(self._lines.fingerprint.encode())
-        with unreadable(str(self._lines.shards[0])):
-            digest.update(pin_content(open_blob(self._lines.shards[0])).encode())
-        rows = np.unique(np.linspace(0, len(self) - 1, min(len(self), _NUM_SIZES)).astype(np.int64))
-        names = []
-        for line in self._lines.fetch(rows):
-            with suppress(ValueError):  # of a file that was damaged since it was opened
-                if isinstance(line, Sample):
-                    names.append(self._reader.read(line.fields["line"]).path)
-        digest.update(repr(self._files.sizes(names)).encode())
+        digest = begin_identity(self._lines, self._files, self._path_of)
         if self._class_names:
             digest.update(f"classes {list(self._class_names)}".encode("utf-8", "surrogateescape"))
-        return digest.hexdigest()[:32]
+        return str(digest.hexdigest()[:32])
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; the sizes of the files are not known."""
@@ -144,6 +134,11 @@ class ManifestDataset(IndexedDataset):
             line if isinstance(line, BadSample) else self._read(line)
             for line in self._lines.fetch(indices)
         ]
+
+    def _path_of(self, line: Sample | BadSample) -> str | None:
+        with suppress(ValueError):  # of a file that was damaged since it was opened
+            return self._reader.read(line.fields["line"]).path if isinstance(line, Sample) else None
+        return None
 
     def _read(self, line: Sample) -> Sample | BadSample:
         try:

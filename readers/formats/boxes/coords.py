@@ -1,46 +1,28 @@
 """From where the corners of boxes count: from 1 with both ends inside, as Pascal VOC's, or from 0."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Coords = Literal["one-based", "zero-based"]
 
 _FIRST = {"one-based": 1, "zero-based": 0}
 
 
-class Evidence:
-    """What boxes show of where their coordinates count from.
+class Corners(NamedTuple):
+    """A box as it is written.
 
     Attributes:
-        zero: The first box that begins at 0, which is no place where counting begins at 1; "" for none.
-        one: The first box that begins at 1; "" for none.
-        edge: The first box that ends at the width or height of its picture; "" for none.
-        any_box: Whether there was one.
+        box: Left, top, right, bottom.
+        size: Height and width of its picture as they are stated, None where they are not.
+        where: Names the box.
     """
 
-    def __init__(self) -> None:
-        self.zero = self.one = self.edge = ""
-        self.any_box = False
-
-    def add(self, box: Sequence[float], size: tuple[int, int] | None, where: str) -> None:
-        """Look at a box.
-
-        Args:
-            box: Left, top, right, bottom.
-            size: Height and width of its picture as they are stated, None where they are not.
-            where: Names the box.
-        """
-        self.any_box = True
-        left, top, right, bottom = box
-        if not self.zero and 0 <= min(left, top) < 1:
-            self.zero = f"{where} begins at {min(left, top):g}"
-        if not self.one and min(left, top) == 1:
-            self.one = f"{where} begins at 1"
-        if not self.edge and size and (right == size[1] or bottom == size[0]):
-            self.edge = f"{where} ends at the {'width' if right == size[1] else 'height'}"
+    box: Sequence[float]
+    size: tuple[int, int] | None
+    where: str
 
 
-def choose_coords(found: Evidence, source: object, usual: Coords) -> tuple[Coords, str]:
+def choose_coords(found: Sequence[Corners], source: object, usual: Coords) -> tuple[Coords, str]:
     """Tell from where coordinates count, and what is to be said of it.
 
     A box that begins at 0 shows that they count from 0. Where none does, one that ends at the width or height of
@@ -48,27 +30,27 @@ def choose_coords(found: Evidence, source: object, usual: Coords) -> tuple[Coord
     0, one must begin at 1 as well. Otherwise they are taken as is usual, and a remark says so.
 
     Args:
-        found: What the boxes show.
+        found: All boxes.
         source: Names the data.
         usual: The convention of the format.
 
     Returns:
         The convention, and a sentence or "".
     """
-    other: Coords = "zero-based" if usual == "one-based" else "one-based"
-    options = f"say coords={usual!r} or {other!r}, whichever is right"
-    shown: Coords | None = "zero-based" if found.zero else None
-    if not found.zero and found.edge and (found.one or usual == "one-based"):
-        shown = "one-based"
-    if shown == usual or not found.any_box:
-        return usual, ""
-    if shown is None:
-        meaning = ", as Pascal VOC defines them" if usual == "one-based" else ""
-        return usual, (
-            f"{source} is read with coordinates that count from {_FIRST[usual]}{meaning}, since no box shows it: {options}"
-        )
-    why = found.zero or f"{found.one} and {found.edge}"
-    return shown, (
-        f"{source} is read with coordinates that count from {_FIRST[shown]}, as {why}, while those of this format mostly "
-        f"count from {_FIRST[usual]}: {options}"
+    begins = [min(one.box[:2]) for one in found]
+    zero = next((f"{one.where} begins at {at:g}" for one, at in zip(found, begins, strict=True) if 0 <= at < 1), "")  # fmt: skip
+    edge = next((f"{one.where} ends at the width or height" for one in found if _is_at_edge(one)), "")  # fmt: skip
+    shown: Coords = "zero-based" if zero else "one-based"
+    why = zero or edge
+    if not zero and (not edge or (usual == "zero-based" and 1 not in begins)):
+        shown, why = usual, "no box shows it" if found else ""
+    elif shown == usual:
+        why = ""
+    return shown, why and (
+        f"{source} is read with coordinates that count from {_FIRST[shown]}, as {why} (Pascal VOC's count from 1, most others "
+        "from 0): say coords='one-based' or 'zero-based', whichever is right"
     )
+
+
+def _is_at_edge(one: Corners) -> bool:
+    return one.size is not None and (one.box[2] == one.size[1] or one.box[3] == one.size[0])

@@ -31,7 +31,9 @@ from readers.storage.limits import check_bytes
 from readers.storage.unreadable import is_transient
 
 _NUM_CONTENTS = 4096  # annotations of which the fingerprint sees every byte
-_DAMAGED = b"\0damaged"  # stands for an annotation that cannot be read: an empty one is another thing
+_DAMAGED = (
+    b"\0damaged"  # stands for an annotation that cannot be read: an empty one is another thing
+)
 _PARSED_BYTES = 100  # that a byte of XML or of rows becomes: 9 MB of nested XML took 900
 
 

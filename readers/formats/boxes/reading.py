@@ -1,6 +1,6 @@
 """Reading annotations for what all of them tell together: classes, coordinates, sizes, an identity."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from readers.sample import SourceError
@@ -14,6 +14,28 @@ NEEDED_FOR_CLASSES = (
     "names, classes=['cat', 'dog']"
 )
 """For `read_if_sound`, where names of classes are collected."""
+
+
+def read_each(
+    objects: Iterable[Name], read: Callable[[Name], Content], name_of: Callable[[int, Name], str]
+) -> list[Content]:
+    """Return what `read` makes of each object.
+
+    Args:
+        objects: Annotations, rows.
+        read: Makes something of one, or raises ValueError.
+        name_of: Names an object by its number and itself.
+
+    Raises:
+        ValueError: As `read` raised it, with the name of the object before it.
+    """
+    found = []
+    for number, one in enumerate(objects):
+        try:
+            found.append(read(one))
+        except ValueError as error:
+            raise ValueError(f"{name_of(number, one)}: {error}") from error
+    return found
 
 
 def read_if_sound(

@@ -1,6 +1,5 @@
 """COCO's annotations: one JSON file with images, objects and categories, and the images beside it."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,18 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
-from readers.formats.boxes.checks import require_stated_size
+from readers.formats.boxes.checks import require_choice, require_stated_size
+from readers.formats.boxes.reading import read_each
 from readers.formats.coco.lists import CAPTION, IMAGE, SEGMENTS, find_images
 from readers.formats.coco.masks import rasterise, write_png
 from readers.formats.coco.parse import are_categories, file_name, parse
 from readers.formats.coco.targets import (
-    corners_of,
+    name_of,
     objects_to_json,
-    of_object,
     segments_to_json,
+    with_boxes,
 )
 from readers.formats.columns import to_payload
 from readers.formats.files.beside import FilesBelow
+from readers.formats.files.identity import begin_identity
 from readers.formats.registry import require
 from readers.image.header import image_size
 from readers.plural import counted
@@ -37,13 +38,9 @@ from readers.sample import (
     SourceError,
     is_image_file,
 )
-from readers.storage.blob import open_blob
-from readers.storage.blob.content_hash import pin_content
 from readers.storage.index import Scan
 from readers.storage.shards import ShardDataset
-from readers.storage.unreadable import is_transient, unreadable
-
-_NUM_SIZES = 4096
+from readers.storage.unreadable import is_transient
 
 
 class CocoDataset(IndexedDataset):
@@ -101,8 +98,7 @@ class CocoDataset(IndexedDataset):
         box_format: Literal["xywh", "xyxy"] = "xywh",
         panoptic: PathLike | None = None,
     ) -> None:
-        if box_format not in ("xywh", "xyxy"):
-            raise SourceError(f"box_format={box_format!r} is not known: give 'xywh' or 'xyxy'")
+        require_choice("box_format", box_format, ("xywh", "xyxy"))
         images = None if images is None else Path(images).absolute()
         panoptic = None if panoptic is None else Path(panoptic).absolute()
         self._options: dict[str, Any] = {"images": images, "masks": masks, "crowd": crowd}
@@ -167,16 +163,11 @@ class CocoDataset(IndexedDataset):
 
         See `pin_content` for the content. The images are spread evenly over the list.
         """
-        digest = hashlib.sha256(self._stored.fingerprint.encode())
-        with unreadable(str(self._stored.shards[0])):
-            digest.update(pin_content(open_blob(self._stored.shards[0])).encode())
-        rows = np.unique(np.linspace(0, len(self) - 1, min(len(self), _NUM_SIZES)).astype(np.int64))
-        names = [_name_or_key(entry) for entry in self._stored.fetch(rows)]
-        digest.update(repr(self._files.sizes(names)).encode())
+        digest = begin_identity(self._stored, self._files, _name_or_key)
         digest.update(repr((self._options["masks"], self._options["crowd"])).encode())
         if self._options["box_format"] != "xywh":
             digest.update(self._options["box_format"].encode())
-        return digest.hexdigest()[:32]
+        return str(digest.hexdigest()[:32])
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; heights and widths are as the file states."""
@@ -196,10 +187,8 @@ class CocoDataset(IndexedDataset):
             name = _name(entry)
             image = name.rpartition(".")[2].lower() if is_image_file(name) else "jpg"
             fields: dict[str, Payload] = {image: self._files.read(name)}
-            # Of bytes that begin like no image the decoder tells more.
             size = image_size(fields[image])
-            if size:
-                require_stated_size(entry.size, size, entry.key.partition("/")[0])
+            require_stated_size(entry.size, size, entry.key.partition("/")[0])
             if self._masks is not None:
                 fields |= self._panoptic(entry, self._masks)
             elif self._holds_captions:
@@ -213,22 +202,19 @@ class CocoDataset(IndexedDataset):
         return Sample(entry.index, entry.key, fields, image_field=image)
 
     def _objects(self, entry: Sample, size: tuple[int, int] | None) -> dict[str, Payload]:
-        source = entry.key.partition("/")[0]
-        objects: list[tuple[dict[str, Any], list[float]]] = []
-        masks: dict[str, Payload] = {}
-        for one in [parse(text) for name, text in entry.fields.items() if name.isdigit()]:
-            if one.get("iscrowd") and not self._options["crowd"]:
-                continue
-            try:
-                box = corners_of(one, self._options["box_format"], size)
-                if box is not None and self._options["masks"]:
-                    mask = rasterise(one.get("segmentation"), *(size or (0, 0)))
-                    masks[f"mask.{len(objects)}.png"] = write_png(mask)
-            except ValueError as error:
-                raise of_object(one, source, error) from error
-            if box is not None:
-                objects.append((one, box))
-        return {"json": to_payload(objects_to_json(objects, self._categories, source)), **masks}
+        annotations = [parse(text) for name, text in entry.fields.items() if name.isdigit()]
+        wanted = [one for one in annotations if self._options["crowd"] or not one.get("iscrowd")]
+        objects = with_boxes(wanted, self._options["box_format"], size)
+        told = objects_to_json(objects, self._categories)
+        fields: dict[str, Payload] = {"json": to_payload(told)}
+        if self._options["masks"]:
+            outlines = [one for one, _ in objects]
+            height, width = size or (0, 0)
+            masks = read_each(
+                outlines, lambda one: rasterise(one.get("segmentation"), height, width), name_of
+            )
+            fields |= {f"mask.{number}.png": write_png(mask) for number, mask in enumerate(masks)}
+        return fields
 
     def _panoptic(self, entry: Sample, masks: FilesBelow) -> dict[str, Payload]:
         names = [name for name in entry.fields if name.startswith(SEGMENTS)]
@@ -238,10 +224,7 @@ class CocoDataset(IndexedDataset):
             raise ValueError(f"it has {len(names)} panoptic masks, and one is allowed")
         one = parse(entry.fields[names[0]])
         told, colors = segments_to_json(
-            one["segments_info"],
-            self._categories,
-            entry.key.partition("/")[0],
-            crowd=self._options["crowd"],
+            one["segments_info"], self._categories, crowd=self._options["crowd"]
         )
         mask = masks.read(str(one.get("file_name", "")))
         return {"mask.png": mask, MASK_VALUES: colors, "json": to_payload(told)}
@@ -249,13 +232,11 @@ class CocoDataset(IndexedDataset):
     @cached_property
     def _categories(self) -> dict[int | str, dict[str, Any]]:
         """Id in the file -> category, sorted by id."""
-        entry = self._first()
-        listed: Any = []
-        if "categories" in entry.fields:
-            listed = None
-            with suppress(ValueError, RecursionError):
-                # A wrong byte in a name is no reason to lose all objects.
-                listed = json.loads(str(entry.fields["categories"], "utf-8", "replace"))
+        text = self._first().fields.get("categories", b"[]")
+        listed = None
+        with suppress(ValueError, RecursionError):  # it was sound when the file was indexed
+            # A wrong byte in a name is no reason to lose all objects.
+            listed = json.loads(str(text, "utf-8", "replace"))
         if not are_categories(listed):
             raise SourceError(f"{self._stored.shards[0]} has changed since it was opened")
         return {one["id"]: one for one in sorted(listed, key=lambda one: one["id"])}
@@ -274,13 +255,7 @@ def _name(entry: Sample) -> str:
 
 
 def _name_or_key(entry: Sample | BadSample) -> str:
-    """Return what a file is looked for under; of one whose name cannot be had the key.
-
-    Raises:
-        SourceError: The storage failed.
-    """
-    if isinstance(entry, BadSample) and entry.transient:
-        raise SourceError(f"{entry.key} cannot be read: {entry.reason}; try again")
+    """Return what a file is looked for under; of one whose name cannot be had the key."""
     with suppress(ValueError):  # of a damaged entry, which is a bad sample
         if isinstance(entry, Sample):
             return _name(entry)

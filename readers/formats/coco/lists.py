@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from readers.formats.boxes.checks import whole_pixels
+from readers.formats.boxes.checks import stated_length
 from readers.formats.coco.parse import (
     are_categories,
     file_name,
@@ -45,6 +45,7 @@ def find_images(content: Content, name: str) -> Iterator[Entry]:
         try:
             image = parse(content[start:stop])
             file = file_name(image)
+            height, width = (stated_length(image.get(side), side) for side in ("height", "width"))
         except ValueError as error:
             yield Entry(f"images[{number}]", (), fault=f"images[{number}]: {error}")
             continue
@@ -53,9 +54,8 @@ def find_images(content: Content, name: str) -> Iterator[Entry]:
         said = notes if not any_sound else ""
         members = ((IMAGE + said, start, stop), *categories, *objects)
         any_sound = True
-        size = whole_pixels(image.get("height")), whole_pixels(image.get("width"))
         key = f"images[{number}]" if file.startswith("/") else file
-        yield Entry(key, members, size=size if min(size) > 0 else None)
+        yield Entry(key, members, size=(height, width) if height and width else None)
     if not any_sound:
         raise SourceError(f"{name} lists no images: give a file with images and their annotations")
 
@@ -94,9 +94,8 @@ class _Lists:
         self._text = str(content[0 : len(content)], "latin-1")
         self._decode = json.JSONDecoder().raw_decode
         advice = "give a file of COCO's instances or keypoints, a JSON object with the list images"
-        encoding = json.detect_encoding(bytes(content[:_HEAD_BYTES]))
-        if not encoding.startswith("utf-8"):
-            raise SourceError(f"{name} is in {encoding.upper()}: store it in UTF-8")
+        if not json.detect_encoding(bytes(content[:_HEAD_BYTES])).startswith("utf-8"):
+            raise SourceError(f"{name} is in UTF-16 or UTF-32: store it in UTF-8")
         if self._text[:_HEAD_BYTES].lstrip("\xef\xbb\xbf \t\r\n").startswith("["):
             raise SourceError(
                 f"{name} is a JSON list, and lists no images as COCO does: {advice}, or write its elements as lines of a .jsonl file"
@@ -144,10 +143,8 @@ class _Lists:
     def _keep_size(self, image: Any) -> None:
         if isinstance(image, dict) and is_id(image.get("id")):
             width, height = image.get("width"), image.get("height")
-            number, file = _as_utf8(image["id"]), str(_as_utf8(image.get("file_name", "")))
-            if number in self.names:
-                raise self._repeated("image", number, self.names[number], file)
-            self.names[number], self.sizes[number] = file, None
+            number = self._add("image", self.names, image, "file_name")
+            self.sizes[number] = None
             if isinstance(width, int | float) and isinstance(height, int | float):
                 self.sizes[number] = width, height
 
@@ -159,16 +156,18 @@ class _Lists:
             )
         names: dict[int | str, str] = {}
         for one in listed:
-            number, name = _as_utf8(one["id"]), str(_as_utf8(one.get("name", "")))
-            if number in names:
-                raise self._repeated("category", number, names[number], name)
-            names[number] = name
+            self._add("category", names, one, "name")
 
-    def _repeated(self, what: str, number: int | str, first: str, second: str) -> SourceError:
-        return SourceError(
-            f"{self._name} gives the {what} id {number!r} to {first} and to {second}, so that which of them annotations mean "
-            "cannot be told: number them anew (files that were put together mostly need that)"
-        )
+    def _add(self, what: str, names: dict[int | str, str], one: Any, field: str) -> int | str:
+        """Add the name of an image or a category to those of its kind, and return its id, which no other may have."""
+        number, name = _as_utf8(one["id"]), str(_as_utf8(one.get(field, "")))
+        if number in names:
+            raise SourceError(
+                f"{self._name} gives the {what} id {number!r} to {names[number]} and to {name}, so that which of them annotations "
+                "mean cannot be told: number them anew (files that were put together mostly need that)"
+            )
+        names[number] = name
+        return number
 
     def notes(self) -> str:
         """Return what is to be said of the whole file, as JSON: lost annotations, boxes without an area, boxes that leave their images."""
@@ -215,9 +214,12 @@ def _annotation(value: dict[str, Any], start: int, stop: int) -> _Annotation:
     if isinstance(box, list) and is_box(box):
         with suppress(OverflowError):  # of numbers with hundreds of digits
             return _Annotation("", start, stop, box[0] + box[2], box[1] + box[3])
+    is_flat = False
     with suppress(ValueError):  # a broken box makes a bad sample, and is not left out
-        return _Annotation("", start, stop, is_flat=corners_of(value, "xywh", None) is None)
-    return _Annotation("", start, stop)
+        is_flat = not isinstance(value.get("segmentation"), dict) and not corners_of(
+            value, "xywh", None
+        )
+    return _Annotation("", start, stop, is_flat=is_flat)
 
 
 def _as_utf8(value: int | str) -> int | str:

@@ -46,21 +46,19 @@ def rasterise(segmentation: Any, height: int, width: int) -> NDArray[np.bool_]:
     return _from_runs({"counts": runs.decode(), "size": [height, width]}, height, width)
 
 
-def extent(segmentation: Any, size: tuple[int, int] | None = None) -> list[float]:
+def extent(segmentation: Any, size: tuple[int, int] | None) -> list[float]:
     """Return the box around an object's outline: left, top, right, bottom.
 
     Args:
         segmentation: As for `rasterise`; of polygons the corners count, of run lengths the pixels.
-        size: Height and width that run lengths must be of; None takes those that they state.
+        size: Height and width that run lengths must be of; None where they are not known.
 
     Raises:
         ValueError: It is none of these, or has no area; the text is a short reason.
     """
     if isinstance(segmentation, dict):
-        stated = size or _stated_size(segmentation)
-        rows, columns = (
-            np.flatnonzero(_from_runs(segmentation, *stated).any(axis)) for axis in (1, 0)
-        )
+        mask = _from_runs(segmentation, *(size or (0, 0)))
+        rows, columns = (np.flatnonzero(mask.any(axis)) for axis in (1, 0))
         if not rows.size:
             raise ValueError("its run lengths hold no pixel")
         return [int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1]
@@ -88,15 +86,6 @@ def write_png(mask: NDArray[np.bool_]) -> bytes:
         _CHUNK.pack(len(data), kind) + data + struct.pack(">I", zlib.crc32(kind + data))
         for kind, data in pieces
     )
-
-
-def _stated_size(segmentation: dict[str, Any]) -> tuple[int, int]:
-    size = segmentation.get("size")
-    if not isinstance(size, list) or len(size) != 2 or {*map(type, size)} != {int}:
-        raise ValueError("the size of its run lengths must be [height, width]")
-    if not 0 < size[0] * size[1] <= _MAX_PIXELS:
-        raise ValueError(f"an image of {size[0]}x{size[1]} has no masks")
-    return size[0], size[1]
 
 
 def _check_polygon(polygon: Any) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from readers.formats.boxes.reading import read_each
 from readers.formats.coco.masks import extent
 from readers.formats.coco.parse import are_finite
 from readers.formats.columns import shorten
@@ -16,32 +17,27 @@ VOID = 255
 def objects_to_json(
     objects: Sequence[tuple[Mapping[str, Any], Sequence[float]]],
     categories: Mapping[int | str, Mapping[str, Any]],
-    source: str,
 ) -> dict[str, list[Any]]:
     """Return what the field json holds; see `CocoDataset`.
 
     Args:
         objects: Annotations, each with its box: left, top, right, bottom.
         categories: Id -> category, in the order of their classes.
-        source: Name of the file, for errors.
 
     Raises:
         ValueError: An object is of no category, or its keypoints are none.
     """
     found: dict[str, list[Any]] = {"boxes": [], "labels": [], "iscrowd": [], "area": []}
     labels = {number: label for label, number in enumerate(categories)}
-    has_points = any("keypoints" in category for category in categories.values())
-    points: list[tuple[float, float, int, int]] = []
+    annotations = [one for one, _ in objects]
+    found["labels"] = read_each(annotations, lambda one: _class_of(one, labels), name_of)
     for one, (left, top, right, bottom) in objects:
-        try:
-            found["labels"].append(_class_of(one, labels))
-            points += _keypoints(one.get("keypoints", [])) if has_points else ()
-        except ValueError as error:
-            raise of_object(one, source, error) from error
         found["boxes"].append([left, top, right, bottom])
         found["iscrowd"].append(int(bool(one.get("iscrowd"))))
         found["area"].append(one.get("area", (right - left) * (bottom - top)))
-    if has_points:
+    if any("keypoints" in category for category in categories.values()):
+        of_each = read_each(annotations, lambda one: _keypoints(one.get("keypoints", [])), name_of)
+        points = [point for of_one in of_each for point in of_one]
         found["keypoints"] = [[x, y] for x, y, _, _ in points]
         found["keypoint_labels"] = [number for _, _, number, _ in points]
         found["keypoint_visibility"] = [seen for _, _, _, seen in points]
@@ -49,14 +45,13 @@ def objects_to_json(
 
 
 def segments_to_json(
-    segments: Any, categories: Mapping[int | str, Mapping[str, Any]], source: str, *, crowd: bool
+    segments: Any, categories: Mapping[int | str, Mapping[str, Any]], *, crowd: bool
 ) -> tuple[dict[str, list[Any]], bytes]:
     """Return the things among the segments of a panoptic mask as objects, and what its colours mean.
 
     Args:
         segments: The list ``segments_info``.
         categories: Id -> category, in the order of their classes.
-        source: Name of the file, for errors.
         crowd: Whether segments of several things count as objects.
 
     Returns:
@@ -72,18 +67,13 @@ def segments_to_json(
         number = one.get("id") if isinstance(one, dict) else None
         if type(number) is not int or not 0 < number < 1 << 24:
             raise ValueError(f"a segment has the id {shorten(number)}, no number of 24 bits")
-        try:
-            colors.append([number & 255, number >> 8 & 255, number >> 16, _class_of(one, labels)])
-        except ValueError as error:
-            raise of_object(one, source, error) from error
+        [label] = read_each([one], lambda one: _class_of(one, labels), name_of)
+        colors.append([number & 255, number >> 8 & 255, number >> 16, label])
         is_thing = categories[one["category_id"]].get("isthing", 1) if categories else True
         if is_thing and (crowd or not one.get("iscrowd")):
-            box = corners_of(one, "xywh", None)
-            if box is None:
-                raise ValueError(f"segment {number} of {source} has a bbox without an area")
-            things.append((one, box))
-    found = objects_to_json(things, categories, source)
-    found["segment_ids"] = [one["id"] for one, _ in things]
+            things.append(one)
+    found = objects_to_json(with_boxes(things, "xywh", None), categories)
+    found["segment_ids"] = [one["id"] for one in things]
     return found, json.dumps({"colors": colors}, separators=(",", ":")).encode()
 
 
@@ -122,10 +112,22 @@ def corners_of(
     return None
 
 
-def of_object(one: Mapping[str, Any], source: str, error: ValueError) -> ValueError:
-    """Return an error that names the object."""
+def with_boxes(
+    objects: Sequence[Mapping[str, Any]], box_format: str, size: tuple[int, int] | None
+) -> list[tuple[Mapping[str, Any], list[float]]]:
+    """Return objects with their boxes, without those that `corners_of` leaves out.
+
+    Raises:
+        ValueError: One has no box; the text names it.
+    """
+    boxes = read_each(objects, lambda one: corners_of(one, box_format, size), name_of)
+    return [(one, box) for one, box in zip(objects, boxes, strict=True) if box is not None]
+
+
+def name_of(number: int, one: Mapping[str, Any]) -> str:
+    """Name an annotation or a segment for people: by its id, else by its number in the image."""
     kind = "annotation" if "image_id" in one else "segment"
-    return ValueError(f"{kind} {shorten(one.get('id', 'without an id'))} of {source}: {error}")
+    return f"{kind} {one['id']!r}" if "id" in one else f"{kind} {number} of the image"
 
 
 def _class_of(one: Mapping[str, Any], labels: Mapping[int | str, int]) -> int:

@@ -100,9 +100,7 @@ class FileDataset(IndexedDataset):
         if name == "num_bytes":
             sizes = self._sizes.copy()
             for index, file in enumerate(self._names if self._sidecars else ()):
-                beside = [
-                    size_bytes(self._prefix + one) for _, one in self._sidecars.get(file, ())
-                ]
+                beside = [size_bytes(self._prefix + one) for _, one in self._sidecars.get(file, ())]
                 sizes[index] = (
                     -1 if min(sizes[index], *beside, 0) < 0 else sizes[index] + sum(beside)
                 )

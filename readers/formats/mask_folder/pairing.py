@@ -1,11 +1,11 @@
 """Pairing images with masks by their places and names."""
 
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from readers.describe import few_of
+from readers.formats.boxes.listing import files_below
 from readers.sample import SourceError, is_image_file
 
 _MASK_ENDINGS = ("png", "gif", "bmp", "tif", "tiff")
@@ -23,14 +23,14 @@ def find_pictures(folder: Path) -> list[str]:
     """Return the pictures below a folder, relative to it, sorted.
 
     Raises:
-        SourceError: There are none.
+        SourceError: There are none, or a folder cannot be listed.
     """
-    found = []
-    for path, folders, files in os.walk(folder, followlinks=True):
-        folders[:] = [name for name in folders if name[0] != "." and not _is_loop(Path(path, name))]
-        inside = os.path.relpath(path, folder)
-        place = "" if inside == "." else f"{inside}/"
-        found += [place + name for name in files if name[0] != "." and is_image_file(name)]
+    found = [
+        f"{prefix}{name}"
+        for prefix, names in files_below(folder)
+        for name in names
+        if is_image_file(name)
+    ]
     if not found:
         raise SourceError(
             f"{folder} holds no pictures: name the right folder with images= or masks="
@@ -112,8 +112,3 @@ def _suffixes(images: Sequence[str], masks: Sequence[str], image_suffix: str) ->
     stem = images[0].rpartition(".")[0].removesuffix(image_suffix)
     longer = {name.rpartition(".")[0].removeprefix(stem) for name in masks if name.startswith(stem)}
     return sorted(one for one in longer if one and not one[0].isalnum())[:3]
-
-
-def _is_loop(folder: Path) -> bool:
-    """Whether a folder is a link to one that holds it."""
-    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())

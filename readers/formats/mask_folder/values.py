@@ -82,7 +82,7 @@ def seen(paths: Iterable[Path]) -> set[int]:
         try:
             with Image.open(path) as picture:
                 colors = _colors(picture)
-        except Exception as error:  # Pillow's readers let through what damaged bytes make of them
+        except Exception as error:  # noqa: BLE001 - Pillow's readers let through what damaged bytes make of them
             if is_transient(error):
                 raise SourceError(
                     f"{path} cannot be read ({reason_of(error)}), so that what masks hold is not known: try again"

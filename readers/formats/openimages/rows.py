@@ -3,12 +3,13 @@
 import csv
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from readers.formats.boxes.reading import read_each
 from readers.sample import SourceError
 from readers.storage.blob import Content
 from readers.storage.index import Entry
@@ -109,23 +110,19 @@ def to_boxes(
     Raises:
         ValueError: A row says no box, or a label that is not described.
     """
-    found: dict[str, list[Any]] = {"boxes": [], "labels": [], "iscrowd": []}
-    flags = [column for column in _FLAGS if rows and column in rows[0]]
-    found |= {_FLAGS[column]: [] for column in flags}
-    height, width = size
-    for number, row in enumerate(rows):
-        try:
-            x1, y1, x2, y2 = _box(row)
-            is_group = row.get("IsGroupOf", "").strip() == "1"
-            if is_group and not crowd:
-                continue
-            found["labels"].append(_class_of(row, labels))
-            for column in flags:
-                found[_FLAGS[column]].append(int(_number(row, column)))
-        except ValueError as error:
-            raise ValueError(f"box {number} of {row[KEY]}: {error}") from None
-        found["boxes"].append([x1 * width, y1 * height, x2 * width, y2 * height])
-        found["iscrowd"].append(int(is_group))
+    numbered = [(number, row) for number, row in enumerate(rows) if crowd or not _is_group(row)]
+
+    def read(make: Callable[[Mapping[str, str]], Any]) -> list[Any]:
+        return read_each(
+            numbered, lambda one: make(one[1]), lambda _, one: f"box {one[0]} of {one[1][KEY]}"
+        )
+
+    found: dict[str, list[Any]] = {"boxes": read(lambda row: _box(row, size))}
+    found["labels"] = read(lambda row: _class_of(row, labels))
+    found["iscrowd"] = read(lambda row: int(_is_group(row)))
+    for column in _FLAGS if rows else ():
+        if column in rows[0]:
+            found[_FLAGS[column]] = read(lambda row, column=column: int(_number(row, column)))
     return found
 
 
@@ -165,15 +162,19 @@ def parse(columns: Sequence[str], pieces: Sequence[bytes]) -> list[dict[str, str
     return [dict(zip(columns, row, strict=False)) for row in rows]
 
 
-def _box(row: Mapping[str, str]) -> list[float]:
-    """Return left, top, right, bottom as shares of the image."""
-    box = [_number(row, column) for column in SIDES]
-    for low, high, one, other in ((box[0], box[2], "XMin", "XMax"), (box[1], box[3], "YMin", "YMax")):
+def _is_group(row: Mapping[str, str]) -> bool:
+    return row.get("IsGroupOf", "").strip() == "1"
+
+
+def _box(row: Mapping[str, str], size: tuple[int, int]) -> list[float]:
+    """Return left, top, right, bottom in pixels."""
+    x1, y1, x2, y2 = (_number(row, column) for column in SIDES)
+    for low, high, one, other in ((x1, x2, "XMin", "XMax"), (y1, y2, "YMin", "YMax")):
         if not 0 <= low < high <= 1:
             raise ValueError(
                 f"{one} is {low} and {other} {high}, where 0 <= {one} < {other} <= 1 must be (columns X X Y Y?)"
             )
-    return box
+    return [x1 * size[1], y1 * size[0], x2 * size[1], y2 * size[0]]
 
 
 def _class_of(row: Mapping[str, str], labels: Mapping[str, int]) -> int:

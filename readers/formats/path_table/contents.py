@@ -64,8 +64,7 @@ class Contents:
         labels: Their labels, and the names of classes.
         keys: Their keys, None for those whose path is; None where there is no column of keys.
         columns: The columns that become fields.
-        boxes: The field json, None without boxes.
-        sizes: Height and width of each image as the table states them beside boxes; see `Boxes.sizes`.
+        boxes: The boxes, None without.
         files: Paths of further files by field, of each sample; empty where no column names such.
         remarks: Sentences for people about what was chosen.
     """
@@ -74,8 +73,7 @@ class Contents:
     labels: Labels
     keys: list[str | None] | None = None
     columns: dict[str, Packed] = field(default_factory=dict)
-    boxes: Packed | None = None
-    sizes: list[tuple[int, int]] = field(default_factory=list)
+    boxes: Boxes | None = None
     files: list[dict[str, str]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
@@ -111,9 +109,7 @@ def read_contents(
     rows = rows_by_image(names) if grouped else [[row] for row in range(len(table))]
     labels, boxes = _labels(table, names, label, rows, asked, remarks)
     firsts = [of_one[0] for of_one in rows]
-    found = Contents([names[row] for row in firsts], labels, remarks=remarks)
-    if boxes is not None:
-        found.boxes, found.sizes = Packed(boxes.json), boxes.sizes
+    found = Contents([names[row] for row in firsts], labels, boxes=boxes, remarks=remarks)
     if is_metadata:
         remarks += about_objects(table) if asked.boxes is None else ()
         found.files = further_files(table, image, firsts)
@@ -169,7 +165,7 @@ def _labels(
             )
         columns = BoxColumns(asked.boxes, label, asked.box_format, asked.coords)
         boxes = make_boxes(table, columns, rows, asked.labels.classes)
-        remarks += boxes.remarks
+        remarks += [boxes.remark] if boxes.remark else []
         return Labels(_none(len(rows)), boxes.class_names), boxes
     cells = label_cells(table, label, asked.labels) if isinstance(label, str) else None
     if not asked.labels.multi_label:

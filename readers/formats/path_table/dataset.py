@@ -13,6 +13,7 @@ from readers.classes import Classes, read_classes
 from readers.formats.boxes.checks import require_stated_size
 from readers.formats.boxes.coords import Coords
 from readers.formats.files import FileDataset, Names, read_whole
+from readers.formats.files.packed import Packed
 from readers.formats.folder import find_root
 from readers.formats.path_table.contents import Asked, read_contents
 from readers.formats.path_table.metadata_folder import METADATA_NAMES
@@ -120,12 +121,12 @@ class PathTableDataset(FileDataset):
         found = read_contents(table, rows, folder, asked, is_metadata=is_metadata)
         labels, class_names = found.labels.table, found.labels.class_names
         super().__init__(*find_root(folder, found.names), labels.class_numbers(), class_names)
-        self._table, self._boxes, self._files = labels, found.boxes, found.files
-        self._stated_sizes = found.sizes
+        self._table, self._files = labels, found.files
+        self._boxes = found.boxes and Packed(found.boxes.json)
+        self._stated_sizes = found.boxes and found.boxes.sizes
         if found.keys is not None:
             pairs = zip(found.keys, self._names, strict=True)
             self._keys = Names(own if key is None else key for key, own in pairs)
-        self._source = table.source
         self._columns, self._remarks = found.columns, tuple(found.remarks)
 
     @property
@@ -190,10 +191,9 @@ class PathTableDataset(FileDataset):
             return BadSample(index, key, "read", reason, transient=is_transient(error))
         if self._boxes is not None:
             fields["json"] = self._boxes[index] or b""
-            size = image_size(fields[image]) if self._stated_sizes else None
             try:
-                if size:
-                    require_stated_size(self._stated_sizes[index], size, Path(self._source).name)
+                for stated in self._stated_sizes[index] if self._stated_sizes else ():
+                    require_stated_size(stated, image_size(fields[image]), "its row")
             except ValueError as error:
                 return BadSample(index, key, "read", str(error))
         for name, column in self._columns.items():

@@ -2,11 +2,12 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
-from readers.formats.boxes.checks import whole_pixels
-from readers.formats.boxes.coords import Coords, Evidence, choose_coords
+from readers.formats.boxes.checks import require_choice, stated_length
+from readers.formats.boxes.coords import Coords, Corners, choose_coords
+from readers.formats.boxes.reading import read_each
 from readers.formats.columns import shorten
 from readers.formats.path_table.roles import usual
 from readers.formats.path_table.table import Table
@@ -15,8 +16,6 @@ from readers.sample import SourceError
 
 BoxFormat = Literal["xyxy", "xywh"]
 
-_ABSENT = ("None", "", "0", "0.0", "nan")  # how cells without a number are written; pandas writes nan
-
 
 class Boxes(NamedTuple):
     """The boxes of samples.
@@ -24,14 +23,14 @@ class Boxes(NamedTuple):
     Attributes:
         json: The field json of each sample.
         class_names: Names of the boxes' classes.
-        sizes: Height and width of each sample's image as its rows state them, 0 where they do not; empty without such columns.
-        remarks: Sentences for people.
+        sizes: Height and width of each sample's image as its rows state them; empty without such columns.
+        remark: A sentence for people, or "".
     """
 
     json: list[bytes]
     class_names: tuple[str, ...]
-    sizes: list[tuple[int, int]]
-    remarks: list[str]
+    sizes: list[set[tuple[int, int]]]
+    remark: str
 
 
 class BoxColumns(NamedTuple):
@@ -67,88 +66,80 @@ def make_boxes(
     Raises:
         SourceError: A box has not four numbers, or no area, or there are more or fewer labels than boxes.
     """
-    if columns.form not in get_args(BoxFormat):
-        raise SourceError(f'box_format={columns.form!r} is not known: give "xyxy" or "xywh"')
-    if columns.coords not in (None, *get_args(Coords)):
-        raise SourceError(
-            f'coords={columns.coords!r} is not known: give "one-based" or "zero-based"'
-        )
-    sizes, remarks = _sizes(table, columns), list[str]()
-    if isinstance(columns.boxes, str):
-        by_row = _from_json(table, columns)
-    else:
-        by_row = _from_columns(table, columns, sizes, remarks)
+    require_choice("box_format", columns.form, get_args(BoxFormat))
+    require_choice("coords", columns.coords, (None, *get_args(Coords)))
+    numbers = (
+        _from_columns(table, columns)
+        if not isinstance(columns.boxes, str)
+        else _from_json(table, columns)
+    )
+    sizes = _sizes(table, columns)
+    coords, remark = _coords(table, columns, numbers, sizes)
+    first = 1 if coords == "one-based" else 0
+    by_row = [
+        [_box(table, row, one, columns.form, first) for one in of_row]
+        for row, of_row in enumerate(numbers)
+    ]
     labels: list[list[Any]] = [[] for _ in range(len(table))]
     names: tuple[str, ...] = ()
     if columns.labels is not None:
         labels, names = _labels(table, columns.labels, by_row, classes)
     found = []
-    for of_one in rows if sizes else ():
-        other = next((row for row in of_one if sizes[row] != sizes[of_one[0]]), None)
-        if other is not None:
-            raise SourceError(
-                f"{table.source}, {table.where([of_one[0], other])} state two sizes of one image: correct one of them"
-            )
     for of_one in rows:
         told: dict[str, Any] = {"boxes": [box for row in of_one for box in by_row[row]]}
         if columns.labels is not None:
             told["labels"] = [label for row in of_one for label in labels[row]]
         found.append(json.dumps(told, separators=(",", ":")).encode())
-    return Boxes(found, names, [sizes[of_one[0]] for of_one in rows] if sizes else [], remarks)
+    of_samples = [{sizes[row] for row in of_one} for of_one in rows] if sizes else []
+    return Boxes(found, names, of_samples, remark)
 
 
 def _sizes(table: Table, columns: BoxColumns) -> list[tuple[int, int]]:
-    """Return height and width that each row states for its image, none where no columns are called so."""
-    names = [usual(table.columns, (name,)) for name in ("height", "width")]
-    if None in names or {*names} & {*columns.boxes}:  # they are those of boxes
+    """Return height and width that each row states for its image, 0 for neither; none where no columns are called so."""
+    height, width = (usual(table.columns, (name,)) for name in ("height", "width"))
+    if height is None or width is None or {height, width} & {*columns.boxes}:  # those are of boxes
         return []
-    found = []
-    for row, stated in enumerate(zip(*(table.columns[str(name)] for name in names), strict=True)):
-        height, width = map(whole_pixels, stated)
-        for length, one in ((height, stated[0]), (width, stated[1])):
-            if not length and str(one) not in _ABSENT:
-                raise SourceError(
-                    f"{table.place(row)}: {shorten(one)} is no width or height of an image in pixels: correct it, or rename the "
-                    "column"
-                )
-        found.append((height, width))
-    return found
+    stated = zip(table.columns[height], table.columns[width], strict=True)
+    try:
+        return read_each(
+            stated,
+            lambda pair: (stated_length(pair[0], height), stated_length(pair[1], width)),
+            lambda row, _: table.place(row),
+        )
+    except ValueError as error:
+        raise SourceError(f"{error}: correct it, or rename the column") from None
 
 
-def _from_columns(
-    table: Table, columns: BoxColumns, sizes: Sequence[tuple[int, int]], remarks: list[str]
-) -> list[list[list[float]]]:
+def _coords(
+    table: Table,
+    columns: BoxColumns,
+    numbers: Sequence[Sequence[list[float]]],
+    sizes: Sequence[tuple[int, int]],
+) -> tuple[Coords, str]:
+    """Tell from where corners count, and what is to be said of it; parts of pixels count from 0."""
+    is_sure = columns.coords is not None or isinstance(columns.boxes, str)
+    whole = all(value.is_integer() for of_row in numbers for box in of_row for value in box)
+    if is_sure or columns.form != "xyxy" or not whole:
+        return columns.coords or "zero-based", ""
+    found = [
+        Corners(box, sizes[row] if sizes else None, table.where([row]))
+        for row, of_row in enumerate(numbers)
+        for box in of_row
+    ]
+    return choose_coords(found, table.source, "zero-based")
+
+
+def _from_columns(table: Table, columns: BoxColumns) -> list[list[list[float]]]:
     if len(columns.boxes) != 4:
         raise SourceError(
             f"boxes={list(columns.boxes)} must be one column of JSON or four columns, in the order of box_format={columns.form!r}"
         )
     values = [table.column(name, "boxes") for name in columns.boxes]
-    rows = {
-        row: _numbers(table, row, cells)
-        for row, cells in enumerate(zip(*values, strict=True))
-        if any(cell not in (None, "") for cell in cells)
-    }
-    coords = columns.coords
-    if coords is None and columns.form == "xyxy":
-        coords, remark = _coords(table, rows, sizes)
-        remarks += [remark] if remark else []
-    first = 1 if coords == "one-based" else 0
-    return [
-        [_box(table, row, rows[row], columns.form, first)] if row in rows else []
-        for row in range(len(table))
-    ]
-
-
-def _coords(
-    table: Table, rows: Mapping[int, Sequence[float]], sizes: Sequence[tuple[int, int]]
-) -> tuple[Coords, str]:
-    """Tell from where the corners in rows count; parts of pixels count from 0."""
-    if any(not value.is_integer() for box in rows.values() for value in box):
-        return "zero-based", ""
-    evidence = Evidence()
-    for row, box in rows.items():
-        evidence.add(box, sizes[row] if sizes else None, table.where([row]))
-    return choose_coords(evidence, table.source, "zero-based")
+    found = []
+    for row, cells in enumerate(zip(*values, strict=True)):
+        there = [cell not in (None, "") for cell in cells]
+        found.append([_numbers(table, row, cells)] if any(there) else [])
+    return found
 
 
 def _from_json(table: Table, columns: BoxColumns) -> list[list[list[float]]]:
@@ -158,9 +149,7 @@ def _from_json(table: Table, columns: BoxColumns) -> list[list[list[float]]]:
         boxes = _parsed(table, row, value, "boxes")
         if boxes and not isinstance(boxes[0], list):
             boxes = [boxes]
-        numbers = [_numbers(table, row, box) for box in boxes]
-        first = 1 if columns.coords == "one-based" else 0
-        found.append([_box(table, row, box, columns.form, first) for box in numbers])
+        found.append([_numbers(table, row, box) for box in boxes])
     return found
 
 
@@ -180,7 +169,7 @@ def _parsed(table: Table, row: int, value: Any, what: str) -> list[Any]:
 
 def _numbers(table: Table, row: int, cells: Any) -> list[float]:
     try:
-        left, top, third, fourth = (float(cell) for cell in cells)
+        left, top, third, fourth = [float(cell) for cell in cells]
     except (TypeError, ValueError):
         raise SourceError(
             f"{table.place(row)}: the box {shorten(list(cells) if isinstance(cells, tuple) else cells)} must be four numbers"
@@ -192,8 +181,7 @@ def _box(
     table: Table, row: int, numbers: Sequence[float], form: BoxFormat, first: int
 ) -> list[float]:
     """Return left, top, right, bottom from 0, of corners that count from `first` and include both ends where that is 1."""
-    left, top, third, fourth = numbers
-    left, top = left - first, top - first
+    left, top, third, fourth = numbers[0] - first, numbers[1] - first, *numbers[2:]
     box = [left, top, third, fourth] if form == "xyxy" else [left, top, left + third, top + fourth]
     if not all(map(math.isfinite, numbers)) or box[2] <= box[0] or box[3] <= box[1]:
         other = (
@@ -201,7 +189,7 @@ def _box(
             if form == "xyxy"
             else ""
         )
-        raise SourceError(f"{table.place(row)}: the box {list(numbers)} ({form}) has no area{other}")
+        raise SourceError(f"{table.place(row)}: the box {numbers} ({form}) has no area{other}")
     return box
 
 

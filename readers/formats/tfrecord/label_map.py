@@ -105,15 +105,10 @@ def _checked(pairs: Sequence[tuple[int, str]], source: str) -> LabelMap:
             raise SourceError(
                 f"{source} must have whole numbers from 0 and names, got {number!r}: {name!r}"
             )
-    names: dict[int, str] = {}
-    numbers: dict[str, int] = {}
-    for number, name in sorted(pairs):
-        if number in names or name in numbers:
-            first = numbers.get(name, number)
-            raise SourceError(
-                f"{source} has the same number or name for two classes, {first}: {names[first]!r} and {number}: {name!r}: correct it"
-            )
-        names[number], numbers[name] = name, number
+    names = dict(sorted(pairs))
+    for kind, count in (("number", len(names)), ("name", len({*names.values()}))):
+        if count < len(pairs):
+            raise SourceError(f"{source} has the same {kind} for two classes: correct it")
     if not names:
         raise SourceError(f"{source} lists no classes: write an item for each")
     return LabelMap(names, source)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from readers.formats.boxes.checks import require_stated_size
+from readers.formats.boxes.reading import read_each
 from readers.formats.columns import to_payload
 from readers.formats.protobuf.example import is_decoded
 from readers.formats.tfrecord.label_map import LabelMap
@@ -87,7 +88,7 @@ def _boxes(fields: Mapping[str, Payload], size: tuple[int, int] | None) -> list[
         raise ValueError("its boxes are shares of an image whose size cannot be read")
     lengths = [_numbers(fields, f"image/{name}") for name in ("height", "width")]
     stated = [int(one[0]) if len(one) == 1 else 0 for one in lengths]
-    require_stated_size((stated[0], stated[1]), size, "image/height and image/width")
+    require_stated_size((stated[0], stated[1]), size, "the record")
     height, width = size
     found = []
     for place, box in enumerate(zip(*sides.values(), strict=True)):
@@ -120,14 +121,9 @@ def _classes(fields: Mapping[str, Payload], labels: LabelMap | None) -> list[int
         if texts and not numbers:
             raise ValueError(f"its classes have names alone ({_TEXT}): number them with classes=")
         return numbers
-    found = []
-    for place in range(max(len(numbers), len(texts))):
-        number = numbers[place] if numbers else None
-        try:
-            found.append(labels.to_class(number, texts[place] if texts else ""))
-        except ValueError as error:
-            raise ValueError(f"object {place}: {error}") from None
-    return found
+    count = len(numbers) or len(texts)
+    pairs = zip(numbers or [None] * count, texts or [""] * count, strict=True)
+    return read_each(pairs, lambda pair: labels.to_class(*pair), lambda n, _: f"object {n}")
 
 
 def _as_many(name: str, values: list[Any], boxes: list[Any]) -> list[Any]:

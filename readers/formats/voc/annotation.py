@@ -6,10 +6,13 @@ import re
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, ParseError, fromstring
 
+from readers.formats.boxes.checks import stated_length
 from readers.formats.columns import shorten
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _DECLARED = re.compile(rb"""\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']""")
+# Without zeros it is no UTF-16, whatever it declares: an editor stored it anew.
+_WITH_ZEROS = re.compile(rb"(?i)utf-?(16|32)|ucs")
 # Encodings of scripts alone: Python's codecs also hold idna and punycode, whose time grows with the square of a text's length.
 _OF_SCRIPTS = re.compile(
     "utf-?8|(?:us-?)?ascii|(?:x-)?(?:iso|latin|windows|cp|mac|gb|hz|big5|shift|sjis|ms|euc|koi8|ks|johab|tis)[-_0-9a-z.]*"
@@ -62,7 +65,10 @@ def parse_annotation(data: bytes, name: str) -> VocAnnotation:
     found = root.find("size")
     size = (0, 0)
     if found is not None:
-        size = _length(found, "height", name), _length(found, "width", name)
+        height, width = (
+            stated_length(found.findtext(side), f"{name}: {side}") for side in ("height", "width")
+        )
+        size = height, width
     objects = [
         _object(one, f"{name} object {number}")
         for number, one in enumerate(root.findall("object"), start=1)
@@ -93,21 +99,14 @@ def decode_xml(data: bytes, errors: str = "strict") -> str:
     """
     encoding = json.detect_encoding(data)  # UTF-8, 16 or 32
     declared = _DECLARED.match(data) if encoding == "utf-8" else None
-    name = str(declared[1], "ascii").lower() if declared else encoding
-    # Without zeros it is no UTF-16, whatever it declares: it was stored anew by an editor.
-    encoding = encoding if name.startswith(("utf-16", "utf16", "utf-32")) else name
-    if declared and encoding == name and not _OF_SCRIPTS.fullmatch(name):
-        raise ValueError(f"it declares the encoding {name}, which is not known: store it in UTF-8")
+    if declared and not _WITH_ZEROS.match(declared[1]):
+        encoding = str(declared[1], "ascii").lower()
     try:
+        if declared and not _OF_SCRIPTS.fullmatch(encoding):
+            raise LookupError(f"unknown encoding {encoding}")
         return data.decode(_WIDER.get(encoding, encoding), errors)
-    except LookupError:
-        raise ValueError(
-            f"it declares the encoding {name}, which is not known: store it in UTF-8"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"it has bytes that are not {encoding}, at byte {error.start}: store it in UTF-8"
-        ) from None
+    except (LookupError, UnicodeDecodeError) as error:
+        raise ValueError(f"its encoding {encoding} ({error}): store it in UTF-8") from None
 
 
 def _parse(data: bytes, name: str) -> Element:
@@ -151,11 +150,4 @@ def _flag(one: Element, field: str, where: str) -> int:
     text = (one.findtext(field) or "").strip() or "0"
     if text not in ("0", "1"):
         raise ValueError(f"{where}: {field} must be 0 or 1, got {shorten(text)}")
-    return int(text)
-
-
-def _length(size: Element, field: str, name: str) -> int:
-    text = (size.findtext(field) or "").strip() or "0"
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise ValueError(f"{name}: {field} must be a number of pixels, got {shorten(text)}")
     return int(text)

@@ -116,7 +116,7 @@ class VocDataset(AnnotatedDataset):
             seen = survey(self._files.read_annotation, found.annotations, needed_for)
             self._set_classes(names or choose_classes(seen, found.root))
             if coords is None:
-                coords, remark = choose_coords(seen.evidence, found.root, "one-based")
+                coords, remark = choose_coords(seen.boxes, found.root, "one-based")
                 remarks += [remark] if remark else []
         self._options["coords"] = self.coords = coords
         self._colors = palette() if masks == "object" else numbers_of_colors(listed, names or ())

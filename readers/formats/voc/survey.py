@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from readers.formats.boxes.coords import Evidence
+from readers.formats.boxes.coords import Corners
 from readers.formats.boxes.reading import read_if_sound
 from readers.formats.voc.annotation import parse_annotation
 from readers.sample import SourceError
@@ -20,10 +20,10 @@ CLASSES = (
 
 
 class Survey(NamedTuple):
-    """What was found in annotations: names of classes, and what boxes show of their coordinates."""
+    """What was found in annotations: names of classes, and all boxes."""
 
     names: frozenset[str]
-    evidence: Evidence
+    boxes: list[Corners]
 
 
 def survey(read: Callable[[str], bytes], files: Iterable[str], needed_for: str) -> Survey:
@@ -38,14 +38,16 @@ def survey(read: Callable[[str], bytes], files: Iterable[str], needed_for: str) 
         SourceError: One cannot be read.
     """
     names: set[str] = set()
-    evidence = Evidence()
+    boxes: list[Corners] = []
     for file in files:
         found = read_if_sound(lambda name: parse_annotation(read(name), name), file, needed_for)
-        for number, one in enumerate(found.objects if found else (), start=1):
-            assert found is not None
-            names.add(one.name)
-            evidence.add(one.box, found.size, f"object {number} of {file}")
-    return Survey(frozenset(names), evidence)
+        size, objects = found or (None, ())
+        names |= {one.name for one in objects}
+        boxes += [
+            Corners(one.box, size, f"object {number} of {file}")
+            for number, one in enumerate(objects, start=1)
+        ]
+    return Survey(frozenset(names), boxes)
 
 
 def choose_classes(found: Survey, root: object) -> tuple[str, ...]:

@@ -3,16 +3,15 @@
 import json
 import math
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from readers.formats.boxes.checks import Outside, fit_box
 from readers.formats.boxes.reading import read_if_sound
-from readers.formats.columns import shorten
 
 Task = Literal["detect", "segment", "pose", "obb", "semantic"]
 
 _LOW, _HIGH = -0.01, 1.01  # of shares; rounding leaves the picture by as much
+_SHOWN = 60  # characters of a word that is no number
 _BOX, _CORNERS = 4, 8  # numbers behind the class
 
 
@@ -70,9 +69,9 @@ def read_rows(data: bytes, name: str) -> list[Row]:
             continue
         try:
             values = tuple(map(float, words))
-        except ValueError:
-            wrong = next(word for word in words if not _is_number(word))
-            raise ValueError(f"{name}:{line}: {shorten(wrong)} is no number") from None
+        except ValueError as error:  # could not convert string to float: 'x'
+            wrong = str(error).rpartition(": ")[2]
+            raise ValueError(f"{name}:{line}: {wrong[:_SHOWN]} is no number") from None
         if not all(map(math.isfinite, values)) or values[0] != int(values[0]):
             raise ValueError(f"{name}:{line}: class {words[0]} must be whole, and all else numbers")
         found.setdefault(values, Row(line, int(values[0]), values[1:]))
@@ -196,10 +195,3 @@ def _snapped(value: float, length: int, slack: float) -> float:
     if length < value <= length + slack:
         return float(length)
     return value
-
-
-def _is_number(word: str) -> bool:
-    with suppress(ValueError):
-        float(word)
-        return True
-    return False

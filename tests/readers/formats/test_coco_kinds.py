@@ -272,5 +272,5 @@ def test_corners_that_are_taken_for_sizes(tmp_path: Path) -> None:
 
     assert [told(one)["boxes"] for one in right.fetch(range(2))] == [boxes[:2], boxes[2:]]
     assert right.fingerprint != wrong.fingerprint
-    with pytest.raises(SourceError, match="box_format='yxyx' is not known"):
+    with pytest.raises(SourceError, match="box_format='yxyx' must be one of 'xywh', 'xyxy'"):
         open_dataset(path, box_format="yxyx")

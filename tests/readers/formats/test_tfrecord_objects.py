@@ -216,7 +216,9 @@ def test_boxes_of_a_lying_picture(tmp_path: Path) -> None:
     upright = record(features | {"image/height": [64], "image/width": [48]}, stream.getvalue())
     bad, sound = open_dataset(write(tmp_path, [lying, upright])).fetch([0, 1])
 
-    assert "image/width are 48x64, the upright image is 64x48" in bad.reason
+    assert (
+        "the record states 64 x 48 (width x height), the upright picture is 48 x 64" in bad.reason
+    )
     assert np.allclose(told(sound)["boxes"], [[6, 4 * 64 / 48, 30, 48]], atol=1e-5)
 
 
