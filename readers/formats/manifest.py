@@ -41,7 +41,10 @@ _IMAGE_COLUMNS = (
 _LABEL_COLUMNS = ("label", "cls", "class", "target", "labels")
 _KEY_COLUMNS = ("__key__", "key", "id")
 _MASK_COLUMNS = ("mask", "mask_path", "mask_file", "seg", "segmentation")
-_TARGETS = ("boxes", "labels", "box_labels", "keypoints", "keypoint_labels")
+_TARGETS = (
+    *("boxes", "labels", "box_labels", "keypoints", "keypoint_labels"),
+    *("height", "width"),  # by which the loader sees that boxes are in the frame of the image
+)
 _PIECE_BYTES = 1 << 20
 _NUM_SIZES = 4096
 _PARSED_BYTES = 32  # that a byte of JSON becomes at most, or nearly

@@ -233,7 +233,7 @@ class CocoDataset(IndexedDataset):
     def _categories(self) -> dict[int | str, dict[str, Any]]:
         """Id in the file -> category, sorted by id."""
         text = self._first().fields.get("categories", b"[]")
-        listed = None
+        listed: Any = None
         with suppress(ValueError, RecursionError):  # it was sound when the file was indexed
             # A wrong byte in a name is no reason to lose all objects.
             listed = json.loads(str(text, "utf-8", "replace"))

@@ -65,7 +65,7 @@ def extent(segmentation: Any, size: tuple[int, int] | None) -> list[float]:
     if not isinstance(segmentation, list) or not segmentation:
         raise ValueError("a segmentation must be polygons or run lengths")
     corners = np.concatenate([_check_polygon(one) for one in segmentation]).reshape(-1, 2)
-    left, top, right, bottom = *corners.min(0).tolist(), *corners.max(0).tolist()
+    (left, top), (right, bottom) = corners.min(0).tolist(), corners.max(0).tolist()
     if left >= right or top >= bottom:
         raise ValueError("its outline has no area")
     return [left, top, right, bottom]

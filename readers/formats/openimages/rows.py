@@ -4,6 +4,7 @@ import csv
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,9 +121,8 @@ def to_boxes(
     found: dict[str, list[Any]] = {"boxes": read(lambda row: _box(row, size))}
     found["labels"] = read(lambda row: _class_of(row, labels))
     found["iscrowd"] = read(lambda row: int(_is_group(row)))
-    for column in _FLAGS if rows else ():
-        if column in rows[0]:
-            found[_FLAGS[column]] = read(lambda row, column=column: int(_number(row, column)))
+    for column in [one for one in _FLAGS if rows and one in rows[0]]:
+        found[_FLAGS[column]] = read(partial(_flag, column))
     return found
 
 
@@ -164,6 +164,10 @@ def parse(columns: Sequence[str], pieces: Sequence[bytes]) -> list[dict[str, str
 
 def _is_group(row: Mapping[str, str]) -> bool:
     return row.get("IsGroupOf", "").strip() == "1"
+
+
+def _flag(column: str, row: Mapping[str, str]) -> int:
+    return int(_number(row, column))
 
 
 def _box(row: Mapping[str, str], size: tuple[int, int]) -> list[float]:

@@ -122,8 +122,9 @@ def _classes(fields: Mapping[str, Payload], labels: LabelMap | None) -> list[int
             raise ValueError(f"its classes have names alone ({_TEXT}): number them with classes=")
         return numbers
     count = len(numbers) or len(texts)
-    pairs = zip(numbers or [None] * count, texts or [""] * count, strict=True)
-    return read_each(pairs, lambda pair: labels.to_class(*pair), lambda n, _: f"object {n}")
+    known: list[int | None] = [*numbers] if numbers else [None] * count
+    pairs = list(zip(known, texts or [""] * count, strict=True))
+    return read_each(pairs, lambda pair: labels.to_class(*pair), lambda at, _: f"object {at}")
 
 
 def _as_many(name: str, values: list[Any], boxes: list[Any]) -> list[Any]:

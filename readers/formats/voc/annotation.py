@@ -97,7 +97,7 @@ def decode_xml(data: bytes, errors: str = "strict") -> str:
     Raises:
         ValueError: The encoding is not known, or the bytes are not of it; the text names it.
     """
-    encoding = json.detect_encoding(data)  # UTF-8, 16 or 32
+    encoding: str = json.detect_encoding(data)  # UTF-8, 16 or 32
     declared = _DECLARED.match(data) if encoding == "utf-8" else None
     if declared and not _WITH_ZEROS.match(declared[1]):
         encoding = str(declared[1], "ascii").lower()
