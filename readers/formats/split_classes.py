@@ -13,6 +13,7 @@ from readers.formats.registry import Format
 from readers.formats.splits import split_alone
 from readers.plural import counted
 from readers.sample import SourceError
+from readers.storage.unreadable import unreadable
 
 _MOST_NAMED = 10  # classes in a warning
 
@@ -40,7 +41,7 @@ def told_of_other_classes(found: Format, folder: str) -> list[str]:
         return []
     own: list[str] = []
     others: list[str] = []
-    with suppress(OSError):  # the folder around it is nobody's business
+    with suppress(SourceError):  # the folder around it is nobody's business
         train = [
             root.parent / name
             for name in class_folders(root.parent)
@@ -81,7 +82,7 @@ def told_of_other_names(file: str, label: object, names: Sequence[str]) -> list[
 
 def _names_of_train(root: Path, name: str, label: object) -> tuple[Path, tuple[str, ...]]:
     """Return the folder of the training data, and the classes that its metadata file names; none where it tells none."""
-    with suppress(OSError, SourceError, ValueError):  # what is wrong is said where that is opened
+    with suppress(SourceError, ValueError):  # what is wrong is said where that is opened
         train = [root / one for one in class_folders(root) if split_alone(one) == "train"]
         if len(train) == 1 and (train[0] / name).is_file():
             table = read_table(train[0] / name)
@@ -92,5 +93,11 @@ def _names_of_train(root: Path, name: str, label: object) -> tuple[Path, tuple[s
 
 
 def class_folders(folder: Path) -> list[str]:
-    """Return the names of the folders in a folder, sorted, without those that begin with a dot."""
-    return sorted(path.name for path in folder.iterdir() if path.name[0] != "." and path.is_dir())
+    """Return the names of the folders in a folder, sorted, without those that begin with a dot.
+
+    Raises:
+        SourceError: It cannot be listed: classes are not numbered by a part of them.
+    """
+    with unreadable(str(folder)):
+        inside = [path for path in folder.iterdir() if path.name[0] != "." and path.is_dir()]
+    return sorted(path.name for path in inside)

@@ -10,15 +10,16 @@ from readers.formats.boxes.checks import stated_length
 from readers.formats.columns import shorten
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
-_DECLARED = re.compile(rb"""\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']""")
-# Without zeros it is no UTF-16, whatever it declares: an editor stored it anew.
-_WITH_ZEROS = re.compile(rb"(?i)utf-?(16|32)|ucs")
+# Where no zeros are, UTF-16 is no declaration that counts: an editor stored the text anew.
+_DECLARED = re.compile(
+    rb"""\s*<\?xml[^>]*?\sencoding\s*=\s*["'](?!(?i:utf-?(?:16|32)|ucs))([A-Za-z0-9._:-]{1,40})["']"""
+)
 # Encodings of scripts alone: Python's codecs also hold idna and punycode, whose time grows with the square of a text's length.
 _OF_SCRIPTS = re.compile(
     "utf-?8|(?:us-?)?ascii|(?:x-)?(?:iso|latin|windows|cp|mac|gb|hz|big5|shift|sjis|ms|euc|koi8|ks|johab|tis)[-_0-9a-z.]*"
 )
 # Windows writes characters of the wider set under the name of the narrower one.
-_WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "iso-8859-1": "cp1252"}
+_WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
 
 
 class VocObject(NamedTuple):
@@ -99,7 +100,7 @@ def decode_xml(data: bytes, errors: str = "strict") -> str:
     """
     encoding: str = json.detect_encoding(data)  # UTF-8, 16 or 32
     declared = _DECLARED.match(data) if encoding == "utf-8" else None
-    if declared and not _WITH_ZEROS.match(declared[1]):
+    if declared:
         encoding = str(declared[1], "ascii").lower()
     try:
         if declared and not _OF_SCRIPTS.fullmatch(encoding):

@@ -31,6 +31,17 @@ def _class_folders(files: dict[str, bytes], format_name: str, root: Path) -> Non
         _refused(root, "bee", format=format_name)
 
 
+def _folder(root: Path) -> None:
+    """Also of a split, whose numbers are those of the training data."""
+    _class_folders({"a.jpg": b"x"}, "folder", root / "all")
+    names = {"train": _NAMES, "val": _NAMES[1:]}
+    files = [f"{split}/{name}/a.jpg" for split, some in names.items() for name in some]
+    put(root / "s", dict.fromkeys(files, b"x"))
+    assert open_dataset(root / "s", split="val").class_names == _NAMES
+    with failing(root / "s" / "train"):
+        _refused(root / "s", "train", split="val")
+
+
 def _annotations(
     write: Callable[[str], str], ending: str, format_name: str, broken: str, root: Path
 ) -> None:
@@ -178,7 +189,7 @@ _IN_SCHEMA = NotApplicable(
 )
 
 CELLS: dict[str, Cell] = {
-    "folder": partial(_class_folders, {"a.jpg": b"x"}, "folder"),
+    "folder": _folder,
     "video-folder": partial(_class_folders, {"a.mp4": b"x"}, "video-folder"),
     "frame-folder": partial(_class_folders, {"v/1.jpg": b"x", "v/2.jpg": b"x"}, "frame-folder"),
     "list": _NUMBERS,
