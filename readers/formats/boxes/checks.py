@@ -87,7 +87,7 @@ def require_stated_size(
     """See that the size that annotations state for a picture is the one that it has.
 
     Args:
-        stated: Height and width, 0 or less where one is not stated; None for neither.
+        stated: Height and width, 0 where one is not stated; None for neither.
         size: Height and width of the picture, turned upright by its EXIF orientation; None where its bytes begin like no
             picture, of which the decoder tells more.
         where: Names what states it.
