@@ -17,6 +17,7 @@ from gpu_aug.targets.maps import move_maps
 from gpu_aug.targets.move_batch import check_targets, move_batch
 from gpu_aug.targets.targets import Targets
 from gpu_aug.upload import upload
+from readers.formats.boxes.checks import require_stated_size, stated_length
 from readers.formats.columns import LABEL_LIMIT
 from readers.sample import MASK_VALUES, Payload, mask_number
 
@@ -56,7 +57,8 @@ class TargetReader:
     colours: one `mask.png` or `seg.png`, or several `mask.0.png`, `mask.1.png` and so on; GIF, BMP and TIFF
     are taken as well (see `read_mask`), and a field `mask_values.json` says what values mean. The rest stands
     in the field `json`: {"boxes": [[x, y, x, y], ...], "labels": [1, ...], "keypoints": [[x, y], ...],
-    "keypoint_labels": [0, ...]}, other names in it do not count. Boxes have the recipe's form.
+    "keypoint_labels": [0, ...]}, other names in it do not count but ``width`` and ``height``, which must be those of the image.
+    Boxes have the recipe's form.
 
     Args:
         recipe: Says how boxes and keypoints are written down.
@@ -95,7 +97,7 @@ class TargetReader:
         return replace(found, maps=self.maps.read(fields, size)) if self.maps else found
 
     def _read_targets(self, fields: Mapping[str, Payload], size: tuple[int, int]) -> Found:
-        read = _read_json(fields["json"], self.kinds) if "json" in fields else {}
+        read = _read_json(fields["json"], self.kinds, size) if "json" in fields else {}
         masks = {}
         if "masks" in self.kinds:
             masks = {name: number for name in fields if (number := mask_number(name)) is not None}
@@ -182,7 +184,7 @@ def collate(found: Sequence[Found], size: tuple[int, int], device: torch.device)
     }
 
 
-def _read_json(data: Payload, kinds: Iterable[str]) -> dict[str, Any]:
+def _read_json(data: Payload, kinds: Iterable[str], size: tuple[int, int]) -> dict[str, Any]:
     if not isinstance(data, bytes | bytearray | memoryview):
         raise TargetsError(f"json is {type(data).__name__}: a dataset hands fields over as bytes")
     text = bytes(data)
@@ -198,6 +200,11 @@ def _read_json(data: Payload, kinds: Iterable[str]) -> dict[str, Any]:
         raise TargetsError(f"json cannot be read: {error}") from error
     if not isinstance(stored, dict):
         return {}
+    try:
+        height, width = (stated_length(stored.get(side), side) for side in ("height", "width"))
+        require_stated_size((height, width), size, "json")
+    except ValueError as error:
+        raise TargetsError(str(error)) from None
     read = {
         name: stored[key]
         for kind in wanted

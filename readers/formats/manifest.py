@@ -1,6 +1,5 @@
 """A manifest: a text file with one JSON object per line, each of which names an image or video file."""
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from readers.classes import Classes, Numbering, read_classes
 from readers.dataset import IndexedDataset
 from readers.formats.columns import IMAGE_NAMES, VIDEO_NAMES, shorten, to_key, to_label, to_payload
 from readers.formats.files.beside import FilesBelow
+from readers.formats.files.identity import begin_identity
 from readers.sample import (
     VIDEO_FIELDS,
     BadSample,
@@ -27,12 +27,11 @@ from readers.sample import (
     SourceError,
     is_image_file,
 )
-from readers.storage.blob import Content, open_blob
-from readers.storage.blob.content_hash import pin_content
+from readers.storage.blob import Content
 from readers.storage.index import Entry, Scan
 from readers.storage.limits import check_bytes
 from readers.storage.shards import ShardDataset
-from readers.storage.unreadable import is_transient, lasting, unreadable
+from readers.storage.unreadable import is_transient
 
 _IMAGE_COLUMNS = (
     *("image", "image_path", "img_path", "file_name", "file", "filepath", "filename", "path"),
@@ -42,7 +41,10 @@ _IMAGE_COLUMNS = (
 _LABEL_COLUMNS = ("label", "cls", "class", "target", "labels")
 _KEY_COLUMNS = ("__key__", "key", "id")
 _MASK_COLUMNS = ("mask", "mask_path", "mask_file", "seg", "segmentation")
-_TARGETS = ("boxes", "labels", "box_labels", "keypoints", "keypoint_labels")
+_TARGETS = (
+    *("boxes", "labels", "box_labels", "keypoints", "keypoint_labels"),
+    *("height", "width"),  # by which the loader sees that boxes are in the frame of the image
+)
 _PIECE_BYTES = 1 << 20
 _NUM_SIZES = 4096
 _PARSED_BYTES = 32  # that a byte of JSON becomes at most, or nearly
@@ -118,19 +120,10 @@ class ManifestDataset(IndexedDataset):
 
         See `pin_content` for the content. The files are spread evenly over the lines.
         """
-        digest = hashlib.sha256(self._lines.fingerprint.encode())
-        with unreadable(str(self._lines.shards[0])):
-            digest.update(pin_content(open_blob(self._lines.shards[0])).encode())
-        rows = np.unique(np.linspace(0, len(self) - 1, min(len(self), _NUM_SIZES)).astype(np.int64))
-        names = []
-        for line in lasting(self._lines.fetch(rows)):
-            with suppress(ValueError):  # of a file that was damaged since it was opened
-                if isinstance(line, Sample):
-                    names.append(self._reader.read(line.fields["line"]).path)
-        digest.update(repr(self._files.sizes(names)).encode())
+        digest = begin_identity(self._lines, self._files, self._path_of)
         if self._class_names:
             digest.update(f"classes {list(self._class_names)}".encode("utf-8", "surrogateescape"))
-        return digest.hexdigest()[:32]
+        return str(digest.hexdigest()[:32])
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; the sizes of the files are not known."""
@@ -144,6 +137,11 @@ class ManifestDataset(IndexedDataset):
             line if isinstance(line, BadSample) else self._read(line)
             for line in self._lines.fetch(indices)
         ]
+
+    def _path_of(self, line: Sample | BadSample) -> str | None:
+        with suppress(ValueError):  # of a file that was damaged since it was opened
+            return self._reader.read(line.fields["line"]).path if isinstance(line, Sample) else None
+        return None
 
     def _read(self, line: Sample) -> Sample | BadSample:
         try:

@@ -13,6 +13,7 @@ from readers.formats.registry import Format
 from readers.formats.splits import split_alone
 from readers.plural import counted
 from readers.sample import SourceError
+from readers.storage.unreadable import unreadable
 
 _MOST_NAMED = 10  # classes in a warning
 
@@ -40,9 +41,8 @@ def told_of_other_classes(found: Format, folder: str) -> list[str]:
         return []
     own: list[str] = []
     others: list[str] = []
-    with suppress(
-        OSError
-    ):  # a warning alone depends on the folder around, which may be closed to this user
+    # A warning alone depends on the folder around, which may be closed to this user.
+    with suppress(OSError, SourceError):
         train = [
             root.parent / name
             for name in class_folders(root.parent)
@@ -94,5 +94,11 @@ def _names_of_train(root: Path, name: str, label: object) -> tuple[Path, tuple[s
 
 
 def class_folders(folder: Path) -> list[str]:
-    """Return the names of the folders in a folder, sorted, without those that begin with a dot."""
-    return sorted(path.name for path in folder.iterdir() if path.name[0] != "." and path.is_dir())
+    """Return the names of the folders in a folder, sorted, without those that begin with a dot.
+
+    Raises:
+        SourceError: It cannot be listed: classes are not numbered by a part of them.
+    """
+    with unreadable(str(folder)):
+        inside = [path for path in folder.iterdir() if path.name[0] != "." and path.is_dir()]
+    return sorted(path.name for path in inside)

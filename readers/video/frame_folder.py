@@ -26,7 +26,7 @@ from readers.sample import (
     checked_indices,
     is_image_file,
 )
-from readers.storage.unreadable import OptionalFile, is_transient
+from readers.storage.unreadable import OptionalFile, is_transient, unreadable
 from readers.storage.whole_files import read_text, read_whole
 from readers.video.containers.open import VideoError
 from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo
@@ -252,7 +252,7 @@ def _rows(path: Path, lines: list[str]) -> Iterator[tuple[str, int, int]]:
 
 
 def _folders(root: Path) -> list[str]:
-    with os.scandir(root) as entries:
+    with unreadable(str(root)), os.scandir(root) as entries:
         return sorted(entry.name for entry in entries if entry.is_dir() and entry.name[0] != ".")
 
 

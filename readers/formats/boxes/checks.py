@@ -1,10 +1,12 @@
 """What pictures with annotations have to keep to: their boxes, their classes, the arguments of who opens them."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from readers.describe import few_of
+from readers.formats.columns import shorten
 from readers.plural import counted
 from readers.sample import SourceError
 
@@ -77,6 +79,56 @@ def fit_box(
             )
     cut = [min(max(value, 0), limit) for value, limit in zip(box, limits, strict=True)]
     return cut if cut[0] < cut[2] and cut[1] < cut[3] else None
+
+
+def require_stated_size(
+    stated: tuple[int, int] | None, size: tuple[int, int] | None, where: str
+) -> None:
+    """See that the size that annotations state for a picture is the one that it has.
+
+    Args:
+        stated: Height and width, 0 where one is not stated; None for neither.
+        size: Height and width of the picture, turned upright by its EXIF orientation; None where its bytes begin like no
+            picture, of which the decoder tells more.
+        where: Names what states it.
+
+    Raises:
+        ValueError: It has another one, so that its boxes lie in another frame than its pixels.
+    """
+    if (
+        not stated
+        or not size
+        or all(one in (0, actual) for one, actual in zip(stated, size, strict=True))
+    ):
+        return
+    advice = "annotate the picture as it is, or restore the one that was annotated"
+    if stated == size[::-1]:
+        advice = (
+            "it was annotated before its EXIF orientation turned it, or both sides are exchanged; store the picture "
+            "upright and without the tag, or correct them"
+        )
+    raise ValueError(
+        f"{where} states {stated[1]} x {stated[0]} (width x height), the upright picture is {size[1]} x {size[0]}, so that its "
+        f"boxes lie in another frame than its pixels: {advice}"
+    )
+
+
+def stated_length(value: Any, where: str) -> int:
+    """Return a width or height that annotations state, in pixels; 0 where they state none.
+
+    Args:
+        value: A number of any type, or text, as files and tables hold it.
+        where: Names it, for errors.
+
+    Raises:
+        ValueError: It is there, and no whole number of pixels.
+    """
+    text = "0" if value is None else str(value).strip() or "0"
+    with suppress(ValueError):  # text that is no number at all
+        number = 0.0 if text == "nan" else float(text)  # tables of pandas have NaN for nothing
+        if 0 <= number < 1 << 31 and number.is_integer():
+            return int(number)
+    raise ValueError(f"{where} must be a number of pixels, got {shorten(value)}")
 
 
 def told_of_unpaired(root: Path, num_images: int, num_annotations: int, ending: str) -> list[str]:

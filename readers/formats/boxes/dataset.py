@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
+from readers.formats.boxes.reading import read_if_sound
 from readers.formats.columns import to_payload
 from readers.formats.files.beside import FilesBelow
 from readers.formats.files.dataset import fetch_each
@@ -30,6 +31,9 @@ from readers.storage.limits import check_bytes
 from readers.storage.unreadable import is_transient
 
 _NUM_CONTENTS = 4096  # annotations of which the fingerprint sees every byte
+_DAMAGED = (
+    b"\0damaged"  # stands for an annotation that cannot be read: an empty one is another thing
+)
 _PARSED_BYTES = 100  # that a byte of XML or of rows becomes: 9 MB of nested XML took 900
 
 
@@ -148,7 +152,11 @@ class AnnotatedDataset(IndexedDataset):
         self._numbers = {name: number for number, name in enumerate(self._class_names)}
 
     def _sizes_of(self, entry: Entry) -> tuple[int, int]:
-        """(height, width) as an annotation states it, zeros where it does not."""
+        """(height, width) as an annotation states it, zeros where it does not.
+
+        Raises:
+            ValueError: It cannot be read.
+        """
         del entry
         return 0, 0
 
@@ -156,7 +164,7 @@ class AnnotatedDataset(IndexedDataset):
     def _stated_sizes(self) -> NDArray[np.int64]:
         found = np.zeros((len(self), 2), np.int64)
         for row, entry in enumerate(self._entries):
-            found[row] = self._sizes_of(entry)
+            found[row] = read_if_sound(self._sizes_of, entry) or (0, 0)
         return found
 
     def _fetch_one(self, index: int) -> Sample | BadSample:
@@ -175,10 +183,10 @@ class AnnotatedDataset(IndexedDataset):
         return Sample(index, entry.key, fields, entry.label, size, image_field=found.field)
 
     def _content(self, entry: Entry) -> bytes:
-        try:
-            return self._files.read_annotation(entry.annotation) if entry.annotation else b""
-        except ValueError:
+        if not entry.annotation:
             return b""
+        content = read_if_sound(self._files.read_annotation, entry.annotation)
+        return _DAMAGED if content is None else content
 
 
 class AnnotationFiles(FilesBelow):

@@ -1,5 +1,6 @@
 """Telling by what lies in a folder that it holds pictures annotated in the manner of Pascal VOC, YOLO or LabelMe."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -82,7 +83,9 @@ def _holds_labelme(folder: Path, files: Sequence[str]) -> bool:
 
 def _is_labelme(path: Path) -> bool:
     """Whether JSON has shapes and the path of a picture, wherever in it they stand."""
-    if not head_of(path).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+    head = head_of(path)
+    encoding = json.detect_encoding(head)
+    if not head.decode(encoding, "ignore").lstrip().startswith("{"):
         return False
-    text = read_head(path, _MOST_BYTES)
-    return b'"shapes"' in text and b'"imagePath"' in text
+    text = read_head(path, _MOST_BYTES).decode(encoding, "ignore")
+    return '"shapes"' in text and '"imagePath"' in text

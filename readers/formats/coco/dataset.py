@@ -1,8 +1,7 @@
 """COCO's annotations: one JSON file with images, objects and categories, and the images beside it."""
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -12,13 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
+from readers.formats.boxes.checks import require_choice, require_stated_size
+from readers.formats.boxes.reading import read_each
 from readers.formats.coco.lists import CAPTION, IMAGE, SEGMENTS, find_images
 from readers.formats.coco.masks import rasterise, write_png
-from readers.formats.coco.parse import are_categories, file_name, is_box, parse
-from readers.formats.coco.targets import objects_to_json, segments_to_json
+from readers.formats.coco.parse import are_categories, file_name, parse
+from readers.formats.coco.targets import (
+    name_of,
+    objects_to_json,
+    segments_to_json,
+    with_boxes,
+)
 from readers.formats.columns import to_payload
 from readers.formats.files.beside import FilesBelow
+from readers.formats.files.identity import begin_identity
 from readers.formats.registry import require
+from readers.image.header import image_size
 from readers.plural import counted
 from readers.sample import (
     MASK_VALUES,
@@ -30,13 +38,9 @@ from readers.sample import (
     SourceError,
     is_image_file,
 )
-from readers.storage.blob import open_blob
-from readers.storage.blob.content_hash import pin_content
 from readers.storage.index import Scan
 from readers.storage.shards import ShardDataset
-from readers.storage.unreadable import is_transient, unreadable
-
-_NUM_SIZES = 4096
+from readers.storage.unreadable import is_transient
 
 
 class CocoDataset(IndexedDataset):
@@ -53,8 +57,13 @@ class CocoDataset(IndexedDataset):
     - ``keypoint_visibility``: 1 for those that are hidden, 2 for those that are seen;
     - ``iscrowd``, ``area``: as in the file, one for each box.
 
-    Images without objects have empty lists. The label of a sample is -1: an image has no one class. An
-    object without a box that has a width and a height is left out. Categories whose ids are text are sorted as text.
+    Images without objects have empty lists. The label of a sample is -1: an image has no one class.
+    Categories whose ids are text are sorted as text.
+
+    An object without a box has that of its outline (``segmentation``); one without either makes its sample bad, as does a
+    box that is no four numbers or of a size below 0. One whose box has a width or height of 0, and no outline with an area, is left out,
+    and a warning counts these. An image that is not of the width and height that the file states is a bad sample: its boxes
+    lie in another frame. So is one that was annotated before its EXIF orientation turned it.
 
     Of captions, an image's are a JSON list in the field ``captions``; there is no field json. Of a panoptic file, the mask is the
     field ``mask.png``, which the loader makes a semantic mask of by the field ``mask_values.json``: the classes of
@@ -75,8 +84,8 @@ class CocoDataset(IndexedDataset):
         panoptic: Folder of the masks of a panoptic file. None takes the one beside the file that is called as the file.
 
     Raises:
-        SourceError: The file is missing, cut off, no JSON of this kind or lists no images; no folder
-            holds the first one; or there are masks to read and no pycocotools.
+        SourceError: The file is missing, cut off, no JSON of this kind, lists no images, or has two of one id, or two
+            categories; no folder holds the first image; or there are masks to read and no pycocotools.
     """
 
     def __init__(
@@ -89,13 +98,12 @@ class CocoDataset(IndexedDataset):
         box_format: Literal["xywh", "xyxy"] = "xywh",
         panoptic: PathLike | None = None,
     ) -> None:
-        if box_format not in ("xywh", "xyxy"):
-            raise SourceError(f"box_format={box_format!r} is not known: give 'xywh' or 'xyxy'")
+        require_choice("box_format", box_format, ("xywh", "xyxy"))
         images = None if images is None else Path(images).absolute()
         panoptic = None if panoptic is None else Path(panoptic).absolute()
         self._options: dict[str, Any] = {"images": images, "masks": masks, "crowd": crowd}
         self._options |= {"box_format": box_format, "panoptic": panoptic}
-        self._stored = ShardDataset([annotations], Scan("coco", 2, find_images))
+        self._stored = ShardDataset([annotations], Scan("coco", 3, find_images))
         path = Path(self._stored.shards[0])
         root = images or _find_images(path, self._first())
         self._files = FilesBelow(root, "the folder of the images")
@@ -132,10 +140,15 @@ class CocoDataset(IndexedDataset):
                 f"{name} has {counted(told['lost'], 'annotation')} of images that it does not list, which are left out: make sure "
                 "that images and annotations belong together"
             )
-        if told.get("flat"):
+        if told.get("flat") and self._options["box_format"] == "xywh":
             found.append(
                 f"{name} has {counted(told['flat'], 'box')} without a width and a height above 0, whose objects are left out: "
                 "correct them, or say box_format='xyxy' where they are corners"
+            )
+        if told.get("again"):
+            found.append(
+                f"{name} lists {counted(told['again'], 'image')} again under another id, so that each sample of these has but a part "
+                "of the objects: give each image one id"
             )
         if told.get("beyond") and self._options["box_format"] == "xywh":
             found.append(
@@ -150,16 +163,11 @@ class CocoDataset(IndexedDataset):
 
         See `pin_content` for the content. The images are spread evenly over the list.
         """
-        digest = hashlib.sha256(self._stored.fingerprint.encode())
-        with unreadable(str(self._stored.shards[0])):
-            digest.update(pin_content(open_blob(self._stored.shards[0])).encode())
-        rows = np.unique(np.linspace(0, len(self) - 1, min(len(self), _NUM_SIZES)).astype(np.int64))
-        names = [_name_or_key(entry) for entry in self._stored.fetch(rows)]
-        digest.update(repr(self._files.sizes(names)).encode())
+        digest = begin_identity(self._stored, self._files, _name_or_key)
         digest.update(repr((self._options["masks"], self._options["crowd"])).encode())
         if self._options["box_format"] != "xywh":
             digest.update(self._options["box_format"].encode())
-        return digest.hexdigest()[:32]
+        return str(digest.hexdigest()[:32])
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; heights and widths are as the file states."""
@@ -179,29 +187,33 @@ class CocoDataset(IndexedDataset):
             name = _name(entry)
             image = name.rpartition(".")[2].lower() if is_image_file(name) else "jpg"
             fields: dict[str, Payload] = {image: self._files.read(name)}
+            size = image_size(fields[image])
+            require_stated_size(entry.size, size, entry.key.partition("/")[0])
             if self._masks is not None:
                 fields |= self._panoptic(entry, self._masks)
             elif self._holds_captions:
                 fields["captions"] = to_payload(_captions(entry))
             else:
-                fields |= self._objects(entry)
+                fields |= self._objects(entry, size or entry.size)
         except (ValueError, OverflowError, SourceError) as error:
             return BadSample(
                 entry.index, entry.key, "read", str(error), transient=is_transient(error)
             )
-        # Not the size: the file says it for people, and an image of another size shall be found out.
         return Sample(entry.index, entry.key, fields, image_field=image)
 
-    def _objects(self, entry: Sample) -> dict[str, Payload]:
+    def _objects(self, entry: Sample, size: tuple[int, int] | None) -> dict[str, Payload]:
         annotations = [parse(text) for name, text in entry.fields.items() if name.isdigit()]
-        objects = [one for one in annotations if self._counts(one)]
-        told = objects_to_json(objects, self._categories, self._options["box_format"])
+        wanted = [one for one in annotations if self._options["crowd"] or not one.get("iscrowd")]
+        objects = with_boxes(wanted, self._options["box_format"], size)
+        told = objects_to_json(objects, self._categories)
         fields: dict[str, Payload] = {"json": to_payload(told)}
         if self._options["masks"]:
-            height, width = entry.size or (0, 0)
-            for number, one in enumerate(objects):
-                mask = rasterise(one.get("segmentation"), height, width)
-                fields[f"mask.{number}.png"] = write_png(mask)
+            outlines = [one for one, _ in objects]
+            height, width = size or (0, 0)
+            masks = read_each(
+                outlines, lambda one: rasterise(one.get("segmentation"), height, width), name_of
+            )
+            fields |= {f"mask.{number}.png": write_png(mask) for number, mask in enumerate(masks)}
         return fields
 
     def _panoptic(self, entry: Sample, masks: FilesBelow) -> dict[str, Payload]:
@@ -217,22 +229,14 @@ class CocoDataset(IndexedDataset):
         mask = masks.read(str(one.get("file_name", "")))
         return {"mask.png": mask, MASK_VALUES: colors, "json": to_payload(told)}
 
-    def _counts(self, one: Mapping[str, Any]) -> bool:
-        if not is_box(one.get("bbox")) or (one.get("iscrowd") and not self._options["crowd"]):
-            return False
-        x, y, right, bottom = one["bbox"]
-        return self._options["box_format"] == "xywh" or bool(right > x and bottom > y)
-
     @cached_property
     def _categories(self) -> dict[int | str, dict[str, Any]]:
         """Id in the file -> category, sorted by id."""
-        entry = self._first()
-        listed: Any = []
-        if "categories" in entry.fields:
-            listed = None
-            with suppress(ValueError, RecursionError):
-                # A wrong byte in a name is no reason to lose all objects.
-                listed = json.loads(str(entry.fields["categories"], "utf-8", "replace"))
+        text = self._first().fields.get("categories", b"[]")
+        listed: Any = None
+        with suppress(ValueError, RecursionError):  # it was sound when the file was indexed
+            # A wrong byte in a name is no reason to lose all objects.
+            listed = json.loads(str(text, "utf-8", "replace"))
         if not are_categories(listed):
             raise SourceError(f"{self._stored.shards[0]} has changed since it was opened")
         return {one["id"]: one for one in sorted(listed, key=lambda one: one["id"])}
@@ -252,7 +256,7 @@ def _name(entry: Sample) -> str:
 
 def _name_or_key(entry: Sample | BadSample) -> str:
     """Return what a file is looked for under; of one whose name cannot be had the key."""
-    with suppress(ValueError):
+    with suppress(ValueError):  # of a damaged entry, which is a bad sample
         if isinstance(entry, Sample):
             return _name(entry)
     return entry.key

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from readers.formats.coco.parse import are_categories, file_name, is_box, is_id, parse
+from readers.formats.boxes.checks import stated_length
+from readers.formats.coco.parse import (
+    are_categories,
+    file_name,
+    is_box,
+    is_id,
+    parse,
+)
+from readers.formats.coco.targets import corners_of
 from readers.sample import SourceError
 from readers.storage.blob import Content
 from readers.storage.index import Entry
@@ -37,6 +45,7 @@ def find_images(content: Content, name: str) -> Iterator[Entry]:
         try:
             image = parse(content[start:stop])
             file = file_name(image)
+            height, width = (stated_length(image.get(side), side) for side in ("height", "width"))
         except ValueError as error:
             yield Entry(f"images[{number}]", (), fault=f"images[{number}]: {error}")
             continue
@@ -45,10 +54,8 @@ def find_images(content: Content, name: str) -> Iterator[Entry]:
         said = notes if not any_sound else ""
         members = ((IMAGE + said, start, stop), *categories, *objects)
         any_sound = True
-        size: Any = (image.get("height"), image.get("width"))
-        known = all(type(length) is int and 0 < length < 1 << 31 for length in size)
         key = f"images[{number}]" if file.startswith("/") else file
-        yield Entry(key, members, size=size if known else None)
+        yield Entry(key, members, size=(height, width) if height and width else None)
     if not any_sound:
         raise SourceError(f"{name} lists no images: give a file with images and their annotations")
 
@@ -70,6 +77,7 @@ class _Lists:
     Attributes:
         images: (start, stop) of each, in bytes.
         sizes: Id of an image -> its width and height, None where they are not said.
+        names: Id of an image -> its file.
         objects: Id of an image -> its annotations.
         categories: (start, stop) of the whole list, or None.
     """
@@ -77,12 +85,17 @@ class _Lists:
     def __init__(self, content: Content, name: str) -> None:
         self.images: list[tuple[int, int]] = []
         self.sizes: dict[int | str, tuple[float, float] | None] = {}
+        self.names: dict[int | str, str] = {}
+        self._name = name
+        self._num_unassigned = 0  # annotations that name no image at all
         self.objects: dict[int | str, list[_Annotation]] = {}
         self.categories: tuple[int, int] | None = None
         # One letter a byte: offsets in the text are offsets in the file, and JSON's own signs are ASCII.
         self._text = str(content[0 : len(content)], "latin-1")
         self._decode = json.JSONDecoder().raw_decode
         advice = "give a file of COCO's instances or keypoints, a JSON object with the list images"
+        if not json.detect_encoding(bytes(content[:_HEAD_BYTES])).startswith("utf-8"):
+            raise SourceError(f"{name} is in UTF-16 or UTF-32: store it in UTF-8")
         if self._text[:_HEAD_BYTES].lstrip("\xef\xbb\xbf \t\r\n").startswith("["):
             raise SourceError(
                 f"{name} is a JSON list, and lists no images as COCO does: {advice}, or write its elements as lines of a .jsonl file"
@@ -106,7 +119,8 @@ class _Lists:
                 offset = self._walk_list(offset, name)
             else:
                 value, offset = self._decode(self._text, offset)
-                if name == "categories" and are_categories(value):
+                if name == "categories" and value is not None:
+                    self._check_categories(value)
                     self.categories = (start, offset)
             offset = self._behind(offset, "}")
 
@@ -121,19 +135,44 @@ class _Lists:
             elif isinstance(value, dict) and is_id(value.get("image_id")):
                 found = _annotation(value, start, offset)
                 self.objects.setdefault(_as_utf8(value["image_id"]), []).append(found)
+            else:
+                self._num_unassigned += 1
             offset = self._behind(offset, "]")
         return offset + 1
 
     def _keep_size(self, image: Any) -> None:
         if isinstance(image, dict) and is_id(image.get("id")):
             width, height = image.get("width"), image.get("height")
-            self.sizes[_as_utf8(image["id"])] = None
+            number = self._add("image", self.names, image, "file_name")
+            self.sizes[number] = None
             if isinstance(width, int | float) and isinstance(height, int | float):
-                self.sizes[_as_utf8(image["id"])] = width, height
+                self.sizes[number] = width, height
+
+    def _check_categories(self, listed: Any) -> None:
+        """Refuse categories that are none, or of which two have one id."""
+        if not are_categories(listed):
+            raise SourceError(
+                f"{self._name}: categories must be a list of objects whose ids are all whole numbers, or all text: correct it"
+            )
+        names: dict[int | str, str] = {}
+        for one in listed:
+            self._add("category", names, one, "name")
+
+    def _add(self, what: str, names: dict[int | str, str], one: Any, field: str) -> int | str:
+        """Add the name of an image or a category to those of its kind, and return its id, which no other may have."""
+        number, name = _as_utf8(one["id"]), str(_as_utf8(one.get(field, "")))
+        if number in names:
+            raise SourceError(
+                f"{self._name} gives the {what} id {number!r} to {names[number]} and to {name}, so that which of them annotations "
+                "mean cannot be told: number them anew (files that were put together mostly need that)"
+            )
+        names[number] = name
+        return number
 
     def notes(self) -> str:
         """Return what is to be said of the whole file, as JSON: lost annotations, boxes without an area, boxes that leave their images."""
-        lost = sum(len(some) for image, some in self.objects.items() if image not in self.sizes)
+        lost = self._num_unassigned
+        lost += sum(len(some) for image, some in self.objects.items() if image not in self.sizes)
         boxes = beyond = 0
         for image, size in self.sizes.items():
             some = [one for one in self.objects.get(image, ()) if one.right] if size else []
@@ -142,7 +181,9 @@ class _Lists:
                 beyond += sum(one.right > size[0] + 1 or one.bottom > size[1] + 1 for one in some)
         told = {"lost": lost} if lost else {}
         flat = sum(one.is_flat for some in self.objects.values() for one in some)
+        again = len(self.names) - len({*self.names.values()})
         told |= {"flat": flat} if flat else {}
+        told |= {"again": again} if again else {}
         if boxes >= _FEW_BOXES and beyond > _SHARE_BEYOND * boxes:
             told["beyond"] = round(100 * beyond / boxes)
         return json.dumps(told) if told else ""
@@ -173,7 +214,12 @@ def _annotation(value: dict[str, Any], start: int, stop: int) -> _Annotation:
     if isinstance(box, list) and is_box(box):
         with suppress(OverflowError):  # of numbers with hundreds of digits
             return _Annotation("", start, stop, box[0] + box[2], box[1] + box[3])
-    return _Annotation("", start, stop, is_flat=isinstance(box, list) and len(box) == 4)
+    is_flat = False
+    with suppress(ValueError):  # a broken box makes a bad sample, and is not left out
+        is_flat = not isinstance(value.get("segmentation"), dict) and not corners_of(
+            value, "xywh", None
+        )
+    return _Annotation("", start, stop, is_flat=is_flat)
 
 
 def _as_utf8(value: int | str) -> int | str:

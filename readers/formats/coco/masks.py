@@ -46,6 +46,31 @@ def rasterise(segmentation: Any, height: int, width: int) -> NDArray[np.bool_]:
     return _from_runs({"counts": runs.decode(), "size": [height, width]}, height, width)
 
 
+def extent(segmentation: Any, size: tuple[int, int] | None) -> list[float]:
+    """Return the box around an object's outline: left, top, right, bottom.
+
+    Args:
+        segmentation: As for `rasterise`; of polygons the corners count, of run lengths the pixels.
+        size: Height and width that run lengths must be of; None where they are not known.
+
+    Raises:
+        ValueError: It is none of these, or has no area; the text is a short reason.
+    """
+    if isinstance(segmentation, dict):
+        mask = _from_runs(segmentation, *(size or (0, 0)))
+        rows, columns = (np.flatnonzero(mask.any(axis)) for axis in (1, 0))
+        if not rows.size:
+            raise ValueError("its run lengths hold no pixel")
+        return [int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1]
+    if not isinstance(segmentation, list) or not segmentation:
+        raise ValueError("a segmentation must be polygons or run lengths")
+    corners = np.concatenate([_check_polygon(one) for one in segmentation]).reshape(-1, 2)
+    (left, top), (right, bottom) = corners.min(0).tolist(), corners.max(0).tolist()
+    if left >= right or top >= bottom:
+        raise ValueError("its outline has no area")
+    return [left, top, right, bottom]
+
+
 def write_png(mask: NDArray[np.bool_]) -> bytes:
     """Write a mask as a PNG file of one channel and one bit, 0 and 1."""
     height, width = mask.shape
@@ -63,8 +88,8 @@ def write_png(mask: NDArray[np.bool_]) -> bytes:
     )
 
 
-def _check_polygon(polygon: Any) -> None:
-    """Refuse what pycocotools takes for a box, for numbers it is not, or walks over for hours."""
+def _check_polygon(polygon: Any) -> NDArray[np.float64]:
+    """Return the corners of a polygon; refuse what pycocotools takes for a box, for numbers it is not, or walks over for hours."""
     try:
         corners = np.asarray(polygon, np.float64)
     except (TypeError, ValueError):
@@ -73,6 +98,7 @@ def _check_polygon(polygon: Any) -> None:
         raise ValueError("a polygon must be x and y of three corners or more")
     if np.abs(corners).max() > 1e6:
         raise ValueError("a polygon's corner lies a million pixels away")
+    return corners
 
 
 def _from_runs(segmentation: dict[str, Any], height: int, width: int) -> NDArray[np.bool_]:

@@ -1,8 +1,9 @@
 """The parts of a COCO file, read one by one: images, annotations, categories."""
 
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from readers.formats.columns import shorten
@@ -58,4 +59,9 @@ def are_categories(value: Any) -> bool:
 def is_box(box: Any) -> bool:
     """Whether a value is a COCO box with a width and a height."""
     numbers = isinstance(box, list) and len(box) == 4
-    return numbers and all(isinstance(x, int | float) for x in box) and min(box[2:]) > 0
+    return numbers and are_finite(box) and min(box[2:]) > 0
+
+
+def are_finite(values: Sequence[Any]) -> bool:
+    """Whether all of some values are numbers, neither NaN nor infinite."""
+    return all(isinstance(x, int | float) and math.isfinite(x) for x in values)

@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from readers.formats.coco.parse import is_box
+from readers.formats.boxes.reading import read_each
+from readers.formats.coco.masks import extent
+from readers.formats.coco.parse import are_finite
 from readers.formats.columns import shorten
 
 VOID = 255
@@ -12,32 +15,29 @@ VOID = 255
 
 
 def objects_to_json(
-    objects: Sequence[Mapping[str, Any]],
+    objects: Sequence[tuple[Mapping[str, Any], Sequence[float]]],
     categories: Mapping[int | str, Mapping[str, Any]],
-    box_format: str,
 ) -> dict[str, list[Any]]:
     """Return what the field json holds; see `CocoDataset`.
 
     Args:
-        objects: Annotations, each with a box.
+        objects: Annotations, each with its box: left, top, right, bottom.
         categories: Id -> category, in the order of their classes.
-        box_format: What the four numbers of a box are, "xywh" or "xyxy".
 
     Raises:
         ValueError: An object is of no category, or its keypoints are none.
     """
     found: dict[str, list[Any]] = {"boxes": [], "labels": [], "iscrowd": [], "area": []}
     labels = {number: label for label, number in enumerate(categories)}
-    for one in objects:
-        x, y, right, bottom = one["bbox"]
-        if box_format == "xywh":
-            right, bottom = x + right, y + bottom
-        found["boxes"].append([x, y, right, bottom])
-        found["labels"].append(_class_of(one, labels))
+    annotations = [one for one, _ in objects]
+    found["labels"] = read_each(annotations, lambda one: _class_of(one, labels), name_of)
+    for one, (left, top, right, bottom) in objects:
+        found["boxes"].append([left, top, right, bottom])
         found["iscrowd"].append(int(bool(one.get("iscrowd"))))
-        found["area"].append(one.get("area", (right - x) * (bottom - y)))
+        found["area"].append(one.get("area", (right - left) * (bottom - top)))
     if any("keypoints" in category for category in categories.values()):
-        points = [point for one in objects for point in _keypoints(one.get("keypoints", []))]
+        of_each = read_each(annotations, lambda one: _keypoints(one.get("keypoints", [])), name_of)
+        points = [point for of_one in of_each for point in of_one]
         found["keypoints"] = [[x, y] for x, y, _, _ in points]
         found["keypoint_labels"] = [number for _, _, number, _ in points]
         found["keypoint_visibility"] = [seen for _, _, _, seen in points]
@@ -58,7 +58,7 @@ def segments_to_json(
         The field json, and the field `readers.sample.MASK_VALUES`: the class of each colour.
 
     Raises:
-        ValueError: A segment has no number of 24 bits, or is of no category.
+        ValueError: A segment has no number of 24 bits, is of no category, or is a thing without a box.
     """
     labels = {number: label for label, number in enumerate(categories)}
     colors = [[0, 0, 0, VOID]]
@@ -67,13 +67,67 @@ def segments_to_json(
         number = one.get("id") if isinstance(one, dict) else None
         if type(number) is not int or not 0 < number < 1 << 24:
             raise ValueError(f"a segment has the id {shorten(number)}, no number of 24 bits")
-        colors.append([number & 255, number >> 8 & 255, number >> 16, _class_of(one, labels)])
+        [label] = read_each([one], lambda one: _class_of(one, labels), name_of)
+        colors.append([number & 255, number >> 8 & 255, number >> 16, label])
         is_thing = categories[one["category_id"]].get("isthing", 1) if categories else True
-        if is_thing and is_box(one.get("bbox")) and (crowd or not one.get("iscrowd")):
+        if is_thing and (crowd or not one.get("iscrowd")):
             things.append(one)
-    found = objects_to_json(things, categories, "xywh")
+    found = objects_to_json(with_boxes(things, "xywh", None), categories)
     found["segment_ids"] = [one["id"] for one in things]
     return found, json.dumps({"colors": colors}, separators=(",", ":")).encode()
+
+
+def corners_of(
+    one: Mapping[str, Any], box_format: str, size: tuple[int, int] | None
+) -> list[float] | None:
+    """Return left, top, right, bottom of an object: of its box, of its outline where it has none or one without an area.
+
+    Args:
+        one: An annotation.
+        box_format: What the four numbers of a box are, "xywh" or "xyxy".
+        size: Height and width that run lengths must be of; None for any.
+
+    Returns:
+        None for a box of width or height 0 around an outline without an area, if it has one: COCO's own files hold such.
+
+    Raises:
+        ValueError: The box is none, or there is neither a box nor an outline.
+    """
+    box, outline = one.get("bbox"), one.get("segmentation")
+    if not box:
+        if not outline:
+            raise ValueError("it has neither a bbox nor a segmentation")
+        return extent(outline, size)
+    if not isinstance(box, list) or len(box) != 4 or not are_finite(box):
+        raise ValueError(f"its bbox {shorten(box)} must be four numbers")
+    x, y, right, bottom = box
+    if box_format == "xywh":
+        right, bottom = x + right, y + bottom
+    if right > x and bottom > y:
+        return [x, y, right, bottom]
+    if right < x or bottom < y:
+        raise ValueError(f"its bbox {box} ({box_format}) has a width or height below 0")
+    with suppress(ValueError):  # an outline without an area is as little as such a box
+        return extent(outline, size)
+    return None
+
+
+def with_boxes(
+    objects: Sequence[Mapping[str, Any]], box_format: str, size: tuple[int, int] | None
+) -> list[tuple[Mapping[str, Any], list[float]]]:
+    """Return objects with their boxes, without those that `corners_of` leaves out.
+
+    Raises:
+        ValueError: One has no box; the text names it.
+    """
+    boxes = read_each(objects, lambda one: corners_of(one, box_format, size), name_of)
+    return [(one, box) for one, box in zip(objects, boxes, strict=True) if box is not None]
+
+
+def name_of(number: int, one: Mapping[str, Any]) -> str:
+    """Name an annotation or a segment for people: by its id, else by its number in the image."""
+    kind = "annotation" if "image_id" in one else "segment"
+    return f"{kind} {one['id']!r}" if "id" in one else f"{kind} {number} of the image"
 
 
 def _class_of(one: Mapping[str, Any], labels: Mapping[int | str, int]) -> int:
@@ -81,13 +135,13 @@ def _class_of(one: Mapping[str, Any], labels: Mapping[int | str, int]) -> int:
     if isinstance(number, int | str) and number in labels:
         return labels[number]
     if labels or type(number) is not int:
-        raise ValueError(f"an object has the category_id {number!r}, which categories lacks")
+        raise ValueError(f"it has the category_id {number!r}, which categories lacks")
     return number
 
 
 def _keypoints(flat: Any) -> list[tuple[float, float, int, int]]:
     """Return x, y, number in the list, and visibility of an object's labelled keypoints."""
     if not isinstance(flat, list) or len(flat) % 3:
-        raise ValueError("an object's keypoints must be x, y and v of each")
+        raise ValueError("its keypoints must be x, y and v of each")
     triples = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
     return [(x, y, number, seen) for number, (x, y, seen) in enumerate(triples) if seen]

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from readers.dataset import IndexedDataset
 from readers.formats.files.packed import Names
 from readers.located import Located, Reads
-from readers.sample import BadSample, ColumnName, Payload, Sample, checked_indices, sound
+from readers.sample import (
+    BadSample,
+    ColumnName,
+    Payload,
+    Sample,
+    checked_indices,
+    sound,
+)
 from readers.storage.unreadable import is_transient, reason_of, size_or_missing
 from readers.storage.whole_files import read_whole
 

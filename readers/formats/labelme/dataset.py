@@ -1,7 +1,6 @@
 """LabelMe: pictures with a JSON file of shapes each."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,12 @@ from readers.formats.boxes.checks import (
     class_number,
     fit_box,
     require_outside,
+    require_stated_size,
     told_of_unpaired,
 )
 from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture, image_field
 from readers.formats.boxes.listing import files_below, inside_split, stem_of
+from readers.formats.boxes.reading import NEEDED_FOR_CLASSES, read_if_sound
 from readers.formats.coco.masks import write_png
 from readers.formats.labelme.document import Document, Shape, decode_base64, parse_document
 from readers.formats.labelme.objects import Instance, instances_of, mask_of
@@ -48,7 +49,7 @@ class LabelMeDataset(AnnotatedDataset):
         root: The folder.
         split: Name of a split, where folders in root are called so.
         classes: Names of the classes in the order of their numbers, or a text file with one per line. None takes the labels of all files (of all
-            splits), sorted, and a warning says so; all files are read for it.
+            splits), sorted, and a warning says so; all files are read for it, and one that cannot be read is refused.
         masks: Each object is a field too, ``mask.0.png`` and so on in the order of the boxes: 1 where it is, else 0.
             They may cover each other. Needs the package pycocotools (the extra ``coco``).
         outside: "raise" makes a box that leaves its picture a bad sample, "clip" cuts it.
@@ -95,7 +96,8 @@ class LabelMeDataset(AnnotatedDataset):
         name = entry.annotation
         found = self._document(name)
         data, field, header = self._picture(found, name)
-        size = _checked_size(found, header, name)
+        size = header.height, header.width
+        require_stated_size(found.size, size, name)
         instances, targets = self._targets(found, size, name)
         fields: dict[str, Payload] = {}
         if self._options["masks"]:
@@ -144,11 +146,13 @@ class LabelMeDataset(AnnotatedDataset):
         return parse_document(content, name)
 
     def _labels(self, everything: Sequence[str]) -> list[str]:
-        """Return the labels of all files, sorted; those that cannot be read are passed over."""
-        labels: set[str] = set()
-        for name in everything:
-            with suppress(ValueError):
-                labels |= {shape.label for shape in self._document(name).shapes}
+        """Return the labels of all files, sorted.
+
+        Raises:
+            SourceError: One cannot be read, or there are none.
+        """
+        found = (read_if_sound(self._document, name, NEEDED_FOR_CLASSES) for name in everything)
+        labels = {shape.label for one in found if one for shape in one.shapes}
         if not labels:
             raise SourceError(
                 f"the files in {self._root} have no shapes: give the names of the classes, open_dataset(..., "
@@ -157,9 +161,7 @@ class LabelMeDataset(AnnotatedDataset):
         return sorted(labels)
 
     def _sizes_of(self, entry: Entry) -> tuple[int, int]:
-        with suppress(ValueError):
-            return self._document(entry.annotation).size
-        return 0, 0
+        return self._document(entry.annotation).size
 
 
 def _find_entries(root: Path, split: str | None) -> tuple[list[Entry], list[str], int]:
@@ -185,15 +187,3 @@ def _owner(shape: Shape, instances: Sequence[Instance]) -> int:
         return -1
     found = [number for number, one in enumerate(instances) if one.shapes[0].group == shape.group]
     return found[0] if len(found) == 1 else -1
-
-
-def _checked_size(found: Document, header: Header, name: str) -> tuple[int, int]:
-    size = header.height, header.width
-    stated: Mapping[str, tuple[int, int]] = {
-        "imageHeight": (found.size[0], size[0]),
-        "imageWidth": (found.size[1], size[1]),
-    }
-    for field, (written, actual) in stated.items():
-        if written not in (0, actual):
-            raise ValueError(f"{name}: {field} is {written}, and that of the upright picture {actual}")  # fmt: skip
-    return size

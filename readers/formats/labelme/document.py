@@ -3,11 +3,10 @@
 import base64
 import binascii
 import json
-import math
 import posixpath
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from readers.formats.boxes.checks import stated_length
 from readers.formats.columns import shorten
 from readers.storage.limits import check_bytes
 
@@ -84,10 +83,12 @@ def parse_document(content: bytes, name: str) -> Document:
         _shape(one, f"{name} shape {number}")
         for number, one in enumerate(stored["shapes"], start=1)
     ]
-    size = _length(stored, "imageHeight", name), _length(stored, "imageWidth", name)
+    height, width = (
+        stated_length(stored.get(side), f"{name}: {side}") for side in ("imageHeight", "imageWidth")
+    )
     flags = stored.get("flags")
     image = posixpath.join(posixpath.dirname(name), path.replace("\\", "/"))
-    return Document(image, data, size, shapes, flags if isinstance(flags, dict) else {})
+    return Document(image, data, (height, width), shapes, flags if isinstance(flags, dict) else {})
 
 
 def decode_base64(text: str, what: str) -> bytes:
@@ -134,19 +135,6 @@ def _is_point(point: Any) -> bool:
         isinstance(point, list)
         and len(point) == 2
         and all(
-            isinstance(x, int | float) and not isinstance(x, bool) and _is_finite(x) for x in point
+            isinstance(x, int | float) and not isinstance(x, bool) and -1e9 < x < 1e9 for x in point
         )
     )
-
-
-def _is_finite(value: float) -> bool:
-    return -1e9 < value < 1e9 and math.isfinite(value)
-
-
-def _length(stored: Mapping[str, Any], field: str, name: str) -> int:
-    value = stored.get(field)
-    if value is None:
-        return 0
-    if type(value) is not int or not 0 <= value < 1 << 31:
-        raise ValueError(f"{name}: {field} must be a number of pixels, got {shorten(value)}")
-    return value

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.formats.boxes.checks import require_choice
 from readers.formats.files import FileDataset, Sidecars
 from readers.formats.mask_folder.layout import Layout, find_layout, inside_split
 from readers.formats.mask_folder.pairing import find_pictures, pair, require_all
@@ -72,8 +73,7 @@ class MaskFolderDataset(FileDataset):
         ignore: int | None = None,
         unpaired: Literal["refuse", "leave out"] = "refuse",
     ) -> None:
-        if unpaired not in ("refuse", "leave out"):
-            raise SourceError(f"unpaired={unpaired!r} is not known: give 'refuse' or 'leave out'")
+        require_choice("unpaired", unpaired, ("refuse", "leave out"))
         root = Path(root).absolute()
         layout = _layout(root, split, images, masks)
         suffix = layout.image_suffix if image_suffix is None else image_suffix

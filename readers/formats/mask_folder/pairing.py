@@ -23,7 +23,7 @@ def find_pictures(folder: Path) -> list[str]:
     """Return the pictures below a folder, relative to it, sorted.
 
     Raises:
-        SourceError: There are none.
+        SourceError: There are none, or a folder cannot be listed.
     """
     found = [
         place + name

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from readers.describe import few_of
 from readers.formats.columns import shorten
 from readers.sample import SourceError
+from readers.storage.unreadable import is_transient, reason_of
 
 IGNORED = 255
 BINARY = {0: 0, 255: 1}
@@ -69,20 +69,25 @@ def to_json(
 def seen(paths: Iterable[Path]) -> set[int]:
     """Return the values of some masks: all of them where they are 0 and 255 alone, else some; -1 for what is no grey.
 
-    Files that cannot be read are passed over: they are bad samples later.
+    Files that are damaged are passed over: they are bad samples later.
 
     Raises:
-        SourceError: A mask is a picture in colours.
+        SourceError: A mask is a picture in colours, or the storage failed.
     """
     from PIL import Image
 
     found: set[int] = set()
     for path in paths:
         colors: list[Any] | None = [(0, 0, 0)]
-        with suppress(Exception):  # Pillow's readers let through what damaged bytes make of them
+        try:
             with Image.open(path) as picture:
                 colors = _colors(picture)
-            found |= {-1} if colors is None else {color[0] for color in colors}
+        except Exception as error:  # noqa: BLE001 - Pillow's readers let through what damaged bytes make of them
+            if is_transient(error):
+                raise SourceError(
+                    f"{path} cannot be read ({reason_of(error)}), so that what masks hold is not known: try again"
+                ) from None
+        found |= {-1} if colors is None else {color[0] for color in colors}
         colored = [color for color in colors or () if len({*color}) > 1]
         if colored:
             raise SourceError(

@@ -1,6 +1,5 @@
 """OpenImages' boxes, or labels of whole images, with the images beside the table."""
 
-import hashlib
 from collections.abc import Sequence
 from functools import cached_property, partial
 from itertools import islice
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from readers.dataset import IndexedDataset
 from readers.formats.columns import to_payload
 from readers.formats.files.beside import FilesBelow
+from readers.formats.files.identity import begin_identity
 from readers.formats.openimages.rows import (
     SIDES,
     find_images,
@@ -33,13 +33,10 @@ from readers.sample import (
     Sample,
     SourceError,
 )
-from readers.storage.blob import open_blob
-from readers.storage.blob.content_hash import pin_content
 from readers.storage.index import Scan
 from readers.storage.shards import ShardDataset
-from readers.storage.unreadable import is_transient, unreadable
+from readers.storage.unreadable import is_transient
 
-_NUM_SIZES = 4096
 _MOST_TRIED = 256
 _HEAD_BYTES = 4096
 
@@ -105,14 +102,9 @@ class OpenImagesDataset(IndexedDataset):
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over the table's name and content, the labels, crowd, and the sizes of 4096 images."""
-        digest = hashlib.sha256(self._stored.fingerprint.encode())
-        with unreadable(str(self._stored.shards[0])):
-            digest.update(pin_content(open_blob(self._stored.shards[0])).encode())
-        rows = np.unique(np.linspace(0, len(self) - 1, min(len(self), _NUM_SIZES)).astype(np.int64))
-        names = [_file_of(entry) for entry in self._stored.fetch(rows)]
-        digest.update(repr(self._files.sizes(names)).encode())
+        digest = begin_identity(self._stored, self._files, _file_of)
         digest.update(repr((list(self._names.items()), self._options["crowd"])).encode())
-        return digest.hexdigest()[:32]
+        return str(digest.hexdigest()[:32])
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; the sizes of the files are not known."""

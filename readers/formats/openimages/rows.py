@@ -3,12 +3,14 @@
 import csv
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from readers.formats.boxes.reading import read_each
 from readers.sample import SourceError
 from readers.storage.blob import Content
 from readers.storage.index import Entry
@@ -110,26 +112,18 @@ def to_boxes(
     Raises:
         ValueError: A row says no box, or a label that is not described.
     """
-    found: dict[str, list[Any]] = {"boxes": [], "labels": [], "iscrowd": []}
-    flags = [column for column in _FLAGS if rows and column in rows[0]]
-    found |= {_FLAGS[column]: [] for column in flags}
-    height, width = size
-    for number, row in enumerate(rows):
-        x1, y1, x2, y2 = (_number(row, column) for column in SIDES)
-        for low, high, names in ((x1, x2, "XMin XMax"), (y1, y2, "YMin YMax")):
-            if not 0 <= low <= high <= 1:
-                one, other = names.split()
-                raise ValueError(
-                    f"box {number} has {one} {low}, {other} {high}, where 0 <= {one} <= {other} <= 1 must be (columns X X Y Y?)"
-                )
-        is_group = row.get("IsGroupOf", "").strip() == "1"
-        if is_group and not crowd:
-            continue
-        found["boxes"].append([x1 * width, y1 * height, x2 * width, y2 * height])
-        found["labels"].append(_class_of(row, labels))
-        found["iscrowd"].append(int(is_group))
-        for column in flags:
-            found[_FLAGS[column]].append(int(_number(row, column)))
+    numbered = [(number, row) for number, row in enumerate(rows) if crowd or not _is_group(row)]
+
+    def read(make: Callable[[Mapping[str, str]], Any]) -> list[Any]:
+        return read_each(
+            numbered, lambda one: make(one[1]), lambda _, one: f"box {one[0]} of {one[1][KEY]}"
+        )
+
+    found: dict[str, list[Any]] = {"boxes": read(lambda row: _box(row, size))}
+    found["labels"] = read(lambda row: _class_of(row, labels))
+    found["iscrowd"] = read(lambda row: int(_is_group(row)))
+    for column in [one for one in _FLAGS if rows and one in rows[0]]:
+        found[_FLAGS[column]] = read(partial(_flag, column))
     return found
 
 
@@ -167,6 +161,25 @@ def parse(columns: Sequence[str], pieces: Sequence[bytes]) -> list[dict[str, str
     if any(len(row) < len(columns) for row in rows):
         raise ValueError(f"a row has {min(map(len, rows))} columns, the header {len(columns)}")
     return [dict(zip(columns, row, strict=False)) for row in rows]
+
+
+def _is_group(row: Mapping[str, str]) -> bool:
+    return row.get("IsGroupOf", "").strip() == "1"
+
+
+def _flag(column: str, row: Mapping[str, str]) -> int:
+    return int(_number(row, column))
+
+
+def _box(row: Mapping[str, str], size: tuple[int, int]) -> list[float]:
+    """Return left, top, right, bottom in pixels."""
+    x1, y1, x2, y2 = (_number(row, column) for column in SIDES)
+    for low, high, one, other in ((x1, x2, "XMin", "XMax"), (y1, y2, "YMin", "YMax")):
+        if not 0 <= low < high <= 1:
+            raise ValueError(
+                f"{one} is {low} and {other} {high}, where 0 <= {one} < {other} <= 1 must be (columns X X Y Y?)"
+            )
+    return [x1 * size[1], y1 * size[0], x2 * size[1], y2 * size[0]]
 
 
 def _class_of(row: Mapping[str, str], labels: Mapping[str, int]) -> int:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from readers.formats.boxes.coords import Coords
 from readers.formats.columns import to_key, to_payload
 from readers.formats.files.packed import Packed
 from readers.formats.path_table.grouping import joined, repeated, rows_by_image
@@ -27,7 +28,7 @@ from readers.formats.path_table.roles import (
     find_label,
     remark,
 )
-from readers.formats.path_table.row_boxes import BoxColumns, BoxFormat, make_boxes
+from readers.formats.path_table.row_boxes import BoxColumns, Boxes, BoxFormat, make_boxes
 from readers.formats.path_table.row_labels import (
     LabelOptions,
     classes_of_all,
@@ -50,6 +51,7 @@ class Asked(NamedTuple):
     key: str | None
     boxes: str | Sequence[str] | None
     box_format: BoxFormat
+    coords: Coords | None
     labels: LabelOptions
 
 
@@ -62,7 +64,7 @@ class Contents:
         labels: Their labels, and the names of classes.
         keys: Their keys, None for those whose path is; None where there is no column of keys.
         columns: The columns that become fields.
-        boxes: The field json, None without boxes.
+        boxes: The boxes, None without.
         files: Paths of further files by field, of each sample; empty where no column names such.
         remarks: Sentences for people about what was chosen.
     """
@@ -71,7 +73,7 @@ class Contents:
     labels: Labels
     keys: list[str | None] | None = None
     columns: dict[str, Packed] = field(default_factory=dict)
-    boxes: Packed | None = None
+    boxes: Boxes | None = None
     files: list[dict[str, str]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
@@ -154,16 +156,17 @@ def _labels(
     rows: list[list[int]],
     asked: Asked,
     remarks: list[str],
-) -> tuple[Labels, Packed | None]:
+) -> tuple[Labels, Boxes | None]:
     """Return the label of each sample, and its boxes where there are such."""
     if asked.boxes is not None:
         if not isinstance(label, str | None):
             raise SourceError(
                 f"label={list(label)} and boxes= do not go together: name the one column of the boxes' classes"
             )
-        columns = BoxColumns(asked.boxes, label, asked.box_format)
+        columns = BoxColumns(asked.boxes, label, asked.box_format, asked.coords)
         boxes = make_boxes(table, columns, rows, asked.labels.classes)
-        return Labels(_none(len(rows)), boxes.class_names), Packed(boxes.json)
+        remarks += [boxes.remark] if boxes.remark else []
+        return Labels(_none(len(rows)), boxes.class_names), boxes
     cells = label_cells(table, label, asked.labels) if isinstance(label, str) else None
     if not asked.labels.multi_label:
         remarks += repeated(table, names, cells)

@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.classes import Classes, read_classes
+from readers.formats.boxes.checks import require_stated_size
+from readers.formats.boxes.coords import Coords
 from readers.formats.files import FileDataset, Names
+from readers.formats.files.packed import Packed
 from readers.formats.folder import find_root
 from readers.formats.path_table.contents import Asked, read_contents
 from readers.formats.path_table.metadata_folder import METADATA_NAMES
@@ -18,6 +21,7 @@ from readers.formats.path_table.read import read_table
 from readers.formats.path_table.row_boxes import BoxFormat
 from readers.formats.path_table.row_labels import LabelOptions
 from readers.formats.path_table.split_rows import choose_rows
+from readers.image.header import image_size
 from readers.label_vector import LabelShape
 from readers.located import Located, Reads
 from readers.sample import (
@@ -64,8 +68,13 @@ class PathTableDataset(FileDataset):
         multi_label: True: labels are multi-hot vectors; the rows of an image are joined, and numbers in lists are class
             numbers. False: lists of whole numbers are vectors.
         boxes: Four columns of numbers, a box in each row, or a column of JSON, a box or a list of them. They become the
-            field ``json``, in pixels of the upright image, and ``label`` is the class of each box.
+            field ``json``, in pixels of the upright image, and ``label`` is the class of each box. Where columns ``width`` and
+            ``height`` are there as well, an image of another size is a bad sample.
         box_format: "xyxy": left, top, right, bottom; "xywh": left, top, width, height.
+        coords: "one-based" or "zero-based", from where corners count: those that were taken from Pascal VOC's files, as in tables
+            for TensorFlow's object detection, count from 1 and include both ends. None looks at all boxes in four columns: one
+            that begins at 1 and one that ends at the width or height show that, if none begins at 0; else they count from 0,
+            and a warning says where no box shows it.
         split: Which rows to take, of those whose split differs.
         split_column: Column of the split; None looks for ``split``.
         root: Folder that paths are relative to; None is the table's.
@@ -94,6 +103,7 @@ class PathTableDataset(FileDataset):
         multi_label: bool | None = None,
         boxes: str | Sequence[str] | None = None,
         box_format: BoxFormat = "xyxy",
+        coords: Coords | None = None,
         split: str | None = None,
         split_column: str | None = None,
         root: PathLike | None = None,
@@ -105,14 +115,16 @@ class PathTableDataset(FileDataset):
         is_metadata = path.name in METADATA_NAMES and root is None and image is None
         folder = path.parent if root is None else Path(root).absolute()
         options = LabelOptions(read_classes(classes), label_separator, multi_label)
-        asked = Asked(image, label, key, boxes, box_format, options)
+        asked = Asked(image, label, key, boxes, box_format, coords, options)
         # A metadata file is of the split that its folder is called like.
         name = path.parent.name if path.name in METADATA_NAMES else path.name
         rows = choose_rows(table, split, split_column, name)
         found = read_contents(table, rows, folder, asked, is_metadata=is_metadata)
         labels, class_names = found.labels.table, found.labels.class_names
         super().__init__(*find_root(folder, found.names), labels.class_numbers(), class_names)
-        self._table, self._boxes, self._files = labels, found.boxes, found.files
+        self._table, self._files = labels, found.files
+        self._boxes = found.boxes and Packed(found.boxes.json)
+        self._stated_sizes = found.boxes and found.boxes.sizes
         if found.keys is not None:
             pairs = zip(found.keys, self._names, strict=True)
             self._keys = Names(own if key is None else key for key, own in pairs)
@@ -175,6 +187,11 @@ class PathTableDataset(FileDataset):
             return BadSample(index, key, "read", reason, transient=is_transient(error))
         if self._boxes is not None:
             fields["json"] = self._boxes[index] or b""
+            try:
+                for stated in self._stated_sizes[index] if self._stated_sizes else ():
+                    require_stated_size(stated, image_size(fields[image]), "its row")
+            except ValueError as error:
+                return BadSample(index, key, "read", str(error))
         for name, column in self._columns.items():
             value = column[index]
             if value is not None:

@@ -5,7 +5,11 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
+from readers.formats.boxes.checks import require_choice, stated_length
+from readers.formats.boxes.coords import Coords, Corners, choose_coords
+from readers.formats.boxes.reading import read_each
 from readers.formats.columns import shorten
+from readers.formats.path_table.roles import usual
 from readers.formats.path_table.table import Table
 from readers.label_values import make_labels
 from readers.sample import SourceError
@@ -14,10 +18,19 @@ BoxFormat = Literal["xyxy", "xywh"]
 
 
 class Boxes(NamedTuple):
-    """The field json of each sample, and the names of the boxes' classes."""
+    """The boxes of samples.
+
+    Attributes:
+        json: The field json of each sample.
+        class_names: Names of the boxes' classes.
+        sizes: Height and width of each sample's image as its rows state them; empty without such columns.
+        remark: A sentence for people, or "".
+    """
 
     json: list[bytes]
     class_names: tuple[str, ...]
+    sizes: list[set[tuple[int, int]]]
+    remark: str
 
 
 class BoxColumns(NamedTuple):
@@ -27,11 +40,13 @@ class BoxColumns(NamedTuple):
         boxes: Four columns of numbers, a box in each row; or one column of JSON: a box, or a list of boxes.
         labels: The column of their classes: a class in each row, or a JSON list where boxes are lists; or None.
         form: What the four numbers are, in pixels: left, top, right, bottom, or left, top, width, height.
+        coords: From where corners count; None lets the boxes tell it.
     """
 
     boxes: str | Sequence[str]
     labels: str | None
     form: BoxFormat
+    coords: Coords | None
 
 
 def make_boxes(
@@ -51,13 +66,20 @@ def make_boxes(
     Raises:
         SourceError: A box has not four numbers, or no area, or there are more or fewer labels than boxes.
     """
-    if columns.form not in get_args(BoxFormat):
-        raise SourceError(f'box_format={columns.form!r} is not known: give "xyxy" or "xywh"')
-    by_row = (
+    require_choice("box_format", columns.form, get_args(BoxFormat))
+    require_choice("coords", columns.coords, (None, *get_args(Coords)))
+    numbers = (
         _from_columns(table, columns)
         if not isinstance(columns.boxes, str)
         else _from_json(table, columns)
     )
+    sizes = _sizes(table, columns)
+    coords, remark = _coords(table, columns, numbers, sizes)
+    first = 1 if coords == "one-based" else 0
+    by_row = [
+        [_box(table, row, one, columns.form, first) for one in of_row]
+        for row, of_row in enumerate(numbers)
+    ]
     labels: list[list[Any]] = [[] for _ in range(len(table))]
     names: tuple[str, ...] = ()
     if columns.labels is not None:
@@ -68,7 +90,43 @@ def make_boxes(
         if columns.labels is not None:
             told["labels"] = [label for row in of_one for label in labels[row]]
         found.append(json.dumps(told, separators=(",", ":")).encode())
-    return Boxes(found, names)
+    of_samples = [{sizes[row] for row in of_one} for of_one in rows] if sizes else []
+    return Boxes(found, names, of_samples, remark)
+
+
+def _sizes(table: Table, columns: BoxColumns) -> list[tuple[int, int]]:
+    """Return height and width that each row states for its image, 0 for neither; none where no columns are called so."""
+    height, width = (usual(table.columns, (name,)) for name in ("height", "width"))
+    if height is None or width is None or {height, width} & {*columns.boxes}:  # those are of boxes
+        return []
+    stated = zip(table.columns[height], table.columns[width], strict=True)
+    try:
+        return read_each(
+            stated,
+            lambda pair: (stated_length(pair[0], height), stated_length(pair[1], width)),
+            lambda row, _: table.place(row),
+        )
+    except ValueError as error:
+        raise SourceError(f"{error}: correct it, or rename the column") from None
+
+
+def _coords(
+    table: Table,
+    columns: BoxColumns,
+    numbers: Sequence[Sequence[list[float]]],
+    sizes: Sequence[tuple[int, int]],
+) -> tuple[Coords, str]:
+    """Tell from where corners count, and what is to be said of it; parts of pixels count from 0."""
+    is_sure = columns.coords is not None or isinstance(columns.boxes, str)
+    whole = all(value.is_integer() for of_row in numbers for box in of_row for value in box)
+    if is_sure or columns.form != "xyxy" or not whole:
+        return columns.coords or "zero-based", ""
+    found = [
+        Corners(box, sizes[row] if sizes else None, table.where([row]))
+        for row, of_row in enumerate(numbers)
+        for box in of_row
+    ]
+    return choose_coords(found, table.source, "zero-based")
 
 
 def _from_columns(table: Table, columns: BoxColumns) -> list[list[list[float]]]:
@@ -80,7 +138,7 @@ def _from_columns(table: Table, columns: BoxColumns) -> list[list[list[float]]]:
     found = []
     for row, cells in enumerate(zip(*values, strict=True)):
         there = [cell not in (None, "") for cell in cells]
-        found.append([_box(table, row, cells, columns.form)] if any(there) else [])
+        found.append([_numbers(table, row, cells)] if any(there) else [])
     return found
 
 
@@ -91,7 +149,7 @@ def _from_json(table: Table, columns: BoxColumns) -> list[list[list[float]]]:
         boxes = _parsed(table, row, value, "boxes")
         if boxes and not isinstance(boxes[0], list):
             boxes = [boxes]
-        found.append([_box(table, row, box, columns.form) for box in boxes])
+        found.append([_numbers(table, row, box) for box in boxes])
     return found
 
 
@@ -109,13 +167,21 @@ def _parsed(table: Table, row: int, value: Any, what: str) -> list[Any]:
     return found
 
 
-def _box(table: Table, row: int, cells: Any, form: BoxFormat) -> list[float]:
+def _numbers(table: Table, row: int, cells: Any) -> list[float]:
     try:
-        left, top, third, fourth = numbers = [float(cell) for cell in cells]
+        left, top, third, fourth = [float(cell) for cell in cells]
     except (TypeError, ValueError):
         raise SourceError(
             f"{table.place(row)}: the box {shorten(list(cells) if isinstance(cells, tuple) else cells)} must be four numbers"
         ) from None
+    return [left, top, third, fourth]
+
+
+def _box(
+    table: Table, row: int, numbers: Sequence[float], form: BoxFormat, first: int
+) -> list[float]:
+    """Return left, top, right, bottom from 0, of corners that count from `first` and include both ends where that is 1."""
+    left, top, third, fourth = numbers[0] - first, numbers[1] - first, *numbers[2:]
     box = [left, top, third, fourth] if form == "xyxy" else [left, top, left + third, top + fourth]
     if not all(map(math.isfinite, numbers)) or box[2] <= box[0] or box[3] <= box[1]:
         other = (

@@ -4,6 +4,8 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from readers.formats.boxes.checks import require_stated_size
+from readers.formats.boxes.reading import read_each
 from readers.formats.columns import to_payload
 from readers.formats.protobuf.example import is_decoded
 from readers.formats.tfrecord.label_map import LabelMap
@@ -84,14 +86,16 @@ def _boxes(fields: Mapping[str, Payload], size: tuple[int, int] | None) -> list[
         return []
     if size is None:
         raise ValueError("its boxes are shares of an image whose size cannot be read")
-    _require_upright(fields, size)
+    lengths = [_numbers(fields, f"image/{name}") for name in ("height", "width")]
+    stated = [int(one[0]) if len(one) == 1 else 0 for one in lengths]
+    require_stated_size((stated[0], stated[1]), size, "the record")
     height, width = size
     found = []
     for place, box in enumerate(zip(*sides.values(), strict=True)):
         x1, y1, x2, y2 = map(_share, box)
-        if not (x1 <= x2 and y1 <= y2):
+        if not (x1 < x2 and y1 < y2):
             raise ValueError(
-                f"object {place} has xmin {x1}, ymin {y1}, xmax {x2}, ymax {y2}: min exceeds max"
+                f"object {place} has xmin {x1}, ymin {y1}, xmax {x2}, ymax {y2}, which is no area"
             )
         if max(map(abs, (x1, y1, x2, y2))) > 2:
             raise ValueError(
@@ -99,17 +103,6 @@ def _boxes(fields: Mapping[str, Payload], size: tuple[int, int] | None) -> list[
             )
         found.append([x1 * width, y1 * height, x2 * width, y2 * height])
     return found
-
-
-def _require_upright(fields: Mapping[str, Payload], size: tuple[int, int]) -> None:
-    """Refuse boxes of a picture that was annotated lying, as its stored height and width tell."""
-    stored = _numbers(fields, "image/height"), _numbers(fields, "image/width")
-    lying = size[::-1]
-    if size != lying and tuple(one[0] for one in stored if len(one) == 1) == lying:
-        raise ValueError(
-            f"image/height and image/width are {lying[0]}x{lying[1]}, the upright image is {size[0]}x{size[1]}: its "
-            "boxes were made without its EXIF orientation"
-        )
 
 
 def _share(value: float) -> float:
@@ -128,10 +121,10 @@ def _classes(fields: Mapping[str, Payload], labels: LabelMap | None) -> list[int
         if texts and not numbers:
             raise ValueError(f"its classes have names alone ({_TEXT}): number them with classes=")
         return numbers
-    if not numbers:
-        return [labels.to_class(None, text) for text in texts]
-    pairs = zip(numbers, texts or [""] * len(numbers), strict=True)
-    return [labels.to_class(number, text) for number, text in pairs]
+    count = len(numbers) or len(texts)
+    known: list[int | None] = [*numbers] if numbers else [None] * count
+    pairs = list(zip(known, texts or [""] * count, strict=True))
+    return read_each(pairs, lambda pair: labels.to_class(*pair), lambda at, _: f"object {at}")
 
 
 def _as_many(name: str, values: list[Any], boxes: list[Any]) -> list[Any]:

@@ -1,12 +1,25 @@
 """One XML file of Pascal VOC: the size of its picture, and its objects."""
 
+import json
 import math
+import re
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, ParseError, fromstring
 
+from readers.formats.boxes.checks import stated_length
 from readers.formats.columns import shorten
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
+# Where no zeros are, UTF-16 is no declaration that counts: an editor stored the text anew.
+_DECLARED = re.compile(
+    rb"""\s*<\?xml[^>]*?\sencoding\s*=\s*["'](?!(?i:utf-?(?:16|32)|ucs))([A-Za-z0-9._:-]{1,40})["']"""
+)
+# Encodings of scripts alone: Python's codecs also hold idna and punycode, whose time grows with the square of a text's length.
+_OF_SCRIPTS = re.compile(
+    "utf-?8|(?:us-?)?ascii|(?:x-)?(?:iso|latin|windows|cp|mac|gb|hz|big5|shift|sjis|ms|euc|koi8|ks|johab|tis)[-_0-9a-z.]*"
+)
+# Windows writes characters of the wider set under the name of the narrower one.
+_WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932"}
 
 
 class VocObject(NamedTuple):
@@ -53,7 +66,10 @@ def parse_annotation(data: bytes, name: str) -> VocAnnotation:
     found = root.find("size")
     size = (0, 0)
     if found is not None:
-        size = _length(found, "height", name), _length(found, "width", name)
+        height, width = (
+            stated_length(found.findtext(side), f"{name}: {side}") for side in ("height", "width")
+        )
+        size = height, width
     objects = [
         _object(one, f"{name} object {number}")
         for number, one in enumerate(root.findall("object"), start=1)
@@ -63,16 +79,44 @@ def parse_annotation(data: bytes, name: str) -> VocAnnotation:
 
 def looks_like_annotation(head: bytes) -> bool:
     """Whether the first bytes of a file are those of such XML."""
-    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    return text.startswith(b"<annotation") or (text.startswith(b"<?xml") and b"<annotation" in text)
+    try:
+        text = decode_xml(head, "ignore").lstrip()
+    except ValueError:
+        return False
+    return text.startswith("<annotation") or (text.startswith("<?xml") and "<annotation" in text)
+
+
+def decode_xml(data: bytes, errors: str = "strict") -> str:
+    """Return XML as text, by its byte order mark, its zeros, or the encoding that it declares.
+
+    The parser itself knows none of several bytes a character, such as GB2312.
+
+    Args:
+        data: The file's content, or its beginning.
+        errors: What to do with bytes that are none of the encoding; see `bytes.decode`.
+
+    Raises:
+        ValueError: The encoding is not known, or the bytes are not of it; the text names it.
+    """
+    encoding: str = json.detect_encoding(data)  # UTF-8, 16 or 32
+    declared = _DECLARED.match(data) if encoding == "utf-8" else None
+    if declared:
+        encoding = str(declared[1], "ascii").lower()
+    try:
+        if declared and not _OF_SCRIPTS.fullmatch(encoding):
+            raise LookupError(f"unknown encoding {encoding}")
+        return data.decode(_WIDER.get(encoding, encoding), errors)
+    except (LookupError, UnicodeDecodeError) as error:
+        raise ValueError(f"its encoding {encoding} ({error}): store it in UTF-8") from None
 
 
 def _parse(data: bytes, name: str) -> Element:
-    if b"<!DOCTYPE" in data or b"<!ENTITY" in data or b"\0" in data:
-        raise ValueError(f"{name} has entities or zeros, which an annotation has not")
     try:
-        root = fromstring(data)
-    except (ParseError, ValueError, LookupError) as error:
+        text = decode_xml(data)
+        if "<!DOCTYPE" in text or "<!ENTITY" in text or "\0" in text:
+            raise ValueError("it has entities or zeros, which an annotation has not")
+        root = fromstring(text)
+    except (ParseError, ValueError) as error:
         raise ValueError(f"{name} is no XML that can be read: {error}") from None
     if root.tag != "annotation":
         raise ValueError(f"{name} holds <{shorten(root.tag)}>, not <annotation>")
@@ -107,11 +151,4 @@ def _flag(one: Element, field: str, where: str) -> int:
     text = (one.findtext(field) or "").strip() or "0"
     if text not in ("0", "1"):
         raise ValueError(f"{where}: {field} must be 0 or 1, got {shorten(text)}")
-    return int(text)
-
-
-def _length(size: Element, field: str, name: str) -> int:
-    text = (size.findtext(field) or "").strip() or "0"
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise ValueError(f"{name}: {field} must be a number of pixels, got {shorten(text)}")
     return int(text)

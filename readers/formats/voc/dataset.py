@@ -10,21 +10,21 @@ from readers.formats.boxes.checks import (
     fit_box,
     require_choice,
     require_outside,
+    require_stated_size,
 )
+from readers.formats.boxes.coords import Coords, choose_coords
 from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture
+from readers.formats.boxes.reading import NEEDED_FOR_CLASSES
 from readers.formats.voc.annotation import VocAnnotation, parse_annotation
 from readers.formats.voc.colors import in_colors, numbered, numbers_of_colors, palette
 from readers.formats.voc.layout import MASKS, Layout, find_layout, mask_name
 from readers.formats.voc.survey import (
     BACKGROUND,
     Color,
-    Coords,
     choose_classes,
-    choose_coords,
     read_labelmap,
     survey,
 )
-from readers.image.header import Header
 from readers.plural import counted
 from readers.sample import PathLike, Payload, SourceError
 from readers.storage.unreadable import unreadable
@@ -51,7 +51,9 @@ class VocDataset(AnnotatedDataset):
     Annotations have no rule about EXIF: where one states the size of the picture as it is stored, and the decoder
     turns it, the sample is bad, as it is where the size is another one altogether.
 
-    All annotations of the folder are read once when it is opened, unless both classes and coords are given.
+    All annotations of the folder are read once when it is opened, unless both classes and coords are given. One that
+    cannot be read is then refused, unless classes are given, as it may name a class that moves the numbers of others.
+    XML in another encoding than UTF-8 is read by its byte order mark or by what it declares.
 
     Args:
         root: The folder.
@@ -111,10 +113,11 @@ class VocDataset(AnnotatedDataset):
         options = {"format": "voc", "masks": masks, "difficult": difficult, "outside": outside}
         super().__init__(found.root, found.entries, names or (), options)
         if names is None or coords is None:
-            seen = survey(self._files.read_annotation, found.annotations)
+            needed_for = "" if names else NEEDED_FOR_CLASSES
+            seen = survey(self._files.read_annotation, found.annotations, needed_for)
             self._set_classes(names or choose_classes(seen, found.root))
             if coords is None:
-                coords, remark = choose_coords(seen, found.root)
+                coords, remark = choose_coords(seen.boxes, found.root, "one-based")
                 remarks += [remark] if remark else []
         self._options["coords"] = self.coords = coords
         self._colors = palette() if masks == "object" else numbers_of_colors(listed, names or ())
@@ -136,7 +139,8 @@ class VocDataset(AnnotatedDataset):
         if not entry.annotation:
             raise ValueError(f"there is no annotation for {entry.key}")
         found = self._annotation(entry)
-        size = _checked_size(found, header, entry.annotation)
+        size = header.height, header.width
+        require_stated_size(found.size, size, entry.annotation)
         return Picture(data, field, header, self._targets(found, size, entry.annotation), fields)
 
     def _targets(
@@ -180,10 +184,7 @@ class VocDataset(AnnotatedDataset):
         return parse_annotation(self._files.read_annotation(entry.annotation), entry.annotation)
 
     def _sizes_of(self, entry: Entry) -> tuple[int, int]:
-        try:
-            return (entry.annotation and self._annotation(entry).size) or (0, 0)
-        except ValueError:
-            return 0, 0
+        return (entry.annotation and self._annotation(entry).size) or (0, 0)
 
 
 def _require_some(found: Layout, masks: str | None) -> None:
@@ -209,22 +210,3 @@ def _labelmap(root: Path) -> dict[str, Color | None]:
     if not path.is_file():
         return {}
     return read_labelmap(read_text(path, "a list of classes and colours"), str(path))
-
-
-def _checked_size(found: VocAnnotation, header: Header, name: str) -> tuple[int, int]:
-    """Return the size of the upright picture.
-
-    Raises:
-        ValueError: The annotation states another one.
-    """
-    size = header.height, header.width
-    if found.size in (None, size):
-        return size
-    assert found.size is not None
-    stated = f"{name} states the size {found.size[1]} x {found.size[0]} (width x height)"
-    if header.orientation >= 5 and found.size == size[::-1]:
-        raise ValueError(
-            f"{stated}, which the picture has as it is stored, but its EXIF orientation {header.orientation} turns it: its "
-            "boxes lie in another frame than its pixels; store the picture upright and without the tag"
-        )
-    raise ValueError(f"{stated}, and the picture has {size[1]} x {size[0]}")

@@ -1,15 +1,15 @@
 """What all annotations of a dataset tell together: its classes, and from where its coordinates count."""
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from readers.formats.boxes.coords import Corners
+from readers.formats.boxes.reading import read_if_sound
 from readers.formats.voc.annotation import parse_annotation
 from readers.sample import SourceError
 
 Color = tuple[int, int, int]
 BACKGROUND = "background"
-Coords = Literal["one-based", "zero-based"]
 
 CLASSES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow"),
@@ -20,62 +20,34 @@ CLASSES = (
 
 
 class Survey(NamedTuple):
-    """What was found in annotations.
-
-    Attributes:
-        names: Names of classes.
-        zero: The first object that begins at 0, which is no place where counting begins at 1; "" for none.
-        edge: The first object that ends at the last row or column where they are counted from 1; "" for none.
-    """
+    """What was found in annotations: names of classes, and all boxes."""
 
     names: frozenset[str]
-    zero: str
-    edge: str
+    boxes: list[Corners]
 
 
-def survey(read: Callable[[str], bytes], files: Iterable[str]) -> Survey:
-    """Look at the objects of all annotations; those that cannot be read are passed over.
+def survey(read: Callable[[str], bytes], files: Iterable[str], needed_for: str) -> Survey:
+    """Look at the objects of all annotations.
 
     Args:
         read: Reads a file by its name, or raises ValueError.
         files: Their names.
+        needed_for: Why none may be passed over that cannot be read, "" where damaged ones may; see `read_if_sound`.
+
+    Raises:
+        SourceError: One cannot be read.
     """
     names: set[str] = set()
-    zero = edge = ""
+    boxes: list[Corners] = []
     for file in files:
-        with suppress(ValueError):
-            found = parse_annotation(read(file), file)
-            for number, one in enumerate(found.objects, start=1):
-                names.add(one.name)
-                left, top, right, bottom = one.box
-                if not zero and 0 <= min(left, top) < 1:
-                    zero = f"object {number} of {file} begins at {min(left, top):g}"
-                if not edge and found.size and (right == found.size[1] or bottom == found.size[0]):
-                    edge = f"object {number} of {file}"
-    return Survey(frozenset(names), zero, edge)
-
-
-def choose_coords(found: Survey, root: object) -> tuple[Coords, str]:
-    """Tell from where coordinates count, and what is to be said of it.
-
-    A box that begins at 0 shows that they count from 0. Where none does, one that ends at the width or height of
-    its picture shows that they count from 1, both ends included. Otherwise they are taken as Pascal VOC defines
-    them, from 1, and a remark says so.
-
-    Returns:
-        The convention, and a sentence or "".
-    """
-    if found.zero:
-        return "zero-based", (
-            f"{root} is read with coordinates that count from 0, as {found.zero}, while those of Pascal VOC count from "
-            "1: say coords='zero-based' if that is right, or 'one-based'"
-        )
-    if found.edge or not found.names:
-        return "one-based", ""
-    return "one-based", (
-        f"{root} is read with coordinates that count from 1, as Pascal VOC defines them, since no box shows it: say "
-        "coords='one-based' if that is right, or 'zero-based' for a tool that counts from 0"
-    )
+        found = read_if_sound(lambda name: parse_annotation(read(name), name), file, needed_for)
+        size, objects = found or (None, ())
+        names |= {one.name for one in objects}
+        boxes += [
+            Corners(one.box, size, f"object {number} of {file}")
+            for number, one in enumerate(objects, start=1)
+        ]
+    return Survey(frozenset(names), boxes)
 
 
 def choose_classes(found: Survey, root: object) -> tuple[str, ...]:

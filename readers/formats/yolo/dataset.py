@@ -16,6 +16,12 @@ from readers.formats.yolo.layout import Layout, find_layout
 from readers.sample import PathLike, Payload, SourceError
 from readers.storage.unreadable import unreadable
 
+_FLIPPED = (
+    " keypoints of an object have other numbers in a mirrored picture. Flips here keep the numbers, so that left ones are called "
+    "right ones: leave HorizontalFlip, VerticalFlip, Transpose and D4 out of the recipe, or exchange keypoint_labels of "
+    "mirrored rows by dataset.flip_idx"
+)
+
 
 class YoloDataset(AnnotatedDataset):
     """The pictures of a split of a YOLO dataset with their objects, sorted by name.
@@ -50,7 +56,8 @@ class YoloDataset(AnnotatedDataset):
 
     Attributes:
         task: As given or found.
-        flip_idx: For each keypoint its number in a mirrored picture, where the YAML file says so, else ().
+        flip_idx: For each keypoint its number in a mirrored picture, where the YAML file says so, else (). It is not applied: flips
+            keep the numbers of keypoints, and a warning says so.
 
     Raises:
         SourceError: There are no pictures, no labels at all, no names of classes, several splits and none is asked
@@ -93,6 +100,11 @@ class YoloDataset(AnnotatedDataset):
             require("pycocotools.mask", extra="coco")
         shape = found.config.kpt_shape if found.config else None
         self.flip_idx = found.config.flip_idx if found.config else ()
+        changed = sum(number != other for number, other in enumerate(self.flip_idx))
+        if changed:
+            self._remarks += (
+                f"{found.config and found.config.file} says by flip_idx that {changed}{_FLIPPED}",
+            )
         self._masks_dir = (found.config.masks_dir if found.config else "") or "masks"
         self._labels = Labels(self.task, len(names), shape)
         self._options |= {"task": self.task, "masks": masks, "outside": outside}

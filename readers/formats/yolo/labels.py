@@ -1,16 +1,17 @@
 """The rows of a file of YOLO labels, as objects in pixels."""
 
+import json
 import math
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from readers.formats.boxes.checks import Outside, fit_box
-from readers.formats.columns import shorten
+from readers.formats.boxes.reading import read_if_sound
 
 Task = Literal["detect", "segment", "pose", "obb", "semantic"]
 
 _LOW, _HIGH = -0.01, 1.01  # of shares; rounding leaves the picture by as much
+_SHOWN = 60  # characters of a word that is no number
 _BOX, _CORNERS = 4, 8  # numbers behind the class
 
 
@@ -59,7 +60,7 @@ def read_rows(data: bytes, name: str) -> list[Row]:
         ValueError: One is not made of numbers; the text names file and line.
     """
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode(json.detect_encoding(data))  # UTF-8, 16 or 32
     except UnicodeDecodeError:
         raise ValueError(f"{name} is no text in UTF-8") from None
     found: dict[tuple[float, ...], Row] = {}
@@ -68,9 +69,9 @@ def read_rows(data: bytes, name: str) -> list[Row]:
             continue
         try:
             values = tuple(map(float, words))
-        except ValueError:
-            wrong = next(word for word in words if not _is_number(word))
-            raise ValueError(f"{name}:{line}: {shorten(wrong)} is no number") from None
+        except ValueError as error:  # could not convert string to float: 'x'
+            wrong = str(error).rpartition(": ")[2]
+            raise ValueError(f"{name}:{line}: {wrong[:_SHOWN]} is no number") from None
         if not all(map(math.isfinite, values)) or values[0] != int(values[0]):
             raise ValueError(f"{name}:{line}: class {words[0]} must be whole, and all else numbers")
         found.setdefault(values, Row(line, int(values[0]), values[1:]))
@@ -91,13 +92,13 @@ def find_task(
         return "pose"
     any_corners = False
     for file in files:
-        with suppress(ValueError):
-            lengths = {len(row.numbers) for row in read_rows(read(file), file)}
-            if lengths == {_BOX}:
-                return "detect"
-            any_corners = any_corners or lengths == {_CORNERS}
-            if lengths and min(lengths) > _BOX + 1 and any(one != _CORNERS for one in lengths):
-                return "segment"
+        rows = read_if_sound(lambda name: read_rows(read(name), name), file)
+        lengths = {len(row.numbers) for row in rows or ()}
+        if lengths == {_BOX}:
+            return "detect"
+        any_corners = any_corners or lengths == {_CORNERS}
+        if lengths and min(lengths) > _BOX + 1 and any(one != _CORNERS for one in lengths):
+            return "segment"
     return None if any_corners else "detect"
 
 
@@ -194,10 +195,3 @@ def _snapped(value: float, length: int, slack: float) -> float:
     if length < value <= length + slack:
         return float(length)
     return value
-
-
-def _is_number(word: str) -> bool:
-    with suppress(ValueError):
-        float(word)
-        return True
-    return False

@@ -246,7 +246,7 @@ def test_annotations_of_images_that_are_not_listed(tmp_path: Path) -> None:
 
 def test_boxes_without_an_area(tmp_path: Path) -> None:
     """An object whose box has no width or height is left out, as by many tools, and counted."""
-    boxes = [[2, 2, 5, 6], [2, 2, 0, 6], [2, 2, 5, -1]]
+    boxes = [[2, 2, 5, 6], [2, 2, 0, 6], [2, 2, 5, 0]]
     objects = [{"image_id": 1, "category_id": 1, "bbox": box} for box in boxes]
     image = {"id": 1, "file_name": "a.png", "height": 48, "width": 64}
     (tmp_path / "a.png").write_bytes(picture())
@@ -272,5 +272,5 @@ def test_corners_that_are_taken_for_sizes(tmp_path: Path) -> None:
 
     assert [told(one)["boxes"] for one in right.fetch(range(2))] == [boxes[:2], boxes[2:]]
     assert right.fingerprint != wrong.fingerprint
-    with pytest.raises(SourceError, match="box_format='yxyx' is not known"):
+    with pytest.raises(SourceError, match="box_format='yxyx' must be one of 'xywh', 'xyxy'"):
         open_dataset(path, box_format="yxyx")

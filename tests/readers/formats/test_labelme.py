@@ -183,9 +183,9 @@ BAD: list[tuple[list[dict[str, Any]], dict[str, Any], str]] = [
     (
         [shape()],
         {"imageHeight": 47},
-        "imageHeight is 47, and that of the upright picture 48",
+        "0.json states 64 x 47 .*, the upright picture is 64 x 48",
     ),
-    ([shape()], {"imageWidth": "64"}, "imageWidth must be a number of pixels, got '64'"),
+    ([shape()], {"imageWidth": "64px"}, "imageWidth must be a number of pixels, got '64px'"),
     ([shape()], {"imagePath": "x.jpg"}, "the file x.jpg cannot be read"),
     ([shape()], {"imagePath": "../../etc/x.jpg"}, "lies outside the folder of the dataset"),
     ([shape()], {"imagePath": "/etc/x.jpg"}, "lies outside the folder of the dataset"),

@@ -14,7 +14,6 @@ from dali_pipes.targets import TargetReader
 from gpu_aug import BoxParams, HorizontalFlip, KeypointParams, Recipe
 from readers import BadSample, Sample, SourceError
 from readers.formats.manifest import LineReader, ManifestDataset
-from readers.sample import TransientError
 from readers.video import read_seconds
 
 
@@ -288,7 +287,7 @@ def test_half_characters_in_names(folder: Path, text: str) -> None:
 
 
 def test_fingerprint_of_a_file_damaged_in_use(folder: Path) -> None:
-    """It is an error, and no fingerprint of other data."""
+    """What is no longer what was indexed becomes no part of an identity, and a bad sample."""
     path = write(folder, [{"image": "a.jpg"}])
     dataset = ManifestDataset(path)
     status = path.stat()
@@ -296,6 +295,6 @@ def test_fingerprint_of_a_file_damaged_in_use(folder: Path) -> None:
         file.write(b"\xff")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
-    with pytest.raises(TransientError, match="it has changed since it was indexed"):
+    with pytest.raises(SourceError, match="has changed since it was indexed"):
         _ = dataset.fingerprint
     assert isinstance(dataset.fetch([0])[0], BadSample)

@@ -318,7 +318,7 @@ def test_the_mask_has_the_size_of_the_upright_image(tmp_path: Path) -> None:
         ({"mask_values": {0.5: 1}}, "whole numbers of 32 bits, got 0.5"),
         ({"colors": {(0, 0): 1}}, r"as keys, got \(0, 0\)"),
         ({"colors": {}}, "is empty"),
-        ({"unpaired": "skip"}, "give 'refuse' or 'leave out'"),
+        ({"unpaired": "skip"}, "must be one of 'refuse', 'leave out'"),
         ({"images": "images"}, "give both"),
         ({"images": "images", "masks": "../masks"}, "has no folder ../masks"),
         ({"images": "pictures", "masks": "masks"}, "has no folder pictures"),

@@ -110,9 +110,9 @@ def test_labels_of_images(folder: Path) -> None:
     [
         (
             ("0.125,0.625", "0.625,0.125"),
-            r"box 0 has XMin 0.625, XMax 0.125, .* \(columns X X Y Y\?\)",
+            r"box 0 of .*: XMin is 0.625 and XMax 0.125, .* \(columns X X Y Y\?\)",
         ),
-        (("0.125,0.625", "8,40"), "box 0 has XMin 8.0, XMax 40.0"),
+        (("0.125,0.625", "8,40"), "box 0 of .*: XMin is 8.0 and XMax 40.0"),
         (("0.125,0.625", "a,0.625"), 'XMin is "a", no number'),
         (("0.125,0.625", "nan,0.625"), 'XMin is "nan", no number'),
         (("/m/0bt9lr", "/m/none"), 'the label "/m/none" is not among the descriptions'),

@@ -430,7 +430,7 @@ class TestDetection:
         ('image,b\n0000,"[3,4,3,9]"\n', {"boxes": "b"}, r"the box \[3.0, 4.0, 3.0, 9.0\] \(xyxy\) has no area; say box"),
         ('image,b,label\n0000,"[[1,2,3,4]]","[1,2]"\n', {"boxes": "b"}, "there are 2 labels for 1 boxes"),
         ("image,b\n0000,1\n", {"boxes": ["b", "b"]}, "must be one column of JSON or four columns"),
-        ("image,b\n0000,1\n", {"box_format": "yxyx", "boxes": "b"}, 'give "xyxy" or "xywh"'),
+        ("image,b\n0000,1\n", {"box_format": "yxyx", "boxes": "b"}, "must be one of 'xyxy', 'xywh'"),
         ("image,label\n0000,1\n", {"classes": ["a", "a"]}, "names the class 'a' twice"),
         ("image,label\n0000,1\n", {"classes": []}, "must hold names of classes"),
         ("image,label\n0000,1\n", {"classes": "nowhere.txt"}, "the file of classes nowhere.txt cannot be read"),
@@ -498,7 +498,9 @@ def test_rows_that_are_boxes(table: Callable[..., IndexedDataset]) -> None:
         re.search("is a sample: say boxes=.* is a box, else remove", str(one.message))
         for one in said
     )
-    [sample] = samples(table(text.format("cat"), boxes=["xmin", "ymin", "xmax", "ymax"]))
+    [sample] = samples(
+        table(text.format("cat"), boxes=["xmin", "ymin", "xmax", "ymax"], coords="zero-based")
+    )
     assert json.loads(bytes(sample.fields["json"]))["labels"] == [1, 0]
 
 

@@ -79,7 +79,7 @@ def test_coco_files_of_any_name(
     tmp_path: Path, jpeg: Jpeg, image: str, folder: str, name: str, padding: int
 ) -> None:
     """They are told by the two ends of their text, and the sentence says a call that opens them."""
-    listed = [{"id": 1, "file_name": "a.jpg", "height": 8, "width": 9}]
+    listed = [{"id": 1, "file_name": "a.jpg", "height": 9, "width": 8}]
     box = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 2, 2], "area": 4}
     content = {"images": listed, "info": "-" * padding * 2, "annotations": [box | {"iscrowd": 0}]}
     content["categories"] = [{"id": 1, "name": "cat"}]
@@ -436,6 +436,6 @@ def test_columns_of_boxes(tmp_path: Path, jpeg: Jpeg) -> None:
         open_dataset(table, label="class")
     found = re.findall(r"say boxes=(\[.*\])", str(warned[0].message))
     sides = [word.strip("' ") for word in found[0][1:-1].split(",")]
-    [sample] = open_dataset(table, label="class", boxes=sides).fetch([0])
+    [sample] = open_dataset(table, label="class", boxes=sides, coords="zero-based").fetch([0])
     assert isinstance(sample, Sample)
     assert b"[1.0,2.0,30.0,40.0]" in bytes(sample.fields["json"])

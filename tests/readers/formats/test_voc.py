@@ -238,11 +238,11 @@ BAD = {
     voc_xml("<object><bndbox/></object>"): "object 1 has no name",
     voc_xml(voc_object(box=(1, 1, float("nan"), 9))): "object 1: xmax must be a number, got 'nan'",
     voc_xml(voc_object(difficult=3)): "object 1: difficult must be 0 or 1, got '3'",
-    voc_xml(size=(48, 60)): "states the size 60 x 48 .*, and the picture has 64 x 48",
+    voc_xml(size=(48, 60)): "a.xml states 60 x 48 .*, the upright picture is 64 x 48",
     voc_xml().replace("48", "x"): "height must be a number of pixels, got 'x'",
     voc_xml()[:-9]: "a.xml is no XML that can be read",
     "<other/>": "a.xml holds <'other'>, not <annotation>",
-    '<!DOCTYPE a [<!ENTITY b "c">]><annotation/>': "a.xml has entities",
+    '<!DOCTYPE a [<!ENTITY b "c">]><annotation/>': "a.xml is no XML that can be read: it has entities",
     "": "a.xml is no XML",
 }
 

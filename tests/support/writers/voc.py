@@ -5,10 +5,12 @@ from pathlib import Path
 
 from PIL import Image
 
+from readers.formats.voc.survey import CLASSES
 from tests.support.writers import Expected, Written
 
 FORMAT = "voc"
 CHECKED_AGAINST = "torchvision"
+OPTIONS = {"classes": CLASSES}  # without them a damaged annotation is refused
 _NAMES = ("bird", "cat", "dog")
 
 
