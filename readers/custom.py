@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
 from readers.describe import describe
-from readers.formats.columns import label_or_none
+from readers.formats.columns import UNREADABLE, to_labels
 from readers.image.header import read_header
 from readers.own_fields import with_bytes
 from readers.sample import (
@@ -88,7 +88,10 @@ class CustomDataset(IndexedDataset):
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; all samples are read, once."""
-        return self._columns[name]
+        if name == "label" and self.label_shape != ():
+            return np.full(len(self), -1, np.int64)
+        column = self._columns[name]
+        return self._readable(column) if name == "label" else column
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read samples one by one with `__getitem__`; see `Dataset.fetch`."""
@@ -148,9 +151,9 @@ def digest_of(dataset: IndexedDataset, *words: object) -> str:
 
 
 def numbers_of(sample: Sample | BadSample) -> tuple[int, int, int, int]:
-    """The columns of one sample: label, height, width, num_bytes; -1, 0, 0, -1 where it is bad."""
+    """The columns of one sample: label, height, width, num_bytes; UNREADABLE, 0, 0, -1 where it is bad."""
     if isinstance(sample, BadSample):
-        return -1, 0, 0, -1
+        return UNREADABLE, 0, 0, -1
     size = sample.size or (0, 0)
     if sample.size is None and sample.image is not None:
         try:
@@ -159,7 +162,9 @@ def numbers_of(sample: Sample | BadSample) -> tuple[int, int, int, int]:
         except HeaderError:
             pass
     num_bytes = sum(map(len, sample.fields.values()))
-    return label_or_none(sample.label), size[0], size[1], num_bytes
+    is_vector = isinstance(sample.label, np.ndarray) and sample.label.ndim
+    label = -1 if is_vector else int(to_labels([sample.label])[0])
+    return label, size[0], size[1], num_bytes
 
 
 _Fetch = Callable[..., list[Sample | BadSample]]

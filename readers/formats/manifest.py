@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from readers.classes import Classes, Numbering, read_classes
 from readers.dataset import IndexedDataset
-from readers.formats.columns import IMAGE_NAMES, VIDEO_NAMES, shorten, to_key, to_label, to_payload
+from readers.formats.columns import (
+    IMAGE_NAMES,
+    UNREADABLE,
+    VIDEO_NAMES,
+    shorten,
+    to_key,
+    to_label,
+    to_payload,
+)
 from readers.formats.files.beside import FilesBelow
 from readers.sample import (
     VIDEO_FIELDS,
@@ -97,7 +105,7 @@ class ManifestDataset(IndexedDataset):
         self._root = None if root is None else Path(root).absolute()
         what = "the folder of the manifest" if root is None else "the root folder"
         self._files = FilesBelow(self._root or path.parent, what)
-        scan = Scan("manifest", 1, self._reader.find_lines, self._options)
+        scan = Scan("manifest", 2, self._reader.find_lines, self._options)
         self._lines = ShardDataset([path], scan)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -205,7 +213,7 @@ class LineReader:
                 record = self._record(columns)
             except ValueError as error:
                 fault = str(error)
-                yield Entry(f"line {number}", (), fault=f"line {number}: {fault}")
+                yield Entry(f"line {number}", (), UNREADABLE, fault=f"line {number}: {fault}")
                 continue
             num_samples += 1
             key = f"line {number}" if record.key.startswith("/") else record.key

@@ -69,7 +69,8 @@ class NpyDataset(IndexedDataset):
         with unreadable(str(self._path)):
             content = pin_content(open_blob(self._path))
         digest = hashlib.sha256(f"{self._path.name!r} {content}\n".encode())
-        digest.update(self.column("label").tobytes())
+        labels = np.full(len(self), -1) if self._labels is None else to_labels(self._labels)
+        digest.update(labels.astype(np.int64).tobytes())
         return digest.hexdigest()[:32]
 
     @property
@@ -78,9 +79,9 @@ class NpyDataset(IndexedDataset):
         return max(1, _BLOCK_BYTES // self._row_file.num_bytes)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; nothing but the labels is read, and bad ones count as none."""
+        """See `IndexedDataset.column`; nothing but the labels is read."""
         if name == "label" and self._labels is not None:
-            return to_labels(self._labels)
+            return self._readable(to_labels(self._labels))
         height, width = self._row_file.size or (0, 0)
         values = {"label": -1, "height": height, "width": width}
         values["num_bytes"] = self._row_file.num_bytes

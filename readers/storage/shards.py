@@ -181,7 +181,7 @@ class ShardDataset(IndexedDataset):
                 result[start:stop] = self._open(shard).index.column(name)
             except (DamagedIndexError, OSError):
                 result[start:stop] = self._trusted(shard).column(name)
-        return result
+        return self._readable(result) if name == "label" else result
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read the samples; see `Dataset.fetch`.

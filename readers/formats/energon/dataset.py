@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import Subset
+from readers.formats.columns import UNREADABLE
 from readers.formats.energon.fields import FieldMap
 from readers.formats.energon.metadata import FOLDER, Prepared, read_metadata
 from readers.formats.tar.dataset import TarDataset
@@ -88,9 +89,9 @@ class EnergonDataset(Subset):
         for start in range(0, len(self), _AT_ONCE):
             samples = self.fetch(range(start, min(start + _AT_ONCE, len(self))))
             result[start : start + len(samples)] = [
-                -1 if isinstance(one, BadSample) else one.label for one in samples
+                UNREADABLE if isinstance(one, BadSample) else one.label for one in samples
             ]
-        return result
+        return self._readable(result)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read samples; see `Dataset.fetch`."""

@@ -19,6 +19,7 @@ from readers.formats.columns import (
     FURTHER_IMAGE_NAMES,
     IMAGE_NAMES,
     LABEL_NAMES,
+    UNREADABLE,
     VIDEO_NAMES,
     Roles,
     find_roles,
@@ -156,10 +157,10 @@ class Hdf5Dataset(IndexedDataset):
         return self._num_chunk_rows if self._num_chunk_rows > 1 else super().block_size
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; of the datasets only the labels are read, and bad ones count as none.
+        """See `IndexedDataset.column`; of the datasets only the labels are read.
 
         Raises:
-            SourceError: The file is gone or has changed.
+            SourceError: The file is gone or has changed, or a label cannot be read.
         """
         label = self._roles.label
         if name != "label" or label is None:
@@ -178,9 +179,11 @@ class Hdf5Dataset(IndexedDataset):
             rows = np.arange(start, stop)
             columns, values = self._read((label,), rows)
             for row, value in zip(rows.tolist(), values[label], strict=True):
-                with suppress(ValueError, OSError):
+                try:
                     labels[row] = to_label(columns[label].plain(_whole(value)))
-        return labels
+                except (ValueError, OSError):
+                    labels[row] = UNREADABLE
+        return self._readable(labels)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read the rows in the order in which they are stored; see `Dataset.fetch`."""

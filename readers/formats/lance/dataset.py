@@ -135,7 +135,7 @@ class LanceDataset(IndexedDataset):
                 table = self._lance.scanner(columns=[label], scan_in_order=True).to_table()
         except LanceError as error:
             raise SourceError(f"the labels of {self._path} cannot be read: {error}") from None
-        return column_of(self._layout, label, table.column(label)).labels()
+        return self._readable(column_of(self._layout, label, table.column(label)).labels())
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read the rows in one go; see `Dataset.fetch`.

@@ -115,13 +115,9 @@ class Plan(NamedTuple):
         assert self.label is not None
         value = copied(values[self.label.number])
         payload = self.label.decode(value) if self.label.decode else value
-        text = str(payload[:64], "latin-1")
-        label: int | float | str
-        try:
-            label = int(text)
-        except ValueError:
-            label = float(text) if self.label.decode else text
-        return to_label(label)
+        if self.label.decode and not payload.lstrip(b"-").isdigit():  # a number that is not whole
+            return to_label(float(payload))
+        return to_label(payload)
 
 
 def make_plan(

@@ -26,6 +26,7 @@ class Layout:
         class_names: Names from Hugging Face's ClassLabel.
         remarks: Sentences for people about what was chosen.
         names: The fields of columns that are called otherwise.
+        unread_label: A sentence about a column that is called as labels are, and whose type holds no class numbers.
     """
 
     columns: tuple[str, ...]
@@ -37,6 +38,7 @@ class Layout:
     class_names: tuple[str, ...]
     remarks: tuple[str, ...] = field(default=(), compare=False)
     names: Mapping[str, str] = field(default_factory=dict, hash=False)
+    unread_label: str = field(default="", compare=False)
 
     @property
     def identity(self) -> str:
@@ -91,6 +93,7 @@ def find_layout(
     found = _image(types, roles.image, names, image is not None, columns is not None, source)
     usual = roles.label or _only_class_label(hints, whole)
     label_name = _label(types, usual, label is not None, source)
+    unread = "" if label_name or not usual else f"the column {usual!r} holds {types[usual]}, which is no class number"
     class_names = hints.get(label_name, {}).get("names", ()) if label_name else ()
     return Layout(
         columns=tuple(name for name in names),
@@ -107,6 +110,7 @@ def find_layout(
             encoded=encoded,
             whole=whole,
         ),
+        unread_label=unread,
     )
 
 
@@ -215,6 +219,7 @@ def _holds_labels(kind: Any) -> bool:
         or test.is_large_string(kind)
         or test.is_string_view(kind)
         or test.is_null(kind)
+        or (test.is_decimal(kind) and kind.scale <= 0)
     )
 
 

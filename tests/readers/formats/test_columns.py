@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from readers import BadSample, Sample, open_dataset
-from readers.formats.columns import label_or_none, to_key, to_label, to_labels, to_payload
+from readers.formats.columns import UNREADABLE, to_key, to_label, to_labels, to_payload
 from readers.sample import checked_indices
 
 Jpeg = Callable[..., bytes]
@@ -60,7 +60,7 @@ def test_labels_of_arrays(kind: str) -> None:
         try:
             expected.append(to_label(value))
         except ValueError:
-            expected.append(-1)
+            expected.append(UNREADABLE)
 
     assert to_labels(values).tolist() == expected
     assert to_labels(values).dtype == np.int64
@@ -73,7 +73,8 @@ def test_labels_of_arrays_of_floats(kind: str) -> None:
     with np.errstate(over="ignore"):
         values = values.astype(kind)
 
-    assert to_labels(values).tolist() == [label_or_none(value) for value in values.tolist()]
+    assert to_labels(values).tolist() == to_labels(values.tolist()).tolist()
+    assert (to_labels(values) == UNREADABLE).sum() == 6 if kind != "f2" else 8
 
 
 def test_half_characters() -> None:
