@@ -29,6 +29,7 @@ from readers.sample import (
     sound,
 )
 from readers.selection import Picked, Stretch, pick_shares, pick_taken, pick_where
+from readers.unlabelled import Unlabelled
 
 
 class IndexedDataset(FetchedDataset):
@@ -230,6 +231,16 @@ class Subset(_Selection):
             return self.whole.column(name)[rows]
         except UnreadableLabelsError as error:
             return self._readable(error.labels[rows])
+
+    def _of_whole(self) -> Unlabelled | None:
+        """What the whole tells of samples without labels, where it holds for these as well."""
+        count, fields, reason = self.whole.unlabelled or (0, (), "")
+        is_of_all = count == len(self.whole)
+        return (
+            (min(count, len(self)), fields, reason)
+            if is_of_all or len(self) == len(self.whole)
+            else None
+        )
 
     def keys(self) -> list[str]:
         """See `IndexedDataset.keys`."""

@@ -114,7 +114,9 @@ class _Evaluator:
             of_label = _is_label(left) or _is_label(right)
             if isinstance(operator, ast.In | ast.NotIn):
                 numbers = self._numbers(right, of_label=of_label)
-                one = np.isin(self._number(left, among), numbers, invert=isinstance(operator, ast.NotIn))
+                one = np.isin(
+                    self._number(left, among), numbers, invert=isinstance(operator, ast.NotIn)
+                )
             elif type(operator) in _COMPARISONS:
                 named = of_label and isinstance(operator, ast.Eq | ast.NotEq)
                 values = (self._number(side, among, of_label=named) for side in (left, right))
@@ -152,7 +154,8 @@ class _Evaluator:
         has_none = ~np.isfinite(exact) | ((np.abs(exact) >= 2.0**63) & is_whole)
         wrong = np.flatnonzero(has_none & among)
         if len(wrong):
-            what = "is divided by zero" if np.any(right == 0) else "is too large a number"
+            is_product = isinstance(node.op, ast.Add | ast.Sub | ast.Mult)
+            what = "is too large a number" if is_product else "is divided by zero"
             where = f" for {len(wrong):,} samples, the first of them {wrong[0]}" * bool(
                 np.ndim(has_none & among)
             )

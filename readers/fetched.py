@@ -14,6 +14,7 @@ from readers.located import Located, Reads
 from readers.order import AnyOrder, Shuffle, make_order
 from readers.plural import counted
 from readers.sample import BadSample, ColumnName, FieldTypes, Sample, SourceError, sound
+from readers.unlabelled import Unlabelled
 
 _KEYS_READ = 256  # samples that are held at a time
 # Methods that decide what a sample holds. A subclass that replaces one of them, perhaps a user's, is read by
@@ -39,6 +40,9 @@ class FetchedDataset(ABC):
         >>> photos.fetch([0, 1])[0].key, photos.column("label")[:2]
         ('cat/000.jpg', array([0, 0]))
     """
+
+    unlabelled: Unlabelled | None = None
+    """What is known without reading of samples that have no label; None where nothing is, or labels are something else."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -148,10 +152,6 @@ class FetchedDataset(ABC):
         Raises:
             SourceError: A sample has a label that cannot be read, or its storage fails.
         """
-
-    def count_unlabelled(self) -> int | None:
-        """Return how many samples have no label; None where only reading would tell, or the data is not for labels."""
-        return None
 
     def _readable(
         self, labels: NDArray[np.int64], reasons: Mapping[int, str] | None = None

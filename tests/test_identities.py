@@ -105,10 +105,10 @@ def test_sources_are_the_same_under_every_python(python: tuple[str, str]) -> Non
 @pytest.mark.parametrize(
     ("name", "identity"),
     [
-        ("tar", "tar 1"),
-        ("tfrecord", "tfrecord 3"),
-        ("tfrecord with columns", 'tfrecord 3 {"columns": ["image/encoded"], "verify": true}'),
-        ("lmdb", "lmdb 2"),
+        ("tar", "tar 2"),
+        ("tfrecord", "tfrecord 4"),
+        ("tfrecord with columns", 'tfrecord 4 {"columns": ["image/encoded"], "verify": true}'),
+        ("lmdb", "lmdb 3"),
     ],
 )
 def test_golden_scans(name: str, identity: str, tmp_path: Path) -> None:

@@ -243,6 +243,7 @@ def to_labels(values: NDArray[Any] | Sequence[Any]) -> NDArray[np.int64]:
         labels = values.astype(np.int64)
     is_good = labels >= (0 if values.dtype.kind == "u" else -1)  # large ones turn negative
     if values.dtype.kind == "f":
+        values = values.astype(np.float64)
         is_good = (values >= -1) & (values < LABEL_LIMIT) & (values == np.floor(values))
     return labels if is_good.all() else np.where(is_good, labels, UNREADABLE)
 

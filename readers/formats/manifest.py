@@ -41,6 +41,7 @@ from readers.storage.index import Entry, Scan
 from readers.storage.limits import check_bytes
 from readers.storage.shards import ShardDataset
 from readers.storage.unreadable import is_transient, unreadable
+from readers.unlabelled import Unlabelled
 
 _IMAGE_COLUMNS = (
     *("image", "image_path", "img_path", "file_name", "file", "filepath", "filename", "path"),
@@ -107,6 +108,7 @@ class ManifestDataset(IndexedDataset):
         self._files = FilesBelow(self._root or path.parent, what)
         scan = Scan("manifest", 2, self._reader.find_lines, self._options)
         self._lines = ShardDataset([path], scan)
+        self.unlabelled = self._find_unlabelled()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the manifest itself."""
@@ -152,6 +154,22 @@ class ManifestDataset(IndexedDataset):
             line if isinstance(line, BadSample) else self._read(line)
             for line in self._lines.fetch(indices)
         ]
+
+    def _find_unlabelled(self) -> Unlabelled | None:
+        """As of other datasets; the first line says which fields there are."""
+        found = self._lines.unlabelled
+        [first] = self._lines.fetch([0])
+        if not found or not found[0] or not isinstance(first, Sample):
+            return found
+        columns = self._reader.read(first.fields["line"]).columns
+        listed = [name for name in _LABEL_COLUMNS if isinstance(columns.get(name), list)]
+        if not listed or not {"boxes", "keypoints"}.isdisjoint(columns):
+            return found[0], columns, ""
+        return (
+            found[0],
+            columns,
+            f"the column {listed[0]!r} holds lists, which are no class numbers",
+        )
 
     def _read(self, line: Sample) -> Sample | BadSample:
         try:
@@ -201,6 +219,7 @@ class LineReader:
         first = True
         num_samples, fault = 0, "it is empty"
         for number, (start, stop) in enumerate(_lines(content), start=1):
+            label = UNREADABLE
             try:
                 check_bytes(_PARSED_BYTES * (stop - start), "it")
                 line = bytes(content[start:stop])
@@ -210,14 +229,15 @@ class LineReader:
                 if first:
                     self._check(columns, name)
                     first = False
+                label = self._label(columns)
                 record = self._record(columns)
             except ValueError as error:
                 fault = str(error)
-                yield Entry(f"line {number}", (), UNREADABLE, fault=f"line {number}: {fault}")
+                yield Entry(f"line {number}", (), label, fault=f"line {number}: {fault}")
                 continue
             num_samples += 1
             key = f"line {number}" if record.key.startswith("/") else record.key
-            yield Entry(key, (("line", start, stop),), record.label)
+            yield Entry(key, (("line", start, stop),), label)
         if not num_samples:
             raise SourceError(
                 f"{name} names no files ({fault}): write a JSON object per line, such as "
@@ -242,21 +262,24 @@ class LineReader:
             os.fsencode(path)
         except UnicodeEncodeError:
             raise ValueError(f"its image's path {shorten(path)} can be no file's") from None
-        label = _pick(columns, self.label, _LABEL_COLUMNS)
-        value = columns.get(label) if label else None
-        # The list "labels" belongs to boxes.
-        number = -1
-        if self.label is not None or not isinstance(value, list):
-            number = self._class_number(value)
+        number = self._label(columns)
         key = _pick(columns, self.key, _KEY_COLUMNS)
         name = columns.get(key) if key else None
         return Record(path, to_key(path if name is None else name), number, columns)
 
-    def _class_number(self, value: Any) -> int:
+    def _label(self, columns: Mapping[str, Any]) -> int:
+        """The class number that a line tells; a list under a usual name, which mostly belongs to boxes, is none.
+
+        Raises:
+            ValueError: It tells something else.
+        """
+        name = _pick(columns, self.label, _LABEL_COLUMNS)
+        value = columns.get(name) if name else None
+        if self.label is None and isinstance(value, list):
+            return -1
         if not self.classes or value is None:
             return to_label(value)
-        label = value if isinstance(value, str) else to_label(value)
-        return self._numbering.number(label)
+        return self._numbering.number(value if isinstance(value, str) else to_label(value))
 
     @cached_property
     def _numbering(self) -> Numbering:

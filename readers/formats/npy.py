@@ -55,6 +55,9 @@ class NpyDataset(IndexedDataset):
         self._labels: NDArray[Any] | None = None
         if self._labels_path:
             self._labels = _read_labels(self._labels_path, len(self._rows), self._path)
+        labels = self._labels
+        count = len(self) if labels is None else int((to_labels(labels) == -1).sum())
+        self.unlabelled = count, (), ""
 
     def __reduce__(self) -> tuple[partial[Self], tuple[Path]]:
         """Another process opens the files itself."""

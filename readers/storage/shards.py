@@ -98,6 +98,8 @@ class ShardDataset(IndexedDataset):
         for blob, found in zip(self._blobs, self._found, strict=True):
             if isinstance(blob, LocalBlob):
                 blob.pin = found.head.identity["content"]
+        count = sum(found.head.num_unlabelled for found in self._found)
+        self.unlabelled = count, self.members, ""
         self._contents: list[_Content] = []
         self._expect([_Content.of(found.head) for found in self._found])
         self._names = [blob.name for blob in self._blobs]

@@ -75,6 +75,8 @@ class ArrayRecordDataset(IndexedDataset):
         ]
         self._starts = list(accumulate(counts, initial=0))
         self._has_examples = self._look()
+        if not self._has_examples:
+            self.unlabelled = len(self), (), ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the files itself."""

@@ -51,6 +51,7 @@ class EnergonDataset(Subset):
             if not _is_as_prepared(root / name, whole.samples_of(number), self._told.counts[name])
         ]
         super().__init__(whole, _pick(root, whole, self._told))
+        self.unlabelled = self._of_whole() if self._fields.label in ("", "cls") else None
 
     def __repr__(self) -> str:
         """As of other datasets, with its shards."""

@@ -113,6 +113,8 @@ class Hdf5Dataset(IndexedDataset):
                 f"{self._path}: the rows of {self._roles.image} are no images: they must be encoded files, or "
                 "uint8 [N, height, width, 3] or [N, height, width]; name the right dataset with image="
             )
+        if self._roles.label is None:
+            self.unlabelled = self._length, self._fields, ""
         self._pixels = pixels.file
         self._num_chunk_rows = pixels.num_chunk_rows
         self._open_file: _OpenFile | None = None

@@ -64,7 +64,7 @@ class LmdbDataset(ShardDataset):
     - ``values``: each value is an encoded image (LSUN, BasicSR), the field ``image``. Keys that begin with
       two underscores, and ``num-samples``, ``length`` and the like, are passed over.
     - ``numbered``: ``image-000000001`` and ``label-000000001`` (text recognition), the fields ``image`` and
-      ``label``. Where most of the first labels are text and no numbers, they are what is written in the images and no
+      ``label``. Where half or more of the first labels are text and no numbers, they are what is written in the images and no
       classes: they are in their field, and each label is -1.
     - ``datum``: each value is a Datum of Caffe, whatever its key (``convert_imageset`` writes
       ``00000000_photo.jpg``). An encoded image is the field ``data``, raw pixels become the field ``ppm`` or
@@ -96,6 +96,8 @@ class LmdbDataset(ShardDataset):
         self._options: dict[str, Any] = {"layout": layout, "database": database}
         find = _Samples(layout, database)
         super().__init__([_data_file(path)], Scan("lmdb", 3, find, self._options))
+        if "label" in self.members:  # where these are text, they are what is written in the images
+            self.unlabelled = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the file itself."""
@@ -268,7 +270,7 @@ def _numbered(content: Content, tree: Tree) -> Iterator[Entry]:
     # image- stands before label- in the tree: two walks keep step without holding either in memory.
     labels = (node for node in tree.nodes() if node.key.startswith(b"label-"))
     first = [content[node.start : node.stop] for node in islice(labels, _FIRST_LABELS)]
-    are_classes = (to_labels(first) < -1).mean() <= 0.5 if first else False
+    are_classes = bool(first) and (to_labels(first) < -1).mean() < 0.5
     labels = (node for node in tree.nodes() if node.key.startswith(b"label-"))
     label = next(labels, None)
     for node in tree.nodes():

@@ -74,16 +74,20 @@ class MdsDataset(IndexedDataset):
             "key": key,
             "columns": chosen,
         }
-        plan = lru_cache(
+        planned = lru_cache(
             lambda columns: make_plan(columns, chosen, image, label, key, self._folder)
         )
         self._shards = [
-            Shard(self._folder, shard, plan(shard.columns))
+            Shard(self._folder, shard, planned(shard.columns))
             for shard in read_mds_index(self._folder)
             if shard.num_samples
         ]
         if not self._shards:
             raise SourceError(f"{self._folder} holds no samples: write it anew")
+        plan = self._shards[0].plan
+        if plan.label is None:
+            count = sum(shard.info.num_samples for shard in self._shards)
+            self.unlabelled = count, [column.name for column in plan.columns], ""
         self._starts = np.cumsum([0, *(shard.info.num_samples for shard in self._shards)])
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -122,13 +122,14 @@ class File:
         blob: Its bytes.
         rows: Number of rows of each row group, int64 [groups].
         digest: Over its footer.
+        nulls: How many nulls columns hold that have some, by name, as far as the footer tells.
         waits: There is something to decompress or to fetch from afar, for which threads pay.
 
     Raises:
         SourceError: It is missing, not Parquet, cut off or encrypted.
     """
 
-    __slots__ = ("blob", "digest", "rows", "schema", "waits")
+    __slots__ = ("blob", "digest", "nulls", "rows", "schema", "waits")
 
     def __init__(self, location: Location) -> None:
         self.blob = open_blob(location.text)
@@ -145,6 +146,7 @@ class File:
             check_bytes(8 * int(self.rows.max(initial=0)), "a number for each row of a row group")
         except TooLargeError as error:
             raise SourceError(f"{location.shown}: {error}") from None
+        self.nulls = _nulls_of(metadata, groups)
         self.schema: Any = metadata.schema.to_arrow_schema()
         self.waits = not isinstance(self.blob, LocalBlob) or _is_compressed(groups)
 
@@ -207,6 +209,14 @@ class Footer:
         return Chunk(
             told.start, told.num_values, told.codec, leaf.max_definition_level, self._file_bytes
         )
+
+
+def _nulls_of(metadata: Any, groups: list[Group]) -> dict[str, int]:
+    paths = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
+    counts = zip(
+        paths, *([one.num_nulls for one in group.columns] for group in groups), strict=True
+    )
+    return {path: total for path, *of_groups in counts if (total := sum(of_groups))}
 
 
 def _is_compressed(groups: list[Group]) -> bool:

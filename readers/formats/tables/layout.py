@@ -93,7 +93,11 @@ def find_layout(
     found = _image(types, roles.image, names, image is not None, columns is not None, source)
     usual = roles.label or _only_class_label(hints, whole)
     label_name = _label(types, usual, label is not None, source)
-    unread = "" if label_name or not usual else f"the column {usual!r} holds {types[usual]}, which is no class number"
+    unread = (
+        ""
+        if label_name or not usual
+        else f"the column {usual!r} holds {types[usual]}, which is no class number"
+    )
     class_names = hints.get(label_name, {}).get("names", ()) if label_name else ()
     return Layout(
         columns=tuple(name for name in names),

@@ -246,6 +246,7 @@ class TfRecordDataset(ShardDataset):
         members = self.members
         self._is_stored = not any(map(is_decoded, members))
         self._has_objects = holds_objects(members)
+        self.unlabelled = None if self._has_objects else self.unlabelled
         self._labels = self._read_labels(classes) if self._has_objects else None
 
     def __reduce__(self) -> tuple[Any, ...]:
