@@ -301,8 +301,7 @@ def _exceeds(value: float | torch.Tensor, tensor: torch.Tensor) -> bool:
     """Whether a number became infinite when it was made one of a tensor's type."""
     if isinstance(value, float):
         return math.isfinite(value) and abs(value) > torch.finfo(tensor.dtype).max
-    is_wider = value.is_floating_point() and value.itemsize > tensor.itemsize
-    return is_wider and bool((torch.isinf(tensor) & torch.isfinite(value)).any())
+    return value.itemsize > tensor.itemsize and bool((tensor.isinf() & value.isfinite()).any())
 
 
 def _short(text: str) -> str:

@@ -8,9 +8,14 @@ from torch.nn import functional
 
 from dali_pipes.errors import LoaderError
 
-# Losses whose target is a class number: torch says "Target -1 is out of bounds", on a GPU as an assertion that ends the process.
-_LOSSES = (functional.cross_entropy, functional.nll_loss, functional.multi_margin_loss)
-_ENCODERS = (functional.one_hot,)
+# torch itself says "Target -1 is out of bounds", and on a GPU by an assertion that ends the process.
+_TARGETS = {
+    functional.cross_entropy: 1,
+    functional.nll_loss: 1,
+    functional.multi_margin_loss: 1,
+    functional.one_hot: 0,
+}
+"""Functions of class numbers, and which of their arguments these are."""
 # What moves the labels as they are, so that they are refused there as well. All else returns plain tensors, among them
 # ``labels[labels >= 0]``, which has a label in each place.
 _MOVES = frozenset(
@@ -47,7 +52,7 @@ class LabelsWithMissing(torch.Tensor):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         options = dict(kwargs or {})
-        if func in _LOSSES or func in _ENCODERS:
+        if func in _TARGETS:
             _refuse_missing(func, args, options)
         with torch._C.DisableTorchFunctionSubclass():
             result = func(*args, **options)
@@ -56,7 +61,8 @@ class LabelsWithMissing(torch.Tensor):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """A plain tensor's: who loads it need not have this package."""
-        return self.as_subclass(torch.Tensor).__reduce_ex__(protocol)
+        plain: Any = self.as_subclass(torch.Tensor)
+        return plain.__reduce_ex__(protocol)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
         return self.clone()
@@ -70,7 +76,7 @@ def _refuse_missing(
     Raises:
         LoaderError: Some are.
     """
-    given = args[0] if func in _ENCODERS else options.get("target", args[1] if args[1:] else None)
+    given = options["target"] if "target" in options else args[_TARGETS[func]]
     if not isinstance(given, torch.Tensor) or given.is_floating_point():
         return
     with torch._C.DisableTorchFunctionSubclass():

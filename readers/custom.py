@@ -16,6 +16,7 @@ from readers.formats.columns import UNREADABLE, to_labels
 from readers.image.header import read_header
 from readers.own_fields import with_bytes
 from readers.sample import (
+    COLUMNS,
     BadSample,
     ColumnName,
     HeaderError,
@@ -118,17 +119,17 @@ class CustomDataset(IndexedDataset):
 
     @cached_property
     def _columns(self) -> dict[ColumnName, NDArray[np.int64]]:
-        rows = []
-        for start in range(0, len(self), self.block_size):
-            stop = min(start + self.block_size, len(self))
-            rows += [numbers_of(sample) for sample in self.fetch(range(start, stop))]
-        table = np.array(rows, np.int64).reshape(-1, 4)
-        return {
-            "label": table[:, 0],
-            "height": table[:, 1],
-            "width": table[:, 2],
-            "num_bytes": table[:, 3],
-        }
+        return read_columns(self)
+
+
+def read_columns(dataset: IndexedDataset) -> dict[ColumnName, NDArray[np.int64]]:
+    """Read all samples of a dataset for its columns."""
+    rows = []
+    for start in range(0, len(dataset), dataset.block_size):
+        stop = min(start + dataset.block_size, len(dataset))
+        rows += [_numbers_of(sample) for sample in dataset.fetch(range(start, stop))]
+    table = np.array(rows, np.int64).reshape(-1, len(COLUMNS))
+    return {name: table[:, number] for number, name in enumerate(COLUMNS)}
 
 
 def digest_of(dataset: IndexedDataset, *words: object) -> str:
@@ -150,7 +151,7 @@ def digest_of(dataset: IndexedDataset, *words: object) -> str:
     return digest.hexdigest()[:32]
 
 
-def numbers_of(sample: Sample | BadSample) -> tuple[int, int, int, int]:
+def _numbers_of(sample: Sample | BadSample) -> tuple[int, int, int, int]:
     """The columns of one sample: label, height, width, num_bytes; UNREADABLE, 0, 0, -1 where it is bad."""
     if isinstance(sample, BadSample):
         return UNREADABLE, 0, 0, -1

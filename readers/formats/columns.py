@@ -262,8 +262,8 @@ def _digits_of(text: str) -> str:
 
 def _refusal_of(value: Any) -> str:
     if isinstance(value, str) and not value.strip("\ufeff \t\r\n"):
-        return "the label is empty: write a class number, or leave the column out with columns="
-    return f"the label {shorten(value)} is not a whole number: number the classes, or leave the column out with columns="
+        return "the label is empty: write a class number, or leave it out"
+    return f"the label {shorten(value)} is not a whole number: number the classes, or leave it out"
 
 
 def shorten(value: Any) -> str:

@@ -41,7 +41,6 @@ from readers.storage.index import Entry, Scan
 from readers.storage.limits import check_bytes
 from readers.storage.shards import ShardDataset
 from readers.storage.unreadable import is_transient, unreadable
-from readers.unlabelled import Unlabelled
 
 _IMAGE_COLUMNS = (
     *("image", "image_path", "img_path", "file_name", "file", "filepath", "filename", "path"),
@@ -108,7 +107,12 @@ class ManifestDataset(IndexedDataset):
         self._files = FilesBelow(self._root or path.parent, what)
         scan = Scan("manifest", 2, self._reader.find_lines, self._options)
         self._lines = ShardDataset([path], scan)
-        self.unlabelled = self._find_unlabelled()
+        [first] = self._lines.fetch([0])  # it says which fields there are
+        fields = (
+            {} if isinstance(first, BadSample) else self._reader.read(first.fields["line"]).columns
+        )
+        if self._lines.unlabelled:
+            self.unlabelled = self._lines.unlabelled[0], fields, ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the manifest itself."""
@@ -154,22 +158,6 @@ class ManifestDataset(IndexedDataset):
             line if isinstance(line, BadSample) else self._read(line)
             for line in self._lines.fetch(indices)
         ]
-
-    def _find_unlabelled(self) -> Unlabelled | None:
-        """As of other datasets; the first line says which fields there are."""
-        found = self._lines.unlabelled
-        [first] = self._lines.fetch([0])
-        if not found or not found[0] or not isinstance(first, Sample):
-            return found
-        columns = self._reader.read(first.fields["line"]).columns
-        listed = [name for name in _LABEL_COLUMNS if isinstance(columns.get(name), list)]
-        if not listed or not {"boxes", "keypoints"}.isdisjoint(columns):
-            return found[0], columns, ""
-        return (
-            found[0],
-            columns,
-            f"the column {listed[0]!r} holds lists, which are no class numbers",
-        )
 
     def _read(self, line: Sample) -> Sample | BadSample:
         try:

@@ -115,9 +115,8 @@ class Plan(NamedTuple):
         assert self.label is not None
         value = copied(values[self.label.number])
         payload = self.label.decode(value) if self.label.decode else value
-        if self.label.decode and not payload.lstrip(b"-").isdigit():  # a number that is not whole
-            return to_label(float(payload))
-        return to_label(payload)
+        is_decimal = self.label.decode and b"." in bytes(payload)
+        return to_label(float(payload) if is_decimal else payload)
 
 
 def make_plan(

@@ -89,9 +89,13 @@ class ParquetDataset(IndexedDataset):
             raise SourceError(
                 f"{self._locations[0].shown} holds no rows: leave it out, or write it again"
             )
-        label, fields = self._layout.label, self._layout.fields
-        nulls = sum(file.nulls.get(label, 0) for file in self._files)
-        self.unlabelled = (nulls if label else len(self)), fields, self._layout.unread_label
+        found = self._layout
+        count = (
+            len(self)
+            if found.label is None
+            else sum(file.nulls[found.label] for file in self._files)
+        )
+        self.unlabelled = count, found.fields, found.unread_label
         self._decoded_bytes = decoded_bytes
         self._live = _Live(self._open_groups())
 

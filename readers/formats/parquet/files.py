@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -211,12 +212,12 @@ class Footer:
         )
 
 
-def _nulls_of(metadata: Any, groups: list[Group]) -> dict[str, int]:
+def _nulls_of(metadata: Any, groups: list[Group]) -> Counter[str]:
     paths = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
-    counts = zip(
-        paths, *([one.num_nulls for one in group.columns] for group in groups), strict=True
-    )
-    return {path: total for path, *of_groups in counts if (total := sum(of_groups))}
+    counts = [
+        sum(group.columns[number].num_nulls for group in groups) for number in range(len(paths))
+    ]
+    return Counter({path: count for path, count in zip(paths, counts, strict=True) if count})
 
 
 def _is_compressed(groups: list[Group]) -> bool:

@@ -116,9 +116,9 @@ class PathTableDataset(FileDataset):
             pairs = zip(found.keys, self._names, strict=True)
             self._keys = Names(own if key is None else key for key, own in pairs)
         self._columns, self._remarks = found.columns, tuple(found.remarks)
-        is_told = any(" -1" in remark for remark in self._remarks)
-        if is_told or self._boxes is not None or labels.shape != () or self._files:
-            self.unlabelled = None
+        is_for_classes = self._boxes is None and labels.shape == () and not self._files
+        count = int((self._labels < 0).sum())
+        self.unlabelled = (count, self._columns, "") if is_for_classes else None
 
     @property
     def remarks(self) -> tuple[str, ...]:
