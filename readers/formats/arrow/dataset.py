@@ -95,13 +95,8 @@ class ArrowDataset(IndexedDataset):
         self._file_starts = self._starts[self._first_batches]
         if not len(self):
             raise SourceError(f"{paths[0]} holds no rows: leave it out, or write it again")
-        found = self._layout
-        count = (
-            len(self)
-            if found.label is None
-            else sum(file.nulls[found.label] for file in self._files)
-        )
-        self.unlabelled = count, found.fields, found.unread_label
+        nulls = (file.nulls for file in self._files)
+        self.unlabelled = self._layout.unlabelled(len(self), nulls)
         self._decoded_bytes = decoded_bytes
         self._recent: Recent[_Batch] = Recent(decoded_bytes)
         self._pid = os.getpid()

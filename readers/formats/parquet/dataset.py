@@ -89,13 +89,8 @@ class ParquetDataset(IndexedDataset):
             raise SourceError(
                 f"{self._locations[0].shown} holds no rows: leave it out, or write it again"
             )
-        found = self._layout
-        count = (
-            len(self)
-            if found.label is None
-            else sum(file.nulls[found.label] for file in self._files)
-        )
-        self.unlabelled = count, found.fields, found.unread_label
+        nulls = (file.nulls for file in self._files)
+        self.unlabelled = self._layout.unlabelled(len(self), nulls)
         self._decoded_bytes = decoded_bytes
         self._live = _Live(self._open_groups())
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from readers import BadSample, IndexedDataset, SourceError, open_dataset
+from tests.support import labelled as write
 from tests.support.loss import Cell, NotApplicable
-from tests.support.writers import labelled as write
 
 SOUND, BAD = (
     [b"3", b"\xef\xbb\xbf1 ", b"-1"],
