@@ -36,8 +36,8 @@ def small(jpeg: Callable[..., bytes]) -> SmallDataset:
 
 
 def labels_of(dataset: Any, **options: Any) -> torch.Tensor:
-    loader = Loader.eval(dataset, RECIPE, batch_size=COUNT, device="cpu", **options)
-    found = next(iter(loader)).labels
+    with Loader.eval(dataset, RECIPE, batch_size=COUNT, device="cpu", **options) as loader:
+        found = next(iter(loader)).labels
     assert isinstance(found, torch.Tensor)
     return found
 
