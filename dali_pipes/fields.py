@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -122,6 +123,9 @@ class Field:
             tensor = torch.as_tensor(value, dtype=self.dtype)
         except (ValueError, TypeError, RuntimeError) as error:
             raise FieldError(f"it makes no tensor: {told(error)}") from None
+        is_narrowed = isinstance(value, float | torch.Tensor) and tensor.dtype.is_floating_point
+        if is_narrowed and _exceeds(value, tensor):
+            raise FieldError(f"it holds a number that does not fit {self.dtype}: scale it")
         if self.shape is not None and tuple(tensor.shape) != self.shape:
             raise FieldError(
                 f"it has the shape {list(tensor.shape)}, declared is {list(self.shape)}"
@@ -285,10 +289,19 @@ def _array(data: bytes) -> torch.Tensor:
         array = np.load(io.BytesIO(data), allow_pickle=False)
     else:
         array = np.asarray(_json(data))
-        array = array.astype(np.float32) if array.dtype == np.float64 else array
+        if array.dtype == np.float64:
+            with np.errstate(over="raise"):  # a FloatingPointError, which tells of the overflow
+                array = array.astype(np.float32)
     if array.dtype.kind not in "biuf":
         raise FieldError(f"it is no array of numbers but of {array.dtype}")
     return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
+
+
+def _exceeds(value: float | torch.Tensor, tensor: torch.Tensor) -> bool:
+    """Whether a number became infinite when it was made one of a tensor's type."""
+    if isinstance(value, float):
+        return math.isfinite(value) and abs(value) > torch.finfo(tensor.dtype).max
+    return value.itemsize > tensor.itemsize and bool((tensor.isinf() & value.isfinite()).any())
 
 
 def _short(text: str) -> str:

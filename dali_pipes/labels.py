@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dali_pipes.missing_labels import LabelsWithMissing
 from gpu_aug.upload import upload
 from readers import Sample
 from readers.formats.columns import LABEL_LIMIT, shorten, to_label
@@ -77,8 +78,14 @@ def collect_labels(samples: Sequence[Sample | None], shape: LabelShape) -> Label
 def take_labels(
     labels: Labels, rows: NDArray[np.int64], device: torch.device
 ) -> torch.Tensor | list[torch.Tensor]:
-    """Return the labels of some rows on a device: a tensor, or a list of them where their lengths differ."""
+    """Return the labels of some rows on a device: a tensor, or a list of them where their lengths differ.
+
+    Where some are missing, losses of classes refuse the tensor; see `dali_pipes.missing_labels`.
+    """
     if isinstance(labels, list):
         # Copies: who changes a batch must not change the dataset.
         return [upload(torch.from_numpy(labels[row].copy()), device) for row in rows.tolist()]
-    return upload(torch.from_numpy(labels[rows]), device)
+    taken = labels[rows]
+    found = upload(torch.from_numpy(taken), device)
+    is_missing = taken.ndim == 1 and taken.min(initial=0) < 0
+    return found.as_subclass(LabelsWithMissing) if is_missing else found

@@ -14,7 +14,7 @@ from readers.describe import describe
 from readers.formats.columns import to_labels
 from readers.image.raw_pixels import RowFile, row_file
 from readers.label_values import make_labels
-from readers.label_vector import Label, LabelShape
+from readers.label_vector import Label, LabelShape, to_float32
 from readers.sample import BadSample, ColumnName, Sample, SourceError, checked_indices
 
 _BLOCK_BYTES = 8 << 20
@@ -254,7 +254,10 @@ def _labels_of(labels: Any, count: int) -> NDArray[np.int64] | NDArray[np.float3
     except ValueError:  # lists of unequal lengths
         array = np.empty(0, object)
     if array.dtype.kind in "iubf" and array.ndim == 2 and len(array) == count and array.shape[1]:
-        return np.ascontiguousarray(array, np.float32)
+        try:
+            return to_float32(array)
+        except ValueError as error:
+            raise SourceError(f"labels={describe(labels)}: {error}") from None
     if array.dtype.kind not in "iub" or array.shape != (count,):
         raise SourceError(
             f"labels={describe(labels)} do not fit: give one whole number for each of the {count} images, -1 for none, "

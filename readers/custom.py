@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
 from readers.describe import describe
-from readers.formats.columns import label_or_none
+from readers.formats.columns import UNREADABLE, to_labels
 from readers.image.header import read_header
 from readers.own_fields import with_bytes
 from readers.sample import (
+    COLUMNS,
     BadSample,
     ColumnName,
     HeaderError,
@@ -88,7 +89,10 @@ class CustomDataset(IndexedDataset):
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; all samples are read, once."""
-        return self._columns[name]
+        if name == "label" and self.label_shape != ():
+            return np.full(len(self), -1, np.int64)
+        column = self._columns[name]
+        return self._readable(column) if name == "label" else column
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read samples one by one with `__getitem__`; see `Dataset.fetch`."""
@@ -115,17 +119,17 @@ class CustomDataset(IndexedDataset):
 
     @cached_property
     def _columns(self) -> dict[ColumnName, NDArray[np.int64]]:
-        rows = []
-        for start in range(0, len(self), self.block_size):
-            stop = min(start + self.block_size, len(self))
-            rows += [numbers_of(sample) for sample in lasting(self.fetch(range(start, stop)))]
-        table = np.array(rows, np.int64).reshape(-1, 4)
-        return {
-            "label": table[:, 0],
-            "height": table[:, 1],
-            "width": table[:, 2],
-            "num_bytes": table[:, 3],
-        }
+        return read_columns(self)
+
+
+def read_columns(dataset: IndexedDataset) -> dict[ColumnName, NDArray[np.int64]]:
+    """Read all samples of a dataset for its columns."""
+    rows = []
+    for start in range(0, len(dataset), dataset.block_size):
+        stop = min(start + dataset.block_size, len(dataset))
+        rows += [_numbers_of(sample) for sample in lasting(dataset.fetch(range(start, stop)))]
+    table = np.array(rows, np.int64).reshape(-1, len(COLUMNS))
+    return {name: table[:, number] for number, name in enumerate(COLUMNS)}
 
 
 def digest_of(dataset: IndexedDataset, *words: object) -> str:
@@ -147,10 +151,10 @@ def digest_of(dataset: IndexedDataset, *words: object) -> str:
     return digest.hexdigest()[:32]
 
 
-def numbers_of(sample: Sample | BadSample) -> tuple[int, int, int, int]:
-    """The columns of one sample: label, height, width, num_bytes; -1, 0, 0, -1 where it is bad."""
+def _numbers_of(sample: Sample | BadSample) -> tuple[int, int, int, int]:
+    """The columns of one sample: label, height, width, num_bytes; UNREADABLE, 0, 0, -1 where it is bad."""
     if isinstance(sample, BadSample):
-        return -1, 0, 0, -1
+        return UNREADABLE, 0, 0, -1
     size = sample.size or (0, 0)
     if sample.size is None and sample.image is not None:
         try:
@@ -159,7 +163,9 @@ def numbers_of(sample: Sample | BadSample) -> tuple[int, int, int, int]:
         except HeaderError:
             pass
     num_bytes = sum(map(len, sample.fields.values()))
-    return label_or_none(sample.label), size[0], size[1], num_bytes
+    is_vector = isinstance(sample.label, np.ndarray) and sample.label.ndim
+    label = -1 if is_vector else int(to_labels([sample.label])[0])
+    return label, size[0], size[1], num_bytes
 
 
 _Fetch = Callable[..., list[Sample | BadSample]]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from readers.balance import class_weights, group_classes, require_classes
 from readers.classes import Classes
-from readers.fetched import FetchedDataset
+from readers.fetched import FetchedDataset, UnreadableLabelsError
 from readers.given_labels import GivenLabels, given_labels
 from readers.label_vector import LabelShape, label_shape_of
 from readers.located import Located, Reads
@@ -29,6 +29,7 @@ from readers.sample import (
     sound,
 )
 from readers.selection import Picked, Stretch, pick_shares, pick_taken, pick_where
+from readers.unlabelled import Unlabelled
 
 
 class IndexedDataset(FetchedDataset):
@@ -224,8 +225,22 @@ class Subset(_Selection):
         return max(1, round(self.whole.block_size * self._picked.density))
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`."""
-        return self.whole.column(name)[self._picked.in_whole(np.arange(len(self)))]
+        """See `IndexedDataset.column`; an unreadable label counts where its sample is in the subset."""
+        rows = self._picked.in_whole(np.arange(len(self)))
+        try:
+            return self.whole.column(name)[rows]
+        except UnreadableLabelsError as error:
+            return self._readable(error.labels[rows])
+
+    def _of_whole(self) -> Unlabelled | None:
+        """What the whole tells of samples without labels, where it holds for these as well."""
+        count, fields, reason = self.whole.unlabelled or (0, (), "")
+        is_of_all = count == len(self.whole)
+        return (
+            (min(count, len(self)), fields, reason)
+            if is_of_all or len(self) == len(self.whole)
+            else None
+        )
 
     def keys(self) -> list[str]:
         """See `IndexedDataset.keys`."""

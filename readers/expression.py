@@ -2,7 +2,9 @@
 
 A small part of Python's expressions, evaluated for all samples at once with NumPy. Nothing else can be
 said: no calls, no attributes, no subscripts. Where the data does not say a number of a sample, labels and
-num_bytes are -1, heights and widths 0; a column of nothing else is refused.
+num_bytes are -1, heights and widths 0; a column of nothing else is refused. As in Python, what stands behind ``and`` and
+``or`` is evaluated only for the samples that it decides about; a part that has no value there (a division by zero, a
+number of more than 64 bits) is refused with the first such sample.
 """
 
 import ast
@@ -63,8 +65,8 @@ def evaluate(
         ) from None
     evaluator = _Evaluator(text, column, class_names, {})
     try:
-        with np.errstate(all="ignore"):  # what is divided by 0 is inf or nan, which fulfils nothing
-            found = evaluator.truth(tree.body)
+        with np.errstate(all="ignore"):  # such values are found and refused by `_computed`
+            found = evaluator.truth(tree.body, np.True_)
     except (OverflowError, RecursionError) as error:
         raise SelectionError(
             f"the condition {_short(text)} has a number that is too large or is too nested ({error}); "
@@ -82,32 +84,42 @@ class _Evaluator:
     class_names: Sequence[str]
     known: dict[str, NDArray[np.int64]]
 
-    def truth(self, node: ast.expr) -> Any:
-        """Return the value of a part that is true or false."""
+    def truth(self, node: ast.expr, among: Any) -> Any:
+        """Return the value of a part that is true or false.
+
+        Args:
+            node: The part.
+            among: For which samples it is asked, bool [n] or one for all: for others it need have no value.
+        """
         if isinstance(node, ast.BoolOp):
-            join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
-            result = self.truth(node.values[0])
+            is_and = isinstance(node.op, ast.And)
+            result = self.truth(node.values[0], among)
             for value in node.values[1:]:
-                result = join(result, self.truth(value))
+                open_ = among & (result if is_and else np.logical_not(result))
+                join = np.logical_and if is_and else np.logical_or
+                result = join(result, self.truth(value, open_))
             return result
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return np.logical_not(self.truth(node.operand))
+            return np.logical_not(self.truth(node.operand, among))
         if isinstance(node, ast.Compare):
-            return self._compare(node)
+            return self._compare(node, among)
         raise self._refused(node, "is not true or false: compare it with something")
 
-    def _compare(self, node: ast.Compare) -> Any:
+    def _compare(self, node: ast.Compare, among: Any) -> Any:
         """Return the value of a chain of comparisons, ``224 <= height < 1000``."""
-        result: Any = True
+        result: Any = np.True_
         left = node.left
         for operator, right in zip(node.ops, node.comparators, strict=True):
+            among = among & result
             of_label = _is_label(left) or _is_label(right)
             if isinstance(operator, ast.In | ast.NotIn):
                 numbers = self._numbers(right, of_label=of_label)
-                one = np.isin(self._number(left), numbers, invert=isinstance(operator, ast.NotIn))
+                one = np.isin(
+                    self._number(left, among), numbers, invert=isinstance(operator, ast.NotIn)
+                )
             elif type(operator) in _COMPARISONS:
                 named = of_label and isinstance(operator, ast.Eq | ast.NotEq)
-                values = (self._number(side, of_label=named) for side in (left, right))
+                values = (self._number(side, among, of_label=named) for side in (left, right))
                 one = _COMPARISONS[type(operator)](*values)
             else:
                 raise self._refused(node, "compares in a way that numbers do not")
@@ -115,7 +127,7 @@ class _Evaluator:
             left = right
         return result
 
-    def _number(self, node: ast.expr, *, of_label: bool = False) -> Any:
+    def _number(self, node: ast.expr, among: Any, *, of_label: bool = False) -> Any:
         """Return the value of a part that is a number or a column."""
         if isinstance(node, ast.Name):
             return self._named(node)
@@ -125,11 +137,30 @@ class _Evaluator:
             if type(node.value) in (int, float):
                 return np.int64(node.value) if isinstance(node.value, int) else node.value
         if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-            return _ARITHMETIC[type(node.op)](self._number(node.left), self._number(node.right))
+            return self._computed(node, among)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-            value = self._number(node.operand)
+            value = self._number(node.operand, among)
             return -value if isinstance(node.op, ast.USub) else value
         raise self._refused(node, "is neither a number nor a column")
+
+    def _computed(self, node: ast.BinOp, among: Any) -> Any:
+        """Return the value of an operation, which there must be for each sample that it is asked for."""
+        compute = _ARITHMETIC[type(node.op)]
+        left, right = self._number(node.left, among), self._number(node.right, among)
+        result = compute(left, right)
+        # Whole numbers wrap around without a word, and are divided by zero to 0.
+        exact = compute(np.asarray(left, np.float64), np.asarray(right, np.float64))
+        is_whole = np.asarray(result).dtype.kind == "i"
+        has_none = ~np.isfinite(exact) | ((np.abs(exact) >= 2.0**63) & is_whole)
+        wrong = np.flatnonzero(has_none & among)
+        if len(wrong):
+            is_product = isinstance(node.op, ast.Add | ast.Sub | ast.Mult)
+            what = "is too large a number" if is_product else "is divided by zero"
+            where = f" for {len(wrong):,} samples, the first of them {wrong[0]}" * bool(
+                np.ndim(has_none & among)
+            )
+            raise self._refused(node, f"has no value{where} (it {what}): leave these out with and")
+        return result
 
     def _numbers(self, node: ast.expr, *, of_label: bool) -> NDArray[Any]:
         """Return the numbers that stand in a list behind ``in``."""
@@ -137,7 +168,7 @@ class _Evaluator:
             raise self._refused(node, "is not a list of numbers")
         if any(isinstance(part, ast.Name) for item in node.elts for part in ast.walk(item)):
             raise self._refused(node, "has columns in it: a list holds numbers")
-        return np.array([self._number(item, of_label=of_label) for item in node.elts])
+        return np.array([self._number(item, np.True_, of_label=of_label) for item in node.elts])
 
     def _named(self, node: ast.Name) -> NDArray[np.int64]:
         name = node.id

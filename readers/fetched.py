@@ -4,19 +4,21 @@ import functools
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from readers.checkpoints.sample_file import SampleFile
+from readers.formats.columns import to_label
 from readers.label_vector import LabelShape
 from readers.located import Located, Reads
 from readers.order import AnyOrder, Shuffle, make_order
 from readers.plural import counted
-from readers.sample import BadSample, ColumnName, FieldTypes, Sample, sound
+from readers.sample import BadSample, ColumnName, FieldTypes, Sample, SourceError, sound
 from readers.storage.unreadable import PAUSES_SECONDS
+from readers.unlabelled import Unlabelled
 
 _Fetch = Callable[..., list[Sample | BadSample]]
 
@@ -26,6 +28,16 @@ _KEYS_READ = 256  # samples that are held at a time
 # Methods that decide what a sample holds. A subclass that replaces one of them, perhaps a user's, is read by
 # its `fetch` alone: its base would locate samples that it never returns.
 _READERS = frozenset(("fetch", "_fetch_one", "_payload", "_decode"))
+
+
+class UnreadableLabelsError(SourceError):
+    """Some samples have a label that cannot be read.
+
+    Attributes:
+        labels: Those of all samples, int64 [len], `UNREADABLE` for these.
+    """
+
+    labels: NDArray[np.int64]
 
 
 class FetchedDataset(ABC):
@@ -38,6 +50,9 @@ class FetchedDataset(ABC):
     """
 
     _remarks: tuple[str, ...] = ()
+
+    unlabelled: Unlabelled | None = None
+    """What is known without reading of samples that have no label; None where nothing is, or labels are something else."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -145,7 +160,35 @@ class FetchedDataset(ABC):
         ``label`` is -1 and ``height`` and ``width`` are 0 where the data does not say; ``num_bytes`` is
         the size of all fields together, -1 where it is not known without reading. Labels that are vectors are no
         classes: -1.
+
+        Raises:
+            SourceError: A sample has a label that cannot be read, or its storage fails.
         """
+
+    def _readable(
+        self, labels: NDArray[np.int64], reasons: Mapping[int, str] | None = None
+    ) -> NDArray[np.int64]:
+        """Return labels, of which none is `UNREADABLE`.
+
+        Args:
+            labels: Of all samples, int64 [len].
+            reasons: Why some cannot be read, by index; those of others are found by fetching the first of them.
+
+        Raises:
+            UnreadableLabelsError: One is.
+        """
+        if labels.min(initial=-1) >= -1:
+            return labels
+        wrong = np.flatnonzero(labels < -1)
+        index = int(wrong[0])
+        [sample] = self.fetch([index])
+        reason = (reasons or {}).get(index) or _reason_of(sample)
+        error = UnreadableLabelsError(
+            f"{sample.key} (sample {index}): {reason}; {len(wrong):,} of {counted(len(labels), 'sample')} have a label that "
+            "cannot be read: repair them, or take() the others"
+        )
+        error.labels = labels
+        raise error
 
     def keys(self) -> list[str]:
         """Name of every sample; where the format has no list of them all samples are read for it."""
@@ -220,3 +263,14 @@ def _replace_transient(
         time.sleep(pause)
         for row, sample in zip(rows, fetch(indices[rows]), strict=True):
             samples[row] = sample
+
+
+def _reason_of(sample: Sample | BadSample) -> str:
+    """Why the label of a sample cannot be read."""
+    if isinstance(sample, BadSample):
+        return f"{sample.reason}{' (the storage failed)' * sample.transient}"
+    try:
+        to_label(sample.label)
+    except ValueError as error:
+        return str(error)
+    return "the label could not be read a moment ago, and can now: try again"

@@ -11,6 +11,7 @@ from readers.classes import Classes, read_classes
 from readers.formats.columns import shorten
 from readers.label_table import LabelTable
 from readers.label_values import Labels, make_labels
+from readers.label_vector import to_float32
 from readers.plural import counted
 from readers.sample import PathLike, SourceError
 from readers.storage.paths import has_wildcards
@@ -81,7 +82,10 @@ def _of_array(values: NDArray[Any], names: tuple[str, ...] | None) -> Labels:
             f"labels= has {values.shape[1]} columns, but classes= names {len(names)}: give a column for each class"
         )
     if is_vectors:
-        return Labels(LabelTable(np.array(values, np.float32)), names or ())
+        try:
+            return Labels(LabelTable(to_float32(values).copy()), names or ())
+        except ValueError as error:
+            raise SourceError(f"labels=: {error}") from None
     limit = len(names) if names is not None else 1 << 63
     wrong = np.flatnonzero((values < -1) | (values >= limit)) if len(values) else values
     if len(wrong):

@@ -12,11 +12,10 @@ from readers.sample import SourceError
 
 
 class Labels(NamedTuple):
-    """The labels of a dataset, the names of its classes, and how many samples have none."""
+    """The labels of a dataset, and the names of its classes."""
 
     table: LabelTable
     class_names: tuple[str, ...]
-    num_unlabelled: int = 0
 
 
 Place = Callable[[int], str]
@@ -49,7 +48,7 @@ def make_labels(
     kinds = [_kind_of(value) for value in values]
     named = next((number for number, kind in enumerate(kinds) if kind != "none"), None)
     if named is None:
-        return Labels(LabelTable(np.full(len(values), -1, np.int64)), classes or (), len(values))
+        return Labels(LabelTable(np.full(len(values), -1, np.int64)), classes or ())
     first = kinds[named]
     if first == "empty":  # an empty list is one of either kind
         first = next((kind for kind in kinds if kind in ("numbers", "names")), "names")
@@ -92,7 +91,7 @@ def _of_classes(
     numbers = np.empty(len(known), np.int64)
     for number, value in enumerate(known):
         numbers[number] = _number(numbering, value, place, number)
-    return Labels(LabelTable(numbers), numbering.names, int((numbers < 0).sum()))
+    return Labels(LabelTable(numbers), numbering.names)
 
 
 def _of_several(

@@ -34,8 +34,23 @@ def to_vector(value: Any, shape: LabelShape = None) -> NDArray[np.float32]:
         raise ValueError(
             f"the label has {len(array)} numbers, those of this dataset have {shape[0]}"
         )
-    with np.errstate(over="ignore"):  # beyond float32 is infinite
-        return np.ascontiguousarray(array, np.float32)
+    return to_float32(array)
+
+
+def to_float32(values: NDArray[Any]) -> NDArray[np.float32]:
+    """Return numbers as float32; NaN stays NaN.
+
+    Raises:
+        ValueError: A number exceeds float32, or is infinite; the text is a short reason.
+    """
+    with np.errstate(over="ignore"):  # such numbers are refused below
+        found = np.ascontiguousarray(values, np.float32)
+    lost = np.isinf(found)
+    if lost.any():
+        raise ValueError(
+            f"the label holds {values[lost][0]!s}, which does not fit float32 (at most 3.4e38): scale it"
+        )
+    return found
 
 
 def class_number(label: Label) -> int:

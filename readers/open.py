@@ -23,6 +23,7 @@ from readers.sample import PathLike, SourceError
 from readers.source_paths import find_files, storage_names, texts_of
 from readers.storage.paths import is_url, shown_path
 from readers.storage.unreadable import unreadable
+from readers.unlabelled import unlabelled_warnings
 
 if TYPE_CHECKING:
     from readers.formats.stream import TarStream
@@ -90,7 +91,7 @@ def open_dataset(
 
     Warns:
         UserWarning: Something lies there that is not read, such as boxes in files of a kind that no reader knows,
-            or another column might have been meant.
+            or another column might have been meant; or samples have no label (label -1).
 
     Raises:
         SourceError: It is missing, empty, of no known kind, holds several splits, or has no such option.
@@ -113,6 +114,12 @@ def open_dataset(
     made, remarks = (
         _of_files(names, many, format, split, options) if repository is None else (repository, [])
     )
+    if labels is None and isinstance(made, IndexedDataset):
+        name = names[0] + f" and {len(names) - 1:,} more" * (len(names) > 1)
+        remarks = [
+            *remarks,
+            *unlabelled_warnings(made.unlabelled, len(made), shown_path(name)),
+        ]
     for remark in remarks:
         warnings.warn(remark, UserWarning, stacklevel=2)
     if labels is None:
@@ -135,13 +142,25 @@ def _of_repository(
     if repository is not None:
         from readers.formats.hub.dataset import open_repository
 
-        opened = partial(open_dataset, format=format)
-        return open_repository(repository, split, config, options, opened)
+        return open_repository(
+            repository, split, config, options, partial(_open_files, format=format)
+        )
     if config is not None:
         raise SourceError(
             f"config={config!r} is for repositories of the Hugging Face Hub, which {names[0]} is not: leave it out"
         )
     return None
+
+
+def _open_files(
+    source: Source, *, format: str | None, split: str | None = None, **options: object
+) -> Any:
+    """Open files of a repository, of whose labels the whole is told."""
+    many = not isinstance(source, (str, os.PathLike))
+    made, remarks = _of_files(texts_of(source), many, format, split, options)
+    for remark in remarks:
+        warnings.warn(remark, UserWarning, stacklevel=4)
+    return made
 
 
 def _of_files(

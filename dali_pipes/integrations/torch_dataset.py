@@ -18,12 +18,12 @@ from torchvision.datasets.vision import StandardTransform
 from dali_pipes.errors import LoaderError
 from dali_pipes.integrations.torch_items import ItemError, plain_file, sample_of
 from readers import BadSample, IndexedDataset, Sample
-from readers.custom import digest_of, numbers_of
+from readers.custom import digest_of, read_columns
 from readers.describe import describe
 from readers.formats.columns import to_labels
 from readers.label_vector import LabelShape
 from readers.sample import ColumnName, checked_indices
-from readers.storage.unreadable import lasting, reason_of
+from readers.storage.unreadable import reason_of
 
 _RANDOM = ("random", "jitter", "augment", "mixup", "cutmix")
 
@@ -142,8 +142,9 @@ class TorchDataset(IndexedDataset):
         every item is read once.
         """
         if name == "label" and self._labels is not None:
-            return self._labels.copy()
-        return self._columns[:, ("label", "height", "width", "num_bytes").index(name)]
+            return self._readable(self._labels.copy())
+        column = self._columns[name]
+        return self._readable(column) if name == "label" else column
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Get items, in several threads; see `Dataset.fetch`. What `__getitem__` raises makes one bad sample."""
@@ -267,12 +268,8 @@ class TorchDataset(IndexedDataset):
         return None
 
     @cached_property
-    def _columns(self) -> NDArray[np.int64]:
-        rows = []
-        for start in range(0, len(self), self.block_size):
-            stop = min(start + self.block_size, len(self))
-            rows += [numbers_of(sample) for sample in lasting(self.fetch(range(start, stop)))]
-        return np.array(rows, np.int64).reshape(-1, 4)
+    def _columns(self) -> dict[ColumnName, NDArray[np.int64]]:
+        return read_columns(self)
 
 
 def _require_map_style(dataset: Any) -> None:

@@ -1,7 +1,8 @@
 """Records with named columns as samples: which column is the image, the label, the key, and how others are converted."""
 
 import json
-from collections.abc import Callable, Collection, Iterable
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,12 @@ FURTHER_LABEL_NAMES = (
 )
 VIDEO_NAMES = ("video", *VIDEO_FIELDS)
 LABEL_LIMIT = 1 << 63  # class numbers are smaller
+UNREADABLE = -2
+"""In arrays of labels: the sample has a label that cannot be read. No sample is ever labelled so; -1 is "no label"."""
+_WHOLE = re.compile(r"[-+]?[0-9]+")
+_LONGEST_NUMBER = (
+    1024  # bytes; so much white space is no number's, and files of any size are called cls
+)
 _MAX_SHOWN = 60
 KEY_NAMES = ("__key__", "key", "id", "name", "filename", "file_name", "image/filename", "path")
 
@@ -195,48 +202,68 @@ def to_key(value: Any) -> str:
     return text
 
 
+class LabelError(ValueError):
+    """A label is there and is no class number; the text is a short reason."""
+
+
 def to_label(value: Any) -> int:
-    """A column's value as class number, 0 <= label < 2**63; -1 where it is None, or -1 itself.
+    """Return a value of any format as class number, 0 <= label < 2**63; -1 where it is missing (None), or -1 itself.
+
+    Text (and bytes, which are UTF-8) is a number in digits, around which white space and a byte-order mark do not count.
 
     Raises:
-        ValueError: It is another number, or none that is whole, not even written as text.
+        LabelError: The value is there and is no whole number of this range.
     """
     if value.__class__ is int and -1 <= value < LABEL_LIMIT:  # nearly always
         return int(value)
     if value is None:
         return -1
-    if isinstance(value, float) and not value.is_integer():
-        raise ValueError(f"the label {value!r} is not a whole number")
+    if isinstance(value, bytes | bytearray | memoryview):
+        value = bytes(value[:_LONGEST_NUMBER]).decode("utf-8", "replace")
     if isinstance(value, np.ndarray) and value.ndim:  # one of length 1 would become a number
-        raise ValueError(f"the label is an array of shape {list(value.shape)}, not a class number")
+        raise LabelError(f"the label is an array of shape {list(value.shape)}, not a class number")
+    number = _digits_of(value) if isinstance(value, str) else value
     try:
-        label = int(value)
+        label = int(number)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(
-            f"the label {shorten(value)} is not a whole number: number the classes, or leave the column out "
-            "with columns="
-        ) from None
+        raise LabelError(_refusal_of(value)) from None
+    if label != number and not isinstance(number, str):  # 1.5, also as a decimal
+        raise LabelError(f"the label {shorten(value)} is not a whole number")
     if -1 <= label < LABEL_LIMIT:
         return label
     kind = "negative" if label < 0 else "2**63 or more"
-    raise ValueError(f"the label {shorten(value)} is {kind}: a class number is from 0 to 2**63 - 1")
+    raise LabelError(f"the label {shorten(value)} is {kind}: a class number is from 0 to 2**63 - 1")
 
 
-def label_or_none(value: Any) -> int:
-    """A label as class number, -1 where it is none, or not one that `to_label` takes."""
+def to_labels(values: NDArray[Any] | Sequence[Any]) -> NDArray[np.int64]:
+    """Return `to_label` of many values, int64 [n], with `UNREADABLE` for those that it refuses."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
+        return np.array([_label_or_mark(value) for value in values], np.int64)
+    with np.errstate(invalid="ignore"):  # NaN, and what exceeds 64 bits: both are refused below
+        labels = values.astype(np.int64)
+    is_good = labels >= (0 if values.dtype.kind == "u" else -1)  # large ones turn negative
+    if values.dtype.kind == "f":
+        values = values.astype(np.float64)
+        is_good = (values >= -1) & (values < LABEL_LIMIT) & (values == np.floor(values))
+    return labels if is_good.all() else np.where(is_good, labels, UNREADABLE)
+
+
+def _label_or_mark(value: Any) -> int:
     try:
         return to_label(value)
-    except ValueError:
-        return -1
+    except LabelError:
+        return UNREADABLE
 
 
-def to_labels(numbers: NDArray[Any]) -> NDArray[np.int64]:
-    """`label_or_none` of numbers of at most 64 bits."""
-    if numbers.dtype.kind == "f":
-        numbers = numbers.astype(np.float64)
-        whole = (numbers >= 0) & (numbers < LABEL_LIMIT) & (numbers == np.floor(numbers))
-        return np.where(whole, numbers, -1).astype(np.int64)
-    return np.maximum(numbers.astype(np.int64), -1)  # the large ones turn negative
+def _digits_of(text: str) -> str:
+    digits = text.strip().removeprefix("\ufeff").strip()
+    return digits if _WHOLE.fullmatch(digits) else ""  # Python takes 1_000 and other scripts, too
+
+
+def _refusal_of(value: Any) -> str:
+    if isinstance(value, str) and not value.strip("\ufeff \t\r\n"):
+        return "the label is empty: write a class number, or leave it out"
+    return f"the label {shorten(value)} is not a whole number: number the classes, or leave it out"
 
 
 def shorten(value: Any) -> str:

@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 
 from readers.classes import Classes, Numbering, read_classes
 from readers.dataset import IndexedDataset
-from readers.formats.columns import IMAGE_NAMES, VIDEO_NAMES, shorten, to_key, to_label, to_payload
+from readers.formats.columns import (
+    IMAGE_NAMES,
+    UNREADABLE,
+    VIDEO_NAMES,
+    shorten,
+    to_key,
+    to_label,
+    to_payload,
+)
 from readers.formats.files.beside import FilesBelow
 from readers.formats.files.identity import begin_identity
 from readers.sample import (
@@ -99,8 +107,14 @@ class ManifestDataset(IndexedDataset):
         self._root = None if root is None else Path(root).absolute()
         what = "the folder of the manifest" if root is None else "the root folder"
         self._files = FilesBelow(self._root or path.parent, what)
-        scan = Scan("manifest", 1, self._reader.find_lines, self._options)
+        scan = Scan("manifest", 2, self._reader.find_lines, self._options)
         self._lines = ShardDataset([path], scan)
+        [first] = self._lines.fetch([0])  # it says which fields there are
+        fields = (
+            {} if isinstance(first, BadSample) else self._reader.read(first.fields["line"]).columns
+        )
+        if self._lines.unlabelled:
+            self.unlabelled = self._lines.unlabelled[0], fields, ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the manifest itself."""
@@ -191,6 +205,7 @@ class LineReader:
         first = True
         num_samples, fault = 0, "it is empty"
         for number, (start, stop) in enumerate(_lines(content), start=1):
+            label = UNREADABLE
             try:
                 check_bytes(_PARSED_BYTES * (stop - start), "it")
                 line = bytes(content[start:stop])
@@ -200,14 +215,15 @@ class LineReader:
                 if first:
                     self._check(columns, name)
                     first = False
+                label = self._label(columns)
                 record = self._record(columns)
             except ValueError as error:
                 fault = str(error)
-                yield Entry(f"line {number}", (), fault=f"line {number}: {fault}")
+                yield Entry(f"line {number}", (), label, fault=f"line {number}: {fault}")
                 continue
             num_samples += 1
             key = f"line {number}" if record.key.startswith("/") else record.key
-            yield Entry(key, (("line", start, stop),), record.label)
+            yield Entry(key, (("line", start, stop),), label)
         if not num_samples:
             raise SourceError(
                 f"{name} names no files ({fault}): write a JSON object per line, such as "
@@ -232,21 +248,24 @@ class LineReader:
             os.fsencode(path)
         except UnicodeEncodeError:
             raise ValueError(f"its image's path {shorten(path)} can be no file's") from None
-        label = _pick(columns, self.label, _LABEL_COLUMNS)
-        value = columns.get(label) if label else None
-        # The list "labels" belongs to boxes.
-        number = -1
-        if self.label is not None or not isinstance(value, list):
-            number = self._class_number(value)
+        number = self._label(columns)
         key = _pick(columns, self.key, _KEY_COLUMNS)
         name = columns.get(key) if key else None
         return Record(path, to_key(path if name is None else name), number, columns)
 
-    def _class_number(self, value: Any) -> int:
+    def _label(self, columns: Mapping[str, Any]) -> int:
+        """The class number that a line tells; a list under a usual name, which mostly belongs to boxes, is none.
+
+        Raises:
+            ValueError: It tells something else.
+        """
+        name = _pick(columns, self.label, _LABEL_COLUMNS)
+        value = columns.get(name) if name else None
+        if self.label is None and isinstance(value, list):
+            return -1
         if not self.classes or value is None:
             return to_label(value)
-        label = value if isinstance(value, str) else to_label(value)
-        return self._numbering.number(label)
+        return self._numbering.number(value if isinstance(value, str) else to_label(value))
 
     @cached_property
     def _numbering(self) -> Numbering:

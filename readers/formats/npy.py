@@ -56,6 +56,8 @@ class NpyDataset(IndexedDataset):
         self._labels: NDArray[Any] | None = None
         if self._labels_path:
             self._labels = _read_labels(self._labels_path, len(self._rows), self._path)
+        count = (self._marked_labels() == -1).sum()
+        self.unlabelled = int(count), (), ""
 
     def __reduce__(self) -> tuple[partial[Self], tuple[Path]]:
         """Another process opens the files itself."""
@@ -70,7 +72,7 @@ class NpyDataset(IndexedDataset):
         with unreadable(str(self._path)):
             content = pin_content(open_blob(self._path))
         digest = hashlib.sha256(f"{self._path.name!r} {content}\n".encode())
-        digest.update(self.column("label").tobytes())
+        digest.update(self._marked_labels().tobytes())
         return digest.hexdigest()[:32]
 
     @property
@@ -79,17 +81,22 @@ class NpyDataset(IndexedDataset):
         return max(1, _BLOCK_BYTES // self._row_file.num_bytes)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; nothing but the labels is read, and bad ones count as none."""
-        if name == "label" and self._labels is not None:
-            return to_labels(self._labels)
+        """See `IndexedDataset.column`; nothing but the labels is read."""
+        if name == "label":
+            return self._readable(self._marked_labels())
         height, width = self._row_file.size or (0, 0)
-        values = {"label": -1, "height": height, "width": width}
-        values["num_bytes"] = self._row_file.num_bytes
+        values = {"height": height, "width": width, "num_bytes": self._row_file.num_bytes}
         return np.full(len(self), values[name], np.int64)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read the rows; see `Dataset.fetch`."""
         return [self._sample(index) for index in checked_indices(indices, len(self._rows))]
+
+    def _marked_labels(self) -> NDArray[np.int64]:
+        """As `column` gives them, with `readers.formats.columns.UNREADABLE` for bad ones."""
+        if self._labels is None:
+            return np.full(len(self), -1, np.int64)
+        return to_labels(self._labels)
 
     def _sample(self, index: int) -> Sample | BadSample:
         file, key = self._row_file, f"{self._path.name}/{index}"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from readers.dataset import IndexedDataset
+from readers.fetched import UnreadableLabelsError
 from readers.formats.stream import TarStream
 from readers.order import Order
 from readers.prepare.checks import Checks
@@ -193,7 +194,13 @@ def _tasks(dataset: Dataset | TarStream, count: int | None, chunk: int) -> Itera
 
 
 def _add_columns(found: Inspection, dataset: IndexedDataset) -> None:
-    labels, sizes = dataset.column("label"), dataset.column("num_bytes")
+    try:
+        labels = dataset.column("label")
+    except (
+        UnreadableLabelsError
+    ) as error:  # such samples are counted as bad, when they are looked at
+        labels = error.labels[error.labels >= -1]
+    sizes = dataset.column("num_bytes")
     numbers, counts = np.unique(labels, return_counts=True)
     found.labels = Counter(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
     found.all_labels = True

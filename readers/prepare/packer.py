@@ -11,8 +11,8 @@ import numpy as np
 
 from readers.checkpoints.finder import Finder, found_of
 from readers.checkpoints.layout import Kept
+from readers.formats.columns import to_labels
 from readers.formats.tar.dataset import TarDataset
-from readers.formats.tar.webdataset import label_of
 from readers.image.header import read_header
 from readers.label_vector import class_number
 from readers.order import Order
@@ -226,7 +226,7 @@ def _member(field: str, *, in_tar: bool) -> str:
 def _misleads(sample: Sample, field: str, member: str, has_no_image: bool, in_tar: bool) -> bool:
     """Whether a name would make readers take a field for something else."""
     if member == "cls":
-        return label_of({"cls": sample.fields[field]}) != sample.label
+        return bool(to_labels([sample.fields[field]])[0] != sample.label)
     if member.startswith("__") or (not in_tar and member in _RESERVED):
         return True  # the former are WebDataset's own
     return has_no_image and is_image_field(member)

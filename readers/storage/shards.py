@@ -99,6 +99,8 @@ class ShardDataset(IndexedDataset):
         for blob, found in zip(self._blobs, self._found, strict=True):
             if isinstance(blob, LocalBlob):
                 blob.pin = found.head.identity["content"]
+        count = sum(found.head.num_unlabelled for found in self._found)
+        self.unlabelled = count, self.members, ""
         self._contents: list[_Content] = []
         self._expect([_Content.of(found.head) for found in self._found])
         self._names = [blob.name for blob in self._blobs]
@@ -182,7 +184,7 @@ class ShardDataset(IndexedDataset):
                 result[start:stop] = self._open(shard).index.column(name)
             except (DamagedIndexError, OSError):
                 result[start:stop] = self._trusted(shard).column(name)
-        return result
+        return self._readable(result) if name == "label" else result
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read the samples; see `Dataset.fetch`.

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.classes import Classes, read_classes
+from readers.formats.columns import to_label
 from readers.formats.files import FileDataset, Names
 from readers.formats.folder import FileKind, find_files, find_root
 from readers.sample import VIDEO_FIELDS, BadSample, PathLike, Payload, Sample, SourceError
@@ -28,7 +29,6 @@ _ENDINGS = ", ".join(f".{name}" for name in VIDEO_FIELDS)
 _LINE = re.compile(rf"(.+\.(?:{'|'.join(VIDEO_FIELDS)}))((?:\s+[-+.0-9eE]+)*)", re.IGNORECASE)
 _OTHER_LINE = re.compile(rf"(.+?\.(?:{'|'.join(VIDEO_FIELDS)}))\s(.*)", re.IGNORECASE)
 _HEADER = re.compile(r"[A-Za-z_]+([ \t]+[A-Za-z_]+)*")
-_LABEL = re.compile(r"-1|[0-9]{1,18}")
 _START, _END = "start_seconds", "end_seconds"
 _CLIP_BYTES = 1 << 12  # what is longer is no clip's seconds
 
@@ -200,9 +200,7 @@ def _clip(cells: Sequence[str]) -> _Clip:
     label = numbers.pop() if len(numbers) in (1, 3) else "-1"
     if len(numbers) not in (0, 2):
         raise ValueError(f"{len(cells) - 1} numbers follow {path}: give [start end] [label]")
-    if not _LABEL.fullmatch(label):
-        raise ValueError(f"a label must be a whole number >= 0, got {label}")
-    return _Clip(path, _seconds(*numbers) if numbers else None, int(label))
+    return _Clip(path, _seconds(*numbers) if numbers else None, to_label(label))
 
 
 def _seconds(start: Any, end: Any) -> tuple[float, float]:

@@ -73,6 +73,7 @@ class FrameFolderDataset(IndexedDataset):
         self._root = str(self.source if is_folder else self.source.parent)
         found = _find_folders(self.source) if is_folder else _read_list(self.source)
         self._names, self._labels, self._limits, self._class_names = found
+        self.unlabelled = sum(label < 0 for label in self._labels), (), ""
         self._listed = np.full(len(self._names), -1, np.int64)  # checksums of the names seen first
 
     def __len__(self) -> int:

@@ -58,7 +58,10 @@ class TestWhere:
             ("-height + 2 * width - 1 > +280", lambda v: -v.height + 399 > 280),
             ("height // 10 in {10, 12}", lambda v: v.height // 10 in (10, 12)),
             (" (\nlabel == 0)", lambda v: v.label == 0),
-            ("height / label > 60", lambda v: v.label == 0 or v.height / v.label > 60),
+            (
+                "label == 0 or height / label > 60",
+                lambda v: v.label == 0 or v.height / v.label > 60,
+            ),
         ],
     )
     def test_as_python_sees_it(
@@ -108,7 +111,12 @@ class TestWhere:
             ("label in [height]", r"has columns in it"),
             ("label in 'cat'", r"is not a list of numbers"),
             ("label ** 2 == 4", r"'label \*\* 2' .* is neither a number nor a column"),
-            ("height == 1e400 * 0 or label == 10**3", r"'10\*\*3'"),
+            ("height == 0 or label == 10**3", r"'10\*\*3'"),
+            ("height == 1e400 * 0", r"'1e400 \* 0' .* has no value \(it is too large a number\)"),
+            ("height / label > 60", r"has no value for 20 samples, the first of them 0 .* by zero"),
+            ("height > 0 and 1 < width % label", r"'width % label' .* no value for 20 samples"),
+            ("label * 5000000000000000000 > 0", r"no value for 20 samples.* too large a number"),
+            ("not label // 0 == 1", r"no value for 60 samples"),
             ("label == 99999999999999999999", r"a number that is too large"),
             ("label ==", r"cannot be read \(invalid syntax\)"),
             ("label = 1", r"cannot be read"),

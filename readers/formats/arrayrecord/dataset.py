@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property, partial
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
 from readers.formats.arrayrecord.files import OpenFiles
+from readers.formats.columns import UNREADABLE
 from readers.formats.protobuf.example import ExampleReader, decode_fields
 from readers.image.header import image_size
 from readers.sample import (
@@ -74,6 +75,8 @@ class ArrayRecordDataset(IndexedDataset):
         ]
         self._starts = list(accumulate(counts, initial=0))
         self._has_examples = self._look()
+        if not self._has_examples:
+            self.unlabelled = len(self), (), ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the files itself."""
@@ -99,7 +102,7 @@ class ArrayRecordDataset(IndexedDataset):
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`: only labels are known, and all records are read for them, once."""
         if name == "label":
-            return self._labels.copy()
+            return self._readable(self._labels.copy())
         return np.full(len(self), -1 if name == "num_bytes" else 0, np.int64)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
@@ -132,14 +135,19 @@ class ArrayRecordDataset(IndexedDataset):
     @cached_property
     def _labels(self) -> NDArray[np.int64]:
         labels = np.full(len(self), -1, np.int64)
-        if not self._has_examples:
-            return labels
-        step = self.block_size
-        for start in range(0, len(self), step):
-            for sample in self.fetch(range(start, min(start + step, len(self)))):
-                if isinstance(sample, Sample):
-                    labels[sample.index] = sample.label
+        step = self.block_size if self._has_examples else len(self)
+        for number, (start, stop) in enumerate(pairwise(self._starts)):
+            for first in range(start, stop if self._has_examples else start, step):
+                rows = range(first - start, min(first + step, stop) - start)
+                records = self._read(number, [*rows])
+                labels[first : first + len(rows)] = [self._label(record) for record in records]
         return labels
+
+    def _label(self, record: bytes | Exception) -> int:
+        try:
+            return UNREADABLE if isinstance(record, Exception) else self._reader.read(record).label
+        except ValueError:
+            return UNREADABLE
 
     def _look(self) -> bool:
         """Whether the records are Examples."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
 from readers.formats.arrow.files import ArrowFile, find_arrow_files
+from readers.formats.columns import UNREADABLE
 from readers.formats.tables.columns import Column, Lost, column_of, one_line
 from readers.formats.tables.layout import find_layout
 from readers.formats.tables.parts import by_part, median_rows
@@ -94,6 +95,8 @@ class ArrowDataset(IndexedDataset):
         self._file_starts = self._starts[self._first_batches]
         if not len(self):
             raise SourceError(f"{paths[0]} holds no rows: leave it out, or write it again")
+        nulls = (file.nulls for file in self._files)
+        self.unlabelled = self._layout.unlabelled(len(self), nulls)
         self._decoded_bytes = decoded_bytes
         self._recent: Recent[_Batch] = Recent(decoded_bytes)
         self._pid = os.getpid()
@@ -149,13 +152,16 @@ class ArrowDataset(IndexedDataset):
         label = self._layout.label
         if name != "label" or label is None:
             return np.full(len(self), -1 if name in ("label", "num_bytes") else 0, np.int64)
-        result = np.full(len(self), -1, np.int64)
+        result = np.full(len(self), UNREADABLE, np.int64)
+        reasons: dict[int, str] = {}
         for number in range(len(self._starts) - 1):
             start, stop = self._starts[number : number + 2].tolist()
             column = self._batch(number, (label,)).columns[label]
             if isinstance(column, Column):
                 result[start:stop] = column.labels()
-        return result
+            else:
+                reasons[start] = str(column)
+        return self._readable(result, reasons)
 
     def _fetch_batch(self, indices: NDArray[np.int64]) -> list[Sample | BadSample]:
         number = int(np.searchsorted(self._starts, indices[0], "right")) - 1

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,7 @@ class ArrowFile:
         name: Last part of its path.
         schema: A pyarrow.Schema.
         rows: Number of rows of each record batch, int64 [batches].
+        nulls: How many nulls each column holds, by name.
         size_bytes: Size of the file.
         mapped: The file itself.
 
@@ -134,6 +136,7 @@ class ArrowFile:
         self._offsets: list[int] | None = None
         self._reader: Any = None
         self._batches: list[Any] | None = None
+        self.nulls: Counter[str] = Counter()
         try:
             rows = self._open(bytes(view[: len(_FILE_MAGIC)]) == _FILE_MAGIC)
             _ = self.schema.names  # may be no text
@@ -189,18 +192,22 @@ class ArrowFile:
             check_file(content)
             self._reader = self._ipc.open_file(self._pa.BufferReader(self._buffer))
             self.schema = self._reader.schema
-            return [
-                self._reader.get_batch(number).num_rows
-                for number in range(self._reader.num_record_batches)
-            ]
+            numbers = range(self._reader.num_record_batches)
+            return [self._count(self._reader.get_batch(number)) for number in numbers]
         reader = self._ipc.open_stream(self._pa.BufferReader(self._buffer))
         self.schema = reader.schema
         offsets = list(self._walk_stream(content))
         if any(map(self._has_dictionary, self.schema.types)):
             self._batches = list(reader)
-            return [batch.num_rows for batch in self._batches]
+            return [*map(self._count, self._batches)]
         self._offsets = offsets
-        return [self.batch(number).num_rows for number in range(len(offsets))]
+        return [self._count(self.batch(number)) for number in range(len(offsets))]
+
+    def _count(self, batch: Any) -> int:
+        """Add up the nulls of a record batch, and return its number of rows."""
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            self.nulls[name] += column.null_count
+        return int(batch.num_rows)
 
     def _has_dictionary(self, kind: Any) -> bool:
         if self._pa.types.is_dictionary(kind):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import Subset
+from readers.formats.columns import UNREADABLE
 from readers.formats.energon.fields import FieldMap
 from readers.formats.energon.metadata import FOLDER, Prepared, read_metadata
 from readers.formats.tar.dataset import TarDataset
@@ -51,6 +52,7 @@ class EnergonDataset(Subset):
             if not _is_as_prepared(root / name, whole.samples_of(number), self._told.counts[name])
         ]
         super().__init__(whole, _pick(root, whole, self._told))
+        self.unlabelled = self._of_whole() if self._fields.label in ("", "cls") else None
 
     def __repr__(self) -> str:
         """As of other datasets, with its shards."""
@@ -89,9 +91,9 @@ class EnergonDataset(Subset):
         for start in range(0, len(self), _AT_ONCE):
             samples = self.fetch(range(start, min(start + _AT_ONCE, len(self))))
             result[start : start + len(samples)] = [
-                -1 if isinstance(one, BadSample) else one.label for one in samples
+                UNREADABLE if isinstance(one, BadSample) else one.label for one in samples
             ]
-        return result
+        return self._readable(result)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read samples; see `Dataset.fetch`."""

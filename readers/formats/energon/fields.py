@@ -54,9 +54,7 @@ class FieldMap:
                     fields[name] = to_payload(value)
             if self.label:
                 found = _value(sample.fields, self.label)
-                label = to_label(
-                    bytes(found).strip() if isinstance(found, bytes | memoryview) else found
-                )
+                label = to_label(found)
         except (ValueError, TypeError) as error:
             return BadSample(sample.index, sample.key, "read", str(error))
         return replace(sample, fields=fields, label=label, image_field=image or sample.image_field)

@@ -62,6 +62,10 @@ class FileDataset(IndexedDataset):
         self._class_names = class_names
         self._sidecars = sidecars or {}
         self._remarks = (*self._remarks, *remarks)
+        beside = dict(
+            next(iter(self._sidecars.values()), ())
+        )  # which fields there are, by one file
+        self.unlabelled = int((self._labels < 0).sum()), beside, ""
 
     def __len__(self) -> int:
         return len(self._names)

@@ -131,7 +131,7 @@ class Column:
         return row if self.is_encoded else np.frombuffer(row, self._inner)
 
     def labels(self, start: int, stop: int) -> NDArray[np.int64] | None:
-        """Return rows as class numbers, -1 where they are none; None where they are no numbers of one dimension.
+        """Return `readers.formats.columns.to_labels` of rows; None where they are no numbers of one dimension.
 
         Raises:
             OSError: The file is damaged there.

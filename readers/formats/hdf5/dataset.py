@@ -19,6 +19,7 @@ from readers.formats.columns import (
     FURTHER_IMAGE_NAMES,
     IMAGE_NAMES,
     LABEL_NAMES,
+    UNREADABLE,
     VIDEO_NAMES,
     Roles,
     find_roles,
@@ -112,6 +113,8 @@ class Hdf5Dataset(IndexedDataset):
                 f"{self._path}: the rows of {self._roles.image} are no images: they must be encoded files, or "
                 "uint8 [N, height, width, 3] or [N, height, width]; name the right dataset with image="
             )
+        if self._roles.label is None:
+            self.unlabelled = self._length, self._fields, ""
         self._pixels = pixels.file
         self._num_chunk_rows = pixels.num_chunk_rows
         self._open_file: _OpenFile | None = None
@@ -151,10 +154,10 @@ class Hdf5Dataset(IndexedDataset):
         return self._num_chunk_rows if self._num_chunk_rows > 1 else super().block_size
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; of the datasets only the labels are read, and bad ones count as none.
+        """See `IndexedDataset.column`; of the datasets only the labels are read.
 
         Raises:
-            SourceError: The file is gone or has changed.
+            SourceError: The file is gone or has changed, or a label cannot be read.
         """
         label = self._roles.label
         if name != "label" or label is None:
@@ -173,9 +176,11 @@ class Hdf5Dataset(IndexedDataset):
             rows = np.arange(start, stop)
             columns, values = self._read((label,), rows)
             for row, value in zip(rows.tolist(), values[label], strict=True):
-                with suppress(ValueError, OSError):
+                try:
                     labels[row] = to_label(columns[label].plain(_whole(value)))
-        return labels
+                except (ValueError, OSError):
+                    labels[row] = UNREADABLE
+        return self._readable(labels)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read the rows in the order in which they are stored; see `Dataset.fetch`."""

@@ -34,6 +34,7 @@ class HubDataset(Subset):
         self, whole: IndexedDataset, repository: str, commit: str, class_names: tuple[str, ...]
     ) -> None:
         super().__init__(whole, pick_taken(range(len(whole)), len(whole)))
+        self.unlabelled = whole.unlabelled
         self.repository, self.commit, self._class_names = repository, commit, class_names
 
     def __repr__(self) -> str:

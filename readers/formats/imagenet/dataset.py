@@ -49,6 +49,10 @@ class ImageNetDataset(FileDataset):
         found = _in_class_folders(folder, classes) or _in_one_folder(folder, classes)
         self._words = tuple(classes.words.values())
         super().__init__(folder, found.names, found.labels, tuple(classes.words), *found[3:])
+        if self.unlabelled and self.unlabelled[0] == len(self):
+            self.unlabelled = (
+                None  # the images of the test split, whose labels were never published
+            )
 
     @property
     def words(self) -> tuple[str, ...]:

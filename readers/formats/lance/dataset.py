@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,11 @@ class LanceDataset(IndexedDataset):
         self._length = int(self._lance.count_rows())
         if not self._length:
             raise SourceError(f"{self._path} holds no rows at version {self.version}: open another")
+        with suppress(LanceError), one_line_errors():  # damage is told when labels are read
+            label, fields = self._layout.label, self._layout.fields
+            rows = f"`{label}` IS NULL" if label else None
+            count = int(self._lance.count_rows(filter=rows))
+            self.unlabelled = count, fields, self._layout.unread_label
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the same version itself."""
@@ -135,7 +141,7 @@ class LanceDataset(IndexedDataset):
                 table = self._lance.scanner(columns=[label], scan_in_order=True).to_table()
         except LanceError as error:
             raise SourceError(f"the labels of {self._path} cannot be read: {error}") from None
-        return column_of(self._layout, label, table.column(label)).labels()
+        return self._readable(column_of(self._layout, label, table.column(label)).labels())
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read the rows in one go; see `Dataset.fetch`.

@@ -16,7 +16,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.formats.columns import to_label
+from readers.fetched import UnreadableLabelsError
+from readers.formats.columns import UNREADABLE, to_label, to_labels
 from readers.formats.lmdb.tree import Node, Tree
 from readers.formats.protobuf.datum import read_datum, to_pnm
 from readers.formats.protobuf.wire import WireError
@@ -40,7 +41,7 @@ Layout = Literal["files", "values", "numbered", "datum"]
 
 _KEY_AND_FIELD = re.compile(rb"((?:.*/)?[^./]+)\.([^/]+)", re.DOTALL)  # as in a tar shard
 _NUMBERED = re.compile(rb"image-([0-9]{1,18})")
-_WHOLE = re.compile(rb"\s*([0-9]{1,18})\s*")
+_FIRST_LABELS = 64  # enough to tell words, some of which are years, from class numbers
 _NO_SAMPLES = re.compile(rb"__.*|num[-_ ]?samples|length|len|meta|metadata|keys", re.DOTALL)
 _NUMBERING_FIELDS = {
     "cls",
@@ -63,7 +64,8 @@ class LmdbDataset(ShardDataset):
     - ``values``: each value is an encoded image (LSUN, BasicSR), the field ``image``. Keys that begin with
       two underscores, and ``num-samples``, ``length`` and the like, are passed over.
     - ``numbered``: ``image-000000001`` and ``label-000000001`` (text recognition), the fields ``image`` and
-      ``label``. A label that is text is no class number: it is in its field, and the label is -1.
+      ``label``. Where half or more of the first labels are text and no numbers, they are what is written in the images and no
+      classes: they are in their field, and each label is -1.
     - ``datum``: each value is a Datum of Caffe, whatever its key (``convert_imageset`` writes
       ``00000000_photo.jpg``). An encoded image is the field ``data``, raw pixels become the field ``ppm`` or
       ``pgm``, in RGB.
@@ -94,6 +96,8 @@ class LmdbDataset(ShardDataset):
         self._options: dict[str, Any] = {"layout": layout, "database": database}
         find = _Samples(layout, database)
         super().__init__([_data_file(path)], Scan("lmdb", 3, find, self._options))
+        if "label" in self.members:  # where these are text, they are what is written in the images
+            self.unlabelled = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the file itself."""
@@ -102,7 +106,10 @@ class LmdbDataset(ShardDataset):
     @cached_property
     def class_names(self) -> tuple[str, ...]:
         """The first folders of the keys, where they are the classes; else empty."""
-        labels, rows = np.unique(self.column("label"), return_index=True)
+        try:
+            labels, rows = np.unique(self.column("label"), return_index=True)
+        except UnreadableLabelsError:  # so they are no folders
+            return ()
         entries = self.fetch(rows[labels >= 0])
         first = entries[0] if entries else None
         if not isinstance(first, Sample) or not _NUMBERING_FIELDS.isdisjoint(first.fields):
@@ -225,12 +232,14 @@ def _files(content: Content, tree: Tree) -> Iterator[Entry]:
             fault = f"one of the fields {', '.join(spans)} is stored twice"
         if not stem:
             continue
-        if fault:
-            yield Entry(_text(stem), (), fault=fault)
-            continue
-        label = numbers.get(stem.partition(b"/")[0], -1)
+        label: Any = numbers.get(stem.partition(b"/")[0], -1)
         if "cls" in spans:
-            label = _label(content, *spans["cls"])
+            lost = any(node.fault for node in nodes if _stem_and_field(node)[1] == "cls")
+            label = UNREADABLE if lost else content[slice(*spans["cls"])]
+        if fault:
+            known = label if isinstance(label, int) else int(to_labels([label])[0])
+            yield Entry(_text(stem), (), known, fault=fault)
+            continue
         image = next((name for name in spans if is_image_field(name)), None)
         yield _entry(content, _text(stem), spans, image, label)
 
@@ -260,6 +269,9 @@ def _values(content: Content, tree: Tree) -> Iterator[Entry]:
 def _numbered(content: Content, tree: Tree) -> Iterator[Entry]:
     # image- stands before label- in the tree: two walks keep step without holding either in memory.
     labels = (node for node in tree.nodes() if node.key.startswith(b"label-"))
+    first = [content[node.start : node.stop] for node in islice(labels, _FIRST_LABELS)]
+    are_classes = bool(first) and (to_labels(first) < -1).mean() < 0.5
+    labels = (node for node in tree.nodes() if node.key.startswith(b"label-"))
     label = next(labels, None)
     for node in tree.nodes():
         found = _NUMBERED.fullmatch(node.key)
@@ -272,13 +284,13 @@ def _numbered(content: Content, tree: Tree) -> Iterator[Entry]:
         while label is not None and label.key < wanted:
             label = next(labels, None)
         spans = {"image": (node.start, node.stop)}
-        number = -1
+        number: Any = -1
         if label is not None and label.key == wanted:
             if label.fault:
-                yield Entry(key, (), fault=label.fault)
+                yield Entry(key, (), UNREADABLE, fault=label.fault)
                 continue
             spans["label"] = (label.start, label.stop)
-            number = _label(content, label.start, label.stop)
+            number = content[label.start : label.stop] if are_classes else -1
         yield _entry(content, key, spans, "image", number)
 
 
@@ -293,16 +305,12 @@ def _datums(content: Content, tree: Tree) -> Iterator[Entry]:
         except ValueError as error:
             yield Entry(key, (), fault=f"the value is no Datum: {error}")
             continue
-        try:
-            label = to_label(datum.label)
-        except ValueError as error:
-            yield Entry(key, (), fault=str(error))
-            continue
         span = (node.start + datum.start, node.start + datum.stop)
         if datum.encoded:
-            yield _entry(content, key, {"data": span}, "data", label)
-        else:
-            yield Entry(key, (("planes", *span),), label, datum.shape[1:])
+            yield _entry(content, key, {"data": span}, "data", datum.label)
+            continue
+        entry = _entry(content, key, {"planes": span}, None, datum.label)
+        yield entry if entry.fault else entry._replace(size=datum.shape[1:])
 
 
 _SCANS: dict[str, Callable[[Content, Tree], Iterator[Entry]]] = {
@@ -318,19 +326,19 @@ def _entry(
     key: str,
     spans: dict[str, tuple[int, int]],
     image: str | None,
-    label: int,
+    value: Any,
 ) -> Entry:
+    """Make the entry of a sample whose label is a value; of one that cannot be read, that of a bad sample."""
+    try:
+        label = to_label(value)
+    except ValueError as error:
+        return Entry(key, (), UNREADABLE, fault=str(error))
     size = restarts = None
     if image is not None:
         data = content[slice(*spans[image])]
         size, restarts = image_size(data), restart_offsets(data)
     members = tuple((name, start, stop) for name, (start, stop) in spans.items())
     return Entry(key, members, label, size, restarts=restarts, image_field=image)
-
-
-def _label(content: Content, start: int, stop: int) -> int:
-    whole = _WHOLE.fullmatch(content[start : min(stop, start + 32)])
-    return int(whole[1]) if whole else -1
 
 
 def _class_numbers(tree: Tree, split: Callable[[Node], tuple[bytes, str]]) -> dict[bytes, int]:

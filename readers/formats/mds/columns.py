@@ -115,13 +115,8 @@ class Plan(NamedTuple):
         assert self.label is not None
         value = copied(values[self.label.number])
         payload = self.label.decode(value) if self.label.decode else value
-        text = str(payload[:64], "latin-1")
-        label: int | float | str
-        try:
-            label = int(text)
-        except ValueError:
-            label = float(text) if self.label.decode else text
-        return to_label(label)
+        is_decimal = self.label.decode and b"." in bytes(payload)
+        return to_label(float(payload) if is_decimal else payload)
 
 
 def make_plan(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
+from readers.formats.columns import UNREADABLE
 from readers.formats.mds.columns import make_plan
 from readers.formats.mds.index import folder_of, read_mds_index
 from readers.formats.mds.shard import Shard
@@ -73,16 +74,20 @@ class MdsDataset(IndexedDataset):
             "key": key,
             "columns": chosen,
         }
-        plan = lru_cache(
+        planned = lru_cache(
             lambda columns: make_plan(columns, chosen, image, label, key, self._folder)
         )
         self._shards = [
-            Shard(self._folder, shard, plan(shard.columns))
+            Shard(self._folder, shard, planned(shard.columns))
             for shard in read_mds_index(self._folder)
             if shard.num_samples
         ]
         if not self._shards:
             raise SourceError(f"{self._folder} holds no samples: write it anew")
+        plan = self._shards[0].plan
+        if plan.label is None:
+            count = sum(shard.info.num_samples for shard in self._shards)
+            self.unlabelled = count, [column.name for column in plan.columns], ""
         self._starts = np.cumsum([0, *(shard.info.num_samples for shard in self._shards)])
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -122,14 +127,15 @@ class MdsDataset(IndexedDataset):
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; heights and widths are not known.
 
-        ``num_bytes`` is -1 where a column is decoded, a label that is no class number counts as none. Labels and sizes are read from the shards, a page each.
+        ``num_bytes`` is -1 where a column is decoded. Labels and sizes are read from the shards, a page each.
 
         Raises:
-            SourceError: A shard cannot be read, or one elsewhere is gone.
+            SourceError: A shard or a label cannot be read, or one elsewhere is gone.
         """
         if name in ("height", "width"):
             return np.zeros(len(self), np.int64)
-        return np.concatenate([_numbers(shard, name) for shard in self._shards])
+        numbers = np.concatenate([_numbers(shard, name) for shard in self._shards])
+        return self._readable(numbers) if name == "label" else numbers
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read the samples; see `Dataset.fetch`."""
@@ -191,8 +197,10 @@ def _numbers(shard: Shard, name: ColumnName) -> NDArray[np.int64]:
         for first in range(0, len(result) if known else 0, 1024):
             rows = range(first, min(first + 1024, len(result)))
             for row, payload in zip(rows, shard.read(rows), strict=True):
-                with suppress(ValueError):
+                try:
                     result[row] = read(plan.split(payload))
+                except ValueError:
+                    result[row] = UNREADABLE if name == "label" else -1
     return result
 
 

@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 
 from readers.checkpoints.sample_file import SampleFile
 from readers.dataset import IndexedDataset
-from readers.formats.columns import label_or_none
+from readers.formats.columns import UNREADABLE, to_labels
 from readers.formats.parquet.files import File, Location, find_files
 from readers.formats.parquet.groups import RowGroups
 from readers.formats.registry import require
-from readers.formats.tables.columns import Column
+from readers.formats.tables.columns import Column, Lost
 from readers.formats.tables.layout import Layout, find_layout
 from readers.formats.tables.parts import by_part, median_rows
 from readers.formats.tables.values import make_samples
 from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError, checked_indices
 from readers.storage.traffic import CountingThreads
+from readers.storage.unreadable import unreadable
 
 _MANY = 8
 _MOST_THREADS = 8
@@ -88,6 +89,8 @@ class ParquetDataset(IndexedDataset):
             raise SourceError(
                 f"{self._locations[0].shown} holds no rows: leave it out, or write it again"
             )
+        nulls = (file.nulls for file in self._files)
+        self.unlabelled = self._layout.unlabelled(len(self), nulls)
         self._decoded_bytes = decoded_bytes
         self._live = _Live(self._open_groups())
 
@@ -173,29 +176,34 @@ class ParquetDataset(IndexedDataset):
         """See `IndexedDataset.column`; labels are read from their column, sizes are not known."""
         if name != "label" or self._layout.label is None:
             return np.full(len(self), -1 if name in ("label", "num_bytes") else 0, np.int64)
-        result = np.full(len(self), -1, np.int64)
+        result = np.empty(len(self), np.int64)
+        reasons: dict[int, str] = {}
 
         def read(number: int) -> None:
             start, stop = self._starts[number : number + 2].tolist()
-            result[start:stop] = self._labels(number)
+            found = self._labels(number)
+            if isinstance(found, Lost):
+                reasons[start] = str(found)
+            result[start:stop] = UNREADABLE if isinstance(found, Lost) else found
 
         list(self._here().pool.map(read, range(len(self._starts) - 1)))
-        return result
+        return self._readable(result, reasons)
 
     def _waits(self, number: int) -> bool:
         """Whether a row group is decompressed or fetched from afar; views are faster had one by one."""
         file = int(np.searchsorted(self._first_groups, number, "right")) - 1
         return self._files[file].waits
 
-    def _labels(self, number: int) -> NDArray[np.int64]:
+    def _labels(self, number: int) -> "NDArray[np.int64] | Lost":
+        """The labels of a row group; of a partition the one of all its rows."""
         assert self._layout.label is not None
         file = int(np.searchsorted(self._first_groups, number, "right")) - 1
-        num_rows = int(self._starts[number + 1] - self._starts[number])
         group = number - int(self._first_groups[file])
-        found = self._here().groups.whole(file, group, self._layout.label)
+        with unreadable(self._locations[file].text):
+            found = self._here().groups.whole(file, group, self._layout.label)
         if isinstance(found, Column):
             return found.labels()
-        return np.full(num_rows, label_or_none(found), np.int64)
+        return found if isinstance(found, Lost) else to_labels([found])
 
     def _here(self) -> "_Live":
         """State of this process alone; a forked process starts without it."""

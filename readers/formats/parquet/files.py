@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,13 +121,14 @@ class File:
         blob: Its bytes.
         rows: Number of rows of each row group, int64 [groups].
         digest: Over its footer.
+        nulls: How many nulls columns hold that have some, by name, as far as the footer tells.
         waits: There is something to decompress or to fetch from afar, for which threads pay.
 
     Raises:
         SourceError: It is missing, not Parquet, cut off or encrypted.
     """
 
-    __slots__ = ("blob", "digest", "rows", "schema", "waits")
+    __slots__ = ("blob", "digest", "nulls", "rows", "schema", "waits")
 
     def __init__(self, location: Location) -> None:
         self.blob = open_blob(location.text)
@@ -143,6 +145,7 @@ class File:
             check_bytes(8 * int(self.rows.max(initial=0)), "a number for each row of a row group")
         except TooLargeError as error:
             raise SourceError(f"{location.shown}: {error}") from None
+        self.nulls = _nulls_of(metadata, groups)
         self.schema: Any = metadata.schema.to_arrow_schema()
         self.waits = not isinstance(self.blob, LocalBlob) or _is_compressed(groups)
 
@@ -205,6 +208,14 @@ class Footer:
         return Chunk(
             told.start, told.num_values, told.codec, leaf.max_definition_level, self._file_bytes
         )
+
+
+def _nulls_of(metadata: Any, groups: list[Group]) -> Counter[str]:
+    paths = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
+    counts = [
+        sum(group.columns[number].num_nulls for group in groups) for number in range(len(paths))
+    ]
+    return Counter({path: count for path, count in zip(paths, counts, strict=True) if count})
 
 
 def _is_compressed(groups: list[Group]) -> bool:

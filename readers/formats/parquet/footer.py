@@ -11,7 +11,7 @@ from readers.formats.parquet.thrift import Wanted, read_struct
 from readers.sample import Payload
 
 _CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
-_CHUNK = dict.fromkeys((1, 4, 5, 6, 7, 9, 11))
+_CHUNK: Wanted = {**dict.fromkeys((1, 4, 5, 6, 7, 9, 11)), 12: {3: None}}  # 12: statistics
 _WANTED: Wanted = {
     4: {  # row groups
         1: {1: None, 3: _CHUNK, 8: {}, 9: {}},  # columns: file, chunk, encryption
@@ -32,6 +32,7 @@ class ColumnChunk(NamedTuple):
         start: Byte in the file of its first page.
         is_here: It lies in this file.
         is_encrypted: Whether it is encrypted with a key of its own.
+        num_nulls: How many values are null, 0 where its writer did not count.
     """
 
     codec: str
@@ -41,6 +42,7 @@ class ColumnChunk(NamedTuple):
     start: int
     is_here: bool
     is_encrypted: bool
+    num_nulls: int = 0
 
 
 class Group(NamedTuple):
@@ -101,6 +103,7 @@ def _column(told: dict[int, Any]) -> ColumnChunk:
         min(pages, dictionary) if pages and dictionary else pages or dictionary,
         not told.get(1),
         is_encrypted,
+        _number(chunk.get(12, {}).get(3, 0)),
     )
 
 

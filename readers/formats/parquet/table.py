@@ -101,6 +101,7 @@ class TableDataset(Subset):
             else ParquetDataset(locations, **options)
         )
         super().__init__(self._all, _pick_valid(root, self._all, files))
+        self.unlabelled = self._of_whole()
 
     def __repr__(self) -> str:
         """As of other datasets, with the version."""

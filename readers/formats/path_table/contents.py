@@ -22,7 +22,6 @@ from readers.formats.path_table.metadata_folder import (
 )
 from readers.formats.path_table.roles import (
     about_boxes,
-    about_no_label,
     find_image,
     find_key,
     find_label,
@@ -99,10 +98,7 @@ def read_contents(
     names = find_image_files(paths, image, folder, strict=is_metadata)
     label = _label(table, asked, image, remarks)
     if asked.boxes is None:
-        about = about_boxes(table)
-        if label is None and not about and not is_metadata:
-            about = about_no_label(table, image, find_key(table, asked.key))
-        remarks += about
+        remarks += about_boxes(table)
     if isinstance(label, str) and len(table) < len(whole):
         asked = asked._replace(labels=classes_of_all(whole, label, asked.labels))
     grouped = asked.boxes is not None or asked.labels.multi_label is True
@@ -174,10 +170,7 @@ def _labels(
         return Labels(_none(len(rows)), ()), None
     if cells is None or not isinstance(label, str):
         return make_column_labels(table, label, [of_one[0] for of_one in rows]), None
-    made = make_row_labels(table, label, cells, rows, asked.labels)
-    if made.num_unlabelled:
-        remarks.append(_about_unlabelled(table, label, made, rows))
-    return made, None
+    return make_row_labels(table, label, cells, rows, asked.labels), None
 
 
 def _none(count: int) -> LabelTable:
@@ -211,11 +204,3 @@ def _payload(value: Any) -> bytes | None:
         return bytes(to_payload(value))
     except TypeError:  # times, decimals
         return str(value).encode("utf-8", "surrogateescape")
-
-
-def _about_unlabelled(table: Table, label: str, made: Labels, rows: Sequence[Sequence[int]]) -> str:
-    first = int(np.argmax(made.table.class_numbers() < 0))
-    return (
-        f"{table.source}: {made.num_unlabelled} of {counted(len(rows), 'sample')} without a label in the column {label} (first "
-        f"{table.where(rows[first][:1])}) get the label -1: leave them out with where('label >= 0'), or label them"
-    )

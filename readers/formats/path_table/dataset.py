@@ -129,6 +129,9 @@ class PathTableDataset(FileDataset):
             pairs = zip(found.keys, self._names, strict=True)
             self._keys = Names(own if key is None else key for key, own in pairs)
         self._columns, self._remarks = found.columns, tuple(found.remarks)
+        is_for_classes = self._boxes is None and labels.shape == () and not self._files
+        count = int((self._labels < 0).sum())
+        self.unlabelled = (count, self._columns, "") if is_for_classes else None
 
     @property
     def label_shape(self) -> LabelShape:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-from readers.describe import few_of
 from readers.formats.columns import FURTHER_LABEL_NAMES, LABEL_NAMES
 from readers.formats.path_table.table import Table
 from readers.sample import SourceError, is_image_file
@@ -78,22 +77,6 @@ def remark(table: Table, role: str, taken: str, others: Sequence[str]) -> list[s
     return [
         f"{table.source}: of the columns {', '.join([taken, *others])}, which may each be the {role}, {taken} was taken; say "
         f"{role}={taken!r}, or name another one"
-    ]
-
-
-def about_no_label(table: Table, image: str, key: str | None) -> list[str]:
-    """A sentence about a table none of whose columns is called as labels are, though some may be one."""
-    free = [
-        name
-        for name in table.columns
-        if name not in (image, key)
-        and name.lower() not in (_SPLIT, *IMAGE_NAMES)
-        and not is_image_file(_first(table.columns[name]))
-    ]
-    if not free:
-        return []
-    return [
-        f"{table.source}: no column is called as labels are among {few_of(free)}, so each label is -1: say label= to have one"
     ]
 
 

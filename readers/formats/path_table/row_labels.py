@@ -121,6 +121,11 @@ def _number(table: Table, column: str, row: int, value: Any) -> float:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
+    if math.isfinite(number) and abs(number) > float(np.finfo(np.float32).max):
+        raise SourceError(
+            f"{table.place(row)}: the column {column!r} of the label holds {shorten(value)}, which does not fit float32 (at "
+            "most 3.4e38): scale it"
+        )
     if not math.isfinite(number):
         what = "is empty" if value in (None, "") else f"holds {shorten(value)}, which is no number"
         raise SourceError(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from readers.formats.columns import (
     FURTHER_LABEL_NAMES,
+    LabelError,
     Roles,
     find_roles,
     require_columns,
@@ -202,17 +203,17 @@ def _is_one(record: Payload, feature: Feature) -> bool:
 
 
 def _read_label(record: Payload, feature: Feature) -> int:
-    value: int | float | str | list[int] | list[float] | None
+    value: int | float | bytes | None
     if feature.kind == "bytes":
         spans = find_values(record, feature.start, feature.stop)
-        texts = [str(record[start:stop][:_MAX_LABEL_BYTES], "latin-1") for start, stop in spans[:2]]
+        texts = [bytes(record[start:stop][:_MAX_LABEL_BYTES]) for start, stop in spans[:2]]
         if len(texts) > 1:
-            raise ValueError(f"the label {texts} is not one whole number")
+            raise LabelError(f"the label {texts} is not one whole number")
         value = texts[0] if texts else None
     else:
         numbers = read_numbers(record, feature.start, feature.stop)
         if len(numbers) > 1:
-            raise ValueError(f"the label {numbers[:8]} is not one whole number")
+            raise LabelError(f"the label {numbers[:8]} is not one whole number")
         value = numbers[0] if numbers else None
     return to_label(value)
 

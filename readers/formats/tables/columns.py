@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.formats.columns import label_or_none, to_labels
+from readers.formats.columns import to_labels
 from readers.formats.registry import require
 from readers.formats.tables.layout import Layout
 from readers.storage.blob.mapped import MappedFile
@@ -21,6 +21,10 @@ class Lost:
 
     reason: str
     transient: bool = False  # as of a BadSample
+
+    def __str__(self) -> str:
+        """The reason, and whether another attempt may succeed."""
+        return self.reason + " (the storage failed: try again)" * self.transient
 
 
 class Column:
@@ -58,11 +62,10 @@ class Column:
         return found
 
     def labels(self) -> NDArray[np.int64]:
-        """Return all as class numbers, -1 where there is none or a bad one."""
-        if self._plain is not None:
-            return to_labels(self._plain)
-        every = self.values(range(self._starts[-1]))
-        return np.array([label_or_none(value) for value in every], np.int64)
+        """Return all as class numbers; see `readers.formats.columns.to_labels`."""
+        return to_labels(
+            self.values(range(self._starts[-1])) if self._plain is None else self._plain
+        )
 
     def _of(self, number: int, rows: Sequence[int]) -> list[Any]:
         chunk, slices = self._chunks[number], self._bytes[number]

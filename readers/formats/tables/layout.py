@@ -8,6 +8,7 @@ from typing import Any
 from readers.formats.columns import VIDEO_NAMES, find_roles, remarks_on, require_columns
 from readers.formats.registry import require
 from readers.sample import SourceError
+from readers.unlabelled import Unlabelled
 
 _PICKLED = (b"arrow.py_extension_type",)
 
@@ -26,6 +27,7 @@ class Layout:
         class_names: Names from Hugging Face's ClassLabel.
         remarks: Sentences for people about what was chosen.
         names: The fields of columns that are called otherwise.
+        unread_label: A sentence about a column that is called as labels are, and whose type holds no class numbers.
     """
 
     columns: tuple[str, ...]
@@ -37,6 +39,18 @@ class Layout:
     class_names: tuple[str, ...]
     remarks: tuple[str, ...] = field(default=(), compare=False)
     names: Mapping[str, str] = field(default_factory=dict, hash=False)
+    unread_label: str = field(default="", compare=False)
+
+    def unlabelled(self, length: int, nulls: Iterable[Mapping[str, int]]) -> Unlabelled:
+        """Count the samples without a label.
+
+        Args:
+            length: Number of all samples.
+            nulls: Of each file, how many nulls columns hold, by name; those that hold none may be missing.
+        """
+        has_none = self.label is None or bool(self.unread_label)
+        count = length if has_none else sum(file.get(self.label or "", 0) for file in nulls)
+        return count, self.fields, self.unread_label
 
     @property
     def identity(self) -> str:
@@ -91,6 +105,9 @@ def find_layout(
     found = _image(types, roles.image, names, image is not None, columns is not None, source)
     usual = roles.label or _only_class_label(hints, whole)
     label_name = _label(types, usual, label is not None, source)
+    unread = ""
+    if usual and (label_name is None or str(types[usual]) == "null"):
+        unread = f"the column {usual!r} holds {types[usual]}, which is no class number"
     class_names = hints.get(label_name, {}).get("names", ()) if label_name else ()
     return Layout(
         columns=tuple(name for name in names),
@@ -107,6 +124,7 @@ def find_layout(
             encoded=encoded,
             whole=whole,
         ),
+        unread_label=unread,
     )
 
 
@@ -215,6 +233,7 @@ def _holds_labels(kind: Any) -> bool:
         or test.is_large_string(kind)
         or test.is_string_view(kind)
         or test.is_null(kind)
+        or (test.is_decimal(kind) and kind.scale <= 0)
     )
 
 

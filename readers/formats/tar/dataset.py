@@ -8,6 +8,7 @@ from operator import itemgetter
 
 import numpy as np
 
+from readers.formats.columns import UNREADABLE
 from readers.formats.splits import in_order, split_alone
 from readers.formats.tar.packed_classes import about_classes, packed_classes
 from readers.formats.tar.walk import TarError, stored_files
@@ -30,7 +31,7 @@ class TarDataset(ShardDataset):
     The files of a sample follow one another in the shard and share their name up to the first
     dot of the base name; the rest, in lower case, is the field: ``n01/10026.jpg`` and
     ``n01/10026.cls`` are the fields jpg and cls of the key ``n01/10026``. The label is the
-    integer in the field cls, -1 where there is none. A key that comes again after another one begins
+    integer in the field cls, -1 where there is no such field; one that holds anything else makes a bad sample. A key that comes again after another one begins
     a sample of its own, as for WebDataset; ``gpu-aug index`` counts such keys.
 
     See `ShardDataset` for how shards are indexed and mapped.
@@ -142,17 +143,20 @@ def _entry(key: str, files: list[_File], content: Content) -> Entry:
     faults = [file[4] for file in files if file[4]]
     if not faults and len(fields) < len(files):
         faults = [f"one of the fields {', '.join(fields)} is stored twice"]
+    labels = [file for file in files if file[1] == "cls"]
+    label = UNREADABLE  # of a number that is cut off, or there twice
+    if len(labels) < 2 and not any(file[4] for file in labels):
+        try:
+            label = label_of(fields)
+        except ValueError as error:
+            faults = faults or [str(error)]
     if faults:
-        return Entry(key, (), fault=faults[0])
+        return Entry(key, (), label, fault=faults[0])
     size = restarts = None
     image = next((data for name, data in fields.items() if is_image_field(name)), None)
     if image is not None:
         size, restarts = image_size(image), restart_offsets(image)
     members = tuple([file[1:4] for file in files])
-    try:
-        label = label_of(fields)
-    except ValueError as error:
-        return Entry(key, (), fault=str(error))
     return Entry(key, members, label, size, restarts=restarts)
 
 

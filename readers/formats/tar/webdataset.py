@@ -9,8 +9,6 @@ from readers.sample import Payload
 # Up to the first dot of the base name, and behind it. Names that begin with a dot have no key.
 _KEY_AND_FIELD = re.compile(r"((?:.*/)?[^./]+)\.([^/]+)", re.DOTALL)
 _META = re.compile(r"__[^/]*__(/|$)")  # WebDataset keeps such names to itself
-_LABEL = re.compile(rb"\s*([0-9]+)\s*")
-_LONGEST_LABEL = 32
 
 
 def key_and_field(name: str) -> tuple[str, str] | None:
@@ -25,10 +23,9 @@ def key_and_field(name: str) -> tuple[str, str] | None:
 
 
 def label_of(fields: Mapping[str, Payload]) -> int:
-    """The number in the field cls, -1 where there is none.
+    """Return the number in the field cls, -1 where there is no such field.
 
     Raises:
-        ValueError: It is 2**63 or more.
+        LabelError: See `readers.formats.columns.to_label`.
     """
-    found = _LABEL.fullmatch(fields.get("cls", b"")[:_LONGEST_LABEL])
-    return to_label(int(found[1])) if found else -1
+    return to_label(fields.get("cls"))

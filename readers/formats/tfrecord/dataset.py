@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.formats.columns import find_roles, remarks_on
+from readers.formats.columns import UNREADABLE, find_roles, remarks_on
 from readers.formats.protobuf.example import ExampleReader, decode_fields, is_decoded
 from readers.formats.protobuf.wire import WireError
 from readers.formats.tfrecord.crc32c import crc32c, find_checked_lengths, masked
@@ -128,7 +128,8 @@ class _Records:
                 if not fault and examples is None:
                     examples = self.reader.accepts(record, name)
             if fault:
-                yield Entry(str(number), (), fault=fault)
+                label = -1 if frame.fault else UNREADABLE  # bytes between records are no sample's
+                yield Entry(str(number), (), label, fault=fault)
             elif examples:
                 yield self._example(content, frame, record, number)
             else:
@@ -141,7 +142,7 @@ class _Records:
             fault = (
                 _checksum_fault(content, frame) or f"its tf.train.Example cannot be read: {error}"
             )
-            return Entry(str(number), (), fault=fault)
+            return Entry(str(number), (), UNREADABLE, fault=fault)
         members = tuple(
             (field, frame.start + start, frame.start + stop)
             for field, start, stop in example.members
@@ -245,6 +246,7 @@ class TfRecordDataset(ShardDataset):
         members = self.members
         self._is_stored = not any(map(is_decoded, members))
         self._has_objects = holds_objects(members)
+        self.unlabelled = None if self._has_objects else self.unlabelled
         self._labels = self._read_labels(classes) if self._has_objects else None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -308,9 +310,9 @@ class TfRecordDataset(ShardDataset):
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; ``num_bytes`` is -1 in a shard whose samples have fields of numbers."""
-        result = super().column(name)
         if name == "label" and self._has_objects and self._reader.label is None:
-            result[:] = -1
+            return np.full(len(self), -1, np.int64)
+        result = super().column(name)
         if name == "num_bytes":
             for found, start, stop in zip(
                 self._found, self._starts, self._starts[1:], strict=False

@@ -137,6 +137,7 @@ class Head:
         kinds: The combinations of fields that samples have.
         spans: Table -> (start, stop) in bytes from the first table.
         num_repeated_keys: How many samples have the key of an earlier one.
+        num_unlabelled: How many samples that can be read have no label.
         checksums: Checksums of the tables' pieces, 4 bytes each.
         start: Where the first table begins in the file.
         mark: CRC-32 of all this but the stamp, by which the same file is known again.
@@ -147,6 +148,7 @@ class Head:
     kinds: tuple[Kind, ...]
     spans: dict[str, tuple[int, int]]
     num_repeated_keys: int
+    num_unlabelled: int
     checksums: bytes
     start: int
     mark: int
@@ -183,6 +185,7 @@ class Head:
             kinds,
             spans,
             found["num_repeated_keys"],
+            found.get("num_unlabelled", 0),  # indexes that were published before do not tell
             rest[num_text:],
             start,
             mark,

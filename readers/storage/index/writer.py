@@ -34,6 +34,7 @@ class IndexWriter:
         self._kinds: dict[tuple[tuple[str, ...], str | None], int] = {}
         self._digest = hashlib.sha256()
         self._num_rows = self._num_members = self._num_text = self._num_lengths = 0
+        self._num_unlabelled = 0
         self._has_restarts = False
         self._hashes = _Table(folder)
 
@@ -66,6 +67,7 @@ class IndexWriter:
             kind = self._kinds.setdefault((names, image_field), len(self._kinds))
             tables["members"].add(b"".join([PAIR.pack(start, stop) for _, start, stop in members]))
             self._num_members += len(members)
+            self._num_unlabelled += label == -1
         height, width = size or (0, 0)
         tables["rows"].add(ROW.pack(key_start, first, label, height, width, len(text), kind))
         self._num_rows += 1
@@ -112,6 +114,7 @@ class IndexWriter:
             "kinds": list(self._kinds),
             "places": spans,
             "num_repeated_keys": self._count_repeated(),
+            "num_unlabelled": self._num_unlabelled,
         }
         num_chunks = -(-offset // CHUNK_BYTES)
         start = len(Head.pack(description, bytes(4 * num_chunks)))

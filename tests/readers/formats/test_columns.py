@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from readers import BadSample, Sample, open_dataset
-from readers.formats.columns import label_or_none, to_key, to_label, to_labels, to_payload
+from readers import BadSample, Sample, SourceError, open_dataset
+from readers.formats.columns import UNREADABLE, to_key, to_label, to_labels, to_payload
 from readers.sample import checked_indices
 
 Jpeg = Callable[..., bytes]
@@ -60,7 +60,7 @@ def test_labels_of_arrays(kind: str) -> None:
         try:
             expected.append(to_label(value))
         except ValueError:
-            expected.append(-1)
+            expected.append(UNREADABLE)
 
     assert to_labels(values).tolist() == expected
     assert to_labels(values).dtype == np.int64
@@ -73,7 +73,8 @@ def test_labels_of_arrays_of_floats(kind: str) -> None:
     with np.errstate(over="ignore"):
         values = values.astype(kind)
 
-    assert to_labels(values).tolist() == [label_or_none(value) for value in values.tolist()]
+    assert to_labels(values).tolist() == to_labels(values.tolist()).tolist()
+    assert (to_labels(values) == UNREADABLE).sum() == (7 if kind == "f2" else 6)
 
 
 def test_half_characters() -> None:
@@ -207,14 +208,16 @@ def _lmdb(folder: Path, images: list[bytes], labels: list[int]) -> Any:
 def test_a_label_of_64_bits_is_one_bad_sample(
     tmp_path: Path, jpeg: Jpeg, write: Callable[..., Any], bad: int
 ) -> None:
-    """In every format, and as a column it is none."""
+    """In every format, and the column of labels is refused."""
     images = [jpeg(9, 8, seed=number) for number in range(3)]
     labels = [4, 5, MOST]
     labels[bad] = 2**64 - 2
     dataset = open_dataset(write(tmp_path, images, labels))
-    expected = [-1 if number == bad else label for number, label in enumerate(labels)]
+    others = [number for number in range(3) if number != bad]
 
-    assert dataset.column("label").tolist() == expected
+    with pytest.raises(SourceError, match=r"the label .*; 1 of 3 samples have a label that cannot"):
+        dataset.column("label")
+    assert dataset.take(others).column("label").tolist() == [labels[number] for number in others]
     for index, entry in enumerate(dataset.fetch([0, 1, 2])):
         assert isinstance(entry, BadSample) == (index == bad), entry
         if isinstance(entry, Sample):

@@ -179,7 +179,7 @@ def test_labels_are_read_at_once(
 
 
 def test_a_label_that_is_no_number(tmp_path: Path, images: list[bytes]) -> None:
-    """It makes one BadSample, and the column has -1 there."""
+    """It makes one BadSample, and the column is refused."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         write_bytes(file, "image", images)
         file["label"] = [1.0] * 5 + [0.5] + [2.0] * (NUM_ROWS - 6)
@@ -189,7 +189,8 @@ def test_a_label_that_is_no_number(tmp_path: Path, images: list[bytes]) -> None:
 
     assert (bad.index, bad.key) == (5, "a.h5/5")
     assert "0.5 is not a whole number" in bad.reason
-    assert dataset.column("label").tolist() == [1] * 5 + [-1] + [2] * (NUM_ROWS - 6)
+    with pytest.raises(SourceError, match=r"a.h5/5 .* 0.5 is not a whole number; 1 of"):
+        dataset.column("label")
 
 
 def test_a_damaged_chunk(tmp_path: Path) -> None:

@@ -231,7 +231,9 @@ def test_bad_labels_are_bad_samples(tmp_path: Path, images: list[bytes]) -> None
     assert isinstance(second, BadSample)
     assert "2.5 is not a whole number" in second.reason
     assert isinstance(third, Sample)
-    assert dataset.column("label").tolist() == [1, -1, -1]
+    with pytest.raises(SourceError, match=r"a.parquet/1 .* 2.5 is not .* 1 of 3 samples"):
+        dataset.where("label == 1")
+    assert dataset.take([0, 2]).column("label").tolist() == [1, -1]
 
 
 def _damaged(path: Path, group: int, column: int, fraction: float = 0.5, count: int = 40) -> Path:

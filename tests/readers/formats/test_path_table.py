@@ -69,7 +69,6 @@ TRICKY = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:.*no column is called as labels are:UserWarning")
 class TestText:
     @pytest.mark.parametrize("text", TRICKY)
     def test_is_pandas_text(self, table: Callable[..., IndexedDataset], text: str) -> None:
@@ -260,7 +259,7 @@ class TestClasses:
 
     def test_unlabelled(self, table: Callable[..., IndexedDataset]) -> None:
         """An empty label is -1, and one warning says how many there are."""
-        with pytest.warns(UserWarning, match=r"1 of 2 samples without a label .*line 3\)"):
+        with pytest.warns(UserWarning, match=r"1 of 2 samples of .*t.* have no label"):
             assert labels(table("image,label\n0000,cat\n0001,\n")) == [0, -1]
 
 
@@ -478,10 +477,12 @@ def test_two_columns_of_which_one_is_called_like_its_role(
 
 
 def test_a_table_without_labels(table: Callable[..., IndexedDataset]) -> None:
-    """It is said where a column may hold them, and not where none is left or the label was asked for."""
-    with pytest.warns(UserWarning, match="called as labels are among species, so each label is -1"):
+    """It is said, and not where the label was asked for, or a column of texts says what the table is for."""
+    with pytest.warns(UserWarning, match="no sample of .* has a label .* with label="):
         assert labels(table("image,id,species\n0000,x,cat\n")) == [-1]
-    assert labels(table("image,id,split\n0000,x,train\n")) == [-1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert labels(table("image,id,caption\n0000,x,a cat\n")) == [-1]
     assert labels(table("image,species\n0000,cat\n", label="species")) == [0]
 
 

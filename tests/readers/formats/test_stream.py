@@ -50,7 +50,7 @@ FILES = [
     (".hidden", b"no key"),
     ("deep.er/d.jpg", b"\x00" * 512),
     ("ä" * 120 + ".jpg", b"a name that needs a header of its own"),
-    ("x.cls", b"no number"),
+    ("x.cls", b" 7\n"),
 ]
 
 
@@ -119,7 +119,7 @@ def test_agrees_with_webdataset(tmp_path: Path, ending: str, format: int) -> Non
     assert all(isinstance(entry, Sample) for entry in entries)
     assert [(key, fields) for _, key, fields, _ in told(iter(entries))] == by_webdataset(*shards)
     assert [entry.index for entry in entries] == list(range(11))
-    assert [entry.label for entry in entries][:6] == [3, 12, -1, -1, -1, -1]
+    assert [entry.label for entry in entries][:6] == [3, 12, -1, -1, -1, 7]
 
 
 def test_agrees_with_the_indexed_reader(tmp_path: Path) -> None:

@@ -153,18 +153,41 @@ def test_huge_declared_size_fits_the_index(tmp_path: Path) -> None:
     [
         (b"5", 5),
         (b" 12\n", 12),
-        (b"", -1),
-        (b"cat", -1),
-        (b"-3", -1),
-        (b"1.5", -1),
-        (b"\xd9\xa3", -1),
+        (b"\xef\xbb\xbf4\n", 4),
+        (b"-1", -1),
     ],
 )
 def test_label_is_the_integer_in_cls(tmp_path: Path, content: bytes, label: int) -> None:
-    """Anything but a plain non-negative integer in the field cls means: no label."""
+    """White space and a byte-order mark around it do not count; -1 is none."""
     shard = write_tar(tmp_path / "a.tar", [("a.jpg", b"x"), ("a.cls", content)])
 
     assert TarDataset([shard]).fetch([0])[0].label == label
+
+
+@pytest.mark.parametrize("content", [b"", b"cat", b"-3", b"1.5", b"1_0", b"\xd9\xa3", b"[0, 1]"])
+def test_a_cls_that_is_no_number(tmp_path: Path, content: bytes) -> None:
+    """It makes a bad sample, and selecting by labels is refused with its name."""
+    shard = write_tar(tmp_path / "a.tar", [("a.jpg", b"x"), ("a.cls", content), ("b.cls", b"1")])
+    dataset = TarDataset([shard])
+    bad, good = dataset.fetch([0, 1])
+
+    assert isinstance(bad, BadSample)
+    assert bad.reason.startswith("the label ")
+    assert good.label == 1
+    with pytest.raises(SourceError, match=r"a\.tar/a .* 1 of 2 samples have a label that cannot"):
+        dataset.where("label == 1")
+    assert dataset.take([1]).column("label").tolist() == [1]
+
+
+def test_a_bad_sample_keeps_a_label_that_can_be_read(tmp_path: Path) -> None:
+    """So that selections count it."""
+    files = [("a.jpg", b"x"), ("a.jpg", b"y"), ("a.cls", b"3"), ("b.cls", b"1"), ("b.cls", b"2")]
+    dataset = TarDataset([write_tar(tmp_path / "a.tar", files)])
+
+    assert [type(one) for one in dataset.fetch([0, 1])] == [BadSample, BadSample]
+    assert dataset.take([0]).column("label").tolist() == [3]
+    with pytest.raises(SourceError, match=r"b .*stored twice"):
+        dataset.column("label")
 
 
 @pytest.mark.parametrize("content", [b"9" * 19, b"9" * 40, b"9" * 5000])

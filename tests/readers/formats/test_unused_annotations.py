@@ -120,7 +120,7 @@ def test_masks_that_are_taken_for_images(
     """Pictures that differ from others in name or kind alone are said to be read as images."""
     with pytest.warns(UserWarning, match=match) as said:
         open_dataset(put(tmp_path, dict.fromkeys(names, jpeg(9, 8))))
-    assert len(said) == 1
+    assert len([one for one in said if "has a label" not in str(one.message)]) == 1
 
 
 @pytest.mark.parametrize(
@@ -419,6 +419,7 @@ def test_dots_in_the_names_of_a_tar(
 
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", "no sample of .* has a label")
         assert len(open_dataset(tmp_path / "a.tar")) == 1
     said = [str(one.message) for one in warned]
     assert [("v1.0.jpg, v1.1.jpg" in text and "first dot" in text) for text in said] == [

@@ -194,7 +194,7 @@ def shard(source: Path, tmp_path: Path) -> Path:
     with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as archive:
         archive.add(source / "cats", "cats", recursive=False)
         for number in range(3):
-            for suffix, file in (("jpg", f"cats/{number}.jpg"), ("cls", "labels.csv")):
+            for suffix, file in (("jpg", f"cats/{number}.jpg"), ("csv", "labels.csv")):
                 archive.add(source / file, f"cats/{'long' * 40}{number}.{suffix}")
         archive.add(source / "dogs" / "torn.jpg", "torn-\udcff.jpg")
         link = tarfile.TarInfo("link.jpg")
@@ -242,7 +242,7 @@ def test_a_shard_differs_in_its_jpegs_alone(
     assert [s["__key__"] for s in after] == [s["__key__"] for s in before]
     for old_sample, new_sample in zip(before[:3], after[:3], strict=True):
         assert_tiled(old_sample["jpg"], new_sample["jpg"])
-        assert new_sample["cls"] == old_sample["cls"]
+        assert new_sample["csv"] == old_sample["csv"]
     assert after[3]["jpg"] == before[3]["jpg"]
     for sample in TarDataset([out / shard.name]).fetch(range(3)):
         assert isinstance(sample, Sample)

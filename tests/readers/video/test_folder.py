@@ -163,9 +163,9 @@ def test_clip_list_in_csv(tmp_path: Path) -> None:
         ("a.mp4 2 1", "a clip must have 0 <= start < end, got 2 and 1"),
         ("a.mp4 -1 1 0", "a clip must have 0 <= start < end, got -1 and 1"),
         ("a.mp4 1-2 3", "start and end must be seconds, got 1-2 and 3"),
-        ("a.mp4 1.5", "a label must be a whole number >= 0, got 1.5"),
-        ("a.mp4 0 1 -7", "a label must be a whole number >= 0, got -7"),
-        ("b c.mp4 dog", "a label must be a whole number >= 0, got dog"),
+        ("a.mp4 1.5", "the label '1.5' is not a whole number"),
+        ("a.mp4 0 1 -7", "the label '-7' is negative"),
+        ("b c.mp4 dog", "the label 'dog' is not a whole number"),
         ("path label", r"'path label' is no video"),  # a header, but not in the first line
     ],
 )

@@ -1,0 +1,107 @@
+"""Data whose samples have no label: what is told when it is opened, and of what data nothing is."""
+
+import datetime
+import decimal
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from readers import BadSample, SourceError, open_dataset
+from tests.support.labelled import picture, write_files, write_tar
+from tests.support.tars import write_samples
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+ONE = decimal.Decimal(1)
+
+
+def table(folder: Path, **columns: Any) -> Path:
+    pq.write_table(pa.table({"image": [picture()] * 2, **columns}), folder / "a.parquet")
+    return folder / "a.parquet"
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        (pa.array([[0, 2], [1]]), "list<"),
+        (pa.array([{"id": 1}] * 2), "struct<id"),
+        (pa.array([b"1", b"2"]), "binary"),
+        (pa.array([datetime.date(2020, 1, 1)] * 2), "date32"),
+        (pa.array([ONE / 4] * 2), "decimal128"),
+        (pa.nulls(2), "null"),
+    ],
+    ids=str,
+)
+def test_columns_of_another_type(tmp_path: Path, column: Any, kind: str) -> None:
+    """The warning says what the column holds; labels= takes its place, and label= refuses it."""
+    path = table(tmp_path, label=column)
+    with pytest.warns(UserWarning, match=f"no sample of .* has a label .*'label' holds {kind}"):
+        dataset = open_dataset(path)
+    assert dataset.column("label").tolist() == [-1, -1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert open_dataset(path, labels=[4, 5]).column("label").tolist() == [4, 5]
+    if kind != "null":
+        with pytest.raises(SourceError, match="which is no class number"):
+            open_dataset(path, label="label")
+
+
+def test_decimals_without_fraction(tmp_path: Path) -> None:
+    """They are class numbers."""
+    path = table(tmp_path, label=pa.array([ONE * 3, ONE * 7], pa.decimal128(10, 0)))
+    assert [one.label for one in open_dataset(path)] == [3, 7]
+
+
+def test_a_damaged_page_of_labels(tmp_path: Path) -> None:
+    """Its rows are bad samples, and no selection by labels goes on without them."""
+    labels = pa.table({"image": [picture()] * 20, "label": range(20)})
+    options: dict[str, Any] = {"row_group_size": 10, "use_dictionary": False}
+    pq.write_table(labels, tmp_path / "a.parquet", write_page_checksum=True, **options)
+    told = pq.read_metadata(tmp_path / "a.parquet").row_group(1).column(1)
+    content = bytearray((tmp_path / "a.parquet").read_bytes())
+    content[told.data_page_offset + told.total_compressed_size - 4] ^= 0xFF
+    (tmp_path / "a.parquet").write_bytes(content)
+    dataset = open_dataset(tmp_path / "a.parquet")
+
+    bad = [entry for entry in dataset.fetch(range(20)) if isinstance(entry, BadSample)]
+    assert [entry.index for entry in bad] == list(range(10, 20))
+    with pytest.raises(SourceError, match=r"a\.parquet/10 .*'label' of row group 1 .* 10 of 20"):
+        dataset.where("label == 3")
+    assert dataset.take(10).column("label").tolist() == list(range(10))
+
+
+@pytest.mark.parametrize(
+    "fields", [{"json": b"{}"}, {"txt": b"a cat"}, {"mask.png": picture()}], ids=str
+)
+def test_data_for_something_else(tmp_path: Path, fields: dict[str, bytes]) -> None:
+    """Where samples have targets or texts nobody misses labels; but where some have labels, others are missed."""
+    both = {"a": {"png": picture(), **fields}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        open_dataset(write_samples(tmp_path / "a.tar", both))
+    both["b"] = {"png": picture(), "cls": b"1"}
+    with pytest.warns(UserWarning, match="1 of 2 samples of .* have no label"):
+        open_dataset(write_samples(tmp_path / "b.tar", both))
+
+
+def test_boxes_of_a_manifest(tmp_path: Path) -> None:
+    """The labels of its boxes are no labels of its images, and none of these are missed."""
+    [name] = write_files(tmp_path, 1)
+    line = {"image": name, "boxes": [[0, 0, 4, 4]], "labels": [1]}
+    (tmp_path / "a.jsonl").write_text(json.dumps(line))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert open_dataset(tmp_path / "a.jsonl")[0].label == -1
+
+
+def test_labels_that_are_all_there(tmp_path: Path) -> None:
+    """Nothing is said of them, nor of labels that are given."""
+    np.save(tmp_path / "a.npy", np.zeros((2, 8, 8, 3), np.uint8))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        open_dataset(write_tar(tmp_path, [b"0", b"1"]))
+        open_dataset(tmp_path / "a.npy", labels=[1, 0])
