@@ -35,6 +35,7 @@ from readers.storage.index import FoundIndex, Scan, ShardIndex, open_index
 from readers.storage.index.builder import current_builder
 from readers.storage.index.index_file import DamagedIndexError, Head, Names
 from readers.storage.index.shard_index import Row
+from readers.storage.paths import shown_path
 from readers.storage.parallel_open import MOST_THREADS, on_all, open_all
 from readers.storage.traffic import CountingThreads
 from readers.storage.unreadable import is_transient, reason_of, unreadable
@@ -146,6 +147,47 @@ class ShardDataset(IndexedDataset):
         """Names of all members that entries have, as `Scan.find` gave them."""
         kinds = (kind for found in self._found for kind in found.head.kinds)
         return frozenset(name for kind in kinds for name in kind[0])
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`: what was noticed when the shards were indexed."""
+        shards: dict[str, list[str]] = {}
+        for blob, found in zip(self._blobs, self._found, strict=True):
+            for where, what in found.head.remarks:
+                shards.setdefault(what, []).append(f"{shown_path(blob.location)} {where}")
+        return tuple(
+            f"{first} {what}{f' (so do {len(others):,} more shards)' if others else ''}"
+            for what, (first, *others) in shards.items()
+        )
+
+    def samples_with(self, is_meant: Callable[[Names], bool]) -> tuple[int, str, Names]:
+        """Count the samples that have certain fields.
+
+        Args:
+            is_meant: Tells by the names of the fields.
+
+        Returns:
+            Their number, and of the first one its key and the names of its fields; 0, "" and () where there are none.
+        """
+        count, key, names = 0, "", Names()
+        for shard, found in enumerate(self._found):
+            kinds = [number for number, kind in enumerate(found.head.kinds) if is_meant(kind[0])]
+            if not kinds:
+                continue
+            rows = np.flatnonzero(np.isin(self._index(shard).column("kind"), kinds))
+            if not count:
+                first = self._index(shard).entry(int(rows[0]))
+                key = f"{self._names[shard]}/{first.key}"
+                names = tuple(member[0] for member in first.members)
+            count += len(rows)
+        return count, key, names
+
+    def _index(self, shard: int) -> ShardIndex:
+        """The index of a shard, rebuilt if it was damaged; see `_trusted`."""
+        try:
+            return self._open(shard).index
+        except (DamagedIndexError, OSError):
+            return self._trusted(shard)
 
     def samples_of(self, shard: int) -> int:
         """Return how many samples a shard holds."""

@@ -9,11 +9,13 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
+from itertools import count
 from types import ModuleType
 from typing import NamedTuple, Protocol
 
 from readers.formats.registry import require
-from readers.formats.tar.webdataset import key_and_field
+from readers.formats.tar.ends import BLOCK_BYTES, FOREIGN, UNENDED, end_fault
+from readers.formats.tar.webdataset import KeyRule, key_and_field
 from readers.storage.limits import max_sample_bytes
 from readers.storage.unreadable import reason_of
 
@@ -48,6 +50,8 @@ class Forward:
         self._offset = 0
         self._broken: tuple[type[Exception], ...] = _BROKEN
         self.last = b""  # what the last read gave
+        self._returned = b""  # was read, and is read again
+        self.remark = ""  # what was noticed at the end of the tar
         try:
             magic = file.peek(6)[:6]
         except _BROKEN as broken:
@@ -66,6 +70,16 @@ class Forward:
         else:
             self._plain = raw.seekable()
 
+    def skip_zeros(self) -> bool:
+        """Go on to the first block with something in it, as the next to be read; False where the end comes before."""
+        while piece := self.read(_BUFFER_BYTES):
+            if rest := piece.lstrip(b"\0"):
+                start = (len(piece) - len(rest)) // BLOCK_BYTES * BLOCK_BYTES
+                self._returned = piece[start:]
+                self._offset -= len(self._returned)
+                return True
+        return False
+
     def tell(self) -> int:
         """Number of bytes read so far."""
         return self._offset
@@ -80,6 +94,11 @@ class Forward:
         if size > max(max_sample_bytes(), _PIECE_BYTES):
             raise BrokenStreamError(f"a header has {size} bytes", self._offset)
         pieces, left = [], size
+        if self._returned and size:
+            pieces.append(self._returned[:size])
+            self._returned = self._returned[size:]
+            left -= len(pieces[0])
+            self._offset += len(pieces[0])
         while left > 0:
             try:
                 piece = self._file.read(min(left, _PIECE_BYTES))
@@ -104,7 +123,7 @@ class Forward:
                 raise BrokenStreamError(
                     f"it cannot be read on ({reason_of(error)})", offset
                 ) from None
-            self._offset = offset
+            self._offset, self._returned = offset, b""
         while self._offset < offset and self.read(min(offset - self._offset, _PIECE_BYTES)):
             pass
 
@@ -122,6 +141,7 @@ class StoredFile(NamedTuple):
     size_bytes: int
     fault: str
     stream: Forward
+    archive: int
 
     def read(self) -> bytes:
         """The content.
@@ -136,38 +156,56 @@ class StoredFile(NamedTuple):
         return data
 
 
-def stored_files(stream: Forward) -> Iterator[StoredFile]:
+def stored_files(stream: Forward, keys: KeyRule = "first-dot") -> Iterator[StoredFile]:
     """Walk through a tar and give what belongs to samples; each can be read before the next one is asked for.
 
-    Links, devices and whatever else is no file are passed over.
+    Archives that follow one another are walked through in turn. Devices and whatever else is no file are passed over.
+
+    Args:
+        stream: The tar; its `remark` is set at the end.
+        keys: See `key_and_field`.
 
     Raises:
         BrokenStreamError: What follows cannot be read, or is no tar.
     """
-    offset = 0
+    offset = begin = 0
     try:
         archive = tarfile.TarFile(fileobj=stream, encoding="utf-8", errors="surrogateescape")  # type: ignore[arg-type]
     except tarfile.TarError as error:
         reason = "it is empty" if not stream.tell() else f"it is not a tar file ({error})"
         raise BrokenStreamError(reason, 0) from None
-    with suppress(tarfile.TarError, ValueError):  # where it stopped is judged below
-        while (member := archive.next()) is not None:
-            if member.size < 0:  # would lead back to a header that was read, and so for ever
-                break
-            offset = archive.offset
-            archive.members.clear()  # type: ignore[attr-defined] # else all headers pile up
-            name = key_and_field(member.name)
-            if name is None or not member.isreg():
-                continue
-            fault = f"{member.name} is stored as a sparse file" if member.issparse() else ""
-            yield StoredFile(*name, member.size, fault, stream)
-    # A header that cannot be read ends tarfile's walk like the zeros at the end of an archive do.
-    if stream.tell() < offset:
-        raise BrokenStreamError(f"it is cut off at byte {stream.tell()}", offset)
-    if stream.last.strip(b"\0"):
-        raise BrokenStreamError(
-            f"it is damaged at byte {offset}: what lies behind it cannot be found", offset
-        )
+    for number in count():
+        with suppress(tarfile.TarError, ValueError):  # where it stopped is judged below
+            while (member := archive.next()) is not None:
+                if member.size < 0:  # would lead back to a header that was read, and so for ever
+                    break
+                offset = archive.offset
+                archive.members.clear()  # type: ignore[attr-defined] # else all headers pile up
+                name = key_and_field(member.name, keys)
+                if name is not None and (member.isreg() or member.islnk() or member.issym()):
+                    yield StoredFile(*name, member.size, _fault(member), stream, number)
+        if number and offset == begin:
+            stream.remark = f"has bytes, from byte {begin} on, {FOREIGN}"
+            return
+        if reason := end_fault(offset, stream.tell(), stream.last):
+            raise BrokenStreamError(f"it {reason}", offset)
+        if len(stream.last) < BLOCK_BYTES:
+            stream.remark = f"ends at byte {stream.tell()} {UNENDED}"
+            return
+        if not stream.skip_zeros():
+            return
+        archive.offset = offset = begin = stream.tell()
+
+
+def _fault(member: tarfile.TarInfo) -> str:
+    if member.issparse():
+        return f"{member.name} is stored as a sparse file"
+    if member.isreg():
+        return ""
+    return (
+        f"{member.name} is a link to {member.linkname}, which cannot be followed where a tar is read forward: decompress it, "
+        "or store files"
+    )
 
 
 def zstd_library() -> ModuleType:

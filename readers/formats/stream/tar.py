@@ -2,13 +2,16 @@
 
 import hashlib
 import os
+import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from readers.formats.stream.byte_source import ByteSource, Command, byte_source
 from readers.formats.stream.forward import BrokenStreamError, StoredFile, stored_files
-from readers.formats.tar.webdataset import label_of
+from readers.formats.tar.dotted import ADVICE
+from readers.formats.tar.ends import CommonFields, lost_part
+from readers.formats.tar.webdataset import KeyRule, checked_rule, label_of, unread_fields
 from readers.plural import counted
 from readers.sample import BadSample, PathLike, Sample, SourceError
 from readers.storage.limits import TooLargeError, check_bytes
@@ -25,7 +28,9 @@ class TarStream:
     these and what it holds in memory. ``gpu-aug pack`` makes shards of it that can be read at random.
 
     In a tar that is cut off or damaged the samples before that byte are given, then one BadSample that
-    stands for the loss, then the samples of the next tar. A sample of which a part may be lost is lost.
+    stands for the loss, then the samples of the next tar. A sample of which a part may be lost is lost. A tar that ends
+    without zero blocks, or samples whose labels are not read because of their names, give a warning when they are met. Links
+    are bad samples: what they name lies before them, or behind.
 
     Args:
         source: A path, a URL or ``pipe:COMMAND``, a pattern of them (``train-{000..099}.tar.gz``), or a
@@ -36,6 +41,7 @@ class TarStream:
         samples_per_epoch: For a Loader: samples of an epoch, over all ranks. None is as many as there are, which
             one process finds out at the end; several ranks that divide shards need the number, since all must take
             as many steps.
+        keys: Where the key ends in a name with several dots; see `TarDataset`.
         divide: For a Loader on several ranks: "shards" gives each rank some of the tars; with "samples" each reads
             all of them, and takes its part of every step.
 
@@ -52,7 +58,9 @@ class TarStream:
         allow_pipe: bool = False,
         samples_per_epoch: int | None = None,
         divide: Divide = "shards",
+        keys: KeyRule = "first-dot",
     ) -> None:
+        self._keys, self._warned = checked_rule(keys), _Warnings()
         self.samples_per_epoch, self.divide = (
             checked_epoch(samples_per_epoch),
             checked_division(divide),
@@ -89,7 +97,7 @@ class TarStream:
     def read_shard(self, number: int, epoch: int = 0) -> Iterator[Sample | BadSample]:
         """Give the samples of one tar; see `readers.stream.Stream.read_shard`."""
         del epoch
-        return _entries(self._sources[number], 0, 0)
+        return _TarEntries(self._sources[number], self._keys, self._warned).read(0, 0)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -102,6 +110,8 @@ class TarStream:
         digest = hashlib.sha256()
         for one in self._sources:
             digest.update(f"{one.name!r} {one.identity()!r}\n".encode("utf-8", "surrogateescape"))
+        if self._keys != "first-dot":
+            digest.update(self._keys.encode())
         return digest.hexdigest()[:32]
 
     def iterate(self, start: int = 0) -> Iterator[Sample | BadSample]:
@@ -122,7 +132,7 @@ class TarStream:
     def _iterate(self, start: int) -> Iterator[Sample | BadSample]:
         index = 0
         for source in self._sources:
-            index = yield from _entries(source, index, start)
+            index = yield from _TarEntries(source, self._keys, self._warned).read(index, start)
 
 
 def _exists(name: str) -> bool:
@@ -134,15 +144,17 @@ def _exists(name: str) -> bool:
 class _Parts:
     """The members of one sample read so far."""
 
-    def __init__(self, key: str) -> None:
-        self.key = key
+    def __init__(self, file: StoredFile) -> None:
+        self.key, self.archive = file.key, file.archive
+        self.names: dict[str, None] = {}
         self._fields: dict[str, bytes] = {}
         self._fault, self._num_bytes = "", 0
 
     def add(self, file: StoredFile, *, keep: bool) -> None:
         """Take a file, or pass over it."""
-        if file.field in self._fields:
+        if file.field in self.names:
             self._fault = f"the field {file.field} is stored twice"
+        self.names[file.field] = None
         self._fault = self._fault or file.fault
         self._num_bytes += file.size_bytes
         try:
@@ -164,36 +176,83 @@ class _Parts:
             return BadSample(index, key, "read", str(error))
 
 
-def _entries(
-    source: ByteSource, index: int, start: int
-) -> Generator[Sample | BadSample, None, int]:
-    """Give the samples of one tar from ``start`` on; return the index behind its last one."""
-    first, parts, loss = index, None, None
-    try:
-        with source.stream() as stream:
-            for file in stored_files(stream):
-                if parts is not None and file.key != parts.key:
-                    if index >= start:
-                        yield parts.entry(index, source.name)
-                    index, parts = index + 1, None
-                parts = parts or _Parts(file.key)
-                parts.add(file, keep=index >= start)
-            stream.drain()
-    except BrokenStreamError as error:
-        loss = error
-    name = source.name
-    if loss:  # the sample that was being read may have gone on
-        key = parts.key if parts else f"(byte {loss.offset})"
-        entry: Sample | BadSample = BadSample(
-            index, f"{name}/{key}", "read", f"{name}: {loss}", transient=is_transient(loss)
-        )
-    elif parts:
-        entry = parts.entry(index, name)
-    elif index == first:
-        reason = "it holds no samples, whose files are named KEY.EXTENSION"
-        entry = BadSample(index, name, "read", f"{name}: {reason}")
-    else:
+class _Warnings:
+    """Warnings of a stream, each kind of which is given once, by whichever tar is read first."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+
+    def warn(self, kind: str, text: str) -> None:
+        """Warn, unless there was a warning of this kind before."""
+        if kind not in self._given:
+            self._given.add(kind)
+            warnings.warn(f"{text} (said once)", UserWarning, stacklevel=3)
+
+
+class _TarEntries:
+    """The samples of one tar.
+
+    Args:
+        source: The tar.
+        keys: See `key_and_field`.
+        warned: Gives warnings.
+    """
+
+    def __init__(self, source: ByteSource, keys: KeyRule, warned: _Warnings) -> None:
+        self._source, self._keys, self._warned = source, keys, warned
+        self._common = CommonFields()
+
+    def read(self, index: int, start: int) -> Generator[Sample | BadSample, None, int]:
+        """Give the samples from the number `start` on, of which the first is `index`; return the number behind the last."""
+        first, parts, loss, remark, name = index, None, None, "", self._source.name
+        try:
+            with self._source.stream() as stream:
+                for file in stored_files(stream, self._keys):
+                    if parts is not None and (file.key, file.archive) != (parts.key, parts.archive):
+                        self._look_at(parts)
+                        if index >= start:
+                            yield parts.entry(index, name)
+                        index, parts = index + 1, None
+                    parts = parts or _Parts(file)
+                    parts.add(file, keep=index >= start)
+                remark = stream.remark
+                stream.drain()
+        except BrokenStreamError as error:
+            loss = error
+        if parts or loss or index == first:
+            if index >= start:
+                yield self._last(index, parts, loss, remark)
+            index += 1
+        if remark:
+            self._warned.warn("end", f"{name} {remark}")
         return index
-    if index >= start:
-        yield entry
-    return index + 1
+
+    def _last(
+        self, index: int, parts: "_Parts | None", loss: BrokenStreamError | None, remark: str
+    ) -> Sample | BadSample:
+        """The last sample, or what stands for the loss behind it."""
+        name = self._source.name
+        if loss:  # the sample that was being read may have gone on
+            key = f"{name}/{parts.key if parts else f'(byte {loss.offset})'}"
+            reason = f"{name}: {loss}"
+            return BadSample(index, key, "read", reason, transient=is_transient(loss))
+        if parts is None:
+            reason = f"{name}: it holds no samples, whose files are named KEY.EXTENSION"
+            return BadSample(index, name, "read", reason)
+        lost = self._common.lost(parts.names) if remark else []
+        self._look_at(parts)
+        if lost:
+            reason = lost_part(f"{name}: it may be cut off", lost)
+            return BadSample(index, f"{name}/{parts.key}", "read", reason)
+        return parts.entry(index, name)
+
+    def _look_at(self, parts: "_Parts") -> None:
+        """Warn of a label that is not read because of its file's name."""
+        if not self._common.add(parts.names) or self._keys != "first-dot":
+            return
+        if unread := unread_fields(parts.names):
+            self._warned.warn(
+                "dots",
+                f"{self._source.name}: the sample {parts.key} has {', '.join(unread[:3])}, which are not read as its label, "
+                f"targets or masks, as the key of a sample ends at the first dot of a name: {ADVICE}",
+            )

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from readers.storage.index.index_file import CHUNK_BYTES, PAIR, ROW, TABLES, Entry, Head
+from readers.storage.index.index_file import CHUNK_BYTES, PAIR, ROW, TABLES, Entry, Head, Remark
 
 _SPILL_BYTES = 1 << 20  # a multiple of 8
 _HASHES_PER_PASS = 1 << 21
@@ -36,16 +36,20 @@ class IndexWriter:
         self._num_rows = self._num_members = self._num_text = self._num_lengths = 0
         self._has_restarts = False
         self._hashes = _Table(folder)
+        self._remarks: list[Remark] = []
 
     def __len__(self) -> int:
         return self._num_rows
 
-    def add(self, entry: Entry) -> None:
-        """Take the next sample.
+    def add(self, entry: Entry | Remark) -> None:
+        """Take the next sample, or a remark on the shard.
 
         Raises:
             WriteError: The disk is full.
         """
+        if isinstance(entry, Remark):
+            self._remarks.append(entry)
+            return
         key, members, label, size, fault, restarts, image_field = entry
         tables = self._tables
         text = key.encode("utf-8", "surrogateescape")
@@ -113,6 +117,8 @@ class IndexWriter:
             "places": spans,
             "num_repeated_keys": self._count_repeated(),
         }
+        if self._remarks:
+            description["remarks"] = self._remarks
         num_chunks = -(-offset // CHUNK_BYTES)
         start = len(Head.pack(description, bytes(4 * num_chunks)))
         try:

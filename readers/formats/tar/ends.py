@@ -1,0 +1,73 @@
+"""Where a tar ends: whether it says so itself, and what a cut may have taken from its last sample.
+
+GNU tar and Python write two blocks of zeros behind the last member; writers that were never closed write none. Tars
+that were joined by ``cat`` have such blocks in the middle, where most programs stop.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from readers.storage.blob import Content
+
+BLOCK_BYTES = 512
+_PIECE_BYTES = 1 << 20  # looked at together for something behind zeros
+
+UNENDED = (  # of a shard that "ends at byte N"
+    "without the zero blocks that a finished tar ends with: samples behind it may be missing, so count them, or write "
+    "the tar again"
+)
+FOREIGN = (  # of a shard that "has N bytes"
+    "behind the zero blocks that end its members, which are no tar: samples there are not read, so write it again"
+)
+
+
+def end_fault(end: int, size: int, block: bytes) -> str:
+    """Return why the members of a tar stop, "" where they are through.
+
+    Args:
+        end: Where the next header must stand.
+        size: Length of the tar in bytes.
+        block: What stands there, up to 512 bytes.
+    """
+    if size < end:
+        return f"is cut off at byte {size}: what follows is missing"
+    if not block.strip(b"\0"):
+        return ""
+    if len(block) < BLOCK_BYTES:
+        return f"is cut off at byte {size}, within a header"
+    return f"is damaged at byte {end}: what lies behind it cannot be found"
+
+
+def next_archive(content: Content, end: int) -> int:
+    """Return where something stands behind the zeros that end an archive; -1 where nothing does."""
+    for start in range(end, len(content), _PIECE_BYTES):
+        piece = bytes(content[start : start + _PIECE_BYTES])
+        if rest := piece.lstrip(b"\0"):
+            skipped = start - end + len(piece) - len(rest)
+            return end + skipped // BLOCK_BYTES * BLOCK_BYTES
+    return -1
+
+
+class CommonFields:
+    """The fields that all samples of a tar had so far."""
+
+    def __init__(self) -> None:
+        self._names: set[str] | None = None
+        self._kinds: set[tuple[str, ...]] = set()  # of samples, most of which are alike
+
+    def add(self, names: Iterable[str]) -> bool:
+        """Take the fields of a sample; returns whether none before it had the same."""
+        kind = tuple(names)
+        if kind in self._kinds:
+            return False
+        self._kinds.add(kind)
+        self._names = set(kind) if self._names is None else self._names.intersection(kind)
+        return True
+
+    def lost(self, names: Iterable[str]) -> list[str]:
+        """Return those that a sample lacks."""
+        return sorted((self._names or set()).difference(names))
+
+
+def lost_part(reason: str, lost: Sequence[str]) -> str:
+    """Return the fault of the last sample of a tar that was cut off, without fields that all others have."""
+    return f"{reason} (this sample has no {', '.join(lost)}, as all before it have)"
