@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import NamedTuple, Protocol
 
 from readers.formats.registry import require
-from readers.formats.tar.ends import BLOCK_BYTES, FOREIGN, UNENDED, end_fault
+from readers.formats.tar.ends import BLOCK_BYTES, UNENDED, end_fault
 from readers.formats.tar.webdataset import KeyRule, key_and_field
 from readers.storage.limits import max_sample_bytes
 from readers.storage.unreadable import reason_of
@@ -168,7 +168,7 @@ def stored_files(stream: Forward, keys: KeyRule = "first-dot") -> Iterator[Store
     Raises:
         BrokenStreamError: What follows cannot be read, or is no tar.
     """
-    offset = begin = 0
+    offset = 0
     try:
         archive = tarfile.TarFile(fileobj=stream, encoding="utf-8", errors="surrogateescape")  # type: ignore[arg-type]
     except tarfile.TarError as error:
@@ -184,9 +184,6 @@ def stored_files(stream: Forward, keys: KeyRule = "first-dot") -> Iterator[Store
                 name = key_and_field(member.name, keys)
                 if name is not None and (member.isreg() or member.islnk() or member.issym()):
                     yield StoredFile(*name, member.size, _fault(member), stream, number)
-        if number and offset == begin:
-            stream.remark = f"has bytes, from byte {begin} on, {FOREIGN}"
-            return
         if reason := end_fault(offset, stream.tell(), stream.last):
             raise BrokenStreamError(f"it {reason}", offset)
         if len(stream.last) < BLOCK_BYTES:
@@ -194,7 +191,7 @@ def stored_files(stream: Forward, keys: KeyRule = "first-dot") -> Iterator[Store
             return
         if not stream.skip_zeros():
             return
-        archive.offset = offset = begin = stream.tell()
+        archive.offset = offset = stream.tell()
 
 
 def _fault(member: tarfile.TarInfo) -> str:

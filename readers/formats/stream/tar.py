@@ -5,6 +5,8 @@ import os
 import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from readers.formats.stream.byte_source import ByteSource, Command, byte_source
@@ -60,7 +62,7 @@ class TarStream:
         divide: Divide = "shards",
         keys: KeyRule = "first-dot",
     ) -> None:
-        self._keys, self._warned = checked_rule(keys), _Warnings()
+        self._keys, self._warned = checked_rule(keys), set[str]()
         self.samples_per_epoch, self.divide = (
             checked_epoch(samples_per_epoch),
             checked_division(divide),
@@ -97,7 +99,7 @@ class TarStream:
     def read_shard(self, number: int, epoch: int = 0) -> Iterator[Sample | BadSample]:
         """Give the samples of one tar; see `readers.stream.Stream.read_shard`."""
         del epoch
-        return _TarEntries(self._sources[number], self._keys, self._warned).read(0, 0)
+        return _entries(self._sources[number], 0, 0, self._keys, self._warned)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -132,7 +134,7 @@ class TarStream:
     def _iterate(self, start: int) -> Iterator[Sample | BadSample]:
         index = 0
         for source in self._sources:
-            index = yield from _TarEntries(source, self._keys, self._warned).read(index, start)
+            index = yield from _entries(source, index, start, self._keys, self._warned)
 
 
 def _exists(name: str) -> bool:
@@ -144,115 +146,84 @@ def _exists(name: str) -> bool:
 class _Parts:
     """The members of one sample read so far."""
 
-    def __init__(self, file: StoredFile) -> None:
-        self.key, self.archive = file.key, file.archive
+    def __init__(self, key: str) -> None:
+        self.key, self.fault = key, ""
         self.names: dict[str, None] = {}
         self._fields: dict[str, bytes] = {}
-        self._fault, self._num_bytes = "", 0
+        self._num_bytes = 0
 
     def add(self, file: StoredFile, *, keep: bool) -> None:
         """Take a file, or pass over it."""
         if file.field in self.names:
-            self._fault = f"the field {file.field} is stored twice"
+            self.fault = f"the field {file.field} is stored twice"
         self.names[file.field] = None
-        self._fault = self._fault or file.fault
+        self.fault = self.fault or file.fault
         self._num_bytes += file.size_bytes
         try:
             check_bytes(self._num_bytes, f"with {file.field} the sample")
         except TooLargeError as error:
-            self._fault = self._fault or str(error)
+            self.fault = self.fault or str(error)
             self._fields.clear()
-        if keep and not self._fault:
+        if keep and not self.fault:
             self._fields[file.field] = file.read()
 
     def entry(self, index: int, name: str) -> Sample | BadSample:
         """The sample, which is whole."""
         key = f"{name}/{self.key}"
-        if self._fault:
-            return BadSample(index, key, "read", self._fault)
+        if self.fault:
+            return BadSample(index, key, "read", self.fault)
         try:
             return Sample(index, key, self._fields, label_of(self._fields))
         except ValueError as error:
             return BadSample(index, key, "read", str(error))
 
 
-class _Warnings:
-    """Warnings of a stream, each kind of which is given once, by whichever tar is read first."""
-
-    def __init__(self) -> None:
-        self._given: set[str] = set()
-
-    def warn(self, kind: str, text: str) -> None:
-        """Warn, unless there was a warning of this kind before."""
-        if kind not in self._given:
-            self._given.add(kind)
-            warnings.warn(f"{text} (said once)", UserWarning, stacklevel=3)
-
-
-class _TarEntries:
-    """The samples of one tar.
-
-    Args:
-        source: The tar.
-        keys: See `key_and_field`.
-        warned: Gives warnings.
-    """
-
-    def __init__(self, source: ByteSource, keys: KeyRule, warned: _Warnings) -> None:
-        self._source, self._keys, self._warned = source, keys, warned
-        self._common = CommonFields()
-
-    def read(self, index: int, start: int) -> Generator[Sample | BadSample, None, int]:
-        """Give the samples from the number `start` on, of which the first is `index`; return the number behind the last."""
-        first, parts, loss, remark, name = index, None, None, "", self._source.name
-        try:
-            with self._source.stream() as stream:
-                for file in stored_files(stream, self._keys):
-                    if parts is not None and (file.key, file.archive) != (parts.key, parts.archive):
-                        self._look_at(parts)
-                        if index >= start:
-                            yield parts.entry(index, name)
-                        index, parts = index + 1, None
-                    parts = parts or _Parts(file)
+def _entries(
+    source: ByteSource, index: int, start: int, keys: KeyRule, warned: set[str]
+) -> Generator[Sample | BadSample, None, int]:
+    """Give the samples of one tar from ``start`` on; return the index behind its last one."""
+    first, parts, bad, name, common = index, None, None, source.name, CommonFields()
+    try:
+        with source.stream() as stream:
+            files = stored_files(stream, keys)
+            for (key, _), group in groupby(files, attrgetter("key", "archive")):
+                parts = _Parts(key)
+                for file in group:
                     parts.add(file, keep=index >= start)
-                remark = stream.remark
-                stream.drain()
-        except BrokenStreamError as error:
-            loss = error
-        if parts or loss or index == first:
-            if index >= start:
-                yield self._last(index, parts, loss, remark)
-            index += 1
-        if remark:
-            self._warned.warn("end", f"{name} {remark}")
-        return index
+                if stream.remark and (lost := common.lost(parts.names)):  # it is the last one
+                    parts.fault = parts.fault or lost_part(f"{name}: it may be cut off", lost)
+                if common.add(parts.names) and keys == "first-dot":
+                    _warn_of_dots(name, parts, warned)
+                if index >= start:
+                    yield parts.entry(index, name)
+                index, parts = index + 1, None
+            if stream.remark:
+                _warn(warned, "end", f"{name} {stream.remark}")
+            stream.drain()
+    except BrokenStreamError as error:  # the sample that was being read may have gone on
+        key = parts.key if parts else f"(byte {error.offset})"
+        reason, transient = f"{name}: {error}", is_transient(error)
+        bad = BadSample(index, f"{name}/{key}", "read", reason, transient=transient)
+    if index == first and not bad:
+        reason = "it holds no samples, whose files are named KEY.EXTENSION"
+        bad = BadSample(index, name, "read", f"{name}: {reason}")
+    if bad and index >= start:
+        yield bad
+    return index + (bad is not None)
 
-    def _last(
-        self, index: int, parts: "_Parts | None", loss: BrokenStreamError | None, remark: str
-    ) -> Sample | BadSample:
-        """The last sample, or what stands for the loss behind it."""
-        name = self._source.name
-        if loss:  # the sample that was being read may have gone on
-            key = f"{name}/{parts.key if parts else f'(byte {loss.offset})'}"
-            reason = f"{name}: {loss}"
-            return BadSample(index, key, "read", reason, transient=is_transient(loss))
-        if parts is None:
-            reason = f"{name}: it holds no samples, whose files are named KEY.EXTENSION"
-            return BadSample(index, name, "read", reason)
-        lost = self._common.lost(parts.names) if remark else []
-        self._look_at(parts)
-        if lost:
-            reason = lost_part(f"{name}: it may be cut off", lost)
-            return BadSample(index, f"{name}/{parts.key}", "read", reason)
-        return parts.entry(index, name)
 
-    def _look_at(self, parts: "_Parts") -> None:
-        """Warn of a label that is not read because of its file's name."""
-        if not self._common.add(parts.names) or self._keys != "first-dot":
-            return
-        if unread := unread_fields(parts.names):
-            self._warned.warn(
-                "dots",
-                f"{self._source.name}: the sample {parts.key} has {', '.join(unread[:3])}, which are not read as its label, "
-                f"targets or masks, as the key of a sample ends at the first dot of a name: {ADVICE}",
-            )
+def _warn_of_dots(name: str, parts: _Parts, warned: set[str]) -> None:
+    if unread := unread_fields(parts.names):
+        _warn(
+            warned,
+            "dots",
+            f"{name}: the sample {parts.key} has {', '.join(unread[:3])}, which are not read as its label, targets or masks, as "
+            f"the key of a sample ends at the first dot of a name: {ADVICE}",
+        )
+
+
+def _warn(warned: set[str], kind: str, text: str) -> None:
+    """Warn of what one tar is like, unless another was like that before: streams may have thousands."""
+    if kind not in warned:
+        warned.add(kind)
+        warnings.warn(f"{text} (said once)", UserWarning, stacklevel=3)

@@ -1,6 +1,6 @@
 """Tar shards in the convention of WebDataset, read at random."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from itertools import count, groupby
 from operator import itemgetter
@@ -12,7 +12,6 @@ from readers.formats.splits import in_order, split_alone
 from readers.formats.tar.dotted import about_dots
 from readers.formats.tar.ends import (
     BLOCK_BYTES,
-    FOREIGN,
     UNENDED,
     CommonFields,
     end_fault,
@@ -104,63 +103,45 @@ _File = tuple[str, str, int, int, str, int]
 """A stored file that belongs to a sample: key, field, start, stop, fault, number of the archive that it lies in."""
 
 
-class _Walk:
-    """The files of a shard that belong to samples, those of joined archives one after another.
+def _files(
+    content: Content, shard: str, keys: KeyRule, ends: list[tuple[int, str]]
+) -> Iterator[_File]:
+    """Yield the files of a shard that belong to samples, those of joined archives one after another.
 
     Args:
         content: The shard.
         shard: Its name.
         keys: See `key_and_field`.
-
-    Attributes:
-        end: Where the last archive ends, once all files were given.
-        fault: Why files behind it are lost, "" where they are not.
-        is_unended: Whether the shard ends there without saying so.
-        num_foreign: Bytes behind it that are no archive.
+        ends: Gets, once all files were given, where the shard ends too early and why: "" where it does not say that it is
+            finished. Nothing where it ends as it should, or the last file says it.
     """
-
-    def __init__(self, content: Content, shard: str, keys: KeyRule) -> None:
-        self._content, self._shard, self._keys = content, shard, keys
-        self.end, self.fault, self.is_unended, self.num_foreign = 0, "", False, 0
-
-    def files(self) -> Iterator[_File]:
-        """Yield the files."""
-        content, begin = self._content, 0
-        for archive in count():
-            is_told = yield from self._archive(begin, archive)
-            if begin and self.end == begin:
-                self.num_foreign = len(content) - begin
-                return
-            block = bytes(content[self.end : self.end + BLOCK_BYTES])
-            fault = end_fault(self.end, len(content), block)
-            if fault and not is_told:
-                self.fault = f"{self._shard} {fault}"
-            self.is_unended = not fault and len(block) < BLOCK_BYTES
-            begin = -1 if fault else next_archive(content, self.end)
-            if begin < 0:
-                return
-
-    def _archive(self, begin: int, number: int) -> Generator[_File, None, bool]:
-        """Yield the files of one archive; return whether one of them is cut off."""
-        content, shard, is_told = self._content, self._shard, False
-        self.end = begin
+    begin, size = 0, len(content)
+    for archive in count():
+        is_told, end = False, begin
         try:
             for name, start, stop, what, end in stored_files(content, begin):
-                self.end = end
-                parts = key_and_field(name, self._keys) if name else None
+                parts = key_and_field(name, keys) if name else None
                 if parts is None:
                     continue
                 fault = f"{shard} stores {name} {what}" if what else ""
-                if stop > len(content):
-                    fault, is_told = f"{shard} is cut off at byte {len(content)}, within {name}", True
-                yield *parts, start, stop, fault, number
+                if stop > size:
+                    fault, is_told = f"{shard} is cut off at byte {size}, within {name}", True
+                yield *parts, start, stop, fault, archive
         except TarError as error:
             if not begin:
                 raise _no_tar(content, shard, error) from None
-        return is_told
+        block = bytes(content[end : end + BLOCK_BYTES])
+        fault = end_fault(end, size, block)
+        begin = -1 if fault else next_archive(content, end)
+        if begin < 0:
+            break
+    if not is_told and (fault or len(block) < BLOCK_BYTES):
+        ends.append((end, fault and f"{shard} {fault}"))
 
 
-def find_samples(content: Content, name: str, keys: KeyRule = "first-dot") -> Iterator[Entry | Remark]:
+def find_samples(
+    content: Content, name: str, keys: KeyRule = "first-dot"
+) -> Iterator[Entry | Remark]:
     """Yield the samples of a shard, in stored order.
 
     Raises:
@@ -168,27 +149,25 @@ def find_samples(content: Content, name: str, keys: KeyRule = "first-dot") -> It
     """
     if not len(content):
         raise SourceError(f"{name} is empty (0 bytes): write the shard again")
-    walk, common, last = _Walk(content, name, keys), CommonFields(), None
-    for (key, _), files in groupby(walk.files(), itemgetter(0, 5)):
-        if last is not None:
-            if not last.fault:
-                common.add([member[0] for member in last.members])
-            yield last
-        last = _entry(key, list(files), content)
-    if last is None and not walk.fault:
+    common, ends, entry = CommonFields(), list[tuple[int, str]](), None
+    for (key, _), files in groupby(_files(content, name, keys, ends), itemgetter(0, 5)):
+        entry = _entry(key, list(files), content)
+        if names := [member[0] for member in entry.members]:
+            if ends and (lost := common.lost(names)):  # it is the last one
+                [(end, fault)] = ends
+                ends = ends if not fault else []
+                reason = fault or f"{name} is cut off at byte {end}"
+                entry = Entry(key, (), fault=lost_part(reason, lost))
+            common.add(names)
+        yield entry
+    for end, fault in ends:
+        if not fault:
+            yield Remark(f"ends at byte {end}", UNENDED)
+        else:
+            entry = Entry(f"(byte {end})", (), fault=fault)
+            yield entry
+    if entry is None:
         raise SourceError(f"{name} holds no samples: leave it out, or name files KEY.EXTENSION")
-    if last is not None:
-        lost = common.lost([member[0] for member in last.members])
-        if lost and not last.fault and (walk.fault or walk.is_unended):
-            reason, walk.fault = walk.fault or f"{name} is cut off at byte {len(content)}", ""
-            last = Entry(last.key, (), fault=lost_part(reason, lost))
-        yield last
-    if walk.fault:
-        yield Entry(f"(byte {walk.end})", (), fault=walk.fault)
-    if walk.is_unended:
-        yield Remark(f"ends at byte {len(content)}", UNENDED)
-    if walk.num_foreign:
-        yield Remark(f"has {walk.num_foreign} bytes", FOREIGN)
 
 
 def _no_tar(content: Content, shard: str, error: TarError) -> SourceError:

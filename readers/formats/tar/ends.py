@@ -15,10 +15,6 @@ UNENDED = (  # of a shard that "ends at byte N"
     "without the zero blocks that a finished tar ends with: samples behind it may be missing, so count them, or write "
     "the tar again"
 )
-FOREIGN = (  # of a shard that "has N bytes"
-    "behind the zero blocks that end its members, which are no tar: samples there are not read, so write it again"
-)
-
 
 def end_fault(end: int, size: int, block: bytes) -> str:
     """Return why the members of a tar stop, "" where they are through.
@@ -51,21 +47,18 @@ class CommonFields:
     """The fields that all samples of a tar had so far."""
 
     def __init__(self) -> None:
-        self._names: set[str] | None = None
         self._kinds: set[tuple[str, ...]] = set()  # of samples, most of which are alike
 
     def add(self, names: Iterable[str]) -> bool:
         """Take the fields of a sample; returns whether none before it had the same."""
-        kind = tuple(names)
-        if kind in self._kinds:
-            return False
+        kind, before = tuple(names), len(self._kinds)
         self._kinds.add(kind)
-        self._names = set(kind) if self._names is None else self._names.intersection(kind)
-        return True
+        return len(self._kinds) > before
 
     def lost(self, names: Iterable[str]) -> list[str]:
         """Return those that a sample lacks."""
-        return sorted((self._names or set()).difference(names))
+        common = set.intersection(*map(set, self._kinds)) if self._kinds else set()
+        return sorted(common.difference(names))
 
 
 def lost_part(reason: str, lost: Sequence[str]) -> str:
