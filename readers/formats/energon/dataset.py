@@ -65,7 +65,7 @@ class EnergonDataset(Subset):
     @property
     def remarks(self) -> tuple[str, ...]:
         """See `IndexedDataset.remarks`."""
-        found = []
+        found = list(self.whole.remarks)
         if self._told.loader:
             found.append(
                 f"{FOLDER}/dataset.yaml makes samples by {self._told.loader}, which is never run: the fields are those that "

@@ -1,0 +1,110 @@
+"""Warnings about shards that are missing or too short by what their names and the files beside them declare."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from readers.dataset import IndexedDataset
+from readers.describe import few_of
+from readers.formats.detect_unfinished import PACKED
+from readers.plural import counted
+from readers.storage.limits import check_bytes
+from readers.storage.paths import is_url
+from readers.storage.shards import ShardDataset
+
+# Six digits: a number of a shard, and no date or time.
+_NUMBER_OF = re.compile(r"(.*?)([0-9]{1,6})-of-([0-9]{1,6})(.*)", re.DOTALL)
+_NUMBER = re.compile(r"(.*?)([0-9]+)(\D*)", re.DOTALL)
+_TFDS = re.compile(r".*-([^-.]+)\.[^-]+-([0-9]+)-of-([0-9]+)", re.DOTALL)
+
+_Read = Callable[[Any, Sequence[str]], dict[str, Any]]
+"""Gives the number of samples by name of shard; of the parsed file and the names of the shards beside it."""
+
+
+def missing_shards(paths: Sequence[str]) -> list[str]:
+    """Return a sentence about the numbers that lack between those in the names of shards, or up to the total there."""
+    runs: dict[tuple[str, int, str, str], set[int]] = {}
+    for path in paths:
+        name = path.rpartition("/")[2]
+        if found := _NUMBER_OF.fullmatch(name) or _NUMBER.fullmatch(name):
+            prefix, number, *total, suffix = found.groups()
+            run = prefix, len(number), "".join(total), suffix
+            runs.setdefault(run, set()).add(int(number))
+    missing: list[str] = []
+    for (prefix, width, total, suffix), numbers in runs.items():
+        first, last = min(numbers), max(numbers)
+        if total:  # some count from 1
+            first = 0 if 0 in numbers or int(total) not in numbers else 1
+            last = first + int(total) - 1
+        # Numbers of which most are not there are names: n01440764.tar.
+        elif last - first + 1 >= 2 * len(numbers):
+            continue
+        of = f"-of-{total}" if total else ""
+        lacking = sorted({*range(first, last + 1)} - numbers)
+        missing += [f"{prefix}{number:0{width}}{of}{suffix}" for number in lacking]
+    if not missing:
+        return []
+    return [
+        f"{len(missing):,} shards are missing beside the {len(paths):,} that were opened, by the numbers in their names "
+        f"({few_of(missing)}), so their samples are not read: copy them, or give the shards as a list if they are all"
+    ]
+
+
+def differing_counts(dataset: IndexedDataset, paths: Sequence[str]) -> list[str]:
+    """Return a sentence about shards that do not hold as many samples as files beside them declare.
+
+    These are the manifest of gpu-aug pack, the index of wids and the dataset_info.json of TensorFlow Datasets, in folders of
+    this machine.
+    """
+    declared: dict[str, tuple[int, Path]] = {}
+    for folder in {Path(path).parent for path in paths if not is_url(path)}:
+        names = [Path(path).name for path in paths]
+        for name, read in _DECLARING.items():
+            counts = _read_counts(folder / name, read, names)
+            declared |= {str(folder / one): (count, folder / name) for one, count in counts.items()}
+    if not declared or not declared.keys() >= set(paths):
+        return []
+    told = {path: declared[path][0] for path in paths}
+    found = {paths[0]: len(dataset)}
+    if isinstance(dataset, ShardDataset):
+        found = {path: dataset.samples_of(number) for number, path in enumerate(paths)}
+    elif len(paths) > 1:  # of other formats the number in all shards is known
+        told, found = {"all": sum(told.values())}, {"all": len(dataset)}
+    wrong = [path for path in found if found[path] != told[path]]
+    if not wrong:
+        return []
+    name, others = Path(wrong[0]).name, f" ({len(wrong) - 1:,} more differ)" if wrong[1:] else ""
+    return [
+        f"{declared[paths[0]][1]} declares {counted(told[wrong[0]], 'sample')} in {name}, and {found[wrong[0]]:,} are there{others}: "
+        "samples are lost, or it is that of other shards, so copy or write them again"
+    ]
+
+
+def _read_counts(path: Path, read: _Read, names: Sequence[str]) -> dict[str, int]:
+    """Read the number of samples by name of shard; empty where there is no such file, or it is of another program."""
+    try:
+        check_bytes(path.stat().st_size, path.name)
+        found = read(json.loads(path.read_bytes()), names)
+        return {name: int(count) for name, count in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def _counts_of_tfds(info: Any, names: Sequence[str]) -> dict[str, Any]:
+    lengths = {split["name"]: split["shardLengths"] for split in info["splits"]}
+    shards = [(name, parts) for name in names if (parts := _TFDS.fullmatch(name))]
+    return {
+        name: lengths[split][int(number)]
+        for name, (split, number, total) in ((name, parts.groups()) for name, parts in shards)
+        if len(lengths.get(split, ())) == int(total) > int(number)
+    }
+
+
+_DECLARING: dict[str, _Read] = {
+    PACKED: lambda found, _: {one["name"]: one["samples"] for one in found["shards"]},
+    "index.json": lambda found, _: {one["url"]: one["nsamples"] for one in found["shardlist"]},
+    "dataset_info.json": _counts_of_tfds,
+}
+"""Names of files that declare counts, and what reads them."""
