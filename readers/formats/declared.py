@@ -10,6 +10,7 @@ from readers.dataset import IndexedDataset
 from readers.describe import few_of
 from readers.formats.detect_unfinished import PACKED
 from readers.plural import counted
+from readers.sample import SourceError
 from readers.storage.limits import check_bytes
 from readers.storage.paths import is_url
 from readers.storage.shards import ShardDataset
@@ -50,6 +51,20 @@ def missing_shards(paths: Sequence[str]) -> list[str]:
         f"{len(missing):,} shards are missing beside the {len(paths):,} that were opened, by the numbers in their names "
         f"({few_of(missing)}), so their samples are not read: copy them, or give the shards as a list if they are all"
     ]
+
+
+def refuse_cut_list(path: Path, text: str, labels: Sequence[int]) -> None:
+    """Refuse a list whose last line lacks a line feed and the label that all lines before it have.
+
+    Raises:
+        SourceError: It is one.
+    """
+    *before, last = labels or [0]
+    if not text.endswith("\n") and last < 0 and min(before, default=-1) >= 0:
+        raise SourceError(
+            f"{path} seems to be cut off: its last line has neither a line feed nor a label, as all before it have; write it "
+            "again, or add the line feed"
+        )
 
 
 def differing_counts(dataset: IndexedDataset, paths: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import NamedTuple, NoReturn
 from readers.classes import Classes, read_classes
 from readers.describe import few_of
 from readers.formats.columns import to_label
+from readers.formats.declared import refuse_cut_list
 from readers.formats.files import FileDataset, Names, Sidecars
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, PathLike, SourceError, is_image_file
 
@@ -102,6 +103,8 @@ class ListDataset(FileDataset):
         >>> ListDataset(["photos/cat/000.jpg", "photos/dog/000.jpg"])
         ListDataset(2 samples)
     """
+
+    declares_count = False
 
     def __init__(self, source: PathLike | Sequence[PathLike]) -> None:
         if isinstance(source, (str, os.PathLike)):
@@ -208,11 +211,11 @@ def _labels_of(
 def _read_list(path: Path) -> tuple[list[str], list[int]]:
     """Return the paths as written and their labels, -1 where there is none."""
     try:
-        lines = path.read_text("utf-8-sig").split("\n")
+        text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{path} cannot be read as a list of files: {error}") from None
     names, labels = [], []
-    for number, line in enumerate(map(str.strip, lines), start=1):
+    for number, line in enumerate(map(str.strip, text.split("\n")), start=1):
         if not line or line.startswith("#"):
             continue
         labelled = _LABELLED_LINE.fullmatch(line)
@@ -228,6 +231,7 @@ def _read_list(path: Path) -> tuple[list[str], list[int]]:
             )
         names.append(name)
         labels.append(label)
+    refuse_cut_list(path, text, labels)
     return names, labels
 
 

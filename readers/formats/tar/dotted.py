@@ -12,21 +12,26 @@ ADVICE = (
 )
 
 
-def about_dots(dataset: ShardDataset) -> list[str]:
-    """Return sentences about samples whose labels, targets or images are not where a name's first dot puts them."""
+def about_dots(dataset: ShardDataset, advice: str = ADVICE) -> list[str]:
+    """Return sentences about samples whose labels, targets or images are not where a name's first dot puts them.
+
+    Args:
+        dataset: The samples.
+        advice: What to do.
+    """
     found = []
     source = dataset.shards[0] if len(dataset.shards) == 1 else f"{len(dataset.shards):,} shards"
     num_samples, key, names = dataset.samples_with(lambda names: bool(unread_fields(names)))
     if num_samples:
         found.append(
             f"{source}: {num_samples:,} of {len(dataset):,} samples have labels, targets or masks that are not read, as the key "
-            f"of a sample ends at the first dot of a name ({key} has {', '.join(unread_fields(names)[:3])}): {ADVICE}"
+            f"of a sample ends at the first dot of a name ({key} has {', '.join(unread_fields(names)[:3])}): {advice}"
         )
     num_samples, key, names = dataset.samples_with(_has_joined_images)
     if num_samples:
         found.append(
             f"{source}: {num_samples:,} of {len(dataset):,} samples have several images, such as {key} ({', '.join(names[:3])}), "
-            f"as the key of a sample ends at the first dot of a name: where they are images of several samples, {ADVICE}"
+            f"as the key of a sample ends at the first dot of a name: where they are images of several samples, {advice}"
         )
     return found
 
