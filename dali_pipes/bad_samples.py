@@ -159,8 +159,10 @@ def no_substitute(records: Sequence[BadRecord]) -> BadSampleError:
     first, num_drawn = records[0], len(records) - 1
     drawn = f"so are the {num_drawn} samples drawn to replace it"
     if num_drawn < MAX_SUBSTITUTES:  # of a stream, which has no others at hand
-        drawn = f"{drawn}, all that a stream has of its step and near it" if num_drawn else (
-            "a stream has no other sample of its step or near it"
+        drawn = (
+            f"{drawn}, all that a stream has of its step and near it"
+            if num_drawn
+            else ("a stream has no other sample of its step or near it")
         )
     return BadSampleError(
         f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}), and {drawn}; most of the dataset "

@@ -213,7 +213,9 @@ def as_told(data: bytes) -> Any:
     Raises:
         FieldError: It is neither, or a list or object of JSON, which may be meant as such or as text.
     """
-    if data[1 : len(_NPY)] == _NPY[1:]:  # also with a damaged first byte, behind which it would be text
+    if (
+        data[1 : len(_NPY)] == _NPY[1:]
+    ):  # also with a damaged first byte, behind which it would be text
         return _npy(data)
     text = _text(data)
     if text.lstrip()[:1] in ("[", "{"):
@@ -292,7 +294,7 @@ def _array(data: bytes) -> torch.Tensor:
     if data.startswith(_NPY):
         try:
             array = np.load(io.BytesIO(data), allow_pickle=False)
-        except Exception as error:  # whatever Python's own parser makes of a damaged header
+        except Exception as error:  # noqa: BLE001, whatever Python's own parser makes of a header
             raise FieldError(f"it is a damaged NumPy file: {told(error)}") from None
     else:
         array = np.asarray(_json(data))

@@ -175,7 +175,7 @@ def _are_listed(names: list[str], paths: list[str]) -> bool:
     return any(
         has_wildcards(name)
         or (is_url(name) and "{" not in name and name not in paths)
-        or (os.path.isdir(name) and not os.path.exists(os.path.join(name, MDS_INDEX)))  # noqa: PTH
+        or (os.path.isdir(name) and not os.path.exists(f"{name}/{MDS_INDEX}"))  # noqa: PTH110, PTH112 - commands are long
         for name in names
     )
 

@@ -105,7 +105,7 @@ def test_sources_are_the_same_under_every_python(python: tuple[str, str]) -> Non
 @pytest.mark.parametrize(
     ("name", "identity"),
     [
-        ("tar", "tar 1"),
+        ("tar", "tar 2"),
         ("tfrecord", "tfrecord 3"),
         ("tfrecord with columns", 'tfrecord 3 {"columns": ["image/encoded"], "verify": true}'),
         ("lmdb", "lmdb 2"),

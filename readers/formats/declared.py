@@ -30,8 +30,8 @@ def missing_shards(paths: Sequence[str]) -> list[str]:
     for path in paths:
         name = path.rpartition("/")[2]
         if found := _NUMBER_OF.fullmatch(name) or _NUMBER.fullmatch(name):
-            prefix, number, *total, suffix = found.groups()
-            run = prefix, len(number), "".join(total), suffix
+            prefix, number, *of, suffix = found.groups()
+            run = prefix, len(number), "".join(of), suffix
             runs.setdefault(run, set()).add(int(number))
     missing: list[str] = []
     for (prefix, width, total, suffix), numbers in runs.items():
@@ -42,9 +42,9 @@ def missing_shards(paths: Sequence[str]) -> list[str]:
         # Numbers of which most are not there are names: n01440764.tar.
         elif last - first + 1 >= 2 * len(numbers):
             continue
-        of = f"-of-{total}" if total else ""
+        end = f"-of-{total}{suffix}" if total else suffix
         lacking = sorted({*range(first, last + 1)} - numbers)
-        missing += [f"{prefix}{number:0{width}}{of}{suffix}" for number in lacking]
+        missing += [f"{prefix}{number:0{width}}{end}" for number in lacking]
     if not missing:
         return []
     return [

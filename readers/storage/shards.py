@@ -35,8 +35,8 @@ from readers.storage.index import FoundIndex, Scan, ShardIndex, open_index
 from readers.storage.index.builder import current_builder
 from readers.storage.index.index_file import DamagedIndexError, Head, Names
 from readers.storage.index.shard_index import Row
-from readers.storage.paths import shown_path
 from readers.storage.parallel_open import MOST_THREADS, on_all, open_all
+from readers.storage.paths import shown_path
 from readers.storage.traffic import CountingThreads
 from readers.storage.unreadable import is_transient, reason_of, unreadable
 

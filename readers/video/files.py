@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.classes import Classes, read_classes
-from readers.formats.files import FileDataset, Names, map_whole
 from readers.formats.declared import refuse_cut_list
+from readers.formats.files import FileDataset, Names, map_whole
 from readers.formats.folder import FileKind, find_files, find_root
 from readers.sample import VIDEO_FIELDS, BadSample, PathLike, Payload, Sample, SourceError
 from readers.video.containers.open import VideoError

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from readers.formats.columns import to_label
 from readers.formats.lmdb.tree import Node, Tree
-from readers.formats.tar.dotted import about_dots
 from readers.formats.protobuf.datum import read_datum, to_pnm
 from readers.formats.protobuf.wire import WireError
+from readers.formats.tar.dotted import about_dots
 from readers.image.header import image_size, read_header
 from readers.image.restarts import restart_offsets
 from readers.located import Located, Reads

@@ -119,7 +119,7 @@ def _files(
     for archive in count():
         is_told, end = False, begin
         try:
-            for name, start, stop, what, end in stored_files(content, begin):
+            for name, start, stop, what, end in stored_files(content, begin):  # noqa: B007
                 parts = key_and_field(name, keys) if name else None
                 if parts is None:
                     continue

@@ -7,9 +7,7 @@ from readers.formats.tar.webdataset import unread_fields
 from readers.sample import is_image_field
 from readers.storage.shards import ShardDataset
 
-ADVICE = (
-    "say keys='last-dot', by which a.v1.png is the field png of the sample a.v1, or write names without other dots"
-)
+ADVICE = "say keys='last-dot', by which a.v1.png is the field png of the sample a.v1, or write names without other dots"
 
 
 def about_dots(dataset: ShardDataset, advice: str = ADVICE) -> list[str]:

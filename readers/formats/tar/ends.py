@@ -16,6 +16,7 @@ UNENDED = (  # of a shard that "ends at byte N"
     "the tar again"
 )
 
+
 def end_fault(end: int, size: int, block: bytes) -> str:
     """Return why the members of a tar stop, "" where they are through.
 

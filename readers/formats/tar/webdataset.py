@@ -17,7 +17,8 @@ _BEFORE_LAST_DOT = re.compile(
     r"((?:.*/)?[^./][^/]*?)\.((?:(?:mask|seg)\.(?:[0-9]+\.)?|mask_values\.)?[^./]+)", re.DOTALL
 )
 _PREFIX_AND_OWN = re.compile(
-    r"(.+)\.(cls|json|(?:mask|seg)\.(?:[0-9]+\.)?(?:png|gif|bmp|tiff?)|mask_values\.json)", re.DOTALL
+    r"(.+)\.(cls|json|(?:mask|seg)\.(?:[0-9]+\.)?(?:png|gif|bmp|tiff?)|mask_values\.json)",
+    re.DOTALL,
 )
 _META = re.compile(r"__[^/]*__(/|$)")  # WebDataset keeps such names to itself
 _LABEL = re.compile(rb"\s*([0-9]+)\s*")

@@ -36,7 +36,11 @@ def load(paths: list[str], **options: Any) -> Loader:
     stream = open_dataset(paths, format="stream", samples_per_epoch=options.pop("length", None))
     given = {"shuffle": "none", "batch_size": 1, "last_batch": "partial", "num_threads": 2}
     return Loader(
-        stream, Recipe([Resize((8, 8))]), on_bad_sample="replace", device="cpu", **{**given, **options}
+        stream,
+        Recipe([Resize((8, 8))]),
+        on_bad_sample="replace",
+        device="cpu",
+        **{**given, **options},
     )
 
 
