@@ -79,21 +79,20 @@ def differing_counts(dataset: IndexedDataset, paths: Sequence[str]) -> list[str]
         for name, read in _DECLARING.items():
             counts = _read_counts(folder / name, read, names)
             declared |= {str(folder / one): (count, folder / name) for one, count in counts.items()}
-    if not declared or not declared.keys() >= set(paths):
+    if not paths or not declared.keys() >= set(paths):
         return []
-    told = {path: declared[path][0] for path in paths}
-    found = {paths[0]: len(dataset)}
+    counts = [(Path(path).name, *declared[path]) for path in paths]
+    there = [len(dataset)]
     if isinstance(dataset, ShardDataset):
-        found = {path: dataset.samples_of(number) for number, path in enumerate(paths)}
-    elif len(paths) > 1:  # of other formats the number in all shards is known
-        told, found = {"all": sum(told.values())}, {"all": len(dataset)}
-    wrong = [path for path in found if found[path] != told[path]]
-    if not wrong:
-        return []
-    name, others = Path(wrong[0]).name, f" ({len(wrong) - 1:,} more differ)" if wrong[1:] else ""
+        there = [dataset.samples_of(number) for number in range(len(paths))]
+    elif paths[1:]:  # of other formats the number in all shards is known
+        counts = [("all shards", sum(count for _, count, _ in counts), counts[0][2])]
+    wrong = [(*one, found) for one, found in zip(counts, there, strict=True) if one[1] != found]
     return [
-        f"{declared[paths[0]][1]} declares {counted(told[wrong[0]], 'sample')} in {name}, and {found[wrong[0]]:,} are there{others}: "
-        "samples are lost, or it is that of other shards, so copy or write them again"
+        f"{source} declares {counted(count, 'sample')} in {name}, and {found:,} are there"
+        f"{f' ({len(wrong) - 1:,} more differ)' if wrong[1:] else ''}: samples are lost, or it is that of other shards, so copy "
+        "or write them again"
+        for name, count, source, found in wrong[:1]
     ]
 
 

@@ -174,20 +174,19 @@ class ShardDataset(IndexedDataset):
             kinds = [number for number, kind in enumerate(found.head.kinds) if is_meant(kind[0])]
             if not kinds:
                 continue
-            rows = np.flatnonzero(np.isin(self._index(shard).column("kind"), kinds))
-            if not count:
-                first = self._index(shard).entry(int(rows[0]))
-                key = f"{self._names[shard]}/{first.key}"
-                names = tuple(member[0] for member in first.members)
+            rows = np.flatnonzero(np.isin(self._index_column(shard, "kind"), kinds))
+            if len(rows) and not count:
+                [row], _, _ = self._locate(shard, rows[:1].tolist())
+                key, names = f"{self._names[shard]}/{row.key}", row.names
             count += len(rows)
         return count, key, names
 
-    def _index(self, shard: int) -> ShardIndex:
-        """The index of a shard, rebuilt if it was damaged; see `_trusted`."""
+    def _index_column(self, shard: int, name: str) -> NDArray[np.int64]:
+        """Read a column of a shard's index, which is rebuilt if it was damaged."""
         try:
-            return self._open(shard).index
+            return self._open(shard).index.column(name)
         except (DamagedIndexError, OSError):
-            return self._trusted(shard)
+            return self._trusted(shard).column(name)
 
     def samples_of(self, shard: int) -> int:
         """Return how many samples a shard holds."""
@@ -219,10 +218,7 @@ class ShardDataset(IndexedDataset):
         """See `IndexedDataset.column`; it is read from the indexes."""
         result = np.empty(len(self), np.int64)
         for shard, (start, stop) in enumerate(pairwise(self._starts)):
-            try:
-                result[start:stop] = self._open(shard).index.column(name)
-            except (DamagedIndexError, OSError):
-                result[start:stop] = self._trusted(shard).column(name)
+            result[start:stop] = self._index_column(shard, name)
         return result
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:

@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
-from itertools import count
 from types import ModuleType
 from typing import NamedTuple, Protocol
 
@@ -22,6 +21,7 @@ from readers.storage.unreadable import reason_of
 _PIECE_BYTES = 1 << 24  # read at once, so that a size that is a lie takes no memory
 _BUFFER_BYTES = 1 << 20
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError)
+_ZEROS = bytes(BLOCK_BYTES)
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
@@ -50,7 +50,6 @@ class Forward:
         self._offset = 0
         self._broken: tuple[type[Exception], ...] = _BROKEN
         self.last = b""  # what the last read gave
-        self._returned = b""  # was read, and is read again
         self.remark = ""  # what was noticed at the end of the tar
         try:
             magic = file.peek(6)[:6]
@@ -70,16 +69,6 @@ class Forward:
         else:
             self._plain = raw.seekable()
 
-    def skip_zeros(self) -> bool:
-        """Go on to the first block with something in it, as the next to be read; False where the end comes before."""
-        while piece := self.read(_BUFFER_BYTES):
-            if rest := piece.lstrip(b"\0"):
-                start = (len(piece) - len(rest)) // BLOCK_BYTES * BLOCK_BYTES
-                self._returned = piece[start:]
-                self._offset -= len(self._returned)
-                return True
-        return False
-
     def tell(self) -> int:
         """Number of bytes read so far."""
         return self._offset
@@ -94,11 +83,6 @@ class Forward:
         if size > max(max_sample_bytes(), _PIECE_BYTES):
             raise BrokenStreamError(f"a header has {size} bytes", self._offset)
         pieces, left = [], size
-        if self._returned and size:
-            pieces.append(self._returned[:size])
-            self._returned = self._returned[size:]
-            left -= len(pieces[0])
-            self._offset += len(pieces[0])
         while left > 0:
             try:
                 piece = self._file.read(min(left, _PIECE_BYTES))
@@ -123,7 +107,7 @@ class Forward:
                 raise BrokenStreamError(
                     f"it cannot be read on ({reason_of(error)})", offset
                 ) from None
-            self._offset, self._returned = offset, b""
+            self._offset = offset
         while self._offset < offset and self.read(min(offset - self._offset, _PIECE_BYTES)):
             pass
 
@@ -174,24 +158,28 @@ def stored_files(stream: Forward, keys: KeyRule = "first-dot") -> Iterator[Store
     except tarfile.TarError as error:
         reason = "it is empty" if not stream.tell() else f"it is not a tar file ({error})"
         raise BrokenStreamError(reason, 0) from None
-    for number in count():
+    number, is_ended = 0, False
+    while True:
+        member = None
         with suppress(tarfile.TarError, ValueError):  # where it stopped is judged below
-            while (member := archive.next()) is not None:
-                if member.size < 0:  # would lead back to a header that was read, and so for ever
-                    break
-                offset = archive.offset
-                archive.members.clear()  # type: ignore[attr-defined] # else all headers pile up
-                name = key_and_field(member.name, keys)
-                if name is not None and (member.isreg() or member.islnk() or member.issym()):
-                    yield StoredFile(*name, member.size, _fault(member), stream, number)
-        if reason := end_fault(offset, stream.tell(), stream.last):
-            raise BrokenStreamError(f"it {reason}", offset)
-        if len(stream.last) < BLOCK_BYTES:
-            stream.remark = f"ends at byte {stream.tell()} {UNENDED}"
-            return
-        if not stream.skip_zeros():
-            return
-        archive.offset = offset = stream.tell()
+            member = archive.next()
+        if member is None and stream.last == _ZEROS:  # behind these another archive may follow
+            number, is_ended = number + (not is_ended), True
+            archive.offset = offset = stream.tell()
+            continue
+        if (
+            member is None or member.size < 0
+        ):  # would lead back to a header that was read, and so for ever
+            break
+        offset, is_ended = archive.offset, False
+        archive.members.clear()  # type: ignore[attr-defined] # else all headers pile up
+        name = key_and_field(member.name, keys)
+        if name is not None and (member.isreg() or member.islnk() or member.issym()):
+            yield StoredFile(*name, member.size, _fault(member), stream, number)
+    if reason := end_fault(offset, stream.tell(), stream.last):
+        raise BrokenStreamError(f"it {reason}", offset)
+    if not is_ended:
+        stream.remark = f"ends at byte {stream.tell()} {UNENDED}"
 
 
 def _fault(member: tarfile.TarInfo) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from readers.formats.stream.byte_source import ByteSource, Command, byte_source
 from readers.formats.stream.forward import BrokenStreamError, StoredFile, stored_files
 from readers.formats.tar.dotted import ADVICE
-from readers.formats.tar.ends import CommonFields, lost_part
+from readers.formats.tar.ends import lost_fields, lost_part
 from readers.formats.tar.webdataset import KeyRule, checked_rule, label_of, unread_fields
 from readers.plural import counted
 from readers.sample import BadSample, PathLike, Sample, SourceError
@@ -182,7 +182,7 @@ def _entries(
     source: ByteSource, index: int, start: int, keys: KeyRule, warned: set[str]
 ) -> Generator[Sample | BadSample, None, int]:
     """Give the samples of one tar from ``start`` on; return the index behind its last one."""
-    first, parts, bad, name, common = index, None, None, source.name, CommonFields()
+    first, parts, bad, name, kinds = index, None, None, source.name, set[tuple[str, ...]]()
     try:
         with source.stream() as stream:
             files = stored_files(stream, keys)
@@ -190,10 +190,14 @@ def _entries(
                 parts = _Parts(key)
                 for file in group:
                     parts.add(file, keep=index >= start)
-                if stream.remark and (lost := common.lost(parts.names)):  # it is the last one
+                if stream.remark and (
+                    lost := lost_fields(kinds, parts.names)
+                ):  # it is the last one
                     parts.fault = parts.fault or lost_part(f"{name}: it may be cut off", lost)
-                if common.add(parts.names) and keys == "first-dot":
-                    _warn_of_dots(name, parts, warned)
+                if (kind := tuple(parts.names)) not in kinds:  # most samples are alike
+                    kinds.add(kind)
+                    if keys == "first-dot":
+                        _warn_of_dots(name, parts, warned)
                 if index >= start:
                     yield parts.entry(index, name)
                 index, parts = index + 1, None

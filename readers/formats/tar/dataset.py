@@ -13,8 +13,8 @@ from readers.formats.tar.dotted import about_dots
 from readers.formats.tar.ends import (
     BLOCK_BYTES,
     UNENDED,
-    CommonFields,
     end_fault,
+    lost_fields,
     lost_part,
     next_archive,
 )
@@ -149,16 +149,16 @@ def find_samples(
     """
     if not len(content):
         raise SourceError(f"{name} is empty (0 bytes): write the shard again")
-    common, ends, entry = CommonFields(), list[tuple[int, str]](), None
+    kinds, ends, entry = set[tuple[str, ...]](), list[tuple[int, str]](), None
     for (key, _), files in groupby(_files(content, name, keys, ends), itemgetter(0, 5)):
         entry = _entry(key, list(files), content)
-        if names := [member[0] for member in entry.members]:
-            if ends and (lost := common.lost(names)):  # it is the last one
+        if names := tuple([member[0] for member in entry.members]):
+            if ends and (lost := lost_fields(kinds, names)):  # it is the last one
                 [(end, fault)] = ends
                 ends = ends if not fault else []
                 reason = fault or f"{name} is cut off at byte {end}"
                 entry = Entry(key, (), fault=lost_part(reason, lost))
-            common.add(names)
+            kinds.add(names)
         yield entry
     for end, fault in ends:
         if not fault:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from readers.describe import few_of
 from readers.formats.tar.webdataset import unread_fields
 from readers.sample import is_image_field
 from readers.storage.shards import ShardDataset
@@ -19,23 +20,23 @@ def about_dots(dataset: ShardDataset, advice: str = ADVICE) -> list[str]:
     """
     found = []
     source = dataset.shards[0] if len(dataset.shards) == 1 else f"{len(dataset.shards):,} shards"
-    num_samples, key, names = dataset.samples_with(lambda names: bool(unread_fields(names)))
-    if num_samples:
-        found.append(
-            f"{source}: {num_samples:,} of {len(dataset):,} samples have labels, targets or masks that are not read, as the key "
-            f"of a sample ends at the first dot of a name ({key} has {', '.join(unread_fields(names)[:3])}): {advice}"
+    reason = "as the key of a sample ends at the first dot of a name"
+    for is_meant, what in (
+        (unread_fields, f"labels, targets or masks that are not read, {reason}"),
+        (_joined_images, f"several images, {reason}, which may be those of several samples"),
+    ):
+        count, key, names = dataset.samples_with(
+            lambda names, is_meant=is_meant: bool(is_meant(names))
         )
-    num_samples, key, names = dataset.samples_with(_has_joined_images)
-    if num_samples:
-        found.append(
-            f"{source}: {num_samples:,} of {len(dataset):,} samples have several images, such as {key} ({', '.join(names[:3])}), "
-            f"as the key of a sample ends at the first dot of a name: where they are images of several samples, {advice}"
-        )
+        if count:
+            found.append(
+                f"{source}: {count:,} of {len(dataset):,} samples have {what} ({key} has {few_of(is_meant(names), 3)}): {advice}"
+            )
     return found
 
 
-def _has_joined_images(names: Sequence[str]) -> bool:
-    """Whether samples whose names hold dots may have become one."""
+def _joined_images(names: Sequence[str]) -> list[str]:
+    """Return the images of what may be several samples whose names hold dots."""
     images = [name for name in names if is_image_field(name)]
     kinds = {re.sub("[0-9]+", "", name) for name in images}  # left.png and right.png are two
-    return len(kinds) < len(images) and all("." in name for name in names)
+    return images if len(kinds) < len(images) and all("." in name for name in names) else []

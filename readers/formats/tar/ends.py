@@ -44,22 +44,10 @@ def next_archive(content: Content, end: int) -> int:
     return -1
 
 
-class CommonFields:
-    """The fields that all samples of a tar had so far."""
-
-    def __init__(self) -> None:
-        self._kinds: set[tuple[str, ...]] = set()  # of samples, most of which are alike
-
-    def add(self, names: Iterable[str]) -> bool:
-        """Take the fields of a sample; returns whether none before it had the same."""
-        kind, before = tuple(names), len(self._kinds)
-        self._kinds.add(kind)
-        return len(self._kinds) > before
-
-    def lost(self, names: Iterable[str]) -> list[str]:
-        """Return those that a sample lacks."""
-        common = set.intersection(*map(set, self._kinds)) if self._kinds else set()
-        return sorted(common.difference(names))
+def lost_fields(kinds: Iterable[tuple[str, ...]], names: Iterable[str]) -> list[str]:
+    """Return the fields that a sample lacks and samples of all these combinations of fields have."""
+    common = [set(kind) for kind in kinds]
+    return sorted(set.intersection(*common).difference(names)) if common else []
 
 
 def lost_part(reason: str, lost: Sequence[str]) -> str:
