@@ -150,7 +150,12 @@ class ShardDataset(IndexedDataset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`: what was noticed when the shards were indexed."""
+        """See `IndexedDataset.remarks`."""
+        return self.index_remarks
+
+    @property
+    def index_remarks(self) -> tuple[str, ...]:
+        """What was noticed when the shards were indexed, as sentences."""
         shards: dict[str, list[str]] = {}
         for blob, found in zip(self._blobs, self._found, strict=True):
             for where, what in found.head.remarks:
