@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
-from readers.formats.declared import differing_counts, missing_shards
+from readers.formats.declared import declared_counts, differing_counts, missing_shards
 from readers.formats.detect import detect, detect_named
 from readers.formats.detect_files import MDS_INDEX, Detected, is_list, is_video
 from readers.formats.folder_warnings import doubts
@@ -161,8 +161,11 @@ def _of_files(
     remarks = [*getattr(made, "remarks", ()), *unread(kind, paths[0])]
     remarks += doubts(kind, paths[0]) if format is None else ()
     if kind.takes == "files":
-        remarks += differing_counts(made, paths) if isinstance(made, IndexedDataset) else []
-        remarks += missing_shards(paths) if _are_listed(names, paths) else []
+        declared = declared_counts(paths)
+        remarks += missing_shards(paths, declared) if _are_listed(names, paths) else ()
+        remarks += (
+            differing_counts(made, paths, declared) if isinstance(made, IndexedDataset) else ()
+        )
     if "classes" not in options:
         remarks += told_of_other_classes(kind, paths[0])
         class_names = getattr(made, "class_names", ()) if kind.name == "csv" else ()

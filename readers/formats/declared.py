@@ -24,8 +24,26 @@ _Read = Callable[[Any, Sequence[str]], dict[str, Any]]
 """Gives the number of samples by name of shard; of the parsed file and the names of the shards beside it."""
 
 
-def missing_shards(paths: Sequence[str]) -> list[str]:
-    """Return a sentence about the numbers that lack between those in the names of shards, or up to the total there."""
+Declared = dict[str, tuple[int, Path]]
+"""Of a shard's path the number of samples that it holds, and the file that says so."""
+
+
+def missing_shards(paths: Sequence[str], declared: Declared) -> list[str]:
+    """Return a sentence about shards that are not there by the manifest beside them or, without one, by their numbers."""
+    missing = _by_number(paths)
+    if any(source.name == PACKED for _, source in declared.values()):
+        missing = sorted(Path(path).name for path in declared.keys() - set(paths))
+    if not missing:
+        return []
+    return [
+        f"{counted(len(missing), 'shard')} of those beside the {len(paths):,} that were opened cannot be found, by the numbers in "
+        f"their names or their manifest ({few_of(missing)}), so the samples there are not read: copy them, or give the shards as a "
+        "list if they are all"
+    ]
+
+
+def _by_number(paths: Sequence[str]) -> list[str]:
+    """Return the names whose numbers lack between those of shards, or up to the total in their names."""
     runs: dict[tuple[str, int, str, str], set[int]] = {}
     for path in paths:
         name = path.rpartition("/")[2]
@@ -45,12 +63,7 @@ def missing_shards(paths: Sequence[str]) -> list[str]:
         end = f"-of-{total}{suffix}" if total else suffix
         lacking = sorted({*range(first, last + 1)} - numbers)
         missing += [f"{prefix}{number:0{width}}{end}" for number in lacking]
-    if not missing:
-        return []
-    return [
-        f"{len(missing):,} shards are missing beside the {len(paths):,} that were opened, by the numbers in their names "
-        f"({few_of(missing)}), so their samples are not read: copy them, or give the shards as a list if they are all"
-    ]
+    return missing
 
 
 def refuse_cut_list(path: Path, text: str, labels: Sequence[int]) -> None:
@@ -67,18 +80,25 @@ def refuse_cut_list(path: Path, text: str, labels: Sequence[int]) -> None:
         )
 
 
-def differing_counts(dataset: IndexedDataset, paths: Sequence[str]) -> list[str]:
-    """Return a sentence about shards that do not hold as many samples as files beside them declare.
+def declared_counts(paths: Sequence[str]) -> Declared:
+    """Return the number of samples, and the file that declares it, by path of a shard.
 
-    These are the manifest of gpu-aug pack, the index of wids and the dataset_info.json of TensorFlow Datasets, in folders of
+    Such files are the manifest of gpu-aug pack, the index of wids and the dataset_info.json of TensorFlow Datasets, in folders of
     this machine.
     """
-    declared: dict[str, tuple[int, Path]] = {}
+    declared: Declared = {}
     for folder in {Path(path).parent for path in paths if not is_url(path)}:
         names = [Path(path).name for path in paths]
         for name, read in _DECLARING.items():
             counts = _read_counts(folder / name, read, names)
             declared |= {str(folder / one): (count, folder / name) for one, count in counts.items()}
+    return declared
+
+
+def differing_counts(
+    dataset: IndexedDataset, paths: Sequence[str], declared: Declared
+) -> list[str]:
+    """Return a sentence about shards that do not hold as many samples as is declared."""
     if not paths or not declared.keys() >= set(paths):
         return []
     counts = [(Path(path).name, *declared[path]) for path in paths]

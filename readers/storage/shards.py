@@ -165,11 +165,11 @@ class ShardDataset(IndexedDataset):
             for what, (first, *others) in shards.items()
         )
 
-    def samples_with(self, is_meant: Callable[[Names], bool]) -> tuple[int, str, Names]:
+    def samples_with(self, is_meant: Callable[[Names], object]) -> tuple[int, str, Names]:
         """Count the samples that have certain fields.
 
         Args:
-            is_meant: Tells by the names of the fields.
+            is_meant: Tells by the names of the fields, with anything true.
 
         Returns:
             Their number, and of the first one its key and the names of its fields; 0, "" and () where there are none.

@@ -1,7 +1,7 @@
 """Warnings about the names of files in an archive that hold further dots, by which labels and samples get lost."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from readers.describe import few_of
 from readers.formats.tar.webdataset import unread_fields
@@ -25,9 +25,7 @@ def about_dots(dataset: ShardDataset, advice: str = ADVICE) -> list[str]:
         (unread_fields, f"labels, targets or masks that are not read, {reason}"),
         (_joined_images, f"several images, {reason}, which may be those of several samples"),
     ):
-        count, key, names = dataset.samples_with(
-            lambda names, is_meant=is_meant: bool(is_meant(names))
-        )
+        count, key, names = dataset.samples_with(is_meant)
         if count:
             found.append(
                 f"{source}: {count:,} of {len(dataset):,} samples have {what} ({key} has {few_of(is_meant(names), 3)}): {advice}"
@@ -35,7 +33,7 @@ def about_dots(dataset: ShardDataset, advice: str = ADVICE) -> list[str]:
     return found
 
 
-def _joined_images(names: Sequence[str]) -> list[str]:
+def _joined_images(names: Collection[str]) -> list[str]:
     """Return the images of what may be several samples whose names hold dots."""
     images = [name for name in names if is_image_field(name)]
     kinds = {re.sub("[0-9]+", "", name) for name in images}  # left.png and right.png are two

@@ -38,7 +38,7 @@ def said(source: object) -> list[str]:
     ],
 )
 def test_numbers_in_names(names: list[str], missing: str) -> None:
-    found = missing_shards([f"/data/{name}" for name in names])
+    found = missing_shards([f"/data/{name}" for name in names], {})
 
     assert len(found) == bool(missing)
     assert not found or f"({missing})" in found[0]
@@ -68,6 +68,19 @@ def test_counts_of_files_beside(tmp_path: Path, name: str, declared: dict[str, o
     [text] = said(names)
 
     assert f"{name} declares 2 samples in a-1.tar, and 1 are there" in text
+
+
+def test_a_manifest_lists_the_shards(tmp_path: Path) -> None:
+    """One that it lists and that is not there is missing, and a hole in the numbers is none."""
+    names = [f"a-{number}.tar" for number in (0, 2, 3)]
+    for name in names:
+        shard(tmp_path / name)
+    declared = {"shards": [{"name": name, "samples": 2} for name in names]}
+    (tmp_path / "manifest.json").write_text(json.dumps(declared))
+    assert said(tmp_path) == []
+    (tmp_path / "a-3.tar").unlink()
+
+    assert "(a-3.tar)" in said(tmp_path)[0]
 
 
 def test_a_file_of_another_program_declares_nothing(tmp_path: Path) -> None:
