@@ -73,7 +73,8 @@ def refuse_cut_list(path: Path, text: str, labels: Sequence[int]) -> None:
         SourceError: It is one.
     """
     *before, last = labels or [0]
-    if not text.endswith("\n") and last < 0 and min(before, default=-1) >= 0:
+    # Of fewer lines one without a label may well be meant.
+    if not text.endswith("\n") and last < 0 and len(before) >= 3 and min(before) >= 0:
         raise SourceError(
             f"{path} seems to be cut off: its last line has neither a line feed nor a label, as all before it have; write it "
             "again, or add the line feed"
