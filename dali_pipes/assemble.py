@@ -122,7 +122,7 @@ def bad_ones(finished: Finished, policy: Policy) -> tuple[list[BadRecord], BadSa
     if not any(finished.records):
         return [], None
     lost = np.flatnonzero(~finished.kept).tolist() if policy == "replace" else []
-    failure = no_substitute(finished.records[lost[0]][0]) if lost else None
+    failure = no_substitute(finished.records[lost[0]]) if lost else None
     own = set(finished.plan.rows.tolist())
     everything = policy == "raise" or failure is not None
     records = [

@@ -150,10 +150,21 @@ def substitute(seed: int, bad: Sequence[BadRecord], length: int) -> int | None:
     return int(sequence.generate_state(1, np.uint64)[0] % length)
 
 
-def no_substitute(first: BadRecord) -> BadSampleError:
-    """The error for a sample for which no good substitute was found."""
+def no_substitute(records: Sequence[BadRecord]) -> BadSampleError:
+    """The error for a sample for which no good substitute was found.
+
+    Args:
+        records: The sample, followed by the substitutes that turned out to be bad, too.
+    """
+    first, num_drawn = records[0], len(records) - 1
+    drawn = f"so are the {num_drawn} samples drawn to replace it"
+    if num_drawn < MAX_SUBSTITUTES:  # of a stream, which has no others at hand
+        drawn = (
+            f"{drawn}, all that a stream has of its step and near it"
+            if num_drawn
+            else ("a stream has no other sample of its step or near it")
+        )
     return BadSampleError(
-        f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}), and so are the "
-        f"{MAX_SUBSTITUTES} samples drawn to replace it; most of the dataset seems to be broken: "
-        f"look at it with gpu-aug inspect --verify"
+        f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}), and {drawn}; most of the dataset "
+        "seems to be broken: look at it with gpu-aug inspect --verify"
     )

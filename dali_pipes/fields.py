@@ -217,8 +217,10 @@ def as_told(data: bytes) -> Any:
     Raises:
         FieldError: It is neither, or a list or object of JSON, which may be meant as such or as text.
     """
-    if data.startswith(_NPY):
-        return _array(data)
+    if (
+        data[1 : len(_NPY)] == _NPY[1:]
+    ):  # also with a damaged first byte, behind which it would be text
+        return _npy(data)
     text = _text(data)
     if text.lstrip()[:1] in ("[", "{"):
         try:
@@ -240,6 +242,8 @@ def _as_field(name: str, way: Any, types: FieldTypes) -> Field:
         return Field(np.ndarray, dtype=getattr(torch, dtype), shape=shape)
     if way is as_told and name.rpartition(".")[2] == "json":
         return Field("json")
+    if way is as_told and name.rpartition(".")[2] == "npy":
+        return Field(_npy)
     return Field(way)
 
 
@@ -284,9 +288,18 @@ def _json(data: bytes) -> Any:
         raise FieldError(f"it is no JSON: {error}") from None
 
 
+def _npy(data: bytes) -> torch.Tensor:
+    if not data.startswith(_NPY):
+        raise FieldError(f"it is no NumPy file, it begins with {data[: len(_NPY)]!r}")
+    return _array(data)
+
+
 def _array(data: bytes) -> torch.Tensor:
     if data.startswith(_NPY):
-        array = np.load(io.BytesIO(data), allow_pickle=False)
+        try:
+            array = np.load(io.BytesIO(data), allow_pickle=False)
+        except Exception as error:  # noqa: BLE001, whatever Python's own parser makes of a header
+            raise FieldError(f"it is a damaged NumPy file: {told(error)}") from None
     else:
         array = np.asarray(_json(data))
         if array.dtype == np.float64:

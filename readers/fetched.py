@@ -47,7 +47,12 @@ class FetchedDataset(ABC):
         >>> photos = open_dataset("photos/")
         >>> photos.fetch([0, 1])[0].key, photos.column("label")[:2]
         ('cat/000.jpg', array([0, 0]))
+
+    Attributes:
+        declares_count: Whether the files say how many samples they have, or where they end, so that a loss at an end shows.
     """
+
+    declares_count: bool = True
 
     _remarks: tuple[str, ...] = ()
 

@@ -10,8 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
+from readers.formats.declared import declared_counts, differing_counts, missing_shards
 from readers.formats.detect import detect, detect_named
-from readers.formats.detect_files import Detected, is_list, is_video
+from readers.formats.detect_files import MDS_INDEX, Detected, is_list, is_video
 from readers.formats.folder_warnings import doubts
 from readers.formats.hub.repository import find_repository
 from readers.formats.path_table.detect import is_path_table
@@ -21,7 +22,7 @@ from readers.formats.unused_annotations import unread
 from readers.given_labels import GivenLabels, split_pairs
 from readers.sample import PathLike, SourceError
 from readers.source_paths import find_files, storage_names, texts_of
-from readers.storage.paths import is_url, shown_path
+from readers.storage.paths import has_wildcards, is_url, shown_path
 from readers.storage.unreadable import unreadable
 from readers.unlabelled import unlabelled_warnings
 
@@ -178,11 +179,27 @@ def _of_files(
     _tell(made, kind, paths, time.perf_counter() - began)
     remarks = [*getattr(made, "remarks", ()), *unread(kind, paths[0])]
     remarks += doubts(kind, paths[0]) if format is None else ()
+    if kind.takes == "files":
+        declared = declared_counts(paths)
+        remarks += missing_shards(paths, declared) if _are_listed(names, paths) else ()
+        remarks += (
+            differing_counts(made, paths, declared) if isinstance(made, IndexedDataset) else ()
+        )
     if "classes" not in options:
         remarks += told_of_other_classes(kind, paths[0])
         class_names = getattr(made, "class_names", ()) if kind.name == "csv" else ()
         remarks += told_of_other_names(paths[0], options.get("label"), class_names)
     return made, remarks
+
+
+def _are_listed(names: list[str], paths: list[str]) -> bool:
+    """Whether wildcards or the listing of a folder chose the files, so that nobody named each of them."""
+    return any(
+        has_wildcards(name)
+        or (is_url(name) and "{" not in name and name not in paths)
+        or (os.path.isdir(name) and not os.path.exists(f"{name}/{MDS_INDEX}"))  # noqa: PTH110, PTH112 - commands are long
+        for name in names
+    )
 
 
 def _detected(

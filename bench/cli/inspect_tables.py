@@ -97,6 +97,8 @@ def _bad_to_dict(bad: BadSample) -> dict[str, object]:
 def _facts(source: str, found: Inspection) -> list[tuple[str, str]]:
     facts = [("data", printable(source)), ("format", title_of(found.dataset))]
     length = "unknown: a stream has no length" if found.length is None else f"{found.length:,}"
+    if not getattr(found.dataset, "declares_count", True):
+        length += "; the files do not say how many they had, so records that a cut took from an end cannot be seen"
     facts.append(("samples", length))
     if found.total_bytes is not None:
         facts.append(("size", decimal(found.total_bytes)))

@@ -9,13 +9,13 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.bad_samples import BadRecord, substitute
+from dali_pipes.bad_samples import MAX_SUBSTITUTES, BadRecord, substitute
 from dali_pipes.errors import LoaderError
 from dali_pipes.pipeline.fetch import Fetcher, Read
 from dali_pipes.schedule import Plan
 from dali_pipes.stats.recorder import Recorder
 from dali_pipes.stats.work import Rows
-from dali_pipes.streams.lane import Given, Lane, LaneSpec, Mark
+from dali_pipes.streams.lane import NUM_NEAR, Given, Lane, LaneSpec, Mark
 from dali_pipes.streams.order import StreamOrder
 from dali_pipes.streams.steps import UNKNOWN, StreamPlan
 from gpu_aug.compiled.clock import clock
@@ -56,8 +56,8 @@ class Readers:
         open_lane: Callable[[StreamPlan], Lane],
         recorder: Recorder,
         own: Callable[[Sample | BadSample], Sample | BadSample],
-    ) -> tuple[list[Given], Mark]:
-        """Read a step.
+    ) -> tuple[list[Given], Mark, list[Given]]:
+        """Read a step; also where the lane stands then, and the samples near that.
 
         Args:
             plan: The step.
@@ -88,6 +88,7 @@ class Readers:
                     loop.lane = open_lane(plan)
                 given = [one._replace(sample=own(one.sample)) for one in loop.lane.read(plan.count)]
                 call.samples = len(given)
+                near = loop.lane.near()
                 mark = loop.lane.mark()
         except BaseException:
             loop.failed = True
@@ -98,7 +99,7 @@ class Readers:
                 self._turn.notify_all()
         if plan.ends:
             self.finish(plan.loop)
-        return given, mark
+        return given, mark, near
 
     def finish(self, number: int) -> None:
         """Close the lane of a loop that is over."""
@@ -128,11 +129,11 @@ class StreamFetcher(Fetcher):
     def read(self, plan: Plan) -> Read:
         """Read the next samples of the plan's loop; see `Fetcher.read`."""
         assert isinstance(plan, StreamPlan)
-        given, mark = self.readers.read(plan, self._open, self.recorder, self.owned)
+        given, mark, near = self.readers.read(plan, self._open, self.recorder, self.owned)
         plan = plan.as_read(len(given), mark)
         own = given[plan.skip : plan.skip + len(plan.positions)]
         if self.policy == "replace":
-            plan = replace(plan, reserve=tuple(own))
+            plan = replace(plan, reserve=(*own, *near))
         indices = np.array([one.sample.index for one in own], np.int64)
         repeats = np.array([one.turn for one in own], np.int64)
         return plan, [one.sample for one in own], indices, repeats
@@ -140,10 +141,18 @@ class StreamFetcher(Fetcher):
     def candidate(
         self, plan: Plan, records: Sequence[BadRecord]
     ) -> tuple[Sample | BadSample, int] | None:
-        """A sample of the same step, drawn for as in the next turn; see `Fetcher.candidate`."""
+        """A sample of the same step, or of those near it once all of that are bad; see `Fetcher.candidate`.
+
+        It is drawn for as in the next turn.
+        """
         assert isinstance(plan, StreamPlan)
-        own = plan.reserve
-        number = substitute(self.seed, records, max(len(own), 1))
+        bad, num_own = {record.index for record in records}, len(plan.positions)
+        own, near = plan.reserve[:num_own], plan.reserve[num_own:]
+        number = substitute(self.seed, records, max(num_own, 1))
+        if number is None or all(one.sample.index in bad for one in own):
+            others = [one for one in near if one.sample.index not in bad]
+            own = tuple(one._replace(sample=self.owned(one.sample)) for one in others)
+            number = substitute(self.seed, records[:MAX_SUBSTITUTES], max(len(own), 1))
         if number is None or not own:
             return None
         return own[number].sample, own[number].turn + 1
@@ -170,5 +179,6 @@ class StreamFetcher(Fetcher):
             plan.num_lanes,
             order.window,
             len(order) != UNKNOWN,
+            NUM_NEAR if self.policy == "replace" else 0,
         )
         return Lane(spec, plan.first, plan.mark)

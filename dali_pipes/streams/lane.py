@@ -1,6 +1,7 @@
 """A lane: the samples that one reader of a stream gives, in order; it can be joined at any place."""
 
 import zlib
+from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -49,6 +50,10 @@ class _Entry(NamedTuple):
 
 
 _PASSED = _Entry(-1, 0, None)
+_TURN_OVER = _Entry(-2, 0, None)
+"""Stands behind the last entry of a turn, if another one follows."""
+NUM_NEAR = 16
+"""Samples before and behind a place that substitutes are drawn from: as many as are tried elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,7 @@ class LaneSpec:
         num_lanes: How many divide the shards.
         window: Samples in the shuffle buffer; None leaves shards and samples in their order.
         repeats: Whether the shards are begun again when they are through.
+        num_near: How many samples before and behind a place `Lane.near` gives; they are held in memory.
     """
 
     stream: Stream
@@ -72,6 +78,7 @@ class LaneSpec:
     num_lanes: int
     window: int | None
     repeats: bool
+    num_near: int = 0
 
 
 class Lane:
@@ -92,6 +99,8 @@ class Lane:
             mark = None
         self._turn, self._start = (mark.turn, mark.start) if mark else (0, 0)
         self._buffer: list[_Entry] = []
+        self._behind: deque[_Entry] = deque(maxlen=spec.num_near)  # given last in this turn
+        self._ahead: deque[_Entry] = deque()  # read, and given next
         self._newest = _Entry(mark.shard, mark.first, None) if mark else _Entry(0, 0, None)
         self._check = 0
         self.place = self._start
@@ -101,9 +110,7 @@ class Lane:
     def read(self, count: int) -> list[Given]:
         """Return the next samples, fewer at the end of the lane."""
         given: list[Given] = []
-        if count == 0:
-            return given
-        for entry in self._entries:
+        while len(given) < count and (entry := self._next()) is not None:
             self.place += 1
             if entry.sample is None:
                 raise LoaderError(
@@ -111,15 +118,29 @@ class Lane:
                     "the entry 'stream' out of the state to read from the beginning of the epoch"
                 )
             given.append(Given(entry.sample, self._turn))
-            if len(given) == count:
-                break
         if given:
             self._check = _check(given[-1].sample)
         return given
 
+    def near(self) -> list[Given]:
+        """Return the samples around the present place, of the same turn: the same after a resume at its mark."""
+        ahead = self._ahead
+        while len(ahead) < self._spec.num_near and not (ahead and ahead[-1] is _TURN_OVER):
+            entry = next(self._entries, None)
+            if entry is None:
+                break
+            ahead.append(entry)
+        near = (*self._behind, *ahead)
+        return [Given(entry.sample, self._turn) for entry in near if entry.sample is not None]
+
     def mark(self) -> Mark:
         """From where the lane can be read again to go on at the present place."""
-        oldest = min(self._buffer, key=lambda entry: entry.shard, default=self._newest)
+        held = (*self._behind, *self._ahead, *self._buffer)
+        oldest = min(
+            (entry for entry in held if entry is not _TURN_OVER),
+            key=lambda entry: entry.shard,
+            default=self._newest,
+        )
         return Mark(self._turn, self._start, max(oldest.shard, 0), oldest.first, self._check)
 
     def close(self) -> None:
@@ -130,10 +151,22 @@ class Lane:
             self._entries.close()
         self._buffer.clear()
 
+    def _next(self) -> _Entry | None:
+        """Take the next entry, which may be the first of another turn; None at the end of the lane."""
+        entry = self._ahead.popleft() if self._ahead else next(self._entries, None)
+        if entry is _TURN_OVER:
+            self._turn, self._start = self._turn + 1, self.place
+            self._newest = _Entry(0, 0, None)
+            self._behind.clear()  # a mark of the new turn does not reach back to them
+            return self._next()
+        if entry is not None and entry.sample is not None:
+            self._behind.append(entry)
+        return entry
+
     def _go_to(self, place: int, mark: Mark | None) -> None:
         last: _Entry | None = None
         while self.place < place:
-            last = next(self._entries, None)
+            last = self._next()
             if last is None:
                 break
             self.place += 1
@@ -161,8 +194,8 @@ class Lane:
                 raise LoaderError(
                     f"reader {spec.lane} of {spec.num_lanes} finds no sample in its shards; see that each has some"
                 )
-            self._turn, self._start, mark = self._turn + 1, self.place, None
-            self._newest = _Entry(0, 0, None)
+            mark = None
+            yield _TURN_OVER
 
     def _turn_of(self, mark: Mark | None) -> Iterator[_Entry]:
         """The entries of a turn as they are stored."""

@@ -39,7 +39,7 @@ class StreamPlan(Plan):
         over: Whether the stream was at its end before this step, which then has no samples and is not handed over.
         ends: Whether it is the last of its epoch, as far as that is known.
         whole: Whether a step that is not full counts as over.
-        reserve: Its samples, for those that are bad and replaced; not sent to other processes.
+        reserve: Its samples, then those near it, for those that are bad and replaced; not sent to other processes.
     """
 
     loop: int = 0

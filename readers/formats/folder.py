@@ -9,6 +9,7 @@ from typing import NamedTuple
 from readers.classes import Classes, read_classes
 from readers.describe import few_of
 from readers.formats.columns import to_label
+from readers.formats.declared import refuse_cut_list
 from readers.formats.files import FileDataset, Names, Sidecars
 from readers.formats.left_out import LeftOut
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, PathLike, SourceError, is_image_file
@@ -107,6 +108,8 @@ class ListDataset(FileDataset):
         >>> ListDataset(["photos/cat/000.jpg", "photos/dog/000.jpg"])
         ListDataset(2 samples)
     """
+
+    declares_count = False
 
     def __init__(self, source: PathLike | Sequence[PathLike]) -> None:
         if isinstance(source, (str, os.PathLike)):
@@ -216,9 +219,9 @@ def _labels_of(
 
 def _read_list(path: Path) -> tuple[list[str], list[int]]:
     """Return the paths as written and their labels, -1 where there is none."""
-    lines = read_text(path, "a list of files").split("\n")
+    text = read_text(path, "a list of files")
     names, labels = [], []
-    for number, line in enumerate(map(str.strip, lines), start=1):
+    for number, line in enumerate(map(str.strip, text.split("\n")), start=1):
         if not line or line.startswith("#"):
             continue
         labelled = _LABELLED_LINE.fullmatch(line)
@@ -234,6 +237,7 @@ def _read_list(path: Path) -> tuple[list[str], list[int]]:
             )
         names.append(name)
         labels.append(label)
+    refuse_cut_list(path, text, labels)
     return names, labels
 
 

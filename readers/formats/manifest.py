@@ -88,6 +88,8 @@ class ManifestDataset(IndexedDataset):
             column that was asked for is not in its first object.
     """
 
+    declares_count = False
+
     def __init__(
         self,
         path: PathLike,

@@ -37,6 +37,7 @@ from readers.storage.index.index_file import DamagedIndexError, Head, Names
 from readers.storage.index.shard_index import Row
 from readers.storage.limits import TooLargeError, check_bytes, max_sample_bytes
 from readers.storage.parallel_open import MOST_THREADS, on_all, open_all
+from readers.storage.paths import shown_path
 from readers.storage.traffic import CountingThreads
 from readers.storage.unreadable import is_transient, reason_of, unreadable
 
@@ -150,6 +151,51 @@ class ShardDataset(IndexedDataset):
         kinds = (kind for found in self._found for kind in found.head.kinds)
         return frozenset(name for kind in kinds for name in kind[0])
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`."""
+        return self.index_remarks
+
+    @property
+    def index_remarks(self) -> tuple[str, ...]:
+        """What was noticed when the shards were indexed, as sentences."""
+        shards: dict[str, list[str]] = {}
+        for blob, found in zip(self._blobs, self._found, strict=True):
+            for where, what in found.head.remarks:
+                shards.setdefault(what, []).append(f"{shown_path(blob.location)} {where}")
+        return tuple(
+            f"{first} {what}{f' (so do {len(others):,} more shards)' if others else ''}"
+            for what, (first, *others) in shards.items()
+        )
+
+    def samples_with(self, is_meant: Callable[[Names], object]) -> tuple[int, str, Names]:
+        """Count the samples that have certain fields.
+
+        Args:
+            is_meant: Tells by the names of the fields, with anything true.
+
+        Returns:
+            Their number, and of the first one its key and the names of its fields; 0, "" and () where there are none.
+        """
+        count, key, names = 0, "", Names()
+        for shard, found in enumerate(self._found):
+            kinds = [number for number, kind in enumerate(found.head.kinds) if is_meant(kind[0])]
+            if not kinds:
+                continue
+            rows = np.flatnonzero(np.isin(self._index_column(shard, "kind"), kinds))
+            if len(rows) and not count:
+                [row], _, _ = self._locate(shard, rows[:1].tolist())
+                key, names = f"{self._names[shard]}/{row.key}", row.names
+            count += len(rows)
+        return count, key, names
+
+    def _index_column(self, shard: int, name: str) -> NDArray[np.int64]:
+        """Read a column of a shard's index, which is rebuilt if it was damaged."""
+        try:
+            return self._open(shard).index.column(name)
+        except (DamagedIndexError, OSError):
+            return self._trusted(shard).column(name)
+
     def samples_of(self, shard: int) -> int:
         """Return how many samples a shard holds."""
         return self._contents[shard].num_samples
@@ -180,10 +226,7 @@ class ShardDataset(IndexedDataset):
         """See `IndexedDataset.column`; it is read from the indexes."""
         result = np.empty(len(self), np.int64)
         for shard, (start, stop) in enumerate(pairwise(self._starts)):
-            try:
-                result[start:stop] = self._open(shard).index.column(name)
-            except (DamagedIndexError, OSError):
-                result[start:stop] = self._trusted(shard).column(name)
+            result[start:stop] = self._index_column(shard, name)
         return self._readable(result) if name == "label" else result
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:

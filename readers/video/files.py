@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from readers.classes import Classes, read_classes
 from readers.formats.columns import to_label
+from readers.formats.declared import refuse_cut_list
 from readers.formats.files import FileDataset, Names
 from readers.formats.folder import FileKind, find_files, find_root
 from readers.sample import VIDEO_FIELDS, BadSample, PathLike, Payload, Sample, SourceError
@@ -80,11 +81,13 @@ class ClipListDataset(FileDataset):
         SourceError: The list cannot be read, names nothing, or a line is none of these.
     """
 
+    declares_count = False
+
     def __init__(self, source: PathLike | Sequence[PathLike]) -> None:
         self.source = None
         if isinstance(source, (str, os.PathLike)):
             self.source = path = Path(source).absolute()
-            root, clips = path.parent, list(_read_clips(path))
+            root, clips = path.parent, _read_clips(path)
             empty = f"the list {path} names no videos: write one path per line"
         else:
             root, clips = Path("/"), [_whole(Path(path).absolute()) for path in source]
@@ -146,13 +149,16 @@ class _Clip(NamedTuple):
     label: int
 
 
-def _read_clips(path: Path) -> Iterator[_Clip]:
+def _read_clips(path: Path) -> list[_Clip]:
     text = read_text(path, "a list of videos")
+    clips = []
     for number, cells in _rows(text, separated=path.suffix.lower() == ".csv"):
         try:
-            yield _clip(cells)
+            clips.append(_clip(cells))
         except ValueError as error:
             raise SourceError(f"{path}, line {number}: {error}") from None
+    refuse_cut_list(path, text, [clip.label for clip in clips])
+    return clips
 
 
 def is_header(line: str) -> bool:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from dali_pipes import BadSampleError, Clips, Field, Loader, LoaderError, NumberMap
+from dali_pipes.fields import as_told
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Recipe, Resize
 from readers import Dataset, mix, open_dataset
 from tests.support.tars import write_samples
@@ -250,3 +251,36 @@ def test_a_substitute_of_a_damaged_image_brings_its_own_fields(
     batch = next(iter(loader))
     assert [record.stage for record in loader.bad_samples] == ["decode"]
     assert batch["cls"].tolist() == batch.labels.tolist() != list(range(NUM_SAMPLES))
+
+
+@pytest.mark.parametrize("place", [0, 3, 6, 40, -1])
+def test_a_broken_numpy_file_is_bad_and_never_text(
+    tmp_path: Path, jpeg: Callable[..., bytes], place: int
+) -> None:
+    """Whatever byte of its header is damaged, and where it is cut off, if only the field's name is given."""
+    whole = npy(embedding_of(1))
+    damaged = bytearray(whole)
+    damaged[place] = ord("n")
+    files = {"0": whole, "1": bytes(damaged) if place >= 0 else whole[:-1], "2": b"", "3": b"text"}
+    samples = {name: {"jpg": jpeg(12, 16), "emb.npy": data} for name, data in files.items()}
+    loader = Loader(
+        open_dataset(write_samples(tmp_path / "a.tar", samples)),
+        RECIPE,
+        batch_size=4,
+        fields=["emb.npy"],
+        on_bad_sample="skip",
+        max_bad_samples=9,
+        shuffle="none",
+        last_batch="partial",
+    )
+    [batch] = loader
+
+    assert batch.keys == ["a.tar/0"]
+    assert isinstance(batch["emb.npy"][0], torch.Tensor)
+    assert [record.stage for record in loader.bad_samples] == ["fields"] * 3
+
+
+def test_a_column_of_numpy_files_has_no_text() -> None:
+    """Where no name says what it is, a NumPy file with a damaged first byte is not read as text."""
+    with pytest.raises(ValueError, match="it is no NumPy file, it begins with"):
+        as_told(b"x" + npy(embedding_of(1))[1:])

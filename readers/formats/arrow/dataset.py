@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
+from readers.describe import few_of
 from readers.formats.arrow.files import ArrowFile, find_arrow_files
 from readers.formats.columns import UNREADABLE
 from readers.formats.tables.columns import Column, Lost, column_of, one_line
 from readers.formats.tables.layout import find_layout
 from readers.formats.tables.parts import by_part, median_rows
 from readers.formats.tables.values import make_samples
+from readers.plural import counted
 from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError, checked_indices
 from readers.storage.lru_cache import Recent
 from readers.storage.unreadable import is_transient
@@ -116,7 +118,14 @@ class ArrowDataset(IndexedDataset):
     @property
     def remarks(self) -> tuple[str, ...]:
         """See `IndexedDataset.remarks`."""
-        return self._layout.remarks
+        unended = [file.name for file in self._files if not file.is_ended]
+        if not unended:
+            return self._layout.remarks
+        return (
+            *self._layout.remarks,
+            f"{len(unended):,} of {counted(len(self._files), 'stream')} of record batches end without the mark that a finished one "
+            f"has ({few_of(unended)}): rows behind it may be missing, so count them, or write the files again",
+        )
 
     @cached_property
     def fingerprint(self) -> str:

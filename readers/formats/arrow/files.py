@@ -113,6 +113,7 @@ class ArrowFile:
         nulls: How many nulls each column holds, by name.
         size_bytes: Size of the file.
         mapped: The file itself.
+        is_ended: Whether it says where it ends; a stream that was cut off between record batches does not.
 
     Raises:
         SourceError: It is missing, no Arrow file, or cut off.
@@ -133,6 +134,7 @@ class ArrowFile:
         file = mapped_file(view)
         assert file is not None
         self.mapped, self._buffer = file, self._pa.py_buffer(view)
+        self.is_ended = True
         self._offsets: list[int] | None = None
         self._reader: Any = None
         self._batches: list[Any] | None = None
@@ -223,12 +225,13 @@ class ArrowFile:
             try:
                 message = self._ipc.read_message(source)
             except EOFError:  # the stream says that it ends
-                break
+                return
             stop = source.tell()
             start = stop - (message.body.size if message.body else 0)
             check_message(message.metadata.to_pybytes(), content, start, stop)
             if message.type == "record batch":
                 yield offset
+        self.is_ended = False
 
     def _message(self, offset: int) -> Any:
         source = self._pa.BufferReader(self._buffer)

@@ -45,6 +45,7 @@ class EnergonDataset(Subset):
         root = Path(os.fspath(source)).absolute()
         self._told = read_metadata(root, split)
         whole = TarDataset([str(root / name) for name in self._told.shards])
+        self._index_remarks = whole.index_remarks
         self._fields = FieldMap(self._told.fields)
         self._replaced = [
             name
@@ -68,7 +69,7 @@ class EnergonDataset(Subset):
     @property
     def remarks(self) -> tuple[str, ...]:
         """See `IndexedDataset.remarks`."""
-        found = []
+        found = list(self._index_remarks)
         if self._told.loader:
             found.append(
                 f"{FOLDER}/dataset.yaml makes samples by {self._told.loader}, which is never run: the fields are those that "

@@ -21,6 +21,7 @@ from readers.formats.columns import UNREADABLE, to_label, to_labels
 from readers.formats.lmdb.tree import Node, Tree
 from readers.formats.protobuf.datum import read_datum, to_pnm
 from readers.formats.protobuf.wire import WireError
+from readers.formats.tar.dotted import about_dots
 from readers.image.header import image_size, read_header
 from readers.image.restarts import restart_offsets
 from readers.located import Located, Reads
@@ -119,6 +120,11 @@ class LmdbDataset(ShardDataset):
             if isinstance(entry, Sample):
                 names[entry.label] = entry.key.split("/")[1]  # behind the file's name
         return tuple(names)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`."""
+        return (*super().remarks, *about_dots(self, "write names without other dots"))
 
     def locate(self, indices: NDArray[np.int64], reads: Reads) -> Located | None:
         """See `ShardDataset.locate`; no image lies beside the pixels of a Datum."""

@@ -91,6 +91,8 @@ class PathTableDataset(FileDataset):
         (('cat', 'dog'), [0, 1])
     """
 
+    declares_count = False
+
     def __init__(
         self,
         path: PathLike,

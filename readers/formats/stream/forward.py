@@ -13,13 +13,15 @@ from types import ModuleType
 from typing import NamedTuple, Protocol
 
 from readers.formats.registry import require
-from readers.formats.tar.webdataset import key_and_field
+from readers.formats.tar.ends import BLOCK_BYTES, UNENDED, end_fault
+from readers.formats.tar.webdataset import KeyRule, key_and_field
 from readers.storage.limits import max_sample_bytes
 from readers.storage.unreadable import reason_of
 
 _PIECE_BYTES = 1 << 24  # read at once, so that a size that is a lie takes no memory
 _BUFFER_BYTES = 1 << 20
 _BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError)
+_ZEROS = bytes(BLOCK_BYTES)
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
@@ -48,6 +50,7 @@ class Forward:
         self._offset = 0
         self._broken: tuple[type[Exception], ...] = _BROKEN
         self.last = b""  # what the last read gave
+        self.remark = ""  # what was noticed at the end of the tar
         try:
             magic = file.peek(6)[:6]
         except _BROKEN as broken:
@@ -122,6 +125,7 @@ class StoredFile(NamedTuple):
     size_bytes: int
     fault: str
     stream: Forward
+    archive: int
 
     def read(self) -> bytes:
         """The content.
@@ -136,10 +140,14 @@ class StoredFile(NamedTuple):
         return data
 
 
-def stored_files(stream: Forward) -> Iterator[StoredFile]:
+def stored_files(stream: Forward, keys: KeyRule = "first-dot") -> Iterator[StoredFile]:
     """Walk through a tar and give what belongs to samples; each can be read before the next one is asked for.
 
-    Links, devices and whatever else is no file are passed over.
+    Archives that follow one another are walked through in turn. Devices and whatever else is no file are passed over.
+
+    Args:
+        stream: The tar; its `remark` is set at the end.
+        keys: See `key_and_field`.
 
     Raises:
         BrokenStreamError: What follows cannot be read, or is no tar.
@@ -150,24 +158,39 @@ def stored_files(stream: Forward) -> Iterator[StoredFile]:
     except tarfile.TarError as error:
         reason = "it is empty" if not stream.tell() else f"it is not a tar file ({error})"
         raise BrokenStreamError(reason, 0) from None
-    with suppress(tarfile.TarError, ValueError):  # where it stopped is judged below
-        while (member := archive.next()) is not None:
-            if member.size < 0:  # would lead back to a header that was read, and so for ever
-                break
-            offset = archive.offset
-            archive.members.clear()  # type: ignore[attr-defined] # else all headers pile up
-            name = key_and_field(member.name)
-            if name is None or not member.isreg():
-                continue
-            fault = f"{member.name} is stored as a sparse file" if member.issparse() else ""
-            yield StoredFile(*name, member.size, fault, stream)
-    # A header that cannot be read ends tarfile's walk like the zeros at the end of an archive do.
-    if stream.tell() < offset:
-        raise BrokenStreamError(f"it is cut off at byte {stream.tell()}", offset)
-    if stream.last.strip(b"\0"):
-        raise BrokenStreamError(
-            f"it is damaged at byte {offset}: what lies behind it cannot be found", offset
-        )
+    number, is_ended = 0, False
+    while True:
+        member = None
+        with suppress(tarfile.TarError, ValueError):  # where it stopped is judged below
+            member = archive.next()
+        if member is None and stream.last == _ZEROS:  # behind these another archive may follow
+            number, is_ended = number + (not is_ended), True
+            archive.offset = offset = stream.tell()
+            continue
+        if (
+            member is None or member.size < 0
+        ):  # would lead back to a header that was read, and so for ever
+            break
+        offset, is_ended = archive.offset, False
+        archive.members.clear()  # type: ignore[attr-defined] # else all headers pile up
+        name = key_and_field(member.name, keys)
+        if name is not None and (member.isreg() or member.islnk() or member.issym()):
+            yield StoredFile(*name, member.size, _fault(member), stream, number)
+    if reason := end_fault(offset, stream.tell(), stream.last):
+        raise BrokenStreamError(f"it {reason}", offset)
+    if not is_ended:
+        stream.remark = f"ends at byte {stream.tell()} {UNENDED}"
+
+
+def _fault(member: tarfile.TarInfo) -> str:
+    if member.issparse():
+        return f"{member.name} is stored as a sparse file"
+    if member.isreg():
+        return ""
+    return (
+        f"{member.name} is a link to {member.linkname}, which cannot be followed where a tar is read forward: decompress it, "
+        "or store files"
+    )
 
 
 def zstd_library() -> ModuleType:

@@ -2,13 +2,18 @@
 
 import hashlib
 import os
+import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from readers.formats.stream.byte_source import ByteSource, Command, byte_source
 from readers.formats.stream.forward import BrokenStreamError, StoredFile, stored_files
-from readers.formats.tar.webdataset import label_of
+from readers.formats.tar.dotted import ADVICE
+from readers.formats.tar.ends import lost_fields, lost_part
+from readers.formats.tar.webdataset import KeyRule, checked_rule, label_of, unread_fields
 from readers.plural import counted
 from readers.sample import BadSample, PathLike, Sample, SourceError
 from readers.storage.limits import TooLargeError, check_bytes
@@ -25,7 +30,9 @@ class TarStream:
     these and what it holds in memory. ``gpu-aug pack`` makes shards of it that can be read at random.
 
     In a tar that is cut off or damaged the samples before that byte are given, then one BadSample that
-    stands for the loss, then the samples of the next tar. A sample of which a part may be lost is lost.
+    stands for the loss, then the samples of the next tar. A sample of which a part may be lost is lost. A tar that ends
+    without zero blocks, or samples whose labels are not read because of their names, give a warning when they are met. Links
+    are bad samples: what they name lies before them, or behind.
 
     Args:
         source: A path, a URL or ``pipe:COMMAND``, a pattern of them (``train-{000..099}.tar.gz``), or a
@@ -36,6 +43,7 @@ class TarStream:
         samples_per_epoch: For a Loader: samples of an epoch, over all ranks. None is as many as there are, which
             one process finds out at the end; several ranks that divide shards need the number, since all must take
             as many steps.
+        keys: Where the key ends in a name with several dots; see `TarDataset`.
         divide: For a Loader on several ranks: "shards" gives each rank some of the tars; with "samples" each reads
             all of them, and takes its part of every step.
 
@@ -52,7 +60,9 @@ class TarStream:
         allow_pipe: bool = False,
         samples_per_epoch: int | None = None,
         divide: Divide = "shards",
+        keys: KeyRule = "first-dot",
     ) -> None:
+        self._keys, self._warned = checked_rule(keys), set[str]()
         self.samples_per_epoch, self.divide = (
             checked_epoch(samples_per_epoch),
             checked_division(divide),
@@ -89,7 +99,7 @@ class TarStream:
     def read_shard(self, number: int, epoch: int = 0) -> Iterator[Sample | BadSample]:
         """Give the samples of one tar; see `readers.stream.Stream.read_shard`."""
         del epoch
-        return _entries(self._sources[number], 0, 0)
+        return _entries(self._sources[number], 0, 0, self._keys, self._warned)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -102,6 +112,8 @@ class TarStream:
         digest = hashlib.sha256()
         for one in self._sources:
             digest.update(f"{one.name!r} {one.identity()!r}\n".encode("utf-8", "surrogateescape"))
+        if self._keys != "first-dot":
+            digest.update(self._keys.encode())
         return digest.hexdigest()[:32]
 
     def iterate(self, start: int = 0) -> Iterator[Sample | BadSample]:
@@ -122,7 +134,7 @@ class TarStream:
     def _iterate(self, start: int) -> Iterator[Sample | BadSample]:
         index = 0
         for source in self._sources:
-            index = yield from _entries(source, index, start)
+            index = yield from _entries(source, index, start, self._keys, self._warned)
 
 
 def _exists(name: str) -> bool:
@@ -135,29 +147,31 @@ class _Parts:
     """The members of one sample read so far."""
 
     def __init__(self, key: str) -> None:
-        self.key = key
+        self.key, self.fault = key, ""
+        self.names: dict[str, None] = {}
         self._fields: dict[str, bytes] = {}
-        self._fault, self._num_bytes = "", 0
+        self._num_bytes = 0
 
     def add(self, file: StoredFile, *, keep: bool) -> None:
         """Take a file, or pass over it."""
-        if file.field in self._fields:
-            self._fault = f"the field {file.field} is stored twice"
-        self._fault = self._fault or file.fault
+        if file.field in self.names:
+            self.fault = f"the field {file.field} is stored twice"
+        self.names[file.field] = None
+        self.fault = self.fault or file.fault
         self._num_bytes += file.size_bytes
         try:
             check_bytes(self._num_bytes, f"with {file.field} the sample")
         except TooLargeError as error:
-            self._fault = self._fault or str(error)
+            self.fault = self.fault or str(error)
             self._fields.clear()
-        if keep and not self._fault:
+        if keep and not self.fault:
             self._fields[file.field] = file.read()
 
     def entry(self, index: int, name: str) -> Sample | BadSample:
         """The sample, which is whole."""
         key = f"{name}/{self.key}"
-        if self._fault:
-            return BadSample(index, key, "read", self._fault)
+        if self.fault:
+            return BadSample(index, key, "read", self.fault)
         try:
             return Sample(index, key, self._fields, label_of(self._fields))
         except ValueError as error:
@@ -165,35 +179,55 @@ class _Parts:
 
 
 def _entries(
-    source: ByteSource, index: int, start: int
+    source: ByteSource, index: int, start: int, keys: KeyRule, warned: set[str]
 ) -> Generator[Sample | BadSample, None, int]:
     """Give the samples of one tar from ``start`` on; return the index behind its last one."""
-    first, parts, loss = index, None, None
+    first, parts, bad, name, kinds = index, None, None, source.name, set[tuple[str, ...]]()
     try:
         with source.stream() as stream:
-            for file in stored_files(stream):
-                if parts is not None and file.key != parts.key:
-                    if index >= start:
-                        yield parts.entry(index, source.name)
-                    index, parts = index + 1, None
-                parts = parts or _Parts(file.key)
-                parts.add(file, keep=index >= start)
+            files = stored_files(stream, keys)
+            for (key, _), group in groupby(files, attrgetter("key", "archive")):
+                parts = _Parts(key)
+                for file in group:
+                    parts.add(file, keep=index >= start)
+                if stream.remark and (
+                    lost := lost_fields(kinds, parts.names)
+                ):  # it is the last one
+                    parts.fault = parts.fault or lost_part(f"{name}: it may be cut off", lost)
+                if (kind := tuple(parts.names)) not in kinds:  # most samples are alike
+                    kinds.add(kind)
+                    if keys == "first-dot":
+                        _warn_of_dots(name, parts, warned)
+                if index >= start:
+                    yield parts.entry(index, name)
+                index, parts = index + 1, None
+            if stream.remark:
+                _warn(warned, "end", f"{name} {stream.remark}")
             stream.drain()
-    except BrokenStreamError as error:
-        loss = error
-    name = source.name
-    if loss:  # the sample that was being read may have gone on
-        key = parts.key if parts else f"(byte {loss.offset})"
-        entry: Sample | BadSample = BadSample(
-            index, f"{name}/{key}", "read", f"{name}: {loss}", transient=is_transient(loss)
-        )
-    elif parts:
-        entry = parts.entry(index, name)
-    elif index == first:
+    except BrokenStreamError as error:  # the sample that was being read may have gone on
+        key = parts.key if parts else f"(byte {error.offset})"
+        reason, transient = f"{name}: {error}", is_transient(error)
+        bad = BadSample(index, f"{name}/{key}", "read", reason, transient=transient)
+    if index == first and not bad:
         reason = "it holds no samples, whose files are named KEY.EXTENSION"
-        entry = BadSample(index, name, "read", f"{name}: {reason}")
-    else:
-        return index
-    if index >= start:
-        yield entry
-    return index + 1
+        bad = BadSample(index, name, "read", f"{name}: {reason}")
+    if bad and index >= start:
+        yield bad
+    return index + (bad is not None)
+
+
+def _warn_of_dots(name: str, parts: _Parts, warned: set[str]) -> None:
+    if unread := unread_fields(parts.names):
+        _warn(
+            warned,
+            "dots",
+            f"{name}: the sample {parts.key} has {', '.join(unread[:3])}, which are not read as its label, targets or masks, as "
+            f"the key of a sample ends at the first dot of a name: {ADVICE}",
+        )
+
+
+def _warn(warned: set[str], kind: str, text: str) -> None:
+    """Warn of what one tar is like, unless another was like that before: streams may have thousands."""
+    if kind not in warned:
+        warned.add(kind)
+        warnings.warn(f"{text} (said once)", UserWarning, stacklevel=3)

@@ -1,27 +1,35 @@
 """Tar shards in the convention of WebDataset, read at random."""
 
-import re
 from collections.abc import Iterator, Sequence
-from functools import cached_property
-from itertools import groupby
+from functools import cached_property, partial
+from itertools import count, groupby
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
 from readers.formats.columns import UNREADABLE
 from readers.formats.splits import in_order, split_alone
+from readers.formats.tar.dotted import about_dots
+from readers.formats.tar.ends import (
+    BLOCK_BYTES,
+    UNENDED,
+    end_fault,
+    lost_fields,
+    lost_part,
+    next_archive,
+)
 from readers.formats.tar.packed_classes import about_classes, packed_classes
 from readers.formats.tar.walk import TarError, stored_files
-from readers.formats.tar.webdataset import key_and_field, label_of
+from readers.formats.tar.webdataset import KeyRule, checked_rule, key_and_field, label_of
 from readers.image.header import image_size
 from readers.image.restarts import restart_offsets
 from readers.sample import PathLike, Payload, SourceError, is_image_field
 from readers.storage.blob import Content
-from readers.storage.index import Entry, Scan
+from readers.storage.index import Entry, Remark, Scan
 from readers.storage.shards import ShardDataset
 
 _COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, zstd
-_BLOCK_BYTES = 512
 _LOOKED_AT = 64  # names of a shard
 
 
@@ -37,11 +45,17 @@ class TarDataset(ShardDataset):
     See `ShardDataset` for how shards are indexed and mapped.
 
     In a shard that is cut off or damaged the samples before that byte can be read, and one
-    BadSample stands for the loss. Nothing but the shard itself is touched: links and devices in
-    it are passed over.
+    BadSample stands for the loss. A shard that ends behind a whole file and without the zero blocks of a finished tar may
+    have been cut there: opening it warns, and its last sample is bad if it lacks a field that all others have.
+    Archives that were joined by ``cat`` are read to the end of the last one.
+
+    Nothing but the shard itself is touched: a link gives the file of the shard that it names, or a bad sample. Devices are
+    passed over.
 
     Args:
         shards: Paths or URLs of .tar files, not compressed. The samples follow this order.
+        keys: Where the key ends in a name with several dots: "first-dot", or "last-dot", by which ``a.v1.png`` and
+            ``a.v1.cls`` are the fields png and cls of the key ``a.v1``.
 
     Raises:
         SourceError: A shard is missing, not a tar file, compressed, or holds no samples.
@@ -52,8 +66,15 @@ class TarDataset(ShardDataset):
         TarDataset(20 samples...)
     """
 
-    def __init__(self, shards: Sequence[PathLike]) -> None:
-        super().__init__(shards, SCAN)
+    def __init__(self, shards: Sequence[PathLike], *, keys: KeyRule = "first-dot") -> None:
+        self._keys = checked_rule(keys)
+        find = partial(find_samples, keys=keys)
+        own = Scan("tar", _VERSION, find, {"keys": keys})
+        super().__init__(shards, SCAN if keys == "first-dot" else own)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the shards itself."""
+        return partial(type(self), keys=self._keys), (self.shards,)
 
     @cached_property
     def class_names(self) -> tuple[str, ...]:
@@ -62,41 +83,66 @@ class TarDataset(ShardDataset):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See `IndexedDataset.remarks`; some names in the first shard are looked at."""
+        """See `IndexedDataset.remarks`; for splits some names in the first shard are looked at."""
+        found = [*super().remarks, *(about_dots(self) if self._keys == "first-dot" else ())]
         if self._is_remote:
-            return ()
+            return tuple(found)
         length = len(self._open(0).index)
-        rows = np.linspace(0, length - 1, _LOOKED_AT).astype(int).tolist()
-        found, _, _ = self._locate(0, rows)
-        folders = {folder for row in found for folder in row.key.split("/")[:-1]}
+        looked_at = np.linspace(0, length - 1, _LOOKED_AT).astype(int).tolist()
+        rows, _, _ = self._locate(0, looked_at)
+        folders = {folder for row in rows for folder in row.key.split("/")[:-1]}
         splits = in_order({split for folder in folders if (split := split_alone(folder))})
-        told = []
         if len(splits) > 1:
-            told.append(
+            found.append(
                 f"{self.shards[0]} holds folders of the splits {', '.join(splits)}, and all of it is read as one dataset: write "
                 "a tar for each split, or unpack it and say split="
             )
-        told += about_classes(self._blobs)
-        return (*told, *_about_dots(self.shards[0], found[0].key, found[0].names))
+        return (*found, *about_classes(self._blobs))
 
 
-def _about_dots(shard: str, key: str, names: Sequence[str]) -> list[str]:
-    """A sentence if samples whose names hold dots may have become one."""
-    images = [name for name in names if is_image_field(name)]
-    kinds = {re.sub("[0-9]+", "", name) for name in images}  # left.png and right.png are two
-    if len(kinds) == len(images) or not all("." in name for name in names):
-        return []
-    return [
-        f"{shard}: the sample {key} has the images {', '.join(images[:3])}{', ...' if images[3:] else ''}, as the key of a sample "
-        "ends at the first dot of a name: where they are images of several samples, write names without other dots"
-    ]
+_File = tuple[str, str, int, int, str, int]
+"""A stored file that belongs to a sample: key, field, start, stop, fault, number of the archive that it lies in."""
 
 
-_File = tuple[str, str, int, int, str]
-"""A stored file that belongs to a sample: key, field, start, stop, fault."""
+def _files(
+    content: Content, shard: str, keys: KeyRule, ends: list[tuple[int, str]]
+) -> Iterator[_File]:
+    """Yield the files of a shard that belong to samples, those of joined archives one after another.
+
+    Args:
+        content: The shard.
+        shard: Its name.
+        keys: See `key_and_field`.
+        ends: Gets, once all files were given, where the shard ends too early and why: "" where it does not say that it is
+            finished. Nothing where it ends as it should, or the last file says it.
+    """
+    begin, size = 0, len(content)
+    for archive in count():
+        is_told, end = False, begin
+        try:
+            for name, start, stop, what, end in stored_files(content, begin):  # noqa: B007
+                parts = key_and_field(name, keys) if name else None
+                if parts is None:
+                    continue
+                fault = f"{shard} stores {name} {what}" if what else ""
+                if stop > size:
+                    fault, is_told = f"{shard} is cut off at byte {size}, within {name}", True
+                yield *parts, start, stop, fault, archive
+        except TarError as error:
+            if not begin:
+                raise _no_tar(content, shard, error) from None
+        block = bytes(content[end : end + BLOCK_BYTES])
+        fault = end_fault(end, size, block)
+        begin = -1 if fault else next_archive(content, end)
+        if begin < 0:
+            break
+    if not is_told and (fault or len(block) < BLOCK_BYTES):
+        ends.append((end, fault and f"{shard} {fault}"))
 
 
-def find_samples(content: Content, name: str) -> Iterator[Entry]:
+def find_samples(
+    content: Content, name: str, keys: KeyRule = "first-dot"
+) -> Iterator[Entry | Remark]:
     """Yield the samples of a shard, in stored order.
 
     Raises:
@@ -104,38 +150,34 @@ def find_samples(content: Content, name: str) -> Iterator[Entry]:
     """
     if not len(content):
         raise SourceError(f"{name} is empty (0 bytes): write the shard again")
-    entry = None
-    for key, files in groupby(_files(content, name), itemgetter(0)):
+    kinds, ends, entry = set[tuple[str, ...]](), list[tuple[int, str]](), None
+    for (key, _), files in groupby(_files(content, name, keys, ends), itemgetter(0, 5)):
         entry = _entry(key, list(files), content)
+        if names := tuple([member[0] for member in entry.members]):
+            if ends and (lost := lost_fields(kinds, names)):  # it is the last one
+                [(end, fault)] = ends
+                ends = ends if not fault else []
+                reason = fault or f"{name} is cut off at byte {end}"
+                entry = Entry(key, (), fault=lost_part(reason, lost))
+            kinds.add(names)
         yield entry
+    for end, fault in ends:
+        if not fault:
+            yield Remark(f"ends at byte {end}", UNENDED)
+        else:
+            entry = Entry(f"(byte {end})", (), fault=fault)
+            yield entry
     if entry is None:
         raise SourceError(f"{name} holds no samples: leave it out, or name files KEY.EXTENSION")
 
 
-def _files(content: Content, shard: str) -> Iterator[_File]:
-    end = 0
-    try:
-        for name, start, stop, is_sparse, end in stored_files(content):  # noqa: B007
-            parts = key_and_field(name) if name else None
-            if parts is None:
-                continue
-            fault = ""
-            if stop > len(content):
-                fault = f"{shard} is cut off at byte {len(content)}, within {name}"
-            elif is_sparse:
-                fault = f"{shard} stores {name} as a sparse file, which does not lie in one piece"
-            yield *parts, start, stop, fault
-    except TarError as error:
-        if bytes(content[:6]).startswith(_COMPRESSED):
-            raise SourceError(
-                f"{shard} is compressed: decompress it or run gpu-aug pack, to read at random "
-                "(readers.formats.stream reads it from the front to the back)"
-            ) from None
-        raise SourceError(f"{shard} is not a tar file ({error}): correct the path") from None
-    # A header that cannot be read ends the walk like the zeros at the end of an archive do.
-    if bytes(content[end : end + _BLOCK_BYTES]).strip(b"\0"):
-        fault = f"{shard} is damaged at byte {end}: what lies behind it cannot be found"
-        yield f"(byte {end})", "", end, end, fault
+def _no_tar(content: Content, shard: str, error: TarError) -> SourceError:
+    if bytes(content[:6]).startswith(_COMPRESSED):
+        return SourceError(
+            f"{shard} is compressed: decompress it or run gpu-aug pack, to read at random "
+            "(readers.formats.stream reads it from the front to the back)"
+        )
+    return SourceError(f"{shard} is not a tar file ({error}): correct the path")
 
 
 def _entry(key: str, files: list[_File], content: Content) -> Entry:
@@ -160,5 +202,6 @@ def _entry(key: str, files: list[_File], content: Content) -> Entry:
     return Entry(key, members, label, size, restarts=restarts)
 
 
-SCAN = Scan("tar", 2, find_samples)
-"""How the samples of a tar shard are found."""
+_VERSION = 2
+SCAN = Scan("tar", _VERSION, find_samples)
+"""How the samples of a tar shard are found, with keys that end at the first dot."""

@@ -219,6 +219,8 @@ class TfRecordDataset(ShardDataset):
         IndexFileError: No folder for the index can be written to.
     """
 
+    declares_count = False
+
     def __init__(
         self,
         shards: Sequence[PathLike],

@@ -39,6 +39,7 @@ from readers.storage.cache_folder import cache_folder
 from readers.storage.index.index_file import (
     Entry,
     Head,
+    Remark,
     Stamp,
     read_head,
     write_stamp,
@@ -306,12 +307,14 @@ def _read(work: Callable[[Blob], str], blob: Blob) -> str:
         raise _ReadError(error) from error
 
 
-def _scanned(blob: Blob, scan: Scan) -> Iterator[Entry]:
+def _scanned(blob: Blob, scan: Scan) -> Iterator[Entry | Remark]:
     forgotten = 0
     try:
         content = blob.content()
         for entry in scan.find(content, blob.name):
             yield entry
+            if isinstance(entry, Remark):
+                continue
             offset = entry[1][-1][2] if entry[1] else 0
             if offset >= forgotten + _FORGET_BYTES and isinstance(content, memoryview):
                 # Else all of the shard would count as memory of this process.

@@ -88,6 +88,18 @@ class Entry(NamedTuple):
     image_field: str | None = None
 
 
+class Remark(NamedTuple):
+    """What a scan noticed of a shard, beside its samples, for whoever opens it. Together the two are a sentence.
+
+    Attributes:
+        where: What this shard does, such as "ends at byte 5120".
+        what: What that means, the same words for all shards that do it.
+    """
+
+    where: str
+    what: str
+
+
 class DamagedIndexError(ValueError):
     """The file is no index of this format, or not as it was written."""
 
@@ -141,6 +153,7 @@ class Head:
         checksums: Checksums of the tables' pieces, 4 bytes each.
         start: Where the first table begins in the file.
         mark: CRC-32 of all this but the stamp, by which the same file is known again.
+        remarks: What the scan noticed.
     """
 
     identity: dict[str, Any]
@@ -152,6 +165,7 @@ class Head:
     checksums: bytes
     start: int
     mark: int
+    remarks: tuple[Remark, ...] = ()
 
     def __len__(self) -> int:
         start, stop = self.spans["rows"]
@@ -189,6 +203,7 @@ class Head:
             rest[num_text:],
             start,
             mark,
+            tuple(Remark(*remark) for remark in found.get("remarks", ())),
         )
 
     @staticmethod

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from readers.storage.blob import Content
-from readers.storage.index.index_file import Entry
+from readers.storage.index.index_file import Entry, Remark
 
 
 @dataclass(frozen=True)
@@ -17,15 +17,16 @@ class Scan:
     Attributes:
         name: Name of the format, as in ``open_dataset(source, format=name)``.
         version: Goes up whenever the same bytes may give other entries.
-        find: Yields the samples, in stored order, from the bytes and the name of a shard. It can be pickled. A
-            SourceError that it raises begins with the name.
+        find: Yields the samples, in stored order, from the bytes and the name of a shard, and remarks on the shard, which
+            the index keeps for whoever opens it. It can be pickled. A SourceError that it
+            raises begins with the name.
         options: What the caller asked for, by the names of the dataset's arguments, ready for JSON; None and False
             are what nobody asked for.
     """
 
     name: str
     version: int
-    find: Callable[[Content, str], Iterable[Entry]]
+    find: Callable[[Content, str], Iterable[Entry | Remark]]
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property

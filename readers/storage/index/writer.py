@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from readers.storage.index.index_file import CHUNK_BYTES, PAIR, ROW, TABLES, Entry, Head
+from readers.storage.index.index_file import CHUNK_BYTES, PAIR, ROW, TABLES, Entry, Head, Remark
 
 _SPILL_BYTES = 1 << 20  # a multiple of 8
 _HASHES_PER_PASS = 1 << 21
@@ -37,16 +37,20 @@ class IndexWriter:
         self._num_unlabelled = 0
         self._has_restarts = False
         self._hashes = _Table(folder)
+        self._remarks: list[Remark] = []
 
     def __len__(self) -> int:
         return self._num_rows
 
-    def add(self, entry: Entry) -> None:
-        """Take the next sample.
+    def add(self, entry: Entry | Remark) -> None:
+        """Take the next sample, or a remark on the shard.
 
         Raises:
             WriteError: The disk is full.
         """
+        if isinstance(entry, Remark):
+            self._remarks.append(entry)
+            return
         key, members, label, size, fault, restarts, image_field = entry
         tables = self._tables
         text = key.encode("utf-8", "surrogateescape")
@@ -116,6 +120,8 @@ class IndexWriter:
             "num_repeated_keys": self._count_repeated(),
             "num_unlabelled": self._num_unlabelled,
         }
+        if self._remarks:
+            description["remarks"] = self._remarks
         num_chunks = -(-offset // CHUNK_BYTES)
         start = len(Head.pack(description, bytes(4 * num_chunks)))
         try:

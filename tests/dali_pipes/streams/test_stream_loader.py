@@ -484,7 +484,7 @@ def test_what_a_helper_process_is_sent(shards: list[str]) -> None:
     sent = pickle.loads(pickle.dumps(plan))
     other = pickle.loads(pickle.dumps(fetcher))
 
-    assert len(plan.reserve) == 4
+    assert len(plan.reserve) > 4  # those near it, too
     assert sent.reserve == ()
     assert sent.mark == plan.mark
     found = [one.fetch(next(steps.plans(0))).indices.tolist() for one in (other, other, fetcher)]

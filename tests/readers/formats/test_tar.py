@@ -229,8 +229,8 @@ def test_dataset_goes_with_its_last_reference(tmp_path: Path) -> None:
         gc.enable()
 
 
-def test_links_devices_and_folders_are_passed_over(tmp_path: Path) -> None:
-    """Only plain files count: nothing outside the shard can be reached through it."""
+def test_devices_and_folders_are_passed_over(tmp_path: Path) -> None:
+    """Only files count, and nothing outside the shard can be reached through it."""
     secret = tmp_path / "secret.jpg"
     secret.write_bytes(b"secret")
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
@@ -247,9 +247,13 @@ def test_links_devices_and_folders_are_passed_over(tmp_path: Path) -> None:
         member = tarfile.TarInfo("/../../f.jpg")
         member.size = 4
         archive.addfile(member, io.BytesIO(b"mine"))
-    dataset = TarDataset([tmp_path / "a.tar"])
+    first, second, last = TarDataset([tmp_path / "a.tar"]).fetch(range(3))
 
-    assert by_us(dataset) == [("a.tar", "/../../f", {"jpg": b"mine"})]
+    assert isinstance(last, Sample)
+    assert (last.key, last.fields) == ("a.tar//../../f", {"jpg": b"mine"})
+    for bad, key in ((first, "a"), (second, "b")):
+        assert isinstance(bad, BadSample)
+        assert bad.reason == f"a.tar stores {key}.jpg as a link to {secret}, which is no file in it"
 
 
 def test_field_that_is_stored_twice_is_a_bad_sample(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import io
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import cv2
@@ -323,11 +324,14 @@ def test_a_lost_end_of_a_shard_is_a_bad_sample(run: Run, source: Path, tmp_path:
     shard = tmp_path / "one" / "shard-000000.tar"
     os.truncate(shard, shard.stat().st_size // 2)
 
-    _, printed, _ = run("pack", shard, tmp_path / "out")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        _, printed, error = run("pack", shard, tmp_path / "out")
 
     found = by_webdataset(tmp_path / "out")
     assert 8 <= len(found) <= 12
     assert "(read): shard-000000.tar is cut off" in printed
+    assert "manifest.json declares 24 samples in shard-000000.tar, and 13 are there" in error
 
 
 def test_memory_does_not_grow(run: Run, tmp_path: Path) -> None:

@@ -1,0 +1,145 @@
+"""Warnings about shards that are missing or too short by what their names and the files beside them declare."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from readers.dataset import IndexedDataset
+from readers.describe import few_of
+from readers.formats.detect_unfinished import PACKED
+from readers.plural import counted
+from readers.sample import SourceError
+from readers.storage.limits import check_bytes
+from readers.storage.paths import is_url
+from readers.storage.shards import ShardDataset
+
+# Six digits: a number of a shard, and no date or time.
+_NUMBER_OF = re.compile(r"(.*?)([0-9]{1,6})-of-([0-9]{1,6})(.*)", re.DOTALL)
+_NUMBER = re.compile(r"(.*?)([0-9]+)(\D*)", re.DOTALL)
+_TFDS = re.compile(r".*-([^-.]+)\.[^-]+-([0-9]+)-of-([0-9]+)", re.DOTALL)
+
+_Read = Callable[[Any, Sequence[str]], dict[str, Any]]
+"""Gives the number of samples by name of shard; of the parsed file and the names of the shards beside it."""
+
+
+Declared = dict[str, tuple[int, Path]]
+"""Of a shard's path the number of samples that it holds, and the file that says so."""
+
+
+def missing_shards(paths: Sequence[str], declared: Declared) -> list[str]:
+    """Return a sentence about shards that are not there by the manifest beside them or, without one, by their numbers."""
+    missing = _by_number(paths)
+    if any(source.name == PACKED for _, source in declared.values()):
+        missing = sorted(Path(path).name for path in declared.keys() - set(paths))
+    if not missing:
+        return []
+    return [
+        f"{counted(len(missing), 'shard')} of those beside the {len(paths):,} that were opened cannot be found, by the numbers in "
+        f"their names or their manifest ({few_of(missing)}), so the samples there are not read: copy them, or give the shards as a "
+        "list if they are all"
+    ]
+
+
+def _by_number(paths: Sequence[str]) -> list[str]:
+    """Return the names whose numbers lack between those of shards, or up to the total in their names."""
+    runs: dict[tuple[str, int, str, str], set[int]] = {}
+    for path in paths:
+        name = path.rpartition("/")[2]
+        if found := _NUMBER_OF.fullmatch(name) or _NUMBER.fullmatch(name):
+            prefix, number, *of, suffix = found.groups()
+            run = prefix, len(number), "".join(of), suffix
+            runs.setdefault(run, set()).add(int(number))
+    missing: list[str] = []
+    for (prefix, width, total, suffix), numbers in runs.items():
+        first, last = min(numbers), max(numbers)
+        if total:  # some count from 1
+            first = 0 if 0 in numbers or int(total) not in numbers else 1
+            last = first + int(total) - 1
+        # Numbers of which most are not there are names: n01440764.tar.
+        elif last - first + 1 >= 2 * len(numbers):
+            continue
+        end = f"-of-{total}{suffix}" if total else suffix
+        lacking = sorted({*range(first, last + 1)} - numbers)
+        missing += [f"{prefix}{number:0{width}}{end}" for number in lacking]
+    return missing
+
+
+def refuse_cut_list(path: Path, text: str, labels: Sequence[int]) -> None:
+    """Refuse a list whose last line lacks a line feed and the label that all lines before it have.
+
+    Raises:
+        SourceError: It is one.
+    """
+    *before, last = labels or [0]
+    # Of fewer lines one without a label may well be meant.
+    if not text.endswith("\n") and last < 0 and len(before) >= 3 and min(before) >= 0:
+        raise SourceError(
+            f"{path} seems to be cut off: its last line has neither a line feed nor a label, as all before it have; write it "
+            "again, or add the line feed"
+        )
+
+
+def declared_counts(paths: Sequence[str]) -> Declared:
+    """Return the number of samples, and the file that declares it, by path of a shard.
+
+    Such files are the manifest of gpu-aug pack, the index of wids and the dataset_info.json of TensorFlow Datasets, in folders of
+    this machine.
+    """
+    declared: Declared = {}
+    for folder in {Path(path).parent for path in paths if not is_url(path)}:
+        names = [Path(path).name for path in paths]
+        for name, read in _DECLARING.items():
+            counts = _read_counts(folder / name, read, names)
+            declared |= {str(folder / one): (count, folder / name) for one, count in counts.items()}
+    return declared
+
+
+def differing_counts(
+    dataset: IndexedDataset, paths: Sequence[str], declared: Declared
+) -> list[str]:
+    """Return a sentence about shards that do not hold as many samples as is declared."""
+    if not paths or not declared.keys() >= set(paths):
+        return []
+    counts = [(Path(path).name, *declared[path]) for path in paths]
+    there = [len(dataset)]
+    if isinstance(dataset, ShardDataset):
+        there = [dataset.samples_of(number) for number in range(len(paths))]
+    elif paths[1:]:  # of other formats the number in all shards is known
+        counts = [("all shards", sum(count for _, count, _ in counts), counts[0][2])]
+    wrong = [(*one, found) for one, found in zip(counts, there, strict=True) if one[1] != found]
+    return [
+        f"{source} declares {counted(count, 'sample')} in {name}, and {found:,} are there"
+        f"{f' ({len(wrong) - 1:,} more differ)' if wrong[1:] else ''}: samples are lost, or it is that of other shards, so copy "
+        "or write them again"
+        for name, count, source, found in wrong[:1]
+    ]
+
+
+def _read_counts(path: Path, read: _Read, names: Sequence[str]) -> dict[str, int]:
+    """Read the number of samples by name of shard; empty where there is no such file, or it is of another program."""
+    try:
+        check_bytes(path.stat().st_size, path.name)
+        found = read(json.loads(path.read_bytes()), names)
+        return {name: int(count) for name, count in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def _counts_of_tfds(info: Any, names: Sequence[str]) -> dict[str, Any]:
+    lengths = {split["name"]: split["shardLengths"] for split in info["splits"]}
+    shards = [(name, parts) for name in names if (parts := _TFDS.fullmatch(name))]
+    return {
+        name: lengths[split][int(number)]
+        for name, (split, number, total) in ((name, parts.groups()) for name, parts in shards)
+        if len(lengths.get(split, ())) == int(total) > int(number)
+    }
+
+
+_DECLARING: dict[str, _Read] = {
+    PACKED: lambda found, _: {one["name"]: one["samples"] for one in found["shards"]},
+    "index.json": lambda found, _: {one["url"]: one["nsamples"] for one in found["shardlist"]},
+    "dataset_info.json": _counts_of_tfds,
+}
+"""Names of files that declare counts, and what reads them."""

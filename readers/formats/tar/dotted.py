@@ -1,0 +1,40 @@
+"""Warnings about the names of files in an archive that hold further dots, by which labels and samples get lost."""
+
+import re
+from collections.abc import Collection
+
+from readers.describe import few_of
+from readers.formats.tar.webdataset import unread_fields
+from readers.sample import is_image_field
+from readers.storage.shards import ShardDataset
+
+ADVICE = "say keys='last-dot', by which a.v1.png is the field png of the sample a.v1, or write names without other dots"
+
+
+def about_dots(dataset: ShardDataset, advice: str = ADVICE) -> list[str]:
+    """Return sentences about samples whose labels, targets or images are not where a name's first dot puts them.
+
+    Args:
+        dataset: The samples.
+        advice: What to do.
+    """
+    found = []
+    source = dataset.shards[0] if len(dataset.shards) == 1 else f"{len(dataset.shards):,} shards"
+    reason = "as the key of a sample ends at the first dot of a name"
+    for is_meant, what in (
+        (unread_fields, f"labels, targets or masks that are not read, {reason}"),
+        (_joined_images, f"several images, {reason}, which may be those of several samples"),
+    ):
+        count, key, names = dataset.samples_with(is_meant)
+        if count:
+            found.append(
+                f"{source}: {count:,} of {len(dataset):,} samples have {what} ({key} has {few_of(is_meant(names), 3)}): {advice}"
+            )
+    return found
+
+
+def _joined_images(names: Collection[str]) -> list[str]:
+    """Return the images of what may be several samples whose names hold dots."""
+    images = [name for name in names if is_image_field(name)]
+    kinds = {re.sub("[0-9]+", "", name) for name in images}  # left.png and right.png are two
+    return images if len(kinds) < len(images) and all("." in name for name in names) else []
