@@ -154,7 +154,7 @@ def _recipe(
         value, at = {"operations": value}, keys
     else:
         at = (*keys, "operations")
-    _check_keys(document, keys, value, (*known, *_TARGETS), "a recipe")
+    _check_keys(document, keys, value, (*known, *_TARGETS, "output"), "a recipe")
     steps = value.get("operations")
     if not isinstance(steps, list) or not steps:
         raise document.fault(
@@ -171,7 +171,7 @@ def _recipe(
         if value.get(name) is not None
     }
     try:
-        return Recipe(operations, **extra)
+        return Recipe(operations, **extra, output=value.get("output", ()))
     except RecipeError as error:
         number = _first_wrong(operations)
         raise document.fault(at if number is None else (*at, number), str(error)) from error
