@@ -16,6 +16,7 @@ from gpu_aug.argument_errors import Called
 from gpu_aug.draw_operations import draw_operations, slot_numbers
 from gpu_aug.draws import Draws, find_partners
 from gpu_aug.errors import RecipeError
+from gpu_aug.expected_recipe import way_to_recipe
 from gpu_aug.files.document import write_document
 from gpu_aug.ops.foreign.wrapping import as_operation
 from gpu_aug.ops.operation import Operation
@@ -84,8 +85,7 @@ class Recipe(metaclass=Called):
     ) -> None:
         if not isinstance(operations, Sequence) or isinstance(operations, str) or not operations:
             raise RecipeError(
-                f"a recipe must be a list of at least one operation, got {operations!r}: write "
-                "Recipe([first, second])"
+                f"a recipe must be a list of at least one operation, {way_to_recipe(operations)}"
             )
         object.__setattr__(
             self,

@@ -12,6 +12,7 @@ import numpy as np
 
 from gpu_aug.argument_errors import Called
 from gpu_aug.errors import RecipeError
+from gpu_aug.expected_recipe import require_recipe
 from gpu_aug.files.document import write_document
 from gpu_aug.recipe import FORMAT_VERSION, Recipe
 from gpu_aug.views import Views
@@ -54,11 +55,7 @@ class Schedule(metaclass=Called):
                     f"the epochs of a schedule must be whole numbers from 0, got {epoch!r}: give the epoch from "
                     "which on a recipe is used"
                 )
-            if not isinstance(recipe, Recipe | Views):
-                raise RecipeError(
-                    f"a schedule must have a Recipe or Views for each epoch, got {recipe!r} for epoch {epoch}: give "
-                    "Recipe([...])"
-                )
+            require_recipe(recipe, Recipe, Views, name=f"the recipe from epoch {epoch} on")
         epochs = sorted(recipes)
         if epochs[0] != 0:
             raise RecipeError(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gpu_aug.argument_errors import Called
 from gpu_aug.draws import Draws
 from gpu_aug.errors import RecipeError
+from gpu_aug.expected_recipe import require_recipe, way_to_recipe
 from gpu_aug.files.document import write_document
 from gpu_aug.recipe import FORMAT_VERSION, Recipe
 
@@ -37,9 +38,13 @@ class Views(metaclass=Called):
     recipes: tuple[Recipe, ...]
 
     def __init__(self, recipes: Sequence[Recipe]) -> None:
+        if not isinstance(recipes, Sequence):
+            raise RecipeError(f"views must be a list of recipes, {way_to_recipe(recipes)}")
         object.__setattr__(self, "recipes", tuple(recipes))
-        if not self.recipes or not all(isinstance(recipe, Recipe) for recipe in self.recipes):
+        if not self.recipes:
             raise RecipeError(f"views must be a list of at least one Recipe, got {recipes!r}")
+        for number, recipe in enumerate(self.recipes):
+            require_recipe(recipe, Recipe, name=f"view {number}")
         if len({recipe.temporal_operations for recipe in self.recipes}) > 1:
             raise RecipeError(
                 "views must all have the same operations on the time of clips, for they are made of the "

@@ -106,8 +106,9 @@ class DrawnAhead:
         sizes = _tiled(size, count)
         draws = self._recipe.draw(run.seed, run.epoch, indices, sizes, view=self._view)
         programs = prepare(self._plan, draws)
-        made = partial(_Block, self._recipe, run, indices, view=self._view)
-        return None if programs is None else made(programs=programs)
+        if programs is None:
+            return None
+        return _Block(self._recipe, run, indices, programs, self._view)
 
 
 class _Block:

@@ -70,7 +70,8 @@ def moved(image: Any, kind: Kind, start: tuple[int, int], move: Move) -> Any:
         part = image[:, top : top + height, left : left + width]
         dims = [dim for dim, reverse in ((1, rows), (2, columns)) if reverse]
         part = part.flip(dims) if dims else part.clone(memory_format=torch.contiguous_format)
-        return part.transpose(1, 2).contiguous() if transposed else part
+        part = part.transpose(1, 2).contiguous() if transposed else part
+        return finished(part, kind, "uint8", gray=False)
     if kind == "pillow":
         part = image.crop((left, top, left + width, top + height))
         turns = ((columns, _LEFT_RIGHT), (rows, _TOP_BOTTOM), (transposed, _TRANSPOSE))

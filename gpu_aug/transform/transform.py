@@ -13,9 +13,9 @@ from gpu_aug.apply import apply_drawn
 from gpu_aug.engines.choose import EngineChoice, best_engine, compile_engine
 from gpu_aug.engines.engine import Engine, takes_batches
 from gpu_aug.errors import RecipeError, TargetsError
-from gpu_aug.image_kind import ImageKind
 from gpu_aug.ops import validation
 from gpu_aug.ops.color.normalize import ToDtype
+from gpu_aug.expected_recipe import require_recipe
 from gpu_aug.output import GRAY, converted
 from gpu_aug.recipe import Recipe
 from gpu_aug.samples import read_sample
@@ -50,6 +50,8 @@ class Transform:
     - ``transform(batch)``, a tensor [B, 3, H, W], also on a GPU: the same; it stays on its device.
     - ``transform(images, labels)``, a list or tensor of images and their class numbers or soft labels, where the recipe
       mixes images: the batch and its soft labels, float32 [B, number of classes], as a Loader makes them.
+    - ``transform({"image": [...], "label": [...]})``, lists as Hugging Face's ``set_transform`` gives them: the same with
+      each image augmented, and with soft labels where the recipe mixes images.
     - ``collate_fn=transform.collate`` of a DataLoader, whose dataset returns images, tuples that begin with one, or
       dictionaries.
 
@@ -88,15 +90,16 @@ class Transform:
     ) -> None:
         if seed is not None:
             validation.whole("transform", "seed", seed, low=0, example="0")
+        require_recipe(recipe, Recipe)
         self.recipe = recipe
         self._options = {"engine": engine, "exact": exact, "view": view}
         self._view = view
-        ImageKind().require_fits(recipe.operations)
         self._numbering = Numbering(seed)
         self._whole = not any(
             leaf.leaves_unit_range or (isinstance(leaf, ToDtype) and leaf.dtype != "uint8")
             for leaf in recipe.leaves
         )
+        self._mixes = recipe.group > 1
         self._gray = GRAY in recipe.output
         self._engines: dict[torch.device, Engine] = {}
         on_cpu = self._engine(torch.device("cpu"))
@@ -134,11 +137,18 @@ class Transform:
                 )
             batch, mixed = self._batch(image, labels, indices)
             return batch if labels is None else [batch, mixed]
+        if isinstance(image, Mapping) and isinstance(image.get("image"), list):
+            rows, own = image["image"], image.get("label")
+            if self._mixes:
+                batch, mixed = self._batch(rows, own, indices)
+                return {**image, "image": list(batch), "label": list(mixed)}
+            if isinstance(own, list) and len(own) == len(rows):
+                return {**image, "image": [self(one) for one in rows]}
         if indices is not None or labels is not None:
             raise TargetsError(
                 "indices= and labels are for batches: give index=... with one image, and leave its label as it is"
             )
-        if self.recipe.group > 1 or takes_batches(self.recipe):
+        if self._mixes or takes_batches(self.recipe):
             raise RecipeError(
                 "transform(image) must have a recipe that treats images one by one, and this one mixes them or gives "
                 "a function whole batches: call it with a list of images and their labels, as collate_fn=transform.collate does"
@@ -195,7 +205,7 @@ class Transform:
         kind, dtype = self._form(given, "uint8")
         move = programs.moves[row]
         if move is not None and (kind, dtype) == (given, "uint8") and not self._gray and cut.is_plain:
-            return finished(moved(image, kind, cut.start, move), kind, dtype, gray=False)
+            return moved(image, kind, cut.start, move)
         result, out = room_for(
             kind, programs.sizes[row], np.uint8 if dtype == "uint8" else np.float32
         )
@@ -228,7 +238,7 @@ class Transform:
         """Return a batch of images, and its labels, which are mixed where images are."""
         if not len(images):
             raise TargetsError("transform must get at least one image, got none")
-        if self.recipe.group > 1 and labels is None:
+        if self._mixes and labels is None:
             raise RecipeError(
                 "transform must get the labels of images that the recipe mixes, got none: call transform(images, labels), "
                 "or return (image, label) from the dataset, with collate_fn=transform.collate"
@@ -251,7 +261,7 @@ class Transform:
         if self.recipe.output:
             batch = as_dtype(batch, self._form(*_given_form(images[0]))[1])
             batch = batch[:, :1] if self._gray else batch
-        if self.recipe.group > 1:
+        if self._mixes:
             mixed = soft_labels(self.recipe, draws, as_array(labels))
             return batch, torch.from_numpy(mixed).to(on)
         return batch, labels

@@ -25,6 +25,7 @@ from gpu_aug.targets.targets import BoxParams
 _SEQUENCES = ("Compose", "ReplayCompose", "Sequential")
 _NOTHING = ("NoOp", "ToTensorV2")
 _TYPES = ("FromFloat", "ToFloat", "ToTensorV2")  # also words of Recipe.output
+_SOME_ONLY = "it changes the type of some images only"
 _COPYING = ("Affine", "Pad", "PadIfNeeded", "Rotate", "SafeRotate", "ShiftScaleRotate")
 _CROPS = ("CenterCrop", "Crop", "RandomCrop")
 _MIRRORED = (2, 4)  # cv2.BORDER_REFLECT, BORDER_REFLECT_101
@@ -56,7 +57,6 @@ class _Composer:
     def __init__(self, walk: Walk, targets: dict[str, Any], root: Node) -> None:
         self.walk, self.has_targets, self._has_boxes = walk, bool(targets), "boxes" in targets
         self.output: list[str] = []
-        self._is_certain = True
         self._filtered = root if _filters(targets.get("boxes")) else None
         self.containers: dict[str, Callable[..., list[Operation]]] = {
             **dict.fromkeys(_SEQUENCES, self._sequence),
@@ -82,10 +82,20 @@ class _Composer:
         if convert is None:
             self.walk.refuse(path, node.source, "it is a container of a class that is not known")
             return []
-        outside = self._is_certain
-        self._is_certain &= node.name in _SEQUENCES and (forced or node.args["p"] == 1)
+        if node.name in _SEQUENCES and (forced or node.args["p"] == 1):
+            return convert(node, path, forced)
+        return self._sometimes(convert, node, path, forced)
+
+    def _sometimes(
+        self, convert: Callable[..., list[Operation]], node: Node, path: str, forced: bool
+    ) -> list[Operation]:
+        """Convert a container that is not done to every image, so that it must leave their type as it is."""
+        outside, changing = self.output, "FromFloat" if self.walk.unit == 1 else "ToFloat"
+        self.output = []
         inner = convert(node, path, forced)
-        self._is_certain = outside
+        if "ToTensorV2" in self.output or self.output[-1:] == [changing]:
+            self.walk.refuse(path, node.source, _SOME_ONLY, f"{self.output[-1]} outside")
+        self.output = outside
         return inner
 
     def _children(self, node: Node, path: str, *, forced: bool) -> list[list[Operation]]:
@@ -112,8 +122,8 @@ class _Composer:
         return operation
 
     def _convert(self, node: Node, args: dict[str, Any]) -> Operation | Changed | None:
-        if node.name in _TYPES and not (self._is_certain and args.get("p", 1) == 1):
-            raise Refused("it changes the type of some images only", f"{node.name}(p=1)")
+        if node.name in _TYPES and args.get("p", 1) != 1:
+            raise Refused(_SOME_ONLY, f"{node.name}(p=1)")
         if node.name in _NOTHING:
             return None
         if node.name == "ToTensor3D":
@@ -183,7 +193,7 @@ class _Composer:
             self.output.remove(GRAY)
         if node.name in _TYPES:
             self.output.append(node.name)
-        elif node.name == "ToGray" and self._is_certain and node.args["p"] == 1:
+        elif node.name == "ToGray" and node.args["p"] == 1:
             self.output += [GRAY] * (node.args["num_output_channels"] == 1)
 
     def _foreign(self, node: Node, forced: bool) -> Operation:

@@ -1,0 +1,74 @@
+"""The way from something that is no recipe, such as a Compose, to a recipe; for every argument that takes one."""
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+from gpu_aug.errors import RecipeError
+from gpu_aug.ops.foreign.foreign import comes_from
+from gpu_aug.ops.operation import Operation
+
+_IMPORTED = {
+    "albumentations": "Recipe.from_albumentations(pipeline)",
+    "torchvision": "Recipe.from_torchvision(pipeline)",
+    "kornia": "Recipe([pipeline]), which keeps a module of Kornia as one step",
+}
+_MOST_NAMED = 80  # characters of what was given
+
+
+def require_recipe(given: Any, *allowed: type, name: str = "recipe") -> None:
+    """Refuse what is no recipe, with the call that makes one of it.
+
+    Args:
+        given: An argument.
+        allowed: What it may be: Recipe, and Views or Schedule where the function takes them.
+        name: What the argument is called.
+
+    Raises:
+        RecipeError: It is something else.
+    """
+    if not isinstance(given, allowed):
+        listed = " or ".join(one.__name__ for one in allowed)
+        raise RecipeError(f"{name} must be {listed}, {way_to_recipe(given)}")
+
+
+def is_pipeline(given: Any) -> bool:
+    """Whether something is a pipeline of another library, or holds a recipe, rather than a function of the user."""
+    return bool(_library(given)) or hasattr(given, "recipe")
+
+
+def way_to_recipe(given: Any) -> str:
+    """Return what is wrong with something that is no recipe, and the call that makes one of it.
+
+    Args:
+        given: A pipeline of another library, operations, a file, a function, or anything else.
+
+    Returns:
+        The end of a sentence: "got Compose of torchvision: write ...".
+    """
+    library = _library(given)
+    name = type(given).__name__
+    if library:
+        return f"got {name} of {library.capitalize()}: write {_IMPORTED[library]}"
+    if isinstance(given, Operation):
+        return f"got {given!r}: write Recipe([first, second])"
+    if isinstance(given, list | tuple):
+        return f"got a {name} of {len(given)} steps: write Recipe([...]) with a list of operations"
+    if isinstance(given, str | PathLike):
+        return f"got {str(given)!r}: write Recipe.preset(name) for a preset, and Recipe.load(path) for a file"
+    if hasattr(given, "recipe"):
+        return f"got {name}: give its recipe, {name.lower()}.recipe"
+    text = repr(given)
+    text = text if len(text) <= _MOST_NAMED else f"{text[:_MOST_NAMED]}..."
+    function = ", and Recipe([function]) for a function on a batch" if callable(given) else ""
+    return f"got {text}: write Recipe([...]) or Recipe.preset(name){function}"
+
+
+def _library(given: Any) -> str:
+    """Return whose pipeline something is, "" for none of those that can be imported."""
+    own = next((library for library in _IMPORTED if comes_from(library, given)), "")
+    inner = getattr(given, "children", None) if comes_from("torch", given) else given
+    steps = list(inner()) if callable(inner) else inner
+    if own or not isinstance(steps, Sequence) or isinstance(steps, str | bytes):
+        return own
+    return next((library for library in map(_library, steps) if library), "")
