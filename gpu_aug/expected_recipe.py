@@ -1,6 +1,5 @@
 """The way from something that is no recipe, such as a Compose, to a recipe; for every argument that takes one."""
 
-from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
@@ -49,7 +48,7 @@ def way_to_recipe(given: Any) -> str:
     library = _library(given)
     name = type(given).__name__
     if library:
-        return f"got {name} of {library.capitalize()}: write {_IMPORTED[library]}"
+        return f"got {name} of {library}: write {_IMPORTED[library]}"
     if isinstance(given, Operation):
         return f"got {given!r}: write Recipe([first, second])"
     if isinstance(given, list | tuple):
@@ -66,9 +65,9 @@ def way_to_recipe(given: Any) -> str:
 
 def _library(given: Any) -> str:
     """Return whose pipeline something is, "" for none of those that can be imported."""
-    own = next((library for library in _IMPORTED if comes_from(library, given)), "")
-    inner = getattr(given, "children", None) if comes_from("torch", given) else given
-    steps = list(inner()) if callable(inner) else inner
-    if own or not isinstance(steps, Sequence) or isinstance(steps, str | bytes):
+    if own := next((library for library in _IMPORTED if comes_from(library, given)), ""):
         return own
-    return next((library for library in map(_library, steps) if library), "")
+    modules = comes_from("torch", given) and hasattr(given, "children")
+    steps = list(given.children()) if modules else given
+    inner = map(_library, steps) if isinstance(steps, list | tuple) else ()
+    return next((library for library in inner if library), "")

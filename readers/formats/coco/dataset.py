@@ -16,7 +16,7 @@ from readers.formats.coco.lists import CAPTION, IMAGE, SEGMENTS, find_images
 from readers.formats.coco.masks import rasterise, write_png
 from readers.formats.coco.parse import are_categories, file_name, is_box, parse
 from readers.formats.coco.targets import objects_to_json, segments_to_json
-from readers.formats.columns import to_payload
+from readers.formats.columns import CORNERS, to_payload
 from readers.formats.files.beside import FilesBelow
 from readers.formats.registry import require
 from readers.plural import counted
@@ -196,7 +196,7 @@ class CocoDataset(IndexedDataset):
         annotations = [parse(text) for name, text in entry.fields.items() if name.isdigit()]
         objects = [one for one in annotations if self._counts(one)]
         told = objects_to_json(objects, self._categories, self._options["box_format"])
-        fields: dict[str, Payload] = {"json": to_payload(told)}
+        fields: dict[str, Payload] = {"json": to_payload(told | CORNERS)}
         if self._options["masks"]:
             height, width = entry.size or (0, 0)
             for number, one in enumerate(objects):
@@ -215,7 +215,7 @@ class CocoDataset(IndexedDataset):
             one["segments_info"], self._categories, crowd=self._options["crowd"]
         )
         mask = masks.read(str(one.get("file_name", "")))
-        return {"mask.png": mask, MASK_VALUES: colors, "json": to_payload(told)}
+        return {"mask.png": mask, MASK_VALUES: colors, "json": to_payload(told | CORNERS)}
 
     def _counts(self, one: Mapping[str, Any]) -> bool:
         if not is_box(one.get("bbox")) or (one.get("iscrowd") and not self._options["crowd"]):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
-from readers.formats.columns import to_payload
+from readers.formats.columns import CORNERS, to_payload
 from readers.formats.files.beside import FilesBelow
 from readers.formats.openimages.rows import (
     SIDES,
@@ -128,7 +128,7 @@ class OpenImagesDataset(IndexedDataset):
                 if size is None:
                     raise ValueError("its boxes are shares of an image whose size cannot be read")
                 told = to_boxes(rows, self._labels, size, crowd=self._options["crowd"])
-                fields["json"] = to_payload(told)
+                fields["json"] = to_payload(told | CORNERS)
             else:
                 fields["image_labels"] = to_payload(to_image_labels(rows, self._labels))
         except ValueError as error:

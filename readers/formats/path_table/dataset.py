@@ -32,6 +32,7 @@ from readers.sample import (
 from readers.storage.unreadable import is_transient, reason_of
 
 _VERSION = "path table 1"
+_CORNERS = b',"box_format":"xyxy"}'  # put in when it is read: the identity is over what was stored before there was a mark
 
 
 class PathTableDataset(FileDataset):
@@ -178,7 +179,8 @@ class PathTableDataset(FileDataset):
             reason = f"the file {path} cannot be read: {reason_of(error)}"
             return BadSample(index, key, "read", reason, transient=is_transient(error))
         if self._boxes is not None:
-            fields["json"] = self._boxes[index] or b""
+            boxes = bytes(self._boxes[index] or b"")
+            fields["json"] = boxes[:-1] + _CORNERS if boxes else boxes
         for name, column in self._columns.items():
             value = column[index]
             if value is not None:
