@@ -158,10 +158,13 @@ class Recipe(metaclass=Called):
         """
         if self.size is None:
             names = ", ".join(type(operation).__name__ for operation in self.operations[:4])
+            sides = (getattr(operation, "size", None) for operation in self.operations)
+            side = next((side for side in sides if isinstance(side, int)), "height")
+            other = "width" if side == "height" else side
             raise RecipeError(
                 f"images of [{names}{', ...' if len(self.operations) > 4 else ''}] can have "
                 "different sizes and make no batch: add RandomResizedCrop(size), "
-                "Resize((height, width)), CenterCrop(size) or RandomCrop(size)"
+                f"Resize(size=({side}, {other})), CenterCrop(size) or RandomCrop(size)"
             )
         return self.size
 
