@@ -43,13 +43,15 @@ def _sides_beside_each_other(cls: Any, args: tuple[Any, ...]) -> str:
     """Return what is wrong with a call such as Resize(224, 224), whose second value would mean something else."""
     if len(args) < 2 or not all(isinstance(one, Integral) for one in args[:2]):
         return ""
-    first, second = list(signature(cls).parameters)[:2]
+    parameters = [*signature(cls).parameters.values()][:2]
+    first, second = (one.name for one in parameters)
     if first != "size" or (second == "padding" and 2 * args[1] < args[0]):
         return ""
     name, (height, width) = cls.__name__, args[:2]
+    by_name = parameters[1].kind is not Parameter.KEYWORD_ONLY
     return (
         f"{name} takes its size as one value, got {height} and {width} beside each other: write "
-        f"{name}(size=({height}, {width})), or give {second} by name"
+        f"{name}(size=({height}, {width}))" + (f", or give {second} by name" if by_name else "")
     )
 
 

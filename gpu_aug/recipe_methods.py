@@ -14,7 +14,8 @@ from gpu_aug.presets import (
 )
 from gpu_aug.recipe import Recipe
 from gpu_aug.schedule import Schedule
-from gpu_aug.transform import make_transform
+from gpu_aug.transform import make_schedule_transform, make_transform, make_views_transform
+from gpu_aug.views import Views
 
 Recipe.preset = staticmethod(make_preset)
 Recipe.imagenet_train = staticmethod(imagenet_train)
@@ -28,3 +29,5 @@ Recipe.to_albumentations = to_albumentations
 Recipe.to_kornia = to_kornia
 Recipe.explain = explain_recipe
 Recipe.transform = make_transform
+Views.transform = make_views_transform
+Schedule.transform = make_schedule_transform

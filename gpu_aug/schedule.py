@@ -40,8 +40,9 @@ class Schedule(metaclass=Called):
     first_epochs: tuple[int, ...]
     recipes: tuple[Recipe | Views, ...]
 
-    # Made in a module that imports this one: gpu_aug/recipe_methods.py attaches it.
+    # Made in modules that import this one: gpu_aug/recipe_methods.py attaches them.
     load: ClassVar[Callable[..., "Schedule"]]
+    transform: ClassVar[Callable[..., Any]]
 
     def __init__(self, recipes: Mapping[int, Recipe | Views]) -> None:
         if not isinstance(recipes, Mapping) or not recipes:

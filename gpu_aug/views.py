@@ -1,11 +1,11 @@
 """Views: several recipes, each of which makes one image of the same sample."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,9 @@ class Views(metaclass=Called):
     """
 
     recipes: tuple[Recipe, ...]
+
+    # Made in a module that imports this one: gpu_aug/recipe_methods.py attaches it.
+    transform: ClassVar[Callable[..., Any]]
 
     def __init__(self, recipes: Sequence[Recipe]) -> None:
         if not isinstance(recipes, Sequence):
