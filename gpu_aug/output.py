@@ -44,6 +44,8 @@ _CONVERSIONS = {
     "ToTensorV2": _Conversion(_ANY, "tensor"),
     "ToFloat": _Conversion(_ANY, "", {"*": "float32"}),
     "FromFloat": _Conversion(_ANY, "", {"*": "uint8"}),
+    # Albumentations computes the statistics of uint8 images in doubles, and returns them.
+    "NormalizePerImage": _Conversion(_ANY, "", {"uint8": "float64"}),
     GRAY: _Conversion(frozenset()),
     **{dtype: _Conversion(_PLANES, "", {"*": dtype}) for dtype in ("uint8", *_FLOATS)},
     **{f"{dtype}{UNSCALED}": _Conversion(_PLANES, "", {"*": dtype}) for dtype in _FLOATS},

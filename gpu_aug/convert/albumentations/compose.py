@@ -193,6 +193,8 @@ class _Composer:
             self.output.remove(GRAY)
         if node.name in _TYPES:
             self.output.append(node.name)
+        elif node.name == "Normalize" and node.args["normalization"] != "standard":
+            self.output.append("NormalizePerImage")
         elif node.name == "ToGray" and node.args["p"] == 1:
             self.output += [GRAY] * (node.args["num_output_channels"] == 1)
 
