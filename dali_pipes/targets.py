@@ -27,7 +27,9 @@ KINDS: tuple[str, ...] = get_args(Kind)
 # Names in the field json -> names in Targets, by kind.
 _NAMES = {
     "boxes": {
-        **{"boxes": "boxes", "labels": "box_labels", "box_labels": "box_labels"},
+        "boxes": "boxes",
+        "labels": "box_labels",
+        "box_labels": "box_labels",
         "box_format": "box_format",
     },
     "keypoints": {"keypoints": "keypoints", "keypoint_labels": "keypoint_labels"},

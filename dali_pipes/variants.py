@@ -109,9 +109,7 @@ def make_variants(recipe: Any, sizes: Buckets | MultiScale | None) -> Variants:
         LoaderError: It is something else, or makes images of other sizes.
         RecipeError: Its images can have different sizes and make no batch.
     """
-    function = (
-        callable(recipe) and not isinstance(recipe, AnyRecipe) and not is_pipeline(recipe)
-    )
+    function = callable(recipe) and not isinstance(recipe, AnyRecipe) and not is_pipeline(recipe)
     if sizes is None:
         if function:
             raise LoaderError(

@@ -1,11 +1,9 @@
 """The way from something that is no recipe, such as a Compose, to a recipe; for every argument that takes one."""
 
-from os import PathLike
 from typing import Any
 
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.foreign.foreign import comes_from
-from gpu_aug.ops.operation import Operation
 
 _IMPORTED = {
     "albumentations": "Recipe.from_albumentations(pipeline)",
@@ -45,22 +43,17 @@ def way_to_recipe(given: Any) -> str:
     Returns:
         The end of a sentence: "got Compose of torchvision: write ...".
     """
-    library = _library(given)
-    name = type(given).__name__
+    library, name = _library(given), type(given).__name__
     if library:
         return f"got {name} of {library}: write {_IMPORTED[library]}"
-    if isinstance(given, Operation):
-        return f"got {given!r}: write Recipe([first, second])"
-    if isinstance(given, list | tuple):
-        return f"got a {name} of {len(given)} steps: write Recipe([...]) with a list of operations"
-    if isinstance(given, str | PathLike):
-        return f"got {str(given)!r}: write Recipe.preset(name) for a preset, and Recipe.load(path) for a file"
     if hasattr(given, "recipe"):
         return f"got {name}: give its recipe, {name.lower()}.recipe"
     text = repr(given)
     text = text if len(text) <= _MOST_NAMED else f"{text[:_MOST_NAMED]}..."
-    function = ", and Recipe([function]) for a function on a batch" if callable(given) else ""
-    return f"got {text}: write Recipe([...]) or Recipe.preset(name){function}"
+    way = "Recipe([first, second]), Recipe.preset(name) or Recipe.load(path)"
+    return f"got {text}: write {way}" + (
+        ", and Recipe([function]) for a function on a batch" * callable(given)
+    )
 
 
 def _library(given: Any) -> str:

@@ -5,7 +5,8 @@ stands in the place of the pipeline, so `Recipe.output` keeps the conversions, i
 image depends on what is given, as in the pipeline: v2.ToDtype leaves a Pillow image alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpu_aug.errors import RecipeError, TargetsError
@@ -31,7 +32,7 @@ class _Conversion(NamedTuple):
 
     takes: frozenset[str]
     kind: str = ""
-    dtypes: dict[str, str] = {}
+    dtypes: Mapping[str, str] = MappingProxyType({})
 
 
 _FLOATS = ("float32", "float64")

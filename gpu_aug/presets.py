@@ -40,10 +40,10 @@ def _preset(make: Callable[P, R]) -> Callable[P, R]:
             signature(make).bind(*args, **kwargs)
         except TypeError as error:
             known = signature(make).parameters
-            near = next((name for key in kwargs if key not in known if (name := closest(key, known))), "")
+            near = {closest(key, known) for key in kwargs if key not in known} - {None}
+            way = f"; did you mean {', '.join(map(str, near))}?" if near else ""
             raise RecipeError(
-                f"preset {make.__name__!r} has the options {signature(make)}, got {args or ''}{kwargs or ''}: {error}"
-                + (f"; did you mean {near}?" if near else "")
+                f"preset {make.__name__!r} has the options {signature(make)}, got {kwargs or args}: {error}{way}"
             ) from error
         return make(*args, **kwargs)
 

@@ -222,7 +222,9 @@ def sizes_after(operation: Operation, sizes: Sizes) -> Sizes:
     """
     most = _most_pixels.get()
     try:
-        with np.errstate(invalid="ignore"):  # a float that int64 cannot hold becomes its smallest number
+        with np.errstate(
+            invalid="ignore"
+        ):  # a float that int64 cannot hold becomes its smallest number
             after = operation.possible_sizes(sizes)
     except OverflowError:  # a side that int64 cannot hold
         after = np.full((1, 2), np.iinfo(np.int64).max)

@@ -65,9 +65,7 @@ def _run_any(
     return torch.stack([result["image"] for result in results]), draws
 
 
-def run_batch(
-    recipe: Recipe, engine: Engine, images: Tensor, draw: Draw
-) -> tuple[Tensor, Draws]:
+def run_batch(recipe: Recipe, engine: Engine, images: Tensor, draw: Draw) -> tuple[Tensor, Draws]:
     """Augment a batch [B, 3, H, W], uint8 or float in [0, 1], on its device; also return its draws.
 
     Raises:

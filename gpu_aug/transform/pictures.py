@@ -124,7 +124,9 @@ def finished(result: Any, kind: Kind, dtype: str, *, gray: bool) -> Any:
     if kind in ("tensor", "image"):
         result = (result[..., :1, :, :] if gray else result).to(getattr(torch, dtype))
         return _tv_image(result) if kind == "image" else result
-    result = result[..., 0] if gray else result  # [H, W], as Albumentations and Pillow have gray images
+    result = (
+        result[..., 0] if gray else result
+    )  # [H, W], as Albumentations and Pillow have gray images
     return _to_pillow(result) if kind == "pillow" else result.astype(dtype, copy=False)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from gpu_aug.errors import RecipeError
-from gpu_aug.recipe import Recipe
 from gpu_aug.schedule import Schedule
 from gpu_aug.transform.transform import Transform
 from gpu_aug.views import Views
@@ -22,7 +21,8 @@ class ViewsTransform:
 
     Args:
         views: What is done.
-        options: Those of `Transform`: ``seed``, ``engine``, ``exact``.
+        seed: As for `Transform`.
+        options: ``engine`` and ``exact`` of `Transform`.
 
     Raises:
         RecipeError: A later view mixes images, or the recipes move frames in time, which is drawn once for all views.
@@ -33,7 +33,7 @@ class ViewsTransform:
         [(32, 32, 3), (16, 16, 3)]
     """
 
-    def __init__(self, views: Views, **options: Any) -> None:
+    def __init__(self, views: Views, seed: int | None = None, **options: Any) -> None:
         if any(recipe.group > 1 for recipe in views.recipes[1:]):
             raise RecipeError(
                 "a view after the first mixes images, but there is one set of labels: mix in the first view alone"
@@ -44,7 +44,8 @@ class ViewsTransform:
             )
         self.views = views
         self.transforms = [
-            Transform(recipe, **options, view=number) for number, recipe in enumerate(views.recipes)
+            Transform(recipe, seed, **options, view=number)
+            for number, recipe in enumerate(views.recipes)
         ]
 
     def set_epoch(self, epoch: int) -> None:
@@ -59,11 +60,8 @@ class ViewsTransform:
     def collate(self, items: Sequence[Any]) -> Any:
         """Return what `Transform.collate` returns, with a tuple of batches in place of the batch of images."""
         made = [transform.collate(items) for transform in self.transforms]
-        first = made[0]
-        if isinstance(first, dict):
-            return {**first, "image": tuple(one["image"] for one in made)}
-        if isinstance(first, list):
-            return [tuple(one[0] for one in made), *first[1:]]
+        if isinstance(made[0], list):
+            return [tuple(one[0] for one in made), *made[0][1:]]
         return tuple(made)
 
 
@@ -75,7 +73,8 @@ class ScheduleTransform:
 
     Args:
         schedule: Which recipe is used in which epoch.
-        options: Those of `Transform`: ``seed``, ``engine``, ``exact``.
+        seed: As for `Transform`.
+        options: ``engine`` and ``exact`` of `Transform`.
 
     Raises:
         RecipeError: In a call before ``set_epoch``, for a schedule of several recipes.
@@ -88,11 +87,11 @@ class ScheduleTransform:
         (16, 16, 3)
     """
 
-    def __init__(self, schedule: Schedule, **options: Any) -> None:
+    def __init__(self, schedule: Schedule, seed: int | None = None, **options: Any) -> None:
         self.schedule = schedule
-        self.transforms = [_made(recipe, **options) for recipe in schedule.recipes]
+        self.transforms = [recipe.transform(seed, **options) for recipe in schedule.recipes]
         # Shared memory: a process that was started in an earlier epoch sees the number change.
-        self._epoch = torch.full((), -1 if len(schedule) > 1 else 0).share_memory_()
+        self._epoch = torch.full((), -1 if len(schedule) > 1 else 0).share_memory_()  # type: ignore[no-untyped-call]
         self._begun = self._epoch.item()
 
     def set_epoch(self, epoch: int) -> None:
@@ -121,23 +120,3 @@ class ScheduleTransform:
             transform.set_epoch(epoch)
             self._begun = epoch
         return transform
-
-
-def _made(recipe: Recipe | Views, **options: Any) -> Transform | ViewsTransform:
-    return (
-        ViewsTransform(recipe, **options)
-        if isinstance(recipe, Views)
-        else Transform(recipe, **options)
-    )
-
-
-def make_views_transform(views: Views, seed: int | None = None, **options: Any) -> ViewsTransform:
-    """Return the views as a callable; see ViewsTransform."""
-    return ViewsTransform(views, seed=seed, **options)
-
-
-def make_schedule_transform(
-    schedule: Schedule, seed: int | None = None, **options: Any
-) -> ScheduleTransform:
-    """Return the schedule as a callable; see ScheduleTransform."""
-    return ScheduleTransform(schedule, seed=seed, **options)

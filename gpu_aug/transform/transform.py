@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ from gpu_aug.apply import apply_drawn
 from gpu_aug.engines.choose import EngineChoice, best_engine, compile_engine
 from gpu_aug.engines.engine import Engine, takes_batches
 from gpu_aug.errors import RecipeError, TargetsError
+from gpu_aug.expected_recipe import require_recipe
 from gpu_aug.ops import validation
 from gpu_aug.ops.color.normalize import ToDtype
-from gpu_aug.expected_recipe import require_recipe
 from gpu_aug.output import GRAY, converted
 from gpu_aug.recipe import Recipe
 from gpu_aug.samples import read_sample
@@ -50,10 +49,7 @@ class Transform:
     - ``transform(batch)``, a tensor [B, 3, H, W], also on a GPU: the same; it stays on its device.
     - ``transform(images, labels)``, a list or tensor of images and their class numbers or soft labels, where the recipe
       mixes images: the batch and its soft labels, float32 [B, number of classes], as a Loader makes them.
-    - ``transform({"image": [...], "label": [...]})``, lists as Hugging Face's ``set_transform`` gives them: the same with
-      each image augmented, and with soft labels where the recipe mixes images.
-    - ``collate_fn=transform.collate`` of a DataLoader, whose dataset returns images, tuples that begin with one, or
-      dictionaries.
+    - ``collate_fn=transform.collate`` of a DataLoader, whose dataset returns images or tuples that begin with one.
 
     Every image gets a draw of its own. With ``index=`` (``indices=`` of a batch) and `set_epoch` these are the draws of a
     Loader with the same seed; without, calls are counted, and in the workers of a DataLoader the draws differ by worker
@@ -82,8 +78,8 @@ class Transform:
     def __init__(
         self,
         recipe: Recipe,
-        *,
         seed: int | None = None,
+        *,
         engine: EngineChoice = "auto",
         exact: bool = False,
         view: int = 0,
@@ -137,13 +133,6 @@ class Transform:
                 )
             batch, mixed = self._batch(image, labels, indices)
             return batch if labels is None else [batch, mixed]
-        if isinstance(image, Mapping) and isinstance(image.get("image"), list):
-            rows, own = image["image"], image.get("label")
-            if self._mixes:
-                batch, mixed = self._batch(rows, own, indices)
-                return {**image, "image": list(batch), "label": list(mixed)}
-            if isinstance(own, list) and len(own) == len(rows):
-                return {**image, "image": [self(one) for one in rows]}
         if indices is not None or labels is not None:
             raise TargetsError(
                 "indices= and labels are for batches: give index=... with one image, and leave its label as it is"
@@ -164,34 +153,23 @@ class Transform:
         return self._sample({"image": image}, run, number)["image"]
 
     def collate(self, items: Sequence[Any]) -> Any:
-        """Make a batch of what a dataset returns: images, tuples that begin with one, such as (image, label), or samples.
+        """Make a batch of what a dataset returns: images, or tuples that begin with one, such as (image, label).
 
         Returns:
             The images, float32 [B, 3, H, W]; of tuples a list with that first, and the rest as torch's default_collate
-            puts it together; of dictionaries with an image and a label, {"image": ..., "label": ...} likewise. Where the
-            recipe mixes images, the second of a tuple is the label, and becomes float32 [B, number of classes].
+            puts it together. Where the recipe mixes images, the second of a tuple is the label, and becomes float32
+            [B, number of classes].
 
         Raises:
             RecipeError: The recipe mixes images, and labels are missing, not whole numbers, or of unknown number.
-            TargetsError: Dictionaries have boxes or masks, whose number differs from image to image.
         """
         from torch.utils.data import default_collate
 
-        names: Any = (0, 1)
-        if isinstance(items[0], Mapping):
-            names = ("image", "label")
-            if further := sorted(set(chain.from_iterable(items)) - {*names}):
-                raise TargetsError(
-                    f"collate puts images and labels together, got {further[0]} in a dictionary: call transform(sample) "
-                    "in __getitem__, or gpu_aug.apply(recipe, samples) for a list of results"
-                )
-            items = [tuple(item[name] for name in names if name in item) for item in items]
-        elif not isinstance(items[0], list | tuple):
+        if not isinstance(items[0], list | tuple):
             return self._batch(items, None, None)[0]
         rest: list[Any] = default_collate([tuple(item[1:]) for item in items])
-        images, mixed = self._batch([item[0] for item in items], rest[0] if rest else None, None)
-        made = [images, *([mixed, *rest[1:]] if rest else [])]
-        return dict(zip(names, made, strict=False)) if names[0] == "image" else made
+        batch, labels = self._batch([item[0] for item in items], next(iter(rest), None), None)
+        return [batch, *([labels] if rest else []), *rest[1:]]
 
     def _place(self, index: int | None) -> tuple[Run, int]:
         if index is None:
@@ -204,7 +182,12 @@ class Transform:
         (cut, programs, row), given = drawn, kind_of(image)
         kind, dtype = self._form(given, "uint8")
         move = programs.moves[row]
-        if move is not None and (kind, dtype) == (given, "uint8") and not self._gray and cut.is_plain:
+        if (
+            move is not None
+            and (kind, dtype) == (given, "uint8")
+            and not self._gray
+            and cut.is_plain
+        ):
             return moved(image, kind, cut.start, move)
         result, out = room_for(
             kind, programs.sizes[row], np.uint8 if dtype == "uint8" else np.float32
@@ -232,9 +215,7 @@ class Transform:
             result["image"] = as_given(result["image"], kind, dtype, gray=self._gray)
         return result
 
-    def _batch(
-        self, images: Any, labels: Any, indices: Sequence[int] | None
-    ) -> tuple[Tensor, Any]:
+    def _batch(self, images: Any, labels: Any, indices: Sequence[int] | None) -> tuple[Tensor, Any]:
         """Return a batch of images, and its labels, which are mixed where images are."""
         if not len(images):
             raise TargetsError("transform must get at least one image, got none")
@@ -275,13 +256,6 @@ class Transform:
                 name, self.recipe, device=device, exact=options["exact"]
             )
         return self._engines[device]
-
-
-def make_transform(
-    recipe: Recipe, seed: int | None = None, *, engine: EngineChoice = "auto", exact: bool = False
-) -> Transform:
-    """Return the recipe as a callable; see Transform, which has the same arguments."""
-    return Transform(recipe, seed=seed, engine=engine, exact=exact)
 
 
 def _given_form(image: Any) -> tuple[Kind, str]:

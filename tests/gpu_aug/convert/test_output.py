@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torchvision import tv_tensors
 from torchvision import transforms as v1
+from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 from gpu_aug import Normalize, Recipe, RecipeError, Resize, TargetsError
@@ -73,9 +73,7 @@ ALBUMENTATIONS: dict[str, list[Any]] = {
     "ToTensorV2": [A.CenterCrop(32, 32), A.ToTensorV2()],
     "Normalize": [A.CenterCrop(32, 32), A.Normalize()],
     "Normalize, ToTensorV2": [A.CenterCrop(32, 32), A.Normalize(), A.ToTensorV2()],
-    "Normalize by 1": [
-        A.Normalize((123.7, 116.3, 103.5), (58.4, 57.1, 57.4), max_pixel_value=1.0)
-    ],
+    "Normalize by 1": [A.Normalize((123.7, 116.3, 103.5), (58.4, 57.1, 57.4), max_pixel_value=1.0)],
     "by its image": [A.Normalize(normalization="image")],
     "by its channels": [A.Normalize(normalization="image_per_channel"), A.ToTensorV2()],
     "by its range": [A.Normalize(normalization="min_max")],
@@ -104,7 +102,9 @@ def check(ours: Any, theirs: Any) -> None:
 @pytest.mark.parametrize("name", TORCHVISION)
 def test_torchvision(name: str) -> None:
     steps, kinds = TORCHVISION[name]
-    pipeline = (v2 if type(steps[0]).__module__.startswith("torchvision.transforms.v2") else v1).Compose(steps)
+    pipeline = (
+        v2 if type(steps[0]).__module__.startswith("torchvision.transforms.v2") else v1
+    ).Compose(steps)
     transform = Recipe.from_torchvision(pipeline).transform(seed=0)
     for kind in [kinds] if kinds in GIVEN else kinds.split():
         check(transform(GIVEN[kind]), pipeline(GIVEN[kind]))
@@ -140,7 +140,9 @@ def test_the_output_is_kept_in_files_and_in_no_fingerprint(tmp_path: Any) -> Non
     assert (recipe, recipe.fingerprint) == (plain, plain.fingerprint)
     assert "output" not in plain.to_dict()
     (tmp_path / "wrong.yaml").write_text("version: 1\noutput: [Tensor]\noperations: [Grayscale]\n")
-    with pytest.raises(RecipeError, match=r"wrong.yaml:.*output of a recipe must be a list of ToTensor"):
+    with pytest.raises(
+        RecipeError, match=r"wrong.yaml:.*output of a recipe must be a list of ToTensor"
+    ):
         Recipe.load(tmp_path / "wrong.yaml")
 
 

@@ -46,18 +46,11 @@ def check(images: torch.Tensor, labels: torch.Tensor) -> None:
 
 WAYS: dict[str, Callable[[Any], tuple[Any, Any]]] = {
     "collate": lambda transform: transform.collate(ITEMS),
-    "collate, dictionaries": lambda transform: tuple(
-        transform.collate([{"image": image, "label": label} for image, label in ITEMS]).values()
-    ),
     "a list": lambda transform: transform(IMAGES, list(range(NUM))),
     "a tensor": lambda transform: transform(
         torch.from_numpy(np.stack(IMAGES)).permute(0, 3, 1, 2), torch.arange(NUM)
     ),
     "soft labels": lambda transform: transform(IMAGES, torch.eye(NUM)),
-    "rows of Hugging Face": lambda transform: tuple(
-        torch.stack(column)
-        for column in transform({"image": IMAGES, "label": list(range(NUM))}).values()
-    ),
     "workers": lambda transform: next(
         iter(DataLoader(ITEMS, NUM, collate_fn=transform.collate, num_workers=1))
     ),
@@ -91,8 +84,11 @@ def test_what_stands_behind_the_label_is_left_alone() -> None:
         (lambda mix: mix.collate(IMAGES), "must get the labels of images that the recipe mixes"),
         (lambda mix: mix(IMAGES), r"call transform\(images, labels\)"),
         (lambda mix: mix(torch.zeros(2, 3, 16, 16)), r"call transform\(images, labels\)"),
-        (lambda mix: mix({"image": IMAGES}), r"call transform\(images, labels\)"),
-        (lambda mix: mix.collate([{"image": IMAGES[0]}] * 2), "or return .image, label."),
+        (
+            lambda mix: mix({"image": IMAGES, "label": [0]}),
+            "call it with a list of images and their labels",
+        ),
+        (lambda mix: mix.collate([{"image": IMAGES[0]}] * 2), r"or return \(image, label\)"),
         (lambda mix: mix.collate([(IMAGES[0], "cat")] * 2), "labels must be whole numbers"),
         (lambda mix: mix.collate([(IMAGES[0], 0.5)] * 2), "labels must be whole numbers"),
         (lambda mix: mix.collate([(IMAGES[0], -1)] * 2), "not negative, got -1"),
@@ -103,18 +99,3 @@ def test_what_stands_behind_the_label_is_left_alone() -> None:
 def test_labels_that_cannot_be_mixed_are_refused(call: Any, said: str) -> None:
     with pytest.raises((RecipeError, TargetsError), match=said):
         call(transform_of(MixUp(num_classes=NUM)))
-
-
-def test_boxes_in_dictionaries_are_not_dropped() -> None:
-    items = [{"image": IMAGES[0], "label": 0, "boxes": [[1, 2, 3, 4]]}] * 2
-    with pytest.raises(TargetsError, match="got boxes in a dictionary"):
-        Recipe([Resize((8, 8))]).transform().collate(items)
-
-
-def test_rows_without_mixing_have_a_draw_each() -> None:
-    from gpu_aug import RandomCrop
-
-    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
-    rows = Recipe([RandomCrop(8)]).transform(seed=0)({"image": [noise] * 2, "label": [1, 2]})
-    assert rows["label"] == [1, 2]
-    assert (rows["image"][0] != rows["image"][1]).any()
