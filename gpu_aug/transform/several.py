@@ -115,7 +115,9 @@ class ScheduleTransform:
                 "the transform of a schedule must know the epoch, got none: call transform.set_epoch(epoch) before each "
                 "loop over the data"
             )
-        transform = self.transforms[bisect_right(self.schedule.first_epochs, epoch) - 1]
+        transform: Transform | ViewsTransform = self.transforms[
+            bisect_right(self.schedule.first_epochs, epoch) - 1
+        ]
         if epoch != self._begun:
             transform.set_epoch(epoch)
             self._begun = epoch
