@@ -44,6 +44,7 @@ from dali_pipes.streams.steps import UNKNOWN, AnySteps, StreamSteps
 from dali_pipes.targets import Kind
 from dali_pipes.variants import AnyRecipe, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
+from gpu_aug.files.limits import MAX_PIXELS
 from gpu_aug.image_kind import Depth
 from readers import Dataset
 from readers.bucket_order import BucketOrder
@@ -249,7 +250,7 @@ class Loader:
         audit: str | os.PathLike[str] | None = None,
         num_threads: int | None = None,
         prefetch: int | Literal["auto"] = "auto",
-        max_pixels: int = 100_000_000,
+        max_pixels: int = MAX_PIXELS,
         targets: Literal["auto"] | Collection[Kind] = "auto",
         fields: Iterable[str] | Mapping[str, Any] | None = None,
         channels: int = 3,

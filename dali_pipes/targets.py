@@ -13,6 +13,7 @@ from dali_pipes.maps import MapReader
 from dali_pipes.mask_files import read_mask
 from gpu_aug import Draws, Recipe
 from gpu_aug.errors import TargetsError
+from gpu_aug.targets.boxes import in_format
 from gpu_aug.targets.maps import move_maps
 from gpu_aug.targets.move_batch import check_targets, move_batch
 from gpu_aug.targets.targets import Targets
@@ -26,7 +27,12 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 # Names in the field json -> names in Targets, by kind.
 _NAMES = {
-    "boxes": {"boxes": "boxes", "labels": "box_labels", "box_labels": "box_labels"},
+    "boxes": {
+        "boxes": "boxes",
+        "labels": "box_labels",
+        "box_labels": "box_labels",
+        "box_format": "box_format",
+    },
     "keypoints": {"keypoints": "keypoints", "keypoint_labels": "keypoint_labels"},
 }
 
@@ -58,7 +64,8 @@ class TargetReader:
     are taken as well (see `read_mask`), and a field `mask_values.json` says what values mean. The rest stands
     in the field `json`: {"boxes": [[x, y, x, y], ...], "labels": [1, ...], "keypoints": [[x, y], ...],
     "keypoint_labels": [0, ...]}, other names in it do not count but ``width`` and ``height``, which must be those of the image.
-    Boxes have the recipe's form.
+    Boxes have the form that "box_format" names, as BoxParams does, and the recipe's where it is missing; readers of
+    annotations say "xyxy". A batch has the recipe's form.
 
     Args:
         recipe: Says how boxes and keypoints are written down.
@@ -112,7 +119,11 @@ class TargetReader:
             read["masks"] = np.stack(
                 [read_mask(name, fields[name], size, meaning) for name in names]
             )
+        form = read.pop("box_format", None)
         targets = Targets(**read)
+        if form is not None and targets.boxes is not None:
+            boxes = in_format(targets.boxes, form, self.recipe.boxes, size)
+            targets = replace(targets, boxes=boxes)
         check_targets(self.recipe, targets, size)
         return Found(targets, numbered)
 

@@ -10,6 +10,7 @@ from typing import Any
 from dali_pipes.errors import LoaderError
 from dali_pipes.multi_scale import MultiScale
 from gpu_aug import Recipe
+from gpu_aug.expected_recipe import is_pipeline, way_to_recipe
 from gpu_aug.schedule import Schedule
 from gpu_aug.views import Views
 from readers.buckets import Buckets, Size
@@ -108,18 +109,18 @@ def make_variants(recipe: Any, sizes: Buckets | MultiScale | None) -> Variants:
         LoaderError: It is something else, or makes images of other sizes.
         RecipeError: Its images can have different sizes and make no batch.
     """
-    function = callable(recipe) and not isinstance(recipe, AnyRecipe)
+    function = callable(recipe) and not isinstance(recipe, AnyRecipe) and not is_pipeline(recipe)
     if sizes is None:
         if function:
             raise LoaderError(
                 "recipe is a function, and nothing says for which sizes; give buckets=Buckets(...) or "
-                "sizes=MultiScale(...), or call it: recipe(size)"
+                "sizes=MultiScale(...), or call it: recipe(size); a function on a batch of images is a step, Recipe([function])"
             )
         return Variants((_as_schedule(recipe, "recipe"),))
     name = "buckets" if isinstance(sizes, Buckets) else "sizes"
     if not function:
         raise LoaderError(
-            f"with {name}= the recipe must be a function of the size (height, width), got {type(recipe).__name__}; "
+            f"with {name}= the recipe must be a function of the size (height, width), {_got(recipe)}; "
             f"give lambda size: Recipe([RandomResizedCrop(size), ...])"
         )
     schedules = []
@@ -144,13 +145,19 @@ def _as_schedule(recipe: Any, name: str) -> Schedule:
         recipe = Schedule({0: recipe})
     if not isinstance(recipe, Schedule):
         raise LoaderError(
-            f"{name}={recipe!r} is not a Recipe; give Recipe([...]), Recipe.preset(name), Views([recipe, ...]) for "
-            f"several pictures of each sample, or Schedule({{0: recipe, ...}}) for recipes by epoch"
+            f"{name} is not a Recipe, {_got(recipe)}; Views([recipe, ...]) are for several pictures of each sample, and "
+            f"Schedule({{0: recipe, ...}}) for recipes by epoch"
         )
     for one in recipe.recipes:
         for view in _as_views(one).recipes:
             view.fixed_size  # noqa: B018 - raises
     return recipe
+
+
+def _got(recipe: Any) -> str:
+    return (
+        f"got {type(recipe).__name__}" if isinstance(recipe, AnyRecipe) else way_to_recipe(recipe)
+    )
 
 
 def _require_size(recipe: Recipe, size: Size) -> None:

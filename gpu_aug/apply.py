@@ -13,6 +13,7 @@ from gpu_aug.draws import Draws
 from gpu_aug.engines.choose import EngineChoice, compile_engine
 from gpu_aug.engines.engine import Engine, takes_batches
 from gpu_aug.errors import EngineError, RecipeError, TargetsError
+from gpu_aug.expected_recipe import require_recipe
 from gpu_aug.frame_times import decoded_order
 from gpu_aug.image_kind import Depth, ImageKind
 from gpu_aug.ops import validation
@@ -92,11 +93,7 @@ def apply(
         >>> result["image"].shape
         torch.Size([3, 32, 32])
     """
-    if not isinstance(recipe, Recipe | Views):
-        raise RecipeError(
-            f"recipe must be a Recipe or Views, got {type(recipe).__name__}: give Recipe([...]) or "
-            "Recipe.preset(name)"
-        )
+    require_recipe(recipe, Recipe, Views)
     if isinstance(samples, Mapping) or not isinstance(samples, Sequence):
         raise TargetsError(
             f"samples must be a list of dictionaries, got {type(samples).__name__}: put a single one "

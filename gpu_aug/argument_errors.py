@@ -2,6 +2,7 @@
 
 from abc import ABCMeta
 from inspect import Parameter, Signature, signature
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from gpu_aug.errors import RecipeError
@@ -22,6 +23,8 @@ class Called(ABCMeta):
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
             """Make an instance, or raise a RecipeError."""
+            if beside := _sides_beside_each_other(cls, args):
+                raise RecipeError(beside)
             try:
                 return super().__call__(*args, **kwargs)
             except TypeError as error:
@@ -34,6 +37,22 @@ class Called(ABCMeta):
         def __signature__(cls) -> Signature:
             parameters = signature(cls.__init__).parameters.values()
             return Signature(list(parameters)[1:])
+
+
+def _sides_beside_each_other(cls: Any, args: tuple[Any, ...]) -> str:
+    """Return what is wrong with a call such as Resize(224, 224), whose second value would mean something else."""
+    if len(args) < 2 or not all(isinstance(one, Integral) for one in args[:2]):
+        return ""
+    parameters = [*signature(cls).parameters.values()][:2]
+    first, second = (one.name for one in parameters)
+    if first != "size" or (second == "padding" and 2 * args[1] < args[0]):
+        return ""
+    name, (height, width) = cls.__name__, args[:2]
+    by_name = parameters[1].kind is not Parameter.KEYWORD_ONLY
+    return (
+        f"{name} takes its size as one value, got {height} and {width} beside each other: write "
+        f"{name}(size=({height}, {width}))" + (f", or give {second} by name" if by_name else "")
+    )
 
 
 def _wrong_call(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:

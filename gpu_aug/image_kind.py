@@ -18,6 +18,7 @@ from gpu_aug.ops.temporal import Temporal
 Depth = Literal[8, 16, "float32"]
 DEPTHS: tuple[Depth, ...] = get_args(Depth)
 
+_LARGEST_STD = 2.0  # values in [0, 1] have at most 0.5; 1 leaves their scale as it is
 _FILLS = ("fill", "value", "drop_value")
 
 
@@ -80,7 +81,11 @@ class ImageKind:
 
     def problem(self, operation: Operation) -> str:
         """Return why an operation cannot be carried out on such images, "" where it can."""
-        return self._problem_of_channels(operation) or self._problem_of_depth(operation)
+        return (
+            self._problem_of_channels(operation)
+            or self._problem_of_depth(operation)
+            or ("" if self.depth == "float32" else problem_of_range(operation))
+        )
 
     def _problem_of_channels(self, operation: Operation) -> str:
         name, got = type(operation).__name__, f"got channels={self.channels}"
@@ -124,6 +129,22 @@ class ImageKind:
                 "out of the recipe, or store the images with 16 bits"
             )
         return ""
+
+
+def problem_of_range(operation: Operation) -> str:
+    """Return what is wrong with a Normalize for 0..255, since images lie in [0, 1]; "" for any other operation."""
+    if not isinstance(operation, Normalize):
+        return ""
+    if max(operation.mean) <= 1 and max(operation.std) <= _LARGEST_STD:
+        return ""
+    mean, std = (
+        "(" + ", ".join(f"{value / 255:.5g}" for value in values) + ")"
+        for values in (operation.mean, operation.std)
+    )
+    return (
+        f"Normalize mean={operation.mean} and std={operation.std} look like values of 0..255, but images lie in [0, 1]: "
+        f"write Normalize(mean={mean}, std={std})"
+    )
 
 
 USUAL = ImageKind()

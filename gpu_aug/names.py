@@ -88,11 +88,13 @@ _POLICY = re.compile(r"(rand|augmix|original|originalr|v0|v0r|3a)(-[a-z]+[\d.]*)
 
 _ARGUMENTS = {
     "always_apply": "p",
+    **dict.fromkeys(("crop_size", "image_size", "img_size", "imgsz", "input_size"), "size"),
     "border_mode": "padding_mode",
     "fill_value": "fill",
     "height": "size",
     "prob": "p",
     "probability": "p",
+    "resize_size": "resize",
     "resample": "interpolation",
     "width": "size",
 }

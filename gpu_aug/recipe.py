@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from os import PathLike
@@ -16,10 +16,12 @@ from gpu_aug.argument_errors import Called
 from gpu_aug.draw_operations import draw_operations, slot_numbers
 from gpu_aug.draws import Draws, find_partners
 from gpu_aug.errors import RecipeError
+from gpu_aug.expected_recipe import way_to_recipe
 from gpu_aug.files.document import write_document
 from gpu_aug.ops.foreign.wrapping import as_operation
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.temporal import Temporal, check_temporal
+from gpu_aug.output import checked_output
 from gpu_aug.resampling.crops import compose_crops
 from gpu_aug.stages import check_range, num_decoded, num_single, possible_sizes
 from gpu_aug.targets.targets import BoxParams, KeypointParams, differences
@@ -39,6 +41,9 @@ class Recipe(metaclass=Called):
         operations: At least one; a list or tuple among them, such as letterbox(640), is taken apart.
         boxes: How boxes are read, dropped and returned; None is BoxParams().
         keypoints: The same for keypoints; None is KeypointParams().
+        output: The conversions of an imported pipeline, such as ToTensor, which decide the type of what `transform`
+            returns; see gpu_aug.output. A Loader has a ``dtype`` of its own, so recipes that differ in it alone are
+            equal and have one fingerprint.
 
     Raises:
         RecipeError: No operations, something that is not an operation, an operation that does not
@@ -55,6 +60,7 @@ class Recipe(metaclass=Called):
     operations: tuple[Operation, ...]
     boxes: BoxParams | None
     keypoints: KeypointParams | None
+    output: tuple[str, ...] = field(repr=False, compare=False)
 
     # Made of recipes, or making them, in modules that import this one: gpu_aug/recipe_methods.py attaches them.
     preset: ClassVar[Callable[..., Any]]
@@ -75,11 +81,11 @@ class Recipe(metaclass=Called):
         *,
         boxes: BoxParams | None = None,
         keypoints: KeypointParams | None = None,
+        output: Sequence[str] = (),
     ) -> None:
         if not isinstance(operations, Sequence) or isinstance(operations, str) or not operations:
             raise RecipeError(
-                f"a recipe must be a list of at least one operation, got {operations!r}: write "
-                "Recipe([first, second])"
+                f"a recipe must be a list of at least one operation, {way_to_recipe(operations)}"
             )
         object.__setattr__(
             self,
@@ -98,6 +104,7 @@ class Recipe(metaclass=Called):
                     f"{name} of a recipe must be {params.__name__}(...) or None, got {given!r}"
                 )
             object.__setattr__(self, name, given)
+        object.__setattr__(self, "output", checked_output(output))
         check_temporal(self.operations)
         check_range(self.leaves)
         self._sizes  # noqa: B018 - checks that the operations fit
@@ -151,10 +158,13 @@ class Recipe(metaclass=Called):
         """
         if self.size is None:
             names = ", ".join(type(operation).__name__ for operation in self.operations[:4])
+            sides = (getattr(operation, "size", None) for operation in self.operations)
+            side = next((side for side in sides if isinstance(side, int)), "height")
+            other = "width" if side == "height" else side
             raise RecipeError(
                 f"images of [{names}{', ...' if len(self.operations) > 4 else ''}] can have "
                 "different sizes and make no batch: add RandomResizedCrop(size), "
-                "Resize((height, width)), CenterCrop(size) or RandomCrop(size)"
+                f"Resize(size=({side}, {other})), CenterCrop(size) or RandomCrop(size)"
             )
         return self.size
 
@@ -243,10 +253,11 @@ class Recipe(metaclass=Called):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe as plain values, ready for JSON."""
-        return {
+        described = {
             "version": FORMAT_VERSION,
             "operations": [operation.to_dict() for operation in self.operations],
         } | {name: params.to_dict() for name, params in self._target_params.items()}
+        return described | ({"output": list(self.output)} if self.output else {})
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Self:
@@ -272,6 +283,7 @@ class Recipe(metaclass=Called):
             [Operation.from_dict(operation) for operation in operations],
             boxes=None if boxes is None else BoxParams.from_dict(boxes),
             keypoints=None if keypoints is None else KeypointParams.from_dict(keypoints),
+            output=saved.get("output", ()),
         )
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -3,6 +3,8 @@
 The functions know `Recipe`; so that it need not know them, they are attached here. Importing this does it.
 """
 
+from functools import partialmethod
+
 from gpu_aug.convert import from_albumentations, from_torchvision, to_albumentations, to_kornia
 from gpu_aug.engines.choose import explain_recipe
 from gpu_aug.files.schema import load_schedule, load_single
@@ -14,7 +16,8 @@ from gpu_aug.presets import (
 )
 from gpu_aug.recipe import Recipe
 from gpu_aug.schedule import Schedule
-from gpu_aug.transform import make_transform
+from gpu_aug.transform import ScheduleTransform, Transform, ViewsTransform
+from gpu_aug.views import Views
 
 Recipe.preset = staticmethod(make_preset)
 Recipe.imagenet_train = staticmethod(imagenet_train)
@@ -27,4 +30,6 @@ Recipe.from_torchvision = staticmethod(from_torchvision)
 Recipe.to_albumentations = to_albumentations
 Recipe.to_kornia = to_kornia
 Recipe.explain = explain_recipe
-Recipe.transform = make_transform
+Recipe.transform = partialmethod(Transform)  # type: ignore[assignment] # bound as a function is
+Views.transform = partialmethod(ViewsTransform)  # type: ignore[assignment] # bound as a function is
+Schedule.transform = partialmethod(ScheduleTransform)  # type: ignore[assignment] # bound as a function is

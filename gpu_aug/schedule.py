@@ -12,6 +12,7 @@ import numpy as np
 
 from gpu_aug.argument_errors import Called
 from gpu_aug.errors import RecipeError
+from gpu_aug.expected_recipe import require_recipe
 from gpu_aug.files.document import write_document
 from gpu_aug.recipe import FORMAT_VERSION, Recipe
 from gpu_aug.views import Views
@@ -39,8 +40,9 @@ class Schedule(metaclass=Called):
     first_epochs: tuple[int, ...]
     recipes: tuple[Recipe | Views, ...]
 
-    # Made in a module that imports this one: gpu_aug/recipe_methods.py attaches it.
+    # Made in modules that import this one: gpu_aug/recipe_methods.py attaches them.
     load: ClassVar[Callable[..., "Schedule"]]
+    transform: ClassVar[Callable[..., Any]]
 
     def __init__(self, recipes: Mapping[int, Recipe | Views]) -> None:
         if not isinstance(recipes, Mapping) or not recipes:
@@ -54,11 +56,7 @@ class Schedule(metaclass=Called):
                     f"the epochs of a schedule must be whole numbers from 0, got {epoch!r}: give the epoch from "
                     "which on a recipe is used"
                 )
-            if not isinstance(recipe, Recipe | Views):
-                raise RecipeError(
-                    f"a schedule must have a Recipe or Views for each epoch, got {recipe!r} for epoch {epoch}: give "
-                    "Recipe([...])"
-                )
+            require_recipe(recipe, Recipe, Views, name=f"the recipe from epoch {epoch} on")
         epochs = sorted(recipes)
         if epochs[0] != 0:
             raise RecipeError(

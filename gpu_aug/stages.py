@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.combine import Combinator
 from gpu_aug.ops.geometric.spatial import Crop, Resample, Spatial
-from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.operation import Operation, sizes_after
 
 _ANY_SIZES = np.array([[211, 307], [503, 401]])  # two sizes that no operation keeps by chance
 
@@ -51,7 +51,7 @@ def possible_sizes(operations: Sequence[Operation]) -> tuple[NDArray[np.int64], 
     """
     sizes = [_ANY_SIZES]
     for operation in operations:
-        sizes.append(np.unique(operation.possible_sizes(sizes[-1]), axis=0))
+        sizes.append(np.unique(sizes_after(operation, sizes[-1]), axis=0))
     return tuple(sizes)
 
 

@@ -1,11 +1,11 @@
 """Views: several recipes, each of which makes one image of the same sample."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gpu_aug.argument_errors import Called
 from gpu_aug.draws import Draws
 from gpu_aug.errors import RecipeError
+from gpu_aug.expected_recipe import require_recipe, way_to_recipe
 from gpu_aug.files.document import write_document
 from gpu_aug.recipe import FORMAT_VERSION, Recipe
 
@@ -36,10 +37,17 @@ class Views(metaclass=Called):
 
     recipes: tuple[Recipe, ...]
 
+    # Made in a module that imports this one: gpu_aug/recipe_methods.py attaches it.
+    transform: ClassVar[Callable[..., Any]]
+
     def __init__(self, recipes: Sequence[Recipe]) -> None:
+        if not isinstance(recipes, Sequence):
+            raise RecipeError(f"views must be a list of recipes, {way_to_recipe(recipes)}")
         object.__setattr__(self, "recipes", tuple(recipes))
-        if not self.recipes or not all(isinstance(recipe, Recipe) for recipe in self.recipes):
+        if not self.recipes:
             raise RecipeError(f"views must be a list of at least one Recipe, got {recipes!r}")
+        for number, recipe in enumerate(self.recipes):
+            require_recipe(recipe, Recipe, name=f"view {number}")
         if len({recipe.temporal_operations for recipe in self.recipes}) > 1:
             raise RecipeError(
                 "views must all have the same operations on the time of clips, for they are made of the "

@@ -25,6 +25,7 @@ from bench.video.lineup import clip_lineup
 from bench.video.plan import ClipFooting, make_plan
 from dali_pipes.choose import choose
 from gpu_aug import Recipe
+from gpu_aug.expected_recipe import require_recipe
 from readers import Dataset, open_dataset
 from readers.cores import usable_cores
 from readers.prepare.jpegs import JpegCounts
@@ -101,6 +102,7 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
         BenchError: Nothing there decodes, or a setting is not for these data.
         dali_pipes.LoaderError: There is no such device.
     """
+    require_recipe(recipe, Recipe)
     entries = _entries(settings)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gpu-aug-")))

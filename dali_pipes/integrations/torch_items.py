@@ -164,7 +164,7 @@ def _of_mapping(item: Mapping[Any, Any], index: int, key: str, classes: tuple[st
     label = next((name for name in LABEL_NAMES if name in names and _is_label(item[name])), None)
     rest = {name: value for name, value in item.items() if name not in (image, label)}
     if any(name in rest for name in ("boxes", "keypoints")):
-        fields = {"json": _field(rest)}
+        fields = {"json": _targets_field(rest)}
     else:
         fields = {str(name): _field(value) for name, value in rest.items()}
     field, payload, size = image_of(item[image])
@@ -182,7 +182,7 @@ def _target(target: Any, classes: tuple[str, ...]) -> tuple[Label, dict[str, Pay
     if _is_label(target):
         return _label(target, classes), {}
     if isinstance(target, Mapping) and any(name in target for name in ("boxes", "keypoints")):
-        return -1, {"json": _field(target)}
+        return -1, {"json": _targets_field(target)}
     if hasattr(target, "convert") and hasattr(target, "mode"):
         return -1, {"mask.png": _png(target)}
     if (
@@ -236,6 +236,12 @@ def _png(image: Any) -> bytes:
     stream = io.BytesIO()
     plain.save(stream, "png", compress_level=1)
     return stream.getvalue()
+
+
+def _targets_field(targets: Mapping[Any, Any]) -> Payload:
+    """The field json; torchvision's BoundingBoxes say what their numbers are, which JSON would forget."""
+    form = getattr(getattr(targets.get("boxes"), "format", None), "name", None)
+    return _field(targets if form is None else {"box_format": form.lower(), **targets})
 
 
 def _field(value: Any) -> Payload:

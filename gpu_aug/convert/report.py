@@ -7,6 +7,7 @@ from typing import Literal
 
 from gpu_aug.convert.registry import Changed, Refused
 from gpu_aug.errors import RecipeError
+from gpu_aug.image_kind import problem_of_range
 from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import Recipe
 
@@ -108,6 +109,8 @@ class Walk:
         return operation
 
     def _check_range(self, operation: Operation) -> None:
+        if problem := problem_of_range(operation):
+            raise Refused(problem)
         if self.normalized and any(leaf.needs_unit_range for leaf in operation.leaves):
             name = type(operation).__name__
             raise Refused(

@@ -9,6 +9,7 @@ import torch
 from gpu_aug.engines.engine import Engine
 from gpu_aug.engines.threes import ByThrees, of_three_channels
 from gpu_aug.errors import EngineError
+from gpu_aug.expected_recipe import require_recipe
 from gpu_aug.image_kind import USUAL, ImageKind
 from gpu_aug.ops.foreign.function import BatchFunction
 from gpu_aug.recipe import Recipe
@@ -54,6 +55,7 @@ def compile_engine(
         >>> compile_engine("auto", recipe, device=torch.device("cpu")).name
         'fused'
     """
+    require_recipe(recipe, Recipe)
     name = best_engine(kind) if name == "auto" else name
     _check_functions(recipe)
     kind.require_fits(recipe.operations)

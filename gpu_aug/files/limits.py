@@ -3,6 +3,9 @@
 Keys = tuple[str | int, ...]
 """The keys of dictionaries and the numbers in lists that lead to a value of a document."""
 
+MAX_PIXELS = 100_000_000
+"""Pixels of an image: of those that are read, the Loader's default, and of those that the recipe of a file makes."""
+
 MOST_BYTES = 1 << 20
 MOST_DEPTH = 100
 _MOST_VALUES = 100_000

@@ -23,9 +23,9 @@ from typing import Any
 
 from gpu_aug.errors import RecipeError
 from gpu_aug.files.document import Document, read_document
-from gpu_aug.files.limits import Keys
+from gpu_aug.files.limits import MAX_PIXELS, Keys
 from gpu_aug.names import closest, hint
-from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.operation import Operation, limit_pixels
 from gpu_aug.recipe import FORMAT_VERSION, Recipe
 from gpu_aug.schedule import Schedule, in_order
 from gpu_aug.targets.targets import BoxParams, KeypointParams
@@ -37,30 +37,38 @@ Functions = Mapping[str, Any]
 _TARGETS = {"boxes": BoxParams, "keypoints": KeypointParams}
 
 
-def load_recipe(path: str | PathLike[str], *, functions: Functions | None = None) -> Recipe | Views:
+def load_recipe(
+    path: str | PathLike[str],
+    *,
+    functions: Functions | None = None,
+    max_pixels: float = MAX_PIXELS,
+) -> Recipe | Views:
     """Read a recipe, or views, from a YAML or JSON file.
 
     Args:
         path: What ``Recipe.save`` wrote, or what was written by hand.
         functions: The functions and modules that the file names, see Recipe.save.
+        max_pixels: Operations that make larger images, also in the middle of the recipe, are refused.
 
     Raises:
         RecipeError: What is wrong, after ``file:line``.
     """
-    return build_recipe(read_document(path), functions=functions)
+    with limit_pixels(max_pixels):
+        return build_recipe(read_document(path), functions=functions)
 
 
-def load_single(path: str | PathLike[str], *, functions: Functions | None = None) -> Recipe:
+def load_single(path: str | PathLike[str], **options: Any) -> Recipe:
     """Read a recipe that ``save`` wrote or that was written by hand.
 
     Args:
         path: A YAML or JSON file; see gpu_aug.files.schema.
-        functions: Name -> the function or module that the file names; files hold no code.
+        options: ``functions``, name -> the function or module that the file names, for files hold no code; and
+            ``max_pixels``, see `load_recipe`.
 
     Raises:
         RecipeError: The file is missing, or not a recipe; ``file:line`` says where.
     """
-    recipe = load_recipe(path, functions=functions)
+    recipe = load_recipe(path, **options)
     if isinstance(recipe, Views):
         raise RecipeError(
             f"{path} holds views, several recipes for each sample: read it with "
@@ -80,20 +88,31 @@ def build_recipe(document: Document, *, functions: Functions | None = None) -> R
     return _recipe_or_views(document, (), value, functions or {}, ("version",))
 
 
-def load_schedule(path: str | PathLike[str], *, functions: Functions | None = None) -> Schedule:
+def load_schedule(
+    path: str | PathLike[str],
+    *,
+    functions: Functions | None = None,
+    max_pixels: float = MAX_PIXELS,
+) -> Schedule:
     """Read recipes by epoch that ``save`` wrote or that were written by hand; one recipe alone is a schedule, too.
 
     Args:
         path: A YAML or JSON file; see gpu_aug.files.schema.
         functions: Name -> the function or module that the file names; files hold no code.
+        max_pixels: Operations that make larger images, also in the middle of the recipe, are refused.
 
     Raises:
         RecipeError: The file is missing, or no schedule; ``file:line`` says where.
     """
     document = read_document(path)
+    with limit_pixels(max_pixels):
+        if not isinstance(document.value, dict) or "schedule" not in document.value:
+            return Schedule({0: build_recipe(document, functions=functions)})
+        return _schedule(document, functions)
+
+
+def _schedule(document: Document, functions: Functions | None) -> Schedule:
     value = document.value
-    if not isinstance(value, dict) or "schedule" not in value:
-        return Schedule({0: build_recipe(document, functions=functions)})
     _check_version(document)
     _check_keys(document, (), value, ("version", "schedule"), "a file of a schedule")
     parts = value["schedule"]
@@ -154,7 +173,7 @@ def _recipe(
         value, at = {"operations": value}, keys
     else:
         at = (*keys, "operations")
-    _check_keys(document, keys, value, (*known, *_TARGETS), "a recipe")
+    _check_keys(document, keys, value, (*known, *_TARGETS, "output"), "a recipe")
     steps = value.get("operations")
     if not isinstance(steps, list) or not steps:
         raise document.fault(
@@ -171,7 +190,7 @@ def _recipe(
         if value.get(name) is not None
     }
     try:
-        return Recipe(operations, **extra)
+        return Recipe(operations, **extra, output=value.get("output", ()))
     except RecipeError as error:
         number = _first_wrong(operations)
         raise document.fault(at if number is None else (*at, number), str(error)) from error

@@ -21,7 +21,7 @@ from gpu_aug.ops.distributions.uniform import (
     whole_between,
 )
 from gpu_aug.ops.foreign.wrapping import as_operation
-from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.operation import Operation, sizes_after
 
 __all__ = ["Combinator", "OneOf", "RandomApply", "RandomOrder", "SomeOf", "SomeOfRepeated"]
 
@@ -71,7 +71,7 @@ class Combinator(Operation, abstract=True):
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Every size that some choice of the children leads to."""
         for child in self.children:
-            sizes = np.unique(np.concatenate([sizes, child.possible_sizes(sizes)]), axis=0)
+            sizes = np.unique(np.concatenate([sizes, sizes_after(child, sizes)]), axis=0)
         return sizes
 
     @classmethod
@@ -115,7 +115,7 @@ class RandomApply(Combinator):
         """The sizes after all operations, and the sizes before them unless ``p`` is 1."""
         after = sizes
         for child in self.children:
-            after = child.possible_sizes(after)
+            after = sizes_after(child, after)
         return after if self.p == 1 else np.unique(np.concatenate([sizes, after]), axis=0)
 
 
@@ -176,7 +176,7 @@ class OneOf(Combinator):
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """The sizes after any one operation, and the sizes before it unless ``p`` is 1."""
-        after = [child.possible_sizes(sizes) for child in self.children]
+        after = [sizes_after(child, sizes) for child in self.children]
         return np.unique(np.concatenate(after if self.p == 1 else [*after, sizes]), axis=0)
 
 

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
@@ -15,6 +17,8 @@ from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
 from gpu_aug.ops.validation import probability
 
 _NUMBERS = re.compile(r"\((\d+(?:, \d+)+)\)")
+_most_pixels: ContextVar[float] = ContextVar("most pixels", default=np.inf)
+"""Set while a file is read: a line of a file must not take all memory, and who writes code knows what it does."""
 _MANY = 5  # pairs of sides and triples of colours stay what they are
 
 
@@ -208,6 +212,40 @@ class Operation(metaclass=Called):
         """Replace fields by their canonical form; for ``__post_init__`` alone."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+def sizes_after(operation: Operation, sizes: Sizes) -> Sizes:
+    """Return every size that images of ``sizes`` can have after an operation; see `Operation.possible_sizes`.
+
+    Raises:
+        RecipeError: It cannot be done on such images, or makes larger ones than `limit_pixels` allows.
+    """
+    most = _most_pixels.get()
+    try:
+        with np.errstate(
+            invalid="ignore"
+        ):  # a float that int64 cannot hold becomes its smallest number
+            after = operation.possible_sizes(sizes)
+    except OverflowError:  # a side that int64 cannot hold
+        after = np.full((1, 2), np.iinfo(np.int64).max)
+    too_large = (after.prod(axis=1, dtype=np.float64) > most) | (after < 1).any(axis=1)
+    if most != np.inf and too_large.any():  # below 1: the product of a side ran over
+        height, width = after[too_large.argmax()].tolist()
+        raise RecipeError(
+            f"{type(operation).__name__} makes images of {height}x{width} pixels, more than max_pixels={most}: correct "
+            "its size, or load the recipe with max_pixels=..."
+        )
+    return after
+
+
+@contextmanager
+def limit_pixels(most: float) -> Iterator[None]:
+    """Refuse operations whose images have more pixels, also in the middle, in recipes that are made in a with block."""
+    token = _most_pixels.set(most)
+    try:
+        yield
+    finally:
+        _most_pixels.reset(token)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,12 @@ Boxes are float64 [N, 4], (left, top, right, bottom); points float64 [N, 2]; a s
 width).
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.targets.targets import BoxParams
 
 Boxes = NDArray[np.float64]
@@ -17,6 +20,7 @@ Size = tuple[int, int]
 _TINY = 1e-7  # a smaller area is none; Albumentations' number
 _FAR = 1e-6  # homogeneous coordinates below this are on or behind the horizon
 _STEP = 4.0  # pixels between the points of a box's border that are moved along a field
+_CORNERS = BoxParams()
 _MOST_STEPS = 64
 _TURNS = 30
 _NOWHERE = 1.0  # pixels; a point that is not found as closely is not shown
@@ -31,6 +35,21 @@ def to_xyxy(boxes: Boxes, params: BoxParams, size: Size) -> Boxes:
     if params.format != "xyxy":
         boxes[:, 2:] += boxes[:, :2]
     return boxes * _extent(size) if params.normalized else boxes
+
+
+def in_format(boxes: Boxes, form: Any, params: BoxParams | None, size: Size) -> Boxes:
+    """Return boxes of the format that ``form`` names in the format of ``params``, for an image of ``size``.
+
+    Raises:
+        TargetsError: There is no such format.
+    """
+    params = params or _CORNERS
+    if form == "xyxy" and params.format == "xyxy" and not params.normalized:
+        return boxes
+    try:
+        return from_xyxy(to_xyxy(boxes, BoxParams(form), size), params, size)
+    except RecipeError as error:
+        raise TargetsError(f"box_format beside the boxes: {error}") from error
 
 
 def from_xyxy(boxes: Boxes, params: BoxParams, size: Size) -> Boxes:

@@ -66,10 +66,11 @@ class DrawnAhead:
     Args:
         recipe: Draws; without operations on time.
         plan: The fused engine's on the CPU.
+        view: Which view is drawn.
     """
 
-    def __init__(self, recipe: Recipe, plan: Plan) -> None:
-        self._recipe, self._plan = recipe, plan
+    def __init__(self, recipe: Recipe, plan: Plan, view: int) -> None:
+        self._recipe, self._plan, self._view = recipe, plan, view
         self._blocks: dict[tuple[Run, int, Size | None], _Block | None] = {}
         self._last: Size | None = None
 
@@ -102,9 +103,12 @@ class DrawnAhead:
 
     def _made(self, run: Run, start: int, count: int, size: Size) -> "_Block | None":
         indices = run.first + run.step * np.arange(start, start + count)
-        draws = self._recipe.draw(run.seed, run.epoch, indices, _tiled(size, count))
+        sizes = _tiled(size, count)
+        draws = self._recipe.draw(run.seed, run.epoch, indices, sizes, view=self._view)
         programs = prepare(self._plan, draws)
-        return None if programs is None else _Block(self._recipe, run, indices, programs)
+        if programs is None:
+            return None
+        return _Block(self._recipe, run, indices, programs, self._view)
 
 
 class _Block:
@@ -115,12 +119,17 @@ class _Block:
     """
 
     def __init__(
-        self, recipe: Recipe, run: Run, indices: NDArray[np.int64], programs: PreparedPrograms
+        self,
+        recipe: Recipe,
+        run: Run,
+        indices: NDArray[np.int64],
+        programs: PreparedPrograms,
+        view: int,
     ) -> None:
         self.programs = programs
         self._recipe = recipe
         groups = np.zeros_like(indices)  # nothing is mixed
-        numbers = slot_numbers(recipe.operations, run.seed, run.epoch, indices, groups, view=0)
+        numbers = slot_numbers(recipe.operations, run.seed, run.epoch, indices, groups, view=view)
         slots = chain.from_iterable(operation.slots for operation in recipe.decode_operations)
         self._numbers = [next(numbers) for _ in slots]
         self._cuts: dict[Size, list[Cut]] = {}

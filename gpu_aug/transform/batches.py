@@ -1,6 +1,6 @@
 """Batches in one call: images of any sizes, or a tensor on any device."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,24 +16,26 @@ from gpu_aug.recipe import Recipe
 from gpu_aug.resampling.crop_and_resize import resample, resize_on_canvas
 from gpu_aug.samples import read_sample
 from gpu_aug.transform.ahead import Cut, cuts_of
-from gpu_aug.transform.numbering import Run
 from gpu_aug.transform.pictures import as_pixels, plain_size
+
+Draw = Callable[[NDArray[np.int64]], Draws]
+"""Draws for images of sizes (height, width), int64 [B, 2]."""
 
 
 def run_images(
-    recipe: Recipe, engine: Engine, images: Sequence[Any], run: Run, numbers: NDArray[np.int64]
-) -> Tensor:
-    """Augment images of any sizes and kinds on the CPU, float32 [B, 3, H, W]."""
+    recipe: Recipe, engine: Engine, images: Sequence[Any], draw: Draw
+) -> tuple[Tensor, Draws]:
+    """Augment images of any sizes and kinds on the CPU, float32 [B, 3, H, W]; also return their draws."""
     plain = [plain_size(image) for image in images]
     if None in plain or recipe.decode_size is None or recipe.temporal_operations:
-        return _run_any(recipe, engine, images, run, numbers)
-    draws = recipe.draw(run.seed, run.epoch, numbers, np.array(plain, np.int64))
+        return _run_any(recipe, engine, images, draw)
+    draws = draw(np.array(plain, np.int64))
     canvases = np.empty((len(images), *recipe.decode_size, 3), np.uint8)
     for image, cut, canvas in zip(images, cuts_of(draws.crops), canvases, strict=True):
         render(as_pixels(image), cut, canvas)
     out = torch.empty(len(images), 3, *recipe.fixed_size, memory_format=torch.channels_last)
     engine.run(torch.from_numpy(canvases), draws, out)
-    return out
+    return out, draws
 
 
 def render(
@@ -53,20 +55,18 @@ def render(
 
 
 def _run_any(
-    recipe: Recipe, engine: Engine, images: Sequence[Any], run: Run, numbers: NDArray[np.int64]
-) -> Tensor:
+    recipe: Recipe, engine: Engine, images: Sequence[Any], draw: Draw
+) -> tuple[Tensor, Draws]:
     samples = [{"image": image} for image in images]
     read = [read_sample(sample, number) for number, sample in enumerate(samples)]
     sizes = np.array([one.size for one in read], np.int64)
-    draws = recipe.draw(run.seed, run.epoch, numbers, sizes)
+    draws = draw(sizes)
     results = apply_drawn(recipe, samples, read, draws, engine, torch.device("cpu"))
-    return torch.stack([result["image"] for result in results])
+    return torch.stack([result["image"] for result in results]), draws
 
 
-def run_batch(
-    recipe: Recipe, engine: Engine, images: Tensor, run: Run, numbers: NDArray[np.int64]
-) -> Tensor:
-    """Augment a batch [B, 3, H, W], uint8 or float in [0, 1], on its device.
+def run_batch(recipe: Recipe, engine: Engine, images: Tensor, draw: Draw) -> tuple[Tensor, Draws]:
+    """Augment a batch [B, 3, H, W], uint8 or float in [0, 1], on its device; also return its draws.
 
     Raises:
         TargetsError: It is no such batch.
@@ -78,7 +78,7 @@ def run_batch(
         )
     count, _, height, width = images.shape
     sizes = np.tile(np.array([height, width], np.int64), (count, 1))
-    draws = recipe.draw(run.seed, run.epoch, numbers, sizes)
+    draws = draw(sizes)
     pixels = images.permute(0, 2, 3, 1)
     if pixels.is_floating_point():
         pixels = pixels.float()
@@ -86,7 +86,7 @@ def run_batch(
         pixels = pixels.float() / 255  # antialiased resizing of uint8 is the CPU's alone
     out = torch.empty(count, 3, *recipe.fixed_size, device=images.device)
     engine.run(_decoded(recipe, pixels, draws), draws, out)
-    return out
+    return out, draws
 
 
 def _decoded(recipe: Recipe, pixels: Tensor, draws: Draws) -> Tensor | list[Tensor]:

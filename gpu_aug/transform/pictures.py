@@ -9,16 +9,16 @@ from torch import Tensor
 
 from gpu_aug.engines.fused.prepared import Move
 
-Kind = Literal["array", "tensor", "pillow"]
+Kind = Literal["array", "tensor", "image", "pillow"]
 
 _PIXEL = (3, 1)  # strides of columns and channels in bytes
 _LEFT_RIGHT, _TOP_BOTTOM, _TRANSPOSE = 0, 1, 5  # PIL.Image.Transpose
 
 
 def kind_of(image: Any) -> Kind:
-    """What an image is; anything that is no tensor and no Pillow image counts as an array."""
+    """What an image is, "image" for torchvision's class; what is no tensor and no Pillow image counts as an array."""
     if isinstance(image, Tensor):
-        return "tensor"
+        return "image" if type(image).__module__ == "torchvision.tv_tensors._image" else "tensor"
     return "pillow" if hasattr(image, "getbands") else "array"
 
 
@@ -66,11 +66,12 @@ def moved(image: Any, kind: Kind, start: tuple[int, int], move: Move) -> Any:
     """
     (top, left, height, width), rows, columns, transposed = move
     top, left = start[0] + top, start[1] + left
-    if kind == "tensor":
+    if kind in ("tensor", "image"):
         part = image[:, top : top + height, left : left + width]
         dims = [dim for dim, reverse in ((1, rows), (2, columns)) if reverse]
         part = part.flip(dims) if dims else part.clone(memory_format=torch.contiguous_format)
-        return part.transpose(1, 2).contiguous() if transposed else part
+        part = part.transpose(1, 2).contiguous() if transposed else part
+        return finished(part, kind, "uint8", gray=False)
     if kind == "pillow":
         part = image.crop((left, top, left + width, top + height))
         turns = ((columns, _LEFT_RIGHT), (rows, _TOP_BOTTOM), (transposed, _TRANSPOSE))
@@ -88,31 +89,56 @@ def moved(image: Any, kind: Kind, start: tuple[int, int], move: Move) -> Any:
 
 def room_for(kind: Kind, size: tuple[int, int], dtype: Any) -> tuple[Any, NDArray[Any]]:
     """Make a result, and the same memory as [h, w, 3]."""
-    if kind == "tensor":
+    if kind in ("tensor", "image"):
         planes = np.empty((3, *size), dtype)
         return torch.from_numpy(planes), planes.transpose(1, 2, 0)
     out = np.empty((*size, 3), dtype)
     return out, out
 
 
-def as_given(image: Tensor, kind: Kind, *, whole: bool) -> Any:
+def as_given(image: Tensor, kind: Kind, dtype: str, *, gray: bool) -> Any:
     """Return float32 [..., 3, H, W] as an image of a kind.
 
     Args:
-        image: Values in [0, 1] if they are to be whole.
-        kind: What it becomes. A Pillow image has whole values; with others a tensor comes.
-        whole: Whether it is to be uint8.
+        image: Values in [0, 1] if they are to be uint8.
+        kind: What it becomes.
+        dtype: Type of its values, "uint8" for a Pillow image.
+        gray: Whether it is to have one channel.
     """
-    if whole:
-        image = (image * 255).round_().clamp_(0, 255).to(torch.uint8)
-    if kind == "tensor" or (kind == "pillow" and not whole):
-        return image
+    image = as_dtype(image, dtype)
+    if kind in ("tensor", "image"):
+        return finished(image, kind, dtype, gray=gray)
     array = np.ascontiguousarray(image.movedim(-3, -1).cpu().numpy())
-    return to_pillow(array) if kind == "pillow" else array
+    return finished(array, kind, dtype, gray=gray)
 
 
-def to_pillow(array: NDArray[np.uint8]) -> Any:
-    """Return uint8 [H, W, 3] as a Pillow image."""
+def as_dtype(image: Tensor, dtype: str) -> Tensor:
+    """Return float32 images as values of a type; as uint8 they are rounded to 0..255."""
+    if dtype == "uint8":
+        return (image * 255).round_().clamp_(0, 255).to(torch.uint8)
+    return image.to(getattr(torch, dtype))
+
+
+def finished(result: Any, kind: Kind, dtype: str, *, gray: bool) -> Any:
+    """Return a tensor [..., 3, H, W] or an array [..., H, W, 3] as an image of a kind; see `as_given`."""
+    if kind in ("tensor", "image"):
+        result = (result[..., :1, :, :] if gray else result).to(getattr(torch, dtype))
+        return _tv_image(result) if kind == "image" else result
+    result = (
+        result[..., 0] if gray else result
+    )  # [H, W], as Albumentations and Pillow have gray images
+    return _to_pillow(result) if kind == "pillow" else result.astype(dtype, copy=False)
+
+
+def _to_pillow(array: NDArray[np.uint8]) -> Any:
+    """Return uint8 [H, W, 3] or [H, W] as a Pillow image."""
     from PIL import Image
 
     return Image.fromarray(array)
+
+
+def _tv_image(image: Tensor) -> Any:
+    """Return a tensor as torchvision's class Image."""
+    from torchvision.tv_tensors import Image
+
+    return Image(image)

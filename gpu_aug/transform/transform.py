@@ -1,6 +1,7 @@
 """Transform: a recipe that is called with images."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,22 +12,27 @@ from gpu_aug.apply import apply_drawn
 from gpu_aug.engines.choose import EngineChoice, best_engine, compile_engine
 from gpu_aug.engines.engine import Engine, takes_batches
 from gpu_aug.errors import RecipeError, TargetsError
+from gpu_aug.expected_recipe import require_recipe
 from gpu_aug.ops import validation
 from gpu_aug.ops.color.normalize import ToDtype
+from gpu_aug.output import GRAY, converted
 from gpu_aug.recipe import Recipe
 from gpu_aug.samples import read_sample
+from gpu_aug.targets.soft_labels import soft_labels
+from gpu_aug.targets.targets import as_array
 from gpu_aug.transform.ahead import Drawn, DrawnAhead
 from gpu_aug.transform.batches import render, run_batch, run_images
 from gpu_aug.transform.numbering import Numbering, Run
 from gpu_aug.transform.pictures import (
     Kind,
+    as_dtype,
     as_given,
     as_pixels,
+    finished,
     kind_of,
     moved,
     plain_size,
     room_for,
-    to_pillow,
 )
 
 
@@ -35,11 +41,14 @@ class Transform:
 
     - ``transform(image)``, for ``__getitem__``: what comes back is as what was given, an array [H, W, 3], a tensor
       [3, H, W] or a Pillow image: uint8 for uint8, and float32 in [0, 1] for floats, and where the recipe has Normalize
-      or ToDtype of a float (a tensor then comes for a Pillow image).
+      or ToDtype of a float (a tensor then comes for a Pillow image). The conversions of an imported pipeline, such as
+      ToTensor, are done as there: `Recipe.output`.
     - ``transform({"image": ..., "boxes": ..., "mask": ...})``: a dictionary as for `gpu_aug.apply`, with all targets
       moved alike.
     - ``transform(images)``, a list of images of any sizes: a batch, float32 [B, 3, H, W].
     - ``transform(batch)``, a tensor [B, 3, H, W], also on a GPU: the same; it stays on its device.
+    - ``transform(images, labels)``, a list or tensor of images and their class numbers or soft labels, where the recipe
+      mixes images: the batch and its soft labels, float32 [B, number of classes], as a Loader makes them.
     - ``collate_fn=transform.collate`` of a DataLoader, whose dataset returns images or tuples that begin with one.
 
     Every image gets a draw of its own. With ``index=`` (``indices=`` of a batch) and `set_epoch` these are the draws of a
@@ -51,9 +60,10 @@ class Transform:
         seed: Not negative; None takes one from torch's generator.
         engine: As for `gpu_aug.apply`.
         exact: As for `gpu_aug.apply`.
+        view: Which of several views of a sample it draws.
 
     Raises:
-        RecipeError: In a call with one image, for a recipe that mixes images.
+        RecipeError: In a call with one image, or without labels, for a recipe that mixes images.
         TargetsError: In a call, for what is no image.
 
     Example:
@@ -68,25 +78,30 @@ class Transform:
     def __init__(
         self,
         recipe: Recipe,
-        *,
         seed: int | None = None,
+        *,
         engine: EngineChoice = "auto",
         exact: bool = False,
+        view: int = 0,
     ) -> None:
         if seed is not None:
             validation.whole("transform", "seed", seed, low=0, example="0")
+        require_recipe(recipe, Recipe)
         self.recipe = recipe
-        self._options = {"engine": engine, "exact": exact}
+        self._options = {"engine": engine, "exact": exact, "view": view}
+        self._view = view
         self._numbering = Numbering(seed)
         self._whole = not any(
             leaf.leaves_unit_range or (isinstance(leaf, ToDtype) and leaf.dtype != "uint8")
             for leaf in recipe.leaves
         )
+        self._mixes = recipe.group > 1
+        self._gray = GRAY in recipe.output
         self._engines: dict[torch.device, Engine] = {}
         on_cpu = self._engine(torch.device("cpu"))
         plan = getattr(on_cpu, "plan", None)
         timed = bool(recipe.temporal_operations)
-        self._ahead = None if plan is None or timed else DrawnAhead(recipe, plan)
+        self._ahead = None if plan is None or timed else DrawnAhead(recipe, plan, view)
 
     def __repr__(self) -> str:
         return f"Transform({self.recipe!r}, seed={self._numbering.seed})"
@@ -102,7 +117,12 @@ class Transform:
         self._numbering.begin(epoch)
 
     def __call__(
-        self, image: Any, *, index: int | None = None, indices: Sequence[int] | None = None
+        self,
+        image: Any,
+        labels: Any = None,
+        *,
+        index: int | None = None,
+        indices: Sequence[int] | None = None,
     ) -> Any:
         """Augment an image, a sample, a list of images, or a batch; see Transform."""
         is_batch = isinstance(image, Tensor) and image.ndim == 4
@@ -111,13 +131,16 @@ class Transform:
                 raise TargetsError(
                     f"index={index} is for one image: give indices=[...] with a batch"
                 )
-            return self._batch(image, indices)
-        if indices is not None:
-            raise TargetsError("indices= is for batches: give index=... with one image")
-        if self.recipe.group > 1 or takes_batches(self.recipe):
+            batch, mixed = self._batch(image, labels, indices)
+            return batch if labels is None else [batch, mixed]
+        if indices is not None or labels is not None:
+            raise TargetsError(
+                "indices= and labels are for batches: give index=... with one image, and leave its label as it is"
+            )
+        if self._mixes or takes_batches(self.recipe):
             raise RecipeError(
                 "transform(image) must have a recipe that treats images one by one, and this one mixes them or gives "
-                "a function whole batches: call it with a list of images, as collate_fn=transform.collate does"
+                "a function whole batches: call it with a list of images and their labels, as collate_fn=transform.collate does"
             )
         run, number = self._place(index)
         if isinstance(image, Mapping):
@@ -134,14 +157,19 @@ class Transform:
 
         Returns:
             The images, float32 [B, 3, H, W]; of tuples a list with that first, and the rest as torch's default_collate
-            puts it together.
+            puts it together. Where the recipe mixes images, the second of a tuple is the label, and becomes float32
+            [B, number of classes].
+
+        Raises:
+            RecipeError: The recipe mixes images, and labels are missing, not whole numbers, or of unknown number.
         """
         from torch.utils.data import default_collate
 
         if not isinstance(items[0], list | tuple):
-            return self._batch(items, None)
-        images = self._batch([item[0] for item in items], None)
-        return [images, *default_collate([tuple(item[1:]) for item in items])]
+            return self._batch(items, None, None)[0]
+        rest: list[Any] = default_collate([tuple(item[1:]) for item in items])
+        batch, labels = self._batch([item[0] for item in items], next(iter(rest), None), None)
+        return [batch, *([labels] if rest else []), *rest[1:]]
 
     def _place(self, index: int | None) -> tuple[Run, int]:
         if index is None:
@@ -151,33 +179,51 @@ class Transform:
 
     def _image(self, image: Any, drawn: Drawn) -> Any:
         """Augment a plain image by a prepared program."""
-        (cut, programs, row), kind = drawn, kind_of(image)
+        (cut, programs, row), given = drawn, kind_of(image)
+        kind, dtype = self._form(given, "uint8")
         move = programs.moves[row]
-        if move is not None and self._whole and cut.is_plain:
+        if (
+            move is not None
+            and (kind, dtype) == (given, "uint8")
+            and not self._gray
+            and cut.is_plain
+        ):
             return moved(image, kind, cut.start, move)
-        dtype = np.uint8 if self._whole else np.float32
-        as_kind: Kind = "tensor" if kind == "pillow" and not self._whole else kind
-        result, out = room_for(as_kind, programs.sizes[row], dtype)
+        result, out = room_for(
+            kind, programs.sizes[row], np.uint8 if dtype == "uint8" else np.float32
+        )
         programs.run(row, render(as_pixels(image), cut), out)
-        return to_pillow(result) if as_kind == "pillow" else result
+        return finished(result, kind, dtype, gray=self._gray)
+
+    def _form(self, kind: str, dtype: str) -> tuple[Any, str]:
+        """Return the kind and the type of the result for an image of a kind and a type, "uint8" or "float32"."""
+        kind, dtype = converted(self.recipe.output, kind, dtype)
+        if not self._whole and dtype == "uint8":
+            dtype = "float32"
+        return "tensor" if kind == "pillow" and dtype != "uint8" else kind, dtype
 
     def _sample(self, sample: Mapping[str, Any], run: Run, number: int) -> dict[str, Any]:
         """Augment a sample as `apply` does."""
         read = read_sample(sample, 0)
         indices = np.array([run.first + run.step * number])
-        draws = self.recipe.draw(run.seed, run.epoch, indices, np.array([read.size]))
+        sizes = np.array([read.size])
+        draws = self.recipe.draw(run.seed, run.epoch, indices, sizes, view=self._view)
         cpu = torch.device("cpu")
         [result] = apply_drawn(self.recipe, [sample], [read], draws, self._engine(cpu), cpu)
         if "image" in result:
-            image = sample["image"]
-            dtype = getattr(image, "dtype", np.uint8)
-            whole = self._whole and dtype in (torch.uint8, np.uint8)
-            result["image"] = as_given(result["image"], kind_of(image), whole=whole)
+            kind, dtype = self._form(*_given_form(sample["image"]))
+            result["image"] = as_given(result["image"], kind, dtype, gray=self._gray)
         return result
 
-    def _batch(self, images: Any, indices: Sequence[int] | None) -> Tensor:
+    def _batch(self, images: Any, labels: Any, indices: Sequence[int] | None) -> tuple[Tensor, Any]:
+        """Return a batch of images, and its labels, which are mixed where images are."""
         if not len(images):
             raise TargetsError("transform must get at least one image, got none")
+        if self._mixes and labels is None:
+            raise RecipeError(
+                "transform must get the labels of images that the recipe mixes, got none: call transform(images, labels), "
+                "or return (image, label) from the dataset, with collate_fn=transform.collate"
+            )
         self.recipe.fixed_size  # noqa: B018 - says what is missing
         if indices is None:
             run, first = self._numbering.take(len(images))
@@ -189,10 +235,17 @@ class Transform:
                 raise TargetsError(
                     f"indices must be one whole number for each of the {len(images)} images, got {len(numbers)}"
                 )
-        if isinstance(images, Tensor):
-            engine = self._engine(images.device)
-            return run_batch(self.recipe, engine, images, run, numbers)
-        return run_images(self.recipe, self._engine(torch.device("cpu")), images, run, numbers)
+        on = images.device if isinstance(images, Tensor) else torch.device("cpu")
+        carry_out = run_batch if isinstance(images, Tensor) else run_images
+        draw = partial(self.recipe.draw, run.seed, run.epoch, numbers, view=self._view)
+        batch, draws = carry_out(self.recipe, self._engine(on), images, draw)
+        if self.recipe.output:
+            batch = as_dtype(batch, self._form(*_given_form(images[0]))[1])
+            batch = batch[:, :1] if self._gray else batch
+        if self._mixes:
+            mixed = soft_labels(self.recipe, draws, as_array(labels))
+            return batch, torch.from_numpy(mixed).to(on)
+        return batch, labels
 
     def _engine(self, device: torch.device) -> Engine:
         if device not in self._engines:
@@ -205,11 +258,10 @@ class Transform:
         return self._engines[device]
 
 
-def make_transform(
-    recipe: Recipe, seed: int | None = None, *, engine: EngineChoice = "auto", exact: bool = False
-) -> Transform:
-    """Return the recipe as a callable; see Transform, which has the same arguments."""
-    return Transform(recipe, seed=seed, engine=engine, exact=exact)
+def _given_form(image: Any) -> tuple[Kind, str]:
+    """Return what an image is, and the type of its values: "uint8", or "float32" for all floats."""
+    is_uint8 = getattr(image, "dtype", np.uint8) in (torch.uint8, np.uint8)
+    return kind_of(image), "uint8" if is_uint8 else "float32"
 
 
 def _restore(recipe: Recipe, seed: int | None, epoch: int, options: Any) -> Transform:

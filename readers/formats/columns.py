@@ -189,6 +189,10 @@ def to_payload(value: Any, plain: Callable[[Any], Any] | None = None) -> Payload
         return json.dumps(value, separators=(",", ":"), default=plain).encode()
 
 
+CORNERS = {"box_format": "xyxy"}
+"""What the field json says of boxes that a reader made, so that a recipe for boxes of another form does not misread them."""
+
+
 def to_key(value: Any) -> str:
     """A column's value as the name of a sample, in which half characters (U+D800) are written out.
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from readers.classes import Classes, Numbering, read_classes
 from readers.dataset import IndexedDataset
 from readers.formats.columns import (
+    CORNERS,
     IMAGE_NAMES,
     UNREADABLE,
     VIDEO_NAMES,
@@ -50,7 +51,7 @@ _LABEL_COLUMNS = ("label", "cls", "class", "target", "labels")
 _KEY_COLUMNS = ("__key__", "key", "id")
 _MASK_COLUMNS = ("mask", "mask_path", "mask_file", "seg", "segmentation")
 _TARGETS = (
-    *("boxes", "labels", "box_labels", "keypoints", "keypoint_labels"),
+    *("boxes", "labels", "box_labels", "box_format", "keypoints", "keypoint_labels"),
     *("height", "width"),  # by which the loader sees that boxes are in the frame of the image
 )
 _PIECE_BYTES = 1 << 20
@@ -67,7 +68,8 @@ class ManifestDataset(IndexedDataset):
     a field too: text as UTF-8, all else as JSON. Beyond these
 
     - ``boxes``, ``labels``, ``keypoints`` and ``keypoint_labels`` together become the field ``json``, in
-      which the loader looks for targets: boxes in x, y, x, y of the upright image;
+      which the loader looks for targets: boxes in x, y, x, y of the upright image, or as a column ``box_format``
+      says (the formats of gpu_aug.BoxParams);
     - ``mask`` (or ``mask_path``, ``seg``, ``segmentation``), the path of a PNG, becomes the field
       ``mask.png``, and ``masks``, a list of paths, ``mask.0.png`` and so on.
 
@@ -327,7 +329,8 @@ def _mask_files(columns: Mapping[str, Any]) -> dict[str, str]:
 def _other_fields(columns: Mapping[str, Any]) -> dict[str, Payload]:
     fields: dict[str, Payload] = {}
     if "boxes" in columns or "keypoints" in columns:
-        fields["json"] = to_payload({name: columns[name] for name in _TARGETS if name in columns})
+        told = {name: columns[name] for name in _TARGETS if name in columns}
+        fields["json"] = to_payload(CORNERS | told)
     for name, value in columns.items():
         if value is not None:
             fields.setdefault(name, to_payload(value))

@@ -393,7 +393,10 @@ class TestArguments:
             LoaderError, match="dataset=the path 'photos' is not a dataset: open it"
         ):
             Loader("photos", RECIPE, batch_size=1)  # type: ignore[arg-type]
-        with pytest.raises(LoaderError, match=r"recipe='imagenet_train' is not a Recipe"):
+        with pytest.raises(
+            LoaderError,
+            match=r"recipe is not a Recipe, got .imagenet_train.: write .*Recipe.preset",
+        ):
             Loader(dataset, "imagenet_train", batch_size=1)  # type: ignore[arg-type]
         with pytest.raises(LoaderError, match="epoch=-1 is not allowed"):
             load(dataset).set_epoch(-1)

@@ -438,7 +438,10 @@ class TestSchedule:
         ),
         ({"recipe": plain((16, 16)), "buckets": BUCKETS}, "must be a function of the size"),
         ({"recipe": lambda _: plain((16, 16))}, r"size \(12, 20\) makes images of \(16, 16\)"),
-        ({"recipe": lambda size: [size]}, r"recipe\(\(16, 16\)\)=.* is not a Recipe"),
+        (
+            {"recipe": lambda size: [size]},
+            r"recipe\(\(16, 16\)\) is not a Recipe, got ",
+        ),
         ({"buckets": SIZES}, r"buckets=.* is not allowed; give Buckets\("),
         ({"sizes": SIZES}, r"sizes=.* is not allowed; give MultiScale\("),
         ({"buckets": BUCKETS, "sizes": MultiScale([8], every=4)}, "leave one of them out"),

@@ -18,9 +18,11 @@ from gpu_aug import (
     HorizontalFlip,
     Normalize,
     OneOf,
+    RandomCrop,
     RandomResizedCrop,
     Recipe,
     RecipeError,
+    Resize,
     VerticalFlip,
     Views,
     letterbox,
@@ -144,6 +146,17 @@ def test_a_star_import_gives_everything_public(package):
         (lambda: OneOf(HorizontalFlip(), VerticalFlip()), "write OneOf([first, second])"),
         (lambda: Views(Recipe([CenterCrop(8)]), Recipe([CenterCrop(8)])), "write Views([first, "),
         (lambda: HorizontalFlip(prob=0.5), "no argument 'prob'; it has: p (did you mean p?)"),
+        (lambda: RandomResizedCrop(224, 224), "write RandomResizedCrop(size=(224, 224))"),
+        (lambda: CenterCrop(32, 48), "write CenterCrop(size=(32, 48))"),
+        (lambda: Resize(256, 512), "write Resize(size=(256, 512)), or give max_size by name"),
+        (lambda: RandomCrop(224, 224), "write RandomCrop(size=(224, 224)), or give padding by"),
+        (lambda: Recipe([Resize(224)]).fixed_size, "Resize(size=(224, 224))"),
+        (lambda: RandomResizedCrop(img_size=8), "(did you mean size?)"),
+        (lambda: Recipe.imagenet_train(img_size=8), "has the options (size: int = 224)"),
+        (lambda: Recipe.imagenet_train(image_size=8), "did you mean size?"),
+        (lambda: Recipe.imagenet_eval(crop_size=8), "did you mean size?"),
+        (lambda: Recipe.imagenet_eval(resize_size=8), "did you mean resize?"),
+        (lambda: Recipe.preset("simclr", input_size=8), "did you mean size?"),
         (lambda: ColorJitter(brightnes=0.4), "(did you mean brightness?)"),
         (lambda: RandomResizedCrop(height=8, width=8), "(did you mean size?)"),
         (lambda: ColorJitter(0.4, 0.4, 0.4, 0.1, 0.8), "hue), got 5: give p by name"),
@@ -162,7 +175,7 @@ def test_a_call_that_does_not_fit_says_what_to_write(call, words):
 def test_constructors_show_their_arguments():
     """Editors and help() see what is to be given."""
     assert next(iter(signature(RandomResizedCrop).parameters)) == "size"
-    assert list(signature(Recipe).parameters) == ["operations", "boxes", "keypoints"]
+    assert list(signature(Recipe).parameters) == ["operations", "boxes", "keypoints", "output"]
 
 
 def test_lists_of_steps_are_taken_apart():

@@ -97,7 +97,10 @@ schedule:
         ({0: PLAIN, 2.5: PLAIN}, r"whole numbers from 0, got 2\.5"),
         ({0: PLAIN, -1: PLAIN}, "whole numbers from 0, got -1"),
         ({True: PLAIN}, "whole numbers from 0, got True"),
-        ({0: PLAIN, 1: [HorizontalFlip()]}, r"must have a Recipe or Views .* for epoch 1"),
+        (
+            {0: PLAIN, 1: [HorizontalFlip()]},
+            r"recipe from epoch 1 on must be Recipe or Views, got ",
+        ),
         ({0: PLAIN, 1: Views([PLAIN, PLAIN])}, r"same number of views, got \[1, 2\]"),
     ],
 )

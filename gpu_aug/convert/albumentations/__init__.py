@@ -1,6 +1,7 @@
 """Recipes from Albumentations pipelines, and back. Importing it fills the table of converters."""
 
 from collections.abc import Mapping
+from math import inf
 from os import PathLike
 from typing import Any
 
@@ -11,6 +12,8 @@ from gpu_aug.convert.albumentations.node import as_node
 from gpu_aug.convert.report import Line, Walk
 from gpu_aug.errors import RecipeError
 from gpu_aug.files.document import read_document
+from gpu_aug.files.limits import MAX_PIXELS
+from gpu_aug.ops.operation import limit_pixels
 from gpu_aug.recipe import Recipe
 
 __all__ = [
@@ -55,7 +58,8 @@ def convert(source: Any, *, strict: bool = True) -> tuple[Recipe | None, list[Li
 
 def _convert(source: Any, *, strict: bool, report: bool) -> tuple[Recipe | None, list[Line]]:
     walk = Walk(strict)
-    recipe = build_recipe(as_node(_opened(source)), walk)
+    with limit_pixels(MAX_PIXELS if isinstance(source, str | PathLike) else inf):
+        recipe = build_recipe(as_node(_opened(source)), walk)
     if not report or recipe is not None:
         walk.finish("Albumentations")
     return recipe, walk.lines

@@ -232,8 +232,6 @@ def _three(value: Any) -> list[float]:
 
 @converts(ALBUMENTATIONS, "ToFloat")
 def _to_float(args: Args) -> Operation | None:
-    if args["p"] != 1:
-        raise Refused("it changes the type of some images only", "ToFloat(p=1)")
     if args["max_value"] not in (None, 255):
         raise Refused(
             f"it divides 8-bit values by {args['max_value']:g}, and they lie in [0, 1] here",
@@ -244,8 +242,6 @@ def _to_float(args: Args) -> Operation | None:
 
 @converts(ALBUMENTATIONS, "FromFloat")
 def _from_float(args: Args) -> Operation | None:
-    if args["p"] != 1:
-        raise Refused("it changes the type of some images only", "FromFloat(p=1)")
     if args["dtype"] != "uint8" or args["max_value"] not in (None, 255):
         raise Refused(
             f"it makes {args['dtype']} of values times {args['max_value']}, and images are uint8 "

@@ -18,11 +18,14 @@ from gpu_aug.ops.foreign.transforms import AlbumentationsTransform
 from gpu_aug.ops.geometric.spatial import Spatial
 from gpu_aug.ops.identity import Identity
 from gpu_aug.ops.operation import Operation
+from gpu_aug.output import GRAY
 from gpu_aug.recipe import Recipe
 from gpu_aug.targets.targets import BoxParams
 
 _SEQUENCES = ("Compose", "ReplayCompose", "Sequential")
 _NOTHING = ("NoOp", "ToTensorV2")
+_TYPES = ("FromFloat", "ToFloat", "ToTensorV2")  # also words of Recipe.output
+_SOME_ONLY = "it changes the type of some images only"
 _COPYING = ("Affine", "Pad", "PadIfNeeded", "Rotate", "SafeRotate", "ShiftScaleRotate")
 _CROPS = ("CenterCrop", "Crop", "RandomCrop")
 _MIRRORED = (2, 4)  # cv2.BORDER_REFLECT, BORDER_REFLECT_101
@@ -38,7 +41,7 @@ def build_recipe(root: Node, walk: Walk) -> Recipe | None:
     if any(line.outcome == "refused" for line in walk.lines):
         return None
     try:
-        return Recipe(operations or [Identity()], **targets)
+        return Recipe(operations or [Identity()], **targets, output=composer.output)
     except RecipeError as error:
         walk.blame(operations, error)
         return None
@@ -53,6 +56,7 @@ class _Composer:
 
     def __init__(self, walk: Walk, targets: dict[str, Any], root: Node) -> None:
         self.walk, self.has_targets, self._has_boxes = walk, bool(targets), "boxes" in targets
+        self.output: list[str] = []
         self._filtered = root if _filters(targets.get("boxes")) else None
         self.containers: dict[str, Callable[..., list[Operation]]] = {
             **dict.fromkeys(_SEQUENCES, self._sequence),
@@ -78,7 +82,21 @@ class _Composer:
         if convert is None:
             self.walk.refuse(path, node.source, "it is a container of a class that is not known")
             return []
-        return convert(node, path, forced)
+        if node.name in _SEQUENCES and (forced or node.args["p"] == 1):
+            return convert(node, path, forced)
+        return self._sometimes(convert, node, path, forced)
+
+    def _sometimes(
+        self, convert: Callable[..., list[Operation]], node: Node, path: str, forced: bool
+    ) -> list[Operation]:
+        """Convert a container that is not done to every image, so that it must leave their type as it is."""
+        outside, changing = self.output, "FromFloat" if self.walk.unit == 1 else "ToFloat"
+        self.output = []
+        inner = convert(node, path, forced)
+        if "ToTensorV2" in self.output or self.output[-1:] == [changing]:
+            self.walk.refuse(path, node.source, _SOME_ONLY, f"{self.output[-1]} outside")
+        self.output = outside
+        return inner
 
     def _children(self, node: Node, path: str, *, forced: bool) -> list[list[Operation]]:
         assert node.children is not None
@@ -100,9 +118,12 @@ class _Composer:
             None if node.transform is None else lambda: self._foreign(node, forced),
         )
         self._follow_range(node.name)
+        self._follow_output(node)
         return operation
 
     def _convert(self, node: Node, args: dict[str, Any]) -> Operation | Changed | None:
+        if node.name in _TYPES and args.get("p", 1) != 1:
+            raise Refused(_SOME_ONLY, f"{node.name}(p=1)")
         if node.name in _NOTHING:
             return None
         if node.name == "ToTensor3D":
@@ -165,6 +186,17 @@ class _Composer:
             self.walk.unit = 1.0
         elif name == "FromFloat" and not self.walk.normalized:
             self.walk.unit = 255.0
+
+    def _follow_output(self, node: Node) -> None:
+        """Note what a transform does to the type of images."""
+        if node.name == "ToRGB" and GRAY in self.output:
+            self.output.remove(GRAY)
+        if node.name in _TYPES:
+            self.output.append(node.name)
+        elif node.name == "Normalize" and node.args["normalization"] != "standard":
+            self.output.append("NormalizePerImage")
+        elif node.name == "ToGray" and node.args["p"] == 1:
+            self.output += [GRAY] * (node.args["num_output_channels"] == 1)
 
     def _foreign(self, node: Node, forced: bool) -> Operation:
         transform = deepcopy(node.transform)

@@ -7,6 +7,7 @@ from gpu_aug.convert.report import Walk
 from gpu_aug.errors import RecipeError
 from gpu_aug.targets.targets import BOX_ALIASES, BoxParams, KeypointParams
 
+_LABELS = {"boxes": "box_labels", "keypoints": "keypoint_labels"}
 _FILTERS = (
     "min_area",
     "min_visibility",
@@ -39,6 +40,9 @@ def read_processors(root: Node, walk: Walk) -> dict[str, Any]:
             walk.refuse(f"{root.name} {name}", str(given), str(error))
         else:
             walk.add(f"{root.name} {name}", str(given), "kept", repr(found[key]))
+            if fields := given.get("label_fields"):
+                note = f"give {', '.join(map(repr, fields))} as {_LABELS[key]}, in columns where there are several"
+                walk.add(f"{root.name} {name} label_fields", str(fields), "changed", note)
     return found
 
 

@@ -9,7 +9,7 @@ from gpu_aug.convert.registry import TORCHVISION, Changed, Refused
 from gpu_aug.convert.report import Walk
 from gpu_aug.convert.torchvision.compound import expand
 from gpu_aug.convert.torchvision.targets import TARGETS
-from gpu_aug.convert.torchvision.types import CONVERSIONS, follow
+from gpu_aug.convert.torchvision.types import CONVERSIONS, follow, output_words
 from gpu_aug.convert.uint8 import within_8_bits
 from gpu_aug.engines.seeded import torchvision_function
 from gpu_aug.errors import RecipeError
@@ -21,6 +21,7 @@ from gpu_aug.ops.geometric.crops import FixedCrop
 from gpu_aug.ops.geometric.flips import HorizontalFlip, VerticalFlip
 from gpu_aug.ops.identity import Identity
 from gpu_aug.ops.operation import Operation
+from gpu_aug.output import GRAY
 from gpu_aug.recipe import Recipe
 from gpu_aug.targets.targets import BOX_FORMATS, BoxParams, KeypointParams
 from gpu_aug.views import Views
@@ -54,11 +55,11 @@ def build(source: Any, walk: Walk) -> Recipe | Views | None:
         return None
     try:
         if composer.crops is None:
-            return Recipe(operations or [Identity()], **composer.targets())
+            return Recipe(operations or [Identity()], **composer.rest())
         before, crops = composer.crops
         first, after = operations[:before], operations[before:]
-        targets = composer.targets()
-        return Views([Recipe([*first, *crop, *after], **targets) for crop in crops])
+        rest = composer.rest()
+        return Views([Recipe([*first, *crop, *after], **rest) for crop in crops])
     except RecipeError as error:
         walk.blame(operations, error)
         return None
@@ -72,6 +73,7 @@ class _Composer:
         self.state = "pil"  # or uint8, float, float255: what images are at this place
         self.crops: tuple[int, list[list[Operation]]] | None = None
         self.box_format = "xyxy"
+        self.output: list[str] = []
         self._moves_targets = False
         self._depth = 0
         self._before: list[Operation] = []
@@ -82,15 +84,16 @@ class _Composer:
             "RandomOrder": self._random_order,
         }
 
-    def targets(self) -> dict[str, Any]:
-        """Return how v2 treats boxes and keypoints, as keywords of Recipe; transforms has none.
+    def rest(self) -> dict[str, Any]:
+        """Return the type of images, and how v2 treats boxes and keypoints, as keywords of Recipe; transforms has none.
 
         Boxes are cut at the border after each transform and stay, even if nothing is left of them,
         until SanitizeBoundingBoxes; keypoints stay wherever they are.
         """
         if not self._moves_targets:
-            return {}
+            return {"output": self.output}
         return {
+            "output": self.output,
             "boxes": BoxParams(format=self.box_format, keep_empty=True),  # type: ignore[arg-type]
             "keypoints": KeypointParams(remove_invisible=False, pixel_index="flips"),
         }
@@ -116,6 +119,7 @@ class _Composer:
             lambda: self._foreign(transform),
         )
         if _is_own(transform):
+            self._follow_output(transform, name)
             self.state = follow(transform, name, self.state)
             if name == "Normalize":
                 self.state = "float"
@@ -123,6 +127,14 @@ class _Composer:
         if operation is None:
             return []
         return within_8_bits(operation) if in_8_bits else [operation]
+
+    def _follow_output(self, transform: Any, name: str) -> None:
+        """Note what a transform does to the type of images."""
+        makes_three = name == "RGB" or (name == "Normalize" and len(transform.mean) == 3)
+        if makes_three and GRAY in self.output:
+            self.output.remove(GRAY)
+        if not self._depth:
+            self.output += output_words(transform, name)
 
     def _expanded(self, transform: Any, path: str) -> list[Any] | None:
         """Return what a transform stands for, if it stands for others, none of them where it is refused."""
@@ -140,6 +152,8 @@ class _Composer:
             )
         if name in CONVERSIONS:
             CONVERSIONS[name](transform, self.state)
+            if self._depth and output_words(transform, name):
+                raise Refused("it changes the type of some images only", "it outside")
             return None
         if name in _NOTHING:
             return None

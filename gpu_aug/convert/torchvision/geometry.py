@@ -128,7 +128,7 @@ def _zoom_out(transform: Any) -> Operation | None:
 @converts(TORCHVISION, "Resize")
 def _resize(transform: Any) -> Operation | None:
     way = resampling(transform)
-    return resizes.Resize(pair(transform.size), transform.max_size, **way)
+    return resizes.Resize(pair(transform.size), max_size=transform.max_size, **way)
 
 
 @converts(TORCHVISION, "RandomResizedCrop")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpu_aug.convert.registry import Refused
+from gpu_aug.output import GRAY, UNSCALED
 
 _FLOATS = ("float32", "float64")
 
@@ -59,6 +60,17 @@ CONVERSIONS: dict[str, Callable[[Any, str], None]] = {
     "ToPILImage": _to_pil,
 }
 """Class name -> what raises Refused where a conversion would change the picture."""
+
+
+def output_words(transform: Any, name: str) -> list[str]:
+    """Return what a transform does to the type of images, in the words of `Recipe.output`."""
+    if name in ("ToDtype", "ConvertImageDtype"):
+        kind = _kind(transform)
+        scaled = kind == "uint8" or getattr(transform, "scale", True)
+        return [] if kind is None else [kind if scaled else f"{kind}{UNSCALED}"]
+    if name == "Grayscale" and transform.num_output_channels == 1:
+        return [GRAY]
+    return [name] if name in CONVERSIONS and name != "RGB" else []
 
 
 def _kind(transform: Any) -> str | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
 from readers.formats.boxes.reading import read_if_sound
-from readers.formats.columns import to_payload
+from readers.formats.columns import CORNERS, to_payload
 from readers.formats.files.beside import FilesBelow
 from readers.formats.files.dataset import fetch_each
 from readers.image.header import Header, read_header
@@ -177,7 +177,7 @@ class AnnotatedDataset(IndexedDataset):
             return BadSample(index, entry.key, "read", str(error), transient=is_transient(error))
         fields: dict[str, Payload] = {found.field: found.data}
         if found.targets is not None:
-            fields["json"] = to_payload(found.targets)
+            fields["json"] = to_payload({**found.targets, **CORNERS})
         fields |= found.fields
         size = found.header.height, found.header.width
         return Sample(index, entry.key, fields, entry.label, size, image_field=found.field)

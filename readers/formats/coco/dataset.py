@@ -22,7 +22,7 @@ from readers.formats.coco.targets import (
     segments_to_json,
     with_boxes,
 )
-from readers.formats.columns import to_payload
+from readers.formats.columns import CORNERS, to_payload
 from readers.formats.files.beside import FilesBelow
 from readers.formats.files.identity import begin_identity
 from readers.formats.registry import require
@@ -206,7 +206,7 @@ class CocoDataset(IndexedDataset):
         wanted = [one for one in annotations if self._options["crowd"] or not one.get("iscrowd")]
         objects = with_boxes(wanted, self._options["box_format"], size)
         told = objects_to_json(objects, self._categories)
-        fields: dict[str, Payload] = {"json": to_payload(told)}
+        fields: dict[str, Payload] = {"json": to_payload(told | CORNERS)}
         if self._options["masks"]:
             outlines = [one for one, _ in objects]
             height, width = size or (0, 0)
@@ -227,7 +227,7 @@ class CocoDataset(IndexedDataset):
             one["segments_info"], self._categories, crowd=self._options["crowd"]
         )
         mask = masks.read(str(one.get("file_name", "")))
-        return {"mask.png": mask, MASK_VALUES: colors, "json": to_payload(told)}
+        return {"mask.png": mask, MASK_VALUES: colors, "json": to_payload(told | CORNERS)}
 
     @cached_property
     def _categories(self) -> dict[int | str, dict[str, Any]]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
-from readers.formats.columns import to_payload
+from readers.formats.columns import CORNERS, to_payload
 from readers.formats.files.beside import FilesBelow
 from readers.formats.files.identity import begin_identity
 from readers.formats.openimages.rows import (
@@ -127,7 +127,7 @@ class OpenImagesDataset(IndexedDataset):
                 header = read_header(fields["jpg"])  # boxes are shares of its size
                 size = header.height, header.width
                 told = to_boxes(rows, self._labels, size, crowd=self._options["crowd"])
-                fields["json"] = to_payload(told)
+                fields["json"] = to_payload(told | CORNERS)
             else:
                 fields["image_labels"] = to_payload(to_image_labels(rows, self._labels))
         except (HeaderError, ValueError) as error:

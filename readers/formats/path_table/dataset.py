@@ -37,6 +37,7 @@ from readers.storage.unreadable import is_transient, reason_of
 from readers.storage.whole_files import read_whole
 
 _VERSION = "path table 1"
+_CORNERS = b',"box_format":"xyxy"}'  # put in when it is read: the identity is over what was stored before there was a mark
 
 
 class PathTableDataset(FileDataset):
@@ -191,7 +192,8 @@ class PathTableDataset(FileDataset):
             reason = f"the file {path} cannot be read: {reason_of(error)}"
             return BadSample(index, key, "read", reason, transient=is_transient(error))
         if self._boxes is not None:
-            fields["json"] = self._boxes[index] or b""
+            boxes = bytes(self._boxes[index] or b"")
+            fields["json"] = boxes[:-1] + _CORNERS if boxes else boxes
             try:
                 for stated in self._stated_sizes[index] if self._stated_sizes else ():
                     require_stated_size(stated, image_size(fields[image]), "its row")

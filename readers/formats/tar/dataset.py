@@ -158,7 +158,8 @@ def find_samples(
                 [(end, fault)] = ends
                 ends = ends if not fault else []
                 reason = fault or f"{name} is cut off at byte {end}"
-                entry = Entry(key, (), fault=lost_part(reason, lost))
+                label = UNREADABLE if "cls" in lost else entry.label
+                entry = Entry(key, (), label, fault=lost_part(reason, lost))
             kinds.add(names)
         yield entry
     for end, fault in ends:

@@ -6,7 +6,7 @@ from typing import Any
 
 from readers.formats.boxes.checks import require_stated_size
 from readers.formats.boxes.reading import read_each
-from readers.formats.columns import to_payload
+from readers.formats.columns import CORNERS, to_payload
 from readers.formats.protobuf.example import is_decoded
 from readers.formats.tfrecord.label_map import LabelMap
 from readers.sample import Payload
@@ -71,7 +71,7 @@ def add_objects(
     )
     kept = [place for place, is_group in enumerate(groups) if crowd or not any(is_group)]
     told = {name: [values[place] for place in kept] for name, values in told.items()}
-    found: dict[str, Payload] = {"json": to_payload(told)}
+    found: dict[str, Payload] = {"json": to_payload(told | CORNERS)}
     found |= {f"mask.{n}.png": masks[place] for n, place in enumerate(kept) if len(masks[place])}
     stored = {name: fields[name] for name in fields if not _is_mask(name)}
     return stored | found

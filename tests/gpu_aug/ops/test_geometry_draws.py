@@ -244,7 +244,7 @@ def test_the_probability_of_a_crop_of_albumentations_is_kept():
         (lambda: PadIfNeeded(), "PadIfNeeded needs"),
         (lambda: PadIfNeeded(8, divisor=8), "PadIfNeeded needs"),
         (lambda: Resize(None), "Resize size must be"),
-        (lambda: Resize(8, 8), "max_size must be larger than size"),
+        (lambda: Resize(8, max_size=8), "max_size must be larger than size"),
         (lambda: Resize(8, interpolation="lanczos"), "Resize interpolation must be one of"),
         (lambda: LongestMaxSize(), "needs either max_size or max_size_hw"),
         (lambda: RandomResize(8, 8), "RandomResize max_size must be"),

@@ -174,7 +174,8 @@ def test_collate_puts_labels_beside_the_images() -> None:
 
 def test_images_are_mixed_in_batches_alone() -> None:
     mixing = Recipe([RandomResizedCrop(24), MixUp(num_classes=4)]).transform(seed=7)
-    assert mixing([picture(0), picture(1)]).shape == (2, 3, 24, 24)
+    images, labels = mixing([picture(0), picture(1)], [0, 1])
+    assert (images.shape, labels.shape) == ((2, 3, 24, 24), (2, 4))
     with pytest.raises(RecipeError, match="call it with a list of images"):
         mixing(picture(0))
 

@@ -101,6 +101,7 @@ def test_objects(folder: Path) -> None:
         "keypoints": [[1, 2], [5, 6]],
         "keypoint_labels": [0, 2],
         "keypoint_visibility": [2, 1],
+        "box_format": "xyxy",
     }
     assert told(second)["boxes"] == []
     assert told(third)["boxes"] == [[1, 2, 4, 6]]

@@ -286,7 +286,7 @@ def test_half_characters_in_names(folder: Path, text: str) -> None:
     assert isinstance(second, BadSample if text == "\ud800" else Sample)  # the key is a field, too
     assert second.key == f"train.jsonl/{text}".replace("\ud800", "\\ud800")
     assert first.fields[text] == b"1"
-    assert json.loads(bytes(first.fields["json"])) == {"boxes": [text]}
+    assert json.loads(bytes(first.fields["json"])) == {"box_format": "xyxy", "boxes": [text]}
     assert len(dataset.fingerprint) == 32
 
 

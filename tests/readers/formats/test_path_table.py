@@ -347,6 +347,7 @@ class TestBoxes:
             'image,b,label\n0000,"[[1,2,3,4],[5,6,7,8]]","[2, 0]"\n0001,"[1,2,3,4]",1\n0002,[],[]\n'
         )
         found = [json.loads(text) for text in texts(table(text, boxes="b"), "json")]
+        assert [one.pop("box_format") for one in found] == ["xyxy"] * 3
         assert found == [
             {"boxes": [[1, 2, 3, 4], [5, 6, 7, 8]], "labels": [2, 0]},
             {"boxes": [[1, 2, 3, 4]], "labels": [1]},

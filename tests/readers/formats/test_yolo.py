@@ -33,7 +33,9 @@ KEYPOINTS = (0.125, 0.25, 2, 0.5, 0.75, 1, 0, 0, 0)
 
 def told(entry: Any) -> Any:
     assert not isinstance(entry, BadSample), entry
-    return json.loads(bytes(entry.fields["json"]))
+    found = json.loads(bytes(entry.fields["json"]))
+    assert found.pop("box_format") == "xyxy"
+    return found
 
 
 def near(found: Any, expected: Any) -> bool:

@@ -209,10 +209,10 @@ ROWS = {
     ),
     "resize": Row(Resize(31), CUT, torchvision_resize("bilinear", antialias=True), 0.001),
     "resize, longest side": Row(
-        Resize(None, 50), CUT, lambda x, _: tv.resize(x, None, max_size=50), 0.001
+        Resize(None, max_size=50), CUT, lambda x, _: tv.resize(x, None, max_size=50), 0.001
     ),
     "resize, shortest and longest side": Row(
-        Resize(50, 60), CUT, lambda x, _: tv.resize(x, [50], max_size=60), 0.001
+        Resize(50, max_size=60), CUT, lambda x, _: tv.resize(x, [50], max_size=60), 0.001
     ),
     "shrink": Row(Resize((40, 48), antialias=False), CUT, opencv_resize("bilinear"), 0.01),
     "grow": Row(Resize(100, antialias=False), CUT, opencv_resize("bilinear"), 0.01),

@@ -1,0 +1,90 @@
+"""The type of the images that `Recipe.transform` returns, where an imported pipeline converts them.
+
+A recipe has no step for a conversion such as ToTensor: a Loader decides the type of its batches itself. A transform
+stands in the place of the pipeline, so `Recipe.output` keeps the conversions, in order, as words. What they make of an
+image depends on what is given, as in the pipeline: v2.ToDtype leaves a Pillow image alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from gpu_aug.errors import RecipeError, TargetsError
+
+GRAY = "gray"
+"""The word for "one channel": images have three equal channels until they are returned."""
+
+UNSCALED = " unscaled"
+"""The end of the word for a type whose values stay 0..255; the recipe multiplies by 255 itself."""
+
+_PLANES = frozenset({"tensor", "image"})
+_ANY = frozenset({"array", "pillow", "tensor", "image"})
+
+
+class _Conversion(NamedTuple):
+    """One word.
+
+    Attributes:
+        takes: The kinds of images that it changes; others pass.
+        kind: What they become, "" where they stay.
+        dtypes: Type before -> type after; others stay. "*" stands for all types.
+    """
+
+    takes: frozenset[str]
+    kind: str = ""
+    dtypes: Mapping[str, str] = MappingProxyType({})
+
+
+_FLOATS = ("float32", "float64")
+_CONVERSIONS = {
+    "ToTensor": _Conversion(frozenset({"array", "pillow"}), "tensor", {"uint8": "float32"}),
+    "PILToTensor": _Conversion(frozenset({"pillow"}), "tensor"),
+    "ToImage": _Conversion(_ANY, "image"),
+    "ToPureTensor": _Conversion(frozenset({"image"}), "tensor"),
+    "ToPILImage": _Conversion(_ANY, "pillow", {"*": "uint8"}),
+    "ToTensorV2": _Conversion(_ANY, "tensor"),
+    "ToFloat": _Conversion(_ANY, "", {"*": "float32"}),
+    "FromFloat": _Conversion(_ANY, "", {"*": "uint8"}),
+    # Albumentations computes the statistics of uint8 images in doubles, and returns them.
+    "NormalizePerImage": _Conversion(_ANY, "", {"uint8": "float64"}),
+    GRAY: _Conversion(frozenset()),
+    **{dtype: _Conversion(_PLANES, "", {"*": dtype}) for dtype in ("uint8", *_FLOATS)},
+    **{f"{dtype}{UNSCALED}": _Conversion(_PLANES, "", {"*": dtype}) for dtype in _FLOATS},
+}
+
+
+def checked_output(words: Any) -> tuple[str, ...]:
+    """Return the words of a recipe's output.
+
+    Raises:
+        RecipeError: One is unknown.
+    """
+    if not isinstance(words, list | tuple) or not set(map(str, words)) <= _CONVERSIONS.keys():
+        raise RecipeError(
+            f"output of a recipe must be a list of {', '.join(_CONVERSIONS)}, got {words!r}: leave it out, so that a "
+            "transform returns what it is given"
+        )
+    return tuple(words)
+
+
+def converted(output: Sequence[str], kind: str, dtype: str) -> tuple[str, str]:
+    """Return the kind and the type that an image has after the conversions.
+
+    Args:
+        output: See `Recipe.output`.
+        kind: "array", "pillow", "tensor", or "image" for torchvision's class Image.
+        dtype: "uint8", or "float32" for floats in [0, 1].
+
+    Raises:
+        TargetsError: The pipeline gives such an image another range than the recipe does.
+    """
+    for word in output:
+        takes, new_kind, dtypes = _CONVERSIONS[word]
+        if word.endswith(UNSCALED) and (kind not in takes or dtype != "uint8"):
+            raise TargetsError(
+                f"the imported pipeline turns 0..255 into floats without dividing, so it needs uint8 tensors at that "
+                f"place, got {kind} of {dtype}: give uint8, or import it with ToDtype(torch.float32, scale=True)"
+            )
+        if kind in takes:
+            kind, dtype = new_kind or kind, dtypes.get(dtype, dtypes.get("*", dtype))
+    return kind, dtype
