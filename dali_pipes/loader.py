@@ -5,7 +5,7 @@ import os
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any, Literal, Self, cast
 
 import torch
@@ -501,6 +501,15 @@ class Loader:
         """The epoch of the present loop, or of the first one, or where a loaded state goes on."""
         return self._epochs.epoch
 
+    @property
+    def batch_sampler(self) -> SimpleNamespace:
+        """What Lightning numbers its epochs by: it calls ``loader.batch_sampler.sampler.set_epoch(epoch)``.
+
+        That makes the next loop this epoch. Once a state was loaded, the loader goes on by its own count instead. It is no
+        ``loader.sampler``, for which Lightning's `overfit_batches` would claim to have replaced it.
+        """
+        return SimpleNamespace(sampler=self._epochs)
+
     def set_epoch(self, epoch: int) -> None:
         """Make the next loop this epoch; the position within it, from a loaded state, is kept."""
         arguments.require_epoch(epoch)
@@ -539,9 +548,9 @@ class Loader:
         self._audit.attempts.load(state.get("attempt", ""))
         over = isinstance(self.steps, StreamSteps) and self.steps.load(state)
         if self.steps.num_steps(consumed) > 0 and not over:
-            self._epochs.move_to(epoch, consumed)
+            self._epochs.load(epoch, consumed)
         else:
-            self._epochs.move_to(epoch + 1, 0, ended=epoch)
+            self._epochs.load(epoch + 1, 0, ended=epoch)
         consumed = total(self._epochs.consumed)
         _log.info(
             "a state was loaded: epoch %d goes on after %s samples", self.epoch, f"{consumed:,}"
