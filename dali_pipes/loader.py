@@ -19,6 +19,7 @@ from dali_pipes.batch import Batch
 from dali_pipes.choose import DecoderName
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.epochs import Epochs
+from dali_pipes.errors import LoaderError
 from dali_pipes.explain import describe, explain
 from dali_pipes.headroom import Headroom, TrainingStep, measure_headroom
 from dali_pipes.integrations.ray.workers import RayWorkers
@@ -368,7 +369,19 @@ class Loader:
         return self._loop()
 
     def _loop(self) -> Generator[Batch]:
-        yield from self._begin()
+        loop = self._begin()
+        try:
+            while loop in LOOPS:
+                if (batch := next(loop, None)) is None:
+                    return
+                yield batch
+        finally:
+            if loop in LOOPS:
+                loop.close()
+        raise LoaderError(
+            "this loop was begun before a fork, and its threads and helper processes serve the parent process; begin a "
+            "loop in the process that uses it (for batch in loader), or pass on batches"
+        )
 
     def _begin(self) -> Generator[Batch]:
         process, epochs, steps = self._ranks.settle(), self._epochs, self.steps
@@ -596,7 +609,8 @@ class Loader:
     def close(self) -> None:
         """End the loop under way, its threads, the DALI pipeline, the helper processes and the workers; a later loop builds anew."""
         try:
-            if (live := self._epochs.live()) is not None:
+            live = self._epochs.live()
+            if live is not None and live in LOOPS:
                 live.close()
         finally:
             self._production.close()

@@ -1,6 +1,7 @@
 """Loaders in a Lightning Trainer: their states go into its checkpoints, their epochs follow its own."""
 
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ import torch
 from dali_pipes.batch import Batch
 from dali_pipes.errors import LoaderError, MissingPackageError
 from dali_pipes.loader import Loader
+from dali_pipes.state import at_start_of
 
 try:
     from lightning import LightningDataModule
@@ -35,7 +37,7 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         trainer.fit(model, data, ckpt_path=...)
 
     So rank and world size are those of torch.distributed, and the device is the one that Lightning gave to the process.
-    Training goes through the epoch whose number is the trainer's; every validation, test and prediction sees
+    Training goes through the epochs in the trainer's order; every validation, test and prediction sees
     epoch 0, and so the same samples and draws, and so does training under `overfit_batches`. Lightning puts
     no DataLoader, sampler or collation around a loader.
 
@@ -43,8 +45,9 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
     ``self.log(name, value, batch_size=len(batch))``. Strategies that start processes by pickling need functions with
     names, or functools.partial, instead of lambdas.
 
-    Checkpoints of ModelCheckpoint go on exactly. One that is saved by hand after `fit` came to its `max_steps` within
-    an epoch begins the next epoch: Lightning counts that epoch as done.
+    Checkpoints go on exactly, also after `max_steps` within an epoch, which Lightning counts as done: its number of the
+    epoch is then one ahead of the loader's. With `max_epochs` alone it begins the next epoch, and a warning counts the
+    samples that this leaves out.
 
     Args:
         train: Makes the loader of `trainer.fit`.
@@ -81,14 +84,10 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
             StateMismatchError: The checkpoint belongs to another dataset, recipe, seed or version.
         """
         [loader] = self._make("train")
-        num_steps = len(loader)
-        state, self._state = self._state, None
-        ended = None
-        if state is not None:
-            loader.load_state_dict(state["loader"])
-            num_steps, epoch = state["num_steps"], state["loader"]["epoch"]
-            ended = epoch if loader.epoch > epoch else None
-        return TrainingEpochs(loader, self.trainer, num_steps, ended)
+        saved, self._state = self._state, None
+        if saved is not None:
+            loader.load_state_dict(saved["loader"])
+        return TrainingEpochs(loader, self.trainer, saved)
 
     def val_dataloader(self) -> "Epochs | list[Epochs]":
         """Make the loader of the validations, or several; within `trainer.fit` an empty list stands for none."""
@@ -118,7 +117,12 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         if "train" not in self._loaders:
             return {}
         [loader] = self._loaders["train"]
-        return {"loader": loader.state_dict(), "num_steps": len(loader)}
+        counted = self.trainer.fit_loop.epoch_loop.batch_progress.current.ready
+        return {
+            "loader": loader.state_dict(),
+            "num_steps": len(loader),
+            "ended": counted >= self.trainer.num_training_batches,
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Keep the state of a checkpoint for the training loader."""
@@ -181,25 +185,23 @@ class Epochs:
 
 
 class TrainingEpochs(Epochs):
-    """Epochs that go on where a loaded state stands, if that is in the epoch that is asked for.
+    """Epochs that go on where a loaded state stands.
 
     Lightning takes a loader with `state_dict` and `load_state_dict` for one that can resume, and keeps what
     they return beside the module's state. They are empty: the module's state is all there is.
 
     Args:
-        loader: The loader to iterate over.
+        loader: The loader to iterate over, which has loaded the state.
         trainer: The trainer whose epochs it follows.
-        num_steps: How many steps an epoch had where the state was saved.
-        ended: The epoch at whose end it was saved. Where Lightning asks for that, it has counted all of its steps.
+        saved: What `LoaderModule.state_dict` returned, from a checkpoint; None where there is none.
     """
 
-    def __init__(
-        self, loader: Loader, trainer: Any, num_steps: int, ended: int | None = None
-    ) -> None:
-        super().__init__(loader, lambda: 0 if trainer.overfit_batches else trainer.current_epoch)
-        self._trainer = trainer
-        self._num_steps = num_steps
-        self._ended = ended
+    def __init__(self, loader: Loader, trainer: Any, saved: Mapping[str, Any] | None) -> None:
+        super().__init__(loader, lambda: trainer.current_epoch - self._ahead)
+        self._trainer, self._saved = trainer, saved
+        # How many epochs Lightning's number is ahead of the loader's: one for each time that `max_steps` ended within an
+        # epoch, which Lightning counts as done.
+        self._ahead = 0
 
     def __iter__(self) -> Iterator[Batch]:
         """Begin the epoch, or go on within it, with the first batch.
@@ -208,15 +210,48 @@ class TrainingEpochs(Epochs):
             LoaderError: Lightning would go on within an epoch that has another number of steps now.
         """
         counted = self._trainer.fit_loop.epoch_loop.batch_progress.current.ready
-        if counted and self._num_steps != len(self.loader):
+        if self._saved is not None:
+            self._require_same_steps(self._saved, counted)
+        if counted and counted >= self._trainer.num_training_batches:
+            return  # Under max_steps Lightning asks an epoch that had ended when it was saved for one more batch.
+        saved, self._saved = self._saved, None
+        if self._trainer.overfit_batches:
+            self.loader.load_state_dict(at_start_of(self.loader.state_dict(), 0))
+            self._ahead = self._trainer.current_epoch
+        elif saved is not None:
+            if not counted:
+                self._leave_rest(saved)
+            self._ahead = self._trainer.current_epoch - self.loader.epoch
+        yield from super().__iter__()
+
+    def _require_same_steps(self, saved: Mapping[str, Any], counted: int) -> None:
+        within = not saved.get("ended", True) and self._stands_within(saved)
+        if (counted or within) and saved["num_steps"] != len(self.loader):
             raise LoaderError(
-                f"Lightning goes on after step {counted} of an epoch that had {self._num_steps} steps and has "
+                f"Lightning goes on after step {counted} of an epoch that had {saved['num_steps']} steps and has "
                 f"{len(self.loader)} here; resume with the batch_size and the number of processes of the "
                 f"checkpoint, or from one of ModelCheckpoint(save_on_train_epoch_end=True)"
             )
-        ended, self._ended = self._ended, None
-        if self._epoch() != ended:
-            yield from super().__iter__()
+
+    def _stands_within(self, saved: Mapping[str, Any]) -> bool:
+        """Whether the state was taken between the first and the last batch of an epoch."""
+        state = saved["loader"]
+        return bool(state["consumed"] > 0 and self.loader.epoch == state["epoch"])
+
+    def _leave_rest(self, saved: Mapping[str, Any]) -> None:
+        """Begin the next epoch, as Lightning does, if the state stands within one."""
+        if not self._stands_within(saved):
+            return
+        state = saved["loader"]
+        if not saved.get("ended", True):  # else limit_train_batches ended it
+            warnings.warn(
+                f"the checkpoint stands within epoch {state['epoch']}, after {state['consumed']:,} of "
+                f"{state['length']:,} samples, and Lightning counts that epoch as done, so its other samples are left "
+                f"out; to go on within it resume with Trainer(max_steps=..., max_epochs=-1), or from a checkpoint of "
+                f"ModelCheckpoint(every_n_train_steps=...)",
+                stacklevel=2,
+            )
+        self.loader.set_epoch(state["epoch"] + 1)
 
     def state_dict(self) -> dict[str, Any]:
         """Return nothing."""
