@@ -62,8 +62,9 @@ class Epochs:
     def set_epoch(self, epoch: int) -> None:
         """Make the next loop the one that a trainer calls `epoch`, unless a state was loaded; see `Loader.batch_sampler`.
 
-        Lightning's Trainer loads no state from the end of an epoch, so that its number alone says where to go on. After a
-        load numbers are ignored: Fabric counts from 0 again, and after `max_steps` Lightning's number is one too high.
+        Lightning loads no state from the end of an epoch, so that its number alone says where to go on. After a load
+        numbers are ignored: where `max_steps` had ended an epoch Lightning's is one too high, and that of transformers is
+        another one where an epoch has another number of steps.
         """
         if not self.loaded:
             self.choose(epoch)

@@ -9,7 +9,6 @@ import torch
 from dali_pipes.batch import Batch
 from dali_pipes.errors import LoaderError, MissingPackageError
 from dali_pipes.loader import Loader
-from dali_pipes.state import at_start_of
 
 try:
     from lightning import LightningDataModule
@@ -45,9 +44,8 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
     ``self.log(name, value, batch_size=len(batch))``. Strategies that start processes by pickling need functions with
     names, or functools.partial, instead of lambdas.
 
-    Checkpoints go on exactly, also after `max_steps` within an epoch, which Lightning counts as done: its number of the
-    epoch is then one ahead of the loader's. With `max_epochs` alone it begins the next epoch, and a warning counts the
-    samples that this leaves out.
+    Checkpoints go on exactly, also those of the end of a training whose `max_steps` ended it within an epoch: Lightning
+    counts that epoch as done, which is taken back.
 
     Args:
         train: Makes the loader of `trainer.fit`.
@@ -75,7 +73,7 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         super().__init__()
         self._makers = {"train": train, "val": val, "test": test, "predict": predict}
         self._loaders: dict[str, list[Loader]] = {}
-        self._state: dict[str, Any] | None = None
+        self._state: dict[str, Any] = {}
 
     def train_dataloader(self) -> "TrainingEpochs":
         """Make the training loader, where the loaded checkpoint stands.
@@ -84,10 +82,12 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
             StateMismatchError: The checkpoint belongs to another dataset, recipe, seed or version.
         """
         [loader] = self._make("train")
-        saved, self._state = self._state, None
-        if saved is not None:
+        saved, self._state = self._state, {}
+        if saved:
             loader.load_state_dict(saved["loader"])
-        return TrainingEpochs(loader, self.trainer, saved)
+        epochs = TrainingEpochs(loader, self.trainer, saved)
+        epochs.reopen()
+        return epochs
 
     def val_dataloader(self) -> "Epochs | list[Epochs]":
         """Make the loader of the validations, or several; within `trainer.fit` an empty list stands for none."""
@@ -117,16 +117,17 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         if "train" not in self._loaders:
             return {}
         [loader] = self._loaders["train"]
-        counted = self.trainer.fit_loop.epoch_loop.batch_progress.current.ready
+        progress = self.trainer.fit_loop.epoch_loop.batch_progress
         return {
             "loader": loader.state_dict(),
             "num_steps": len(loader),
-            "ended": counted >= self.trainer.num_training_batches,
+            "ended": progress.is_last_batch
+            or progress.current.ready >= self.trainer.num_training_batches,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Keep the state of a checkpoint for the training loader."""
-        self._state = state_dict or None
+        self._state = state_dict
 
     def teardown(self, stage: str) -> None:
         """End the loops that are under way, their threads and processes."""
@@ -193,15 +194,31 @@ class TrainingEpochs(Epochs):
     Args:
         loader: The loader to iterate over, which has loaded the state.
         trainer: The trainer whose epochs it follows.
-        saved: What `LoaderModule.state_dict` returned, from a checkpoint; None where there is none.
+        saved: What `LoaderModule.state_dict` returned, from a checkpoint; empty where there is none.
     """
 
-    def __init__(self, loader: Loader, trainer: Any, saved: Mapping[str, Any] | None) -> None:
-        super().__init__(loader, lambda: trainer.current_epoch - self._ahead)
-        self._trainer, self._saved = trainer, saved
-        # How many epochs Lightning's number is ahead of the loader's: one for each time that `max_steps` ended within an
-        # epoch, which Lightning counts as done.
+    def __init__(self, loader: Loader, trainer: Any, saved: Mapping[str, Any]) -> None:
+        # The number of Lightning's epoch may be ahead: by one where a checkpoint was saved by hand after `max_steps` had
+        # ended an epoch, for Lightning then goes through an empty one.
         self._ahead = 0
+        super().__init__(
+            loader, lambda: 0 if trainer.overfit_batches else trainer.current_epoch - self._ahead
+        )
+        self._trainer, self._saved = trainer, saved
+        state = saved.get("loader", {"consumed": 0})
+        # Whether the state was taken between the first and the last batch of an epoch ...
+        self._is_within = state["consumed"] > 0 and state["epoch"] == loader.epoch
+        # ... and not because limit_train_batches, or a hook of the user, ends all epochs there.
+        self._is_cut = self._is_within and not saved.get("ended", True)
+
+    def reopen(self) -> None:
+        """Let Lightning go on within the epoch of the state, if it has counted it as done: `max_steps` ended in it."""
+        fit_loop = self._trainer.fit_loop
+        progress = fit_loop.epoch_progress
+        if self._is_cut and 0 < progress.current.ready == progress.current.processed:
+            for counts in (progress.total, progress.current):
+                counts.processed = counts.completed = counts.ready - 1
+            fit_loop.restarting = True
 
     def __iter__(self) -> Iterator[Batch]:
         """Begin the epoch, or go on within it, with the first batch.
@@ -210,45 +227,30 @@ class TrainingEpochs(Epochs):
             LoaderError: Lightning would go on within an epoch that has another number of steps now.
         """
         counted = self._trainer.fit_loop.epoch_loop.batch_progress.current.ready
-        if self._saved is not None:
-            self._require_same_steps(self._saved, counted)
-        if counted and counted >= self._trainer.num_training_batches:
-            return  # Under max_steps Lightning asks an epoch that had ended when it was saved for one more batch.
-        saved, self._saved = self._saved, None
-        if self._trainer.overfit_batches:
-            self.loader.load_state_dict(at_start_of(self.loader.state_dict(), 0))
-            self._ahead = self._trainer.current_epoch
-        elif saved is not None:
-            if not counted:
-                self._leave_rest(saved)
-            self._ahead = self._trainer.current_epoch - self.loader.epoch
-        yield from super().__iter__()
-
-    def _require_same_steps(self, saved: Mapping[str, Any], counted: int) -> None:
-        within = not saved.get("ended", True) and self._stands_within(saved)
-        if (counted or within) and saved["num_steps"] != len(self.loader):
+        before = self._saved.get("num_steps", len(self.loader))
+        if (counted or self._is_cut) and before != len(self.loader):
             raise LoaderError(
-                f"Lightning goes on after step {counted} of an epoch that had {saved['num_steps']} steps and has "
+                f"Lightning goes on after step {counted} of an epoch that had {before} steps and has "
                 f"{len(self.loader)} here; resume with the batch_size and the number of processes of the "
                 f"checkpoint, or from one of ModelCheckpoint(save_on_train_epoch_end=True)"
             )
+        if counted and counted >= self._trainer.num_training_batches:
+            return  # Under max_steps Lightning asks an epoch that had ended when it was saved for one more batch.
+        if self._saved:
+            if self._is_within and not counted:
+                self._begin_next(self._saved["loader"])
+            self._ahead = self._trainer.current_epoch - self.loader.epoch
+            self._saved = {}
+        yield from super().__iter__()
 
-    def _stands_within(self, saved: Mapping[str, Any]) -> bool:
-        """Whether the state was taken between the first and the last batch of an epoch."""
-        state = saved["loader"]
-        return bool(state["consumed"] > 0 and self.loader.epoch == state["epoch"])
-
-    def _leave_rest(self, saved: Mapping[str, Any]) -> None:
-        """Begin the next epoch, as Lightning does, if the state stands within one."""
-        if not self._stands_within(saved):
-            return
-        state = saved["loader"]
-        if not saved.get("ended", True):  # else limit_train_batches ended it
+    def _begin_next(self, state: Mapping[str, Any]) -> None:
+        """Leave the rest of the epoch of the state, as Lightning does."""
+        if self._is_cut:
             warnings.warn(
                 f"the checkpoint stands within epoch {state['epoch']}, after {state['consumed']:,} of "
-                f"{state['length']:,} samples, and Lightning counts that epoch as done, so its other samples are left "
-                f"out; to go on within it resume with Trainer(max_steps=..., max_epochs=-1), or from a checkpoint of "
-                f"ModelCheckpoint(every_n_train_steps=...)",
+                f"{state['length']:,} samples, and Lightning begins the next, so the others are left out; to go on within "
+                f"it resume from a checkpoint of ModelCheckpoint(every_n_train_steps=...), or make the optimizer "
+                f"without trainer.estimated_stepping_batches",
                 stacklevel=2,
             )
         self.loader.set_epoch(state["epoch"] + 1)
