@@ -54,11 +54,6 @@ class Epochs:
         loop: Any = None if self._live is None else self._live()
         return None if loop is None or loop.gi_frame is None else loop
 
-    def load(self, epoch: int, consumed: Consumed, ended: int | None = None) -> None:
-        """Let the next loop go on where a state was taken; `ended` is the epoch at whose end that was."""
-        self.move_to(epoch, consumed, ended)
-        self.loaded = True
-
     def set_epoch(self, epoch: int) -> None:
         """Make the next loop the one that a trainer calls `epoch`, unless a state was loaded; see `Loader.batch_sampler`.
 

@@ -371,17 +371,16 @@ class Loader:
     def _loop(self) -> Generator[Batch]:
         loop = self._begin()
         try:
-            while loop in LOOPS:
-                if (batch := next(loop, None)) is None:
-                    return
+            for batch in loop:
                 yield batch
+                if loop not in LOOPS:
+                    raise LoaderError(
+                        "this loop was begun before a fork, and its threads and helper processes serve the parent "
+                        "process; begin a loop in the process that uses it (for batch in loader), or pass on batches"
+                    )
         finally:
             if loop in LOOPS:
                 loop.close()
-        raise LoaderError(
-            "this loop was begun before a fork, and its threads and helper processes serve the parent process; begin a "
-            "loop in the process that uses it (for batch in loader), or pass on batches"
-        )
 
     def _begin(self) -> Generator[Batch]:
         process, epochs, steps = self._ranks.settle(), self._epochs, self.steps
@@ -561,9 +560,10 @@ class Loader:
         self._audit.attempts.load(state.get("attempt", ""))
         over = isinstance(self.steps, StreamSteps) and self.steps.load(state)
         if self.steps.num_steps(consumed) > 0 and not over:
-            self._epochs.load(epoch, consumed)
+            self._epochs.move_to(epoch, consumed)
         else:
-            self._epochs.load(epoch + 1, 0, ended=epoch)
+            self._epochs.move_to(epoch + 1, 0, ended=epoch)
+        self._epochs.loaded = True
         consumed = total(self._epochs.consumed)
         _log.info(
             "a state was loaded: epoch %d goes on after %s samples", self.epoch, f"{consumed:,}"

@@ -5,7 +5,6 @@ torch.distributed, and ``accelerator.register_for_checkpointing(loader)`` keeps 
 """
 
 import json
-import math
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -117,16 +116,15 @@ class LoaderCallback(TrainerCallback):  # type: ignore[misc]  # a class of any t
 
     def _warn_of_other_steps(self, args: Any, state: Any, saved: Mapping[str, Any]) -> None:
         """Say that Trainer, which counts in steps, will end elsewhere than the epochs do."""
-        steps, every = self.loader.steps, args.gradient_accumulation_steps
-        per_epoch = math.ceil(len(self.loader) / every)
-        left = steps.num_steps(consumed_in(saved))
-        done = saved["epoch"] * per_epoch + math.ceil((len(self.loader) - left) / every)
+        every = args.gradient_accumulation_steps
+        per_epoch = -(-len(self.loader) // every)
+        taken = len(self.loader) - self.loader.steps.num_steps(consumed_in(saved))
+        done = saved["epoch"] * per_epoch - (-taken // every)
         if done != state.global_step:
-            last = state.global_step + math.ceil(args.num_train_epochs * per_epoch) - done
             warnings.warn(
                 f"Trainer stands at step {state.global_step}, and the loader where step {done} of this batch size and "
                 f"number of processes is, so Trainer will not end with epoch {args.num_train_epochs:g}: give "
-                f"TrainingArguments(max_steps={last})",
+                f"TrainingArguments(max_steps={state.global_step + state.max_steps - done})",
                 stacklevel=2,
             )
 

@@ -85,9 +85,7 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         saved, self._state = self._state, {}
         if saved:
             loader.load_state_dict(saved["loader"])
-        epochs = TrainingEpochs(loader, self.trainer, saved)
-        epochs.reopen()
-        return epochs
+        return TrainingEpochs(loader, self.trainer, saved)
 
     def val_dataloader(self) -> "Epochs | list[Epochs]":
         """Make the loader of the validations, or several; within `trainer.fit` an empty list stands for none."""
@@ -210,15 +208,7 @@ class TrainingEpochs(Epochs):
         self._is_within = state["consumed"] > 0 and state["epoch"] == loader.epoch
         # ... and not because limit_train_batches, or a hook of the user, ends all epochs there.
         self._is_cut = self._is_within and not saved.get("ended", True)
-
-    def reopen(self) -> None:
-        """Let Lightning go on within the epoch of the state, if it has counted it as done: `max_steps` ended in it."""
-        fit_loop = self._trainer.fit_loop
-        progress = fit_loop.epoch_progress
-        if self._is_cut and 0 < progress.current.ready == progress.current.processed:
-            for counts in (progress.total, progress.current):
-                counts.processed = counts.completed = counts.ready - 1
-            fit_loop.restarting = True
+        self._reopen()
 
     def __iter__(self) -> Iterator[Batch]:
         """Begin the epoch, or go on within it, with the first batch.
@@ -237,14 +227,22 @@ class TrainingEpochs(Epochs):
         if counted and counted >= self._trainer.num_training_batches:
             return  # Under max_steps Lightning asks an epoch that had ended when it was saved for one more batch.
         if self._saved:
-            if self._is_within and not counted:
-                self._begin_next(self._saved["loader"])
+            if self._is_within and not counted:  # Lightning begins the next epoch
+                self._warn_of_the_rest(self._saved["loader"])
+                self.loader.set_epoch(self.loader.epoch + 1)
             self._ahead = self._trainer.current_epoch - self.loader.epoch
             self._saved = {}
         yield from super().__iter__()
 
-    def _begin_next(self, state: Mapping[str, Any]) -> None:
-        """Leave the rest of the epoch of the state, as Lightning does."""
+    def _reopen(self) -> None:
+        """Let Lightning go on within the epoch of the state, if it has counted it as done: `max_steps` ended in it."""
+        progress = self._trainer.fit_loop.epoch_progress
+        if self._is_cut and 0 < progress.current.ready == progress.current.processed:
+            for counts in (progress.total, progress.current):
+                counts.processed = counts.completed = counts.ready - 1
+            self._trainer.fit_loop.restarting = True
+
+    def _warn_of_the_rest(self, state: Mapping[str, Any]) -> None:
         if self._is_cut:
             warnings.warn(
                 f"the checkpoint stands within epoch {state['epoch']}, after {state['consumed']:,} of "
@@ -253,7 +251,6 @@ class TrainingEpochs(Epochs):
                 f"without trainer.estimated_stepping_batches",
                 stacklevel=2,
             )
-        self.loader.set_epoch(state["epoch"] + 1)
 
     def state_dict(self) -> dict[str, Any]:
         """Return nothing."""
