@@ -17,14 +17,16 @@ class Epochs:
         consumed: Positions of that epoch that all ranks together have received.
         began: Whether there was a loop since the loader was made or moved.
         ended: The epoch at whose end the loaded state was taken.
+        loaded: Whether a state was loaded, after which the loader counts its epochs by itself.
         loop: The number of the latest loop, the only one that counts what it hands over.
     """
 
     def __init__(self) -> None:
         self.epoch = self.loop = 0
         self.consumed: Consumed = 0
-        self.began = False
+        self.began = self.loaded = False
         self.ended: int | None = None
+        self._from_end = False
         self._num_taken = 0
         self._warned = False
         self._live: weakref.ref[Generator[Any]] | None = None
@@ -38,6 +40,7 @@ class Epochs:
     def begin(self, steps: AnySteps) -> int:
         """Begin the next loop; returns its number."""
         self.epoch, self.consumed = self.upcoming(steps)
+        self._from_end = self.ended is not None
         self.began, self.ended, self._num_taken = True, None, 0
         self.loop += 1
         return self.loop
@@ -50,6 +53,20 @@ class Epochs:
         """The latest loop, if it is still there and not at its end."""
         loop: Any = None if self._live is None else self._live()
         return None if loop is None or loop.gi_frame is None else loop
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next loop the one that a trainer calls `epoch`, unless a state was loaded; see `Loader.batch_sampler`.
+
+        Lightning loads no state from the end of an epoch, so that its number alone says where to go on. After a load
+        numbers are ignored: where `max_steps` had ended an epoch Lightning's is one too high, and that of transformers is
+        another one where an epoch has another number of steps.
+        """
+        if not self.loaded:
+            self.choose(epoch)
+        elif self._from_end and self._num_taken == 1:
+            # Under max_steps Lightning's Trainer takes one more batch for an epoch that had ended when it was saved,
+            # and then begins the next: what that batch has begun goes on.
+            self.move_to(self.epoch, self.consumed)
 
     def move_to(self, epoch: int, consumed: Consumed, ended: int | None = None) -> None:
         """Let the next loop go on elsewhere; `ended` is the epoch at whose end the loaded state was taken."""

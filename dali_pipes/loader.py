@@ -5,7 +5,7 @@ import os
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any, Literal, Self, cast
 
 import torch
@@ -19,6 +19,7 @@ from dali_pipes.batch import Batch
 from dali_pipes.choose import DecoderName
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.epochs import Epochs
+from dali_pipes.errors import LoaderError
 from dali_pipes.explain import describe, explain
 from dali_pipes.headroom import Headroom, TrainingStep, measure_headroom
 from dali_pipes.integrations.ray.workers import RayWorkers
@@ -369,7 +370,18 @@ class Loader:
         return self._loop()
 
     def _loop(self) -> Generator[Batch]:
-        yield from self._begin()
+        loop = self._begin()
+        try:
+            for batch in loop:
+                yield batch
+                if loop not in LOOPS:
+                    raise LoaderError(
+                        "this loop was begun before a fork, and its threads and helper processes serve the parent "
+                        "process; begin a loop in the process that uses it (for batch in loader), or pass on batches"
+                    )
+        finally:
+            if loop in LOOPS:
+                loop.close()
 
     def _begin(self) -> Generator[Batch]:
         process, epochs, steps = self._ranks.settle(), self._epochs, self.steps
@@ -502,6 +514,15 @@ class Loader:
         """The epoch of the present loop, or of the first one, or where a loaded state goes on."""
         return self._epochs.epoch
 
+    @property
+    def batch_sampler(self) -> SimpleNamespace:
+        """What Lightning numbers its epochs by: it calls ``loader.batch_sampler.sampler.set_epoch(epoch)``.
+
+        That makes the next loop this epoch. Once a state was loaded, the loader goes on by its own count instead. It is no
+        ``loader.sampler``, for which Lightning's `overfit_batches` would claim to have replaced it.
+        """
+        return SimpleNamespace(sampler=self._epochs)
+
     def set_epoch(self, epoch: int) -> None:
         """Make the next loop this epoch; the position within it, from a loaded state, is kept."""
         arguments.require_epoch(epoch)
@@ -543,6 +564,7 @@ class Loader:
             self._epochs.move_to(epoch, consumed)
         else:
             self._epochs.move_to(epoch + 1, 0, ended=epoch)
+        self._epochs.loaded = True
         consumed = total(self._epochs.consumed)
         _log.info(
             "a state was loaded: epoch %d goes on after %s samples", self.epoch, f"{consumed:,}"
@@ -588,7 +610,8 @@ class Loader:
     def close(self) -> None:
         """End the loop under way, its threads, the DALI pipeline, the helper processes and the workers; a later loop builds anew."""
         try:
-            if (live := self._epochs.live()) is not None:
+            live = self._epochs.live()
+            if live is not None and live in LOOPS:
                 live.close()
         finally:
             self._production.close()

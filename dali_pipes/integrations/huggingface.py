@@ -5,12 +5,14 @@ torch.distributed, and ``accelerator.register_for_checkpointing(loader)`` keeps 
 """
 
 import json
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from dali_pipes.errors import LoaderError, MissingPackageError
 from dali_pipes.loader import Loader
+from dali_pipes.state import consumed_in
 
 try:
     from transformers import TrainerCallback
@@ -48,8 +50,18 @@ class Dictionaries:
             yield {argument: there[name] for argument, name in self._names.items()}
 
     def set_epoch(self, epoch: int) -> None:
-        """See `Loader.set_epoch`; Trainer calls it."""
-        self.loader.set_epoch(epoch)
+        """Make the next loop this epoch; Trainer calls it. Once a state was loaded the loader counts by itself.
+
+        Trainer divides the steps of a checkpoint by the steps of an epoch, which another number of ranks changes.
+        """
+        epochs = self.loader.batch_sampler.sampler
+        if epoch and not (epochs.began or epochs.loaded):
+            warnings.warn(
+                f"Trainer goes on in epoch {epoch}, and the loader has no state, so this epoch begins anew: give "
+                f"Trainer(callbacks=[LoaderCallback(loader)]) in both runs",
+                stacklevel=2,
+            )
+        epochs.set_epoch(epoch)
 
 
 class LoaderCallback(TrainerCallback):  # type: ignore[misc]  # a class of any type where transformers is not checked
@@ -97,7 +109,24 @@ class LoaderCallback(TrainerCallback):  # type: ignore[misc]  # a class of any t
                 f"{path} is missing, so the loader cannot go on: resume from a checkpoint in output_dir that was saved "
                 f"with this callback"
             )
-        self.loader.load_state_dict(json.loads(path.read_text()))
+        saved = json.loads(path.read_text())
+        self.loader.load_state_dict(saved)
+        if args.max_steps <= 0:
+            self._warn_of_other_steps(args, state, saved)
+
+    def _warn_of_other_steps(self, args: Any, state: Any, saved: Mapping[str, Any]) -> None:
+        """Say that Trainer, which counts in steps, will end elsewhere than the epochs do."""
+        every = args.gradient_accumulation_steps
+        per_epoch = -(-len(self.loader) // every)
+        taken = len(self.loader) - self.loader.steps.num_steps(consumed_in(saved))
+        done = saved["epoch"] * per_epoch - (-taken // every)
+        if done != state.global_step:
+            warnings.warn(
+                f"Trainer stands at step {state.global_step}, and the loader where step {done} of this batch size and "
+                f"number of processes is, so Trainer will not end with epoch {args.num_train_epochs:g}: give "
+                f"TrainingArguments(max_steps={state.global_step + state.max_steps - done})",
+                stacklevel=2,
+            )
 
 
 def _folder(args: Any, state: Any) -> Path:

@@ -1,6 +1,7 @@
 """Loaders in a Lightning Trainer: their states go into its checkpoints, their epochs follow its own."""
 
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -35,7 +36,7 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         trainer.fit(model, data, ckpt_path=...)
 
     So rank and world size are those of torch.distributed, and the device is the one that Lightning gave to the process.
-    Training goes through the epoch whose number is the trainer's; every validation, test and prediction sees
+    Training goes through the epochs in the trainer's order; every validation, test and prediction sees
     epoch 0, and so the same samples and draws, and so does training under `overfit_batches`. Lightning puts
     no DataLoader, sampler or collation around a loader.
 
@@ -43,8 +44,8 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
     ``self.log(name, value, batch_size=len(batch))``. Strategies that start processes by pickling need functions with
     names, or functools.partial, instead of lambdas.
 
-    Checkpoints of ModelCheckpoint go on exactly. One that is saved by hand after `fit` came to its `max_steps` within
-    an epoch begins the next epoch: Lightning counts that epoch as done.
+    Checkpoints go on exactly, also those of the end of a training whose `max_steps` ended it within an epoch: Lightning
+    counts that epoch as done, which is taken back.
 
     Args:
         train: Makes the loader of `trainer.fit`.
@@ -72,7 +73,7 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         super().__init__()
         self._makers = {"train": train, "val": val, "test": test, "predict": predict}
         self._loaders: dict[str, list[Loader]] = {}
-        self._state: dict[str, Any] | None = None
+        self._state: dict[str, Any] = {}
 
     def train_dataloader(self) -> "TrainingEpochs":
         """Make the training loader, where the loaded checkpoint stands.
@@ -81,14 +82,10 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
             StateMismatchError: The checkpoint belongs to another dataset, recipe, seed or version.
         """
         [loader] = self._make("train")
-        num_steps = len(loader)
-        state, self._state = self._state, None
-        ended = None
-        if state is not None:
-            loader.load_state_dict(state["loader"])
-            num_steps, epoch = state["num_steps"], state["loader"]["epoch"]
-            ended = epoch if loader.epoch > epoch else None
-        return TrainingEpochs(loader, self.trainer, num_steps, ended)
+        saved, self._state = self._state, {}
+        if saved:
+            loader.load_state_dict(saved["loader"])
+        return TrainingEpochs(loader, self.trainer, saved)
 
     def val_dataloader(self) -> "Epochs | list[Epochs]":
         """Make the loader of the validations, or several; within `trainer.fit` an empty list stands for none."""
@@ -118,11 +115,17 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         if "train" not in self._loaders:
             return {}
         [loader] = self._loaders["train"]
-        return {"loader": loader.state_dict(), "num_steps": len(loader)}
+        progress = self.trainer.fit_loop.epoch_loop.batch_progress
+        return {
+            "loader": loader.state_dict(),
+            "num_steps": len(loader),
+            "ended": progress.is_last_batch
+            or progress.current.ready >= self.trainer.num_training_batches,
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Keep the state of a checkpoint for the training loader."""
-        self._state = state_dict or None
+        self._state = state_dict
 
     def teardown(self, stage: str) -> None:
         """End the loops that are under way, their threads and processes."""
@@ -181,25 +184,31 @@ class Epochs:
 
 
 class TrainingEpochs(Epochs):
-    """Epochs that go on where a loaded state stands, if that is in the epoch that is asked for.
+    """Epochs that go on where a loaded state stands.
 
     Lightning takes a loader with `state_dict` and `load_state_dict` for one that can resume, and keeps what
     they return beside the module's state. They are empty: the module's state is all there is.
 
     Args:
-        loader: The loader to iterate over.
+        loader: The loader to iterate over, which has loaded the state.
         trainer: The trainer whose epochs it follows.
-        num_steps: How many steps an epoch had where the state was saved.
-        ended: The epoch at whose end it was saved. Where Lightning asks for that, it has counted all of its steps.
+        saved: What `LoaderModule.state_dict` returned, from a checkpoint; empty where there is none.
     """
 
-    def __init__(
-        self, loader: Loader, trainer: Any, num_steps: int, ended: int | None = None
-    ) -> None:
-        super().__init__(loader, lambda: 0 if trainer.overfit_batches else trainer.current_epoch)
-        self._trainer = trainer
-        self._num_steps = num_steps
-        self._ended = ended
+    def __init__(self, loader: Loader, trainer: Any, saved: Mapping[str, Any]) -> None:
+        # The number of Lightning's epoch may be ahead: by one where a checkpoint was saved by hand after `max_steps` had
+        # ended an epoch, for Lightning then goes through an empty one.
+        self._ahead = 0
+        super().__init__(
+            loader, lambda: 0 if trainer.overfit_batches else trainer.current_epoch - self._ahead
+        )
+        self._trainer, self._saved = trainer, saved
+        state = saved.get("loader", {"consumed": 0})
+        # Whether the state was taken between the first and the last batch of an epoch ...
+        self._is_within = state["consumed"] > 0 and state["epoch"] == loader.epoch
+        # ... and not because limit_train_batches, or a hook of the user, ends all epochs there.
+        self._is_cut = self._is_within and not saved.get("ended", True)
+        self._reopen()
 
     def __iter__(self) -> Iterator[Batch]:
         """Begin the epoch, or go on within it, with the first batch.
@@ -208,15 +217,40 @@ class TrainingEpochs(Epochs):
             LoaderError: Lightning would go on within an epoch that has another number of steps now.
         """
         counted = self._trainer.fit_loop.epoch_loop.batch_progress.current.ready
-        if counted and self._num_steps != len(self.loader):
+        before = self._saved.get("num_steps", len(self.loader))
+        if (counted or self._is_cut) and before != len(self.loader):
             raise LoaderError(
-                f"Lightning goes on after step {counted} of an epoch that had {self._num_steps} steps and has "
+                f"Lightning goes on after step {counted} of an epoch that had {before} steps and has "
                 f"{len(self.loader)} here; resume with the batch_size and the number of processes of the "
                 f"checkpoint, or from one of ModelCheckpoint(save_on_train_epoch_end=True)"
             )
-        ended, self._ended = self._ended, None
-        if self._epoch() != ended:
-            yield from super().__iter__()
+        if counted and counted >= self._trainer.num_training_batches:
+            return  # Under max_steps Lightning asks an epoch that had ended when it was saved for one more batch.
+        if self._saved:
+            if self._is_within and not counted:  # Lightning begins the next epoch
+                self._warn_of_the_rest(self._saved["loader"])
+                self.loader.set_epoch(self.loader.epoch + 1)
+            self._ahead = self._trainer.current_epoch - self.loader.epoch
+            self._saved = {}
+        yield from super().__iter__()
+
+    def _reopen(self) -> None:
+        """Let Lightning go on within the epoch of the state, if it has counted it as done: `max_steps` ended in it."""
+        progress = self._trainer.fit_loop.epoch_progress
+        if self._is_cut and 0 < progress.current.ready == progress.current.processed:
+            for counts in (progress.total, progress.current):
+                counts.processed = counts.completed = counts.ready - 1
+            self._trainer.fit_loop.restarting = True
+
+    def _warn_of_the_rest(self, state: Mapping[str, Any]) -> None:
+        if self._is_cut:
+            warnings.warn(
+                f"the checkpoint stands within epoch {state['epoch']}, after {state['consumed']:,} of "
+                f"{state['length']:,} samples, and Lightning begins the next, so the others are left out; to go on within "
+                f"it resume from a checkpoint of ModelCheckpoint(every_n_train_steps=...), or make the optimizer "
+                f"without trainer.estimated_stepping_batches",
+                stacklevel=2,
+            )
 
     def state_dict(self) -> dict[str, Any]:
         """Return nothing."""

@@ -1,6 +1,7 @@
 """Making the pipelines of a loader's loops, and keeping the parts that several of them share."""
 
 import atexit
+import os
 import weakref
 from collections.abc import Generator
 from contextlib import ExitStack
@@ -34,7 +35,18 @@ from dali_pipes.video.dali.support import Refusals
 from dali_pipes.warm import compile_ahead
 
 LOOPS: weakref.WeakSet[Generator[Any]] = weakref.WeakSet()
-"""The loops that are there; see `end_loops_at_exit`."""
+"""The loops that this process has begun; see `end_loops_at_exit`."""
+
+_OF_PARENT: list[Generator[Any]] = []
+"""Loops that were under way at a fork: they stay open in the child, for ending them would speak for the parent."""
+
+
+def _leave_to_parent() -> None:
+    _OF_PARENT.extend(LOOPS)
+    LOOPS.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 class Production:
@@ -58,6 +70,7 @@ class Production:
     def __init__(self, setup: Setup, steps: AnySteps) -> None:
         self.setup = setup
         self._kept: Feed | ClipFeed | HelperPool | None = None
+        self._process = os.getpid()
         self._job: Job | None = None
         self._is_owner = True
         fetcher, options = setup.fetcher, setup.options
@@ -76,6 +89,8 @@ class Production:
     def start(self, largest: int) -> Producer:
         """Return what makes the batches of a loop, whose steps have at most `largest` samples."""
         setup, (kept, self._kept) = self.setup, (self._kept, None)
+        if self._process != os.getpid():  # what was kept before a fork serves the parent
+            kept, self._process = None, os.getpid()
         engines = [Engines(views, setup.fetcher.recorder) for views in setup.variants]
         if self._remote is not None:
             return self._remote.start(engines)
