@@ -330,7 +330,7 @@ def _of_reads() -> tuple[Any, ...]:
     places, arena, memory, spans, sizes, states = _empty(
         *((np.int64, 2), (np.uint8, 1), (np.uint8, 1), (np.int64, 2), (np.int64, 2), (np.uint8, 1))
     )
-    return paths, 0, places, 0, arena, memory, spans, sizes, states
+    return paths, 0, 0, places, 0, arena, memory, spans, sizes, states
 
 
 PARTS: dict[str, Callable[[], tuple[Any, ...]] | None] = {

@@ -3,6 +3,7 @@
 from readers import BadSample, HeaderError, Sample, read_header
 from readers.image.kinds import kind_of
 from readers.sample import Payload, is_video_field
+from readers.video.frame_folder import FRAMES_CODEC
 
 _CLIPS = "videos need Clips: give the Loader Clips(dataset, num_frames=..., stride=...)"
 
@@ -41,7 +42,8 @@ def _is_video(sample: Sample, data: Payload) -> bool:
     kind = kind_of(data)
     if kind is not None:
         return kind.family == "video"
-    return sample.image_field is not None and is_video_field(sample.image_field)
+    field = sample.image_field
+    return field is not None and (field == FRAMES_CODEC or is_video_field(field))
 
 
 def _why_none(sample: Sample) -> str:

@@ -66,7 +66,8 @@ def table(folder: Path) -> Dataset:
     write_image(folder / "a.png")
     with (folder / "boxes.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["path", "x1", "y1", "x2", "y2"], ["a.png", *CORNERS]])
-    return open_dataset(folder / "boxes.csv", image="path", boxes=["x1", "y1", "x2", "y2"])
+    columns = ["x1", "y1", "x2", "y2"]
+    return open_dataset(folder / "boxes.csv", image="path", boxes=columns, coords="zero-based")
 
 
 def manifest(folder: Path) -> Dataset:

@@ -155,7 +155,8 @@ def test_process_ends(folder: Path, decoder: str, statement: str, code: int) -> 
 def test_loop_that_is_left_to_the_end_is_silent(folder: Path, decoder: str) -> None:
     """An iterator that a script still holds when it ends says nothing."""
     code = LOOP.partition("while True")[0] + "batches = iter(loader)\nnext(batches)\n"
-    command = [sys.executable, "-c", code, str(folder), decoder]
+    unlabelled = "ignore:no sample of:UserWarning"
+    command = [sys.executable, "-W", unlabelled, "-c", code, str(folder), decoder]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")

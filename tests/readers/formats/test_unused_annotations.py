@@ -422,9 +422,8 @@ def test_dots_in_the_names_of_a_tar(
         warnings.filterwarnings("ignore", "no sample of .* has a label")
         assert len(open_dataset(tmp_path / "a.tar")) == 1
     said = [str(one.message) for one in warned]
-    assert [("v1.0.jpg, v1.1.jpg" in text and "first dot" in text) for text in said] == [
-        True
-    ] * is_told
+    told = [text for text in said if "v1.0.jpg, v1.1.jpg" in text and "first dot" in text]
+    assert len(told) == is_told
 
 
 def test_columns_of_boxes(tmp_path: Path, jpeg: Jpeg) -> None:

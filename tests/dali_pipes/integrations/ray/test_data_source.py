@@ -197,12 +197,12 @@ def test_a_field_that_turns_up_late_is_told(tmp_path: Path) -> None:
 
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
         for number in range(100):
-            for ending in ("jpg", "cls", *(["txt"] if number == 55 else [])):
+            for ending in ("jpg", "id", *(["txt"] if number == 55 else [])):
                 archive.addfile(tarfile.TarInfo(f"{number:03d}.{ending}"))
     dataset = open_dataset(tmp_path / "a.tar")
 
     with pytest.raises(
-        LoaderError, match=r"a\.tar/055\) has the field txt.*fields=\['image', 'cls', 'txt'\]"
+        LoaderError, match=r"a\.tar/055\) has the field txt.*fields=\['image', 'id', 'txt'\]"
     ):
         local_rows(DatasetSource(dataset))
     rows = local_rows(DatasetSource(dataset, fields=["image", "txt"]))
