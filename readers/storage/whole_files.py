@@ -23,9 +23,8 @@ def read_whole(path: PathLike, *, times: int = 1) -> bytes:
     Raises:
         OSError: It cannot be read, is no regular file, or is larger than `readers.storage.limits.max_sample_bytes`.
     """
-    descriptor = _open_regular(path)
+    descriptor, size = _open_regular(path)
     try:
-        size = os.fstat(descriptor).st_size
         check_bytes(size, "it", times=times)
         data = os.read(descriptor, size)
         while len(data) < size:
@@ -62,7 +61,7 @@ def read_head(path: PathLike, num_bytes: int) -> bytes:
         SourceError: It cannot be read: data must not be taken for another format because of that.
     """
     with OptionalFile(path):
-        descriptor = _open_regular(path)
+        descriptor, _ = _open_regular(path)
         try:
             return os.read(descriptor, num_bytes)
         finally:
@@ -76,19 +75,20 @@ def map_whole(path: PathLike) -> Payload:
     Raises:
         OSError: It cannot be opened, or is no regular file.
     """
-    os.close(_open_regular(path))  # a pipe that carries the name of a video would be waited for
+    os.close(_open_regular(path)[0])  # a pipe that carries the name of a video would be waited for
     return map_file(path)
 
 
-def _open_regular(path: PathLike) -> int:
-    """Return a descriptor to read a regular file with.
+def _open_regular(path: PathLike) -> tuple[int, int]:
+    """Return a descriptor to read a regular file with, and the size of the file.
 
     Raises:
         OSError: It cannot be opened, or is something else.
     """
     # Non-blocking: opening a pipe that carries the name of an image would wait for ever.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not S_ISREG(os.fstat(descriptor).st_mode):
+    status = os.fstat(descriptor)
+    if not S_ISREG(status.st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file")
-    return descriptor
+    return descriptor, status.st_size
