@@ -1,13 +1,14 @@
 """Whether data are videos or images."""
 
 import re
+from itertools import islice
 
+from readers.first_samples import probed_samples
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.image.header import read_header
 from readers.sample import Dataset, HeaderError, Sample, is_image_field, is_video_field
 from readers.video.frame_folder import FrameFolderDataset
 
-_NUM_LOOKED_AT = 16
 # MP4 and its kin (but not AVIF and HEIC), Matroska, AVI, Ogg, FLV, MPEG, WMV.
 _VIDEO = re.compile(
     rb"....ftyp(?!avi|hei|hev|mif|msf)|....(?:moov|mdat|wide|free|skip)|\x1aE\xdf\xa3|RIFF....AVI |OggS|FLV\x01"
@@ -39,8 +40,4 @@ def holds_videos(dataset: Dataset) -> bool:
         return True
     if isinstance(dataset, LeRobotDataset):
         return False
-    for number in range(min(len(dataset), _NUM_LOOKED_AT)):
-        [entry] = dataset.fetch([number])
-        if isinstance(entry, Sample):
-            return is_video(entry)
-    return False
+    return any(is_video(sample) for sample in islice(probed_samples(dataset), 1))
