@@ -19,11 +19,13 @@ from gpu_aug.image_kind import ImageKind
 from gpu_aug.targets.soft_labels import class_count
 from gpu_aug.views import Views
 from readers import Dataset, ReadersError, Sample
+from readers.first_samples import probed_samples
 from readers.label_vector import LabelShape, class_number, label_shape_of
 from readers.order import SHUFFLES, AnyOrder, Shuffle, make_order
 from readers.sample import mask_number
 from readers.stream import is_stream
 
+_NUM_PROBED = 8  # samples that a warning rests on: two requests
 _DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 
 
@@ -272,11 +274,10 @@ def num_classes_of(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:
 
 
 def _unlabelled(dataset: Dataset) -> list[Sample]:
-    """The first, the middle and the last sample, if none of them has a label; else nothing."""
-    length, found = len(dataset), []
-    for index in (0, length // 2, length - 1):  # nearly always the first one ends it
-        [sample] = dataset.fetch([index])
-        if not isinstance(sample, Sample) or class_number(sample.label) != -1:
+    """Return a few samples that can be read, if none of them has a label; else nothing."""
+    found = []
+    for sample in probed_samples(dataset, _NUM_PROBED):  # nearly always the first one ends it
+        if class_number(sample.label) != -1:
             return []
         found.append(sample)
     return found

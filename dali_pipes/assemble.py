@@ -16,7 +16,7 @@ from dali_pipes.options import Setup
 from dali_pipes.pipeline.stages import Finished, Images
 from dali_pipes.stats.work import Rows
 from dali_pipes.streams.steps import StreamPlan
-from dali_pipes.targets import collate
+from dali_pipes.targets import collate, collate_nothing
 from dali_pipes.video.source import ClipSource
 from gpu_aug import Recipe
 from gpu_aug.targets.soft_labels import soft_labels
@@ -87,6 +87,9 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
     maps = setup.fetcher.targets.maps.collate(
         [one.maps for one in found if one.maps is not None], recipe.fixed_size, device
     )
+    targets = collate(found, recipe.fixed_size, device)
+    if not found:
+        targets = collate_nothing(setup.fetcher.example_targets(), recipe.fixed_size, device)
     return Batch(
         images=views[0],
         labels=take_labels(labels, rows, device),
@@ -96,7 +99,7 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
         views=views,
         fields=fields | {name: take_rows(one, rows) for name, one in named.items()} | maps,
         **clip_columns(finished, rows, setup.fetcher.clips),
-        **collate(found, recipe.fixed_size, device),
+        **targets,
     )
 
 

@@ -1,21 +1,18 @@
 """A look at the first samples of a dataset, to refuse at once what none of them has."""
 
-from collections.abc import Iterator
-
 from dali_pipes.errors import LoaderError
 from dali_pipes.fields import FieldError, FieldReader
 from dali_pipes.image_fields import ImageFields
 from dali_pipes.maps import MapReader
 from readers import Dataset, HeaderError, Sample, read_header
+from readers.first_samples import probed_samples
 from readers.stream import is_stream
-
-_PROBES = 8  # samples that are looked at, at most
 
 
 def require_there(
     dataset: Dataset, fields: FieldReader, images: ImageFields, maps: MapReader
 ) -> None:
-    """Refuse fields that the first sample lacks, and images and maps that none of the first samples has.
+    """Refuse fields, images and maps that none of many samples has; what some of them lack makes bad samples.
 
     Of a mixture each dataset is looked at.
 
@@ -25,34 +22,30 @@ def require_there(
     if is_stream(dataset) or not (fields or images.fields or maps):
         return
     for part in getattr(dataset, "datasets", (dataset,)):
-        lacking = ""
-        for number, sample in enumerate(_firsts(part)):
-            if number == 0:
-                _require_fields(sample, fields)
-            found = _lacking(sample, images, maps)
-            lacking = (lacking or found) if found else ""
-            if not found:
+        lacking = []
+        for sample in probed_samples(part):
+            lacking.append(_lacking(sample, fields, images, maps))
+            if not lacking[-1]:
                 break
-        if lacking:
-            raise LoaderError(f"{lacking}; give a field that the samples have")
+        if lacking and lacking[-1]:
+            raise LoaderError(_refusal(lacking))
 
 
-def _firsts(part: Dataset) -> Iterator[Sample]:
-    for index in range(min(_PROBES, len(part))):
-        [sample] = part.fetch([index])
-        if isinstance(sample, Sample):
-            yield sample
+def _refusal(lacking: list[str]) -> str:
+    first = f"{lacking[0]}; give a field that the samples have"
+    if len(lacking) == 1:
+        return first
+    return (
+        f"{first} (the same or another fault is in all {len(lacking)} samples that were looked at)"
+    )
 
 
-def _require_fields(sample: Sample, fields: FieldReader) -> None:
+def _lacking(sample: Sample, fields: FieldReader, images: ImageFields, maps: MapReader) -> str:
+    """Return why a sample is without one of the fields, images or maps, "" where it has them all."""
     try:
         fields.read(sample)
     except FieldError as error:
-        raise LoaderError(f"fields: {sample.key}: {error}") from error
-
-
-def _lacking(sample: Sample, images: ImageFields, maps: MapReader) -> str:
-    """Return why a sample is without one of the images or maps, "" where it has them all."""
+        return f"fields: {sample.key}: {error}"
     wanted = [(f"images[{name!r}]", field) for name, field in images.fields]
     wanted += [(f"maps[{name!r}]", one.field) for name, one in maps.maps]
     for name, field in wanted:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, cast, get_args
 
 import numpy as np
 import torch
@@ -193,6 +193,24 @@ def collate(found: Sequence[Found], size: tuple[int, int], device: torch.device)
         "keypoints": _listed(points, (2,), np.float32, device),
         "keypoint_labels": _labels(targets, "keypoints", "keypoint_labels", device),
     }
+
+
+def collate_nothing(example: Found, size: tuple[int, int], device: torch.device) -> BatchTargets:
+    """Return the targets of a batch that has no row: as of a batch of a sample that has targets, with 0 rows.
+
+    Args:
+        example: Targets of a sample of the data.
+        size: Height and width of the images.
+        device: Where the tensors shall lie.
+    """
+    targets = example.targets
+    if targets.masks is not None:
+        layers = np.zeros((len(targets.masks), *size), np.int64)
+        example = replace(example, targets=replace(targets, masks=layers))
+    together: Any = collate([example], size, device)
+    return cast(
+        BatchTargets, {name: one if one is None else one[:0] for name, one in together.items()}
+    )
 
 
 def _read_json(data: Payload, kinds: Iterable[str], size: tuple[int, int]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from dali_pipes.integrations.torch_items import ItemError, plain_file, sample_of
 from readers import BadSample, IndexedDataset, Sample
 from readers.custom import digest_of, read_columns
 from readers.describe import describe
+from readers.first_samples import probed_samples
 from readers.formats.columns import to_labels
 from readers.label_vector import LabelShape
 from readers.sample import ColumnName, checked_indices
@@ -113,9 +114,9 @@ class TorchDataset(IndexedDataset):
 
     @cached_property
     def label_shape(self) -> LabelShape:
-        """That of the first sample's label."""
-        first = self._one(0) if len(self) else None
-        return np.shape(first.label) if isinstance(first, Sample) else ()
+        """That of the label of the first sample that can be read."""
+        first = next(probed_samples(self), None)
+        return () if first is None else np.shape(first.label)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -178,10 +179,9 @@ class TorchDataset(IndexedDataset):
         words = repr(_transform_of(self._leaf)).lower()
         if any(word in words for word in _RANDOM):
             return True
-        first, again = (self._one(0) for _ in range(2)) if len(self) else (None, None)
-        return (
-            isinstance(first, Sample) and isinstance(again, Sample) and first.fields != again.fields
-        )
+        first = next(probed_samples(self), None)
+        again = None if first is None else self._one(first.index)
+        return isinstance(again, Sample) and first is not None and first.fields != again.fields
 
     def _open(self) -> None:
         count = self._num_threads

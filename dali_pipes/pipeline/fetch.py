@@ -1,6 +1,7 @@
 """The first stage: positions in an epoch become encoded samples with their draws, bad samples dealt with."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ from gpu_aug.errors import TargetsError
 from gpu_aug.frame_times import drawn_speed, frame_order
 from readers import BadSample, Dataset, Sample
 from readers.bucket_order import BucketOrder
+from readers.first_samples import probed_samples
 from readers.formats.columns import LABEL_LIMIT
 from readers.image.header import image_size
 from readers.label_vector import LabelShape, label_shape_of
@@ -107,6 +109,7 @@ class Fetcher:
     clips: ClipSource | None = field(init=False)
     label_shape: LabelShape = field(init=False)
     _reader: LocatedReader | None = field(init=False)
+    _examples: list[Found] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label_shape", label_shape_of(self.dataset))
@@ -304,6 +307,23 @@ class Fetcher:
         height, width = fetched.sizes[row].tolist()
         with self.recorder.measure("targets", samples=1):
             return self.targets.read(sample.fields, (height, width))
+
+    def example_targets(self) -> Found:
+        """Return the targets of the first sample that has any, for batches that lost all of their rows."""
+        if not self._examples:  # it is looked for once
+            self._examples.append(self._find_targets() if self.targets.kinds else NOTHING)
+        return self._examples[0]
+
+    def _find_targets(self) -> Found:
+        for sample in probed_samples(self.dataset):
+            checked = self._check(self.owned(sample))
+            if isinstance(checked, BadSample):
+                continue
+            with suppress(TargetsError):  # its own step records it, and another sample serves here
+                found = self.targets.read(checked.sample.fields, checked.size)
+                if found.targets:
+                    return found
+        return NOTHING
 
     def wants_targets(self, fetched: Fetched, row: int) -> bool:
         """Whether a row may have targets; asking is cheap."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from gpu_aug.draws import SLOTS, uniforms
 from gpu_aug.ops.temporal import SPEED_UNIT
 from readers import BadSample, Dataset, Sample
 from readers.dataset import IndexedDataset, Subset
+from readers.first_samples import probed_samples
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.label_vector import LabelShape, label_shape_of
 from readers.sample import ColumnName, Payload, SelectionError, checked_indices
@@ -425,10 +427,10 @@ def _require_videos(dataset: Dataset) -> None:
     """Refuse images before they are looked through.
 
     Raises:
-        LoaderError: The first sample is an image.
+        LoaderError: The first sample that can be read is an image.
     """
-    for sample in dataset.fetch([0]) if len(dataset) else ():
-        if isinstance(sample, Sample) and sample.video is None and sample.image is not None:
+    for sample in islice(probed_samples(dataset), 1):
+        if sample.video is None and sample.image is not None:
             raise LoaderError(
                 f"Clips takes a dataset of videos, but {sample.key} is an image; give the Loader the dataset itself"
             )

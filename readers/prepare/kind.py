@@ -1,11 +1,12 @@
 """Whether data are videos or images."""
 
+from itertools import islice
+
+from readers.first_samples import probed_samples
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.image.kinds import kind_of
 from readers.sample import Dataset, Sample, is_image_field, is_video_field
 from readers.video.frame_folder import FrameFolderDataset
-
-_NUM_LOOKED_AT = 16
 
 
 def is_video(sample: Sample) -> bool:
@@ -28,8 +29,4 @@ def holds_videos(dataset: Dataset) -> bool:
         return True
     if isinstance(dataset, LeRobotDataset):
         return False
-    for number in range(min(len(dataset), _NUM_LOOKED_AT)):
-        [entry] = dataset.fetch([number])
-        if isinstance(entry, Sample):
-            return is_video(entry)
-    return False
+    return any(is_video(sample) for sample in islice(probed_samples(dataset), 1))
