@@ -6,7 +6,10 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.fields import FieldError, FieldReader
 from dali_pipes.image_fields import ImageFields
 from dali_pipes.maps import MapReader
+from dali_pipes.pipeline.image_of import VIDEOS_NEED_CLIPS
 from readers import Dataset, HeaderError, Sample, read_header
+from readers.describe import describe
+from readers.prepare.kind import holds_videos
 from readers.stream import is_stream
 
 _PROBES = 8  # samples that are looked at, at most
@@ -35,6 +38,21 @@ def require_there(
                 break
         if lacking:
             raise LoaderError(f"{lacking}; give a field that the samples have")
+
+
+def require_no_videos(dataset: Dataset) -> None:
+    """Refuse videos that nobody made clips of: the first sample that can be read tells.
+
+    Of a mixture each dataset is looked at. A stream is not: a look would use up its first sample.
+
+    Raises:
+        LoaderError: The text has the call to write.
+    """
+    if is_stream(dataset):
+        return
+    for part in getattr(dataset, "datasets", (dataset,)):
+        if holds_videos(part):
+            raise LoaderError(f"dataset={describe(part)} holds videos; {VIDEOS_NEED_CLIPS}")
 
 
 def _firsts(part: Dataset) -> Iterator[Sample]:

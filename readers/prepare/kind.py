@@ -29,7 +29,8 @@ def holds_videos(dataset: Dataset) -> bool:
     if isinstance(dataset, LeRobotDataset):
         return False
     for number in range(min(len(dataset), _NUM_LOOKED_AT)):
-        [entry] = dataset.fetch([number])
-        if isinstance(entry, Sample):
-            return is_video(entry)
+        # A foreign dataset may return nothing here; its loader says so at the first batch.
+        for entry in dataset.fetch([number]):
+            if isinstance(entry, Sample):
+                return is_video(entry)
     return False
