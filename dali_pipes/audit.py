@@ -66,7 +66,7 @@ class Audit:
         attempts: Which attempt of the run this is, for who reads the files; see attempt.
 
     Raises:
-        LoaderError: There is no such folder; later: the file cannot be written.
+        LoaderError: The folder cannot be made; later: the file cannot be written.
     """
 
     def __init__(

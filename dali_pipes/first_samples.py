@@ -4,8 +4,11 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.fields import FieldError, FieldReader
 from dali_pipes.image_fields import ImageFields
 from dali_pipes.maps import MapReader
+from dali_pipes.pipeline.image_of import VIDEOS_NEED_CLIPS
 from readers import Dataset, HeaderError, Sample, read_header
+from readers.describe import describe
 from readers.first_samples import probed_samples
+from readers.prepare.kind import holds_videos
 from readers.stream import is_stream
 
 
@@ -29,6 +32,21 @@ def require_there(
                 break
         if lacking and lacking[-1]:
             raise LoaderError(_refusal(lacking))
+
+
+def require_no_videos(dataset: Dataset) -> None:
+    """Refuse videos that nobody made clips of: the first sample that can be read tells.
+
+    Of a mixture each dataset is looked at. A stream is not: a look would use up its first sample.
+
+    Raises:
+        LoaderError: The text has the call to write.
+    """
+    if is_stream(dataset):
+        return
+    for part in getattr(dataset, "datasets", (dataset,)):
+        if holds_videos(part):
+            raise LoaderError(f"dataset={describe(part)} holds videos; {VIDEOS_NEED_CLIPS}")
 
 
 def _refusal(lacking: list[str]) -> str:

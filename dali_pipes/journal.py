@@ -18,10 +18,10 @@ class Journal:
     Args:
         argument: Which of the loader's arguments names the file, for errors.
         path: The file; RANK in it stands for the rank.
-        rank: As far as it is known, whose file must have a folder.
+        rank: As far as it is known, whose file gets a folder now; files of other ranks get theirs with their first line.
 
     Raises:
-        LoaderError: There is no such folder.
+        LoaderError: The folder cannot be made.
     """
 
     def __init__(self, argument: str, path: str | os.PathLike[str], rank: int) -> None:
@@ -29,11 +29,13 @@ class Journal:
         self.name = os.fspath(path)
         self._begun: set[Path] = set()
         file = self.path(rank).absolute()
-        if not file.parent.is_dir():
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
             raise LoaderError(
-                f"{argument}={self.name!r} cannot be written: there is no folder {file.parent}; make it or choose "
-                f"another place"
-            )
+                f"{argument}={self.name!r} cannot be written: the folder {file.parent} cannot be made "
+                f"({error.strerror or error}); choose another place"
+            ) from error
         if file.is_dir():
             raise LoaderError(
                 f"{argument}={self.name!r} cannot be written: it is a folder; name a file in it"
@@ -51,6 +53,8 @@ class Journal:
         """
         path = self.path(rank)
         try:
+            if path not in self._begun:
+                path.parent.mkdir(parents=True, exist_ok=True)
             torn = path not in self._begun and not _ends_whole(path)
             data = ("\n" * torn + "".join(f"{line}\n" for line in lines)).encode()
             self._begun.discard(path)  # until all is written

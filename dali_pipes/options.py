@@ -12,7 +12,7 @@ from dali_pipes.choose import Choice, DecoderName, choose, choose_for_clips
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError
 from dali_pipes.fields import FieldReader, as_reader
-from dali_pipes.first_samples import require_there
+from dali_pipes.first_samples import require_no_videos, require_there
 from dali_pipes.image_fields import ImageFields, as_image_fields
 from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.maps import Flow, MapReader, NumberMap, as_map_reader
@@ -218,6 +218,8 @@ def make_setup(options: Options, recorder: Recorder) -> Setup:
     variants = make_variants(options.recipe, sizes)
     clips = find_clips(options.dataset)
     sizing.require_images(variants, clips=clips is not None)
+    if clips is None and options.images is None:
+        require_no_videos(options.dataset)
     _require_fits_clips(clips, targets=options.targets, decode=options.decode)
     sizing.check_variants(variants)
     for views in variants.views:

@@ -126,17 +126,23 @@ def check_different(**paths: Path | None) -> None:
 
 
 def check_writable(path: Path | None) -> None:
-    """Find out before a long run that its result could not be written.
+    """Make the folder of a result, and find out before a long run that the result could not be written.
 
     Raises:
-        BenchError: There is no such folder, or the path is one, or it may not be written.
+        BenchError: The folder cannot be made, or the path is one, or it may not be written.
     """
     if path is None:
         return
     folder = path.absolute().parent
-    if path.is_dir() or not folder.is_dir():
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
         raise BenchError(
-            f"the result cannot be written to {path}: give the name of a file in a folder that exists"
+            f"the result cannot be written to {path}: its folder cannot be made ({error.strerror}); give another place"
+        ) from None
+    if path.is_dir():
+        raise BenchError(
+            f"the result cannot be written to {path}: it is a folder; name a file in it"
         )
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise BenchError(

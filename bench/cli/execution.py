@@ -10,7 +10,7 @@ from bench.cli.options import ExecutionOptions
 from bench.output.errors import BenchError, show_plainly
 from readers.prepare.executor import ArrayTask, Executor, LocalExecutor
 
-_INTERRUPTED = 130  # as shells count Ctrl-C
+INTERRUPTED = 130  # as shells count Ctrl-C
 _TASK = re.compile(r"([0-9]+)/([0-9]+)")
 
 
@@ -49,7 +49,7 @@ def told_when_interrupted(remains: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         show_plainly(f"interrupted: {remains}")
-        raise typer.Exit(_INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _check(options: ExecutionOptions) -> None:

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+import typer
 from rich.console import Console
 
 from bench.cli.arguments import check_different, check_writable, dtype_from, recipe_from
+from bench.cli.execution import INTERRUPTED
 from bench.cli.options import RunOptions
 from bench.cli.run_live import RunView, stage_shares
 from bench.compare.contestant import share_of, stage_seconds
 from bench.compare.epochs import Tally, batches_of, num_steps
 from bench.compare.result import rates_of
-from bench.output.errors import BenchError
+from bench.output.errors import BenchError, show_plainly
 from bench.output.results import save_result
 from bench.output.run_log import RunLogWriter
 from bench.output.text import print_plain, print_sentence, print_written
@@ -96,13 +98,20 @@ def run_epochs(
     with closing(_loader(source, recipe, settings, clips, how)) as loader:
         print_plain(console, loader.explain(), "dim")
         described = _described(source, recipe, settings, clips, how, watching, loader)
-        tally = _run(loader, settings, watching, console, unit, described)
+        tally, interrupted = Tally(), False
+        try:
+            _run(loader, settings, watching, console, described, tally)
+        except KeyboardInterrupt:
+            interrupted = True
         row = _row(loader, tally, clips, unit)
         _print_summary(loader, tally, unit, console, watching.step_ms)
     for path in (watching.log, watching.trace):
         if path is not None:
             print_written(console, path)
     save_result(watching.json, console, "run", described, [row])
+    if interrupted:
+        show_plainly("interrupted: the numbers are of what was run until then")
+        raise typer.Exit(INTERRUPTED)
 
 
 def _run(
@@ -110,11 +119,12 @@ def _run(
     settings: RunOptions,
     watching: Watching,
     console: Console,
-    unit: str,
     described: dict[str, Any],
-) -> Tally:
+    tally: Tally,
+) -> None:
+    """Take the batches and count them in `tally`, which an interrupt leaves as it was then."""
     long = {"epochs": settings.epochs, "steps": settings.steps}
-    tally, step_ms = Tally(), watching.step_ms
+    step_ms, unit = watching.step_ms, "images" if described["clips"] is None else "clips"
     named = {name: described[name] for name in ("data", "recipe")}
     total = num_steps(loader, **long)
     with ExitStack() as stack:
@@ -138,7 +148,6 @@ def _run(
             if step_ms is not None:
                 time.sleep(step_ms / 1000)
             del batch
-    return tally
 
 
 def _tell_left_out(console: Console, trace: Trace) -> None:

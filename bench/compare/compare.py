@@ -88,6 +88,11 @@ def expected_minutes(settings: Settings) -> float:
     return len(_entries(settings)) * (settings.seconds + start) / 60
 
 
+def num_contestants(settings: Settings) -> int:
+    """How many pipelines a comparison has, where every one can take part."""
+    return len(_entries(settings))
+
+
 def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress) -> Comparison:
     """Run every contestant that this machine can run.
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.cli.arguments import check_writable, recipe_from
-from bench.compare.compare import Settings, compare, expected_minutes
+from bench.compare.compare import Settings, compare, expected_minutes, num_contestants
 from bench.compare.contestant import STAGES
 from bench.compare.ratios import RATIO_MEANING, fastest_baseline, ratio_table, ratios, times
 from bench.compare.result import Comparison, Row
@@ -46,10 +46,7 @@ def compare_and_show(
         )
     width = TABLE_WIDTH if settings.clips is None else _CLIPS_WIDTH
     console = wide_console(width)
-    if settings.clips is not None:
-        minutes = expected_minutes(settings)
-        time = f"{minutes:.0f} min" if minutes >= 1 else f"{60 * minutes:.0f} s"
-        Console(stderr=True).print(f"this takes about {time}", style="dim", highlight=False)
+    print_plain(Console(stderr=True), expected_duration(settings), "dim")
     with console.status("starting") as status:
         progress = status.update if console.is_terminal else _PartPrinter()
         comparison = compare(source, parsed, settings, progress)
@@ -58,6 +55,16 @@ def compare_and_show(
         write_json(json_path, comparison_document(comparison))
         print_written(console, json_path)
     return comparison
+
+
+def expected_duration(settings: Settings) -> str:
+    """Say how long a comparison takes, and of what this is made up."""
+    minutes, count = expected_minutes(settings), num_contestants(settings)
+    time = f"{minutes:.0f} min" if minutes >= 1 else f"{60 * minutes:.0f} s"
+    return (
+        f"this takes about {time}: {counted(count, 'pipeline')} x {counted(settings.rounds, 'round')} x "
+        f"{settings.seconds / settings.rounds:.3g} s, and their starts (--only, --rounds and --seconds shorten it)"
+    )
 
 
 def comparison_document(comparison: Comparison) -> dict[str, object]:

@@ -5,7 +5,7 @@ from readers.image.kinds import kind_of
 from readers.sample import Payload, is_video_field
 from readers.video.frame_folder import FRAMES_CODEC
 
-_CLIPS = "videos need Clips: give the Loader Clips(dataset, num_frames=..., stride=...)"
+VIDEOS_NEED_CLIPS = "videos need Clips: give the Loader Clips(dataset, num_frames=..., stride=...)"
 
 
 def image_of(
@@ -27,7 +27,9 @@ def image_of(
             header = read_header(data)
         except HeaderError as error:
             reason = (
-                f"{error}; {_CLIPS}" if not of_clips and _is_video(sample, data) else str(error)
+                f"{error}; {VIDEOS_NEED_CLIPS}"
+                if not of_clips and _is_video(sample, data)
+                else str(error)
             )
             return BadSample(sample.index, sample.key, "header", reason)
         size = (header.height, header.width)
@@ -48,4 +50,4 @@ def _is_video(sample: Sample, data: Payload) -> bool:
 
 def _why_none(sample: Sample) -> str:
     reason = f"no image field; its fields: {', '.join(sample.fields) or 'none'}"
-    return reason if sample.video is None else f"{reason}; {_CLIPS}"
+    return reason if sample.video is None else f"{reason}; {VIDEOS_NEED_CLIPS}"

@@ -45,20 +45,23 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 __all__ = ["Packing", "pack", "size_from"]
 
 
-def size_from(text: str) -> int:
-    """Bytes in a size such as 256MB (10^6 each) or 1GiB (2^30).
+def size_from(given: str | int) -> int:
+    """Bytes in a size such as 256MB (10^6 each) or 1GiB (2^30); a whole number is one of bytes.
 
     Raises:
-        PrepareError: The text is not a size.
+        PrepareError: It is not a size.
     """
-    found = _SIZE.fullmatch(text.strip())
+    # True is an int, and 2.5e8 has no exact number of bytes in general: both are no sizes.
+    is_text = isinstance(given, str) or type(given) is int
+    found = _SIZE.fullmatch(str(given).strip()) if is_text else None
     size = 0
     if found:
         exponent = " kmgt".index(found[2].lower() or " ")
         size = round(float(found[1]) * (1024 if found[3] else 1000) ** exponent)
     if size < 1:
         raise PrepareError(
-            f"a size must be a number with kB, MB, GB or MiB behind it, got {text!r}"
+            f"a size must be a number with kB, MB, GB or MiB behind it, such as '256MB', or a whole number of bytes, such as "
+            f"256_000_000, got {given!r}"
         )
     return size
 
@@ -68,7 +71,7 @@ def pack(
     destination: PathLike,
     *,
     format: Literal["tar", "parquet"] = "tar",
-    shard_size: str = "256MB",
+    shard_size: str | int = "256MB",
     shuffle: int | None = None,
     tile_jpeg: TileJpeg | None = None,
     finder: Finder | None = None,
@@ -90,7 +93,7 @@ def pack(
         source: A source as for `readers.open_dataset`.
         destination: The folder of the shards, or a URL such as ``s3://bucket/train``; it may hold a part of them.
         format: "tar" (WebDataset) or "parquet".
-        shard_size: The largest size of a shard, such as "256MB" or "1GiB", as far as the sizes in the source tell: see
+        shard_size: The largest size of a shard, such as "256MB" or "1GiB", or a number of bytes, as far as the sizes in the source tell: see
             `plan_shards`.
         shuffle: Seed of the order; the order of the source when None.
         tile_jpeg: Puts restart markers into each JPEG, see `tile`; it must be picklable. None leaves them alone.

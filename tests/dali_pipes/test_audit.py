@@ -185,11 +185,15 @@ class TestFile:
         assert max(map(len, (tmp_path / "run-1.jsonl").read_text().splitlines()[1:])) < 250
 
     def test_ranks_need_files_of_their_own(self, dataset: MemoryDataset, tmp_path: Path) -> None:
-        """One file for two ranks is refused, and a folder that is not there."""
+        """One file for two ranks is refused; folders that are not there are made, and a file in their place is named."""
         with pytest.raises(LoaderError, match=r"one file for 2 ranks; put \{rank\} where"):
             loader(dataset, rank=0, world_size=2, audit=tmp_path / "run.jsonl")
-        with pytest.raises(LoaderError, match="there is no folder"):
-            loader(dataset, audit=tmp_path / "missing" / "run.jsonl")
+        made = loader(dataset, audit=tmp_path / "missing" / "too" / "run.jsonl")
+        next(iter(made))
+        assert (tmp_path / "missing" / "too" / "run.jsonl").stat().st_size > 0
+        (tmp_path / "file").touch()
+        with pytest.raises(LoaderError, match=r"the folder .*file cannot be made \("):
+            loader(dataset, audit=tmp_path / "file" / "run.jsonl")
 
     def test_goes_on_after_a_torn_line(self, dataset: MemoryDataset, tmp_path: Path) -> None:
         """What a killed process left of a line is left out, and the next line begins anew."""

@@ -306,9 +306,14 @@ def test_default_budget_stops_a_broken_dataset(tmp_path: Path) -> None:
 
 
 def test_ledger_without_a_folder(dataset: Dataset, tmp_path: Path) -> None:
-    """A ledger that cannot be written is noticed before the run."""
-    with pytest.raises(LoaderError, match=r"there is no folder .*gone; make it"):
-        load(dataset, ledger=tmp_path / "gone" / "bad.jsonl")
+    """The folder of a ledger is made; where it cannot be made, this is noticed before the run."""
+    load(dataset, ledger=tmp_path / "gone" / "bad.jsonl")
+    assert (tmp_path / "gone").is_dir()
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        LoaderError, match=r"folder .*file cannot be made \(.*; choose another place"
+    ):
+        load(dataset, ledger=tmp_path / "file" / "bad.jsonl")
 
 
 def test_a_batch_of_nothing_but_bad_samples(dataset: Dataset) -> None:

@@ -242,13 +242,13 @@ def test_files_are_those_of_the_rank(
 def test_folders_are_those_of_the_rank(
     dataset: Dataset, say: Callable[..., None], tmp_path: Path, name: str
 ) -> None:
-    """A rank needs its own folder, and not that of rank 0."""
+    """A rank makes its own folder, and not that of rank 0."""
     say(1, 2, group=True)
     options = {name: tmp_path / "{rank}" / "run.jsonl"}
-    with pytest.raises(LoaderError, match=r"there is no folder .*/1; make it"):
-        load(dataset, **options)
-    (tmp_path / "1").mkdir()
     load(dataset, **options)
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir() and path.name in "01"] == [
+        "1"
+    ]
 
 
 def test_an_iterator_that_was_made_before(dataset: Dataset, say: Callable[..., None]) -> None:

@@ -55,7 +55,7 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
     Args:
         destination: A new or empty folder, which all workers reach by this path, or prefix of an object store.
         format: "tar", or "parquet" in the image format of the Hugging Face hub.
-        shard_size: The largest size, such as "256MB". Smaller blocks give smaller shards: ``override_num_blocks`` of the
+        shard_size: The largest size, such as "256MB", or a number of bytes. Smaller blocks give smaller shards: ``override_num_blocks`` of the
             read, or ``ds.repartition``, says how many there are.
         class_names: Name of each class number, such as ``dataset.class_names``: rows have numbers alone.
         storage: How an object store is reached; None takes what `readers.storage.remote.configure` set. Credentials are
@@ -83,7 +83,7 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
         destination: PathLike,
         *,
         format: Literal["tar", "parquet"] = "tar",
-        shard_size: str = "256MB",
+        shard_size: str | int = "256MB",
         class_names: Sequence[str] = (),
         storage: StorageOptions | None = None,
     ) -> None:

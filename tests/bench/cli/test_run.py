@@ -64,9 +64,11 @@ class TestSummary:
 
     def test_a_log_that_cannot_be_written(self, run: Run, data: Path) -> None:
         """It is refused before the run."""
-        code, _, error = run("run", data, "--log", data / "no" / "run.jsonl")
+        (data.parent / "file").touch()
+        code, _, error = run("run", data, "--log", data.parent / "file" / "run.jsonl")
         assert code == 2
         assert "cannot be written to" in error
+        assert "its folder cannot be made (" in error
 
     @pytest.mark.parametrize(
         ("first", "second"),
@@ -177,8 +179,46 @@ def test_trace(run: Run, data: Path, tmp_path: Path) -> None:
     events = json.loads(path.read_text())["traceEvents"]
     steps = {one["args"].get("step") for one in events if one["name"] == "decode"}
     assert {0, 1, 2, 3, 4} <= steps
-    code, _, error = run("run", data, "--trace", tmp_path / "no" / "trace.json")
+    (tmp_path / "file").touch()
+    code, _, error = run("run", data, "--trace", tmp_path / "file" / "trace.json")
     assert (code, "cannot be written to" in error) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["run --json", "run --trace", "run --log", "run --ledger", "inspect --json", "report --out"],
+)
+def test_folders_of_results_are_made(run: Run, data: Path, tmp_path: Path, command: str) -> None:
+    """Parents included; a ledger is written where a sample is bad."""
+    name, option = command.split()
+    path = tmp_path / "new" / "and deeper" / ("page.html" if name == "report" else "result.json")
+    code, _, error = run(name, data, option, path)
+    assert (code, path.parent.is_dir(), path.is_file()) == (0, True, option != "--ledger"), error
+
+
+@pytest.mark.parametrize("batches", [0, 3])
+def test_interrupted_runs_show_what_was_measured(
+    run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: int
+) -> None:
+    """Ctrl-C ends a run with its summary and its results, and with the exit code of shells."""
+
+    def stopped(*given: Any, **options: Any) -> Any:
+        for number, batch in enumerate(batches_of(*given, **options)):
+            if number == batches:
+                raise KeyboardInterrupt
+            yield batch
+
+    monkeypatch.setattr("bench.cli.run_show.batches_of", stopped)
+    log, result = tmp_path / "log.jsonl", tmp_path / "result.json"
+    code, printed, error = run(
+        "run", data, "--batch-size", 2, "--epochs", 9, "--log", log, "--json", result
+    )
+    assert code == 130
+    assert "images/s after the first batch" in printed
+    assert error.endswith("interrupted: the numbers are of what was run until then\n")
+    assert "Traceback" not in printed + error
+    assert lines_of(log)[-1]["stopped"] == "KeyboardInterrupt"
+    assert json.loads(result.read_text())["rows"][0]["steps"] >= batches
 
 
 class TestView:

@@ -714,16 +714,19 @@ class TestImagesAndVideosTakenForOneAnother:
             Clips(make_small(jpeg, 2), num_frames=2, stride=1)
 
     def test_videos_without_clips(self, videos: VideoFolderDataset) -> None:
-        """The bad sample says it."""
-        with pytest.raises(BadSampleError, match=r"videos need Clips: give the Loader Clips\("):
-            batches(videos)
+        """The loader is refused when it is made, also for a mixture of them."""
+        for dataset in (videos, mix([videos, videos])):
+            with pytest.raises(
+                LoaderError, match=r"holds videos; videos need Clips: give the Loader Clips\("
+            ):
+                Loader(dataset, TINY, batch_size=1, device="cpu")
 
     def test_frame_folders_without_clips(self, tmp_path: Path) -> None:
         """The names of pictures are no picture."""
         (tmp_path / "video").mkdir()
         Image.fromarray(pan(1, (16, 20))[0]).save(tmp_path / "video" / "000.png")
 
-        with pytest.raises(BadSampleError, match=r"videos need Clips: give the Loader Clips\("):
+        with pytest.raises(LoaderError, match=r"videos need Clips: give the Loader Clips\("):
             batches(FrameFolderDataset(tmp_path), batch_size=1)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from readers.prepare import PrepareError
+from readers.prepare import PrepareError, pack
 from readers.prepare.atomic_files import locked
 from readers.prepare.packing import size_from
 from readers.prepare.workers import Processes
@@ -159,17 +159,36 @@ def test_arguments_are_checked(run: Run, source: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("256MB", 256_000_000), ("1GiB", 2**30), ("1.5 kb", 1500), ("7", 7), ("2T", 2 * 10**12)],
+    [
+        ("256MB", 256_000_000),
+        ("1GiB", 2**30),
+        ("1.5 kb", 1500),
+        ("7", 7),
+        ("2T", 2 * 10**12),
+        (64_000, 64_000),
+    ],
 )
-def test_sizes_have_units(text: str, expected: int) -> None:
-    """Units of ten and of two, in any case."""
+def test_sizes_have_units(text: str | int, expected: int) -> None:
+    """Units of ten and of two, in any case; numbers are bytes."""
     assert size_from(text) == expected
 
 
-def test_a_size_without_a_number_is_refused() -> None:
-    """A unit alone is no size."""
-    with pytest.raises(PrepareError, match="got 'MB'"):
-        size_from("MB")
+@pytest.mark.parametrize("given", ["MB", 2.5e8, True, 0, -3, None])
+def test_what_is_no_size_is_refused(given: object) -> None:
+    """A unit alone is none, nor is a fraction of bytes; the error has both ways to write one."""
+    expected = rf"such as '256MB', or a whole number of bytes, .* got {given!r}"
+    with pytest.raises(PrepareError, match=expected):
+        size_from(given)  # type: ignore[arg-type]
+
+
+def test_shards_of_a_number_of_bytes(source: Path, tmp_path: Path) -> None:
+    """A number and a text of the same size cut the same shards."""
+    made = [
+        pack(str(source), tmp_path / str(number), shard_size=size).shards
+        for number, size in enumerate([4_000, "4kB"])
+    ]
+    assert made[0] == made[1]
+    assert len(made[0]) > 1
 
 
 def test_nothing_to_pack_is_an_error(run: Run, tmp_path: Path) -> None:
