@@ -9,7 +9,7 @@ import pytest
 from readers import SourceError, open_dataset
 
 _VOC = (
-    "<annotation><filename>a.jpg</filename><object><name>cat</name><bndbox><xmin>1</xmin><ymin>1</ymin>"
+    "<annotation><filename>a.jpg</filename><object><name>gadget</name><bndbox><xmin>1</xmin><ymin>1</ymin>"
     "<xmax>5</xmax><ymax>5</ymax></bndbox></object></annotation>"
 )
 
@@ -27,7 +27,7 @@ def test_annotations_beside_a_record_file(
     assert f"open_dataset({str(tmp_path)!r}, format='voc')" in str(refused.value)
     assert f"open_dataset({str(tmp_path / record)!r})" in str(refused.value)
     with pytest.warns(UserWarning, match="coordinates"):
-        assert open_dataset(tmp_path, format="voc").class_names == ("cat",)
+        assert open_dataset(tmp_path, format="voc").class_names == ("gadget",)
 
 
 def test_a_folder_of_annotations_alone(tmp_path: Path) -> None:
