@@ -93,11 +93,11 @@ class AuditCheck:
         return [summary("A", self.history), *epochs, verdict]
 
 
-def check_audit(source: str | Path) -> AuditCheck:
+def check_audit(*sources: str | Path) -> AuditCheck:
     """Find out whether a run handed over each sample of each epoch exactly once, whatever was done again after a resume.
 
     Args:
-        source: A file, a folder with .jsonl files, or a pattern; what ``Loader(audit="run-{rank}.jsonl")`` wrote.
+        sources: Files, folders with .jsonl files, or patterns, which are read as one run; what ``Loader(audit="run-{rank}.jsonl")`` wrote.
 
     Raises:
         LoaderError: There is no such file, no line of an audit in them, or nothing says how long an epoch is.
@@ -110,11 +110,11 @@ def check_audit(source: str | Path) -> AuditCheck:
         >>> check_audit("once.jsonl").once
         True
     """
-    history = read_history(str(source))
+    history = read_history(*map(str, sources))
     ends = ends_of(history)
     if not ends or ends[-1] >= 1 << 62:
         raise LoaderError(
-            f"{source}: nothing says how many samples an epoch has, as for streams of unknown length; compare it with "
+            f"{history.name}: nothing says how many samples an epoch has, as for streams of unknown length; compare it with "
             f"another run: gpu-aug audit A B"
         )
     every = _sum_of_samples(ends[-1])

@@ -108,6 +108,12 @@ class AuditComparison:
             known and datasets[0] != datasets[1]
         )
 
+    @property
+    def continued(self) -> bool:
+        """Whether one of the two went on from a state of the other."""
+        first, second = self.histories
+        return first.continues(second) or second.continues(first)
+
     def lines(self) -> list[str]:
         """Say what was compared and where the runs part."""
         lines = [summary(name, history) for name, history in zip("AB", self.histories, strict=True)]

@@ -24,7 +24,8 @@ class History:
         num_steps: Lines that count.
         num_superseded: Lines behind a state that the run went back to.
         num_torn: Lines that are not whole.
-        num_attempts: How often the run was started or went back to a state, as far as attempts have names.
+        attempts: Names of the attempts.
+        after: Names of the attempts whose states were loaded, of these files or of others.
         world_sizes: All numbers of ranks that it had.
     """
 
@@ -36,12 +37,22 @@ class History:
     num_steps: int = 0
     num_superseded: int = 0
     num_torn: int = 0
-    num_attempts: int = 0
+    attempts: frozenset[str] = frozenset()
+    after: frozenset[str] = frozenset()
     world_sizes: list[int] = field(default_factory=list)
 
+    @property
+    def num_attempts(self) -> int:
+        """How often the run was started or went back to a state, as far as attempts have names."""
+        return len(self.attempts)
 
-def read_history(source: str) -> History:
-    """Read a file, the .jsonl files of a folder, or those that a pattern names.
+    def continues(self, other: "History") -> bool:
+        """Whether this began with a state of the other, so that both are one run."""
+        return bool(self.after & (other.attempts - self.attempts))
+
+
+def read_history(*sources: str) -> History:
+    """Read files, the .jsonl files of folders, or those that patterns name, as one run.
 
     A rank that starts, or goes on with a state, has lost what lay behind that position, and so have all the ranks of
     the attempt before, whether they come back or not. Which attempt goes on from which one is told by their names;
@@ -50,9 +61,10 @@ def read_history(source: str) -> History:
     Raises:
         LoaderError: There is no such file, or no line of an audit in them.
     """
+    source = " and ".join(sources)
     history = History(source)
     files: list[list[Line]] = []
-    for path in _files(source):
+    for path in [path for one in sources for path in _files(one)]:
         lines = list(read_lines(path))
         files.append([line for line in lines if line is not None])
         history.num_torn += lines.count(None)
@@ -71,7 +83,8 @@ def read_history(source: str) -> History:
     history.num_begins, history.num_steps = len(begins), len(kept)
     written = sum(isinstance(line, Part) for lines in files for line in lines)
     history.num_superseded = written - len(kept)
-    history.num_attempts = len({begin.attempt for begin in begins} - {""})
+    history.attempts = frozenset(begin.attempt for begin in begins) - {""}
+    history.after = frozenset(begin.after for begin in begins) - {""}
     history.world_sizes = sorted({part.world_size for part in kept})
     if begins:
         _describe(history, path_[-1].begin or max(begins, key=lambda begin: begin.time))

@@ -18,7 +18,7 @@ def audit(
 
     The files are what Loader(audit='run-{rank}.jsonl') wrote, on any number of ranks and after any number of
     resumes: steps that were done again after one count once. Of two runs it says whether they had the same samples in the
-    same order, and if not, where they part. Exit code 1 if the answer is no.
+    same order, and if not, where they part; where one goes on from a state of the other, both are checked as one run. Exit code 1 if the answer is no.
     """
     from rich.console import Console
 
@@ -33,6 +33,12 @@ def audit(
     else:
         found = compare_audits(first, second)
         lines, is_good = found.lines(), found.same
+        if found.continued:
+            check = check_audit(first, second)
+            lines = [
+                f"one of them goes on from a state of the other: {first} and {second} are checked as one run"
+            ]
+            lines, is_good = [*lines, *check.lines()], check.once
     for line in lines:
         print_plain(console, line)
     if not is_good:

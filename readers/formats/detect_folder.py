@@ -20,7 +20,7 @@ from readers.formats.detect_files import (
 )
 from readers.formats.detect_unfinished import require_finished
 from readers.formats.path_table.metadata_folder import find_metadata, has_named_files
-from readers.formats.registry import FORMATS, format_of, recognised
+from readers.formats.registry import FORMATS, Format, format_of, recognised
 from readers.formats.split_classes import with_classes_of_train
 from readers.formats.splits import (
     canonical,
@@ -44,6 +44,8 @@ _SAVED_SPLITS = "dataset_dict.json"
 _MARKERS = {_SAVED: "arrow", _SAVED_SPLITS: "arrow", "data.mdb": "lmdb", MDS_INDEX: "mds"}
 # Cameras write IMG_1234.jpg.
 FRAME = re.compile(r"(?:img|frame)[-_]?([0-9]{4,})\.[A-Za-z]+")
+# Formats of images and files of annotations, which have no record files of their own.
+_ANNOTATED = ("voc", "yolo", "labelme")
 _MOST_LISTED = 10_000  # shards below a folder
 
 
@@ -52,6 +54,7 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
     if kind := recognised(folder):
         if split is not None and not kind.own_splits:
             raise SourceError(no_such_split(str(folder), split, []))
+        _require_no_record_files(folder, kind)
         return Detected(kind, [str(folder)])
     folders, files = listed(folder)
     folders = sorted(name for name in folders if name[0] != ".")
@@ -87,6 +90,17 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
     if any("=" in name for name in folders) and next(_parquet_below(folder), None):
         return _detect_partitions(folder, split)
     return _detect_media(folder, folders, files, split)
+
+
+def _require_no_record_files(folder: Path, kind: Format) -> None:
+    """Refuse annotated images beside a file of records: either may be the data that was meant."""
+    records = sorted(name for name in listed(folder)[1] if name[0] != "." and is_shard(name))
+    if records and kind.name in _ANNOTATED:
+        raise SourceError(
+            f"{folder} holds files of {kind.name} and {few_of(records)}: say open_dataset({str(folder)!r}, "
+            f"format={kind.name!r}) to have the images with their annotations, or "
+            f"open_dataset({str(folder / records[0])!r}) to have the records"
+        )
 
 
 def _detect_in_split(folder: Path, splits: Mapping[str, str], split: str | None) -> Detected:
@@ -177,7 +191,10 @@ def _detect_without_media(
             f"open_dataset({str(folder / '*.npy')!r}, format='list'), else give one of these files"
         )
     if known:
-        raise SourceError(f"{folder} holds no images, but {few_of(known)}: give one of these files")
+        raise SourceError(
+            f"{folder} holds no images, but {few_of(known)}: give one of these files, as in "
+            f"open_dataset({str(folder / known[0])!r})"
+        )
     if below:
         choose_split(below, None, str(folder))  # which refuses several
         raise SourceError(

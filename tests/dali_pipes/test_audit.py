@@ -451,3 +451,46 @@ def test_command(
     assert end.value.code == code
     assert ("NOT the same" in capsys.readouterr().out) == bool(code)
     assert compare_audits(whole, path).same == (code == 0)
+
+
+class TestARunThatGoesOnInAnotherFile:
+    """Two files of one run, the second from a state of the first, are checked as one run."""
+
+    def _written(self, dataset: MemoryDataset, folder: Path, steps: int) -> tuple[str, str]:
+        names = str(folder / "a.jsonl"), str(folder / "b.jsonl")
+        first = loader(dataset, audit=names[0])
+        advance([first], 3)
+        state = first.state_dict()
+        second = loader(dataset, audit=names[1])
+        second.load_state_dict(state)
+        for _ in range(2):  # the rest of the epoch, and the next one
+            advance([second], steps)
+        return names
+
+    @pytest.mark.parametrize("turned", [False, True])
+    def test_the_whole_is_proved(
+        self,
+        dataset: MemoryDataset,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        turned: bool,
+    ) -> None:
+        """In either order of the arguments; the first one alone is no whole epoch."""
+        names = self._written(dataset, tmp_path, 10**6)
+        with pytest.raises(SystemExit) as stopped:
+            main(["audit", *(names[::-1] if turned else names)])
+        assert stopped.value.code == 0
+        printed = " ".join(capsys.readouterr().out.split())
+        assert "one of them goes on from a state of the other" in printed
+        assert f"epoch 0: {LENGTH} samples, each exactly once" in printed
+        assert f"epoch 1: {LENGTH} samples, each exactly once" in printed
+        assert printed.endswith(" each sample exactly once")
+
+    def test_a_gap_is_seen(self, dataset: MemoryDataset, tmp_path: Path) -> None:
+        """Lines that are lost between the two are missing from the whole."""
+        names = self._written(dataset, tmp_path, 10**6)
+        lines = Path(names[1]).read_text().splitlines(keepends=True)
+        Path(names[1]).write_text("".join(lines[:1] + lines[2:]))
+        with pytest.raises(SystemExit) as stopped:
+            main(["audit", *names])
+        assert stopped.value.code == 1
