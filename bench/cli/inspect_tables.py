@@ -40,7 +40,14 @@ def print_inspection(source: str, found: Inspection, console: Console) -> None:
     if found.fields:
         console.print(_fields(found))
     if set(found.labels) - {-1}:
-        console.print(_classes(found, found.dataset.class_names))
+        console.print(_classes(found.labels, found.dataset.class_names, "samples"))
+    if found.boxes:
+        of = (
+            "all"
+            if found.num_looked_at == found.length
+            else f"the {found.num_looked_at:,} looked at"
+        )
+        console.print(_classes(found.boxes, found.dataset.class_names, f"boxes of {of}"))
     _print_doubled(found, console)
     _print_damaged(found, console)
     _print_bad(found, console)
@@ -53,6 +60,10 @@ def to_dict(source: str, found: Inspection) -> dict[str, object]:
         {"label": label, "name": names[label] if label < len(names) else None, "samples": count}
         for label, count in sorted(found.labels.items())
         if label >= 0
+    ]
+    boxes = [
+        {"label": label, "name": names[label] if 0 <= label < len(names) else None, "boxes": count}
+        for label, count in sorted(found.boxes.items())
     ]
     return {
         "source": source,
@@ -75,6 +86,7 @@ def to_dict(source: str, found: Inspection) -> dict[str, object]:
         "videos": found.videos.to_dict() if found.videos.codecs else None,
         "labels_of_all": found.all_labels,
         "classes": classes,
+        "boxes_per_class": boxes,
         "unlabelled": found.labels[-1] if label_shape_of(found.dataset) == () else 0,
         "doubled_keys": None if found.doubled is None else found.num_doubled,
         "doubled": found.doubled,
@@ -249,12 +261,12 @@ def _fields(found: Inspection) -> Table:
     return table
 
 
-def _classes(found: Inspection, names: tuple[str, ...]) -> Table:
+def _classes(counts: Counter[int], names: tuple[str, ...], counted_things: str) -> Table:
     table = plain_table()
     table.add_column("class", style="bold", overflow="ellipsis", no_wrap=True, max_width=30)
-    table.add_column("samples", justify="right", no_wrap=True)
+    table.add_column(counted_things, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    ranked = [item for item in found.labels.most_common() if item[0] >= 0]
+    ranked = [item for item in counts.most_common() if item[0] >= 0]
     rows: list[tuple[int, int] | None] = list(ranked)
     if len(ranked) > 2 * _MOST_CLASSES + 1:
         rows = [*ranked[:_MOST_CLASSES], None, *ranked[-_MOST_CLASSES:]]

@@ -7,7 +7,7 @@ from importlib import metadata, resources
 
 from bench.report.bad import bad_of_data, bad_of_log, bad_samples
 from bench.report.data import contents
-from bench.report.data.classes import classes
+from bench.report.data.classes import boxes, classes
 from bench.report.data.images import images
 from bench.report.data.samples import samples
 from bench.report.data.videos import videos
@@ -103,6 +103,7 @@ def _data_sections(look: DataLook) -> list[Markup]:
         images(found),
         videos(found),
         classes(found),
+        boxes(found),
         contents.fields(found, look.views),
         bad_samples("broken", heading, bad, found.num_bad, pictures),
         *_damaged(found),

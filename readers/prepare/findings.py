@@ -29,6 +29,7 @@ class Look(NamedTuple):
         bad: What is wrong with it.
         damaged: What is damaged in an image that decodes all the same.
         process: By which process its JPEG was encoded; None where it is none.
+        box_labels: Class numbers of the boxes in its field ``json``.
     """
 
     sample_index: int
@@ -40,6 +41,7 @@ class Look(NamedTuple):
     bad: BadSample | None = None
     damaged: BadSample | None = None
     process: str | None = None
+    box_labels: tuple[int, ...] = ()
 
 
 @dataclass
@@ -63,6 +65,7 @@ class Inspection:
         labels: Number of samples by class number, -1 for none; of all where the data tells them, else of
             those that were looked at.
         all_labels: Whether `labels` counts all samples.
+        boxes: Number of boxes by class number, of the samples that were looked at.
         total_bytes: Size of all fields of all samples; None when only a part of them is known.
         bad: Entries that are no good, at most 10,000.
         num_bad: Number of bad entries.
@@ -88,6 +91,7 @@ class Inspection:
     shapes: Counter[tuple[int, int]] = field(default_factory=Counter)
     labels: Counter[int] = field(default_factory=Counter)
     all_labels: bool = False
+    boxes: Counter[int] = field(default_factory=Counter)
     total_bytes: int | None = None
     bad: list[BadSample] = field(default_factory=list)
     num_bad: int = 0
@@ -111,6 +115,7 @@ class Inspection:
                 self.damaged.append(look.damaged)
         if count_label and look.sizes:
             self.labels[look.label] += 1
+        self.boxes.update(look.box_labels)
         for name, size in look.sizes.items():
             self.fields.setdefault(_NUMBER.sub(".N", name), Spread()).add(size)
         if look.header is not None:
@@ -182,6 +187,7 @@ class Inspection:
             formats=Counter(dict(told["formats"])),
             processes=Counter(dict(told["processes"])),
             labels=Counter(dict(told["labels"])),
+            boxes=Counter(dict(told["boxes"])),
             shapes=Counter({(height, width): count for height, width, count in told["shapes"]}),
             videos=VideoFindings.from_json(told["videos"]),
             bad=[BadSample(*bad) for bad in told["bad"]],
@@ -191,7 +197,7 @@ class Inspection:
         )
 
 
-_COUNTERS = ("formats", "processes", "labels")
+_COUNTERS = ("formats", "processes", "labels", "boxes")
 
 
 def _told(bad: BadSample) -> list[str | int]:

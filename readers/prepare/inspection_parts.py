@@ -26,7 +26,7 @@ from readers.sample import BadSample, Dataset, PathLike
 from readers.storage.destination import open_destination
 from readers.storage.paths import shown_path
 
-_VERSION = 3
+_VERSION = 4
 _CHUNK = 8  # entries that are fetched at a time: they are decoded as well
 _MOST_TASKS = 4096
 _LEAST_SAMPLES, _MOST_SAMPLES = 128, 8192  # of a part; see `Inspection.extend` for the most

@@ -1,5 +1,6 @@
 """Looking at single entries of a dataset."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -56,7 +57,8 @@ def _look(entry: Entry, folders: FrameFolderDataset | None, checks: Checks | Non
     if isinstance(entry, BadSample):
         return Look(entry.index, digest, -1, {}, bad=entry)
     sizes = {name: len(data) for name, data in entry.fields.items()}
-    seen = Look(entry.index, digest, class_number(entry.label), sizes)
+    boxes = _box_labels(entry)
+    seen = Look(entry.index, digest, class_number(entry.label), sizes, box_labels=boxes)
     if folders is not None:  # its field lists the pictures, and is not what is stored
         return _with_video(seen._replace(sizes={}), entry, folders, checks)
     if is_video(entry):
@@ -69,6 +71,21 @@ def _look(entry: Entry, folders: FrameFolderDataset | None, checks: Checks | Non
     except HeaderError as error:
         return seen._replace(bad=BadSample(entry.index, entry.key, "header", str(error)))
     return seen if checks is None else _with_verdict(seen, entry, checks)
+
+
+def _box_labels(sample: Sample) -> tuple[int, ...]:
+    """Return the class numbers of a sample's boxes; none where the field ``json`` holds something else."""
+    try:
+        targets = json.loads(bytes(sample.fields.get("json", b"null")))
+    except (
+        ValueError,
+        RecursionError,
+    ):  # the loader's reader of targets says what is wrong with it
+        return ()
+    if not isinstance(targets, dict) or "boxes" not in targets:
+        return ()
+    labels = targets.get("box_labels", targets.get("labels"))
+    return tuple(one for one in labels if type(one) is int) if isinstance(labels, list) else ()
 
 
 def _with_verdict(look: Look, sample: Sample, checks: Checks) -> Look:

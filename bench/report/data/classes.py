@@ -1,5 +1,6 @@
 """How many samples each class has."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -18,43 +19,59 @@ _FROM = 12  # classes, from which on a curve tells more than a table
 
 def classes(found: Inspection) -> Markup:
     """Classes from the largest to the smallest, and how far they are apart."""
-    ranked = [(label, many) for label, many in found.labels.most_common() if label >= 0 and many]
+    is_all = found.all_labels or found.length == found.num_looked_at
+    return _section("classes", "Classes", found, found.labels, "sample", is_all=is_all)
+
+
+def boxes(found: Inspection) -> Markup:
+    """The same of the boxes."""
+    is_all = found.length == found.num_looked_at
+    return _section("boxes", "Boxes per class", found, found.boxes, "box", is_all=is_all)
+
+
+def _section(
+    name: str, title: str, found: Inspection, numbers: Counter[int], thing: str, *, is_all: bool
+) -> Markup:
+    """Return a section about how many things each class has; nothing where there are none."""
+    ranked = [(label, many) for label, many in numbers.most_common() if label >= 0 and many]
     if not ranked:
         return Markup()
-    is_all = found.all_labels or found.length == found.num_looked_at
     counts = [many for _, many in ranked]
-    of = "" if is_all else " among the samples looked at"
+    things = counted(2, thing).partition(" ")[2]
+    of = "" if is_all else f" among the {counted(found.num_looked_at, 'sample')} looked at"
     names = found.dataset.class_names
     absent = len(names) - len(ranked)
     return section(
-        "classes",
-        "Classes",
-        note(f"{counted(len(ranked), 'class')}{of}; {_imbalance(counts)}."),
-        note(f"{counted(absent, 'class')} with a name and without a sample{of}.")
+        name,
+        title,
+        note(f"{counted(len(ranked), 'class')}{of}; {_imbalance(counts, thing, things)}."),
+        note(f"{counted(absent, 'class')} with a name and without a {thing}{of}.")
         if absent > 0
         else "",
         ranking_chart(
-            "Samples of each class, from the largest to the smallest", counts, things="samples"
+            f"{things.capitalize()} of each class, from the largest to the smallest",
+            counts,
+            things=things,
         )
         if len(ranked) >= _FROM
         else "",
-        *_tables(ranked, names),
+        *_tables(ranked, names, things),
     )
 
 
-def _imbalance(counts: Sequence[int]) -> str:
+def _imbalance(counts: Sequence[int], thing: str, things: str) -> str:
     if counts[0] == counts[-1]:
-        return f"each has {counted(counts[0], 'sample')}"
+        return f"each has {counted(counts[0], thing)}"
     total = sum(counts)
     half = 1 + next(rank for rank, seen in enumerate(accumulate(counts)) if 2 * seen >= total)
     who = "the largest alone holds" if half == 1 else f"the {count(half)} largest hold"
     times = plain(counts[0] / counts[-1])
-    return f"the largest has {times} times as many samples as the smallest, and {who} half of all or more"
+    return f"the largest has {times} times as many {things} as the smallest, and {who} half of all or more"
 
 
-def _tables(ranked: Sequence[tuple[int, int]], names: tuple[str, ...]) -> list[Markup]:
+def _tables(ranked: Sequence[tuple[int, int]], names: tuple[str, ...], things: str) -> list[Markup]:
     if len(ranked) <= 2 * _ENDS:
-        return [_table(ranked, ranked, names, "All classes")]
+        return [_table(ranked, ranked, names, "All classes", things)]
     listed = ranked[:_MOST_LISTED]
     what = f"All {count(len(ranked))} classes"
     if len(listed) < len(ranked):
@@ -62,11 +79,11 @@ def _tables(ranked: Sequence[tuple[int, int]], names: tuple[str, ...]) -> list[M
     return [
         tag(
             "div",
-            _table(ranked[:_ENDS], ranked, names, "The largest"),
-            _table(ranked[-_ENDS:], ranked, names, "The smallest"),
+            _table(ranked[:_ENDS], ranked, names, "The largest", things),
+            _table(ranked[-_ENDS:], ranked, names, "The smallest", things),
             class_="beside",
         ),
-        folded(what, _table(listed, ranked, names, what, with_bars=False), is_long=True),
+        folded(what, _table(listed, ranked, names, what, things, with_bars=False), is_long=True),
     ]
 
 
@@ -75,6 +92,7 @@ def _table(
     ranked: Sequence[tuple[int, int]],
     names: tuple[str, ...],
     caption: str,
+    things: str,
     *,
     with_bars: bool = True,
 ) -> Markup:
@@ -86,5 +104,5 @@ def _table(
         cells.append(
             [tag("span", name, class_="class"), *bars, data(many, count(many)), share(many, total)]
         )
-    headings = ["class", *([""] if with_bars else []), "samples", "share"]
+    headings = ["class", *([""] if with_bars else []), things, "share"]
     return table(headings, cells, caption=caption)

@@ -446,3 +446,17 @@ def test_every_finding_can_be_opened_again(inspected: Run, folder: Path) -> None
     bad = result["bad"][0]
 
     assert open_dataset(folder).fetch([bad["index"]])[0].key == bad["key"] == "dog/01.jpg"
+
+
+def test_boxes_are_counted_by_class(inspected: Run, tmp_path: Path, jpeg: Jpeg) -> None:
+    """Detection data has boxes where other data has labels; objects without a class of their own do not count."""
+    for number, labels in enumerate(([1, 1, 0], [1], [], ["cat"])):
+        (tmp_path / f"{number}.jpg").write_bytes(jpeg(40, 60, seed=number))
+        targets = {"boxes": [[1, 2, 30, 20]] * len(labels), "labels": labels}
+        (tmp_path / f"{number}.json").write_text(json.dumps(targets))
+
+    code, printed, found = inspected(tmp_path)
+
+    assert code == 0
+    assert "boxes of all" in printed
+    assert [(row["label"], row["boxes"]) for row in found["boxes_per_class"]] == [(0, 1), (1, 3)]
