@@ -6,10 +6,14 @@ from dali_pipes.image_fields import ImageFields
 from dali_pipes.maps import MapReader
 from dali_pipes.pipeline.image_of import VIDEOS_NEED_CLIPS
 from readers import Dataset, HeaderError, Sample, read_header
+from readers.dataset import Balanced, Subset
 from readers.describe import describe
 from readers.first_samples import probed_samples
-from readers.prepare.kind import holds_videos
+from readers.sample import is_image_field, is_video_field
+from readers.storage.shards import ShardDataset
 from readers.stream import is_stream
+from readers.video.files import ClipListDataset, VideoFolderDataset
+from readers.video.frame_folder import FrameFolderDataset
 
 
 def require_there(
@@ -34,19 +38,26 @@ def require_there(
             raise LoaderError(_refusal(lacking))
 
 
-def require_no_videos(dataset: Dataset) -> None:
-    """Refuse videos that nobody made clips of: the first sample that can be read tells.
+def require_no_videos(dataset: object) -> None:
+    """Refuse videos that nobody made clips of, where names tell it: no sample is read, as storage may be slow or fail.
 
-    Of a mixture each dataset is looked at. A stream is not: a look would use up its first sample.
+    Of a mixture each dataset is looked at.
 
     Raises:
         LoaderError: The text has the call to write.
     """
-    if is_stream(dataset):
-        return
     for part in getattr(dataset, "datasets", (dataset,)):
-        if holds_videos(part):
+        if _is_of_videos(part):
             raise LoaderError(f"dataset={describe(part)} holds videos; {VIDEOS_NEED_CLIPS}")
+
+
+def _is_of_videos(dataset: object) -> bool:
+    while isinstance(dataset, Subset | Balanced):
+        dataset = dataset.whole
+    if isinstance(dataset, ShardDataset):
+        names = dataset.members
+        return any(map(is_video_field, names)) and not any(map(is_image_field, names))
+    return isinstance(dataset, FrameFolderDataset | VideoFolderDataset | ClipListDataset)
 
 
 def _refusal(lacking: list[str]) -> str:

@@ -127,7 +127,6 @@ def test_the_command_prints_and_writes(data: Path, tmp_path: Path, run: Run) -> 
         (["data", "--dtype", "int8"], "dtype must be one of uint8"),
         (["data", "--format", "stream"], "read from front to back"),
         (["data", "--num-frames", "4"], "for videos"),
-        (["data", "--json", "no/such/folder.json"], "no/such/folder.json"),
     ],
 )
 def test_bad_arguments_of_the_command(
