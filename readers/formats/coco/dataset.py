@@ -1,6 +1,7 @@
 """COCO's annotations: one JSON file with images, objects and categories, and the images beside it."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property, partial
@@ -58,7 +59,7 @@ class CocoDataset(IndexedDataset):
     - ``iscrowd``, ``area``: as in the file, one for each box.
 
     Images without objects have empty lists. The label of a sample is -1: an image has no one class.
-    Categories whose ids are text are sorted as text.
+    Categories whose ids are text are sorted as text. Ids may be whole numbers with a point (1.0), as pandas writes them.
 
     An object without a box has that of its outline (``segmentation``); one without either makes its sample bad, as does a
     box that is no four numbers or of a size below 0. One whose box has a width or height of 0, and no outline with an area, is left out,
@@ -103,7 +104,7 @@ class CocoDataset(IndexedDataset):
         panoptic = None if panoptic is None else Path(panoptic).absolute()
         self._options: dict[str, Any] = {"images": images, "masks": masks, "crowd": crowd}
         self._options |= {"box_format": box_format, "panoptic": panoptic}
-        self._stored = ShardDataset([annotations], Scan("coco", 3, find_images))
+        self._stored = ShardDataset([annotations], Scan("coco", 4, find_images))
         path = Path(self._stored.shards[0])
         root = images or _find_images(path, self._first())
         self._files = FilesBelow(root, "the folder of the images")
@@ -133,29 +134,47 @@ class CocoDataset(IndexedDataset):
     @property
     def remarks(self) -> tuple[str, ...]:
         """See `IndexedDataset.remarks`; they were found when the file was indexed."""
-        told = json.loads(self._notes or "{}")
-        name, found = self._stored.shards[0], []
-        if told.get("lost"):
-            found.append(
-                f"{name} has {counted(told['lost'], 'annotation')} of images that it does not list, which are left out: make sure "
-                "that images and annotations belong together"
-            )
-        if told.get("flat") and self._options["box_format"] == "xywh":
-            found.append(
-                f"{name} has {counted(told['flat'], 'box')} without a width and a height above 0, whose objects are left out: "
-                "correct them, or say box_format='xyxy' where they are corners"
-            )
-        if told.get("again"):
-            found.append(
-                f"{name} lists {counted(told['again'], 'image')} again under another id, so that each sample of these has but a part "
-                "of the objects: give each image one id"
-            )
-        if told.get("beyond") and self._options["box_format"] == "xywh":
-            found.append(
-                f"{name}: bbox looks like x, y, x, y: x + w or y + h exceeds the image in {told['beyond']}% of the boxes; say "
-                "box_format='xyxy' if that is so"
-            )
-        return tuple(found)
+        notes: Counter[str] = Counter(json.loads(self._notes or "{}"))  # 0 of what was not noted
+        name, is_xywh = self._stored.shards[0], self._options["box_format"] == "xywh"
+        same: dict[str, list[str]] = {}
+        for number, category in zip(self._categories, self.class_names, strict=True):
+            same.setdefault(category, []).append(repr(number))
+        found = [
+            (
+                notes["lost"],
+                f"{name} has {counted(notes['lost'], 'annotation')} of images that it does not list, which are left out: make sure "
+                "that images and annotations belong together",
+            ),
+            (
+                is_xywh and notes["flat"],
+                f"{name} has {counted(notes['flat'], 'box')} without a width and a height above 0, whose objects are left out: "
+                "correct them, or say box_format='xyxy' where they are corners",
+            ),
+            (
+                notes["again"],
+                f"{name} lists {counted(notes['again'], 'image')} again under another id, so that each sample of these has but a part "
+                "of the objects: give each image one id",
+            ),
+            (
+                is_xywh and notes["beyond"],
+                f"{name}: bbox looks like x, y, x, y: x + w or y + h exceeds the image in {notes['beyond']}% of the boxes; say "
+                "box_format='xyxy' if that is so",
+            ),
+            (
+                notes["shares"],
+                f"{name}: all boxes ({notes['shares']}) lie within the first pixels of their images, so that they look like shares of width and "
+                "height: COCO's are pixels, so multiply them",
+            ),
+            *(
+                (
+                    category and len(ids) > 1,
+                    f"{name} gives the name {category!r} to the categories {' and '.join(ids)}, which count as classes of their own: give "
+                    "them one id if they are one class (files that were put together mostly need that)",
+                )
+                for category, ids in same.items()
+            ),
+        ]
+        return tuple(sentence for is_said, sentence in found if is_said)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -31,6 +31,9 @@ _SHARE_BEYOND = (
     0.25  # of boxes; of x, y, x, y taken for x, y, w, h about three quarters leave their images
 )
 _FEW_BOXES = 16  # of which a share says nothing
+_LARGEST_SHARE = (
+    2  # x + w of boxes that are shares of their images; 1, or 2 where they are x, y, x, y
+)
 _HEAD_BYTES = 64
 _SPACE = re.compile(r"[ \t\r\n]*")
 
@@ -40,14 +43,16 @@ def find_images(content: Content, name: str) -> Iterator[Entry]:
     lists = _Lists(content, name)
     categories = (("categories", *lists.categories),) if lists.categories else ()
     notes = lists.notes()
-    any_sound = False
+    any_sound, first_fault = False, ""
     for number, (start, stop) in enumerate(lists.images):
         try:
             image = parse(content[start:stop])
             file = file_name(image)
             height, width = (stated_length(image.get(side), side) for side in ("height", "width"))
         except ValueError as error:
-            yield Entry(f"images[{number}]", (), fault=f"images[{number}]: {error}")
+            fault = f"images[{number}]: {error}"
+            first_fault = first_fault or fault
+            yield Entry(f"images[{number}]", (), fault=fault)
             continue
         found = enumerate(lists.objects.get(image["id"], ()))
         objects = ((f"{one.kind}{i}", one.start, one.stop) for i, one in found)
@@ -57,7 +62,7 @@ def find_images(content: Content, name: str) -> Iterator[Entry]:
         key = f"images[{number}]" if file.startswith("/") else file
         yield Entry(key, members, size=(height, width) if height and width else None)
     if not any_sound:
-        raise SourceError(f"{name} lists no images: give a file with images and their annotations")
+        raise SourceError(f"{name} lists no images that can be read: {first_fault}")
 
 
 class _Annotation(NamedTuple):
@@ -170,20 +175,23 @@ class _Lists:
         return number
 
     def notes(self) -> str:
-        """Return what is to be said of the whole file, as JSON: lost annotations, boxes without an area, boxes that leave their images."""
+        """Return what is to be said of the whole file, as JSON: lost annotations, boxes without an area, boxes that leave their images or are shares of them."""
         lost = self._num_unassigned
         lost += sum(len(some) for image, some in self.objects.items() if image not in self.sizes)
-        boxes = beyond = 0
+        boxes = beyond = shares = 0
         for image, size in self.sizes.items():
             some = [one for one in self.objects.get(image, ()) if one.right] if size else []
             boxes += len(some)
             if size:
                 beyond += sum(one.right > size[0] + 1 or one.bottom > size[1] + 1 for one in some)
+            if size and min(size) > _LARGEST_SHARE:
+                shares += sum(max(one.right, one.bottom) <= _LARGEST_SHARE for one in some)
         told = {"lost": lost} if lost else {}
         flat = sum(one.is_flat for some in self.objects.values() for one in some)
         again = len(self.names) - len({*self.names.values()})
         told |= {"flat": flat} if flat else {}
         told |= {"again": again} if again else {}
+        told |= {"shares": shares} if shares and shares == boxes else {}
         if boxes >= _FEW_BOXES and beyond > _SHARE_BEYOND * boxes:
             told["beyond"] = round(100 * beyond / boxes)
         return json.dumps(told) if told else ""

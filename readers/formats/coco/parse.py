@@ -35,7 +35,9 @@ def file_name(image: Mapping[str, Any]) -> str:
     """
     name = image.get("file_name")
     if not isinstance(name, str) or not name or not is_id(image.get("id")):
-        raise ValueError("it has no file_name or no id that is a whole number or text")
+        raise ValueError(
+            f"it has no file_name or no id that is a whole number or text, but {shorten(name)} and {shorten(image.get('id'))}"
+        )
     try:
         os.fsencode(name)
     except UnicodeEncodeError:
@@ -44,16 +46,23 @@ def file_name(image: Mapping[str, Any]) -> str:
 
 
 def is_id(value: Any) -> bool:
-    """Whether a value names an image or a category: a whole number, or text."""
-    return type(value) is int or isinstance(value, str)
+    """Whether a value names an image or a category: a whole number, which pandas also writes as 1.0, or text.
+
+    Python finds 1.0 where 1 is asked for; of True, which it finds too, nobody knows which image it means.
+    """
+    return (
+        type(value) is int
+        or isinstance(value, str)
+        or (isinstance(value, float) and value.is_integer())
+    )
 
 
 def are_categories(value: Any) -> bool:
     """Whether a value is a list of categories whose ids are all numbers, or all text."""
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         return False
-    kinds = {type(one.get("id")) for one in value}
-    return kinds <= {int} or kinds <= {str}
+    ids = [one.get("id") for one in value]
+    return all(map(is_id, ids)) and len({isinstance(one, str) for one in ids}) <= 1
 
 
 def is_box(box: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from readers.formats.boxes.reading import read_each
 from readers.formats.coco.masks import extent
-from readers.formats.coco.parse import are_finite
+from readers.formats.coco.parse import are_finite, is_id
 from readers.formats.columns import shorten
 
 VOID = 255
@@ -132,11 +132,11 @@ def name_of(number: int, one: Mapping[str, Any]) -> str:
 
 def _class_of(one: Mapping[str, Any], labels: Mapping[int | str, int]) -> int:
     number = one.get("category_id")
-    if isinstance(number, int | str) and number in labels:
+    if is_id(number) and number in labels:
         return labels[number]
-    if labels or type(number) is not int:
+    if labels or not is_id(number) or isinstance(number, str):
         raise ValueError(f"it has the category_id {number!r}, which categories lacks")
-    return number
+    return int(number)
 
 
 def _keypoints(flat: Any) -> list[tuple[float, float, int, int]]:

@@ -274,3 +274,52 @@ def test_corners_that_are_taken_for_sizes(tmp_path: Path) -> None:
     assert right.fingerprint != wrong.fingerprint
     with pytest.raises(SourceError, match="box_format='yxyx' must be one of 'xywh', 'xyxy'"):
         open_dataset(path, box_format="yxyx")
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (
+            {"categories": [{"id": 3, "name": "cat"}, {"id": 18, "name": "cat"}]},
+            r"gives the name 'cat' to the categories 3 and 18, which count as classes",
+        ),
+        (
+            {"annotations": [box(1000, bbox=[0.1, 0.2, 0.5, 0.5], segmentation=None)] * 3},
+            r"all boxes \(3\) lie within the first pixels.*look like shares",
+        ),
+    ],
+)
+def test_lists_that_are_warned_of(tmp_path: Path, change: Any, match: str) -> None:
+    """Two categories of one name, and boxes that are shares of their images."""
+    lists = {"images": images(tmp_path), "annotations": [box(1000)]} | change
+    path = store(tmp_path, "i_train2017", **lists)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=match):
+            open_dataset(path)
+
+
+def test_ids_with_a_point(tmp_path: Path) -> None:
+    """1.0 is the id 1, as pandas writes it; 1.5 and true are no ids, which the refusal says."""
+    listed = [one | {"id": float(one["id"])} for one in images(tmp_path)]
+    categories = [{"id": 18.0, "name": "dog"}, {"id": 1.0, "name": "cat"}]
+    lists = {"images": listed, "annotations": [box(1000.0), box(998, category_id=1.0)]}
+    path = store(tmp_path, "i_train2017", **lists, categories=categories)
+    dataset = open_dataset(path)
+    assert dataset.class_names == ("cat", "dog")
+    assert [told(one)["labels"] for one in dataset.fetch(range(3))] == [[1], [], [0]]
+    bare = open_dataset(store(tmp_path, "j_train2017", **lists, categories=None))
+    assert [told(one)["labels"] for one in bare.fetch(range(3))] == [[18], [], [1]]
+    for number in (True, 1.5):
+        lists["images"] = [one | {"id": number} for one in listed[:1]]
+        with pytest.raises(
+            SourceError, match=f"images\\[0\\]: it has no file_name or no id.*{number}"
+        ):
+            open_dataset(store(tmp_path, "k_train2017", **lists))
+        lists["images"] = listed
+        [bad] = open_dataset(
+            store(
+                tmp_path, "l_train2017", images=listed, annotations=[box(1000, category_id=number)]
+            )
+        ).fetch([0])
+        assert isinstance(bad, BadSample)
+        assert f"category_id {number!r}" in bad.reason
