@@ -17,12 +17,14 @@ from readers.storage.unreadable import refuse_folder_error
 from readers.storage.whole_files import read_head
 
 _HEAD_BYTES = 4096
+_ANNOTATIONS = (".xml", ".json")
 
 
 def files_below(root: Path, folder: str = "") -> Iterator[tuple[str, list[str]]]:
     """Yield the folders below root/folder and the names of their files, sorted; hidden ones are passed over.
 
-    Links to folders are followed, but not those that lead to a folder around them.
+    A folder that is called like an annotation (``1.xml``) counts as a file too, which cannot be read: passed over it would be
+    an annotation that is not there. Links to folders are followed, but not those that lead to a folder around them.
 
     Args:
         root: Names are relative to it.
@@ -37,6 +39,7 @@ def files_below(root: Path, folder: str = "") -> Iterator[tuple[str, list[str]]]
         folders[:] = sorted(
             name for name in folders if name[0] != "." and not leads_back(Path(path, name))
         )
+        files += [name for name in folders if name.lower().endswith(_ANNOTATIONS)]
         inside = os.path.relpath(path, root)
         prefix = "" if inside == "." else f"{inside}/"
         yield prefix, sorted(name for name in files if name[0] != ".")

@@ -10,6 +10,10 @@ from readers.formats.boxes.checks import stated_length
 from readers.formats.columns import shorten
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
+_CORNER = re.compile(r"[xy]\d*")  # tags of an outline: x1, y1, x2 (Roboflow), or x and y in points
+_CAPITALS = re.compile(
+    r"</?[a-z_]*[A-Z]"
+)  # in a tag; searched for first, as next to no file has any
 # Where no zeros are, UTF-16 is no declaration that counts: an editor stored the text anew.
 _DECLARED = re.compile(
     rb"""\s*<\?xml[^>]*?\sencoding\s*=\s*["'](?!(?i:utf-?(?:16|32)|ucs))([A-Za-z0-9._:-]{1,40})["']"""
@@ -27,7 +31,7 @@ class VocObject(NamedTuple):
 
     Attributes:
         name: Name of its class.
-        box: xmin, ymin, xmax, ymax.
+        box: xmin, ymin, xmax, ymax, of an outline where the object has no bndbox.
         difficult: 1 where it is hard to recognise, else 0.
         truncated: 1 where it goes on behind the edge of the picture, or behind something else, else 0.
         pose: Such as "Left"; "Unspecified" where nothing says it.
@@ -77,12 +81,19 @@ def parse_annotation(data: bytes, name: str) -> VocAnnotation:
     return VocAnnotation(size if min(size) > 0 else None, objects)
 
 
+def parse_names(data: bytes, name: str) -> list[str]:
+    """Return the names of the objects of an annotation, whatever else is wrong with these; see `parse_annotation`."""
+    objects = enumerate(_parse(data, name).findall("object"), start=1)
+    return [_name(one, f"{name} object {number}") for number, one in objects]
+
+
 def looks_like_annotation(head: bytes) -> bool:
     """Whether the first bytes of a file are those of such XML."""
     try:
         text = decode_xml(head, "ignore").lstrip()
     except ValueError:
         return False
+    text = text.lower()
     return text.startswith("<annotation") or (text.startswith("<?xml") and "<annotation" in text)
 
 
@@ -118,26 +129,67 @@ def _parse(data: bytes, name: str) -> Element:
         root = fromstring(text)
     except (ParseError, ValueError) as error:
         raise ValueError(f"{name} is no XML that can be read: {error}") from None
+    if _CAPITALS.search(text):
+        for element in root.iter():
+            element.tag = element.tag.lower()
     if root.tag != "annotation":
         raise ValueError(f"{name} holds <{shorten(root.tag)}>, not <annotation>")
     return root
 
 
 def _object(one: Element, where: str) -> VocObject:
-    name = (one.findtext("name") or "").strip()
-    if not name:
-        raise ValueError(f"{where} has no name")
-    box = one.find("bndbox")
-    if box is None:
-        raise ValueError(f"{where} ({shorten(name)}) has no bndbox")
-    left, top, right, bottom = (_number(box, side, where) for side in _SIDES)
+    name = _name(one, where)
+    box = _box(one, f"{where} ({shorten(name)})", where)
     pose = (one.findtext("pose") or "").strip() or "Unspecified"
     difficult, truncated = (_flag(one, field, where) for field in ("difficult", "truncated"))
-    return VocObject(name, (left, top, right, bottom), difficult, truncated, pose)
+    return VocObject(name, box, difficult, truncated, pose)
 
 
-def _number(box: Element, field: str, where: str) -> float:
-    text = (box.findtext(field) or "").strip()
+def _name(one: Element, where: str) -> str:
+    name = _text(one, "name", where)
+    if not name:
+        raise ValueError(f"{where} has no name")
+    return name
+
+
+def _box(one: Element, named: str, where: str) -> tuple[float, float, float, float]:
+    box, outlines = _only(one, "bndbox", named), one.findall("polygon")
+    if box is not None:
+        left, top, right, bottom = (
+            _number(_text(box, side, where), side, where) for side in _SIDES
+        )
+        return left, top, right, bottom
+    if not outlines:
+        turned = ", and its robndbox (a turned box) is not read" if one.findall("robndbox") else ""
+        raise ValueError(f"{named} has no bndbox{turned}")
+    corners = [
+        part for outline in outlines for part in outline.iter() if _CORNER.fullmatch(part.tag)
+    ]
+    xs, ys = (
+        [_number(part.text or "", part.tag, where) for part in corners if part.tag[0] == axis]
+        for axis in "xy"
+    )
+    if len(xs) != len(ys) or len(xs) < 3:
+        raise ValueError(
+            f"{named} has no bndbox, and a polygon of {len(xs)} x and {len(ys)} y, which must be 3 or more of each"
+        )
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def _only(parent: Element, tag: str, where: str) -> Element | None:
+    """Return the one child of a tag, None without; of several nobody knows which counts."""
+    found = parent.findall(tag)
+    if len(found) > 1:
+        raise ValueError(f"{where} has {len(found)} times <{tag}>: write an object for each")
+    return found[0] if found else None
+
+
+def _text(parent: Element, tag: str, where: str) -> str:
+    found = _only(parent, tag, where)
+    return "" if found is None else (found.text or "").strip()
+
+
+def _number(text: str, field: str, where: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -148,7 +200,7 @@ def _number(box: Element, field: str, where: str) -> float:
 
 
 def _flag(one: Element, field: str, where: str) -> int:
-    text = (one.findtext(field) or "").strip() or "0"
+    text = _text(one, field, where) or "0"
     if text not in ("0", "1"):
         raise ValueError(f"{where}: {field} must be 0 or 1, got {shorten(text)}")
     return int(text)

@@ -53,7 +53,7 @@ class VocDataset(AnnotatedDataset):
 
     All annotations of the folder are read once when it is opened, unless both classes and coords are given. One that
     cannot be read is then refused, unless classes are given, as it may name a class that moves the numbers of others.
-    XML in another encoding than UTF-8 is read by its byte order mark or by what it declares.
+    An object without a bndbox has the box around its polygon. XML in another encoding than UTF-8 is read by its byte order mark or by what it declares.
 
     Args:
         root: The folder.

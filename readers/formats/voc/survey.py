@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from readers.formats.boxes.coords import Corners
 from readers.formats.boxes.reading import read_if_sound
-from readers.formats.voc.annotation import parse_annotation
+from readers.formats.voc.annotation import parse_annotation, parse_names
 from readers.sample import SourceError
 
 Color = tuple[int, int, int]
@@ -32,7 +32,7 @@ def survey(read: Callable[[str], bytes], files: Iterable[str], needed_for: str) 
     Args:
         read: Reads a file by its name, or raises ValueError.
         files: Their names.
-        needed_for: Why none may be passed over that cannot be read, "" where damaged ones may; see `read_if_sound`.
+        needed_for: Why none may be passed over whose names cannot be read, "" where damaged ones may; see `read_if_sound`.
 
     Raises:
         SourceError: One cannot be read.
@@ -40,7 +40,11 @@ def survey(read: Callable[[str], bytes], files: Iterable[str], needed_for: str) 
     names: set[str] = set()
     boxes: list[Corners] = []
     for file in files:
-        found = read_if_sound(lambda name: parse_annotation(read(name), name), file, needed_for)
+        found = read_if_sound(lambda name: parse_annotation(read(name), name), file)
+        if found is None and needed_for:  # an object without a box names its class nevertheless
+            names |= {
+                *(read_if_sound(lambda name: parse_names(read(name), name), file, needed_for) or ())
+            }
         size, objects = found or (None, ())
         names |= {one.name for one in objects}
         boxes += [

@@ -236,6 +236,16 @@ BAD = {
     voc_xml(voc_object(box=(8, 7, 8, 6))): "object 1: ymax 6 leaves no area behind ymin 7",
     voc_xml("<object><name>dog</name></object>"): r"object 1 \('dog'\) has no bndbox",
     voc_xml("<object><bndbox/></object>"): "object 1 has no name",
+    voc_xml(
+        voc_object(more="<bndbox/>")
+    ): r"object 1 \('dog'\) has 2 times <bndbox>: write an object for each",
+    voc_xml(voc_object(name="dog</name><name>cat")): "object 1 has 2 times <name>",
+    voc_xml("<object><name>dog</name><robndbox/></object>"): (
+        r"object 1 \('dog'\) has no bndbox, and its robndbox \(a turned box\) is not read"
+    ),
+    voc_xml("<object><name>dog</name><polygon><x1>1</x1><y1>1</y1></polygon></object>"): (
+        r"object 1 \('dog'\) has no bndbox, and a polygon of 1 x and 1 y"
+    ),
     voc_xml(voc_object(box=(1, 1, float("nan"), 9))): "object 1: xmax must be a number, got 'nan'",
     voc_xml(voc_object(difficult=3)): "object 1: difficult must be 0 or 1, got '3'",
     voc_xml(size=(48, 60)): "a.xml states 60 x 48 .*, the upright picture is 64 x 48",
@@ -260,6 +270,36 @@ def test_bad_annotations_are_bad_samples(tmp_path: Path, text: str) -> None:
         raise ValueError(bad.reason)
     assert str(tmp_path) not in bad.reason
     assert told(good)["labels"] == [0, 1]
+
+
+def _polygon(points: str) -> str:
+    return voc_xml(f"<object><name>dog</name><polygon>{points}</polygon></object>")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        voc_xml(voc_object()).replace("object", "OBJECT").replace("bndbox", "BndBox"),
+        voc_xml(voc_object()).upper().replace("DOG", "dog"),
+        _polygon("<x1>9</x1><y1>5</y1><x2>40</x2><y2>20</y2><x3>20</x3><y3>36</y3>"),
+        _polygon("".join(f"<point><x>{x}</x><y>{y}</y></point>" for x, y in ((9, 5), (40, 20), (20, 36)))),
+    ],
+)  # fmt: skip
+def test_other_spellings(tmp_path: Path, text: str) -> None:
+    """Tags in capitals, and outlines in place of boxes."""
+    root = put(tmp_path, {"a.jpg": IMAGE, "a.xml": text, "b.jpg": IMAGE, "b.xml": voc_xml(EDGE)})
+    assert told(open_dataset(root, coords="one-based").fetch([0])[0])["boxes"] == [[*BOX]]
+
+
+def test_objects_without_a_box_name_their_class(tmp_path: Path) -> None:
+    """They make their sample bad; the class that they name has its number."""
+    turned = "<object><name>ant</name><robndbox/></object>"
+    files: dict[str, Any] = {"a.jpg": IMAGE, "a.xml": voc_xml(turned), "b.jpg": IMAGE}
+    root = put(tmp_path, files | {"b.xml": voc_xml(voc_object("cow"), EDGE)})
+    dataset = open_dataset(root)
+
+    assert dataset.class_names == ("ant", "cow", "person")
+    assert [isinstance(one, BadSample) for one in dataset.fetch([0, 1])] == [True, False]
 
 
 def test_boxes_can_be_clipped(tmp_path: Path) -> None:

@@ -71,6 +71,9 @@ def _annotations(
     annotation.unlink()
     annotation.mkdir()
     assert len({before, empty, dataset.fingerprint}) == 3
+    _refused(root, f"1.{ending}.*may name further classes.*classes=", **options)
+    [bad] = open_dataset(root, **options, **names).fetch([1])
+    assert isinstance(bad, BadSample)
 
 
 def _voc(root: Path) -> None:
