@@ -1,6 +1,6 @@
 """What pictures with annotations have to keep to: their boxes, their classes, the arguments of who opens them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -129,6 +129,21 @@ def stated_length(value: Any, where: str) -> int:
         if 0 <= number < 1 << 31 and number.is_integer():
             return int(number)
     raise ValueError(f"{where} must be a number of pixels, got {shorten(value)}")
+
+
+def told_of_same_names(
+    source: object, names: Sequence[str], numbers: Iterable[object]
+) -> list[str]:
+    """A sentence for each name that several classes have, with the numbers that the source gives these."""
+    found: dict[str, list[str]] = {}
+    for name, number in zip(names, numbers, strict=True):
+        found.setdefault(name, []).append(repr(number))
+    return [
+        f"{source} gives the name {name!r} to the classes {' and '.join(some)}, which count as different ones: give them one number "
+        "if they are one class (files that were put together mostly need that)"
+        for name, some in found.items()
+        if name and len(some) > 1
+    ]
 
 
 def told_of_unpaired(root: Path, num_images: int, num_annotations: int, ending: str) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
-from readers.formats.boxes.checks import require_choice, require_stated_size
+from readers.formats.boxes.checks import require_choice, require_stated_size, told_of_same_names
 from readers.formats.boxes.reading import read_each
 from readers.formats.coco.lists import CAPTION, IMAGE, SEGMENTS, find_images
 from readers.formats.coco.masks import rasterise, write_png
@@ -136,9 +136,6 @@ class CocoDataset(IndexedDataset):
         """See `IndexedDataset.remarks`; they were found when the file was indexed."""
         notes: Counter[str] = Counter(json.loads(self._notes or "{}"))  # 0 of what was not noted
         name, is_xywh = self._stored.shards[0], self._options["box_format"] == "xywh"
-        same: dict[str, list[str]] = {}
-        for number, category in zip(self._categories, self.class_names, strict=True):
-            same.setdefault(category, []).append(repr(number))
         found = [
             (
                 notes["lost"],
@@ -165,16 +162,9 @@ class CocoDataset(IndexedDataset):
                 f"{name}: all boxes ({notes['shares']}) lie within the first pixels of their images, so that they look like shares of width and "
                 "height: COCO's are pixels, so multiply them",
             ),
-            *(
-                (
-                    category and len(ids) > 1,
-                    f"{name} gives the name {category!r} to the categories {' and '.join(ids)}, which count as classes of their own: give "
-                    "them one id if they are one class (files that were put together mostly need that)",
-                )
-                for category, ids in same.items()
-            ),
         ]
-        return tuple(sentence for is_said, sentence in found if is_said)
+        same = told_of_same_names(name, self.class_names, self._categories)
+        return (*(sentence for is_said, sentence in found if is_said), *same)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -18,10 +18,17 @@ from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture, imag
 from readers.formats.boxes.listing import files_below, inside_split, stem_of
 from readers.formats.boxes.reading import NEEDED_FOR_CLASSES, read_if_sound
 from readers.formats.coco.masks import write_png
-from readers.formats.labelme.document import Document, Shape, decode_base64, parse_document
-from readers.formats.labelme.objects import Instance, instances_of, mask_of
+from readers.formats.labelme.document import (
+    Document,
+    Shape,
+    decode_base64,
+    parse_document,
+    parse_labels,
+)
+from readers.formats.labelme.objects import LINES, Instance, instances_of, mask_of
 from readers.formats.registry import require
 from readers.image.header import Header, read_header
+from readers.plural import counted
 from readers.sample import PathLike, Payload, SourceError, is_image_file
 from readers.storage.limits import check_bytes
 from readers.storage.unreadable import unreadable
@@ -40,7 +47,8 @@ class LabelMeDataset(AnnotatedDataset):
       circles, turned rectangles and masks. Shapes of one label and one ``group_id`` are one object;
     - ``keypoints``, ``keypoint_labels``: points, and their class numbers; ``keypoint_objects`` is the box of the same
       ``group_id``, -1 where none or several have it;
-    - ``shapes``, ``flags``: as written, but for the pixels of masks; lines are there alone.
+    - ``shapes``, ``flags``: as written, but for the pixels of masks; lines are there alone, which have no area: LabelMe's own
+      exporters disagree about them. A warning counts them where all files are read for their labels.
 
     Coordinates are pixels of the upright picture (turned by its EXIF tag). A picture that the file itself holds
     counts before the one that it names. A size that is not the one stated makes the sample bad.
@@ -85,7 +93,14 @@ class LabelMeDataset(AnnotatedDataset):
         super().__init__(folder, entries, names or (), options)
         remarks = told_of_unpaired(folder, num_bare, 0, ".json")
         if names is None:
-            self._set_classes(self._labels(everything))
+            shapes = self._labels(everything)
+            self._set_classes(sorted({label for label, _ in shapes}))
+            num_lines = sum(kind in LINES for _, kind in shapes)
+            if num_lines:
+                remarks.append(
+                    f"{folder} has {counted(num_lines, 'shape')} of the types {' and '.join(LINES)}, which have no area and so no box or "
+                    "mask: they stand in the field shapes alone"
+                )
             remarks.append(
                 f"{folder} has no list of classes, so they are the labels of its files in sorted order "
                 f"({few_of(self._class_names, 10)}): say classes= to fix their numbers"
@@ -138,27 +153,35 @@ class LabelMeDataset(AnnotatedDataset):
         return data, image_field(f".{_FIELDS.get(header.format, header.format)}"), header
 
     def _document(self, name: str) -> Document:
+        return parse_document(self._content_of(name), name)
+
+    def _content_of(self, name: str) -> bytes:
         content = self._files.read_annotation(name, _READ_BYTES)
         num_values = sum(
             map(content.count, (b"[", b"{", b","))
         )  # none of them stands in a picture's text
         check_bytes(_READ_BYTES * len(content) + _VALUE_BYTES * num_values, name)
-        return parse_document(content, name)
+        return content
 
-    def _labels(self, everything: Sequence[str]) -> list[str]:
-        """Return the labels of all files, sorted.
+    def _labels(self, everything: Sequence[str]) -> list[tuple[str, str]]:
+        """Return label and type of the shapes of all files.
 
         Raises:
             SourceError: One cannot be read, or there are none.
         """
-        found = (read_if_sound(self._document, name, NEEDED_FOR_CLASSES) for name in everything)
-        labels = {shape.label for one in found if one for shape in one.shapes}
-        if not labels:
+        found = (
+            read_if_sound(
+                lambda name: parse_labels(self._content_of(name), name), name, NEEDED_FOR_CLASSES
+            )
+            for name in everything
+        )
+        shapes = [shape for one in found if one for shape in one]
+        if not shapes:
             raise SourceError(
                 f"the files in {self._root} have no shapes: give the names of the classes, open_dataset(..., "
                 "classes=['cat', 'dog'])"
             )
-        return sorted(labels)
+        return shapes
 
     def _sizes_of(self, entry: Entry) -> tuple[int, int]:
         return self._document(entry.annotation).size

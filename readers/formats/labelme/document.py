@@ -70,12 +70,7 @@ def parse_document(content: bytes, name: str) -> Document:
     Raises:
         ValueError: It is no such file; the text names it, the shape (from 1) and what is wrong.
     """
-    try:
-        stored = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{name} is no JSON: {error}") from None
-    if not isinstance(stored, dict) or not isinstance(stored.get("shapes"), list):
-        raise ValueError(f"{name} has no list shapes: it is no file of LabelMe")
+    stored = _stored(content, name)
     path, data = stored.get("imagePath"), stored.get("imageData") or ""
     if not isinstance(data, str) or not isinstance(path, str) or not path:
         raise ValueError(f"{name}: imagePath must be a name and imageData text or null")
@@ -91,6 +86,12 @@ def parse_document(content: bytes, name: str) -> Document:
     return Document(image, data, (height, width), shapes, flags if isinstance(flags, dict) else {})
 
 
+def parse_labels(content: bytes, name: str) -> list[tuple[str, str]]:
+    """Return label and shape_type of each shape, whatever else is wrong with it; see `parse_document`."""
+    shapes = enumerate(_stored(content, name)["shapes"], start=1)
+    return [_label_and_kind(one, f"{name} shape {number}") for number, one in shapes]
+
+
 def decode_base64(text: str, what: str) -> bytes:
     """Return the bytes of a text.
 
@@ -104,13 +105,28 @@ def decode_base64(text: str, what: str) -> bytes:
         raise ValueError(f"{what} is no base64: {error}") from None
 
 
-def _shape(one: Any, where: str) -> Shape:
+def _stored(content: bytes, name: str) -> dict[str, Any]:
+    try:
+        stored = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name} is no JSON: {error}") from None
+    if not isinstance(stored, dict) or not isinstance(stored.get("shapes"), list):
+        raise ValueError(f"{name} has no list shapes: it is no file of LabelMe")
+    return stored
+
+
+def _label_and_kind(one: Any, where: str) -> tuple[str, str]:
     if not isinstance(one, dict):
         raise ValueError(f"{where} is no JSON object but {shorten(one)}")
     label, kind = one.get("label"), one.get("shape_type") or "polygon"
     if not isinstance(label, str) or not label:
         raise ValueError(f"{where}: label must be text, got {shorten(label)}")
-    if not isinstance(kind, str) or kind not in _NUM_POINTS:
+    return label, str(kind)
+
+
+def _shape(one: Any, where: str) -> Shape:
+    label, kind = _label_and_kind(one, where)
+    if kind not in _NUM_POINTS:
         raise ValueError(
             f"{where}: shape_type must be one of {', '.join(_NUM_POINTS)}, got {shorten(kind)}"
         )

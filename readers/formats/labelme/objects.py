@@ -13,6 +13,7 @@ from readers.image.header import read_header
 from readers.sample import HeaderError
 
 WITH_AREA = ("polygon", "rectangle", "oriented_rectangle", "circle", "mask")
+LINES = ("line", "linestrip")
 
 
 class Instance(NamedTuple):

@@ -6,7 +6,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 from readers.classes import Classes, read_classes
-from readers.formats.boxes.checks import Outside, require_choice, require_outside
+from readers.formats.boxes.checks import (
+    Outside,
+    require_choice,
+    require_outside,
+    told_of_same_names,
+)
 from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture
 from readers.formats.coco.masks import rasterise, write_png
 from readers.formats.registry import require
@@ -98,6 +103,7 @@ class YoloDataset(AnnotatedDataset):
             )
         if masks:
             require("pycocotools.mask", extra="coco")
+        self._remarks += (*told_of_same_names(source, names, range(len(names))),)
         shape = found.config.kpt_shape if found.config else None
         self.flip_idx = found.config.flip_idx if found.config else ()
         changed = sum(number != other for number, other in enumerate(self.flip_idx))

@@ -281,7 +281,7 @@ def test_corners_that_are_taken_for_sizes(tmp_path: Path) -> None:
     [
         (
             {"categories": [{"id": 3, "name": "cat"}, {"id": 18, "name": "cat"}]},
-            r"gives the name 'cat' to the categories 3 and 18, which count as classes",
+            r"gives the name 'cat' to the classes 3 and 18, which count as different",
         ),
         (
             {"annotations": [box(1000, bbox=[0.1, 0.2, 0.5, 0.5], segmentation=None)] * 3},

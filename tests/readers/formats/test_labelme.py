@@ -107,7 +107,12 @@ def test_points_and_lines(tmp_path: Path) -> None:
         shape("point", [[9, 5]], "nose", group_id=7),
         shape("point", [[9, 5]], "ear", group_id=8),
     )
-    with pytest.warns(UserWarning, match=r"in sorted order \(dog, ear, nose, road\): say classes="):
+    with (
+        pytest.warns(UserWarning, match=r"in sorted order \(dog, ear, nose, road\): say classes="),
+        pytest.warns(
+            UserWarning, match="has 2 shapes of the types line and linestrip, which have no"
+        ),
+    ):
         dataset = open_dataset(root)
     [entry] = dataset.fetch([0])
     found = told(entry)
@@ -118,6 +123,17 @@ def test_points_and_lines(tmp_path: Path) -> None:
     assert found["keypoint_labels"] == [2, 2, 1]
     assert found["keypoint_objects"] == [-1, 0, -1]
     assert len(found["shapes"]) == 6
+
+
+@pytest.mark.filterwarnings("ignore:.*has no list of classes")
+def test_shapes_that_cannot_be_read_name_their_class(tmp_path: Path) -> None:
+    """They make their sample bad; the class that they name has its number."""
+    root = write(tmp_path, shape("star", label="ant"))
+    put(root, {"1.jpg": IMAGE, "1.json": labelme_json(shape(label="cow"), image="1.jpg")})
+    dataset = open_dataset(root)
+
+    assert dataset.class_names == ("ant", "cow")
+    assert [isinstance(one, BadSample) for one in dataset.fetch([0, 1])] == [True, False]
 
 
 def test_groups_are_one_object(tmp_path: Path) -> None:
