@@ -40,22 +40,6 @@ def print_shards(indexing: Indexing, console: Console) -> None:
     ]
     for line in lines:
         print_plain(console, line)
-    repeated = sorted(
-        (blob.name, index.head.num_repeated_keys)
-        for blob, index in found
-        if index.head.num_repeated_keys
-    )
-    if repeated:
-        name, number = repeated[0]
-        total = sum(number for _, number in repeated)
-        have = "has" if total == 1 else "have"
-        print_plain(
-            console,
-            f"{counted(total, 'sample')} {have} the key of an earlier one of the same shard ({number:,} in "
-            f"{printable(name)}): where files of one sample do not follow one another, each run of them is a "
-            "sample of its own",
-            "yellow",
-        )
 
 
 def print_checkpoints(found: Checkpointing, console: Console) -> None:

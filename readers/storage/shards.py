@@ -3,6 +3,7 @@
 import hashlib
 import struct
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache, partial
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from readers.checkpoints.sample_file import SampleFile
 from readers.dataset import IndexedDataset
 from readers.located import Located, Reads
+from readers.plural import counted
 from readers.sample import (
     BadSample,
     ColumnName,
@@ -158,15 +160,35 @@ class ShardDataset(IndexedDataset):
 
     @property
     def index_remarks(self) -> tuple[str, ...]:
-        """What was noticed when the shards were indexed, as sentences."""
+        """What was noticed when the shards were indexed, as sentences, and keys that do not tell samples apart."""
         shards: dict[str, list[str]] = {}
         for blob, found in zip(self._blobs, self._found, strict=True):
             for where, what in found.head.remarks:
                 shards.setdefault(what, []).append(f"{shown_path(blob.location)} {where}")
-        return tuple(
+        found = []
+        repeated = Counter(
+            {
+                one: found.head.num_repeated_keys
+                for one, found in zip(self.shards, self._found, strict=True)
+            }
+        )
+        if repeated.total():
+            [(shard, number)] = repeated.most_common(1)
+            found.append(
+                f"{counted(repeated.total(), 'sample')} with the key of an earlier one of the same shard ({number:,} in {shown_path(shard)}): "
+                "each is a sample of its own, be it that a shard was joined to itself, or that files of one sample do not follow one another"
+            )
+        doubled = Counter(self._names) - Counter({*self._names})
+        if doubled:
+            found.append(
+                f"{counted(doubled.total(), 'shard')} with the name of an earlier one, such as {shown_path(next(iter(doubled)))}: keys begin with "
+                "the name, so they do not tell their samples apart; name shards differently, or go by indices"
+            )
+        found += [
             f"{first} {what}{f' (so do {len(others):,} more shards)' if others else ''}"
             for what, (first, *others) in shards.items()
-        )
+        ]
+        return tuple(found)
 
     def samples_with(self, is_meant: Callable[[Names], object]) -> tuple[int, str, Names]:
         """Count the samples that have certain fields.

@@ -158,27 +158,27 @@ def stored_files(stream: Forward, keys: KeyRule = "first-dot") -> Iterator[Store
     except tarfile.TarError as error:
         reason = "it is empty" if not stream.tell() else f"it is not a tar file ({error})"
         raise BrokenStreamError(reason, 0) from None
-    number, is_ended = 0, False
+    number = num_zeros = 0
     while True:
         member = None
         with suppress(tarfile.TarError, ValueError):  # where it stopped is judged below
             member = archive.next()
         if member is None and stream.last == _ZEROS:  # behind these another archive may follow
-            number, is_ended = number + (not is_ended), True
+            number, num_zeros = number + (not num_zeros), num_zeros + 1
             archive.offset = offset = stream.tell()
             continue
         if (
             member is None or member.size < 0
         ):  # would lead back to a header that was read, and so for ever
             break
-        offset, is_ended = archive.offset, False
+        offset, num_zeros = archive.offset, 0
         archive.members.clear()  # type: ignore[attr-defined] # else all headers pile up
         name = key_and_field(member.name, keys)
         if name is not None and (member.isreg() or member.islnk() or member.issym()):
             yield StoredFile(*name, member.size, _fault(member), stream, number)
     if reason := end_fault(offset, stream.tell(), stream.last):
         raise BrokenStreamError(f"it {reason}", offset)
-    if not is_ended:
+    if num_zeros < 2:
         stream.remark = f"ends at byte {stream.tell()} {UNENDED}"
 
 

@@ -40,7 +40,7 @@ class TarDataset(ShardDataset):
     dot of the base name; the rest, in lower case, is the field: ``n01/10026.jpg`` and
     ``n01/10026.cls`` are the fields jpg and cls of the key ``n01/10026``. The label is the
     integer in the field cls, -1 where there is no such field; one that holds anything else makes a bad sample. A key that comes again after another one begins
-    a sample of its own, as for WebDataset; ``gpu-aug index`` counts such keys.
+    a sample of its own, as for WebDataset; opening such shards warns with their number.
 
     See `ShardDataset` for how shards are indexed and mapped.
 
@@ -136,7 +136,7 @@ def _files(
         begin = -1 if fault else next_archive(content, end)
         if begin < 0:
             break
-    if not is_told and (fault or len(block) < BLOCK_BYTES):
+    if not is_told and (fault or size < end + 2 * BLOCK_BYTES):
         ends.append((end, fault and f"{shard} {fault}"))
 
 

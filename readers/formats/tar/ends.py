@@ -12,7 +12,7 @@ BLOCK_BYTES = 512
 _PIECE_BYTES = 1 << 20  # looked at together for something behind zeros
 
 UNENDED = (  # of a shard that "ends at byte N"
-    "without the zero blocks that a finished tar ends with: samples behind it may be missing, so count them, or write "
+    "without the two zero blocks that a finished tar ends with: samples behind it may be missing, so count them, or write "
     "the tar again"
 )
 

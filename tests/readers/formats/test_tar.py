@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 from webdataset.tariterators import group_by_keys, tar_file_expander
 
-from readers import BadSample, Sample, SourceError, TarDataset
+from readers import BadSample, Sample, SourceError, TarDataset, open_dataset
 from readers.storage.blob.mapped import mapped_file
 
 Jpeg = Callable[..., bytes]
@@ -498,3 +498,12 @@ def test_a_mask_is_not_the_image(tmp_path: Path) -> None:
     assert (sample.image, sample.size) == (images["a.png"], (30, 40))
     assert sample.fields["mask.png"] == images["a.mask.png"]
     assert only_a_mask.image is None
+
+
+def test_shards_of_one_name_are_told(tmp_path: Path) -> None:
+    """Keys begin with the names of shards, and do not tell their samples apart then."""
+    for folder in "abc":
+        (tmp_path / folder).mkdir()
+        write_tar(tmp_path / folder / "x.tar", [("0.cls", b"0")])
+    with pytest.warns(UserWarning, match="2 shards with the name of an earlier one, such as x.tar"):
+        assert len(open_dataset(str(tmp_path / "*" / "x.tar"))) == 3
