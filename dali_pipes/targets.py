@@ -195,19 +195,22 @@ def collate(found: Sequence[Found], size: tuple[int, int], device: torch.device)
     }
 
 
-def collate_nothing(example: Found, size: tuple[int, int], device: torch.device) -> BatchTargets:
-    """Return the targets of a batch that has no row: as of a batch of a sample that has targets, with 0 rows.
+def collate_nothing(
+    examples: Sequence[Found], size: tuple[int, int], device: torch.device
+) -> BatchTargets:
+    """Return the targets of a batch that has no row: as of a batch of samples that have targets, with 0 rows.
 
     Args:
-        example: Targets of a sample of the data.
+        examples: Targets of samples of the data, of every kind that there is.
         size: Height and width of the images.
         device: Where the tensors shall lie.
     """
-    targets = example.targets
-    if targets.masks is not None:
-        layers = np.zeros((len(targets.masks), *size), np.int64)
-        example = replace(example, targets=replace(targets, masks=layers))
-    together: Any = collate([example], size, device)
+    resized = []
+    for one in examples:
+        masks = one.targets.masks
+        layers = None if masks is None else np.zeros((len(masks), *size), np.int64)
+        resized.append(replace(one, targets=replace(one.targets, masks=layers)))
+    together: Any = collate(resized, size, device)
     return cast(
         BatchTargets, {name: one if one is None else one[:0] for name, one in together.items()}
     )

@@ -1,5 +1,6 @@
 """The first stage: positions in an epoch become encoded samples with their draws, bad samples dealt with."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,7 @@ from dali_pipes.video.source import ClipSource, find_clips
 from gpu_aug import Draws
 from gpu_aug.errors import TargetsError
 from gpu_aug.frame_times import drawn_speed, frame_order
+from gpu_aug.targets.targets import Targets
 from readers import BadSample, Dataset, Sample
 from readers.bucket_order import BucketOrder
 from readers.first_samples import probed_samples
@@ -109,7 +111,7 @@ class Fetcher:
     clips: ClipSource | None = field(init=False)
     label_shape: LabelShape = field(init=False)
     _reader: LocatedReader | None = field(init=False)
-    _examples: list[Found] = field(init=False, default_factory=list)
+    _examples: list[list[Found]] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label_shape", label_shape_of(self.dataset))
@@ -308,22 +310,31 @@ class Fetcher:
         with self.recorder.measure("targets", samples=1):
             return self.targets.read(sample.fields, (height, width))
 
-    def example_targets(self) -> Found:
-        """Return the targets of the first sample that has any, for batches that lost all of their rows."""
-        if not self._examples:  # it is looked for once
-            self._examples.append(self._find_targets() if self.targets.kinds else NOTHING)
+    def example_targets(self) -> list[Found]:
+        """Return targets of samples that together have every kind that the data have, for batches that lost all of their rows."""
+        if not self._examples:  # they are looked for once
+            self._examples.append(self._find_targets() if self.targets.kinds else [])
         return self._examples[0]
 
-    def _find_targets(self) -> Found:
+    def _find_targets(self) -> list[Found]:
+        examples, names = [], set[str]()
         for sample in probed_samples(self.dataset):
             checked = self._check(self.owned(sample))
             if isinstance(checked, BadSample):
                 continue
             with suppress(TargetsError):  # its own step records it, and another sample serves here
                 found = self.targets.read(checked.sample.fields, checked.size)
-                if found.targets:
-                    return found
-        return NOTHING
+                there = {
+                    one.name
+                    for one in dataclasses.fields(Targets)
+                    if getattr(found.targets, one.name) is not None
+                }
+                if not there <= names:
+                    examples.append(found)
+                    names |= there
+            if self.targets.kinds <= names:
+                break
+        return examples
 
     def wants_targets(self, fetched: Fetched, row: int) -> bool:
         """Whether a row may have targets; asking is cheap."""

@@ -145,6 +145,21 @@ def test_a_batch_without_rows_has_the_form_of_the_others(
     assert len(part.labels) == len(part.valid) == 3
 
 
+def test_a_batch_without_rows_has_the_kinds_of_all_samples(tmp_path: Path) -> None:
+    """The first sample with targets has boxes alone; masks and keypoints come later."""
+    boxes = {"json": json.dumps({"boxes": [[1, 1, 9, 9]]}).encode()}
+    others = (
+        [{"png": b"no image"}] * 4 + [{"png": png()} | boxes] * 4 + [{"png": png()} | TARGETS] * 4
+    )
+    samples = {f"{number:02d}": {"cls": b"1"} | one for number, one in enumerate(others)}
+
+    with load(open_dataset(write_samples(tmp_path / "a.tar", samples))) as loader:
+        empty, _, whole = list(loader)
+
+    assert form(empty) == form(whole)
+    assert empty.masks is not None
+
+
 def test_vectors_of_labels_keep_their_length(tmp_path: Path) -> None:
     data = open_dataset(write(tmp_path, 4, bad={"png": b"no image"}))
     vectors = np.arange(3 * NUM_SAMPLES, dtype=np.float32).reshape(-1, 3)
