@@ -51,6 +51,20 @@ def content(sample: Sample) -> tuple[str, bytes]:
     return name, bytes(sample.fields[name])
 
 
+def loader_of(dataset: Any, **arguments: Any) -> Loader:
+    """Make a loader in the order of the data that may lose all samples."""
+    return Loader(
+        dataset,
+        Recipe([CenterCrop(16)]),
+        batch_size=BATCH_SIZE,
+        device="cpu",
+        shuffle="none",
+        last_batch="partial",
+        max_bad_samples=NUM_SAMPLES,
+        **{"on_bad_sample": "skip", **arguments},
+    )
+
+
 def first_fields_are_bad(folder: Path, writer: ModuleType) -> None:
     source: Any = writer.write(folder, written())
     dataset: Dataset = open_dataset(source, **getattr(writer, "OPTIONS", {}))
@@ -60,17 +74,7 @@ def first_fields_are_bad(folder: Path, writer: ModuleType) -> None:
     sound = [row for row, one in enumerate(samples) if content(one)[1] not in refused]
     data = Clips(dataset, num_frames=1, stride=1) if holds_videos(dataset) else dataset
 
-    with Loader(
-        data,
-        Recipe([CenterCrop(16)]),
-        batch_size=BATCH_SIZE,
-        device="cpu",
-        shuffle="none",
-        last_batch="partial",
-        on_bad_sample="skip",
-        max_bad_samples=NUM_SAMPLES,
-        fields={name: Parser(refused)},
-    ) as loader:
+    with loader_of(data, fields={name: Parser(refused)}) as loader:
         batches = list(loader)
 
     assert [index for one in batches for index in one.indices.tolist()] == sound
@@ -81,6 +85,11 @@ def first_fields_are_bad(folder: Path, writer: ModuleType) -> None:
     assert len(batches[0]) == 0
     assert batches[0].labels.shape[1:] == batches[-1].labels.shape[1:]
 
+    with loader_of(data, fields={name: Parser(refused)}, on_bad_sample="replace") as loader:
+        indices = [index for one in loader for index in one.indices.tolist()]
+    assert len(indices) == NUM_SAMPLES
+    assert {*indices} <= {*sound}
+
 
 def first_members_are_bad(folder: Path) -> None:
     """A stream looks at no sample before its first step, and counts those of it as bad."""
@@ -89,17 +98,7 @@ def first_members_are_bad(folder: Path) -> None:
     source = tar.write(folder, written())
     stream = open_dataset(source, format="stream")
     refused = {one.image for one in written()[:NUM_BAD]}
-    with Loader(
-        stream,
-        Recipe([CenterCrop(16)]),
-        batch_size=BATCH_SIZE,
-        device="cpu",
-        shuffle="none",
-        last_batch="partial",
-        on_bad_sample="skip",
-        max_bad_samples=NUM_SAMPLES,
-        fields={"jpg": Parser(refused)},
-    ) as loader:
+    with loader_of(stream, fields={"jpg": Parser(refused)}) as loader:
         labels = np.concatenate([batch.labels.numpy() for batch in loader])
 
     assert labels.tolist() == [one.label for one in written()[NUM_BAD:]]
@@ -118,16 +117,7 @@ def first_frames_are_bad(folder: Path) -> None:
             frame.write_bytes(b"no frame")
     clips = Clips(open_dataset(source), num_frames=1, stride=1)
 
-    with Loader(
-        clips,
-        Recipe([CenterCrop(16)]),
-        batch_size=BATCH_SIZE,
-        device="cpu",
-        shuffle="none",
-        last_batch="partial",
-        on_bad_sample="skip",
-        max_bad_samples=NUM_SAMPLES,
-    ) as loader:
+    with loader_of(clips) as loader:
         seen = [video for batch in loader for video in batch.videos or ()]
 
     assert seen == keys[NUM_BAD:]
