@@ -38,7 +38,7 @@ def main(socket: int, memory: int, told: int, parent: int) -> NoReturn:
     status = 0
     try:
         _serve(Connection(socket), memory, told, parent)
-    except (EOFError, OSError):  # nobody is there to be told
+    except (EOFError, ConnectionError):  # the training process is gone
         pass
     except Exception:  # noqa: BLE001 - it is reported by the training process, with the status
         traceback.print_exc()
