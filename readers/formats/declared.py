@@ -57,9 +57,9 @@ def _by_number(paths: Sequence[str]) -> list[str]:
         # Numbers of which most are not there are names: n01440764.tar.
         elif last - first + 1 >= 2 * len(numbers):
             continue
-        of = f"-of-{total}" if total else ""
+        end = f"-of-{total}{suffix}" if total else suffix
         for number in sorted({*range(first, last + 1)} - numbers):
-            missing.append(f"{prefix}{number:0{width}}{of}{suffix}")
+            missing.append(f"{prefix}{number:0{width}}{end}")
     return missing
 
 
