@@ -20,8 +20,7 @@ from readers.formats.columns import (
     to_label,
     to_payload,
 )
-from readers.formats.files.beside import FilesBelow
-from readers.formats.files.described import DescribedFiles, lines_of
+from readers.formats.files.described import DescribedFiles, FilesBelow, lines_of
 from readers.sample import (
     VIDEO_FIELDS,
     BadSample,

@@ -7,20 +7,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from readers.formats.boxes.checks import require_choice, require_stated_size, told_of_same_names
-from readers.formats.boxes.reading import read_each
+from readers.formats.boxes.checks import (
+    read_each,
+    require_choice,
+    require_stated_size,
+    told_of_same_names,
+)
 from readers.formats.coco.lists import CAPTION, IMAGE, SEGMENTS, find_images
 from readers.formats.coco.masks import rasterise, write_png
-from readers.formats.coco.parse import are_categories, file_name, parse
 from readers.formats.coco.targets import (
+    are_categories,
+    file_name,
     name_of,
     objects_to_json,
+    parse,
     segments_to_json,
     with_boxes,
 )
 from readers.formats.columns import CORNERS, to_payload
-from readers.formats.files.beside import FilesBelow
-from readers.formats.files.described import DescribedFiles, folder_with
+from readers.formats.files.described import DescribedFiles, FilesBelow, folder_with
 from readers.formats.registry import require
 from readers.image.header import image_size
 from readers.plural import counted

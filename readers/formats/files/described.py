@@ -1,8 +1,9 @@
-"""Data in which one indexed file names the files of all samples: a manifest, a list of annotations, a table."""
+"""Files that a description names, read below one folder and nowhere else; and datasets of which one indexed file describes all samples."""
 
 import hashlib
+import os
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,73 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
-from readers.formats.files.beside import FilesBelow
-from readers.sample import BadSample, ColumnName, HeaderError, Sample, SourceError
+from readers.sample import BadSample, ColumnName, HeaderError, Payload, Sample, SourceError
 from readers.storage.blob import Content, open_blob
 from readers.storage.blob.content_hash import pin_content
 from readers.storage.shards import ShardDataset
-from readers.storage.unreadable import is_transient, lasting, unreadable
+from readers.storage.unreadable import is_transient, lasting, size_or_missing, unreadable
+from readers.storage.whole_files import map_whole, read_whole
 
 _NUM_SIZES = 4096  # files whose sizes count: of 10 million on a network disk all would take hours
 _PIECE_BYTES = 1 << 20
+
+
+class FilesBelow:
+    """The files below one folder, by their relative names. Links in it are followed.
+
+    Args:
+        root: The folder.
+        what: It, for errors: "the folder of the manifest".
+    """
+
+    def __init__(self, root: Path, what: str) -> None:
+        self._prefix, self._what = f"{str(root).rstrip('/')}/", what
+
+    def name(self, written: str) -> str:
+        """Return a name as it is below the folder; an absolute one must lie there.
+
+        Raises:
+            ValueError: It leaves the folder, or can be no file's.
+        """
+        name = os.path.normpath(written)
+        if name.startswith(self._prefix):
+            name = name[len(self._prefix) :]
+        if name == ".." or name.startswith(("/", "../")):
+            raise ValueError(f"{_last_part(written)} lies outside {self._what}")
+        if name == "." or "\0" in name:
+            raise ValueError(f"{written!r} names no file")
+        return name
+
+    def read(self, written: str, *, mapped: bool = False) -> Payload:
+        """Read a whole file, or map it, unread.
+
+        Raises:
+            ValueError: Its name leaves the folder, or it cannot be read; the text is a short reason.
+        """
+        name = self.name(written)
+        try:
+            return (map_whole if mapped else read_whole)(self._prefix + name)
+        except OSError as error:
+            raise ValueError(f"the file {name} cannot be read: {error.strerror}") from None
+
+    def sizes(self, names: Iterable[str]) -> list[int]:
+        """Sizes of files in bytes, -1 where there is none, or the name leaves the folder.
+
+        Raises:
+            SourceError: It cannot be told whether there is one.
+        """
+        return list(map(self._size, names))
+
+    def _size(self, name: str) -> int:
+        try:
+            return size_or_missing(self._prefix + self.name(name))
+        except ValueError:
+            return -1
+
+
+def _last_part(written: str) -> str:
+    """Absolute paths are this machine's own."""
+    return f".../{written.rpartition('/')[2]}" if written.startswith("/") else written
 
 
 class DescribedFiles(IndexedDataset):

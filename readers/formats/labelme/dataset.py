@@ -7,16 +7,24 @@ from typing import Any
 from readers.classes import Classes, read_classes
 from readers.describe import few_of
 from readers.formats.boxes.checks import (
+    NEEDED_FOR_CLASSES,
     Outside,
     class_number,
     fit_box,
+    read_if_sound,
     require_outside,
     require_stated_size,
     told_of_unpaired,
 )
-from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture, image_field
-from readers.formats.boxes.listing import files_below, inside_split, stem_of
-from readers.formats.boxes.reading import NEEDED_FOR_CLASSES, read_if_sound
+from readers.formats.boxes.dataset import (
+    AnnotatedDataset,
+    Entry,
+    Picture,
+    files_below,
+    image_field,
+    inside_split,
+    stem_of,
+)
 from readers.formats.coco.masks import write_png
 from readers.formats.labelme.document import (
     Document,

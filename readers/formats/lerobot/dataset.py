@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
-from readers.formats.files.beside import FilesBelow
+from readers.formats.files.described import FilesBelow
 from readers.formats.lerobot.cameras import Camera, TableCamera, VideoCamera
 from readers.formats.lerobot.episodes import Place, Places, episodes_of_split, read_episodes
 from readers.formats.lerobot.meta import Info, read_info, root_of

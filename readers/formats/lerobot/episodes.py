@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.formats.files.beside import FilesBelow
+from readers.formats.files.described import FilesBelow
 from readers.formats.lerobot.meta import Feature, Info
 from readers.formats.lerobot.tables import Table, to_array
 from readers.plural import counted

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.formats.files import FileDataset
-from readers.formats.files.beside import FilesBelow
+from readers.formats.files.described import FilesBelow
 from readers.formats.lerobot.episodes import Episodes
 from readers.sample import Payload, SourceError
 from readers.storage.whole_files import map_whole

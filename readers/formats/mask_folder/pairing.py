@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from readers.describe import few_of
-from readers.formats.boxes.listing import files_below
+from readers.formats.boxes.dataset import files_below
 from readers.sample import SourceError, is_image_file
 
 _MASK_ENDINGS = ("png", "gif", "bmp", "tif", "tiff")

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from readers.formats.columns import CORNERS, to_payload
-from readers.formats.files.beside import FilesBelow
-from readers.formats.files.described import DescribedFiles, folder_with
+from readers.formats.files.described import DescribedFiles, FilesBelow, folder_with
 from readers.formats.openimages.rows import (
     SIDES,
     find_images,

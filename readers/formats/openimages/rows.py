@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from readers.formats.boxes.reading import read_each
+from readers.formats.boxes.checks import read_each
 from readers.formats.files.described import lines_of
 from readers.sample import SourceError
 from readers.storage.blob import Content

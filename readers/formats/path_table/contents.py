@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from readers.formats.boxes.coords import Coords
+from readers.formats.boxes.checks import Coords
 from readers.formats.columns import to_key, to_payload
 from readers.formats.files.packed import Packed
 from readers.formats.path_table.grouping import joined, repeated, rows_by_image

@@ -5,9 +5,14 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
-from readers.formats.boxes.checks import require_choice, stated_length
-from readers.formats.boxes.coords import Coords, Corners, choose_coords
-from readers.formats.boxes.reading import read_each
+from readers.formats.boxes.checks import (
+    Coords,
+    Corners,
+    choose_coords,
+    read_each,
+    require_choice,
+    stated_length,
+)
 from readers.formats.columns import shorten
 from readers.formats.path_table.roles import usual
 from readers.formats.path_table.table import Table

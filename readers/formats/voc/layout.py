@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from readers.formats.boxes.checks import told_of_unpaired
-from readers.formats.boxes.dataset import Entry
-from readers.formats.boxes.listing import files_below, inside_split, stem_of
+from readers.formats.boxes.dataset import Entry, files_below, inside_split, stem_of
 from readers.formats.splits import canonical, in_order, no_such_split, several_splits
 from readers.formats.voc.lists import read_list, splits_in
 from readers.plural import counted

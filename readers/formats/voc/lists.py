@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from readers.formats.boxes.listing import stem_of
+from readers.formats.boxes.dataset import stem_of
 from readers.sample import SourceError, is_image_file
 from readers.storage.whole_files import read_text
 

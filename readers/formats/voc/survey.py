@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from readers.formats.boxes.coords import Corners
-from readers.formats.boxes.reading import read_if_sound
+from readers.formats.boxes.checks import Corners, read_if_sound
 from readers.formats.voc.annotation import parse_annotation, parse_names
 from readers.sample import SourceError
 

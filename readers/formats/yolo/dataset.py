@@ -15,9 +15,8 @@ from readers.formats.boxes.checks import (
 from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture
 from readers.formats.coco.masks import rasterise, write_png
 from readers.formats.registry import require
-from readers.formats.yolo.images import beside_images
 from readers.formats.yolo.labels import Labels, Object, Task, find_task, objects_of, read_rows
-from readers.formats.yolo.layout import Layout, find_layout
+from readers.formats.yolo.layout import Layout, beside_images, find_layout
 from readers.sample import PathLike, Payload, SourceError
 from readers.storage.unreadable import unreadable
 

@@ -5,8 +5,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
-from readers.formats.boxes.checks import Outside, fit_box
-from readers.formats.boxes.reading import read_if_sound
+from readers.formats.boxes.checks import Outside, fit_box, read_if_sound
 
 Task = Literal["detect", "segment", "pose", "obb", "semantic"]
 

@@ -12,7 +12,7 @@ from pycocotools import mask as api
 
 from readers import BadSample, SourceError, open_dataset
 from readers.formats.yolo import YoloDataset
-from readers.formats.yolo.images import beside_images
+from readers.formats.yolo.layout import beside_images
 from tests.support.annotated import (
     BOX,
     HEIGHT,
