@@ -1,21 +1,25 @@
-"""Warnings about shards that are missing or too short by what their names and the files beside them declare."""
+"""Warnings about shards that are unfinished, missing or too short by what their names and the files beside them declare."""
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from readers.dataset import IndexedDataset
 from readers.describe import few_of
-from readers.formats.detect_unfinished import PACKED
 from readers.plural import counted
 from readers.sample import SourceError
 from readers.storage.limits import check_bytes
 from readers.storage.paths import is_url
 from readers.storage.shards import ShardDataset
+from readers.storage.whole_files import read_whole
 
+PACKED = "manifest.json"
+"""The file in which gpu-aug pack says what it has made, when it has ended."""
+_PLANNED = ".gpuaug-plan/plan.json"  # when it has begun
+_TILING = ".gpuaug-plan/tiling.plan"  # of gpu-aug tile, as long as it has not ended
 # Six digits: a number of a shard, and no date or time.
 _NUMBER_OF = re.compile(r"(.*?)([0-9]{1,6})-of-([0-9]{1,6})(.*)", re.DOTALL)
 _NUMBER = re.compile(r"(.*?)([0-9]+)(\D*)", re.DOTALL)
@@ -23,6 +27,46 @@ _TFDS = re.compile(r".*-([^-.]+)\.[^-]+-([0-9]+)-of-([0-9]+)", re.DOTALL)
 
 Declared = dict[str, tuple[int, Path]]
 """Of a shard's path the number of samples that it holds, and the file that says so."""
+
+
+def require_finished(folder: Path) -> None:
+    """Refuse such a folder.
+
+    Raises:
+        SourceError: It is one.
+    """
+    there = [name for name in (PACKED, _PLANNED, _TILING) if (folder / name).exists()]
+    refuse_unfinished(str(folder), there)
+    with suppress(FileNotFoundError, ValueError):  # there is none, or it is that of another program
+        manifest = json.loads(read_whole(folder / PACKED))
+        if isinstance(manifest, dict) and manifest.get("complete") is False:
+            raise _not_packed(str(folder))
+
+
+def refuse_unfinished(place: str, names: Collection[str]) -> None:
+    """Refuse such a folder, here or in an object store, by what lies in it.
+
+    Args:
+        place: Its path or URL.
+        names: Of the files in it and below it, relative to it.
+
+    Raises:
+        SourceError: It is one.
+    """
+    if _TILING in names:
+        raise SourceError(
+            f"{place} was not tiled to its end: run the same gpu-aug tile again (after an array job, with --merge), or "
+            f"remove {place.rstrip('/')}/{_TILING} to take the files that are there"
+        )
+    if _PLANNED in names and PACKED not in names:
+        raise _not_packed(place)
+
+
+def _not_packed(place: str) -> SourceError:
+    return SourceError(
+        f"{place} was not packed to its end: run the same gpu-aug pack again (after an array job, with --merge), "
+        "or give the shards that are there as a pattern"
+    )
 
 
 def missing_shards(paths: Sequence[str], declared: Declared) -> list[str]:

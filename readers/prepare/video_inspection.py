@@ -13,10 +13,8 @@ from readers.sample import BadSample, Sample
 from readers.video.containers.open import VideoError
 from readers.video.files import read_seconds
 from readers.video.frame_folder import FrameFolderDataset
-from readers.video.info import VideoInfo
+from readers.video.info import WORDS, VideoInfo, count_peculiar, cut
 from readers.video.scan import scan_video
-from readers.video.segment import cut
-from readers.video.video_warnings import WORDS, count_peculiar
 
 
 class VideoLook(NamedTuple):
@@ -47,7 +45,7 @@ class VideoFindings:
         frames: Number of frames of a video, or of the clip of it that a sample is.
         milliseconds: Duration, likewise.
         rates: Number of videos by frames per second, to a hundredth.
-        peculiar: Number of videos by what people should know of, see `readers.video.video_warnings.WORDS`.
+        peculiar: Number of videos by what people should know of, see `readers.video.info.WORDS`.
         streams: Which stream was taken of videos with several, and how often.
         num_with_audio: Videos with sound.
     """

@@ -28,11 +28,10 @@ from readers.storage.unreadable import is_transient, lasting
 from readers.video.containers.open import VideoError
 from readers.video.files import ClipListDataset, read_seconds
 from readers.video.frame_folder import FrameFolderDataset
-from readers.video.info import VideoInfo
+from readers.video.info import VideoInfo, count_peculiar
 from readers.video.progress import terminal_bar
 from readers.video.scan import scan_video
 from readers.video.store import DamagedStoreError, Store, StoreWriter
-from readers.video.video_warnings import count_peculiar
 
 SUFFIX = ".gpuaug-videos"
 _BATCH = 4  # videos that a thread takes at once
@@ -142,7 +141,7 @@ class VideoIndex:
 
     @property
     def peculiar(self) -> dict[str, int]:
-        """How many videos are what people should know of, see `readers.video.video_warnings.WORDS`; each file counts once."""
+        """How many videos are what people should know of, see `readers.video.info.WORDS`; each file counts once."""
         rows = self.store.rows[np.unique(self._videos)]
         return count_peculiar(rows[rows["num_frames"] > 0])
 

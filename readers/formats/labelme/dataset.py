@@ -27,13 +27,16 @@ from readers.formats.boxes.dataset import (
 )
 from readers.formats.coco.masks import write_png
 from readers.formats.labelme.document import (
+    LINES,
     Document,
+    Instance,
     Shape,
     decode_base64,
+    instances_of,
+    mask_of,
     parse_document,
     parse_labels,
 )
-from readers.formats.labelme.objects import LINES, Instance, instances_of, mask_of
 from readers.formats.registry import require
 from readers.image.header import Header, read_header
 from readers.plural import counted

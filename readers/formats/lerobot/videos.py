@@ -16,8 +16,7 @@ from readers.sample import Payload, SourceError
 from readers.storage.whole_files import map_whole
 from readers.video.containers.open import VideoError
 from readers.video.index import VideoIndex
-from readers.video.info import VideoInfo
-from readers.video.video_warnings import WORDS
+from readers.video.info import WORDS, VideoInfo
 
 _MOST_KNOWN = 64
 

@@ -17,12 +17,15 @@ from readers.formats.boxes.checks import (
 )
 from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture
 from readers.formats.voc.annotation import VocAnnotation, parse_annotation
-from readers.formats.voc.colors import in_colors, numbered, numbers_of_colors, palette
 from readers.formats.voc.layout import MASKS, Layout, find_layout, mask_name
 from readers.formats.voc.survey import (
     BACKGROUND,
     Color,
     choose_classes,
+    in_colors,
+    numbered,
+    numbers_of_colors,
+    palette,
     read_labelmap,
     survey,
 )

@@ -15,8 +15,7 @@ from dali_pipes import Loader
 from gpu_aug import Recipe, Resize
 from readers import BadSample, SourceError, open_dataset
 from readers.formats.voc import VocDataset
-from readers.formats.voc.colors import palette
-from readers.formats.voc.survey import CLASSES
+from readers.formats.voc.survey import CLASSES, palette
 from tests.support.annotated import (
     BOX,
     HEIGHT,
