@@ -196,9 +196,8 @@ def _tasks(dataset: Dataset | TarStream, count: int | None, chunk: int) -> Itera
 def _add_columns(found: Inspection, dataset: IndexedDataset) -> None:
     try:
         labels = dataset.column("label")
-    except (
-        UnreadableLabelsError
-    ) as error:  # such samples are counted as bad, when they are looked at
+    # Such samples are counted as bad, when they are looked at.
+    except UnreadableLabelsError as error:
         labels = error.labels[error.labels >= -1]
     sizes = dataset.column("num_bytes")
     numbers, counts = np.unique(labels, return_counts=True)

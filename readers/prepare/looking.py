@@ -77,10 +77,8 @@ def _box_labels(sample: Sample) -> tuple[int, ...]:
     """Return the class numbers of a sample's boxes; none where the field ``json`` holds something else."""
     try:
         targets = json.loads(bytes(sample.fields.get("json", b"null")))
-    except (
-        ValueError,
-        RecursionError,
-    ):  # the loader's reader of targets says what is wrong with it
+    # The loader's reader of targets says what is wrong with it.
+    except (ValueError, RecursionError):
         return ()
     if not isinstance(targets, dict) or "boxes" not in targets:
         return ()

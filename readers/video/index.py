@@ -204,9 +204,8 @@ class _Content(NamedTuple):
         data = self.data
         try:
             ends = copied(data[:_PIN_BYTES]), copied(data[-_PIN_BYTES:])
-        except (
-            OSError
-        ):  # 0 is no number of a content: the video is looked at again when it is asked for
+        # 0 is no number of a content: the video is looked at again when it is asked for.
+        except OSError:
             return 0
         pin = zlib.crc32(ends[1], zlib.crc32(ends[0], len(data)))
         return zlib.crc32(repr(self.seconds).encode(), pin) if self.seconds else pin
