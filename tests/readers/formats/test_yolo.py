@@ -60,7 +60,6 @@ def test_boxes(tmp_path: Path) -> None:
     assert dataset.column("height").tolist() == [0] * 3
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # pycocotools 2.0.11 and NumPy 2
 def test_repeated_rows_in_files_that_were_not_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +71,7 @@ def test_repeated_rows_in_files_that_were_not_looked_at(
     dataset.fetch([1])
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # pycocotools 2.0.11 and NumPy 2
 def test_outlines(tmp_path: Path) -> None:
     """Polygons in pixels, their extents, and masks as pycocotools makes them of the same corners."""
     text = yolo_row(0, TRIANGLE) + yolo_row(1, outline())
