@@ -15,7 +15,6 @@ from readers.dataset import IndexedDataset
 from readers.fetched import UnreadableLabelsError
 from readers.formats.stream import TarStream
 from readers.order import Order
-from readers.prepare.checks import Checks
 from readers.prepare.doubled_keys import DoubledKeys
 from readers.prepare.errors import PrepareError
 from readers.prepare.executor import ArrayTask, Executor, LocalExecutor
@@ -23,6 +22,7 @@ from readers.prepare.findings import MOST_LISTED, Inspection
 from readers.prepare.inspection_parts import InspectionPart, Parts, Source
 from readers.prepare.looking import Entry, look_of
 from readers.prepare.source import open_source
+from readers.prepare.video_inspection import Checks
 from readers.prepare.workers import Threads, checked_workers
 from readers.sample import Dataset
 

@@ -11,7 +11,7 @@ from PIL import Image
 from pycocotools import mask as api
 
 from readers import BadSample, SourceError, open_dataset
-from readers.formats.yolo import YoloDataset
+from readers.formats.yolo.dataset import YoloDataset
 from readers.formats.yolo.layout import beside_images
 from tests.support.annotated import (
     BOX,
