@@ -3,9 +3,10 @@
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -362,18 +363,13 @@ def _scanned(dataset: Dataset, firsts: NDArray[np.int64]) -> Iterator[tuple[int,
 
     starts = iter(range(0, len(firsts), _BATCH))
     with ThreadPoolExecutor(num_threads, "videos") as pool:
-        running: set[Future[Any]] = set()
+        # A few ahead, so that results do not pile up behind a slow one.
+        running = {pool.submit(scan, start) for start in islice(starts, 2 * num_threads)}
         try:
-            while True:
-                # A few ahead, so that results do not pile up behind a slow one.
-                for start in starts:
-                    running.add(pool.submit(scan, start))
-                    if len(running) >= 2 * num_threads:
-                        break
-                if not running:
-                    return
+            while running:
                 done, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
                     yield from future.result()
+                running |= {pool.submit(scan, start) for start in islice(starts, len(done))}
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
