@@ -24,7 +24,7 @@ from readers.label_vector import described
 from readers.plural import counted
 from readers.video import VideoInfo
 from readers.video.frame_folder import FRAMES_CODEC
-from readers.video.video_warnings import told
+from readers.video.info import told
 
 
 def explain(setup: Setup, steps: AnySteps, ranks: Ranks, machines: Sequence[str] = ()) -> str:

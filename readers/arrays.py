@@ -12,8 +12,8 @@ from readers.classes import read_classes
 from readers.dataset import IndexedDataset
 from readers.describe import describe
 from readers.formats.columns import to_labels
+from readers.given_labels import make_labels
 from readers.image.raw_pixels import RowFile, row_file
-from readers.label_values import make_labels
 from readers.label_vector import Label, LabelShape, to_float32
 from readers.sample import BadSample, ColumnName, Sample, SourceError, checked_indices
 

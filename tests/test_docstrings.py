@@ -52,9 +52,9 @@ READERS = {
     "readers.formats.lerobot.dataset": ("LeRobotDataset",),
     "readers.storage.destination": ("open_destination",),
     "readers.storage.remote": ("StorageOptions", "configure"),
-    "readers.formats.voc": ("VocDataset",),
-    "readers.formats.yolo": ("YoloDataset",),
-    "readers.formats.labelme": ("LabelMeDataset",),
+    "readers.formats.voc.dataset": ("VocDataset",),
+    "readers.formats.yolo.dataset": ("YoloDataset",),
+    "readers.formats.labelme.dataset": ("LabelMeDataset",),
 }
 """Classes of formats that are opened by `open_dataset`, and what storage takes."""
 MARKS = {
@@ -112,7 +112,7 @@ def namespace(module: ModuleType) -> dict[str, Any]:
     for package in (readers, gpu_aug, dali_pipes):
         found |= {name: getattr(package, name) for name in package.__all__}
     names = () if module.__name__ in COMMANDS else getattr(module, "__all__", ())
-    names = names or INTEGRATIONS.get(module.__name__, ())
+    names = names or (INTEGRATIONS | READERS).get(module.__name__, ())
     return found | {name: getattr(module, name) for name in names}
 
 

@@ -17,7 +17,7 @@ from readers.prepare.checkpointing import Checkpointing
 from readers.storage.blob import Blob, is_url
 from readers.storage.index import FoundIndex
 from readers.video import VideoError, VideoIndex
-from readers.video.video_warnings import told
+from readers.video.info import told
 
 _MOST_SHOWN = 5
 _MOST_BAD = 3  # named, for each reason

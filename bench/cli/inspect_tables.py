@@ -21,7 +21,7 @@ from readers.prepare.percentiles import Spread
 from readers.prepare.source import title_of
 from readers.prepare.video_inspection import VideoFindings
 from readers.video import FRAMES_CODEC
-from readers.video.video_warnings import told
+from readers.video.info import told
 
 _MOST_KINDS = 3  # of codecs, rates and streams
 _MOST_FIELDS = 15

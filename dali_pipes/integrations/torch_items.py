@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from readers import HeaderError, Sample, read_header
 from readers.arrays import as_array, channels_last
+from readers.custom import field_bytes, with_bytes
 from readers.describe import describe, few_of
 from readers.formats.columns import IMAGE_NAMES, LABEL_NAMES, shorten, to_label
 from readers.image.raw_pixels import row_file
 from readers.label_vector import Label, to_vector
-from readers.own_fields import field_bytes, with_bytes
 from readers.sample import IMAGE_FIELDS, Payload
 from readers.storage.limits import check_bytes
 

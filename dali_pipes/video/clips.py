@@ -29,7 +29,7 @@ from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.label_vector import LabelShape, label_shape_of
 from readers.sample import ColumnName, Payload, SelectionError, checked_indices
 from readers.video import VideoError, VideoIndex, VideoInfo, read_seconds
-from readers.video.segment import Segment, cut
+from readers.video.info import Segment, cut
 
 Sampling = Literal["random", "uniform", "all", "first"]
 OnDamagedVideo = Literal["raise", "truncate"]

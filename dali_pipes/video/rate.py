@@ -19,7 +19,7 @@ from dali_pipes.video.frame_numbers import (
     unpadded_moments,
     unpadded_numbers,
 )
-from readers.video.segment import Segment
+from readers.video.info import Segment
 
 
 class Rate(Protocol):

@@ -11,7 +11,7 @@ from dali_pipes.video.parts import Part
 from readers import BadSample
 from readers.formats.lerobot.cameras import Camera, Shown
 from readers.formats.lerobot.dataset import LeRobotDataset
-from readers.formats.lerobot.places import Place
+from readers.formats.lerobot.episodes import Place
 from readers.sample import Payload, SourceError
 from readers.video import VideoError, VideoInfo
 from readers.video.frame_folder import FRAMES_CODEC

@@ -1,4 +1,4 @@
-"""The checkpoints of all samples of a dataset, wherever they lie."""
+"""The checkpoints of all samples of a dataset, wherever they lie, also through selections and mixtures."""
 
 import resource
 import threading
@@ -10,16 +10,67 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.checkpoints.beside import open_beside
-from readers.checkpoints.cache_file import CacheFile, head_of
 from readers.checkpoints.checkpoint_file import CheckpointFile, Opened
 from readers.checkpoints.layout import Entry
-from readers.checkpoints.places import leaves, origins
+from readers.checkpoints.locations import CacheFile, head_of, open_beside
 from readers.checkpoints.sample_file import SampleFile
+from readers.dataset import Balanced, Subset
+from readers.mixture import Mixture
 from readers.sample import Dataset
 
+Indices = NDArray[np.int64]
 _MOST_OPEN = 1024
 _NO_FILE = -1  # in place of a descriptor, which is never negative
+
+
+class Origin(NamedTuple):
+    """Some of the samples that were asked for, which one dataset reads.
+
+    Attributes:
+        dataset: It is neither a selection nor a mixture.
+        indices: int64 [m], their places in it.
+        positions: int64 [m], their places among those that were asked for.
+    """
+
+    dataset: Dataset
+    indices: Indices
+    positions: Indices
+
+
+def origins(dataset: Dataset, indices: Indices) -> Iterator[Origin]:
+    """Yield where samples come from, a part for each dataset that reads some of them.
+
+    Args:
+        dataset: Any dataset.
+        indices: int64 [n], places in it.
+    """
+    yield from _origins(dataset, indices, np.arange(len(indices)))
+
+
+def leaves(dataset: Dataset) -> list[Dataset]:
+    """The datasets that read the samples of a dataset, each once."""
+    if isinstance(dataset, Subset | Balanced):
+        return leaves(dataset.whole)
+    if isinstance(dataset, Mixture):
+        found = [leaf for one in dataset.datasets for leaf in leaves(one)]
+        return list({id(leaf): leaf for leaf in found}.values())
+    return [dataset]
+
+
+def _origins(dataset: Dataset, indices: Indices, positions: Indices) -> Iterator[Origin]:
+    if isinstance(dataset, Subset):
+        yield from _origins(dataset.whole, dataset.indices_in_whole(indices), positions)
+    elif isinstance(dataset, Balanced):
+        yield from _origins(dataset.whole, indices, positions)
+    elif isinstance(dataset, Mixture):
+        starts = np.cumsum([0, *map(len, dataset.datasets)])
+        numbers = np.searchsorted(starts, indices, side="right") - 1
+        for number in np.unique(numbers).tolist():
+            own = numbers == number
+            part = dataset.datasets[number]
+            yield from _origins(part, indices[own] - starts[number], positions[own])
+    else:
+        yield Origin(dataset, indices, positions)
 
 
 class DatasetCheckpoints:
@@ -28,14 +79,14 @@ class DatasetCheckpoints:
     Two kinds of files are looked into. Beside a file of many samples (a tar, a Parquet file) may lie
     ``NAME.gpuaug-checkpoints``, which `gpu-aug index --checkpoints` and `gpu-aug pack --checkpoints` write whole. What
     is not there is in the cache folder, in one file for each dataset; see
-    `readers.checkpoints.cache_file`. Selections and mixtures share the files of what they are made of.
+    `readers.checkpoints.locations`. Selections and mixtures share the files of what they are made of.
 
     A verdict and rows count only for an image with the digest that they were found with.
 
     Args:
         dataset: Any dataset.
         version: Version of the rows and verdicts.
-        limit_bytes: The largest size of a file in the cache folder; None is as `readers.checkpoints.room` tells.
+        limit_bytes: The largest size of a file in the cache folder; None is as `readers.checkpoints.locations` tells.
     """
 
     def __init__(self, dataset: Dataset, version: int, limit_bytes: int | None = None) -> None:

@@ -1,31 +1,72 @@
-"""Warnings about shards that are missing or too short by what their names and the files beside them declare."""
+"""Warnings about shards that are unfinished, missing or too short by what their names and the files beside them declare."""
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from readers.dataset import IndexedDataset
 from readers.describe import few_of
-from readers.formats.detect_unfinished import PACKED
 from readers.plural import counted
 from readers.sample import SourceError
 from readers.storage.limits import check_bytes
 from readers.storage.paths import is_url
 from readers.storage.shards import ShardDataset
+from readers.storage.whole_files import read_whole
 
+PACKED = "manifest.json"
+"""The file in which gpu-aug pack says what it has made, when it has ended."""
+_PLANNED = ".gpuaug-plan/plan.json"  # when it has begun
+_TILING = ".gpuaug-plan/tiling.plan"  # of gpu-aug tile, as long as it has not ended
 # Six digits: a number of a shard, and no date or time.
 _NUMBER_OF = re.compile(r"(.*?)([0-9]{1,6})-of-([0-9]{1,6})(.*)", re.DOTALL)
 _NUMBER = re.compile(r"(.*?)([0-9]+)(\D*)", re.DOTALL)
 _TFDS = re.compile(r".*-([^-.]+)\.[^-]+-([0-9]+)-of-([0-9]+)", re.DOTALL)
 
-_Read = Callable[[Any, Sequence[str]], dict[str, Any]]
-"""Gives the number of samples by name of shard; of the parsed file and the names of the shards beside it."""
-
-
 Declared = dict[str, tuple[int, Path]]
 """Of a shard's path the number of samples that it holds, and the file that says so."""
+
+
+def require_finished(folder: Path) -> None:
+    """Refuse such a folder.
+
+    Raises:
+        SourceError: It is one.
+    """
+    there = [name for name in (PACKED, _PLANNED, _TILING) if (folder / name).exists()]
+    refuse_unfinished(str(folder), there)
+    with suppress(FileNotFoundError, ValueError):  # there is none, or it is that of another program
+        manifest = json.loads(read_whole(folder / PACKED))
+        if isinstance(manifest, dict) and manifest.get("complete") is False:
+            raise _not_packed(str(folder))
+
+
+def refuse_unfinished(place: str, names: Collection[str]) -> None:
+    """Refuse such a folder, here or in an object store, by what lies in it.
+
+    Args:
+        place: Its path or URL.
+        names: Of the files in it and below it, relative to it.
+
+    Raises:
+        SourceError: It is one.
+    """
+    if _TILING in names:
+        raise SourceError(
+            f"{place} was not tiled to its end: run the same gpu-aug tile again (after an array job, with --merge), or "
+            f"remove {place.rstrip('/')}/{_TILING} to take the files that are there"
+        )
+    if _PLANNED in names and PACKED not in names:
+        raise _not_packed(place)
+
+
+def _not_packed(place: str) -> SourceError:
+    return SourceError(
+        f"{place} was not packed to its end: run the same gpu-aug pack again (after an array job, with --merge), "
+        "or give the shards that are there as a pattern"
+    )
 
 
 def missing_shards(paths: Sequence[str], declared: Declared) -> list[str]:
@@ -55,14 +96,14 @@ def _by_number(paths: Sequence[str]) -> list[str]:
     for (prefix, width, total, suffix), numbers in runs.items():
         first, last = min(numbers), max(numbers)
         if total:  # some count from 1
-            first = 0 if 0 in numbers or int(total) not in numbers else 1
+            first = int(0 not in numbers and int(total) in numbers)
             last = first + int(total) - 1
         # Numbers of which most are not there are names: n01440764.tar.
         elif last - first + 1 >= 2 * len(numbers):
             continue
         end = f"-of-{total}{suffix}" if total else suffix
-        lacking = sorted({*range(first, last + 1)} - numbers)
-        missing += [f"{prefix}{number:0{width}}{end}" for number in lacking]
+        for number in sorted({*range(first, last + 1)} - numbers):
+            missing.append(f"{prefix}{number:0{width}}{end}")
     return missing
 
 
@@ -90,9 +131,11 @@ def declared_counts(paths: Sequence[str]) -> Declared:
     declared: Declared = {}
     for folder in {Path(path).parent for path in paths if not is_url(path)}:
         names = [Path(path).name for path in paths]
-        for name, read in _DECLARING.items():
-            counts = _read_counts(folder / name, read, names)
-            declared |= {str(folder / one): (count, folder / name) for one, count in counts.items()}
+        for file, read in ((folder / name, read) for name, read in _DECLARING.items()):
+            with suppress(OSError, *_OF_OTHERS):
+                check_bytes(file.stat().st_size, file.name)
+                found = read(json.loads(file.read_bytes()), names)
+                declared |= {str(folder / name): (int(found[name]), file) for name in found}
     return declared
 
 
@@ -117,29 +160,23 @@ def differing_counts(
     ]
 
 
-def _read_counts(path: Path, read: _Read, names: Sequence[str]) -> dict[str, int]:
-    """Read the number of samples by name of shard; empty where there is no such file, or it is of another program."""
-    try:
-        check_bytes(path.stat().st_size, path.name)
-        found = read(json.loads(path.read_bytes()), names)
-        return {name: int(count) for name, count in found.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}
-
-
 def _counts_of_tfds(info: Any, names: Sequence[str]) -> dict[str, Any]:
     lengths = {split["name"]: split["shardLengths"] for split in info["splits"]}
-    shards = [(name, parts) for name in names if (parts := _TFDS.fullmatch(name))]
+    parts = [found for name in names if (found := _TFDS.fullmatch(name))]
     return {
-        name: lengths[split][int(number)]
-        for name, (split, number, total) in ((name, parts.groups()) for name, parts in shards)
-        if len(lengths.get(split, ())) == int(total) > int(number)
+        found[0]: lengths[found[1]][int(found[2])]
+        for found in parts
+        if len(lengths.get(found[1], ())) == int(found[3]) > int(found[2])
     }
 
 
-_DECLARING: dict[str, _Read] = {
+# What a file of the same name raises that is of another program.
+_OF_OTHERS = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
+_DECLARING: dict[str, Callable[[Any, Sequence[str]], dict[str, Any]]] = {
     PACKED: lambda found, _: {one["name"]: one["samples"] for one in found["shards"]},
     "index.json": lambda found, _: {one["url"]: one["nsamples"] for one in found["shardlist"]},
     "dataset_info.json": _counts_of_tfds,
 }
-"""Names of files that declare counts, and what reads them."""
+"""Files that declare counts, by name; each gives the number of samples by the name of a shard, of its content and the names of the
+shards beside it."""

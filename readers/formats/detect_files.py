@@ -125,13 +125,13 @@ def _format_of_file(path: str, first: str) -> Format:
 
 def is_tfrecord(path: Path) -> bool:
     """Whether a local file begins like a TFRecord file."""
-    from readers.formats.tfrecord import looks_like_tfrecord
+    from readers.formats.tfrecord.dataset import looks_like_tfrecord
 
     return looks_like_tfrecord(read_head(path, _HEAD_BYTES))
 
 
 def _begins_like_tfrecord(url: str) -> bool:
-    from readers.formats.tfrecord import looks_like_tfrecord
+    from readers.formats.tfrecord.dataset import looks_like_tfrecord
     from readers.storage.remote import open_remote
 
     blob = open_remote(url)

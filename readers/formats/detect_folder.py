@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from readers.describe import few_of
+from readers.formats.declared import require_finished
 from readers.formats.detect_files import (
     MDS_INDEX,
     NO_VIDEO,
@@ -18,7 +19,6 @@ from readers.formats.detect_files import (
     is_tfrecord,
     is_video,
 )
-from readers.formats.detect_unfinished import require_finished
 from readers.formats.path_table.metadata_folder import find_metadata, has_named_files
 from readers.formats.registry import FORMATS, Format, format_of, recognised
 from readers.formats.split_classes import with_classes_of_train

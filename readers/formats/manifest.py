@@ -5,15 +5,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from readers.classes import Classes, Numbering, read_classes
-from readers.dataset import IndexedDataset
 from readers.formats.columns import (
     CORNERS,
     IMAGE_NAMES,
@@ -24,12 +20,10 @@ from readers.formats.columns import (
     to_label,
     to_payload,
 )
-from readers.formats.files.beside import FilesBelow
-from readers.formats.files.identity import begin_identity
+from readers.formats.files.described import DescribedFiles, FilesBelow, lines_of
 from readers.sample import (
     VIDEO_FIELDS,
     BadSample,
-    ColumnName,
     PathLike,
     Payload,
     Sample,
@@ -40,7 +34,6 @@ from readers.storage.blob import Content
 from readers.storage.index import Entry, Scan
 from readers.storage.limits import check_bytes
 from readers.storage.shards import ShardDataset
-from readers.storage.unreadable import is_transient
 
 _IMAGE_COLUMNS = (
     *("image", "image_path", "img_path", "file_name", "file", "filepath", "filename", "path"),
@@ -54,12 +47,10 @@ _TARGETS = (
     *("boxes", "labels", "box_labels", "box_format", "keypoints", "keypoint_labels"),
     *("height", "width"),  # by which the loader sees that boxes are in the frame of the image
 )
-_PIECE_BYTES = 1 << 20
-_NUM_SIZES = 4096
 _PARSED_BYTES = 32  # that a byte of JSON becomes at most, or nearly
 
 
-class ManifestDataset(IndexedDataset):
+class ManifestDataset(DescribedFiles):
     """Image or video files that the lines of a manifest name, in the order of the lines.
 
     A line is a JSON object such as ``{"image": "cats/1.jpg", "label": 3, "source": "flickr"}`` or
@@ -103,80 +94,49 @@ class ManifestDataset(IndexedDataset):
         classes: Classes | None = None,
     ) -> None:
         path = Path(path).absolute()
-        self._options: dict[str, Any] = {"image": image, "label": label, "key": key}
+        reads: dict[str, Any] = {"image": image, "label": label, "key": key}
         self._class_names = read_classes(classes) or ()
         if self._class_names:
-            self._options["classes"] = list(self._class_names)
-        self._reader = LineReader(**self._options)
-        self._root = None if root is None else Path(root).absolute()
+            reads["classes"] = list(self._class_names)
+        self._reader = LineReader(**reads)
+        folder = None if root is None else Path(root).absolute()
+        self._options = reads | {"root": folder}
         what = "the folder of the manifest" if root is None else "the root folder"
-        self._files = FilesBelow(self._root or path.parent, what)
-        scan = Scan("manifest", 2, self._reader.find_lines, self._options)
-        self._lines = ShardDataset([path], scan)
-        [first] = self._lines.fetch([0])  # it says which fields there are
+        self._files = FilesBelow(folder or path.parent, what)
+        self._stored = ShardDataset([path], Scan("manifest", 2, self._reader.find_lines, reads))
+        [first] = self._stored.fetch([0])  # it says which fields there are
         fields = (
             {} if isinstance(first, BadSample) else self._reader.read(first.fields["line"]).columns
         )
-        if self._lines.unlabelled:
-            self.unlabelled = self._lines.unlabelled[0], fields, ""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the manifest itself."""
-        return partial(type(self), **self._options, root=self._root), (self._lines.shards[0],)
-
-    def __len__(self) -> int:
-        return len(self._lines)
+        if self._stored.unlabelled:
+            self.unlabelled = self._stored.unlabelled[0], fields, ""
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """As given; else empty."""
         return self._class_names
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """32 hex digits over the manifest's name, keys, labels and content, and the sizes of 4096 files.
+    def _identity(self) -> bytes:
+        named = f"classes {list(self._class_names)}" if self._class_names else ""
+        return named.encode("utf-8", "surrogateescape")
 
-        See `pin_content` for the content. The files are spread evenly over the lines.
-        """
-        digest = begin_identity(self._lines, self._files, self._path_of)
-        if self._class_names:
-            digest.update(f"classes {list(self._class_names)}".encode("utf-8", "surrogateescape"))
-        return str(digest.hexdigest()[:32])
-
-    def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; the sizes of the files are not known."""
-        if name == "num_bytes":
-            return np.full(len(self), -1, np.int64)
-        return self._lines.column(name)
-
-    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read the lines and the files that they name; see `Dataset.fetch`."""
-        return [
-            line if isinstance(line, BadSample) else self._read(line)
-            for line in self._lines.fetch(indices)
-        ]
-
-    def _path_of(self, line: Sample | BadSample) -> str | None:
+    def _name_of(self, entry: Sample | BadSample) -> str | None:
         with suppress(ValueError):  # of a file that was damaged since it was opened
-            return self._reader.read(line.fields["line"]).path if isinstance(line, Sample) else None
+            if isinstance(entry, Sample):
+                return self._reader.read(entry.fields["line"]).path
         return None
 
-    def _read(self, line: Sample) -> Sample | BadSample:
-        try:
-            record = self._reader.read(line.fields["line"])
-            ending = record.path.rpartition(".")[2].lower()
-            is_video = ending in VIDEO_FIELDS
-            image = ending if is_video or is_image_file(record.path) else "jpg"
-            fields: dict[str, Payload] = {image: self._files.read(record.path, mapped=is_video)}
-            for name, path in _mask_files(record.columns).items():
-                fields[name] = self._files.read(path)
-            for name, payload in _other_fields(record.columns).items():
-                fields.setdefault(name, payload)
-        except ValueError as error:
-            return BadSample(
-                line.index, line.key, "read", str(error), transient=is_transient(error)
-            )
-        return Sample(line.index, line.key, fields, record.label, image_field=image)
+    def _read(self, entry: Sample) -> Sample:
+        record = self._reader.read(entry.fields["line"])
+        ending = record.path.rpartition(".")[2].lower()
+        is_video = ending in VIDEO_FIELDS
+        image = ending if is_video or is_image_file(record.path) else "jpg"
+        fields: dict[str, Payload] = {image: self._files.read(record.path, mapped=is_video)}
+        for name, path in _mask_files(record.columns).items():
+            fields[name] = self._files.read(path)
+        for name, payload in _other_fields(record.columns).items():
+            fields.setdefault(name, payload)
+        return Sample(entry.index, entry.key, fields, record.label, image_field=image)
 
 
 class Record(NamedTuple):
@@ -208,7 +168,7 @@ class LineReader:
         """Yield the lines that are not empty, in order."""
         first = True
         num_samples, fault = 0, "it is empty"
-        for number, (start, stop) in enumerate(_lines(content), start=1):
+        for number, (start, stop) in enumerate(lines_of(content), start=1):
             label = UNREADABLE
             try:
                 check_bytes(_PARSED_BYTES * (stop - start), "it")
@@ -287,20 +247,6 @@ class LineReader:
                 f"{name} has no column that is known to name the image or video (its columns are {have}): "
                 "name it with image="
             )
-
-
-def _lines(content: Content) -> Iterator[tuple[int, int]]:
-    """Yield where each line begins and ends, the ends without the line feed."""
-    offset = start = 3 if bytes(content[:3]) == b"\xef\xbb\xbf" else 0
-    while offset < len(content):
-        piece = bytes(content[offset : offset + _PIECE_BYTES])
-        ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n")) + offset
-        for end in ends.tolist():
-            yield start, end
-            start = end + 1
-        offset += len(piece)
-    if start < len(content):
-        yield start, len(content)
 
 
 def _parse(line: bytes) -> dict[str, Any]:

@@ -245,7 +245,7 @@ FORMATS = {
         Format(
             "mask-folder",
             "folders of images and masks",
-            "readers.formats.mask_folder:MaskFolderDataset",
+            "readers.formats.mask_folder.dataset:MaskFolderDataset",
             "folder",
             fits="readers.formats.mask_folder.layout:fits",
             own_splits=True,
@@ -253,7 +253,7 @@ FORMATS = {
         Format(
             "imagenet",
             "ImageNet with its development kit",
-            "readers.formats.imagenet:ImageNetDataset",
+            "readers.formats.imagenet.dataset:ImageNetDataset",
             "folder",
             fits="readers.formats.imagenet.dataset:fits",
             told_by=("devkit",),
@@ -262,7 +262,7 @@ FORMATS = {
         Format(
             "openimages",
             "OpenImages",
-            "readers.formats.openimages:OpenImagesDataset",
+            "readers.formats.openimages.dataset:OpenImagesDataset",
             "file",
             fits="readers.formats.openimages.rows:fits",
         ),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from readers.formats.boxes.listing import head_of
+from readers.formats.boxes.dataset import head_of
 from readers.formats.coco.beside import coco_files, how_to_open
 from readers.formats.openimages.rows import fits
 from readers.formats.path_table.detect import tables_about

@@ -10,7 +10,6 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from readers.image.kinds import SIGNATURES, ByteKind, not_image
 from readers.sample import HeaderError, Payload
@@ -35,14 +34,8 @@ _PNM_SIZE = re.compile(rb"P[1-6](?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1
 _PNM_MAXIMUM = re.compile(rb"(?:\s|#[^\n]*\n)*(\d{1,5})\s")
 
 
-class Found(NamedTuple):
-    """Height and width as stored, EXIF orientation or 0, bits of a channel, and whether there is an alpha channel."""
-
-    height: int
-    width: int
-    orientation: int = 0
-    bits: int = 8
-    has_alpha: bool = False
+Found = tuple[int, int, int, int, bool]
+"""Height and width as stored, EXIF orientation or 0, bits of a channel, and whether there is an alpha channel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +135,7 @@ def _read_jpeg(data: Payload) -> Found:
     if frame is None:
         raise HeaderError("jpeg without a frame header")
     bits, height, width = frame
-    return Found(height, width, orientation, bits)
+    return height, width, orientation, bits, False
 
 
 def _read_png(data: Payload) -> Found:
@@ -160,9 +153,9 @@ def _read_png(data: Payload) -> Found:
             position += 12 + length
             has_alpha |= kind == b"tRNS"
     except struct.error:  # cut off: the size is known all the same
-        return Found(height, width, 0, bits, has_alpha)
+        return height, width, 0, bits, has_alpha
     exif = data[position - 4 - length : position - 4] if kind == b"eXIf" else b""
-    return Found(height, width, _orientation(exif), bits, has_alpha)
+    return height, width, _orientation(exif), bits, has_alpha
 
 
 def _read_webp(data: Payload) -> Found:
@@ -171,11 +164,11 @@ def _read_webp(data: Payload) -> Found:
         raise HeaderError(not_image(data))
     if kind == b"VP8 ":
         width, height = struct.unpack_from("<HH", data, 26)
-        return Found(height & 0x3FFF, width & 0x3FFF)
+        return height & 0x3FFF, width & 0x3FFF, 0, 8, False
     if kind == b"VP8L":
         (packed,) = struct.unpack_from("<I", data, 21)
-        has_alpha = bool(packed >> 28 & 1)
-        return Found((packed >> 14 & 0x3FFF) + 1, (packed & 0x3FFF) + 1, has_alpha=has_alpha)
+        height, width = (packed >> 14 & 0x3FFF) + 1, (packed & 0x3FFF) + 1
+        return height, width, 0, 8, bool(packed >> 28 & 1)
     if kind != b"VP8X":
         raise HeaderError(f"webp whose first chunk is {kind!r}")
     low_width, high_width, low_height, high_height = struct.unpack_from("<HBHB", data, 24)
@@ -188,9 +181,9 @@ def _read_webp(data: Payload) -> Found:
             exif = data[position + 8 : position + 8 + length]
             # Some writers put the mark of JPEG's EXIF segment in front.
             exif = exif[6:] if exif[:6] == b"Exif\0\0" else exif
-            return Found(height, width, _orientation(exif), has_alpha=has_alpha)
+            return height, width, _orientation(exif), 8, has_alpha
         position += 8 + length + length % 2
-    return Found(height, width, has_alpha=has_alpha)
+    return height, width, 0, 8, has_alpha
 
 
 def _read_gif(data: Payload) -> Found:
@@ -205,7 +198,7 @@ def _read_gif(data: Payload) -> Found:
         position += 1
     # Beside a frame that is smaller the canvas shows.
     has_alpha |= struct.unpack_from("<HHHH", data, position + 1) != (0, 0, width, height)
-    return Found(height, width, has_alpha=has_alpha)
+    return height, width, 0, 8, has_alpha
 
 
 def _read_bmp(data: Payload) -> Found:
@@ -220,7 +213,7 @@ def _read_bmp(data: Payload) -> Found:
     # Only where masks say which bits are what is the fourth byte of a pixel its alpha; else it is filling.
     has_alpha = bits == 32 and compression == 3 and bytes(data[66:70]) > bytes(4)
     # A negative height: rows from top to bottom.
-    return Found(abs(height), width, has_alpha=has_alpha)
+    return abs(height), width, 0, 8, has_alpha
 
 
 def _read_tiff(data: Payload) -> Found:
@@ -232,13 +225,8 @@ def _read_tiff(data: Payload) -> Found:
         raise HeaderError(ByteKind("picture", "a camera raw file").reason)
     if _WIDTH_TAG not in tags or _HEIGHT_TAG not in tags:
         raise HeaderError("tiff whose first directory gives no height and width")
-    return Found(
-        tags[_HEIGHT_TAG],
-        tags[_WIDTH_TAG],
-        _orientation(data, is_big=is_big),
-        tags.get(_BITS_TAG, 1),
-        _EXTRA_TAG in tags,
-    )
+    size, orientation = (tags[_HEIGHT_TAG], tags[_WIDTH_TAG]), _orientation(data, is_big=is_big)
+    return *size, orientation, tags.get(_BITS_TAG, 1), _EXTRA_TAG in tags
 
 
 def _read_npy(data: Payload) -> Found:
@@ -250,7 +238,7 @@ def _read_npy(data: Payload) -> Found:
         raise HeaderError(
             "npy that holds no array of numbers [height, width] or [height, width, channels]"
         )
-    return Found(int(shape[1]), int(shape[2]), bits=8 * int(kind[1]))
+    return int(shape[1]), int(shape[2]), 0, 8 * int(kind[1]), False
 
 
 def _read_pnm(data: Payload) -> Found:
@@ -259,7 +247,7 @@ def _read_pnm(data: Payload) -> Found:
         raise HeaderError("ppm whose header gives no height and width")
     maximum = _PNM_MAXIMUM.match(data, match.end() - 1) if data[1] in b"2356" else None
     bits = int(maximum[1]).bit_length() if maximum else 8
-    return Found(int(match[2]), int(match[1]), bits=bits)
+    return int(match[2]), int(match[1]), 0, bits, False
 
 
 def _orientation(exif: Payload, *, is_big: bool = False) -> int:

@@ -11,7 +11,6 @@ Each function does all of the work, reports progress through `on_progress`, and 
 Nothing is decoded here: where pixels matter, a decoding function is passed in.
 """
 
-from readers.prepare.checks import Checks
 from readers.prepare.errors import PrepareError
 from readers.prepare.executor import ArrayTask, Executor, Job, LocalExecutor
 from readers.prepare.findings import Inspection
@@ -24,6 +23,7 @@ from readers.prepare.shards.plan import Plan
 from readers.prepare.shards.planning import load_plan, plan_shards
 from readers.prepare.tile_counts import Tiling
 from readers.prepare.tiling import tile
+from readers.prepare.video_inspection import Checks
 
 __all__ = [
     "ArrayTask",

@@ -8,18 +8,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from readers.checkpoints.beside import (
-    beside_location,
-    is_whole_beside,
-    open_beside,
-    write_beside,
-)
-from readers.checkpoints.cache_file import cache_path, head_of, make_whole
 from readers.checkpoints.checkpoint_file import CheckpointFile, open_to_add
 from readers.checkpoints.finder import NO_IMAGE, Finder
 from readers.checkpoints.layout import DamagedCheckpointsError, Entry, Head
-from readers.checkpoints.places import leaves
+from readers.checkpoints.locations import (
+    beside_location,
+    cache_path,
+    head_of,
+    is_whole_beside,
+    make_whole,
+    open_beside,
+    write_beside,
+)
 from readers.checkpoints.sample_file import SampleFile
+from readers.checkpoints.store import leaves
 from readers.prepare.errors import PrepareError, require_read
 from readers.prepare.executor import ArrayTask, Executor, Job
 from readers.prepare.shards.source import PlannedSource

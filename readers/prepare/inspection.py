@@ -15,7 +15,6 @@ from readers.dataset import IndexedDataset
 from readers.fetched import UnreadableLabelsError
 from readers.formats.stream import TarStream
 from readers.order import Order
-from readers.prepare.checks import Checks
 from readers.prepare.doubled_keys import DoubledKeys
 from readers.prepare.errors import PrepareError
 from readers.prepare.executor import ArrayTask, Executor, LocalExecutor
@@ -23,6 +22,7 @@ from readers.prepare.findings import MOST_LISTED, Inspection
 from readers.prepare.inspection_parts import InspectionPart, Parts, Source
 from readers.prepare.looking import Entry, look_of
 from readers.prepare.source import open_source
+from readers.prepare.video_inspection import Checks
 from readers.prepare.workers import Threads, checked_workers
 from readers.sample import Dataset
 
@@ -196,9 +196,8 @@ def _tasks(dataset: Dataset | TarStream, count: int | None, chunk: int) -> Itera
 def _add_columns(found: Inspection, dataset: IndexedDataset) -> None:
     try:
         labels = dataset.column("label")
-    except (
-        UnreadableLabelsError
-    ) as error:  # such samples are counted as bad, when they are looked at
+    # Such samples are counted as bad, when they are looked at.
+    except UnreadableLabelsError as error:
         labels = error.labels[error.labels >= -1]
     sizes = dataset.column("num_bytes")
     numbers, counts = np.unique(labels, return_counts=True)

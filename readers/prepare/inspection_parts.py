@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from readers.dataset import IndexedDataset
 from readers.fetched import FetchedDataset
 from readers.formats.stream import TarStream
-from readers.prepare.checks import Checks
 from readers.prepare.doubled_keys import DoubledKeys
 from readers.prepare.errors import PrepareError
 from readers.prepare.executor import ArrayTask, Executor, Job
 from readers.prepare.findings import MOST_LISTED, Inspection
 from readers.prepare.looking import look_of
 from readers.prepare.source import open_source
+from readers.prepare.video_inspection import Checks
 from readers.sample import BadSample, Dataset, PathLike
 from readers.storage.destination import open_destination
 from readers.storage.paths import shown_path

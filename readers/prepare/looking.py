@@ -1,4 +1,4 @@
-"""Looking at single entries of a dataset."""
+"""Looking at single entries of a dataset: images, videos, and frames of LeRobot datasets, whose pictures are frames of videos that hold many."""
 
 import json
 from collections.abc import Callable
@@ -9,22 +9,56 @@ from typing import Literal
 
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.stream import TarStream
-from readers.image.header import read_header
+from readers.image.header import Header, read_header
 from readers.image.jpeg_process import jpeg_process
 from readers.label_vector import class_number
-from readers.prepare.checks import Checks
 from readers.prepare.findings import Look
 from readers.prepare.kind import is_video
-from readers.prepare.robot_frames import check_pictures, header_of, own_sizes
-from readers.prepare.video_inspection import look_at_video
-from readers.sample import BadSample, Dataset, HeaderError, Sample
+from readers.prepare.video_inspection import Checks, look_at_video
+from readers.sample import BadSample, Dataset, HeaderError, Sample, SourceError
 from readers.storage.copies import copied_sample
 from readers.video.containers.open import VideoError
-from readers.video.frame_folder import FrameFolderDataset
+from readers.video.frame_folder import FRAMES_CODEC, FrameFolderDataset
+from readers.video.info import VideoInfo
 
 _MAX_PIXELS = 100_000_000  # as for the loader
 
 Entry = Sample | BadSample
+
+
+def own_sizes(sample: Sample) -> dict[str, int]:
+    """Bytes by field, without the videos, which a sample shares with others."""
+    return {name: len(data) for name, data in sample.fields.items() if not name.endswith(".mp4")}
+
+
+def header_of(dataset: LeRobotDataset, sample: Sample) -> Header | None:
+    """What a video says of the first camera's pictures; None where the tables hold pictures, which say it."""
+    info = dataset.camera(0).info(dataset.place(sample.index))
+    if not isinstance(info, VideoInfo) or info.codec == FRAMES_CODEC:
+        return None
+    return Header(info.codec, info.height, info.width, 1)
+
+
+def check_pictures(dataset: LeRobotDataset, sample: Sample, checks: Checks) -> str:
+    """Decode the pictures of all cameras, and return the error, "" if there is none."""
+    place = dataset.place(sample.index)
+    for number, name in enumerate(dataset.cameras):
+        camera = dataset.camera(number)
+        try:
+            info, frames = camera.shown(place)
+        except (VideoError, SourceError, OSError) as error:
+            return f"{name}: {error}"
+        if info.codec != FRAMES_CODEC:
+            reasons = [checks.video(sample.fields[f"{name}.mp4"], info, frames)]
+        else:
+            found = camera.pictures(place, frames)
+            reasons = [
+                one.reason if isinstance(one, BadSample) else checks.image(one, camera.size)
+                for one in found
+            ]
+        if any(reasons):
+            return f"{name}: {next(filter(None, reasons))}"
+    return ""
 
 
 def look_of(dataset: Dataset | TarStream, checks: Checks | None) -> Callable[[Entry], Look]:
@@ -77,10 +111,8 @@ def _box_labels(sample: Sample) -> tuple[int, ...]:
     """Return the class numbers of a sample's boxes; none where the field ``json`` holds something else."""
     try:
         targets = json.loads(bytes(sample.fields.get("json", b"null")))
-    except (
-        ValueError,
-        RecursionError,
-    ):  # the loader's reader of targets says what is wrong with it
+    # The loader's reader of targets says what is wrong with it.
+    except (ValueError, RecursionError):
         return ()
     if not isinstance(targets, dict) or "boxes" not in targets:
         return ()

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-from readers.checkpoints.beside import write_beside
 from readers.checkpoints.finder import Finder
+from readers.checkpoints.locations import write_beside
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.formats.stream import TarStream
 from readers.formats.tar.dataset import TarDataset

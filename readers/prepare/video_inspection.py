@@ -1,22 +1,34 @@
-"""Statistics of the videos of a dataset."""
+"""The decoders that `inspect` verifies with, and statistics of the videos of a dataset."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.prepare.checks import Checks
 from readers.prepare.percentiles import Spread
-from readers.sample import BadSample, Sample
+from readers.sample import BadSample, Payload, Sample
 from readers.video.containers.open import VideoError
 from readers.video.files import read_seconds
 from readers.video.frame_folder import FrameFolderDataset
-from readers.video.info import VideoInfo
+from readers.video.info import WORDS, VideoInfo, count_peculiar, cut
 from readers.video.scan import scan_video
-from readers.video.segment import cut
-from readers.video.video_warnings import WORDS, count_peculiar
+
+
+class Checks(NamedTuple):
+    """Functions that decode and return an error text, "" if there is no error; see `dali_pipes.decode.check.CHECKS`.
+
+    Attributes:
+        image: Gets the bytes of an image and its (height, width).
+        damage: Gets the bytes of an image that decodes, and says what is damaged in it all the same.
+        video: Gets the bytes of a video, what was found in it, and the numbers of the frames to decode, int64 [n].
+    """
+
+    image: Callable[[Payload, tuple[int, int]], str]
+    damage: Callable[[Payload], str]
+    video: Callable[[Payload, VideoInfo, NDArray[np.int64]], str]
 
 
 class VideoLook(NamedTuple):
@@ -47,7 +59,7 @@ class VideoFindings:
         frames: Number of frames of a video, or of the clip of it that a sample is.
         milliseconds: Duration, likewise.
         rates: Number of videos by frames per second, to a hundredth.
-        peculiar: Number of videos by what people should know of, see `readers.video.video_warnings.WORDS`.
+        peculiar: Number of videos by what people should know of, see `readers.video.info.WORDS`.
         streams: Which stream was taken of videos with several, and how often.
         num_with_audio: Videos with sound.
     """

@@ -3,9 +3,10 @@
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -28,11 +29,10 @@ from readers.storage.unreadable import is_transient, lasting
 from readers.video.containers.open import VideoError
 from readers.video.files import ClipListDataset, read_seconds
 from readers.video.frame_folder import FrameFolderDataset
-from readers.video.info import VideoInfo
+from readers.video.info import VideoInfo, count_peculiar
 from readers.video.progress import terminal_bar
 from readers.video.scan import scan_video
 from readers.video.store import DamagedStoreError, Store, StoreWriter
-from readers.video.video_warnings import count_peculiar
 
 SUFFIX = ".gpuaug-videos"
 _BATCH = 4  # videos that a thread takes at once
@@ -142,7 +142,7 @@ class VideoIndex:
 
     @property
     def peculiar(self) -> dict[str, int]:
-        """How many videos are what people should know of, see `readers.video.video_warnings.WORDS`; each file counts once."""
+        """How many videos are what people should know of, see `readers.video.info.WORDS`; each file counts once."""
         rows = self.store.rows[np.unique(self._videos)]
         return count_peculiar(rows[rows["num_frames"] > 0])
 
@@ -205,9 +205,8 @@ class _Content(NamedTuple):
         data = self.data
         try:
             ends = copied(data[:_PIN_BYTES]), copied(data[-_PIN_BYTES:])
-        except (
-            OSError
-        ):  # 0 is no number of a content: the video is looked at again when it is asked for
+        # 0 is no number of a content: the video is looked at again when it is asked for.
+        except OSError:
             return 0
         pin = zlib.crc32(ends[1], zlib.crc32(ends[0], len(data)))
         return zlib.crc32(repr(self.seconds).encode(), pin) if self.seconds else pin
@@ -364,18 +363,13 @@ def _scanned(dataset: Dataset, firsts: NDArray[np.int64]) -> Iterator[tuple[int,
 
     starts = iter(range(0, len(firsts), _BATCH))
     with ThreadPoolExecutor(num_threads, "videos") as pool:
-        running: set[Future[Any]] = set()
+        # A few ahead, so that results do not pile up behind a slow one.
+        running = {pool.submit(scan, start) for start in islice(starts, 2 * num_threads)}
         try:
-            while True:
-                # A few ahead, so that results do not pile up behind a slow one.
-                for start in starts:
-                    running.add(pool.submit(scan, start))
-                    if len(running) >= 2 * num_threads:
-                        break
-                if not running:
-                    return
+            while running:
                 done, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
                     yield from future.result()
+                running |= {pool.submit(scan, start) for start in islice(starts, len(done))}
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

@@ -1,11 +1,16 @@
-"""Metadata of a video, known before any frame is decoded."""
+"""Metadata of a video, known before any frame is decoded: what people should know of it, and the frames within some of its seconds."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from math import ceil, floor
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from readers.video.containers.open import VideoError
 
 UNSPECIFIED_MATRIX = 2
 """Of ITU-T H.273: the video does not say how its colours were made."""
@@ -13,6 +18,14 @@ UNSPECIFIED_MATRIX = 2
 
 HIDDEN = 1 << 62
 """From here on `VideoInfo.packet_pts` says that what a packet holds is never shown."""
+WORDS: Mapping[str, str] = {
+    "variable rate": "stride= counts frames, fps= goes by time",
+    "turned": "drawn upright",
+    "interlaced": "frames are handed over as coded, not deinterlaced; where that matters do it beforehand",
+    "several streams": "more than one of video; that which FFmpeg takes for the best is read",
+    "slow": "each clip is read from the beginning of its file on; copy the streams to .mkv or .mp4",
+}
+"""What is peculiar, and what becomes of it."""
 
 
 @dataclass(frozen=True)
@@ -137,3 +150,72 @@ class VideoInfo:
         """Whether all frames are shown equally long, to within one unit of `time_base`."""
         steps = np.diff(self.pts)
         return len(steps) == 0 or bool(steps.max() - steps.min() <= 1)
+
+
+def count_peculiar(rows: NDArray[Any] | Mapping[str, Any]) -> dict[str, int]:
+    """Count the unusual videos, by the keys of `WORDS`.
+
+    Args:
+        rows: Of `readers.video.store.ROW`, of videos that are sound; or of one video what is looked at, by the same
+            names.
+    """
+    flags = {
+        "variable rate": np.logical_not(rows["constant_rate"]),
+        "turned": rows["rotation"] != 0,
+        "interlaced": rows["interlaced"],
+        "several streams": rows["num_streams"] > 1,
+        "slow": rows["is_slow"],
+    }
+    return {name: int(np.count_nonzero(which)) for name, which in flags.items()}
+
+
+def told(counts: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Name and text of each line of a table, of those that there are."""
+    return [(name, f"{counts[name]:,}: {words}") for name, words in WORDS.items() if counts[name]]
+
+
+class Segment(NamedTuple):
+    """Neighbouring frames of a video.
+
+    Attributes:
+        first: Number of the first of them in the order of presentation.
+        pts: int64 [n], when each begins to be shown, at least one.
+        stop: When the last one ends, in the units of `pts`.
+        time_base: Seconds per unit.
+    """
+
+    first: int
+    pts: NDArray[np.int64]
+    stop: int
+    time_base: Fraction
+
+
+def cut(info: VideoInfo, seconds: tuple[float, float] | None) -> Segment:
+    """Return the frames that begin to be shown within some seconds, or all.
+
+    Where none does, it is the one that is shown at their start.
+
+    Args:
+        info: The video.
+        seconds: From and to (half open), counted from the first frame on; None is the whole video. Taken
+            as fractions with denominators up to a million: 0.1 is a tenth.
+
+    Raises:
+        VideoError: The video ends before they begin.
+    """
+    pts, base = info.pts, info.time_base
+    end = int(pts[-1]) + max(info.last_duration, 1)
+    if seconds is None:
+        return Segment(0, pts, end, base)
+    start, stop = (Fraction(time).limit_denominator(1_000_000) / base for time in seconds)
+    if start >= end - int(pts[0]):
+        raise VideoError(
+            f"its clip begins at {seconds[0]:g} s, but the video lasts {info.duration_seconds:g} s"
+        )
+    shown = pts - pts[0]
+    first, last = np.searchsorted(shown, [ceil(start), ceil(stop)]).tolist()
+    if first == last:
+        first = int(np.searchsorted(shown, floor(start), side="right")) - 1
+        last = first + 1
+    until = max(min(int(pts[0]) + ceil(stop), end), int(pts[last - 1]) + 1)
+    return Segment(first, pts[first:last], until, base)

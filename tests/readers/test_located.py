@@ -29,7 +29,7 @@ from readers import (
     open_dataset,
 )
 from readers.formats.path_table import PathTableDataset
-from readers.formats.tfrecord import TfRecordDataset
+from readers.formats.tfrecord.dataset import TfRecordDataset
 from readers.located import Located, Reads, merge
 from readers.sample import is_image_field
 from readers.storage.blob import mapped

@@ -11,7 +11,7 @@ from bench.report.markup import Markup
 from bench.report.numbers import count, seconds, share
 from readers.prepare import Inspection
 from readers.prepare.percentiles import Spread
-from readers.video.video_warnings import told
+from readers.video.info import told
 
 _MOST_KINDS = 12
 

@@ -1,5 +1,1 @@
 """ArrayRecord files, read at random."""
-
-from readers.formats.arrayrecord.dataset import ArrayRecordDataset
-
-__all__ = ["ArrayRecordDataset"]

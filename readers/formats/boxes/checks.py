@@ -1,16 +1,28 @@
-"""What pictures with annotations have to keep to: their boxes, their classes, the arguments of who opens them."""
+"""What pictures with annotations have to keep to, and how these are read: boxes and from where their corners count, classes, arguments."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from readers.describe import few_of
 from readers.formats.columns import shorten
 from readers.plural import counted
 from readers.sample import SourceError
+from readers.storage.unreadable import is_transient
 
 Outside = Literal["raise", "clip"]
+Name = TypeVar("Name")
+Content = TypeVar("Content")
+
+NEEDED_FOR_CLASSES = (
+    "it may name further classes, without which the numbers of the others shift: repair it, remove it, or give all "
+    "names, classes=['cat', 'dog']"
+)
+"""For `read_if_sound`, where names of classes are collected."""
+Coords = Literal["one-based", "zero-based"]
+
+_FIRST = {"one-based": 1, "zero-based": 0}
 
 
 def class_number(numbers: Mapping[str, int], name: str, where: str) -> int:
@@ -154,3 +166,98 @@ def told_of_unpaired(root: Path, num_images: int, num_annotations: int, ending: 
         f"{root} has {counted(num_images, 'picture')} without {ending} and {num_annotations} {ending} without a picture, "
         "which are no samples"
     ]
+
+
+def read_each(
+    objects: Iterable[Name], read: Callable[[Name], Content], name_of: Callable[[int, Name], str]
+) -> list[Content]:
+    """Return what `read` makes of each object.
+
+    Args:
+        objects: Annotations, rows.
+        read: Makes something of one, or raises ValueError.
+        name_of: Names an object by its number and itself.
+
+    Raises:
+        ValueError: As `read` raised it, with the name of the object before it.
+    """
+    found = []
+    for number, one in enumerate(objects):
+        try:
+            found.append(read(one))
+        except ValueError as error:
+            raise ValueError(f"{name_of(number, one)}: {error}") from error
+    return found
+
+
+def read_if_sound(
+    read: Callable[[Name], Content], name: Name, needed_for: str = ""
+) -> Content | None:
+    """Return what a file of annotations holds, None where it is damaged for good and not needed.
+
+    Args:
+        read: Reads it, or raises ValueError or SourceError with a text that names it.
+        name: What `read` is given.
+        needed_for: Why nothing can be decided without it, and what to do; "" where it can be left out.
+
+    Raises:
+        SourceError: The storage failed, so that what the file holds is not known; or it is damaged, and needed.
+    """
+    try:
+        return read(name)
+    except (ValueError, SourceError) as error:
+        if is_transient(error):
+            raise SourceError(
+                f"{error}: the storage failed and not the data, so that nothing is concluded from it; open the data again"
+            ) from error
+        if needed_for:
+            raise SourceError(f"{error}: {needed_for}") from error
+        return None
+
+
+class Corners(NamedTuple):
+    """A box as it is written.
+
+    Attributes:
+        box: Left, top, right, bottom.
+        size: Height and width of its picture as they are stated, None where they are not.
+        where: Names the box.
+    """
+
+    box: Sequence[float]
+    size: tuple[int, int] | None
+    where: str
+
+
+def choose_coords(found: Sequence[Corners], source: object, usual: Coords) -> tuple[Coords, str]:
+    """Tell from where coordinates count, and what is to be said of it.
+
+    A box that begins at 0 shows that they count from 0. Where none does, one that ends at the width or height of
+    its picture shows that they count from 1, both ends included, as Pascal VOC's do; of a format that mostly counts from
+    0, one must begin at 1 as well. Otherwise they are taken as is usual, and a remark says so.
+
+    Args:
+        found: All boxes.
+        source: Names the data.
+        usual: The convention of the format.
+
+    Returns:
+        The convention, and a sentence or "".
+    """
+    begins = [min(one.box[:2]) for one in found]
+    zero = next((f"{one.where} begins at {at:g}" for one, at in zip(found, begins, strict=True) if 0 <= at < 1), "")  # fmt: skip
+    edge = next((f"{one.where} ends at the width or height" for one in found if _is_at_edge(one)), "")  # fmt: skip
+    shown: Coords = "zero-based" if zero else "one-based"
+    why = zero or edge
+    if not zero and (not edge or (usual == "zero-based" and 1 not in begins)):
+        shown, why = usual, "no box shows it" if found else ""
+    elif shown == usual:
+        why = ""
+    return shown, why and (
+        f"{source} is read with coordinates that count from {_FIRST[shown]}, as {why} (Pascal VOC's count from 1, most others "
+        "from 0): say coords='one-based' or 'zero-based', whichever is right"
+    )
+
+
+def _is_at_edge(one: Corners) -> bool:
+    return one.size is not None and (one.box[2] == one.size[1] or one.box[3] == one.size[0])

@@ -2,37 +2,36 @@
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from readers.dataset import IndexedDataset
-from readers.formats.boxes.checks import require_choice, require_stated_size, told_of_same_names
-from readers.formats.boxes.reading import read_each
+from readers.formats.boxes.checks import (
+    read_each,
+    require_choice,
+    require_stated_size,
+    told_of_same_names,
+)
 from readers.formats.coco.lists import CAPTION, IMAGE, SEGMENTS, find_images
 from readers.formats.coco.masks import rasterise, write_png
-from readers.formats.coco.parse import are_categories, file_name, parse
 from readers.formats.coco.targets import (
+    are_categories,
+    file_name,
     name_of,
     objects_to_json,
+    parse,
     segments_to_json,
     with_boxes,
 )
 from readers.formats.columns import CORNERS, to_payload
-from readers.formats.files.beside import FilesBelow
-from readers.formats.files.identity import begin_identity
+from readers.formats.files.described import DescribedFiles, FilesBelow, folder_with
 from readers.formats.registry import require
 from readers.image.header import image_size
 from readers.plural import counted
 from readers.sample import (
     MASK_VALUES,
     BadSample,
-    ColumnName,
     PathLike,
     Payload,
     Sample,
@@ -41,10 +40,9 @@ from readers.sample import (
 )
 from readers.storage.index import Scan
 from readers.storage.shards import ShardDataset
-from readers.storage.unreadable import is_transient
 
 
-class CocoDataset(IndexedDataset):
+class CocoDataset(DescribedFiles):
     """The images of a COCO file with their objects, in the order of the list ``images``.
 
     Each sample has the image under its extension, and the field ``json``, in which the loader looks for
@@ -102,11 +100,11 @@ class CocoDataset(IndexedDataset):
         require_choice("box_format", box_format, ("xywh", "xyxy"))
         images = None if images is None else Path(images).absolute()
         panoptic = None if panoptic is None else Path(panoptic).absolute()
-        self._options: dict[str, Any] = {"images": images, "masks": masks, "crowd": crowd}
+        self._options = {"images": images, "masks": masks, "crowd": crowd}
         self._options |= {"box_format": box_format, "panoptic": panoptic}
         self._stored = ShardDataset([annotations], Scan("coco", 4, find_images))
         path = Path(self._stored.shards[0])
-        root = images or _find_images(path, self._first())
+        root = images or folder_with(_folders_of_images(path), [_name(self._first())], path)
         self._files = FilesBelow(root, "the folder of the images")
         members = self._stored.members
         self._holds_captions = any(name.startswith(CAPTION) for name in members)
@@ -118,13 +116,6 @@ class CocoDataset(IndexedDataset):
             )
         if masks:
             require("pycocotools.mask", extra="coco")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the file itself."""
-        return partial(type(self), **self._options), (self._stored.shards[0],)
-
-    def __len__(self) -> int:
-        return len(self._stored)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -166,48 +157,29 @@ class CocoDataset(IndexedDataset):
         same = told_of_same_names(name, self.class_names, self._categories)
         return (*(sentence for is_said, sentence in found if is_said), *same)
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """32 hex digits over the file's name and content, the sizes of 4096 images, and crowd, masks and box_format.
+    def _identity(self) -> bytes:
+        told = repr((self._options["masks"], self._options["crowd"]))
+        box_format = self._options["box_format"]
+        return (told if box_format == "xywh" else told + box_format).encode()
 
-        See `pin_content` for the content. The images are spread evenly over the list.
-        """
-        digest = begin_identity(self._stored, self._files, _name_or_key)
-        digest.update(repr((self._options["masks"], self._options["crowd"])).encode())
-        if self._options["box_format"] != "xywh":
-            digest.update(self._options["box_format"].encode())
-        return str(digest.hexdigest()[:32])
+    def _name_of(self, entry: Sample | BadSample) -> str:
+        with suppress(ValueError):  # of a damaged entry, which is a bad sample
+            if isinstance(entry, Sample):
+                return _name(entry)
+        return entry.key
 
-    def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; heights and widths are as the file states."""
-        if name == "num_bytes":
-            return np.full(len(self), -1, np.int64)
-        return self._stored.column(name)
-
-    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read images and objects; see `Dataset.fetch`."""
-        return [
-            entry if isinstance(entry, BadSample) else self._read(entry)
-            for entry in self._stored.fetch(indices)
-        ]
-
-    def _read(self, entry: Sample) -> Sample | BadSample:
-        try:
-            name = _name(entry)
-            image = name.rpartition(".")[2].lower() if is_image_file(name) else "jpg"
-            fields: dict[str, Payload] = {image: self._files.read(name)}
-            size = image_size(fields[image])
-            require_stated_size(entry.size, size, entry.key.partition("/")[0])
-            if self._masks is not None:
-                fields |= self._panoptic(entry, self._masks)
-            elif self._holds_captions:
-                fields["captions"] = to_payload(_captions(entry))
-            else:
-                fields |= self._objects(entry, size or entry.size)
-        except (ValueError, OverflowError, SourceError) as error:
-            return BadSample(
-                entry.index, entry.key, "read", str(error), transient=is_transient(error)
-            )
+    def _read(self, entry: Sample) -> Sample:
+        name = _name(entry)
+        image = name.rpartition(".")[2].lower() if is_image_file(name) else "jpg"
+        fields: dict[str, Payload] = {image: self._files.read(name)}
+        size = image_size(fields[image])
+        require_stated_size(entry.size, size, entry.key.partition("/")[0])
+        if self._masks is not None:
+            fields |= self._panoptic(entry, self._masks)
+        elif self._holds_captions:
+            fields["captions"] = to_payload(_captions(entry))
+        else:
+            fields |= self._objects(entry, size or entry.size)
         return Sample(entry.index, entry.key, fields, image_field=image)
 
     def _objects(self, entry: Sample, size: tuple[int, int] | None) -> dict[str, Payload]:
@@ -263,14 +235,6 @@ def _name(entry: Sample) -> str:
     return file_name(parse(next(iter(entry.fields.values()))))
 
 
-def _name_or_key(entry: Sample | BadSample) -> str:
-    """Return what a file is looked for under; of one whose name cannot be had the key."""
-    with suppress(ValueError):  # of a damaged entry, which is a bad sample
-        if isinstance(entry, Sample):
-            return _name(entry)
-    return entry.key
-
-
 def _captions(entry: Sample) -> list[str]:
     found = [parse(text) for name, text in entry.fields.items() if name.startswith(CAPTION)]
     return [str(one["caption"]) for one in found]
@@ -286,12 +250,11 @@ def _find_masks(path: Path, asked: Path | None) -> Path:
     return folder
 
 
-def _find_images(path: Path, first: Sample) -> Path:
-    """Return the folder that holds an image."""
-    name = _name(first)
+def _folders_of_images(path: Path) -> list[Path]:
+    """Return the folders in which the images of a file mostly lie."""
     folder = path.parent
     ends = path.stem.split("_")[-1]  # instances_train2017
-    folders = [
+    return [
         folder.parent / ends,
         folder / ends,
         folder.parent / "images" / ends,
@@ -300,9 +263,3 @@ def _find_images(path: Path, first: Sample) -> Path:
         folder / "images",
         folder,
     ]
-    for candidate in folders:
-        if FilesBelow(candidate, "the folder").sizes([name]) != [-1]:
-            return candidate
-    raise SourceError(
-        f"none of the usual folders beside {path} holds {name}: name the folder with images="
-    )

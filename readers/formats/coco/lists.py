@@ -7,14 +7,14 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from readers.formats.boxes.checks import stated_length
-from readers.formats.coco.parse import (
+from readers.formats.coco.targets import (
     are_categories,
+    corners_of,
     file_name,
     is_box,
     is_id,
     parse,
 )
-from readers.formats.coco.targets import corners_of
 from readers.sample import SourceError
 from readers.storage.blob import Content
 from readers.storage.index import Entry

@@ -1,17 +1,85 @@
-"""What belongs to an image of a COCO file, as the fields that the loader knows: objects, segments, captions."""
+"""The parts of a COCO file, read one by one, and what belongs to an image as the fields that the loader knows: objects, segments, captions."""
 
 import json
+import math
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from readers.formats.boxes.reading import read_each
+from readers.formats.boxes.checks import read_each
 from readers.formats.coco.masks import extent
-from readers.formats.coco.parse import are_finite, is_id
 from readers.formats.columns import shorten
+from readers.sample import Payload
 
 VOID = 255
 """The class of the pixels of a panoptic mask that belong to no segment."""
+
+
+def parse(text: Payload) -> dict[str, Any]:
+    """Read an image or an object.
+
+    Raises:
+        ValueError: It is no JSON in UTF-8, or no object.
+    """
+    try:
+        parsed = json.loads(str(text, "utf-8"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it has a byte that is not UTF-8 ({error.reason})") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is no JSON: {error}") from None
+    if not isinstance(parsed, dict):
+        raise ValueError(f"it is no JSON object but {shorten(parsed)}")
+    return parsed
+
+
+def file_name(image: Mapping[str, Any]) -> str:
+    """Return the name of an image's file.
+
+    Raises:
+        ValueError: The image lacks it or its number, or no file can have it.
+    """
+    name = image.get("file_name")
+    if not isinstance(name, str) or not name or not is_id(image.get("id")):
+        raise ValueError(
+            f"it has no file_name or no id that is a whole number or text, but {shorten(name)} and {shorten(image.get('id'))}"
+        )
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        raise ValueError(f"its file_name {shorten(name)} can be no file's") from None
+    return name
+
+
+def is_id(value: Any) -> bool:
+    """Whether a value names an image or a category: a whole number, which pandas also writes as 1.0, or text.
+
+    Python finds 1.0 where 1 is asked for; of True, which it finds too, nobody knows which image it means.
+    """
+    return (
+        type(value) is int
+        or isinstance(value, str)
+        or (isinstance(value, float) and value.is_integer())
+    )
+
+
+def are_categories(value: Any) -> bool:
+    """Whether a value is a list of categories whose ids are all numbers, or all text."""
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        return False
+    ids = [one.get("id") for one in value]
+    return all(map(is_id, ids)) and len({isinstance(one, str) for one in ids}) <= 1
+
+
+def is_box(box: Any) -> bool:
+    """Whether a value is a COCO box with a width and a height."""
+    numbers = isinstance(box, list) and len(box) == 4
+    return numbers and are_finite(box) and min(box[2:]) > 0
+
+
+def are_finite(values: Sequence[Any]) -> bool:
+    """Whether all of some values are numbers, neither NaN nor infinite."""
+    return all(isinstance(x, int | float) and math.isfinite(x) for x in values)
 
 
 def objects_to_json(
@@ -131,7 +199,7 @@ def name_of(number: int, one: Mapping[str, Any]) -> str:
 
 
 def _class_of(one: Mapping[str, Any], labels: Mapping[int | str, int]) -> int:
-    number = one.get("category_id")
+    number: Any = one.get("category_id")
     if is_id(number) and number in labels:
         return labels[number]
     if labels or not is_id(number) or isinstance(number, str):

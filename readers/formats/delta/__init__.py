@@ -1,5 +1,1 @@
 """Delta tables: their log says which Parquet files and rows are valid."""
-
-from readers.formats.delta.dataset import DeltaDataset
-
-__all__ = ["DeltaDataset"]

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from readers.dataset import Subset
 from readers.formats.columns import UNREADABLE
-from readers.formats.energon.fields import FieldMap
-from readers.formats.energon.metadata import FOLDER, Prepared, read_metadata
+from readers.formats.energon.metadata import FOLDER, FieldMap, Prepared, read_metadata
 from readers.formats.tar.dataset import TarDataset
 from readers.plural import counted
 from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError

@@ -10,8 +10,7 @@ from typing import Any
 from readers.dataset import IndexedDataset, Subset
 from readers.formats.detect_files import is_shard
 from readers.formats.hub.card import NAME, Config, choose_config
-from readers.formats.hub.patterns import matching, require_all_parts, visible
-from readers.formats.hub.repository import Repository
+from readers.formats.hub.repository import Repository, matching, require_all_parts, visible
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.formats.registry import NUMBERED
 from readers.formats.splits import canonical, choose_split, in_order, no_such_split, several_splits

@@ -1,5 +1,8 @@
 """The metadata of an Iceberg table, read by pyiceberg: which files and rows make up a snapshot.
 
+It holds whole URLs, which are taken from the table's location on. So a table can be copied, and no table names a file outside of
+its folder.
+
 Specification: https://iceberg.apache.org/spec/
 """
 
@@ -8,15 +11,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from readers.formats.iceberg.columns import columns_of
-from readers.formats.iceberg.moved import MovedFiles
 from readers.formats.parquet.files import Location
-from readers.formats.parquet.table import TableFile, partition_text
+from readers.formats.parquet.table import TableFile, inside, partition_text
 from readers.formats.registry import require
 from readers.sample import PathLike, SourceError
 from readers.storage.limits import check_bytes
@@ -27,6 +29,66 @@ _HINT = "version-hint.text"
 _REWRITE = (
     "rewrite the table's data files (rewrite_data_files in Spark), which takes deleted rows out"
 )
+
+
+class MovedFiles:
+    """What pyiceberg calls a FileIO, for reading.
+
+    Args:
+        root: Folder of the table.
+        location: URL or path where it was written.
+    """
+
+    def __init__(self, root: str, location: str) -> None:
+        self._root, self._location = root, location.rstrip("/")
+        self.properties: dict[str, str] = {}
+
+    def name_of(self, url: str) -> str:
+        """Return the name of a file below the folder.
+
+        Raises:
+            SourceError: It lies outside.
+        """
+        if not url.startswith(f"{self._location}/"):
+            raise SourceError(
+                f"{self._root} names the file {url!r}, which does not lie below its location {self._location}: rewrite "
+                "the table in one place"
+            )
+        return inside(self._root, url.removeprefix(f"{self._location}/"))
+
+    def path_of(self, url: str) -> str:
+        """Return the path of a file; see `name_of`."""
+        return f"{self._root}/{self.name_of(url)}"
+
+    def new_input(self, location: str) -> "MovedFile":
+        """See pyiceberg.io.FileIO."""
+        return MovedFile(self.path_of(location), location)
+
+    def new_output(self, location: str) -> Any:
+        """Nothing is written."""
+        raise PermissionError(location)
+
+    def delete(self, location: Any) -> None:
+        """Nothing is deleted."""
+        raise PermissionError(location)
+
+
+class MovedFile:
+    """What pyiceberg calls an InputFile."""
+
+    def __init__(self, path: str, location: str) -> None:
+        self._path, self.location = path, location
+
+    def __len__(self) -> int:
+        return os.path.getsize(self._path)  # noqa: PTH202
+
+    def exists(self) -> bool:
+        """Whether it is there."""
+        return Path(self._path).is_file()
+
+    def open(self, seekable: bool = True) -> BinaryIO:  # noqa: ARG002
+        """Open it."""
+        return Path(self._path).open("rb")
 
 
 def read_snapshot(

@@ -1,5 +1,1 @@
 """ImageNet (ILSVRC 2012) as it is handed out: with its development kit, and as Kaggle has it."""
-
-from readers.formats.imagenet.dataset import ImageNetDataset
-
-__all__ = ["ImageNetDataset"]

@@ -7,25 +7,36 @@ from typing import Any
 from readers.classes import Classes, read_classes
 from readers.describe import few_of
 from readers.formats.boxes.checks import (
+    NEEDED_FOR_CLASSES,
     Outside,
     class_number,
     fit_box,
+    read_if_sound,
     require_outside,
     require_stated_size,
     told_of_unpaired,
 )
-from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture, image_field
-from readers.formats.boxes.listing import files_below, inside_split, stem_of
-from readers.formats.boxes.reading import NEEDED_FOR_CLASSES, read_if_sound
+from readers.formats.boxes.dataset import (
+    AnnotatedDataset,
+    Entry,
+    Picture,
+    files_below,
+    image_field,
+    inside_split,
+    stem_of,
+)
 from readers.formats.coco.masks import write_png
 from readers.formats.labelme.document import (
+    LINES,
     Document,
+    Instance,
     Shape,
     decode_base64,
+    instances_of,
+    mask_of,
     parse_document,
     parse_labels,
 )
-from readers.formats.labelme.objects import LINES, Instance, instances_of, mask_of
 from readers.formats.registry import require
 from readers.image.header import Header, read_header
 from readers.plural import counted

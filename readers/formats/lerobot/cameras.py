@@ -9,13 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.formats.lerobot.episodes import Episodes
-from readers.formats.lerobot.frames import Frames
+from readers.formats.lerobot.episodes import Episodes, Place, Places
 from readers.formats.lerobot.meta import TIME, Feature
-from readers.formats.lerobot.payloads import picture_ending
-from readers.formats.lerobot.places import Place, Places
+from readers.formats.lerobot.tables import Frames
+from readers.formats.lerobot.values import clamped, picture_ending
 from readers.formats.lerobot.videos import Videos
-from readers.formats.lerobot.windows import clamped
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.formats.parquet.files import Location
 from readers.sample import BadSample, Payload, SourceError

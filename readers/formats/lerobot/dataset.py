@@ -10,17 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
-from readers.formats.files.beside import FilesBelow
+from readers.formats.files.described import FilesBelow
 from readers.formats.lerobot.cameras import Camera, TableCamera, VideoCamera
-from readers.formats.lerobot.episodes import read_episodes
-from readers.formats.lerobot.frames import Frames
+from readers.formats.lerobot.episodes import Place, Places, episodes_of_split, read_episodes
 from readers.formats.lerobot.meta import Info, read_info, root_of
-from readers.formats.lerobot.payloads import to_npy
-from readers.formats.lerobot.places import Place, Places, episodes_of_split
-from readers.formats.lerobot.tasks import read_all_texts
-from readers.formats.lerobot.values import Values
+from readers.formats.lerobot.tables import Frames
+from readers.formats.lerobot.values import (
+    DeltaTimestamps,
+    Values,
+    frame_offsets,
+    read_all_texts,
+    to_npy,
+)
 from readers.formats.lerobot.videos import Videos
-from readers.formats.lerobot.windows import DeltaTimestamps, frame_offsets
 from readers.formats.registry import require
 from readers.plural import counted
 from readers.sample import (

@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.formats.files import FileDataset
-from readers.formats.files.beside import FilesBelow
+from readers.formats.files.described import FilesBelow
 from readers.formats.lerobot.episodes import Episodes
 from readers.sample import Payload, SourceError
 from readers.storage.whole_files import map_whole
 from readers.video.containers.open import VideoError
 from readers.video.index import VideoIndex
-from readers.video.info import VideoInfo
-from readers.video.video_warnings import WORDS
+from readers.video.info import WORDS, VideoInfo
 
 _MOST_KNOWN = 64
 

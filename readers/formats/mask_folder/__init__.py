@@ -1,5 +1,1 @@
 """Folders of images with folders of masks beside them."""
-
-from readers.formats.mask_folder.dataset import MaskFolderDataset
-
-__all__ = ["MaskFolderDataset"]

@@ -10,8 +10,14 @@ from numpy.typing import NDArray
 
 from readers.formats.boxes.checks import require_choice
 from readers.formats.files import FileDataset, Sidecars
-from readers.formats.mask_folder.layout import Layout, find_layout, inside_split
-from readers.formats.mask_folder.pairing import find_pictures, pair, require_all
+from readers.formats.mask_folder.layout import (
+    Layout,
+    find_layout,
+    find_pictures,
+    inside_split,
+    pair,
+    require_all,
+)
 from readers.formats.mask_folder.values import BINARY, seen, to_json
 from readers.plural import counted
 from readers.sample import (

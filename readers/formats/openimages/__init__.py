@@ -1,5 +1,1 @@
 """OpenImages: boxes or labels of images in a CSV file, and the images beside it."""
-
-from readers.formats.openimages.dataset import OpenImagesDataset
-
-__all__ = ["OpenImagesDataset"]

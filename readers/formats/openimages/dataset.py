@@ -1,18 +1,9 @@
 """OpenImages' boxes, or labels of whole images, with the images beside the table."""
 
-from collections.abc import Sequence
-from functools import cached_property, partial
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from readers.dataset import IndexedDataset
 from readers.formats.columns import CORNERS, to_payload
-from readers.formats.files.beside import FilesBelow
-from readers.formats.files.identity import begin_identity
+from readers.formats.files.described import DescribedFiles, FilesBelow, folder_with
 from readers.formats.openimages.rows import (
     SIDES,
     find_images,
@@ -26,8 +17,6 @@ from readers.formats.splits import split_of
 from readers.image.header import read_header
 from readers.sample import (
     BadSample,
-    ColumnName,
-    HeaderError,
     PathLike,
     Payload,
     Sample,
@@ -35,13 +24,12 @@ from readers.sample import (
 )
 from readers.storage.index import Scan
 from readers.storage.shards import ShardDataset
-from readers.storage.unreadable import is_transient
 
 _MOST_TRIED = 256
 _HEAD_BYTES = 4096
 
 
-class OpenImagesDataset(IndexedDataset):
+class OpenImagesDataset(DescribedFiles):
     """The images of a table of OpenImages, in the order in which they first come in it.
 
     A sample has the image as ``jpg``; its label is -1. Of a table of boxes (``XMin`` and so on) the field ``json``, in which
@@ -75,7 +63,7 @@ class OpenImagesDataset(IndexedDataset):
     ) -> None:
         images = None if images is None else Path(images).absolute()
         descriptions = None if descriptions is None else Path(descriptions).absolute()
-        self._options: dict[str, Any] = {"images": images, "descriptions": descriptions}
+        self._options = {"images": images, "descriptions": descriptions}
         self._options["crowd"] = crowd
         self._stored = ShardDataset([table], Scan("openimages", 1, find_images))
         path = Path(self._stored.shards[0])
@@ -84,61 +72,32 @@ class OpenImagesDataset(IndexedDataset):
         self._has_boxes = SIDES[0] in self._columns
         self._names = read_descriptions(descriptions or _find_descriptions(path, self._has_boxes))
         self._labels = {label: number for number, label in enumerate(self._names)}
-        root = images or _find_images(path, self._first_keys())
+        first = self._stored.fetch(range(min(len(self), _MOST_TRIED)))
+        root = images or folder_with(_folders_of_images(path), [*map(_file_of, first)], path)
         self._files = FilesBelow(root, "the folder of the images")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Another process opens the table itself."""
-        return partial(type(self), **self._options), (self._stored.shards[0],)
-
-    def __len__(self) -> int:
-        return len(self._stored)
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """Names of the labels, in the order of the descriptions."""
         return tuple(self._names.values())
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """32 hex digits over the table's name and content, the labels, crowd, and the sizes of 4096 images."""
-        digest = begin_identity(self._stored, self._files, _file_of)
-        digest.update(repr((list(self._names.items()), self._options["crowd"])).encode())
-        return str(digest.hexdigest()[:32])
+    def _identity(self) -> bytes:
+        return repr((list(self._names.items()), self._options["crowd"])).encode()
 
-    def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; the sizes of the files are not known."""
-        if name == "num_bytes":
-            return np.full(len(self), -1, np.int64)
-        return self._stored.column(name)
+    def _name_of(self, entry: Sample | BadSample) -> str:
+        return _file_of(entry)
 
-    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read images and their rows; see `Dataset.fetch`."""
-        return [
-            entry if isinstance(entry, BadSample) else self._read(entry)
-            for entry in self._stored.fetch(indices)
-        ]
-
-    def _read(self, entry: Sample) -> Sample | BadSample:
-        try:
-            fields: dict[str, Payload] = {"jpg": self._files.read(_file_of(entry))}
-            rows = parse(self._columns, [bytes(piece) for piece in entry.fields.values()])
-            if self._has_boxes:
-                header = read_header(fields["jpg"])  # boxes are shares of its size
-                size = header.height, header.width
-                told = to_boxes(rows, self._labels, size, crowd=self._options["crowd"])
-                fields["json"] = to_payload(told | CORNERS)
-            else:
-                fields["image_labels"] = to_payload(to_image_labels(rows, self._labels))
-        except (HeaderError, ValueError) as error:
-            return BadSample(
-                entry.index, entry.key, "read", str(error), transient=is_transient(error)
-            )
+    def _read(self, entry: Sample) -> Sample:
+        fields: dict[str, Payload] = {"jpg": self._files.read(_file_of(entry))}
+        rows = parse(self._columns, [bytes(piece) for piece in entry.fields.values()])
+        if self._has_boxes:
+            header = read_header(fields["jpg"])  # boxes are shares of its size
+            size = header.height, header.width
+            told = to_boxes(rows, self._labels, size, crowd=self._options["crowd"])
+            fields["json"] = to_payload(told | CORNERS)
+        else:
+            fields["image_labels"] = to_payload(to_image_labels(rows, self._labels))
         return Sample(entry.index, entry.key, fields, image_field="jpg")
-
-    def _first_keys(self) -> list[str]:
-        first = self._stored.fetch(range(min(len(self), _MOST_TRIED)))
-        return [_file_of(entry) for entry in first]
 
 
 def _file_of(entry: Sample | BadSample) -> str:
@@ -156,16 +115,9 @@ def _find_descriptions(path: Path, has_boxes: bool) -> Path:
     )
 
 
-def _find_images(path: Path, names: Sequence[str]) -> Path:
-    """Return the folder that holds one of some images."""
+def _folders_of_images(path: Path) -> list[Path]:
+    """Return the folders in which the images of a table mostly lie."""
     split = split_of(path.stem.replace("-", " "))
     words = {"validation": ("validation", "val")}.get(split or "", (split,) if split else ())
     beside = (path.parent, path.parent.parent)
-    folders: list[Path] = [folder / name for name in (*words, "images") for folder in beside]
-    for folder in [*folders, path.parent]:
-        files = FilesBelow(folder, "the folder")
-        if any(size >= 0 for name in islice(names, _MOST_TRIED) for size in files.sizes([name])):
-            return folder
-    raise SourceError(
-        f"none of the usual folders beside {path} holds {names[0]} or one of the next images: name the folder with images="
-    )
+    return [*(folder / name for name in (*words, "images") for folder in beside), path.parent]

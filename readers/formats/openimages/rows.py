@@ -5,12 +5,12 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from readers.formats.boxes.reading import read_each
+from readers.formats.boxes.checks import read_each
+from readers.formats.files.described import lines_of
 from readers.sample import SourceError
 from readers.storage.blob import Content
 from readers.storage.index import Entry
@@ -26,7 +26,6 @@ _FLAGS = {
     "IsInside": "inside",
 }
 _HEADERS = ("LabelName", "MID")  # some of the files of descriptions have a header
-_PIECE_BYTES = 1 << 22
 _HEAD_BYTES = 4096
 
 
@@ -57,24 +56,21 @@ def find_images(content: Content, name: str) -> Iterator[Entry]:
     place = columns.index(KEY)
     runs: dict[bytes, list[list[int]]] = {}
     last: bytes | None = None
-    header = True
-    for start, line in _lines(content):
-        if header or not line.strip():
-            header = False
+    for start, stop in islice(lines_of(content), 1, None):  # behind the header
+        line = bytes(content[start:stop])
+        if not line.strip():
             continue
         image = line.split(b",", place + 1)[place].strip()
         if image == last:
-            runs[image][-1][1] = start + len(line)
+            runs[image][-1][1] = stop
         else:
-            runs.setdefault(image, []).append([start, start + len(line)])
+            runs.setdefault(image, []).append([start, stop])
         last = image
     if not runs:
         raise SourceError(f"{name} has no rows: give a table with boxes or labels")
     for image, some in runs.items():
-        key = str(image, "utf-8", "replace")
-        yield Entry(
-            key, tuple((f"rows.{at}", start, stop) for at, (start, stop) in enumerate(some))
-        )
+        rows = tuple((f"rows.{at}", start, stop) for at, (start, stop) in enumerate(some))
+        yield Entry(str(image, "utf-8", "replace"), rows)
 
 
 def read_descriptions(path: Path) -> dict[str, str]:
@@ -196,20 +192,3 @@ def _number(row: Mapping[str, str], column: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{column} is {json.dumps(row.get(column))}, no number")
     return value
-
-
-def _lines(content: Content) -> Iterator[tuple[int, bytes]]:
-    """Yield where each line begins, and the line without its line feed."""
-    offset, rest = 0, b""
-    while offset < len(content):
-        piece = rest + bytes(content[offset : offset + _PIECE_BYTES])
-        start = offset - len(rest)
-        offset = min(offset + _PIECE_BYTES, len(content))
-        ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n")).tolist()
-        begin = 0
-        for end in ends:
-            yield start + begin, piece[begin:end]
-            begin = end + 1
-        rest = piece[begin:]
-    if rest:
-        yield len(content) - len(rest), rest

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from readers.formats.boxes.coords import Coords
+from readers.formats.boxes.checks import Coords
 from readers.formats.columns import to_key, to_payload
 from readers.formats.files.packed import Packed
 from readers.formats.path_table.grouping import joined, repeated, rows_by_image
@@ -36,8 +36,8 @@ from readers.formats.path_table.row_labels import (
     make_row_labels,
 )
 from readers.formats.path_table.table import Table
+from readers.given_labels import Labels
 from readers.label_table import LabelTable
-from readers.label_values import Labels
 from readers.plural import counted
 from readers.sample import SourceError
 

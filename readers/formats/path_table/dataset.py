@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.classes import Classes, read_classes
-from readers.formats.boxes.checks import require_stated_size
-from readers.formats.boxes.coords import Coords
+from readers.formats.boxes.checks import Coords, require_stated_size
 from readers.formats.files import FileDataset, Names
 from readers.formats.files.packed import Packed
 from readers.formats.folder import find_root

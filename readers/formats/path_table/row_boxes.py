@@ -5,13 +5,18 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
-from readers.formats.boxes.checks import require_choice, stated_length
-from readers.formats.boxes.coords import Coords, Corners, choose_coords
-from readers.formats.boxes.reading import read_each
+from readers.formats.boxes.checks import (
+    Coords,
+    Corners,
+    choose_coords,
+    read_each,
+    require_choice,
+    stated_length,
+)
 from readers.formats.columns import shorten
 from readers.formats.path_table.roles import usual
 from readers.formats.path_table.table import Table
-from readers.label_values import make_labels
+from readers.given_labels import make_labels
 from readers.sample import SourceError
 
 BoxFormat = Literal["xyxy", "xywh"]

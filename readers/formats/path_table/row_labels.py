@@ -11,8 +11,8 @@ import numpy as np
 from readers.classes import numbering_of
 from readers.formats.columns import shorten
 from readers.formats.path_table.table import Table
+from readers.given_labels import Labels, make_labels
 from readers.label_table import LabelTable
-from readers.label_values import Labels, make_labels
 from readers.sample import SourceError
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from readers.describe import few_of
-from readers.formats.detect_unfinished import PACKED
+from readers.formats.declared import PACKED
 from readers.sample import SourceError
 from readers.storage.blob import Blob, is_url, open_blob
 from readers.storage.paths import beside

@@ -4,8 +4,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from readers.formats.boxes.checks import require_stated_size
-from readers.formats.boxes.reading import read_each
+from readers.formats.boxes.checks import read_each, require_stated_size
 from readers.formats.columns import CORNERS, to_payload
 from readers.formats.protobuf.example import is_decoded
 from readers.formats.tfrecord.label_map import LabelMap

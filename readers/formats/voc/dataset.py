@@ -5,23 +5,27 @@ from typing import Any, Literal, get_args
 
 from readers.classes import Classes, read_classes
 from readers.formats.boxes.checks import (
+    NEEDED_FOR_CLASSES,
+    Coords,
     Outside,
+    choose_coords,
     class_number,
     fit_box,
     require_choice,
     require_outside,
     require_stated_size,
 )
-from readers.formats.boxes.coords import Coords, choose_coords
 from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture
-from readers.formats.boxes.reading import NEEDED_FOR_CLASSES
 from readers.formats.voc.annotation import VocAnnotation, parse_annotation
-from readers.formats.voc.colors import in_colors, numbered, numbers_of_colors, palette
 from readers.formats.voc.layout import MASKS, Layout, find_layout, mask_name
 from readers.formats.voc.survey import (
     BACKGROUND,
     Color,
     choose_classes,
+    in_colors,
+    numbered,
+    numbers_of_colors,
+    palette,
     read_labelmap,
     survey,
 )

@@ -5,8 +5,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
-from readers.formats.boxes.checks import Outside, fit_box
-from readers.formats.boxes.reading import read_if_sound
+from readers.formats.boxes.checks import Outside, fit_box, read_if_sound
 
 Task = Literal["detect", "segment", "pose", "obb", "semantic"]
 
@@ -54,7 +53,7 @@ class Object(NamedTuple):
 
 
 def read_rows(data: bytes, name: str) -> list[Row]:
-    """Return the rows of a file; equal rows count once.
+    """Return the rows of a file, those that repeat another one as well.
 
     Raises:
         ValueError: One is not made of numbers; the text names file and line.
@@ -63,7 +62,7 @@ def read_rows(data: bytes, name: str) -> list[Row]:
         text = data.decode(json.detect_encoding(data))  # UTF-8, 16 or 32
     except UnicodeDecodeError:
         raise ValueError(f"{name} is no text in UTF-8") from None
-    found: dict[tuple[float, ...], Row] = {}
+    found = []
     for line, words in enumerate(map(str.split, text.split("\n")), start=1):
         if not words:
             continue
@@ -74,7 +73,15 @@ def read_rows(data: bytes, name: str) -> list[Row]:
             raise ValueError(f"{name}:{line}: {wrong[:_SHOWN]} is no number") from None
         if not all(map(math.isfinite, values)) or values[0] != int(values[0]):
             raise ValueError(f"{name}:{line}: class {words[0]} must be whole, and all else numbers")
-        found.setdefault(values, Row(line, int(values[0]), values[1:]))
+        found.append(Row(line, int(values[0]), values[1:]))
+    return found
+
+
+def without_repeated(rows: Iterable[Row]) -> list[Row]:
+    """Return rows without those that equal an earlier one."""
+    found: dict[tuple[int, tuple[float, ...]], Row] = {}
+    for row in rows:
+        found.setdefault((row.label, row.numbers), row)
     return list(found.values())
 
 
@@ -139,14 +146,12 @@ def _check(row: Row, where: str, labels: Labels) -> None:
         raise ValueError(
             f"{where}: class {row.label}, names are 0..{labels.num_classes - 1}{first}"
         )
-    expected = {"detect": "4", "obb": "8", "segment": "6 or more, in pairs"}.get(labels.task, "")
-    number = len(row.numbers)
-    right = {
-        "detect": number == _BOX,
-        "obb": number == _CORNERS,
-        "segment": number >= 6 and number % 2 == 0,
-    }.get(labels.task, True)
-    shares = row.numbers
+    number, shares = len(row.numbers), row.numbers
+    expected, right = {
+        "detect": ("4", number == _BOX),
+        "obb": ("8", number == _CORNERS),
+        "segment": ("6 or more, in pairs", number >= 6 and number % 2 == 0),
+    }.get(labels.task, ("", True))
     if labels.kpt_shape and labels.task == "pose":
         points, each = labels.kpt_shape
         expected, right = f"4 and {points} times {each}", number == _BOX + points * each

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, BinaryIO
 
-from readers.checkpoints.beside import write_beside
 from readers.checkpoints.layout import Entry
+from readers.checkpoints.locations import write_beside
 from readers.checkpoints.sample_file import SampleFile
 from readers.formats.parquet.dataset import ParquetDataset
 from readers.formats.tar.dataset import SCAN

@@ -26,7 +26,7 @@ from gpu_aug.draws import SLOTS, philox4x32
 from readers import BadSample, Dataset, Sample, SelectionError, open_dataset
 from readers.mixture import mix
 from readers.video import ClipListDataset, FrameFolderDataset, VideoError, VideoFolderDataset
-from readers.video.segment import cut
+from readers.video.info import cut
 from tests.support.small import make_small
 from tests.support.tars import write_samples
 from tests.support.videos import pan, write_video

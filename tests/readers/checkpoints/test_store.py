@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from readers import IndexedDataset, mix, open_dataset
-from readers.checkpoints.cache_file import cache_path, head_of
 from readers.checkpoints.layout import Entry, Kept
-from readers.checkpoints.room import make_room
+from readers.checkpoints.locations import cache_path, head_of, make_room
 from readers.checkpoints.store import DatasetCheckpoints
 from readers.formats.files import FileDataset
 from readers.prepare import index, pack

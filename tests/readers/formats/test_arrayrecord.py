@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from readers import BadSample, Sample, SourceError
-from readers.formats.arrayrecord import ArrayRecordDataset
+from readers.formats.arrayrecord.dataset import ArrayRecordDataset
 
 module = pytest.importorskip("array_record.python.array_record_module")
 
@@ -146,7 +146,7 @@ def test_works_after_fork(tmp_path: Path) -> None:
     """Processes that are forked from one that has just read, and reads on in a thread, can read."""
     script = """
 import os, sys, threading
-from readers.formats.arrayrecord import ArrayRecordDataset
+from readers.formats.arrayrecord.dataset import ArrayRecordDataset
 dataset = ArrayRecordDataset([sys.argv[1]])
 def read():
     return [sample.fields["record"] for sample in dataset.fetch(range(len(dataset)))]

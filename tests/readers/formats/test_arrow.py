@@ -16,7 +16,7 @@ from readers import BadSample, Sample, SourceError, open_dataset
 
 pa = pytest.importorskip("pyarrow")
 ipc = pytest.importorskip("pyarrow.ipc")
-from readers.formats.arrow import ArrowDataset  # noqa: E402
+from readers.formats.arrow.dataset import ArrowDataset  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from pycocotools import mask as api
 from dali_pipes import Loader
 from gpu_aug import BoxParams, HorizontalFlip, KeypointParams, Recipe, Resize
 from readers import BadSample, SourceError
-from readers.formats.coco import CocoDataset
+from readers.formats.coco.dataset import CocoDataset
 from readers.formats.coco.masks import rasterise, write_png
 
 Jpeg = Callable[..., bytes]

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from readers import BadSample, Sample, SourceError
-from readers.formats.hdf5 import Hdf5Dataset
 from readers.formats.hdf5.chunks import _filters
+from readers.formats.hdf5.dataset import Hdf5Dataset
 from readers.video import read_seconds
 
 h5py = pytest.importorskip("h5py")

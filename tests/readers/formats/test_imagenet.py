@@ -10,7 +10,7 @@ import pytest
 from torchvision.datasets import ImageNet, imagenet
 
 from readers import SourceError, open_dataset
-from readers.formats.imagenet import ImageNetDataset
+from readers.formats.imagenet.dataset import ImageNetDataset
 from readers.formats.imagenet.matlab import read_structures
 from tests.support.writers.imagenet import SYNSETS, write_devkit
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from readers import BadSample, SourceError, open_dataset
-from readers.formats.labelme import LabelMeDataset
+from readers.formats.labelme.dataset import LabelMeDataset
 from tests.support.annotated import (
     BOX,
     HEIGHT,

@@ -19,7 +19,7 @@ import lance
 import pyarrow as pa
 
 from readers import BadSample, Sample, SourceError, open_dataset
-from readers.formats.lance import LanceDataset
+from readers.formats.lance.dataset import LanceDataset
 from tests.support.pages import ROOT
 
 

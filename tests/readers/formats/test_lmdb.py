@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from readers import BadSample, Sample, SourceError
-from readers.formats.lmdb import LmdbDataset
+from readers.formats.lmdb.dataset import LmdbDataset
 from readers.formats.lmdb.tree import Tree
 
 lmdb = pytest.importorskip("lmdb")

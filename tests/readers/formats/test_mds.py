@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from readers import BadSample, Sample, SourceError
-from readers.formats.mds import MdsDataset
+from readers.formats.mds.dataset import MdsDataset
 from tests.support.writers.mds import write_mds
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "mds"

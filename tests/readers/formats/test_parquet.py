@@ -15,8 +15,7 @@ from readers import BadSample, Sample, SourceError, open_dataset
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-from readers.formats.parquet import ParquetDataset  # noqa: E402
-from readers.formats.parquet.dataset import _open_all  # noqa: E402
+from readers.formats.parquet.dataset import ParquetDataset, _open_all  # noqa: E402
 from readers.formats.parquet.files import find_files  # noqa: E402
 from readers.formats.parquet.groups import RowGroups  # noqa: E402
 from readers.formats.parquet.snappy import BLOCK_BYTES, block_starts, decompress_blocks  # noqa: E402

@@ -13,8 +13,8 @@ import pytest
 from readers import BadSample, Sample, SourceError, open_dataset
 from readers.formats.protobuf.example import ExampleReader, decode_fields
 from readers.formats.protobuf.wire import find_features
-from readers.formats.tfrecord import TfRecordDataset, looks_like_tfrecord
 from readers.formats.tfrecord.crc32c import crc32c, find_checked_lengths, masked
+from readers.formats.tfrecord.dataset import TfRecordDataset, looks_like_tfrecord
 
 writer = pytest.importorskip("tfrecord.writer")
 reader = pytest.importorskip("tfrecord.reader")

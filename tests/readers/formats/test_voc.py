@@ -14,9 +14,8 @@ from torchvision.datasets import VOCDetection, VOCSegmentation
 from dali_pipes import Loader
 from gpu_aug import Recipe, Resize
 from readers import BadSample, SourceError, open_dataset
-from readers.formats.voc import VocDataset
-from readers.formats.voc.colors import palette
-from readers.formats.voc.survey import CLASSES
+from readers.formats.voc.dataset import VocDataset
+from readers.formats.voc.survey import CLASSES, palette
 from tests.support.annotated import (
     BOX,
     HEIGHT,

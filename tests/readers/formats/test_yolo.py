@@ -11,8 +11,8 @@ from PIL import Image
 from pycocotools import mask as api
 
 from readers import BadSample, SourceError, open_dataset
-from readers.formats.yolo import YoloDataset
-from readers.formats.yolo.images import beside_images
+from readers.formats.yolo.dataset import YoloDataset
+from readers.formats.yolo.layout import beside_images
 from tests.support.annotated import (
     BOX,
     HEIGHT,
@@ -43,9 +43,10 @@ def near(found: Any, expected: Any) -> bool:
 
 
 def test_boxes(tmp_path: Path) -> None:
-    """In pixels between the edges, with the classes as they are written; equal rows count once."""
+    """In pixels between the edges, with the classes as they are written; equal rows count once, as a warning says."""
     text = yolo_row(1) + "\n" + yolo_row(0, (0.5, 0.5, 1, 1)) + yolo_row(1)
-    dataset = open_dataset(write_yolo(tmp_path, IMAGE, text, "", "1.0  5e-1 .5 0.25 1\r\n"))
+    with pytest.warns(UserWarning, match="repeats 1 row of labels exactly, in 3 files"):
+        dataset = open_dataset(write_yolo(tmp_path, IMAGE, text, "", "1.0  5e-1 .5 0.25 1\r\n"))
     first, empty, third = dataset.fetch(range(3))
 
     assert isinstance(dataset, YoloDataset)
@@ -57,6 +58,17 @@ def test_boxes(tmp_path: Path) -> None:
     assert near(told(third)["boxes"], [[24, 0, 40, 48]])
     assert [first.key, first.size] == ["images/train/0", (HEIGHT, WIDTH)]
     assert dataset.column("height").tolist() == [0] * 3
+
+
+def test_repeated_rows_in_files_that_were_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("readers.formats.yolo.dataset._LOOKED_AT", 1)
+    dataset = open_dataset(write_yolo(tmp_path, IMAGE, yolo_row(1), 2 * yolo_row(0), yolo_row(0)))
+
+    with pytest.warns(UserWarning, match="repeats 1 row of labels exactly, in 1 file"):
+        dataset.fetch([1])
+    dataset.fetch([1])
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # pycocotools 2.0.11 and NumPy 2

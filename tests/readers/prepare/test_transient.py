@@ -11,8 +11,8 @@ import pytest
 
 from dali_pipes.decode.check import CHECKS
 from readers import BadSample, open_dataset
-from readers.formats.files import beside
 from readers.formats.files import dataset as files
+from readers.formats.files import described
 from readers.prepare import Plan, index, inspect, make_shard, merge, pack, plan_shards
 from readers.prepare.errors import PrepareError, TransientError
 from readers.prepare.executor import Job
@@ -252,7 +252,7 @@ def test_files_that_a_list_names(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(files, "read_whole", fail)
-    monkeypatch.setattr(beside, "read_whole", fail)
+    monkeypatch.setattr(described, "read_whole", fail)
     path = source / ("all.jsonl" if kind == "manifest" else "all.csv")
     path.write_text(
         '{"file_name": "cats/1.jpg"}\n' if kind == "manifest" else "file_name\ncats/1.jpg\n"

@@ -18,7 +18,7 @@ from dali_pipes import Loader
 from dali_pipes.jpeg.tiling.add_restarts import add_restarts
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import BadSample, Dataset, Sample, open_dataset
-from readers.formats.hdf5 import Hdf5Dataset
+from readers.formats.hdf5.dataset import Hdf5Dataset
 from readers.formats.npy import NpyDataset
 from readers.formats.tar import TarDataset
 from readers.storage.blob.mapped import MappedFile, copied, mapped_file

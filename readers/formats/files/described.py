@@ -1,0 +1,191 @@
+"""Files that a description names, read below one folder and nowhere else; and datasets of which one indexed file describes all samples."""
+
+import hashlib
+import os
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.dataset import IndexedDataset
+from readers.sample import BadSample, ColumnName, HeaderError, Payload, Sample, SourceError
+from readers.storage.blob import Content, open_blob
+from readers.storage.blob.content_hash import pin_content
+from readers.storage.shards import ShardDataset
+from readers.storage.unreadable import is_transient, lasting, size_or_missing, unreadable
+from readers.storage.whole_files import map_whole, read_whole
+
+_NUM_SIZES = 4096  # files whose sizes count: of 10 million on a network disk all would take hours
+_PIECE_BYTES = 1 << 20
+
+
+class FilesBelow:
+    """The files below one folder, by their relative names. Links in it are followed.
+
+    Args:
+        root: The folder.
+        what: It, for errors: "the folder of the manifest".
+    """
+
+    def __init__(self, root: Path, what: str) -> None:
+        self._prefix, self._what = f"{str(root).rstrip('/')}/", what
+
+    def name(self, written: str) -> str:
+        """Return a name as it is below the folder; an absolute one must lie there.
+
+        Raises:
+            ValueError: It leaves the folder, or can be no file's.
+        """
+        name = os.path.normpath(written)
+        if name.startswith(self._prefix):
+            name = name[len(self._prefix) :]
+        if name == ".." or name.startswith(("/", "../")):
+            raise ValueError(f"{_last_part(written)} lies outside {self._what}")
+        if name == "." or "\0" in name:
+            raise ValueError(f"{written!r} names no file")
+        return name
+
+    def read(self, written: str, *, mapped: bool = False) -> Payload:
+        """Read a whole file, or map it, unread.
+
+        Raises:
+            ValueError: Its name leaves the folder, or it cannot be read; the text is a short reason.
+        """
+        name = self.name(written)
+        try:
+            return (map_whole if mapped else read_whole)(self._prefix + name)
+        except OSError as error:
+            raise ValueError(f"the file {name} cannot be read: {error.strerror}") from None
+
+    def sizes(self, names: Iterable[str]) -> list[int]:
+        """Sizes of files in bytes, -1 where there is none, or the name leaves the folder.
+
+        Raises:
+            SourceError: It cannot be told whether there is one.
+        """
+        return list(map(self._size, names))
+
+    def _size(self, name: str) -> int:
+        try:
+            return size_or_missing(self._prefix + self.name(name))
+        except ValueError:
+            return -1
+
+
+def _last_part(written: str) -> str:
+    """Absolute paths are this machine's own."""
+    return f".../{written.rpartition('/')[2]}" if written.startswith("/") else written
+
+
+class DescribedFiles(IndexedDataset):
+    """Samples of which an indexed file holds an entry each, which names a file below one folder.
+
+    A subclass sets these attributes, and says what a sample holds.
+
+    Attributes:
+        _stored: The entries of the indexed file.
+        _files: The files that they name.
+        _options: Arguments with which another process opens the indexed file itself.
+    """
+
+    _stored: ShardDataset
+    _files: FilesBelow
+    _options: dict[str, Any]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the file itself."""
+        return partial(type(self), **self._options), (self._stored.shards[0],)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over the indexed file's name and content, the sizes of 4096 files, and what else decides on samples.
+
+        See `pin_content` for the content. The files are spread evenly over the entries.
+        """
+        digest = hashlib.sha256(self._stored.fingerprint.encode())
+        with unreadable(str(self._stored.shards[0])):
+            digest.update(pin_content(open_blob(self._stored.shards[0])).encode())
+        rows = np.linspace(0, len(self) - 1, min(len(self), _NUM_SIZES)).astype(np.int64)
+        # What cannot be read at the moment must not become part of an identity.
+        entries = lasting(self._stored.fetch(np.unique(rows)))
+        names = [name for entry in entries if (name := self._name_of(entry)) is not None]
+        digest.update(repr(self._files.sizes(names)).encode() + self._identity())
+        return digest.hexdigest()[:32]
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`; the sizes of the files are not known, heights and widths as they are stated."""
+        if name == "num_bytes":
+            return np.full(len(self), -1, np.int64)
+        return self._stored.column(name)
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read the entries and the files that they name; see `Dataset.fetch`."""
+        return [
+            entry if isinstance(entry, BadSample) else self._read_or_bad(entry)
+            for entry in self._stored.fetch(indices)
+        ]
+
+    def _read_or_bad(self, entry: Sample) -> Sample | BadSample:
+        try:
+            return self._read(entry)
+        except (ValueError, OverflowError, HeaderError, SourceError) as error:
+            return BadSample(
+                entry.index, entry.key, "read", str(error), transient=is_transient(error)
+            )
+
+    @abstractmethod
+    def _read(self, entry: Sample) -> Sample:
+        """Make the sample of an entry.
+
+        Raises:
+            ValueError: It cannot be read; the text is a short reason. Or another error that says so.
+        """
+
+    @abstractmethod
+    def _name_of(self, entry: Sample | BadSample) -> str | None:
+        """Return the name of an entry's file, None where it has none."""
+
+    @abstractmethod
+    def _identity(self) -> bytes:
+        """Return what the fingerprint covers besides the files."""
+
+
+def lines_of(content: Content) -> Iterator[tuple[int, int]]:
+    """Yield where each line begins and ends, the ends without the line feed; a byte order mark is passed over."""
+    offset = start = 3 if bytes(content[:3]) == b"\xef\xbb\xbf" else 0
+    while offset < len(content):
+        piece = bytes(content[offset : offset + _PIECE_BYTES])
+        ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n")) + offset
+        for end in ends.tolist():
+            yield start, end
+            start = end + 1
+        offset += len(piece)
+    if start < len(content):
+        yield start, len(content)
+
+
+def folder_with(folders: Sequence[Path], names: Sequence[str], source: Path) -> Path:
+    """Return the first of some folders that holds one of some images.
+
+    Args:
+        folders: The usual folders.
+        names: Names of images.
+        source: The file that names them, for the error.
+
+    Raises:
+        SourceError: None does.
+    """
+    for folder in folders:
+        if max(FilesBelow(folder, "the folder").sizes(names)) >= 0:
+            return folder
+    others = " or one of the next images" if names[1:] else ""
+    raise SourceError(
+        f"none of the usual folders beside {source} holds {names[0]}{others}: name the folder with images="
+    )
