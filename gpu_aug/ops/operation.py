@@ -14,7 +14,7 @@ from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.names import hint
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
-from gpu_aug.ops.validation import probability
+from gpu_aug.ops.validation import Checks, probability
 
 _NUMBERS = re.compile(r"\((\d+(?:, \d+)+)\)")
 _most_pixels: ContextVar[float] = ContextVar("most pixels", default=np.inf)
@@ -85,12 +85,24 @@ class Operation(metaclass=Called):
     group: ClassVar[int] = 1
     """How many neighbouring positions of an epoch's order it mixes: 1, 2 or 4."""
 
+    checks: ClassVar[Checks] = {"p": probability}
+    """What turns the values of fields into their canonical form; a class has those of its bases as well."""
+
     _classes: ClassVar[dict[str, type["Operation"]]] = {}
+    _checks: ClassVar[Checks] = {}
 
     def __init_subclass__(cls, *, abstract: bool = False) -> None:
+        for base in reversed(cls.__mro__):
+            cls._checks = {**cls._checks, **vars(base).get("checks", {})}
         cls.__repr__ = describe  # type: ignore[method-assign] # dataclass leaves it alone
         if not abstract:
             Operation._classes[cls.__name__] = cls
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        for field in fields(self):
+            if check := self._checks.get(field.name):
+                self._set(**{field.name: check(name, field.name, getattr(self, field.name))})
 
     @property
     def moves_pixels_only(self) -> bool:
@@ -256,9 +268,6 @@ class Gated(Operation, abstract=True):
     """One: the gate."""
 
     p: float = 0.5
-
-    def __post_init__(self) -> None:
-        self._set(p=probability(type(self).__name__, self.p))
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw the gate alone."""
