@@ -93,14 +93,6 @@ class Combinator(Operation, abstract=True):
             sizes = np.unique(np.concatenate([sizes, sizes_after(child, sizes)]), axis=0)
         return sizes
 
-    @classmethod
-    def from_fields(cls, values: dict[str, Any]) -> Operation:
-        """Build the children first."""
-        inner = values.get("operations")
-        if isinstance(inner, list):
-            values = values | {"operations": [Operation.from_dict(child) for child in inner]}
-        return super().from_fields(values)
-
 
 @dataclass(frozen=True)
 class RandomApply(Combinator):
