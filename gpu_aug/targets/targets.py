@@ -80,6 +80,11 @@ class Targets:
         if self.masks is not None:
             object.__setattr__(self, "masks", _masks(self.masks))
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The fields that are there."""
+        return frozenset(one.name for one in fields(self) if getattr(self, one.name) is not None)
+
     def __bool__(self) -> bool:
         """Whether there is anything at all."""
         return any(getattr(self, field.name) is not None for field in fields(self))

@@ -238,18 +238,8 @@ class _Composer:
         return done
 
     def _random_apply(self, transform: Any, path: str) -> list[Operation]:
-        self._depth += 1
-        state = self.state
-        inner = [
-            operation
-            for child in _inner(transform)
-            for operation in self.step(child, f"{path} > {_name(child)}")
-        ]
-        if self.state != state:
-            self.walk.refuse(path, repr(transform), "it changes the type of some images only")
-        self.state = state
-        self._depth -= 1
-        return sometimes(inner, float(transform.p))
+        children = self._children(_inner(transform), path)
+        return sometimes([step for child in children for step in child], float(transform.p))
 
     def _random_choice(self, transform: Any, path: str) -> list[Operation]:
         children = self._children(_inner(transform), path)
