@@ -13,20 +13,21 @@ from dali_pipes.errors import LoaderError
 
 @dataclass
 class History:
-    """What remains of a run once each resume has replaced what lay behind its state.
+    """The steps of a run that count: each resume replaces the steps after the state that it loaded.
 
     Attributes:
-        name: Where it was read.
-        epochs: Parts of each epoch, by position.
-        run: What identified the run when it last began.
-        buckets: Where the positions of each bucket end; empty where there are no buckets.
-        num_begins: How often a rank began.
-        num_steps: Lines that count.
-        num_superseded: Lines behind a state that the run went back to.
-        num_torn: Lines that are not whole.
-        attempts: Names of the attempts.
-        after: Names of the attempts whose states were loaded, of these files or of others.
-        world_sizes: All numbers of ranks that it had.
+        name: The files, folders or patterns that were read.
+        epochs: Parts of each epoch, ordered by position.
+        run: The identity of the run (dataset, recipe, seed and so on) at its last begin.
+        buckets: The position at which each bucket ends; empty where there are no buckets.
+        num_begins: Number of times that a rank began.
+        num_steps: Number of lines that count.
+        num_superseded: Number of lines after a state that the run later went back to.
+        num_torn: Number of incomplete lines.
+        attempts: Names of the attempts in these files.
+        after: Names of the attempts from which an attempt in these files loaded a state. Such an attempt can be in these
+            files or in other ones.
+        world_sizes: Every number of ranks that the run had, ascending.
     """
 
     name: str
@@ -43,20 +44,20 @@ class History:
 
     @property
     def num_attempts(self) -> int:
-        """How often the run was started or went back to a state, as far as attempts have names."""
+        """Number of starts and resumes of the run; attempts without names do not count."""
         return len(self.attempts)
 
     def continues(self, other: "History") -> bool:
-        """Whether this began with a state of the other, so that both are one run."""
+        """Whether an attempt of this history loaded a state of the other one, so that both are one run."""
         return bool(self.after & (other.attempts - self.attempts))
 
 
 def read_history(*sources: str) -> History:
-    """Read files, the .jsonl files of folders, or those that patterns name, as one run.
+    """Read files, the .jsonl files of folders, or the files that patterns match, as one run.
 
-    A rank that starts, or goes on with a state, has lost what lay behind that position, and so have all the ranks of
-    the attempt before, whether they come back or not. Which attempt goes on from which one is told by their names;
-    files of earlier versions have none, and their ranks' clocks decide.
+    A rank that starts or resumes at a position replaces all steps after that position, also those of the other ranks of
+    the attempt before, whether these come back or not. The names of the attempts say which one continues which. Files
+    of earlier versions have no names; there the ranks' clocks decide.
 
     Raises:
         LoaderError: There is no such file, or no line of an audit in them.
@@ -96,7 +97,7 @@ def read_history(*sources: str) -> History:
 
 
 def _describe(history: History, latest: Begin) -> None:
-    """Take from the last begin what identifies the run."""
+    """Take the identity of the run from its last begin."""
     history.run = latest.run
     # Buckets follow one another: each ends where the next one begins.
     starts = [low for low, _ in latest.had] if len(latest.had) > 1 else []
@@ -119,16 +120,16 @@ def _files(source: str) -> list[Path]:
 
 
 def _first_named(lines: Sequence[Line]) -> int:
-    """Where the first attempt begins that has a name; the number of lines if none does."""
+    """Return the index of the line that begins the first attempt with a name; the number of lines if there is none."""
     named = (n for n, line in enumerate(lines) if isinstance(line, Begin) and line.attempt)
     return next(named, len(lines))
 
 
 def _by_clocks(files: Sequence[Sequence[Line]]) -> list[Part]:
-    """Return what remains of lines whose attempts have no names.
+    """Return the parts that count of attempts without names.
 
-    A rank that begins replaces its own lines behind that position. Those of a rank that did not come back with the
-    others are replaced by theirs; who came when is told by their clocks.
+    A rank that begins at a position replaces its own lines after that position. The lines of a rank that did not come
+    back are replaced by those of the other ranks. The ranks' clocks say which one began later.
     """
     ranks: dict[int, list[Line]] = {}
     for lines in sorted((lines for lines in files if lines), key=_first_time):

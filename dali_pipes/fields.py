@@ -240,11 +240,7 @@ def _as_field(name: str, way: Any, types: FieldTypes) -> Field:
     if way is as_told and name in types:
         dtype, shape = types[name]
         return Field(np.ndarray, dtype=getattr(torch, dtype), shape=shape)
-    if way is as_told and name.rpartition(".")[2] == "json":
-        return Field("json")
-    if way is as_told and name.rpartition(".")[2] == "npy":
-        return Field(_npy)
-    return Field(way)
+    return Field(_BY_ENDING.get(name.rpartition(".")[2], way) if way is as_told else way)
 
 
 def _read(sample: Sample, name: str, field: Field) -> Any:
@@ -333,4 +329,5 @@ _READERS: dict[Any, Callable[[bytes], Any]] = {
     np.ndarray: _array,
     "json": _json,
 }
+_BY_ENDING = {"json": "json", "npy": _npy}
 _NUMBERS = {int: torch.int64, float: torch.float32}

@@ -11,7 +11,6 @@ from dali_pipes.variants import Variants
 from dali_pipes.video.clips import Clips
 from gpu_aug import Recipe
 from gpu_aug.ops.foreign.foreign import Foreign
-from gpu_aug.targets.targets import differences
 from gpu_aug.views import Views
 from readers import Dataset
 from readers.dataset import Balanced, Subset
@@ -155,7 +154,7 @@ def _lines(recipe: Recipe) -> Iterator[str]:
         yield _call(operation.differences())
     for name, params in (("boxes", recipe.boxes), ("keypoints", recipe.keypoints)):
         if params is not None:
-            yield _call({"name": f"{name}={type(params).__name__}", **differences(params)})
+            yield _call({"name": f"{name}={type(params).__name__}", **params.differences()})
 
 
 def _call(described: Mapping[str, Any]) -> str:

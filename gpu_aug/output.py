@@ -48,8 +48,16 @@ _CONVERSIONS = {
     # Albumentations computes the statistics of uint8 images in doubles, and returns them.
     "NormalizePerImage": _Conversion(_ANY, "", {"uint8": "float64"}),
     GRAY: _Conversion(frozenset()),
-    **{dtype: _Conversion(_PLANES, "", {"*": dtype}) for dtype in ("uint8", *_FLOATS)},
-    **{f"{dtype}{UNSCALED}": _Conversion(_PLANES, "", {"*": dtype}) for dtype in _FLOATS},
+    **{
+        f"{dtype}{of_some}{scale}": _Conversion(takes, "", {"*": dtype})
+        for scale in ("", UNSCALED)
+        for of_some, takes in (
+            ("", _PLANES),
+            (" of tensors", frozenset({"tensor"})),
+            (" of images", frozenset({"image"})),
+        )
+        for dtype in ("uint8", *_FLOATS)
+    },
 }
 
 
@@ -65,6 +73,14 @@ def checked_output(words: Any) -> tuple[str, ...]:
             "transform returns what it is given"
         )
     return tuple(words)
+
+
+def kind_after(output: Sequence[str], kind: str) -> str:
+    """Return the kind that an image of a kind has after the conversions; see `converted`."""
+    for word in output:
+        if kind in _CONVERSIONS[word].takes:
+            kind = _CONVERSIONS[word].kind or kind
+    return kind
 
 
 def converted(output: Sequence[str], kind: str, dtype: str) -> tuple[str, str]:

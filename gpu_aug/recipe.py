@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from gpu_aug.ops.temporal import Temporal, check_temporal
 from gpu_aug.output import checked_output
 from gpu_aug.resampling.crops import compose_crops
 from gpu_aug.stages import check_range, num_decoded, num_single, possible_sizes
-from gpu_aug.targets.targets import BoxParams, KeypointParams, differences
+from gpu_aug.targets.targets import BoxParams, KeypointParams
 
 FORMAT_VERSION = 1
 
@@ -68,6 +68,7 @@ class Recipe(metaclass=Called):
     imagenet_train_jitter: ClassVar[Callable[..., "Recipe"]]
     imagenet_eval: ClassVar[Callable[..., "Recipe"]]
     load: ClassVar[Callable[..., "Recipe"]]
+    from_dict: ClassVar[Callable[..., "Recipe"]]
     from_albumentations: ClassVar[Callable[..., "Recipe"]]
     from_torchvision: ClassVar[Callable[..., Any]]
     to_albumentations: ClassVar[Callable[..., Any]]
@@ -259,33 +260,6 @@ class Recipe(metaclass=Called):
         } | {name: params.to_dict() for name, params in self._target_params.items()}
         return described | ({"output": list(self.output)} if self.output else {})
 
-    @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> Self:
-        """Build the recipe that ``to_dict`` described.
-
-        Raises:
-            RecipeError: Another version, an unknown operation, or a bad field.
-        """
-        if not isinstance(saved, dict) or saved.get("version") != FORMAT_VERSION:
-            got = saved.get("version") if isinstance(saved, dict) else type(saved).__name__
-            raise RecipeError(
-                f"recipe version must be {FORMAT_VERSION}, got {got!r}: "
-                "write the recipe again with Recipe.save(path)"
-            )
-        operations = saved.get("operations")
-        if not isinstance(operations, list):
-            raise RecipeError(
-                f"recipe operations must be a list of operations, got {operations!r}: "
-                "write the recipe again with Recipe.save(path)"
-            )
-        boxes, keypoints = saved.get("boxes"), saved.get("keypoints")
-        return cls(
-            [Operation.from_dict(operation) for operation in operations],
-            boxes=None if boxes is None else BoxParams.from_dict(boxes),
-            keypoints=None if keypoints is None else KeypointParams.from_dict(keypoints),
-            output=saved.get("output", ()),
-        )
-
     def save(self, path: str | PathLike[str]) -> None:
         """Write the recipe to a YAML file where the path ends with .yaml or .yml, else to JSON.
 
@@ -302,7 +276,7 @@ class Recipe(metaclass=Called):
         described = {
             "version": FORMAT_VERSION,
             "operations": [operation.differences() for operation in self.operations],
-        } | {name: differences(params) for name, params in self._target_params.items()}
+        } | {name: params.differences() for name, params in self._target_params.items()}
         canonical = json.dumps(described, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 

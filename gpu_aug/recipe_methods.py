@@ -7,7 +7,14 @@ from functools import partialmethod
 
 from gpu_aug.convert import from_albumentations, from_torchvision, to_albumentations, to_kornia
 from gpu_aug.engines.choose import explain_recipe
-from gpu_aug.files.schema import load_schedule, load_single
+from gpu_aug.files.schema import (
+    from_dict,
+    load_schedule,
+    load_single,
+    operation_from_dict,
+    params_from_dict,
+)
+from gpu_aug.ops.operation import Operation
 from gpu_aug.presets import (
     imagenet_eval,
     imagenet_train,
@@ -16,6 +23,7 @@ from gpu_aug.presets import (
 )
 from gpu_aug.recipe import Recipe
 from gpu_aug.schedule import Schedule
+from gpu_aug.targets.targets import BoxParams, KeypointParams
 from gpu_aug.transform import ScheduleTransform, Transform, ViewsTransform
 from gpu_aug.views import Views
 
@@ -25,6 +33,11 @@ Recipe.imagenet_train_jitter = staticmethod(imagenet_train_jitter)
 Recipe.imagenet_eval = staticmethod(imagenet_eval)
 Recipe.load = staticmethod(load_single)
 Schedule.load = staticmethod(load_schedule)
+for made in (Recipe, Views, Schedule):
+    made.from_dict = classmethod(from_dict)  # type: ignore[assignment,arg-type] # bound as a function is
+Operation.from_dict = staticmethod(operation_from_dict)
+for params in (BoxParams, KeypointParams):
+    params.from_dict = classmethod(params_from_dict)  # type: ignore[assignment] # bound as a function is
 Recipe.from_albumentations = staticmethod(from_albumentations)
 Recipe.from_torchvision = staticmethod(from_torchvision)
 Recipe.to_albumentations = to_albumentations

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +42,7 @@ class Schedule(metaclass=Called):
 
     # Made in modules that import this one: gpu_aug/recipe_methods.py attaches them.
     load: ClassVar[Callable[..., "Schedule"]]
+    from_dict: ClassVar[Callable[..., "Schedule"]]
     transform: ClassVar[Callable[..., Any]]
 
     def __init__(self, recipes: Mapping[int, Recipe | Views]) -> None:
@@ -100,28 +101,6 @@ class Schedule(metaclass=Called):
         """Write the schedule to a YAML or JSON file, by its ending."""
         write_document(self.to_dict(), path)
 
-    @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> Self:
-        """Build the schedule that ``to_dict`` described.
-
-        Raises:
-            RecipeError: Another version, an unknown operation, or a bad field.
-        """
-        parts = saved.get("schedule") if isinstance(saved, dict) else None
-        if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-            raise RecipeError(
-                f"schedule must be a list of recipes with from_epoch, got {parts!r}: write it again with "
-                "Schedule.save(path)"
-            )
-        return cls(
-            in_order(
-                [
-                    (part.get("from_epoch"), _built({**part, "version": saved.get("version")}))
-                    for part in parts
-                ]
-            )
-        )
-
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 in hex over the epochs and the fingerprints of the recipes; one recipe alone keeps its own."""
@@ -130,26 +109,6 @@ class Schedule(metaclass=Called):
         parts = zip(self.first_epochs, self.recipes, strict=True)
         prints = ",".join(f"{epoch}:{recipe.fingerprint}" for epoch, recipe in parts)
         return hashlib.sha256(f"schedule:{prints}".encode()).hexdigest()
-
-
-def in_order(parts: list[tuple[Any, Recipe | Views]]) -> dict[Any, Recipe | Views]:
-    """Return recipes by epoch.
-
-    Raises:
-        RecipeError: An epoch has two.
-    """
-    by_epoch = dict(parts)
-    if len(by_epoch) < len(parts):
-        epochs = [epoch for epoch, _ in parts]
-        raise RecipeError(
-            f"a schedule must have one recipe for an epoch, got {epochs}: leave one out"
-        )
-    return by_epoch
-
-
-def _built(part: dict[str, Any]) -> Recipe | Views:
-    part = {name: value for name, value in part.items() if name != "from_epoch"}
-    return Views.from_dict(part) if "views" in part else Recipe.from_dict(part)
 
 
 def _num_views(recipe: Recipe | Views) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,8 @@ class Views(metaclass=Called):
 
     recipes: tuple[Recipe, ...]
 
-    # Made in a module that imports this one: gpu_aug/recipe_methods.py attaches it.
+    # Made in modules that import this one: gpu_aug/recipe_methods.py attaches them.
+    from_dict: ClassVar[Callable[..., "Views"]]
     transform: ClassVar[Callable[..., Any]]
 
     def __init__(self, recipes: Sequence[Recipe]) -> None:
@@ -97,20 +98,6 @@ class Views(metaclass=Called):
     def save(self, path: str | PathLike[str]) -> None:
         """Write the views to a YAML or JSON file, by its ending."""
         write_document(self.to_dict(), path)
-
-    @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> Self:
-        """Build the views that ``to_dict`` described.
-
-        Raises:
-            RecipeError: Another version, an unknown operation, or a bad field.
-        """
-        views = saved.get("views")
-        if not isinstance(views, list):
-            raise RecipeError(f"views must be a list of lists of operations, got {views!r}")
-        version = saved.get("version")
-        parts = [view if isinstance(view, dict) else {"operations": view} for view in views]
-        return cls([Recipe.from_dict({**part, "version": version}) for part in parts])
 
     @cached_property
     def fingerprint(self) -> str:

@@ -18,10 +18,10 @@ except ImportError as error:
     ) from error
 
 Maker = Callable[[], Loader]
-"""Makes a loader, when torch.distributed is there to tell its rank and world size."""
+"""Makes a loader, after torch.distributed has been started and knows rank and world size."""
 
 SeveralMaker = Callable[[], Loader | Sequence[Loader]]
-"""The same, or several loaders, which Lightning goes through in turn and numbers by `dataloader_idx`."""
+"""Makes a loader, or several, which Lightning goes through in turn and numbers by `dataloader_idx`."""
 
 
 class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any type where Lightning is not checked
@@ -35,23 +35,23 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         )
         trainer.fit(model, data, ckpt_path=...)
 
-    So rank and world size are those of torch.distributed, and the device is the one that Lightning gave to the process.
-    Training goes through the epochs in the trainer's order; every validation, test and prediction sees
-    epoch 0, and so the same samples and draws, and so does training under `overfit_batches`. Lightning puts
-    no DataLoader, sampler or collation around a loader.
+    The loaders take rank and world size from torch.distributed, and use the device that Lightning gave to the process.
+    Training goes through the epochs in the trainer's order. Every validation, test and prediction, and training under
+    `overfit_batches`, uses epoch 0, and therefore the same samples and draws each time. Lightning wraps no DataLoader,
+    sampler or collation around a loader.
 
-    The loops give `Batch`, and `training_step` gets it. Lightning cannot tell the size of one:
+    The loops yield `Batch`, which `training_step` receives. Lightning cannot tell its size, so log with
     ``self.log(name, value, batch_size=len(batch))``. Strategies that start processes by pickling need functions with
     names, or functools.partial, instead of lambdas.
 
-    Checkpoints go on exactly, also those of the end of a training whose `max_steps` ended it within an epoch: Lightning
-    counts that epoch as done, which is taken back.
+    Every checkpoint resumes exactly, also the last one of a training that `max_steps` ended within an epoch: Lightning
+    counts that epoch as finished, and this module corrects the count.
 
     Args:
         train: Makes the loader of `trainer.fit`.
-        val: Makes that of the validations, or a list of loaders; None does without them.
-        test: Makes that of `trainer.test`, or a list.
-        predict: Makes that of `trainer.predict`, or a list.
+        val: Makes the loader of the validations, or a list of loaders; None means no validation.
+        test: Makes the loader of `trainer.test`, or a list of loaders.
+        predict: Makes the loader of `trainer.predict`, or a list of loaders.
 
     Example:
         >>> photos = open_dataset("photos/")
@@ -76,7 +76,7 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         self._state: dict[str, Any] = {}
 
     def train_dataloader(self) -> "TrainingEpochs":
-        """Make the training loader, where the loaded checkpoint stands.
+        """Make the training loader, at the position of the loaded checkpoint.
 
         Raises:
             StateMismatchError: The checkpoint belongs to another dataset, recipe, seed or version.
@@ -88,30 +88,30 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         return TrainingEpochs(loader, self.trainer, saved)
 
     def val_dataloader(self) -> "Epochs | list[Epochs]":
-        """Make the loader of the validations, or several; within `trainer.fit` an empty list stands for none."""
+        """Make the loader or loaders of the validations; within `trainer.fit` an empty list means no validation."""
         validate = self.trainer is not None and self.trainer.state.fn == "validate"
         return self._fixed("val") if validate or self._makers["val"] is not None else []
 
     def test_dataloader(self) -> "Epochs | list[Epochs]":
-        """Make the loader of the tests, or several."""
+        """Make the loader or loaders of the tests."""
         return self._fixed("test")
 
     def predict_dataloader(self) -> "Epochs | list[Epochs]":
-        """Make the loader of the predictions, or several."""
+        """Make the loader or loaders of the predictions."""
         return self._fixed("predict")
 
     def transfer_batch_to_device(
         self, batch: Batch, device: torch.device, dataloader_idx: int
     ) -> Batch:
-        """Move a batch that is not where the trainer is, but for what belongs on the host.
+        """Move a batch to the trainer's device, except for what belongs on the host.
 
-        Such a move is waited for. A loader on a GPU, and "auto" where there is one, needs none.
+        The move blocks. A loader on a GPU (the choice of "auto" where there is one) makes its batches there, and needs none.
         """
         del dataloader_idx
         return batch if batch.images.device == device else batch.to(device)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of the training loader, once there is one, for a checkpoint."""
+        """Return the state of the training loader for a checkpoint; empty before there is such a loader."""
         if "train" not in self._loaders:
             return {}
         [loader] = self._loaders["train"]
@@ -128,7 +128,7 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         self._state = state_dict
 
     def teardown(self, stage: str) -> None:
-        """End the loops that are under way, their threads and processes."""
+        """End the running loops, their threads and processes."""
         del stage
         for loaders in self._loaders.values():
             for loader in loaders:
@@ -166,7 +166,7 @@ class Epochs:
 
     Args:
         loader: The loader to iterate over.
-        epoch: Returns the number; asked when the first batch is.
+        epoch: Returns the number; it is called when the first batch is asked for.
     """
 
     def __init__(self, loader: Loader, epoch: Callable[[], int]) -> None:
@@ -174,20 +174,20 @@ class Epochs:
         self._epoch = epoch
 
     def __iter__(self) -> Iterator[Batch]:
-        """Begin the epoch with the first batch: Lightning makes loops that it never reads."""
+        """Begin the epoch when the first batch is asked for, because Lightning makes iterators that it never reads."""
         self.loader.set_epoch(self._epoch())
         yield from self.loader
 
     def __len__(self) -> int:
-        """Steps of a whole epoch, also where a loop is the rest of one; so Lightning counts."""
+        """Return the number of steps of a full epoch, also where a loop is the rest of one: Lightning counts so."""
         return len(self.loader)
 
 
 class TrainingEpochs(Epochs):
-    """Epochs that go on where a loaded state stands.
+    """Epochs that go on at the position of a loaded state.
 
-    Lightning takes a loader with `state_dict` and `load_state_dict` for one that can resume, and keeps what
-    they return beside the module's state. They are empty: the module's state is all there is.
+    Lightning assumes that a loader with `state_dict` and `load_state_dict` can resume, and keeps its state beside that of
+    the module. The loader's state is empty, because the module's state holds everything.
 
     Args:
         loader: The loader to iterate over, which has loaded the state.
@@ -196,8 +196,8 @@ class TrainingEpochs(Epochs):
     """
 
     def __init__(self, loader: Loader, trainer: Any, saved: Mapping[str, Any]) -> None:
-        # The number of Lightning's epoch may be ahead: by one where a checkpoint was saved by hand after `max_steps` had
-        # ended an epoch, for Lightning then goes through an empty one.
+        # Lightning's epoch number is ahead by one where a checkpoint was saved by hand after `max_steps` had ended an
+        # epoch, because Lightning then goes through an empty epoch.
         self._ahead = 0
         super().__init__(
             loader, lambda: 0 if trainer.overfit_batches else trainer.current_epoch - self._ahead
@@ -214,7 +214,7 @@ class TrainingEpochs(Epochs):
         """Begin the epoch, or go on within it, with the first batch.
 
         Raises:
-            LoaderError: Lightning would go on within an epoch that has another number of steps now.
+            LoaderError: Lightning would go on within an epoch whose number of steps has changed.
         """
         counted = self._trainer.fit_loop.epoch_loop.batch_progress.current.ready
         before = self._saved.get("num_steps", len(self.loader))
@@ -225,7 +225,7 @@ class TrainingEpochs(Epochs):
                 f"checkpoint, or from one of ModelCheckpoint(save_on_train_epoch_end=True)"
             )
         if counted and counted >= self._trainer.num_training_batches:
-            return  # Under max_steps Lightning asks an epoch that had ended when it was saved for one more batch.
+            return  # Under max_steps Lightning asks for one more batch of an epoch that had ended before the checkpoint.
         if self._saved:
             if self._is_within and not counted:  # Lightning begins the next epoch
                 self._warn_of_the_rest(self._saved["loader"])
@@ -235,7 +235,7 @@ class TrainingEpochs(Epochs):
         yield from super().__iter__()
 
     def _reopen(self) -> None:
-        """Let Lightning go on within the epoch of the state, if it has counted it as done: `max_steps` ended in it."""
+        """Let Lightning go on within the epoch of the state where `max_steps` ended it and Lightning counted it as done."""
         progress = self._trainer.fit_loop.epoch_progress
         if self._is_cut and 0 < progress.current.ready == progress.current.processed:
             for counts in (progress.total, progress.current):
@@ -253,8 +253,8 @@ class TrainingEpochs(Epochs):
             )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return nothing."""
+        """Return an empty state."""
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take nothing."""
+        """Ignore the state, which is empty."""

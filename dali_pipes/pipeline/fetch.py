@@ -1,6 +1,5 @@
 """The first stage: positions in an epoch become encoded samples with their draws, bad samples dealt with."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -36,7 +35,6 @@ from dali_pipes.video.source import ClipSource, find_clips
 from gpu_aug import Draws
 from gpu_aug.errors import TargetsError
 from gpu_aug.frame_times import drawn_speed, frame_order
-from gpu_aug.targets.targets import Targets
 from readers import BadSample, Dataset, Sample
 from readers.bucket_order import BucketOrder
 from readers.first_samples import probed_samples
@@ -317,24 +315,16 @@ class Fetcher:
         return self._examples[0]
 
     def _find_targets(self) -> list[Found]:
-        examples, names = [], set[str]()
+        examples: dict[frozenset[str], Found] = {}
         for sample in probed_samples(self.dataset):
             checked = self._check(self.owned(sample))
-            if isinstance(checked, BadSample):
-                continue
-            with suppress(TargetsError):  # its own step records it, and another sample serves here
-                found = self.targets.read(checked.sample.fields, checked.size)
-                there = {
-                    one.name
-                    for one in dataclasses.fields(Targets)
-                    if getattr(found.targets, one.name) is not None
-                }
-                if not there <= names:
-                    examples.append(found)
-                    names |= there
-            if self.targets.kinds <= names:
-                break
-        return examples
+            if not isinstance(checked, BadSample):
+                with suppress(
+                    TargetsError
+                ):  # its own step records it, and another sample serves here
+                    found = self.targets.read(checked.sample.fields, checked.size)
+                    examples.setdefault(found.targets.names, found)
+        return [*examples.values()]
 
     def wants_targets(self, fetched: Fetched, row: int) -> bool:
         """Whether a row may have targets; asking is cheap."""

@@ -22,7 +22,7 @@ class Document:
     """The value of a file, with the line of each part.
 
     Attributes:
-        name: The file's path, for errors.
+        name: The file's path, for errors; "" for values that come from no file.
         value: Lists, dictionaries with text as keys, text, numbers, bool and None.
         text: What the file holds.
     """
@@ -42,7 +42,12 @@ class Document:
             return {}
 
     def fault(self, keys: Keys, text: str) -> RecipeError:
-        """Return the error "file:line: text" for a value; of a missing one, for what should hold it."""
+        """Return the error "file:line: text" for a value; of a missing one, for what should hold it.
+
+        A document without a name is no file, and the error is the text alone.
+        """
+        if not self.name:
+            return RecipeError(text)
         while keys and keys not in self.lines:
             keys = keys[:-1]
         return RecipeError(f"{self.name}:{self.lines.get(keys, 1)}: {text}")

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from inspect import signature
 from os import PathLike
-from typing import Any
+from typing import Any, TypeVar
 
 from gpu_aug.errors import RecipeError
 from gpu_aug.files.document import Document, read_document
@@ -27,9 +27,11 @@ from gpu_aug.files.limits import MAX_PIXELS, Keys
 from gpu_aug.names import closest, hint
 from gpu_aug.ops.operation import Operation, limit_pixels
 from gpu_aug.recipe import FORMAT_VERSION, Recipe
-from gpu_aug.schedule import Schedule, in_order
+from gpu_aug.schedule import Schedule
 from gpu_aug.targets.targets import BoxParams, KeypointParams
 from gpu_aug.views import Views
+
+Made = TypeVar("Made", Recipe, Views, Schedule)
 
 Functions = Mapping[str, Any]
 """Name -> the function or module that a file names; files hold no code."""
@@ -53,8 +55,14 @@ def load_recipe(
     Raises:
         RecipeError: What is wrong, after ``file:line``.
     """
+    document = read_document(path)
     with limit_pixels(max_pixels):
-        return build_recipe(read_document(path), functions=functions)
+        made = _build(document, functions or {})
+    if isinstance(made, Schedule):
+        raise document.fault(
+            ("schedule",), "the file holds recipes by epoch: read it with Schedule.load(path)"
+        )
+    return made
 
 
 def load_single(path: str | PathLike[str], **options: Any) -> Recipe:
@@ -77,15 +85,43 @@ def load_single(path: str | PathLike[str], **options: Any) -> Recipe:
     return recipe
 
 
-def build_recipe(document: Document, *, functions: Functions | None = None) -> Recipe | Views:
-    """Build what a document describes; see load_recipe."""
-    value = document.value
-    _check_version(document)
-    if "schedule" in value:
-        raise document.fault(
-            ("schedule",), "the file holds recipes by epoch: read it with Schedule.load(path)"
+def from_dict(cls: type[Made], saved: Any) -> Made:
+    """Build what the ``to_dict`` of a recipe, of views or of a schedule described.
+
+    Raises:
+        RecipeError: Another version, an unknown operation, or a bad field.
+    """
+    made = _build(Document("", saved, ""), {})
+    if not isinstance(made, cls):
+        raise RecipeError(
+            f"{cls.__name__}.from_dict was given a {type(made).__name__}: call {type(made).__name__}.from_dict"
         )
-    return _recipe_or_views(document, (), value, functions or {}, ("version",))
+    return made
+
+
+def operation_from_dict(saved: Any) -> Operation:
+    """Build the operation that its ``to_dict`` described.
+
+    Raises:
+        RecipeError: The name is not an operation, or a field is unknown or has a bad value.
+    """
+    return _operation(Document("", saved, ""), (), saved, {})
+
+
+def params_from_dict(cls: Any, saved: Any) -> Any:
+    """Build the BoxParams or KeypointParams that ``to_dict`` described.
+
+    Raises:
+        RecipeError: A field is unknown or has a bad value.
+    """
+    return _plain_class(Document("", saved, ""), (cls.__name__,), saved, cls)
+
+
+def _build(document: Document, functions: Functions) -> Recipe | Views | Schedule:
+    _check_version(document)
+    if "schedule" in document.value:
+        return _schedule(document, functions)
+    return _recipe_or_views(document, (), document.value, functions, ("version",))
 
 
 def load_schedule(
@@ -104,16 +140,13 @@ def load_schedule(
     Raises:
         RecipeError: The file is missing, or no schedule; ``file:line`` says where.
     """
-    document = read_document(path)
     with limit_pixels(max_pixels):
-        if not isinstance(document.value, dict) or "schedule" not in document.value:
-            return Schedule({0: build_recipe(document, functions=functions)})
-        return _schedule(document, functions)
+        made = _build(read_document(path), functions or {})
+    return made if isinstance(made, Schedule) else Schedule({0: made})
 
 
-def _schedule(document: Document, functions: Functions | None) -> Schedule:
+def _schedule(document: Document, functions: Functions) -> Schedule:
     value = document.value
-    _check_version(document)
     _check_keys(document, (), value, ("version", "schedule"), "a file of a schedule")
     parts = value["schedule"]
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
@@ -124,12 +157,18 @@ def _schedule(document: Document, functions: Functions | None) -> Schedule:
     made = [
         (
             part.get("from_epoch"),
-            _recipe_or_views(document, ("schedule", number), part, functions or {}, known),
+            _recipe_or_views(document, ("schedule", number), part, functions, known),
         )
         for number, part in enumerate(parts)
     ]
+    if len(dict(made)) < len(made):
+        epochs = [epoch for epoch, _ in made]
+        raise document.fault(
+            ("schedule",),
+            f"a schedule must have one recipe for an epoch, got {epochs}: leave one out",
+        )
     try:
-        return Schedule(in_order(made))
+        return Schedule(dict(made))
     except RecipeError as error:
         raise document.fault(("schedule",), str(error)) from error
 
@@ -210,7 +249,12 @@ def _operation(document: Document, keys: Keys, value: Any, functions: Functions)
     """Build an operation from its full or short form."""
     name, values, keys_of = _spread(document, keys, value)
     cls = _find_class(document, keys, name)
-    _check_fields(document, keys, keys_of, cls, values)
+    known = fields(cls)
+    _check_names(document, keys_of, [one.name for one in known], f"{name} has no field")
+    defaults = (MISSING, MISSING)
+    missing = [one.name for one in known if (one.default, one.default_factory) == defaults]
+    if lacking := [one for one in missing if one not in values]:
+        raise document.fault(keys, f"{name} lacks its field {', '.join(lacking)}")
     for field, inner in list(values.items()):
         at = keys_of[field]
         if field == "operations" and isinstance(inner, list):
@@ -227,7 +271,7 @@ def _operation(document: Document, keys: Keys, value: Any, functions: Functions)
                 )
             values |= {field: functions[inner], "name": inner}
     try:
-        return cls.from_fields(values)
+        return cls(**values)
     except RecipeError as error:
         if ":" in str(error) and str(error).startswith(document.name):
             raise
@@ -275,36 +319,21 @@ def _find_class(document: Document, keys: Keys, name: Any) -> type[Operation]:
     raise document.fault((*keys, "name"), f"operation must be {listed}, got {name!r}: {way}")
 
 
-def _check_fields(
-    document: Document, keys: Keys, keys_of: Any, cls: type[Operation], values: dict[str, Any]
-) -> None:
-    known = {field.name: field for field in fields(cls)}
-    for field in values:
-        if field not in known:
-            close = closest(field, known)
-            raise document.fault(
-                keys_of[field],
-                f"{cls.__name__} has no field {field!r}; it has: {', '.join(known) or 'none'}"
-                + (f" (did you mean {close}?)" if close else ""),
-            )
-    missing = [
-        name
-        for name, field in known.items()
-        if field.default is MISSING and field.default_factory is MISSING and name not in values
-    ]
-    if missing:
-        raise document.fault(keys, f"{cls.__name__} lacks its field {', '.join(missing)}")
-
-
 def _check_keys(
     document: Document, keys: Keys, value: dict[str, Any], known: Sequence[str], what: str
 ) -> None:
-    for key in value:
-        if key not in known:
-            close = closest(key, known)
+    _check_names(document, {key: (*keys, key) for key in value}, known, f"{what} has no")
+
+
+def _check_names(
+    document: Document, keys_of: Mapping[str, Keys], known: Sequence[str], lacks: str
+) -> None:
+    for name, keys in keys_of.items():
+        if name not in known:
+            close = closest(name, known)
             raise document.fault(
-                (*keys, key),
-                f"{what} has no {key!r}; it has: {', '.join(known)}"
+                keys,
+                f"{lacks} {name!r}; it has: {', '.join(known) or 'none'}"
                 + (f" (did you mean {close}?)" if close else ""),
             )
 

@@ -1,6 +1,7 @@
 """Operations that change only boxes and leave images unchanged."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from gpu_aug.ops import validation
@@ -48,14 +49,6 @@ class SanitizeBoundingBoxes(OnTargets):
     min_size: float = 1.0
     min_area: float = 1.0
 
-    def __post_init__(self) -> None:
-        for name in ("min_size", "min_area"):
-            value = validation.number("SanitizeBoundingBoxes", name, getattr(self, name))
-            if value < 1:
-                raise validation.fault(
-                    "SanitizeBoundingBoxes",
-                    name,
-                    getattr(self, name),
-                    "a number from 1, as in torchvision, for example 1.0",
-                )
-            self._set(**{name: value})
+    checks: ClassVar[validation.Checks] = {
+        **dict.fromkeys(("min_size", "min_area"), partial(validation.number, low=1, example="1.0")),
+    }

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -29,8 +30,26 @@ Gates = NDArray[np.bool_]
 """bool [B, n]: which image gets which of the n children."""
 
 
+def checked(name: str, _field: str, operations: Any) -> tuple[Operation, ...]:
+    """Return the operations of a combinator as a tuple.
+
+    Raises:
+        RecipeError: There is none, or something else among them.
+    """
+    if not isinstance(operations, Sequence) or isinstance(operations, str) or not operations:
+        raise RecipeError(
+            f"{name} operations must be a list of at least one operation, got {operations!r}"
+        )
+    return tuple(
+        as_operation(operation, f"operation {number} of {name}")
+        for number, operation in enumerate(operations)
+    )
+
+
 class Combinator(Operation, abstract=True):
     """An operation made of others. Its children stand in the order in which they are carried out."""
+
+    checks: ClassVar[validation.Checks] = {"operations": checked}
 
     @property
     @abstractmethod
@@ -74,14 +93,6 @@ class Combinator(Operation, abstract=True):
             sizes = np.unique(np.concatenate([sizes, sizes_after(child, sizes)]), axis=0)
         return sizes
 
-    @classmethod
-    def from_fields(cls, values: dict[str, Any]) -> Operation:
-        """Build the children first."""
-        inner = values.get("operations")
-        if isinstance(inner, list):
-            values = values | {"operations": [Operation.from_dict(child) for child in inner]}
-        return super().from_fields(values)
-
 
 @dataclass(frozen=True)
 class RandomApply(Combinator):
@@ -95,12 +106,6 @@ class RandomApply(Combinator):
 
     operations: Sequence[Operation]
     p: float = 0.5
-
-    def __post_init__(self) -> None:
-        self._set(
-            operations=checked("RandomApply", self.operations),
-            p=validation.probability("RandomApply", self.p),
-        )
 
     @property
     def children(self) -> tuple[Operation, ...]:
@@ -146,21 +151,17 @@ class OneOf(Combinator):
     p: float = 1.0
 
     def __post_init__(self) -> None:
-        operations = checked("OneOf", self.operations)
-        weights = self.weights
-        if weights is not None:
-            weights = validation.numbers(
-                "OneOf", "weights", weights, count=len(operations), example="(0.7, 0.3)"
+        super().__post_init__()
+        if self.weights is None:
+            return
+        weights = validation.numbers(
+            "OneOf", "weights", self.weights, count=len(self.operations), example="(0.7, 0.3)"
+        )
+        if min(weights) < 0 or sum(weights) <= 0:
+            raise validation.fault(
+                "OneOf", "weights", self.weights, "numbers from 0, not all 0, such as (0.7, 0.3)"
             )
-            if min(weights) < 0 or sum(weights) <= 0:
-                raise validation.fault(
-                    "OneOf",
-                    "weights",
-                    self.weights,
-                    "numbers from 0, not all 0, such as (0.7, 0.3)",
-                )
-            weights = None if len(set(weights)) == 1 else weights
-        self._set(operations=operations, weights=weights, p=validation.probability("OneOf", self.p))
+        self._set(weights=None if len(set(weights)) == 1 else weights)
 
     @property
     def children(self) -> tuple[Operation, ...]:
@@ -198,12 +199,8 @@ class SomeOf(Combinator):
     p: float = 1.0
 
     def __post_init__(self) -> None:
-        operations = checked("SomeOf", self.operations)
-        self._set(
-            operations=operations,
-            n=how_many("SomeOf", self.n, len(operations)),
-            p=validation.probability("SomeOf", self.p),
-        )
+        super().__post_init__()
+        self._set(n=how_many("SomeOf", self.n, len(self.operations)))
 
     @property
     def children(self) -> tuple[Operation, ...]:
@@ -241,15 +238,9 @@ class SomeOfRepeated(Combinator):
     _: KW_ONLY
     p: float = 1.0
 
-    def __post_init__(self) -> None:
-        name = "SomeOfRepeated"
-        if not validation.is_whole(self.n) or self.n < 1:
-            raise validation.fault(name, "n", self.n, "a whole number from 1, such as 2")
-        self._set(
-            operations=checked(name, self.operations),
-            n=int(self.n),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "n": partial(validation.whole, low=1, example="2"),
+    }
 
     @property
     def children(self) -> tuple[Operation, ...]:
@@ -288,13 +279,10 @@ class RandomOrder(Combinator):
     p: float = 1.0
 
     def __post_init__(self) -> None:
-        operations = checked("RandomOrder", self.operations)
-        n = None if self.n is None else how_many("RandomOrder", self.n, len(operations))
-        self._set(
-            operations=operations,
-            n=None if n == len(operations) else n,
-            p=validation.probability("RandomOrder", self.p),
-        )
+        super().__post_init__()
+        count = len(self.operations)
+        n = None if self.n is None else how_many("RandomOrder", self.n, count)
+        self._set(n=None if n == count else n)
 
     @property
     def children(self) -> tuple[Operation, ...]:
@@ -319,22 +307,6 @@ class RandomOrder(Combinator):
         chosen = order[:, :, None] == np.arange(len(self.operations))
         gates: Gates = (chosen & used[:, :, None]).reshape(len(u), -1)
         return gates
-
-
-def checked(name: str, operations: Any) -> tuple[Operation, ...]:
-    """Return the operations of a combinator as a tuple.
-
-    Raises:
-        RecipeError: There is none, or something else among them.
-    """
-    if not isinstance(operations, Sequence) or isinstance(operations, str) or not operations:
-        raise RecipeError(
-            f"{name} operations must be a list of at least one operation, got {operations!r}"
-        )
-    return tuple(
-        as_operation(operation, f"operation {number} of {name}")
-        for number, operation in enumerate(operations)
-    )
 
 
 def how_many(name: str, value: Any, most: int) -> int | tuple[int, int]:

@@ -2,7 +2,8 @@
 
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,10 @@ class Mixing(Operation, abstract=True):
     any_channels: ClassVar[bool] = True
 
     num_classes: int | None = None
+
+    checks: ClassVar[validation.Checks] = {
+        "num_classes": validation.optional(partial(validation.whole, low=1, example="1000"))
+    }
 
     def sources(self, partners: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows, int64 [B, group], that each image may be made of, itself first.
@@ -96,8 +101,9 @@ class MixUp(Mixing):
     _: KW_ONLY
     p: float = 1.0
 
-    def __post_init__(self) -> None:
-        _check(self)
+    checks: ClassVar[validation.Checks] = {
+        "alpha": partial(validation.number, low=0, above=True, example="0.2"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``lam``, float64 [B]."""
@@ -138,8 +144,9 @@ class CutMix(Mixing):
     _: KW_ONLY
     p: float = 1.0
 
-    def __post_init__(self) -> None:
-        _check(self)
+    checks: ClassVar[validation.Checks] = {
+        "alpha": partial(validation.number, low=0, above=True, example="0.2"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``start`` and ``shape``, int64 [B, 2], and ``lam``, the share that the image keeps."""
@@ -187,16 +194,9 @@ class Mosaic(Mixing):
     num_classes: int | None = None
     p: float = 1.0
 
-    def __post_init__(self) -> None:
-        name = "Mosaic"
-        ends = validation.interval(
-            name, "center_range", self.center_range, low=0, high=1, example="(0.3, 0.7)"
-        )
-        self._set(
-            center_range=ends,
-            num_classes=_classes(name, self.num_classes),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "center_range": partial(validation.interval, low=0, high=1, example="(0.3, 0.7)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``start``, int64 [B, 2]: the window's top-left corner on the four tiles; its ``size``."""
@@ -216,28 +216,6 @@ class Mosaic(Mixing):
             tiles * params["size"][:, None] - params["start"][:, None]
         ).astype(np.int64)
         return corners
-
-
-def _check(operation: Any) -> None:
-    name = type(operation).__name__
-    alpha = validation.number(name, "alpha", operation.alpha)
-    if alpha <= 0:
-        raise validation.fault(name, "alpha", operation.alpha, "a number above 0, for example 0.2")
-    operation._set(
-        alpha=alpha,
-        num_classes=_classes(name, operation.num_classes),
-        p=validation.probability(name, operation.p),
-    )
-
-
-def _classes(name: str, value: Any) -> int | None:
-    if value is None:
-        return None
-    if not validation.is_whole(value) or value < 1:
-        raise validation.fault(
-            name, "num_classes", value, "a whole number from 1, or None, such as 1000"
-        )
-    return int(value)
 
 
 def _two(lam: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,9 +12,8 @@ import numpy as np
 from gpu_aug.argument_errors import Called
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
-from gpu_aug.names import hint
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
-from gpu_aug.ops.validation import probability
+from gpu_aug.ops.validation import Checks, probability
 
 _NUMBERS = re.compile(r"\((\d+(?:, \d+)+)\)")
 _most_pixels: ContextVar[float] = ContextVar("most pixels", default=np.inf)
@@ -85,12 +84,27 @@ class Operation(metaclass=Called):
     group: ClassVar[int] = 1
     """How many neighbouring positions of an epoch's order it mixes: 1, 2 or 4."""
 
+    checks: ClassVar[Checks] = {"p": probability}
+    """What turns the values of fields into their canonical form; a class has those of its bases as well."""
+
+    # Made by the reader of recipe files, which knows all operations: gpu_aug/recipe_methods.py attaches it.
+    from_dict: ClassVar[Callable[..., "Operation"]]
+
     _classes: ClassVar[dict[str, type["Operation"]]] = {}
+    _checks: ClassVar[Checks] = {}
 
     def __init_subclass__(cls, *, abstract: bool = False) -> None:
+        for base in reversed(cls.__mro__):
+            cls._checks = {**cls._checks, **vars(base).get("checks", {})}
         cls.__repr__ = describe  # type: ignore[method-assign] # dataclass leaves it alone
         if not abstract:
             Operation._classes[cls.__name__] = cls
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        for field in fields(self):
+            if check := self._checks.get(field.name):
+                self._set(**{field.name: check(name, field.name, getattr(self, field.name))})
 
     @property
     def moves_pixels_only(self) -> bool:
@@ -173,41 +187,6 @@ class Operation(metaclass=Called):
         }
         return {"name": type(self).__name__} | changed
 
-    @staticmethod
-    def from_dict(saved: dict[str, Any]) -> "Operation":
-        """Build the operation that ``to_dict`` described.
-
-        Raises:
-            RecipeError: The name is not an operation, or a field is unknown or has a bad value.
-        """
-        known = Operation._classes
-        name = saved.get("name") if isinstance(saved, dict) else saved
-        if not isinstance(name, str) or name not in known:
-            raise RecipeError(
-                f"operation must be one of {', '.join(sorted(known))}, got {name!r}: "
-                + (
-                    (isinstance(name, str) and hint(name, known))
-                    or "correct the name in the recipe"
-                )
-            )
-        return known[name].from_fields(
-            {field: value for field, value in saved.items() if field != "name"}
-        )
-
-    @classmethod
-    def from_fields(cls, values: dict[str, Any]) -> "Operation":
-        """Build the operation from its fields as ``to_dict`` wrote them."""
-        known = [field.name for field in fields(cls)]
-        for field in values:
-            if field not in known:
-                raise RecipeError(
-                    f"{cls.__name__} has no field {field!r}; it has: {', '.join(known) or 'none'}"
-                )
-        try:
-            return cls(**values)
-        except TypeError as error:  # a field without a default is missing
-            raise RecipeError(f"{cls.__name__} in the recipe lacks a field: {error}") from error
-
     def _set(self, **values: Any) -> None:
         """Replace fields by their canonical form; for ``__post_init__`` alone."""
         for name, value in values.items():
@@ -256,9 +235,6 @@ class Gated(Operation, abstract=True):
     """One: the gate."""
 
     p: float = 0.5
-
-    def __post_init__(self) -> None:
-        self._set(p=probability(type(self).__name__, self.p))
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw the gate alone."""

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -60,9 +61,6 @@ class TemporalReverse(Temporal):
 
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        self._set(p=validation.probability("TemporalReverse", self.p))
-
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw the gate alone."""
         return {"apply": u[:, 0] < self.p}
@@ -95,18 +93,9 @@ class FrameDrop(Temporal):
     dropout_prob: float = 0.1
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        if not validation.is_number(self.dropout_prob) or not 0 <= self.dropout_prob < 1:
-            raise validation.fault(
-                "FrameDrop",
-                "dropout_prob",
-                self.dropout_prob,
-                "a probability from 0 to below 1, for example 0.1",
-            )
-        self._set(
-            dropout_prob=float(self.dropout_prob) + 0.0,
-            p=validation.probability("FrameDrop", self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "dropout_prob": partial(validation.number, low=0, high=1, below=True, example="0.1"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw the gate and ``key``, int64 [B]."""
@@ -144,11 +133,9 @@ class SpeedJitter(Temporal):
 
     speed: tuple[float, float] = (0.5, 2.0)
 
-    def __post_init__(self) -> None:
-        speed = validation.interval(
-            "SpeedJitter", "speed", self.speed, low=0, high=1000, above=True, example="(0.5, 2.0)"
-        )
-        self._set(speed=speed)
+    checks: ClassVar[validation.Checks] = {
+        "speed": partial(validation.interval, low=0, high=1000, above=True, example="(0.5, 2.0)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``speed``, int64 [B], in units of 1 / SPEED_UNIT."""

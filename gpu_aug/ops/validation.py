@@ -5,11 +5,17 @@ plain numbers, so that equal recipes have equal fingerprints.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
 from gpu_aug.errors import RecipeError
+
+Check = Callable[[str, str, Any], Any]
+"""Takes the names of an operation and of a field, and its value; returns the canonical form or raises."""
+
+Checks = Mapping[str, Check]
+"""Name of a field -> its check."""
 
 
 def fault(operation: str, field: str, got: object, allowed: str) -> RecipeError:
@@ -27,18 +33,44 @@ def height_width(operation: str, field: str, value: Any) -> tuple[int, int]:
     return int(values[0]), int(values[1])
 
 
-def probability(operation: str, value: Any) -> float:
+def probability(operation: str, field: str, value: Any) -> float:
     """Return a probability as a float in [0, 1]."""
     if not is_number(value) or not 0 <= value <= 1:
-        raise fault(operation, "p", value, "a probability from 0 to 1, for example 0.5")
+        raise fault(operation, field, value, "a probability from 0 to 1, for example 0.5")
     return _plain(value)
 
 
-def number(operation: str, field: str, value: Any) -> float:
-    """Return a finite number as a float."""
+def number(
+    operation: str,
+    field: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    above: bool = False,
+    below: bool = False,
+    example: str = "",
+) -> float:
+    """Return a finite number as a float, with low <= number <= high.
+
+    ``above`` asks for low < number, ``below`` for number < high. ``example`` is a good value, for the error.
+    """
     if not is_number(value):
-        raise fault(operation, field, value, "a finite number, for example 0.0")
+        raise fault(operation, field, value, f"a finite number, for example {example or '0.0'}")
+    if not low <= value <= high or (above and value == low) or (below and value == high):
+        bounds = _bounds(low, high, above=above, below=below)
+        raise fault(operation, field, value, f"a number {bounds}, for example {example}")
     return _plain(value)
+
+
+def flag(_operation: str, _field: str, value: Any) -> bool:
+    """Return whether ``value`` is true."""
+    return bool(value)
+
+
+def optional(check: Check) -> Check:
+    """Return a check that leaves None as it is."""
+    return lambda operation, field, value: None if value is None else check(operation, field, value)
 
 
 def numbers(
@@ -73,9 +105,7 @@ def interval(
         smallest, largest = _plain(ends[0]), _plain(ends[1])
         if low <= smallest <= largest <= high and not (above and smallest == low):
             return smallest, largest
-    bounds = f"{'above' if above else 'from'} {low:g}" + (
-        "" if high == math.inf else f" to {high:g}"
-    )
+    bounds = _bounds(low, high, above=above)
     raise fault(
         operation, field, value, f"(smallest, largest) {bounds}, in that order, such as {example}"
     )
@@ -84,7 +114,9 @@ def interval(
 def choice(operation: str, field: str, value: Any, allowed: Sequence[str]) -> str:
     """Return one of the words that are allowed."""
     if not isinstance(value, str) or value not in allowed:
-        raise fault(operation, field, value, f"one of {', '.join(map(repr, allowed))}")
+        listed = [*map(repr, allowed)]
+        words = " or ".join(listed) if len(listed) == 2 else f"one of {', '.join(listed)}"
+        raise fault(operation, field, value, words)
     return value
 
 
@@ -100,31 +132,30 @@ def fill(operation: str, field: str, value: Any) -> float | tuple[float, float, 
     return red if red == green == blue else (red, green, blue)
 
 
-def whole(operation: str, field: str, value: Any, *, low: int, example: str) -> int:
-    """Return a whole number of at least ``low``."""
-    if not is_whole(value) or value < low:
+def whole(
+    operation: str, field: str, value: Any, *, low: int, high: float = math.inf, example: str
+) -> int:
+    """Return a whole number from ``low`` to ``high``."""
+    if not is_whole(value) or not low <= value <= high:
         raise fault(
-            operation, field, value, f"a whole number of at least {low}, for example {example}"
+            operation, field, value, f"a whole number {_bounds(low, high)}, for example {example}"
         )
     return int(value)
 
 
 def whole_interval(
-    operation: str, field: str, value: Any, *, low: int, example: str
+    operation: str, field: str, value: Any, *, low: int, high: float = math.inf, example: str
 ) -> tuple[int, int]:
-    """Return (smallest, largest) of whole numbers from ``low``; one number is both."""
+    """Return (smallest, largest) of whole numbers from ``low`` to ``high``; one number is both."""
     ends = (value, value) if is_whole(value) else value
     if (
         not is_sequence(ends, 2)
         or not all(is_whole(end) for end in ends)
-        or not low <= ends[0] <= ends[1]
+        or not low <= ends[0] <= ends[1] <= high
     ):
-        raise fault(
-            operation,
-            field,
-            value,
-            f"(smallest, largest) whole numbers from {low}, in that order, such as {example}",
-        )
+        bounds = _bounds(low, high)
+        allowed = f"(smallest, largest) whole numbers {bounds}, in that order, such as {example}"
+        raise fault(operation, field, value, allowed)
     return int(ends[0]), int(ends[1])
 
 
@@ -141,6 +172,11 @@ def is_whole(value: object) -> bool:
 def is_sequence(value: object, length: int) -> bool:
     """Whether ``value`` is a sequence of this length, and not text."""
     return isinstance(value, Sequence) and not isinstance(value, str) and len(value) == length
+
+
+def _bounds(low: float, high: float, *, above: bool = False, below: bool = False) -> str:
+    upper = "" if high == math.inf else f" to {'below ' * below}{high:g}"
+    return f"{'above' if above else 'from'} {low:g}{upper}"
 
 
 def _plain(value: Any) -> float:

@@ -1,10 +1,10 @@
 """Targets: boxes, keypoints, masks and labels of an image, and how a recipe moves them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
@@ -80,13 +80,34 @@ class Targets:
         if self.masks is not None:
             object.__setattr__(self, "masks", _masks(self.masks))
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The fields that are there."""
+        return frozenset(one.name for one in fields(self) if getattr(self, one.name) is not None)
+
     def __bool__(self) -> bool:
         """Whether there is anything at all."""
         return any(getattr(self, field.name) is not None for field in fields(self))
 
 
+class _Params(metaclass=Called):
+    """What BoxParams and KeypointParams have in common."""
+
+    # Made by the reader of recipe files: gpu_aug/recipe_methods.py attaches it.
+    from_dict: ClassVar[Callable[..., Any]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, ready for JSON."""
+        return asdict(self)  # type: ignore[call-overload,no-any-return] # a dataclass, as all that are made of it
+
+    def differences(self) -> dict[str, Any]:
+        """Return the fields that do not have their default, for the fingerprint."""
+        defaults = type(self)().to_dict()
+        return {name: value for name, value in self.to_dict().items() if value != defaults[name]}
+
+
 @dataclass(frozen=True)
-class BoxParams(metaclass=Called):
+class BoxParams(_Params):
     """How a recipe reads, keeps and returns boxes.
 
     Sizes and areas are in pixels of the image as it is when they are checked, and count only the part inside the image.
@@ -160,19 +181,9 @@ class BoxParams(metaclass=Called):
 
     __repr__ = describe
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, ready for JSON."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    @classmethod
-    def from_dict(cls, saved: Any) -> Self:
-        """Build what ``to_dict`` described."""
-        params: Self = _from_dict(cls, saved)
-        return params
-
 
 @dataclass(frozen=True)
-class KeypointParams(metaclass=Called):
+class KeypointParams(_Params):
     """How a recipe reads, keeps and returns keypoints.
 
     Args:
@@ -203,41 +214,12 @@ class KeypointParams(metaclass=Called):
 
     __repr__ = describe
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields, ready for JSON."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    @classmethod
-    def from_dict(cls, saved: Any) -> Self:
-        """Build what ``to_dict`` described."""
-        params: Self = _from_dict(cls, saved)
-        return params
-
 
 def as_array(values: Any) -> NDArray[Any]:
     """Return an array of an array, a tensor on any device, or lists."""
     if isinstance(values, torch.Tensor):
         return values.as_subclass(torch.Tensor).detach().cpu().numpy()
     return np.asarray(values)
-
-
-def differences(params: BoxParams | KeypointParams) -> dict[str, Any]:
-    """Return the fields that do not have their default, for the fingerprint."""
-    return {
-        field.name: getattr(params, field.name)
-        for field in fields(params)
-        if getattr(params, field.name) != field.default
-    }
-
-
-def _from_dict(cls: Any, saved: Any) -> Any:
-    if not isinstance(saved, dict):
-        raise RecipeError(f"{cls.__name__} must be a dictionary of its fields, got {saved!r}")
-    known = [field.name for field in fields(cls)]
-    for name in saved:
-        if name not in known:
-            raise RecipeError(f"{cls.__name__} has no field {name!r}; it has: {', '.join(known)}")
-    return cls(**saved)
 
 
 def _spell_out(params: BoxParams) -> None:

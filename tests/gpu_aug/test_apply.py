@@ -447,7 +447,7 @@ def test_wrong_arguments_are_named():
     with pytest.raises(RecipeError, match="recipe must be Recipe or Views, got "):
         gpu_aug.apply([HorizontalFlip()], samples)
     for numbers in ({"seed": 0.5}, {"seed": -1}, {"epoch": 0.5}, {"epoch": True}):
-        with pytest.raises(RecipeError, match="must be a whole number of at least 0"):
+        with pytest.raises(RecipeError, match="must be a whole number from 0"):
             gpu_aug.apply(FLIP, samples, **numbers)
     with pytest.raises(RecipeError, match="indices must be given with epoch=1"):
         gpu_aug.apply(FLIP, samples, epoch=1)

@@ -21,7 +21,7 @@ from gpu_aug.ops.geometric.crops import FixedCrop
 from gpu_aug.ops.geometric.flips import HorizontalFlip, VerticalFlip
 from gpu_aug.ops.identity import Identity
 from gpu_aug.ops.operation import Operation
-from gpu_aug.output import GRAY
+from gpu_aug.output import GRAY, kind_after
 from gpu_aug.recipe import Recipe
 from gpu_aug.targets.targets import BOX_FORMATS, BoxParams, KeypointParams
 from gpu_aug.views import Views
@@ -84,6 +84,11 @@ class _Composer:
             "RandomOrder": self._random_order,
         }
 
+    @property
+    def _kind(self) -> str:
+        """What a Pillow image is at this place: "pillow", "tensor" or "image"."""
+        return kind_after(self.output, "pillow")
+
     def rest(self) -> dict[str, Any]:
         """Return the type of images, and how v2 treats boxes and keypoints, as keywords of Recipe; transforms has none.
 
@@ -119,8 +124,8 @@ class _Composer:
             lambda: self._foreign(transform),
         )
         if _is_own(transform):
+            self.state = follow(transform, name, self.state, self._kind)
             self._follow_output(transform, name)
-            self.state = follow(transform, name, self.state)
             if name == "Normalize":
                 self.state = "float"
             self.walk.unit = 1.0 if self.state == "float" else 255.0
@@ -151,7 +156,7 @@ class _Composer:
                 "BatchFunction(function)",
             )
         if name in CONVERSIONS:
-            CONVERSIONS[name](transform, self.state)
+            CONVERSIONS[name](transform, self.state, self._kind)
             if self._depth and output_words(transform, name):
                 raise Refused("it changes the type of some images only", "it outside")
             return None
@@ -233,18 +238,8 @@ class _Composer:
         return done
 
     def _random_apply(self, transform: Any, path: str) -> list[Operation]:
-        self._depth += 1
-        state = self.state
-        inner = [
-            operation
-            for child in _inner(transform)
-            for operation in self.step(child, f"{path} > {_name(child)}")
-        ]
-        if self.state != state:
-            self.walk.refuse(path, repr(transform), "it changes the type of some images only")
-        self.state = state
-        self._depth -= 1
-        return sometimes(inner, float(transform.p))
+        children = self._children(_inner(transform), path)
+        return sometimes([step for child in children for step in child], float(transform.p))
 
     def _random_choice(self, transform: Any, path: str) -> list[Operation]:
         children = self._children(_inner(transform), path)

@@ -3,14 +3,23 @@
 from collections.abc import Callable
 from typing import Any
 
+from torch import Tensor
+
 from gpu_aug.convert.registry import Refused
 from gpu_aug.output import GRAY, UNSCALED
 
 _FLOATS = ("float32", "float64")
 
 
-def follow(transform: Any, name: str, state: str) -> str:
-    """Return what images are after a transform: "pil", "uint8", "float" or "float255"."""
+def follow(transform: Any, name: str, state: str, kind: str) -> str:
+    """Return what images are after a transform: "pil", "uint8", "float" or "float255".
+
+    Args:
+        transform: The transform.
+        name: The name of its class.
+        state: What they are before it.
+        kind: What a Pillow image is before it: "pillow", "tensor" or "image".
+    """
     if name in ("PILToTensor", "ToImage"):
         return "uint8" if state == "pil" else state
     if name == "ToTensor":
@@ -18,43 +27,41 @@ def follow(transform: Any, name: str, state: str) -> str:
     if name == "ToPILImage":
         return "pil"
     if name in ("ToDtype", "ConvertImageDtype"):
-        kind = _kind(transform)
-        if kind is None:
+        dtype = _dtype_of(transform, kind)
+        if dtype is None:
             return state
-        if kind == "uint8":
+        if dtype == "uint8":
             return "uint8" if state == "pil" else state
         scale = getattr(transform, "scale", True)
         return "float" if scale or state == "float" else "float255"
     return state
 
 
-def _to_dtype(transform: Any, state: str) -> None:
-    kind = _kind(transform)
-    if kind is None:
+def _to_dtype(transform: Any, state: str, kind: str) -> None:
+    dtype = _dtype_of(transform, kind)
+    if dtype is None or (dtype == "uint8" and state in ("pil", "uint8")):
         return
-    if kind == "uint8" and state in ("pil", "uint8"):
-        return
-    if kind == "uint8":
+    if dtype == "uint8":
         raise Refused("it rounds to 8 bits in the middle of a pipeline", "dtype of the loader")
-    if kind not in _FLOATS:
+    if dtype not in _FLOATS:
         raise Refused(
-            f"recipes compute in float32, and it computes on in {kind}",
+            f"recipes compute in float32, and it computes on in {dtype}",
             "ToDtype(torch.float32, scale=True), and dtype of the loader",
         )
 
 
-def _to_pil(transform: Any, state: str) -> None:
+def _to_pil(transform: Any, state: str, _kind: str) -> None:
     if getattr(transform, "mode", None) not in (None, "RGB"):
         raise Refused(f"images are RGB here, and its mode is {transform.mode!r}", "RGB")
     if state not in ("pil", "uint8"):
         raise Refused("it rounds to 8 bits in the middle of a pipeline", "dtype of the loader")
 
 
-def _nothing(transform: Any, state: str) -> None:
+def _nothing(_transform: Any, _state: str, _kind: str) -> None:
     """Images are what the loader makes of them."""
 
 
-CONVERSIONS: dict[str, Callable[[Any, str], None]] = {
+CONVERSIONS: dict[str, Callable[[Any, str, str], None]] = {
     **dict.fromkeys(("ToTensor", "PILToTensor", "ToImage", "ToPureTensor", "RGB"), _nothing),
     **dict.fromkeys(("ToDtype", "ConvertImageDtype"), _to_dtype),
     "ToPILImage": _to_pil,
@@ -65,20 +72,38 @@ CONVERSIONS: dict[str, Callable[[Any, str], None]] = {
 def output_words(transform: Any, name: str) -> list[str]:
     """Return what a transform does to the type of images, in the words of `Recipe.output`."""
     if name in ("ToDtype", "ConvertImageDtype"):
-        kind = _kind(transform)
-        scaled = kind == "uint8" or getattr(transform, "scale", True)
-        return [] if kind is None else [kind if scaled else f"{kind}{UNSCALED}"]
+        by_kind = _dtypes(transform)
+        if len(set(by_kind.values())) == 1:
+            by_kind = {"": by_kind["image"]}
+        scales = getattr(transform, "scale", True)
+        return [
+            dtype + (f" of {kind}s" * bool(kind)) + ("" if scales or dtype == "uint8" else UNSCALED)
+            for kind, dtype in by_kind.items()
+            if dtype is not None
+        ]
     if name == "Grayscale" and transform.num_output_channels == 1:
         return [GRAY]
     return [name] if name in CONVERSIONS and name != "RGB" else []
 
 
-def _kind(transform: Any) -> str | None:
-    """Return the name of the type that images become, None if they keep theirs."""
-    dtype = transform.dtype
-    if isinstance(dtype, dict):
-        by_name = {getattr(key, "__name__", key): value for key, value in dtype.items()}
-        dtype = next(
-            (by_name[key] for key in ("Image", "Tensor", "others") if key in by_name), None
-        )
-    return None if dtype is None else str(dtype).removeprefix("torch.")
+def _dtype_of(transform: Any, kind: str) -> str | None:
+    """Return the type that images become, None if they keep theirs.
+
+    A Pillow image that nothing has converted would pass ToDtype. A pipeline without a conversion is therefore read as
+    one for tensors, of the class whose type changes.
+    """
+    by_kind = _dtypes(transform)
+    return by_kind[kind] if kind in by_kind else by_kind["image"] or by_kind["tensor"]
+
+
+def _dtypes(transform: Any) -> dict[str, str | None]:
+    """Return the type that each kind of image becomes; torchvision looks up its very class, then "others"."""
+    from torchvision.tv_tensors import Image
+
+    given = transform.dtype if isinstance(transform.dtype, dict) else {"others": transform.dtype}
+    dtypes = {"image": given.get(Image, given.get("others"))}
+    dtypes["tensor"] = given.get(Tensor, given.get("others"))
+    return {
+        kind: None if dtype is None else str(dtype).removeprefix("torch.")
+        for kind, dtype in dtypes.items()
+    }

@@ -1,6 +1,7 @@
 """Operations that blur: convolutions with a kernel drawn per image."""
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +24,15 @@ from gpu_aug.ops.blur.kernels import (
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
 
 __all__ = ["AdvancedBlur", "Blur", "GaussianBlur", "MotionBlur", "RandomGaussianBlur"]
+
+
+def _odd_sides(operation: str, field: str, value: Any) -> int | tuple[int, int]:
+    sides: Any = (value, value) if validation.is_whole(value) else value
+    if not validation.is_sequence(sides, 2) or not all(is_odd(side) for side in sides):
+        allowed = "an odd whole number, or two of them (height, width), for example 23"
+        raise validation.fault(operation, field, value, allowed)
+    height, width = (int(side) for side in sides)
+    return height if height == width else (height, width)
 
 
 @dataclass(frozen=True)
@@ -54,25 +64,10 @@ class GaussianBlur(SeparableFilter):
     _: KW_ONLY
     p: float = 1.0
 
-    def __post_init__(self) -> None:
-        size = self.kernel_size
-        sides: Any = (size, size) if validation.is_whole(size) else size
-        if not validation.is_sequence(sides, 2) or not all(is_odd(side) for side in sides):
-            raise validation.fault(
-                "GaussianBlur",
-                "kernel_size",
-                size,
-                "an odd whole number, or two of them (height, width), for example 23",
-            )
-        height, width = (int(side) for side in sides)
-        sigma = (self.sigma, self.sigma) if validation.is_number(self.sigma) else self.sigma
-        self._set(
-            kernel_size=height if height == width else (height, width),
-            sigma=validation.interval(
-                "GaussianBlur", "sigma", sigma, low=0, above=True, example="(0.1, 2.0)"
-            ),
-            p=validation.probability("GaussianBlur", self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "kernel_size": _odd_sides,
+        "sigma": partial(validation.one_or_two, low=0, above=True, example="(0.1, 2.0)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``sigma``, float64 [B]."""
@@ -113,13 +108,10 @@ class RandomGaussianBlur(SeparableFilter):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "RandomGaussianBlur"
-        self._set(
-            kernel_size=whole_range(name, "kernel_size", self.kernel_size, low=0, example="(3, 7)"),
-            sigma=above_zero(name, "sigma", self.sigma, example="(0.5, 3.0)"),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "kernel_size": partial(whole_range, low=0, example="(3, 7)"),
+        "sigma": partial(above_zero, example="(0.5, 3.0)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``sigma``, float64 [B], and ``size``, int64 [B]."""
@@ -157,11 +149,9 @@ class Blur(SeparableFilter):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        self._set(
-            kernel_size=odd_range("Blur", "kernel_size", self.kernel_size),
-            p=validation.probability("Blur", self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "kernel_size": odd_range,
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``size``, int64 [B]."""
@@ -201,19 +191,12 @@ class MotionBlur(Filter):
     allow_shifted: bool = True
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "MotionBlur"
-        self._set(
-            kernel_size=odd_range(name, "kernel_size", self.kernel_size),
-            angle=validation.interval(
-                name, "angle", self.angle, low=-360, high=360, example="(0, 360)"
-            ),
-            direction=validation.interval(
-                name, "direction", self.direction, low=-1, high=1, example="(-1, 1)"
-            ),
-            allow_shifted=bool(self.allow_shifted),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "kernel_size": odd_range,
+        "angle": partial(validation.interval, low=-360, high=360, example="(0, 360)"),
+        "direction": partial(validation.interval, low=-1, high=1, example="(-1, 1)"),
+        "allow_shifted": validation.flag,
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``kernel``, float64 [B, k, k]: the points of the line, all alike."""
@@ -271,20 +254,20 @@ class AdvancedBlur(Filter):
     noise: tuple[float, float] = (0.9, 1.1)
     p: float = 0.5
 
+    checks: ClassVar[validation.Checks] = {
+        "kernel_size": odd_range,
+        **dict.fromkeys(("sigma_x", "sigma_y"), partial(above_zero, example="(0.2, 1.0)")),
+        "angle": partial(validation.interval, low=-np.inf, example="(-90, 90)"),
+        "beta": partial(validation.interval, low=0, example="(0.5, 8.0)"),
+        "noise": partial(above_zero, example="(0.9, 1.1)"),
+    }
+
     def __post_init__(self) -> None:
-        name = "AdvancedBlur"
-        beta = validation.interval(name, "beta", self.beta, low=0, example="(0.5, 8.0)")
-        if not beta[0] <= 1 <= beta[1]:
-            raise validation.fault(name, "beta", self.beta, "a range around 1, such as (0.5, 8.0)")
-        for axis in ("sigma_x", "sigma_y"):
-            self._set(**{axis: above_zero(name, axis, getattr(self, axis), example="(0.2, 1.0)")})
-        self._set(
-            kernel_size=odd_range(name, "kernel_size", self.kernel_size),
-            angle=validation.interval(name, "angle", self.angle, low=-np.inf, example="(-90, 90)"),
-            beta=beta,
-            noise=above_zero(name, "noise", self.noise, example="(0.9, 1.1)"),
-            p=validation.probability(name, self.p),
-        )
+        super().__post_init__()
+        if not self.beta[0] <= 1 <= self.beta[1]:
+            raise validation.fault(
+                "AdvancedBlur", "beta", self.beta, "a range around 1, such as (0.5, 8.0)"
+            )
 
     @property
     def num_uniforms(self) -> int:

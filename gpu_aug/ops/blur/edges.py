@@ -1,6 +1,7 @@
 """Operations that bring edges out, or leave rings beside them."""
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -13,8 +14,8 @@ from gpu_aug.ops.blur.kernels import (
     Kernels,
     above_zero,
     gaussians,
-    is_odd,
     largest_of,
+    odd,
     odd_between,
     odd_range,
     within,
@@ -61,27 +62,13 @@ class Sharpen(Filter):
     sigma: float = 1.0
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "Sharpen"
-        if self.method not in ("kernel", "gaussian"):
-            raise validation.fault(name, "method", self.method, "'kernel' or 'gaussian'")
-        if not is_odd(self.kernel_size):
-            raise validation.fault(
-                name, "kernel_size", self.kernel_size, "an odd whole number, such as 5"
-            )
-        if not validation.is_number(self.sigma) or self.sigma <= 0:
-            raise validation.fault(name, "sigma", self.sigma, "a number above 0, such as 1.0")
-        self._set(
-            alpha=validation.interval(
-                name, "alpha", self.alpha, low=0, high=1, example="(0.2, 0.5)"
-            ),
-            lightness=validation.interval(
-                name, "lightness", self.lightness, low=0, example="(0.5, 1.0)"
-            ),
-            kernel_size=int(self.kernel_size),
-            sigma=float(self.sigma),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "alpha": partial(validation.interval, low=0, high=1, example="(0.2, 0.5)"),
+        "lightness": partial(validation.interval, low=0, example="(0.5, 1.0)"),
+        "method": partial(validation.choice, allowed=("kernel", "gaussian")),
+        "kernel_size": odd,
+        "sigma": partial(validation.number, low=0, above=True, example="1.0"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``alpha`` and, for "kernel", ``lightness``, float64 [B]."""
@@ -131,17 +118,10 @@ class Emboss(Filter):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "Emboss"
-        self._set(
-            alpha=validation.interval(
-                name, "alpha", self.alpha, low=0, high=1, example="(0.2, 0.5)"
-            ),
-            strength=validation.interval(
-                name, "strength", self.strength, low=0, example="(0.2, 0.7)"
-            ),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "alpha": partial(validation.interval, low=0, high=1, example="(0.2, 0.5)"),
+        "strength": partial(validation.interval, low=0, example="(0.2, 0.7)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``alpha`` and ``strength``, float64 [B]."""
@@ -189,22 +169,12 @@ class UnsharpMask(Operation):
     threshold: float = 10.0
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "UnsharpMask"
-        threshold = validation.number(name, "threshold", self.threshold)
-        if not 0 <= threshold <= 255:
-            raise validation.fault(
-                name, "threshold", self.threshold, "a number from 0 to 255, such as 10"
-            )
-        self._set(
-            kernel_size=odd_range(name, "kernel_size", self.kernel_size),
-            sigma=validation.interval(name, "sigma", self.sigma, low=0, example="(0.5, 2.0)"),
-            alpha=validation.interval(
-                name, "alpha", self.alpha, low=0, high=1, example="(0.2, 0.5)"
-            ),
-            threshold=threshold,
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "kernel_size": odd_range,
+        "sigma": partial(validation.interval, low=0, example="(0.5, 2.0)"),
+        "alpha": partial(validation.interval, low=0, high=1, example="(0.2, 0.5)"),
+        "threshold": partial(validation.number, low=0, high=255, example="10"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``size``, int64 [B], ``sigma`` and ``alpha``, float64 [B]."""
@@ -253,13 +223,10 @@ class RingingOvershoot(Filter):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "RingingOvershoot"
-        self._set(
-            kernel_size=odd_range(name, "kernel_size", self.kernel_size),
-            cutoff=above_zero(name, "cutoff", self.cutoff, high=np.pi, example="(0.8, 1.6)"),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "kernel_size": odd_range,
+        "cutoff": partial(above_zero, high=np.pi, example="(0.8, 1.6)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``size``, int64 [B], and ``cutoff``, float64 [B]."""

@@ -75,6 +75,13 @@ def is_odd(value: Any) -> bool:
     return validation.is_whole(value) and value > 0 and value % 2 == 1
 
 
+def odd(name: str, field: str, value: Any) -> int:
+    """Return an odd whole number."""
+    if not is_odd(value):
+        raise validation.fault(name, field, value, "an odd whole number, such as 5")
+    return int(value)
+
+
 def whole_range(name: str, field: str, value: Any, *, low: int, example: str) -> tuple[int, int]:
     """Return (smallest, largest) of whole numbers from ``low``; one number is both."""
     ends = (value, value) if validation.is_whole(value) else value

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -54,13 +54,10 @@ class Defocus(Filter):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "Defocus"
-        self._set(
-            radius=whole_range(name, "radius", self.radius, low=1, example="(3, 10)"),
-            alias_blur=above_zero(name, "alias_blur", self.alias_blur, example="(0.1, 0.5)"),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "radius": partial(whole_range, low=1, example="(3, 10)"),
+        "alias_blur": partial(above_zero, example="(0.1, 0.5)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``radius``, int64 [B], and ``alias_blur``, float64 [B]."""
@@ -128,17 +125,10 @@ class ZoomBlur(Operation):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "ZoomBlur"
-        self._set(
-            max_factor=validation.interval(
-                name, "max_factor", self.max_factor, low=1, example="(1.0, 1.31)"
-            ),
-            step_factor=validation.interval(
-                name, "step_factor", self.step_factor, low=0.001, example="(0.01, 0.03)"
-            ),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "max_factor": partial(validation.interval, low=1, example="(1.0, 1.31)"),
+        "step_factor": partial(validation.interval, low=0.001, example="(0.01, 0.03)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``step`` and ``largest``, float64 [B]."""
@@ -175,19 +165,11 @@ class GlassBlur(Operation):
     mode: Literal["fast", "exact"] = "fast"
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "GlassBlur"
-        for field in ("max_delta", "iterations"):
-            value = getattr(self, field)
-            if not validation.is_whole(value) or value < 1:
-                raise validation.fault(name, field, value, "a whole number from 1, such as 2")
-            self._set(**{field: int(value)})
-        sigma = validation.number(name, "sigma", self.sigma)
-        if sigma <= 0:
-            raise validation.fault(name, "sigma", self.sigma, "a number above 0, such as 0.7")
-        if self.mode not in ("fast", "exact"):
-            raise validation.fault(name, "mode", self.mode, "'fast' or 'exact'")
-        self._set(sigma=sigma, p=validation.probability(name, self.p))
+    checks: ClassVar[validation.Checks] = {
+        **dict.fromkeys(("max_delta", "iterations"), partial(validation.whole, low=1, example="2")),
+        "sigma": partial(validation.number, low=0, above=True, example="0.7"),
+        "mode": partial(validation.choice, allowed=("fast", "exact")),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``key``, uint32 [B, 2], of the field of swaps."""
@@ -225,19 +207,14 @@ class ChromaticAberration(Operation):
     sampling: Sampling = "bilinear"
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "ChromaticAberration"
-        for field in ("primary", "secondary"):
-            ends = validation.interval(
-                name, field, getattr(self, field), low=-np.inf, example="(-0.02, 0.02)"
-            )
-            self._set(**{field: ends})
-        if self.mode not in ("green_purple", "red_blue", "random"):
-            raise validation.fault(
-                name, "mode", self.mode, "'green_purple', 'red_blue' or 'random'"
-            )
-        check_sampling(name, "sampling", self.sampling)
-        self._set(p=validation.probability(name, self.p))
+    checks: ClassVar[validation.Checks] = {
+        **dict.fromkeys(
+            ("primary", "secondary"),
+            partial(validation.interval, low=-np.inf, example="(-0.02, 0.02)"),
+        ),
+        "mode": partial(validation.choice, allowed=("green_purple", "red_blue", "random")),
+        "sampling": partial(validation.choice, allowed=SAMPLINGS),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``red`` and ``blue``, float64 [B, 2]: first and second coefficient."""
@@ -268,11 +245,3 @@ def zoom_window(length: int, factor: float) -> tuple[int, int, int, int]:
     kept = math.ceil(length / factor)
     grown = max(int(kept * factor), length)  # rounding may make it shorter
     return (length - kept) // 2, kept, grown, (grown - length) // 2
-
-
-def check_sampling(name: str, field: str, value: object) -> None:
-    """Raise the error for a name that is not in SAMPLINGS."""
-    if value not in SAMPLINGS:
-        raise validation.fault(
-            name, field, value, f"one of {', '.join(SAMPLINGS)}, such as 'bilinear'"
-        )

@@ -39,11 +39,9 @@ class MedianBlur(Operation):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        self._set(
-            kernel_size=odd_range("MedianBlur", "kernel_size", self.kernel_size),
-            p=validation.probability("MedianBlur", self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "kernel_size": odd_range,
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``size``, int64 [B]."""

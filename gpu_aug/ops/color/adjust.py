@@ -1,7 +1,8 @@
 """Gamma, gray, inversion, thresholds, sharpness, hue and contrast."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Literal
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
 from gpu_aug.ops.operation import Gated, Operation
-from gpu_aug.ops.validation import one_or_two, probability
+from gpu_aug.ops.validation import one_or_two
 
 __all__ = ["CLAHE", "Gamma", "Grayscale", "HueSaturationValue", "Invert", "Sharpness", "Solarize"]
 
@@ -40,11 +41,9 @@ class Gamma(Operation):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        gamma = one_or_two(
-            "Gamma", "gamma", self.gamma, low=0, above=True, example="1.5 or (0.8, 1.2)"
-        )
-        self._set(gamma=gamma, p=probability("Gamma", self.p))
+    checks: ClassVar[validation.Checks] = {
+        "gamma": partial(one_or_two, low=0, above=True, example="1.5 or (0.8, 1.2)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``gamma``, float64 [B]."""
@@ -73,9 +72,9 @@ class Grayscale(Gated):
         "weighted_average"
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        validation.choice("Grayscale", "method", self.method, GRAY_METHODS)
+    checks: ClassVar[validation.Checks] = {
+        "method": partial(validation.choice, allowed=GRAY_METHODS),
+    }
 
     @property
     def rounds_to_8_bits(self) -> bool:  # type: ignore[override]
@@ -128,11 +127,9 @@ class Solarize(Operation):
     threshold: float | tuple[float, float] = 0.5
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        ends = one_or_two(
-            "Solarize", "threshold", self.threshold, low=0, high=1, example="0.5 or (0.3, 0.7)"
-        )
-        self._set(threshold=ends, p=probability("Solarize", self.p))
+    checks: ClassVar[validation.Checks] = {
+        "threshold": partial(one_or_two, low=0, high=1, example="0.5 or (0.3, 0.7)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``threshold``, float64 [B]."""
@@ -164,9 +161,9 @@ class Sharpness(Operation):
     factor: float | tuple[float, float] = 2.0
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        ends = one_or_two("Sharpness", "factor", self.factor, low=0, example="2.0 or (0.5, 2.0)")
-        self._set(factor=ends, p=probability("Sharpness", self.p))
+    checks: ClassVar[validation.Checks] = {
+        "factor": partial(one_or_two, low=0, example="2.0 or (0.5, 2.0)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``factor``, float64 [B]."""
@@ -203,14 +200,12 @@ class HueSaturationValue(Operation):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "HueSaturationValue"
-        for field in ("hue_shift", "sat_shift", "val_shift"):
-            ends = validation.interval(
-                name, field, getattr(self, field), low=-np.inf, around=0, example="(-20, 20)"
-            )
-            self._set(**{field: ends})
-        self._set(p=probability(name, self.p))
+    checks: ClassVar[validation.Checks] = {
+        **dict.fromkeys(
+            ("hue_shift", "sat_shift", "val_shift"),
+            partial(validation.interval, low=-np.inf, around=0, example="(-20, 20)"),
+        ),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw three shifts, float64 [B], with the names of the fields."""
@@ -219,6 +214,11 @@ class HueSaturationValue(Operation):
             for number, name in enumerate(("hue_shift", "sat_shift", "val_shift"))
         }
         return {"apply": u[:, 0] < self.p, **shifts}
+
+
+def _clip_limits(operation: str, field: str, value: Any) -> tuple[float, float]:
+    ends = (1.0, value) if validation.is_number(value) else value
+    return validation.interval(operation, field, ends, low=1, example="4.0 or (1.0, 4.0)")
 
 
 @dataclass(frozen=True)
@@ -247,11 +247,10 @@ class CLAHE(Operation):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        limit = (1.0, self.clip_limit) if validation.is_number(self.clip_limit) else self.clip_limit
-        ends = validation.interval("CLAHE", "clip_limit", limit, low=1, example="4.0 or (1.0, 4.0)")
-        tiles = validation.height_width("CLAHE", "tile_grid_size", self.tile_grid_size)
-        self._set(clip_limit=ends, tile_grid_size=tiles, p=probability("CLAHE", self.p))
+    checks: ClassVar[validation.Checks] = {
+        "clip_limit": _clip_limits,
+        "tile_grid_size": validation.height_width,
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``clip_limit``, float64 [B]."""

@@ -1,6 +1,7 @@
 """Operations that are one 3x4 matrix per image, computed from the image's own values."""
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
@@ -10,7 +11,6 @@ from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.color.matrices import ColorMatrix, Statistics, normals
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
-from gpu_aug.ops.validation import probability
 
 __all__ = ["FancyPCA", "NormalizePerImage"]
 
@@ -44,13 +44,9 @@ class FancyPCA(ColorMatrix):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        alpha = validation.number("FancyPCA", "alpha", self.alpha)
-        if alpha < 0:
-            raise validation.fault(
-                "FancyPCA", "alpha", self.alpha, "a number from 0, for example 0.1"
-            )
-        self._set(alpha=alpha, p=probability("FancyPCA", self.p))
+    checks: ClassVar[validation.Checks] = {
+        "alpha": partial(validation.number, low=0, example="0.1"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``stretch``, float64 [B, 3], for the axes from the longest to the shortest."""
@@ -90,14 +86,9 @@ class NormalizePerImage(ColorMatrix):
     by: Literal["mean_std", "min_max"] = "mean_std"
     per_channel: bool = False
 
-    def __post_init__(self) -> None:
-        if self.by not in ("mean_std", "min_max"):
-            raise validation.fault(
-                "NormalizePerImage",
-                "by",
-                self.by,
-                "'mean_std' or 'min_max', for example 'mean_std'",
-            )
+    checks: ClassVar[validation.Checks] = {
+        "by": partial(validation.choice, allowed=("mean_std", "min_max")),
+    }
 
     def image_matrices(self, params: dict[str, Tensor], images: Statistics) -> Tensor:  # noqa: ARG002
         """Subtract and divide."""

@@ -12,12 +12,23 @@ from gpu_aug.ops.color.matrices import ChannelShuffle
 from gpu_aug.ops.combine import Combinator, Gates
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.validation import probability
 
 __all__ = ["Brightness", "ColorJitter", "Contrast", "Hue", "RandomPhotometricDistort", "Saturation"]
 
 FACTORS = ("brightness", "contrast", "saturation", "hue")
 _ORDERS = np.array(list(permutations(range(4))), np.int64)
+
+
+def _factor(operation: str, field: str, value: float | tuple[float, float]) -> tuple[float, float]:
+    return validation.interval(
+        operation, field, value, low=0, around=1, example="0.4 or (0.6, 1.4)"
+    )
+
+
+def _turns(operation: str, field: str, value: float | tuple[float, float]) -> tuple[float, float]:
+    return validation.interval(
+        operation, field, value, low=-0.5, high=0.5, around=0, example="0.1 or (-0.1, 0.1)"
+    )
 
 
 @dataclass(frozen=True)
@@ -56,11 +67,10 @@ class ColorJitter(Operation):
     _: KW_ONLY
     p: float = 1.0
 
-    def __post_init__(self) -> None:
-        name = "ColorJitter"
-        for factor in FACTORS[:3]:
-            self._set(**{factor: _factor(name, factor, getattr(self, factor))})
-        self._set(hue=_turns(name, self.hue), p=probability(name, self.p))
+    checks: ClassVar[validation.Checks] = {
+        **dict.fromkeys(FACTORS[:3], _factor),
+        "hue": _turns,
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw four factors, float64 [B], and ``order``, int64 [B, 4] of indices into FACTORS."""
@@ -87,14 +97,9 @@ class JitterStep(Operation, abstract=True):
     factor: float | tuple[float, float]
     p: float
 
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        ends = (
-            _turns(name, self.factor)
-            if self.step == "hue"
-            else _factor(name, "factor", self.factor)
-        )
-        self._set(factor=ends, p=probability(name, self.p))
+    checks: ClassVar[validation.Checks] = {
+        "factor": _factor,
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``factor`` evenly over its range."""
@@ -161,6 +166,7 @@ class Hue(JitterStep):
     """
 
     step: ClassVar[str] = "hue"
+    checks: ClassVar[validation.Checks] = {"factor": _turns}
 
     factor: float | tuple[float, float] = 0.1
     _: KW_ONLY
@@ -192,11 +198,10 @@ class RandomPhotometricDistort(Combinator):
     hue: tuple[float, float] = (-0.05, 0.05)
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "RandomPhotometricDistort"
-        for factor in FACTORS[:3]:
-            self._set(**{factor: _factor(name, factor, getattr(self, factor))})
-        self._set(hue=_turns(name, self.hue), p=probability(name, self.p))
+    checks: ClassVar[validation.Checks] = {
+        **dict.fromkeys(FACTORS[:3], _factor),
+        "hue": _turns,
+    }
 
     @property
     def children(self) -> tuple[Operation, ...]:
@@ -217,16 +222,3 @@ class RandomPhotometricDistort(Combinator):
         gates[:, 1] = u[:, 0] < 0.5
         gates[:, 4] = ~gates[:, 1]
         return gates
-
-
-def _factor(operation: str, field: str, value: float | tuple[float, float]) -> tuple[float, float]:
-    return validation.interval(
-        operation, field, value, low=0, around=1, example="0.4 or (0.6, 1.4)"
-    )
-
-
-def _turns(operation: str, value: float | tuple[float, float]) -> tuple[float, float]:
-    field = "hue" if operation != "Hue" else "factor"
-    return validation.interval(
-        operation, field, value, low=-0.5, high=0.5, around=0, example="0.1 or (-0.1, 0.1)"
-    )

@@ -4,8 +4,8 @@ Values are rounded to 8 bits, looked up, and divided by 255: 8-bit values stay 8
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,7 +18,6 @@ from gpu_aug.ops import validation
 from gpu_aug.ops.color.matrices import normals
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_between
 from gpu_aug.ops.operation import Gated, Operation
-from gpu_aug.ops.validation import probability
 
 __all__ = [
     "AutoContrast",
@@ -60,6 +59,13 @@ class HistogramTable(LookUp, abstract=True):
         """Return uint8 [n, 3, 256] for int64 [n, 3, 256], on one device and without waiting for it."""
 
 
+def _bits(operation: str, field: str, value: Any) -> Any:
+    """Return (smallest, largest) of bits, or three such pairs for the channels."""
+    if validation.is_sequence(value, 3):
+        return tuple(_bits(operation, field, channel) for channel in value)
+    return validation.whole_interval(operation, field, value, low=0, high=8, example="4")
+
+
 @dataclass(frozen=True)
 class Posterize(Table):
     """Keep the leading bits of each 8-bit value.
@@ -76,13 +82,9 @@ class Posterize(Table):
     bits: int | tuple[int, int] | tuple[tuple[int, int], ...] = 4
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        value: Any = self.bits
-        if validation.is_sequence(value, 3):
-            bits: Any = tuple(_bits(channel, value) for channel in value)
-        else:
-            bits = _bits(value, value)
-        self._set(bits=bits, p=probability("Posterize", self.p))
+    checks: ClassVar[validation.Checks] = {
+        "bits": _bits,
+    }
 
     @property
     def num_uniforms(self) -> int:
@@ -124,13 +126,9 @@ class RandomToneCurve(Table):
     per_channel: bool = False
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        scale = validation.number("RandomToneCurve", "scale", self.scale)
-        if not 0 <= scale <= 1:
-            raise validation.fault(
-                "RandomToneCurve", "scale", self.scale, "a number from 0 to 1, for example 0.1"
-            )
-        self._set(scale=scale, p=probability("RandomToneCurve", self.p))
+    checks: ClassVar[validation.Checks] = {
+        "scale": partial(validation.number, low=0, high=1, example="0.1"),
+    }
 
     @property
     def num_uniforms(self) -> int:
@@ -169,15 +167,9 @@ class Equalize(HistogramTable, Gated):
 
     method: Literal["pil", "opencv", "inclusive"] = "pil"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.method not in ("pil", "opencv", "inclusive"):
-            raise validation.fault(
-                "Equalize",
-                "method",
-                self.method,
-                "'pil', 'opencv' or 'inclusive', for example 'pil'",
-            )
+    checks: ClassVar[validation.Checks] = {
+        "method": partial(validation.choice, allowed=("pil", "opencv", "inclusive")),
+    }
 
     def tables(self, histograms: Tensor) -> Tensor:
         """Spread the cumulated histogram; a channel of one tone stays as it is."""
@@ -217,9 +209,9 @@ class EqualizeLuma(Gated):
 
     method: Literal["pil", "opencv", "inclusive"] = "pil"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        Equalize(self.p, self.method)
+    checks: ClassVar[validation.Checks] = {
+        "method": partial(validation.choice, allowed=("pil", "opencv", "inclusive")),
+    }
 
 
 @dataclass(frozen=True)
@@ -259,24 +251,11 @@ class HistogramStretch(HistogramTable, Gated):
     method: Literal["cdf", "linear"] = "cdf"
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        name = "HistogramStretch"
-        cutoff = validation.number(name, "cutoff", self.cutoff)
-        if not 0 <= cutoff <= 100:
-            raise validation.fault(
-                name, "cutoff", self.cutoff, "a percentage from 0 to 100, for example 2.0"
-            )
-        ignore = self.ignore
-        if ignore is not None and (not validation.is_whole(ignore) or not 0 <= ignore <= 255):
-            raise validation.fault(
-                name, "ignore", ignore, "None or a whole number from 0 to 255, for example 0"
-            )
-        if self.method not in ("cdf", "linear"):
-            raise validation.fault(
-                name, "method", self.method, "'cdf' or 'linear', for example 'cdf'"
-            )
-        self._set(cutoff=cutoff, ignore=None if ignore is None else int(ignore))
+    checks: ClassVar[validation.Checks] = {
+        "cutoff": partial(validation.number, low=0, high=100, example="2.0"),
+        "ignore": validation.optional(partial(validation.whole, low=0, high=255, example="0")),
+        "method": partial(validation.choice, allowed=("cdf", "linear")),
+    }
 
     def tables(self, histograms: Tensor) -> Tensor:
         """Stretch between the ends; a channel without room between them stays as it is."""
@@ -321,23 +300,6 @@ class HistogramStretch(HistogramTable, Gated):
         margin = int(256 * self.cutoff / 100)
         low = torch.where(flat, margin, low)
         return low, torch.where(flat, 255 - margin, high)
-
-
-def _bits(value: Any, whole: object) -> tuple[int, int]:
-    ends = (value, value) if validation.is_whole(value) else value
-    if (
-        not isinstance(ends, Sequence)
-        or not validation.is_sequence(ends, 2)
-        or not all(validation.is_whole(end) for end in ends)
-        or not 0 <= ends[0] <= ends[1] <= 8
-    ):
-        raise validation.fault(
-            "Posterize",
-            "bits",
-            whole,
-            "a whole number from 0 to 8, (smallest, largest), or three pairs, for example 4",
-        )
-    return int(ends[0]), int(ends[1])
 
 
 def _per_level(spread: Tensor) -> Tensor:

@@ -2,8 +2,9 @@
 
 import math
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from itertools import permutations
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +23,6 @@ from gpu_aug.ops.distributions.uniform import (
     whole_between,
 )
 from gpu_aug.ops.operation import Gated, Operation
-from gpu_aug.ops.validation import probability
 
 __all__ = [
     "ChannelDropout",
@@ -78,6 +78,15 @@ class ColorMatrix(Operation, abstract=True):
         raise NotImplementedError
 
 
+def symmetric(
+    operation: str, field: str, value: float | tuple[float, float]
+) -> tuple[float, float]:
+    """Return (smallest, largest); one number ``x`` is (-x, x)."""
+    return validation.interval(
+        operation, field, value, low=-np.inf, around=0, example="0.2 or (-0.2, 0.2)"
+    )
+
+
 @dataclass(frozen=True)
 class RandomBrightnessContrast(ColorMatrix):
     """Multiply values and add to them.
@@ -103,11 +112,9 @@ class RandomBrightnessContrast(ColorMatrix):
     ensure_safe_range: bool = False
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "RandomBrightnessContrast"
-        for field in ("brightness_limit", "contrast_limit"):
-            self._set(**{field: symmetric(name, field, getattr(self, field))})
-        self._set(p=probability(name, self.p))
+    checks: ClassVar[validation.Checks] = {
+        **dict.fromkeys(("brightness_limit", "contrast_limit"), symmetric),
+    }
 
     @property
     def reads_image(self) -> bool:  # type: ignore[override]
@@ -161,10 +168,9 @@ class RGBShift(ColorMatrix):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        for field in ("r_shift", "g_shift", "b_shift"):
-            self._set(**{field: symmetric("RGBShift", field, getattr(self, field))})
-        self._set(p=probability("RGBShift", self.p))
+    checks: ClassVar[validation.Checks] = {
+        **dict.fromkeys(("r_shift", "g_shift", "b_shift"), symmetric),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw three shifts."""
@@ -185,9 +191,6 @@ class ChannelShuffle(ColorMatrix):
     """The gate and the order."""
 
     p: float = 0.5
-
-    def __post_init__(self) -> None:
-        self._set(p=probability("ChannelShuffle", self.p))
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw an order, as a matrix of zeros and ones."""
@@ -216,24 +219,10 @@ class ChannelDropout(ColorMatrix):
     fill: float = 0.0
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        value: Any = self.num_channels
-        ends: Any = (value, value) if validation.is_whole(value) else value
-        if (
-            not validation.is_sequence(ends, 2)
-            or not all(validation.is_whole(end) for end in ends)
-            or not 1 <= ends[0] <= ends[1] <= 2
-        ):
-            raise validation.fault(
-                "ChannelDropout", "num_channels", value, "1, 2 or (1, 2), for example 1"
-            )
-        fill = validation.number("ChannelDropout", "fill", self.fill)
-        if not 0 <= fill <= 1:
-            raise validation.fault(
-                "ChannelDropout", "fill", self.fill, "a value from 0 to 1, for example 0.0"
-            )
-        ends = int(ends[0]), int(ends[1])
-        self._set(num_channels=ends, fill=fill, p=probability("ChannelDropout", self.p))
+    checks: ClassVar[validation.Checks] = {
+        "num_channels": partial(validation.whole_interval, low=1, high=2, example="(1, 2)"),
+        "fill": partial(validation.number, low=0, high=1, example="0.0"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw which channels are filled."""
@@ -284,20 +273,14 @@ class PlanckianJitter(ColorMatrix):
     _: KW_ONLY
     p: float = 0.5
 
+    checks: ClassVar[validation.Checks] = {
+        "mode": partial(validation.choice, allowed=tuple(TEMPERATURES)),
+        "sampling_method": partial(validation.choice, allowed=("uniform", "gaussian")),
+    }
+
     def __post_init__(self) -> None:
-        name = "PlanckianJitter"
-        if self.mode not in TEMPERATURES:
-            raise validation.fault(
-                name, "mode", self.mode, "'blackbody' or 'cied', for example 'blackbody'"
-            )
-        if self.sampling_method not in ("uniform", "gaussian"):
-            raise validation.fault(
-                name,
-                "sampling_method",
-                self.sampling_method,
-                "'uniform' or 'gaussian', for example 'uniform'",
-            )
-        known = TEMPERATURES[self.mode]
+        super().__post_init__()
+        name, known = "PlanckianJitter", TEMPERATURES[self.mode]
         ends = validation.interval(
             name,
             "temperature",
@@ -313,7 +296,7 @@ class PlanckianJitter(ColorMatrix):
                 self.temperature,
                 "a range that contains 6000, for example (4000, 12000)",
             )
-        self._set(temperature=ends, p=probability(name, self.p))
+        self._set(temperature=ends)
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``temperature`` in whole kelvin, int64 [B], and its matrix."""
@@ -335,15 +318,6 @@ class PlanckianJitter(ColorMatrix):
 def plain_matrices(num: int) -> NDArray[np.float64]:
     """Return matrices, float64 [num, 3, 4], that change nothing."""
     return np.tile(np.eye(3, 4), (num, 1, 1))
-
-
-def symmetric(
-    operation: str, field: str, value: float | tuple[float, float]
-) -> tuple[float, float]:
-    """Return (smallest, largest); one number ``x`` is (-x, x)."""
-    return validation.interval(
-        operation, field, value, low=-np.inf, around=0, example="0.2 or (-0.2, 0.2)"
-    )
 
 
 def normals(u: Uniforms) -> Uniforms:

@@ -1,6 +1,7 @@
 """The range and the precision of values."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from gpu_aug.ops import validation
@@ -77,10 +78,9 @@ class ToDtype(Operation):
 
     dtype: Literal["uint8", "float32", "float16", "bfloat16"] = "float32"
 
-    def __post_init__(self) -> None:
-        validation.choice(
-            "ToDtype", "dtype", self.dtype, ("uint8", "float32", "float16", "bfloat16")
-        )
+    checks: ClassVar[validation.Checks] = {
+        "dtype": partial(validation.choice, allowed=("uint8", "float32", "float16", "bfloat16")),
+    }
 
     @property
     def rounds_to_8_bits(self) -> bool:  # type: ignore[override]

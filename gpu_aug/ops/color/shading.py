@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -15,7 +16,6 @@ from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
 from gpu_aug.ops.noise.plasma import plasma
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.validation import probability
 from gpu_aug.random_fields import keys
 from gpu_aug.upload import upload
 
@@ -75,24 +75,14 @@ class Illumination(Shading):
     sigma: tuple[float, float] = (0.2, 1.0)
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "Illumination"
-        words = {"mode": ("linear", "corner", "gaussian"), "effect": ("both", "brighten", "darken")}
-        for field, allowed in words.items():
-            if getattr(self, field) not in allowed:
-                listed = ", ".join(map(repr, allowed))
-                raise validation.fault(
-                    name, field, getattr(self, field), f"{listed}, for example {allowed[0]!r}"
-                )
-        bounds: dict[str, Any] = {
-            "intensity": {"low": 0, "high": 1, "example": "(0.01, 0.2)"},
-            "angle": {"low": -360, "high": 360, "example": "(0, 360)"},
-            "center": {"low": 0, "high": 1, "example": "(0.1, 0.9)"},
-            "sigma": {"low": 0, "above": True, "example": "(0.2, 1.0)"},
-        }
-        for field, bound in bounds.items():
-            self._set(**{field: validation.interval(name, field, getattr(self, field), **bound)})
-        self._set(p=probability(name, self.p))
+    checks: ClassVar[validation.Checks] = {
+        "mode": partial(validation.choice, allowed=("linear", "corner", "gaussian")),
+        "effect": partial(validation.choice, allowed=("both", "brighten", "darken")),
+        "intensity": partial(validation.interval, low=0, high=1, example="(0.01, 0.2)"),
+        "angle": partial(validation.interval, low=-360, high=360, example="(0, 360)"),
+        "center": partial(validation.interval, low=0, high=1, example="(0.1, 0.9)"),
+        "sigma": partial(validation.interval, low=0, above=True, example="(0.2, 1.0)"),
+    }
 
     @property
     def num_uniforms(self) -> int:
@@ -164,13 +154,10 @@ class PlasmaShadow(Shading):
     roughness: float = 3.0
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "PlasmaShadow"
-        ends = validation.interval(
-            name, "intensity", self.intensity, low=0, high=1, example="(0.3, 0.7)"
-        )
-        roughness = rough(name, self.roughness)
-        self._set(intensity=ends, roughness=roughness, p=probability(name, self.p))
+    checks: ClassVar[validation.Checks] = {
+        "intensity": partial(validation.interval, low=0, high=1, example="(0.3, 0.7)"),
+        "roughness": partial(validation.number, low=0, above=True, example="3.0"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``intensity``, float64 [B], and ``key``, uint32 [B, 2]."""
@@ -214,14 +201,13 @@ class PlasmaBrightnessContrast(Operation):
     roughness: float = 3.0
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "PlasmaBrightnessContrast"
-        for field in ("brightness", "contrast"):
-            ends = validation.interval(
-                name, field, getattr(self, field), low=-1, high=1, example="(-0.3, 0.3)"
-            )
-            self._set(**{field: ends})
-        self._set(roughness=rough(name, self.roughness), p=probability(name, self.p))
+    checks: ClassVar[validation.Checks] = {
+        **dict.fromkeys(
+            ("brightness", "contrast"),
+            partial(validation.interval, low=-1, high=1, example="(-0.3, 0.3)"),
+        ),
+        "roughness": partial(validation.number, low=0, above=True, example="3.0"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``brightness`` and ``contrast``, float64 [B], and ``key``, uint32 [B, 2]."""
@@ -231,14 +217,6 @@ class PlasmaBrightnessContrast(Operation):
             "contrast": between(u[:, 2], self.contrast),
             "key": keys(u[:, 3:5]),
         }
-
-
-def rough(operation: str, value: float) -> float:
-    """Return a roughness."""
-    roughness = validation.number(operation, "roughness", value)
-    if roughness <= 0:
-        raise validation.fault(operation, "roughness", value, "a number above 0, for example 3.0")
-    return roughness
 
 
 def per_image(values: NDArray[Any], device: torch.device) -> tuple[Tensor, ...]:

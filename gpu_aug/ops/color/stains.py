@@ -1,6 +1,7 @@
 """Stain augmentation for histology images."""
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +10,6 @@ from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.validation import probability
 
 __all__ = ["HEStain"]
 
@@ -58,20 +58,11 @@ class HEStain(Operation):
     augment_background: bool = False
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "HEStain"
-        if self.preset is not None and self.preset not in STAINS:
-            listed = ", ".join(map(repr, STAINS))
-            raise validation.fault(
-                name, "preset", self.preset, f"None or one of {listed}, for example 'standard'"
-            )
-        scale = validation.interval(
-            name, "intensity_scale", self.intensity_scale, low=0, example="(0.7, 1.3)"
-        )
-        shift = validation.interval(
-            name, "intensity_shift", self.intensity_shift, low=-1, high=1, example="(-0.2, 0.2)"
-        )
-        self._set(intensity_scale=scale, intensity_shift=shift, p=probability(name, self.p))
+    checks: ClassVar[validation.Checks] = {
+        "preset": validation.optional(partial(validation.choice, allowed=tuple(STAINS))),
+        "intensity_scale": partial(validation.interval, low=0, example="(0.7, 1.3)"),
+        "intensity_shift": partial(validation.interval, low=-1, high=1, example="(-0.2, 0.2)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``stains``, float64 [B, 2, 3], ``scale`` and ``shift``, float64 [B, 2]."""

@@ -1,6 +1,7 @@
 """Operations that paint over several parts of an image: rectangles, stripes, pixels."""
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,22 +38,18 @@ class CoarseDropout(Dropout):
     hole_height: Range = (0.1, 0.2)
     hole_width: Range = (0.1, 0.2)
 
+    checks: ClassVar[validation.Checks] = {
+        "num_holes": partial(validation.whole_interval, low=1, example="(1, 8)"),
+        **dict.fromkeys(
+            ("hole_height", "hole_width"), partial(validation.interval, low=0, example="(0.1, 0.2)")
+        ),
+    }
+
     def __post_init__(self) -> None:
-        name = "CoarseDropout"
-        self._check_fill()
-        self._set(
-            num_holes=validation.whole_interval(
-                name, "num_holes", self.num_holes, low=1, example="(1, 8)"
-            )
-        )
-        for field in ("hole_height", "hole_width"):
-            ends = validation.interval(
-                name, field, getattr(self, field), low=0, example="(0.1, 0.2)"
-            )
-            self._set(**{field: ends})
+        super().__post_init__()
         if self.hole_height[1] < 1 <= self.hole_width[1]:
             raise RecipeError(
-                f"{name} hole_height and hole_width must both be shares below 1 or both be pixels, "
+                "CoarseDropout hole_height and hole_width must both be shares below 1 or both be pixels, "
                 f"got {self.hole_height!r} and {self.hole_width!r}"
             )
 
@@ -106,12 +103,12 @@ class XYMasking(Dropout):
     mask_x_length: int | tuple[int, int] = 0
     mask_y_length: int | tuple[int, int] = 0
 
-    def __post_init__(self) -> None:
-        self._check_fill()
-        for field in ("num_masks_x", "num_masks_y", "mask_x_length", "mask_y_length"):
-            value = getattr(self, field)
-            ends = validation.whole_interval("XYMasking", field, value, low=0, example="(0, 10)")
-            self._set(**{field: ends})
+    checks: ClassVar[validation.Checks] = {
+        **dict.fromkeys(
+            ("num_masks_x", "num_masks_y", "mask_x_length", "mask_y_length"),
+            partial(validation.whole_interval, low=0, example="(0, 10)"),
+        ),
+    }
 
     @property
     def num_uniforms(self) -> int:
@@ -161,20 +158,11 @@ class PixelDropout(Operation):
     drop_value: float | tuple[float, float, float] | None = 0.0
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "PixelDropout"
-        share = validation.number(name, "dropout_prob", self.dropout_prob)
-        if not 0 <= share <= 1:
-            raise validation.fault(
-                name, "dropout_prob", share, "a share from 0 to 1, for example 0.01"
-            )
-        value = self.drop_value
-        self._set(
-            dropout_prob=share,
-            per_channel=bool(self.per_channel),
-            drop_value=None if value is None else validation.fill(name, "drop_value", value),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "dropout_prob": partial(validation.number, low=0, high=1, example="0.01"),
+        "per_channel": validation.flag,
+        "drop_value": validation.optional(validation.fill),
+    }
 
     @property
     def any_channels(self) -> bool:  # type: ignore[override]

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -20,6 +21,13 @@ _NUM_TRIES = 10  # torchvision's number
 
 Paint = float | tuple[float, float, float] | Literal["random", "random_uniform", "normal"]
 PAINTS = ("random", "random_uniform", "normal")
+
+
+def checked_paint(name: str, field: str, value: Any, *, words: tuple[str, ...]) -> Any:
+    """Return one value, three, or one of the words."""
+    return (
+        value if isinstance(value, str) and value in words else validation.fill(name, field, value)
+    )
 
 
 class Holes(Operation, abstract=True):
@@ -73,13 +81,10 @@ class Dropout(Holes, abstract=True):
     fill_mask: int | None = None
     p: float = 0.5
 
-    def _check_fill(self) -> None:
-        name = type(self).__name__
-        self._set(
-            fill=checked_paint(name, "fill", self.fill, PAINTS[:2]),
-            fill_mask=None if self.fill_mask is None else mask_value(name, self.fill_mask),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "fill": partial(checked_paint, words=PAINTS[:2]),
+        "fill_mask": validation.optional(mask_value),
+    }
 
     @property
     def paint(self) -> Paint:
@@ -117,19 +122,12 @@ class RandomErasing(Holes):
     value: float | tuple[float, float, float] | Literal["random"] = 0.0
     fill_mask: int | None = None
 
-    def __post_init__(self) -> None:
-        name = "RandomErasing"
-        self._set(
-            p=validation.probability(name, self.p),
-            scale=validation.interval(
-                name, "scale", self.scale, low=0, high=1, example="(0.02, 0.33)"
-            ),
-            ratio=validation.interval(
-                name, "ratio", self.ratio, low=0, above=True, example="(0.3, 3.3)"
-            ),
-            value=checked_paint(name, "value", self.value, ("random",)),
-            fill_mask=None if self.fill_mask is None else mask_value(name, self.fill_mask),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "scale": partial(validation.interval, low=0, high=1, example="(0.02, 0.33)"),
+        "ratio": partial(validation.interval, low=0, above=True, example="(0.3, 3.3)"),
+        "value": partial(checked_paint, words=("random",)),
+        "fill_mask": validation.optional(mask_value),
+    }
 
     @property
     def paint(self) -> Paint:
@@ -178,16 +176,10 @@ class Erasing(Dropout):
     scale: tuple[float, float] = (0.02, 0.33)
     ratio: tuple[float, float] = (0.3, 3.3)
 
-    def __post_init__(self) -> None:
-        self._check_fill()
-        self._set(
-            scale=validation.interval(
-                "Erasing", "scale", self.scale, low=0, example="(0.02, 0.33)"
-            ),
-            ratio=validation.interval(
-                "Erasing", "ratio", self.ratio, low=0, above=True, example="(0.3, 3.3)"
-            ),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "scale": partial(validation.interval, low=0, example="(0.02, 0.33)"),
+        "ratio": partial(validation.interval, low=0, above=True, example="(0.3, 3.3)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``holes``; ``apply`` is off where none fits."""
@@ -227,10 +219,3 @@ def keyed_uniforms(key: NDArray[np.uint32], count: int) -> Uniforms:
     counter[3] = 1  # noise of the same key counts otherwise
     words = philox4x32(counter, key).T.ravel()[:count]
     return words.astype(np.float64) * 2.0**-32
-
-
-def checked_paint(name: str, field: str, value: Any, words: tuple[str, ...]) -> Any:
-    """Return one value, three, or one of the words."""
-    return (
-        value if isinstance(value, str) and value in words else validation.fill(name, field, value)
-    )

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, get_args
 
 from gpu_aug.errors import RecipeError
@@ -25,8 +26,21 @@ __all__ = ["AlbumentationsTransform", "KorniaModule", "TorchvisionTransform"]
 Takes = Literal["uint8", "float32"]
 
 
+class _Taking(Foreign, abstract=True):
+    """A transform that gets images as ``takes`` says."""
+
+    takes: str
+
+    @property
+    def rounds_to_8_bits(self) -> bool:  # type: ignore[override]
+        """Whether it gets 8 bits."""
+        return self.takes != "float32"
+
+    needs_unit_range = rounds_to_8_bits
+
+
 @dataclass(frozen=True, eq=False)
-class AlbumentationsTransform(Foreign):
+class AlbumentationsTransform(_Taking):
     """A transform or a Compose of Albumentations, called unchanged on the CPU.
 
     Its randomness is seeded per sample, and where it holds code of yours torch's, Python's and NumPy's is, too; its
@@ -42,25 +56,21 @@ class AlbumentationsTransform(Foreign):
     _: KW_ONLY
     takes: Takes = "uint8"
 
+    checks: ClassVar[validation.Checks] = {
+        "takes": partial(validation.choice, allowed=get_args(Takes))
+    }
+
     def __post_init__(self) -> None:
-        name = "AlbumentationsTransform"
+        super().__post_init__()
         if isinstance(self.transform, dict):
             self._set(transform=build_transform(self.transform))
         if not comes_from("albumentations", self.transform):
             raise validation.fault(
-                name, "transform", self.transform, "a transform of Albumentations such as A.Blur()"
+                "AlbumentationsTransform",
+                "transform",
+                self.transform,
+                "a transform of Albumentations such as A.Blur()",
             )
-        _check_takes(name, self.takes, get_args(Takes))
-
-    @property
-    def rounds_to_8_bits(self) -> bool:  # type: ignore[override]
-        """Whether it gets 8 bits."""
-        return self.takes != "float32"
-
-    @property
-    def needs_unit_range(self) -> bool:  # type: ignore[override]
-        """Whether it gets 8 bits."""
-        return self.takes != "float32"
 
     @property
     def title(self) -> str:
@@ -158,7 +168,7 @@ class KorniaModule(Named):
 
 
 @dataclass(frozen=True, eq=False)
-class TorchvisionTransform(Named):
+class TorchvisionTransform(_Taking, Named):
     """A transform of torchvision, called unchanged on the CPU.
 
     It gets one image at a time after torch's, Python's and numpy's generators were seeded for the
@@ -178,22 +188,15 @@ class TorchvisionTransform(Named):
     takes: Literal["pil", "uint8", "float32"] = "float32"
     name: str | None = None
 
+    checks: ClassVar[validation.Checks] = {
+        "takes": partial(validation.choice, allowed=("pil", "uint8", "float32"))
+    }
+
     def __post_init__(self) -> None:
-        name = "TorchvisionTransform"
+        super().__post_init__()
         if not callable(self.transform):
             raise self.refusal(self.transform)
         check_single([self.transform])
-        _check_takes(name, self.takes, ("pil", "uint8", "float32"))
-
-    @property
-    def rounds_to_8_bits(self) -> bool:  # type: ignore[override]
-        """Whether it gets 8 bits."""
-        return self.takes != "float32"
-
-    @property
-    def needs_unit_range(self) -> bool:  # type: ignore[override]
-        """Whether it gets 8 bits."""
-        return self.takes != "float32"
 
     @property
     def title(self) -> str:
@@ -203,8 +206,3 @@ class TorchvisionTransform(Named):
     def identity(self) -> dict[str, Any]:
         """Return its class and attributes."""
         return {"transform": describe_code(self.transform), "takes": self.takes}
-
-
-def _check_takes(name: str, takes: Any, allowed: tuple[str, ...]) -> None:
-    if takes not in allowed:
-        raise validation.fault(name, "takes", takes, f"one of {', '.join(allowed)}")

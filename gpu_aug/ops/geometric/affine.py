@@ -1,6 +1,7 @@
 """The affine warps: rotation, translation, scale and shear as one matrix."""
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -22,6 +23,44 @@ from gpu_aug.ops.geometric.warps import (
 )
 
 __all__ = ["Affine", "RandomAffine"]
+
+
+def angles(operation: str, field: str, value: Any) -> tuple[float, float]:
+    """Return a range of angles in degrees; one number ``x`` is (-x, x)."""
+    return validation.interval(
+        operation, field, value, low=-360, high=360, around=0, example="10 or (-10, 10)"
+    )
+
+
+CENTER = validation.optional(partial(validation.numbers, count=2, example="(112, 112)"))
+"""The check of a centre, (x, y), or None."""
+
+
+def _shears(operation: str, field: str, value: Any) -> tuple[float, ...]:
+    if not validation.is_sequence(value, 4):
+        return (*angles(operation, field, value or 0.0), 0.0, 0.0)
+    x, y = value[:2], value[2:]
+    return angles(operation, field, x) + angles(operation, field, y)
+
+
+def _shares(operation: str, field: str, value: Any) -> tuple[float, ...]:
+    """Return two shares from 0 to 1; None is none at all."""
+    shares = validation.numbers(operation, field, value or (0, 0), count=2, example="(0.1, 0.1)")
+    if not all(0 <= share <= 1 for share in shares):
+        raise validation.fault(
+            operation, field, value, "shares from 0 to 1, for example (0.1, 0.1)"
+        )
+    return shares
+
+
+def _scales(operation: str, field: str, value: Any) -> tuple[float, float]:
+    ends = value or (1, 1)
+    return validation.interval(operation, field, ends, low=0, above=True, example="(0.8, 1.2)")
+
+
+def _shifts(operation: str, field: str, value: Any) -> Any:
+    ranges = xy_ranges(operation, field, value, low=-np.inf, example="(-10, 10)")
+    return tuple((int(first), int(last)) for first, last in ranges)
 
 
 @dataclass(frozen=True)
@@ -60,25 +99,13 @@ class RandomAffine(Bordered, Warp):
     _: KW_ONLY
     center: tuple[float, float] | None = None
 
-    def __post_init__(self) -> None:
-        name = "RandomAffine"
-        translate = validation.numbers(
-            name, "translate", self.translate or (0, 0), count=2, example="(0.1, 0.1)"
-        )
-        if not all(0 <= share <= 1 for share in translate):
-            raise validation.fault(
-                name, "translate", self.translate, "shares from 0 to 1, for example (0.1, 0.1)"
-            )
-        self._set_border()
-        self._set(
-            degrees=angles(name, "degrees", self.degrees),
-            translate=translate,
-            scale=validation.interval(
-                name, "scale", self.scale or (1, 1), low=0, above=True, example="(0.8, 1.2)"
-            ),
-            shear=_shears(self.shear or 0.0),
-            center=center_of(name, self.center),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "degrees": angles,
+        "translate": _shares,
+        "scale": _scales,
+        "shear": _shears,
+        "center": CENTER,
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``matrix``, float64 [B, 3, 3]; see Warp."""
@@ -140,41 +167,28 @@ class Affine(Bordered, Warp):
     balanced_scale: bool = False
     p: float = 0.5
 
+    checks: ClassVar[validation.Checks] = {
+        "scale": partial(xy_ranges, low=0, example="(0.8, 1.2)"),
+        "translate_percent": validation.optional(
+            partial(xy_ranges, low=-np.inf, example="(-0.1, 0.1)")
+        ),
+        "translate_px": validation.optional(_shifts),
+        "rotate": partial(validation.one_or_two, low=-np.inf, example="(-45, 45)"),
+        "shear": partial(xy_ranges, low=-np.inf, example="(-10, 10)"),
+        **dict.fromkeys(("fit_output", "keep_ratio", "balanced_scale"), validation.flag),
+    }
+
     def __post_init__(self) -> None:
-        name, low = "Affine", -np.inf
+        super().__post_init__()
+        name, scale = "Affine", self.scale
         if self.translate_percent is not None and self.translate_px is not None:
             raise validation.fault(
                 name, "translate_px", self.translate_px, "None where translate_percent is given"
             )
-        self._set_border()
-        scale = xy_ranges(name, "scale", self.scale, low=0, example="(0.8, 1.2)")
         if min(scale[0][1], scale[1][1]) <= 0:
-            raise validation.fault(name, "scale", self.scale, "above 0, for example (0.8, 1.2)")
+            raise validation.fault(name, "scale", scale, "above 0, for example (0.8, 1.2)")
         if self.keep_ratio and scale[0] != scale[1]:
-            raise validation.fault(
-                name, "scale", self.scale, "alike for x and y with keep_ratio=True"
-            )
-        percent, pixels = self.translate_percent, self.translate_px
-        if percent is not None:
-            percent = xy_ranges(name, "translate_percent", percent, low=low, example="(-0.1, 0.1)")
-        if pixels is not None:
-            pixels = tuple(
-                (int(first), int(last))
-                for first, last in xy_ranges(
-                    name, "translate_px", pixels, low=low, example="(-10, 10)"
-                )
-            )
-        turned = (self.rotate, self.rotate) if validation.is_number(self.rotate) else self.rotate
-        self._set(
-            scale=scale,
-            translate_percent=percent,
-            translate_px=pixels,
-            rotate=validation.interval(name, "rotate", turned, low=low, example="(-45, 45)"),
-            shear=xy_ranges(name, "shear", self.shear, low=low, example="(-10, 10)"),
-            fit_output=bool(self.fit_output),
-            keep_ratio=bool(self.keep_ratio),
-            balanced_scale=bool(self.balanced_scale),
-        )
+            raise validation.fault(name, "scale", scale, "alike for x and y with keep_ratio=True")
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``matrix``, float64 [B, 3, 3], and with ``fit_output`` ``shape``; see Warp."""
@@ -268,28 +282,6 @@ def _fitted(matrix: Matrices, sizes: Sizes) -> Params:
     # Albumentations gives back an image that its matrix leaves as it is.
     same = np.abs(fitted - np.eye(3)).reshape(-1, 9).max(axis=1) <= 1e-8
     return {"matrix": fitted, "shape": np.where(same[:, None], sizes, shape)}
-
-
-def angles(operation: str, field: str, value: Any) -> tuple[float, float]:
-    """Return a range of angles in degrees; one number ``x`` is (-x, x)."""
-    return validation.interval(
-        operation, field, value, low=-360, high=360, around=0, example="10 or (-10, 10)"
-    )
-
-
-def center_of(operation: str, value: Any) -> tuple[float, float] | None:
-    """Return a centre, (x, y), or None."""
-    if value is None:
-        return None
-    x, y = validation.numbers(operation, "center", value, count=2, example="(112, 112)")
-    return x, y
-
-
-def _shears(value: Any) -> tuple[float, ...]:
-    if not validation.is_sequence(value, 4):
-        return (*angles("RandomAffine", "shear", value), 0.0, 0.0)
-    x, y = value[:2], value[2:]
-    return angles("RandomAffine", "shear", x) + angles("RandomAffine", "shear", y)
 
 
 def _shear_x(angle: Uniforms) -> NDArray[np.float64]:

@@ -1,17 +1,33 @@
 """Borders: the fields that describe the padding of an image, their checks, and the canvas offset."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
-from gpu_aug.ops.geometric.spatial import PADDING_MODES, Crop, Fill, PaddingMode, Spatial
+from gpu_aug.ops.geometric.spatial import PADDING_MODES, Crop, Fill, PaddingMode
 
 Position = Literal["center", "top_left", "top_right", "bottom_left", "bottom_right", "random"]
 POSITIONS = ("center", "top_left", "top_right", "bottom_left", "bottom_right", "random")
+
+
+def mask_value(operation: str, field: str, value: Any) -> int:
+    """Return the fill value of masks."""
+    if not validation.is_whole(value):
+        raise validation.fault(operation, field, value, "a whole number, for example 255")
+    return int(value)
+
+
+PADDING_CHECKS: validation.Checks = {
+    "padding_mode": partial(validation.choice, allowed=PADDING_MODES),
+    "fill": validation.fill,
+    "fill_mask": mask_value,
+}
+"""The checks of the fields that say what lies beside an image."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +47,7 @@ class PaddedCrop(Crop, abstract=True):
     fill: Fill = 0.0
     fill_mask: int = 0
 
-    def _check_padding(self) -> None:
-        self._set(**padding_fields(self))
+    checks: ClassVar[validation.Checks] = PADDING_CHECKS
 
 
 def crop_params(start: Any, shape: Any) -> Params:
@@ -52,7 +67,7 @@ def borders(missing: Sizes, position: str, u: Uniforms) -> Sizes:
     return before
 
 
-def paddings(name: str, value: Any) -> tuple[int, int, int, int]:
+def paddings(operation: str, field: str, value: Any) -> tuple[int, int, int, int]:
     """Return (left, top, right, bottom) of one, two or four numbers."""
     values = (value,) if validation.is_whole(value) else value
     for count in (1, 2, 4):
@@ -62,30 +77,11 @@ def paddings(name: str, value: Any) -> tuple[int, int, int, int]:
             left, top, right, bottom = (int(item) for item in tuple(values) * (4 // count))
             return left, top, right, bottom
     raise validation.fault(
-        name,
-        "padding",
+        operation,
+        field,
         value,
         "one, two or four whole numbers from 0, (left, top, right, bottom), for example 4",
     )
-
-
-def padding_fields(operation: Spatial) -> dict[str, Any]:
-    """Return the checked ``padding_mode``, ``fill`` and ``fill_mask`` of an operation."""
-    name = type(operation).__name__
-    return {
-        "padding_mode": validation.choice(
-            name, "padding_mode", operation.padding_mode, PADDING_MODES
-        ),
-        "fill": validation.fill(name, "fill", operation.fill),
-        "fill_mask": mask_value(name, operation.fill_mask),
-    }
-
-
-def mask_value(name: str, value: Any) -> int:
-    """Return the fill value of masks."""
-    if not validation.is_whole(value):
-        raise validation.fault(name, "fill_mask", value, "a whole number, for example 255")
-    return int(value)
 
 
 def is_whole_fill(fill: Fill) -> bool:

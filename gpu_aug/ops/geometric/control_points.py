@@ -1,8 +1,8 @@
 """Distortions defined by control points that are moved."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import lru_cache
-from typing import ClassVar, cast
+from functools import lru_cache, partial
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -21,6 +21,13 @@ __all__ = ["PiecewiseAffine", "ThinPlateSpline"]
 
 _NOWHERE = 1e150
 """Where control points lie that a sample has not got: their weight is 0."""
+
+
+def _scales(operation: str, field: str, value: Any) -> tuple[float, float]:
+    ends = validation.one_or_two(operation, field, value, low=0, example="(0.03, 0.05)")
+    if ends[1] == 0:
+        raise validation.fault(operation, field, value, "above 0, for example (0.03, 0.05)")
+    return ends
 
 
 @dataclass(frozen=True)
@@ -55,22 +62,13 @@ class PiecewiseAffine(Bordered, Remap):
     absolute_scale: bool = False
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "PiecewiseAffine"
-        self._set_border()
-        scale = (self.scale, self.scale) if validation.is_number(self.scale) else self.scale
-        self._set(
-            scale=validation.interval(name, "scale", scale, low=0, example="(0.03, 0.05)"),
-            nb_rows=validation.whole_interval(
-                name, "nb_rows", self.nb_rows, low=2, example="(4, 4)"
-            ),
-            nb_cols=validation.whole_interval(
-                name, "nb_cols", self.nb_cols, low=2, example="(4, 4)"
-            ),
-            absolute_scale=bool(self.absolute_scale),
-        )
-        if cast("Range", self.scale)[1] == 0:
-            raise validation.fault(name, "scale", self.scale, "above 0, for example (0.03, 0.05)")
+    checks: ClassVar[validation.Checks] = {
+        "scale": _scales,
+        **dict.fromkeys(
+            ("nb_rows", "nb_cols"), partial(validation.whole_interval, low=2, example="(4, 4)")
+        ),
+        "absolute_scale": validation.flag,
+    }
 
     @property
     def _most(self) -> int:
@@ -145,17 +143,10 @@ class ThinPlateSpline(Bordered, Remap):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "ThinPlateSpline"
-        self._set_border()
-        self._set(
-            scale_range=validation.interval(
-                name, "scale_range", self.scale_range, low=0, high=1, example="(0.2, 0.4)"
-            ),
-            num_control_points=validation.whole(
-                name, "num_control_points", self.num_control_points, low=2, example="4"
-            ),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "scale_range": partial(validation.interval, low=0, high=1, example="(0.2, 0.4)"),
+        "num_control_points": partial(validation.whole, low=2, example="4"),
+    }
 
     @property
     def num_uniforms(self) -> int:

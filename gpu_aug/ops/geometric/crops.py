@@ -1,7 +1,8 @@
 """Operations that crop images."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Literal
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -49,13 +50,14 @@ class RandomCrop(PaddedCrop):
     _: KW_ONLY
     position: Position = "random"
 
+    checks: ClassVar[validation.Checks] = {
+        "size": validation.height_width,
+        "padding": validation.optional(paddings),
+        "position": partial(validation.choice, allowed=POSITIONS),
+    }
+
     def __post_init__(self) -> None:
-        self._check_padding()
-        self._set(
-            size=validation.height_width("RandomCrop", "size", self.size),
-            padding=None if self.padding is None else paddings("RandomCrop", self.padding),
-            position=validation.choice("RandomCrop", "position", self.position, POSITIONS),
-        )
+        super().__post_init__()
         if self.padding == (0, 0, 0, 0):
             self._set(padding=None)
 
@@ -98,13 +100,11 @@ class CenterCrop(PaddedCrop):
     rounding: Literal["even", "down"] = "even"
     position: Position = "center"
 
-    def __post_init__(self) -> None:
-        self._check_padding()
-        self._set(
-            size=validation.height_width("CenterCrop", "size", self.size),
-            rounding=validation.choice("CenterCrop", "rounding", self.rounding, ("even", "down")),
-            position=validation.choice("CenterCrop", "position", self.position, POSITIONS),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "size": validation.height_width,
+        "rounding": partial(validation.choice, allowed=("even", "down")),
+        "position": partial(validation.choice, allowed=POSITIONS),
+    }
 
     @property
     def num_uniforms(self) -> int:
@@ -121,6 +121,15 @@ class CenterCrop(PaddedCrop):
     def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
         """Every image becomes ``size``."""
         return np.array([self.size])
+
+
+def _fixed_position(operation: str, field: str, value: Any) -> str | tuple[int, int]:
+    if isinstance(value, str):
+        return validation.choice(operation, field, value, POSITIONS[:-1])
+    if not validation.is_sequence(value, 2) or not all(map(validation.is_whole, value)):
+        allowed = 'a corner or (top, left), such as "top_left"'
+        raise validation.fault(operation, field, value, allowed)
+    return int(value[0]), int(value[1])
 
 
 @dataclass(frozen=True)
@@ -140,22 +149,10 @@ class FixedCrop(PaddedCrop):
     size: Pair
     position: str | tuple[int, int] = "center"
 
-    def __post_init__(self) -> None:
-        self._check_padding()
-        self._set(size=validation.height_width("FixedCrop", "size", self.size))
-        if isinstance(self.position, str):
-            validation.choice("FixedCrop", "position", self.position, POSITIONS[:-1])
-            return
-        if not validation.is_sequence(self.position, 2) or not all(
-            map(validation.is_whole, self.position)
-        ):
-            raise validation.fault(
-                "FixedCrop",
-                "position",
-                self.position,
-                'a corner or (top, left), such as "top_left"',
-            )
-        self._set(position=(int(self.position[0]), int(self.position[1])))
+    checks: ClassVar[validation.Checks] = {
+        "size": validation.height_width,
+        "position": _fixed_position,
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - nothing is random
         """Return ``start`` and ``shape``, int64 [B, 2]."""
@@ -192,15 +189,19 @@ class RandomCropFromBorders(Crop):
     crop_top: float = 0.1
     crop_bottom: float = 0.1
 
+    checks: ClassVar[validation.Checks] = {
+        **dict.fromkeys(
+            ("crop_left", "crop_right", "crop_top", "crop_bottom"),
+            partial(validation.number, low=0, high=1, example="0.1"),
+        ),
+    }
+
     def __post_init__(self) -> None:
-        name = "RandomCropFromBorders"
-        for field in ("crop_left", "crop_right", "crop_top", "crop_bottom"):
-            share = validation.number(name, field, getattr(self, field))
-            if not 0 <= share <= 1:
-                raise validation.fault(name, field, share, "a share from 0 to 1, for example 0.1")
-            self._set(**{field: share})
+        super().__post_init__()
         if max(self.crop_left + self.crop_right, self.crop_top + self.crop_bottom) > 1:
-            raise RecipeError(f"{name} must not cut off more than there is, got {self!r}")
+            raise RecipeError(
+                f"RandomCropFromBorders must not cut off more than there is, got {self!r}"
+            )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``start`` and ``shape``, int64 [B, 2]."""

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import ClassVar, Literal, cast
 
 import numpy as np
@@ -49,22 +50,13 @@ class GridDistortion(Bordered, Remap):
     normalized: bool = True
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "GridDistortion"
-        self._set_border()
-        self._set(
-            num_steps=validation.whole(name, "num_steps", self.num_steps, low=1, example="5"),
-            distort_limit=validation.interval(
-                name,
-                "distort_limit",
-                self.distort_limit,
-                low=-1,
-                high=1,
-                around=0,
-                example="(-0.3, 0.3)",
-            ),
-            normalized=bool(self.normalized),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "num_steps": partial(validation.whole, low=1, example="5"),
+        "distort_limit": partial(
+            validation.interval, low=-1, high=1, around=0, example="(-0.3, 0.3)"
+        ),
+        "normalized": validation.flag,
+    }
 
     @property
     def num_uniforms(self) -> int:
@@ -142,16 +134,12 @@ class OpticalDistortion(Bordered, Remap):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "OpticalDistortion"
-        self._set_border()
-        limit = self.distort_limit
-        self._set(
-            distort_limit=validation.interval(
-                name, "distort_limit", limit, low=-math.inf, around=0, example="(-0.05, 0.05)"
-            ),
-            mode=validation.choice(name, "mode", self.mode, ("camera", "fisheye")),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "distort_limit": partial(
+            validation.interval, low=-math.inf, around=0, example="(-0.05, 0.05)"
+        ),
+        "mode": partial(validation.choice, allowed=("camera", "fisheye")),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``coefficient``, float64 [B]."""

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Literal, cast
+from functools import partial
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -34,6 +35,11 @@ class _Elastic(Bordered, Remap, abstract=True):
         return {"apply": self.gate(u), "key": keys(u[:, 1:])}
 
 
+def _pair(operation: str, field: str, value: Any) -> tuple[float, ...]:
+    values = (value, value) if validation.is_number(value) else value
+    return validation.numbers(operation, field, values, count=2, example="(50.0, 50.0)")
+
+
 @dataclass(frozen=True)
 class ElasticTransform(_Elastic):
     """Displace every pixel by smoothed uniform noise.
@@ -60,9 +66,13 @@ class ElasticTransform(_Elastic):
     alpha: float | tuple[float, float] = 50.0
     sigma: float | tuple[float, float] = 5.0
 
+    checks: ClassVar[validation.Checks] = {
+        "alpha": _pair,
+        "sigma": _pair,
+    }
+
     def __post_init__(self) -> None:
-        self._set_border()
-        self._set(alpha=_pair("alpha", self.alpha), sigma=_pair("sigma", self.sigma))
+        super().__post_init__()
         sigma = cast("tuple[float, float]", self.sigma)
         if min(sigma) < 0 or (0 in sigma and any(sigma)):
             raise validation.fault(
@@ -119,26 +129,12 @@ class ElasticDistortion(_Elastic):
     noise_distribution: Literal["gaussian", "uniform"] = "gaussian"
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "ElasticDistortion"
-        self._set_border()
-        alpha, sigma = (
-            validation.number(name, "alpha", self.alpha),
-            validation.number(name, "sigma", self.sigma),
-        )
-        if alpha < 0:
-            raise validation.fault(name, "alpha", self.alpha, "at least 0, for example 120.0")
-        if sigma < 1:
-            raise validation.fault(name, "sigma", self.sigma, "at least 1, for example 6.0")
-        self._set(
-            alpha=alpha,
-            sigma=sigma,
-            approximate=bool(self.approximate),
-            same_dxdy=bool(self.same_dxdy),
-            noise_distribution=validation.choice(
-                name, "noise_distribution", self.noise_distribution, ("gaussian", "uniform")
-            ),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "alpha": partial(validation.number, low=0, example="120.0"),
+        "sigma": partial(validation.number, low=1, example="6.0"),
+        **dict.fromkeys(("approximate", "same_dxdy"), validation.flag),
+        "noise_distribution": partial(validation.choice, allowed=("gaussian", "uniform")),
+    }
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
         """Return float32 [B, 2, H, W]; see Remap."""
@@ -205,8 +201,3 @@ def _convolved(planes: Tensor, kernel: NDArray[np.float64], mirrored: bool) -> T
 def _in_chunks(field: Callable[[NDArray[np.uint32]], Tensor], key: NDArray[np.uint32]) -> Tensor:
     parts = [field(key[at : at + _AT_ONCE]) for at in range(0, len(key), _AT_ONCE)]
     return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-
-def _pair(field: str, value: float | tuple[float, float]) -> tuple[float, ...]:
-    values = (value, value) if validation.is_number(value) else value
-    return validation.numbers("ElasticTransform", field, values, count=2, example="(50.0, 50.0)")

@@ -1,7 +1,8 @@
 """Operations on a grid of cells that divides the image."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,15 @@ from gpu_aug.ops.operation import Operation
 from gpu_aug.random_fields import keys
 
 __all__ = ["GridDropout", "GridMask", "RandomGridShuffle"]
+
+
+def _pair(operation: str, field: str, value: Any, *, low: int) -> tuple[int, int]:
+    if not validation.is_sequence(value, 2) or not all(
+        validation.is_whole(item) and item >= low for item in value
+    ):
+        allowed = f"two whole numbers from {low}, such as (5, 4)"
+        raise validation.fault(operation, field, value, allowed)
+    return int(value[0]), int(value[1])
 
 
 @dataclass(frozen=True)
@@ -45,29 +55,15 @@ class GridDropout(Dropout):
     grid: tuple[int, int] | None = None
     shift_xy: tuple[int, int] = (0, 0)
 
-    def __post_init__(self) -> None:
-        name = "GridDropout"
-        self._check_fill()
-        ratio = validation.number(name, "ratio", self.ratio)
-        if not 0 < ratio <= 1:
-            raise validation.fault(name, "ratio", ratio, "a share above 0 up to 1, for example 0.5")
-        self._set(ratio=ratio, random_offset=bool(self.random_offset))
-        if self.unit_size_range is not None:
-            ends = validation.whole_interval(
-                name, "unit_size_range", self.unit_size_range, low=2, example="(10, 20)"
-            )
-            self._set(unit_size_range=ends)
-        for field, low in (("grid", 1), ("shift_xy", 0)):
-            pair = getattr(self, field)
-            if pair is None:
-                continue
-            if not validation.is_sequence(pair, 2) or not all(
-                validation.is_whole(item) and item >= low for item in pair
-            ):
-                raise validation.fault(
-                    name, field, pair, f"two whole numbers from {low}, such as (5, 4)"
-                )
-            self._set(**{field: (int(pair[0]), int(pair[1]))})
+    checks: ClassVar[validation.Checks] = {
+        "ratio": partial(validation.number, low=0, high=1, above=True, example="0.5"),
+        "random_offset": validation.flag,
+        "unit_size_range": validation.optional(
+            partial(validation.whole_interval, low=2, example="(10, 20)")
+        ),
+        "grid": validation.optional(partial(_pair, low=1)),
+        "shift_xy": partial(_pair, low=0),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``holes``."""
@@ -135,16 +131,11 @@ class GridMask(Dropout):
     ratio: float = 0.6
     mode: Literal["squares", "stripes"] = "squares"
 
-    def __post_init__(self) -> None:
-        self._check_fill()
-        ratio = validation.number("GridMask", "ratio", self.ratio)
-        if not 0 < ratio < 1:
-            raise validation.fault(
-                "GridMask", "ratio", ratio, "a share between 0 and 1, such as 0.6"
-            )
-        ends = validation.whole_interval("GridMask", "d", self.d, low=2, example="(96, 224)")
-        modes = ("squares", "stripes")
-        self._set(d=ends, ratio=ratio, mode=validation.choice("GridMask", "mode", self.mode, modes))
+    checks: ClassVar[validation.Checks] = {
+        "d": partial(validation.whole_interval, low=2, example="(96, 224)"),
+        "ratio": partial(validation.number, low=0, high=1, above=True, below=True, example="0.6"),
+        "mode": partial(validation.choice, allowed=("squares", "stripes")),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``holes``."""
@@ -198,11 +189,9 @@ class RandomGridShuffle(Operation):
     grid: tuple[int, int] = (3, 3)
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        self._set(
-            grid=validation.height_width("RandomGridShuffle", "grid", self.grid),
-            p=validation.probability("RandomGridShuffle", self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "grid": validation.height_width,
+    }
 
     @property
     def num_uniforms(self) -> int:

@@ -1,6 +1,7 @@
 """Operations that pad images."""
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,9 +41,9 @@ class Pad(PaddedCrop):
 
     padding: int | tuple[int, ...]
 
-    def __post_init__(self) -> None:
-        self._check_padding()
-        self._set(padding=paddings("Pad", self.padding))
+    checks: ClassVar[validation.Checks] = {
+        "padding": paddings,
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - nothing is random
         """Return ``start`` and ``shape``, int64 [B, 2]."""
@@ -54,6 +55,21 @@ class Pad(PaddedCrop):
         left, top, right, bottom = self.padding  # type: ignore[misc]
         padded: Sizes = sizes + np.array([top + bottom, left + right])
         return padded
+
+
+def _sides(operation: str, field: str, value: Any) -> tuple[int | None, int | None] | None:
+    """Return (height, width) of which each may be None."""
+    if value is None:
+        return None
+    values = (value, value) if validation.is_whole(value) else value
+    if not validation.is_sequence(values, 2) or not all(
+        side is None or (validation.is_whole(side) and side > 0) for side in values
+    ):
+        raise validation.fault(
+            operation, field, value, "one or two whole numbers of at least 1, for example 224"
+        )
+    height, width = (None if side is None else int(side) for side in values)
+    return None if height is None and width is None else (height, width)
 
 
 @dataclass(frozen=True)
@@ -80,22 +96,25 @@ class PadIfNeeded(PaddedCrop):
     divisor: int | tuple[int | None, int | None] | None = None
     position: Position = "center"
 
+    checks: ClassVar[validation.Checks] = {
+        **dict.fromkeys(("size", "divisor"), _sides),
+        "position": partial(validation.choice, allowed=POSITIONS),
+    }
+
     def __post_init__(self) -> None:
-        self._check_padding()
-        size, divisor = _sides("size", self.size), _sides("divisor", self.divisor)
-        if any(
-            (smallest is None) == (part is None)
-            for smallest, part in zip(size, divisor, strict=True)
-        ):
+        given = (self.size, self.divisor)
+        super().__post_init__()
+        if any((smallest is None) == (part is None) for smallest, part in self._by_axis):
             raise RecipeError(
                 "PadIfNeeded needs, for height and for width, either size or divisor, "
-                f"got size={self.size!r} and divisor={self.divisor!r}: for example size=224"
+                f"got size={given[0]!r} and divisor={given[1]!r}: for example size=224"
             )
-        self._set(
-            size=None if size == (None, None) else size,
-            divisor=None if divisor == (None, None) else divisor,
-            position=validation.choice("PadIfNeeded", "position", self.position, POSITIONS),
-        )
+
+    @property
+    def _by_axis(self) -> list[tuple[int | None, int | None]]:
+        """The smallest side and the divisor, of height and of width."""
+        nothing: Any = (None, None)
+        return list(zip(self.size or nothing, self.divisor or nothing, strict=True))  # type: ignore[arg-type]
 
     @property
     def num_uniforms(self) -> int:
@@ -110,8 +129,7 @@ class PadIfNeeded(PaddedCrop):
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Return ``sizes`` with the border that each needs."""
         padded = sizes.copy()
-        size, divisor = _sides("size", self.size), _sides("divisor", self.divisor)
-        for axis, (smallest, part) in enumerate(zip(size, divisor, strict=True)):
+        for axis, (smallest, part) in enumerate(self._by_axis):
             if smallest is not None:
                 padded[:, axis] = np.maximum(sizes[:, axis], smallest)
             elif part is not None:
@@ -143,15 +161,9 @@ class RandomZoomOut(PaddedCrop):
     side_range: tuple[float, float] = (1.0, 4.0)
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "RandomZoomOut"
-        self._check_padding()
-        self._set(
-            side_range=validation.interval(
-                name, "side_range", self.side_range, low=1, example="(1.0, 4.0)"
-            ),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "side_range": partial(validation.interval, low=1, example="(1.0, 4.0)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``start`` and ``shape``, int64 [B, 2]."""
@@ -163,18 +175,3 @@ class RandomZoomOut(PaddedCrop):
         """The smallest and the largest canvas."""
         canvases = [(sizes * side).astype(np.int64) for side in self.side_range]
         return np.concatenate(canvases if self.p == 1 else [sizes, *canvases])
-
-
-def _sides(field: str, value: Any) -> tuple[int | None, int | None]:
-    """Return (height, width) of which each may be None."""
-    if value is None:
-        return None, None
-    values = (value, value) if validation.is_whole(value) else value
-    if not validation.is_sequence(values, 2) or not all(
-        side is None or (validation.is_whole(side) and side > 0) for side in values
-    ):
-        raise validation.fault(
-            "PadIfNeeded", field, value, "one or two whole numbers of at least 1, for example 224"
-        )
-    height, width = (None if side is None else int(side) for side in values)
-    return height, width

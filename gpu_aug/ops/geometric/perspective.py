@@ -1,6 +1,7 @@
 """Projective warps: the image seen from another viewpoint."""
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import ClassVar, cast
 
 import numpy as np
@@ -44,21 +45,19 @@ class RandomPerspective(Bordered, Warp):
     _: KW_ONLY
     p: float = 0.5
 
+    checks: ClassVar[validation.Checks] = {
+        "distortion_scale": partial(validation.number, low=0, high=1, example="0.5"),
+    }
+
     def __post_init__(self) -> None:
-        scale = self.distortion_scale
-        if not validation.is_number(scale) or not 0 <= scale <= 1:
-            raise validation.fault(
-                "RandomPerspective", "distortion_scale", scale, "from 0 to 1, for example 0.5"
-            )
-        self._set_border()
-        self._set(distortion_scale=float(scale))
-        if self.padding_mode in ("reflect", "symmetric") and scale > 0.5:
+        super().__post_init__()
+        if self.padding_mode in ("reflect", "symmetric") and self.distortion_scale > 0.5:
             raise validation.fault(
                 "RandomPerspective",
                 "padding_mode",
                 self.padding_mode,
-                "'constant' or 'edge' with distortion_scale above 0.5, where the horizon can be seen "
-                "and mirrors have no end, for example 'edge'",
+                "'constant' or 'edge' with distortion_scale above 0.5, where the horizon can be seen and mirrors have no "
+                "end, for example 'edge'",
             )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
@@ -102,15 +101,11 @@ class Perspective(Bordered, Warp):
     fit_output: bool = False
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "Perspective"
-        self._set_border()
-        scale = (0.0, self.scale) if validation.is_number(self.scale) else self.scale
-        self._set(
-            scale=validation.interval(name, "scale", scale, low=0, example="(0.05, 0.1)"),
-            keep_size=bool(self.keep_size),
-            fit_output=bool(self.fit_output),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "scale": partial(validation.interval, low=0, example="(0.05, 0.1)", around=0),
+        "keep_size": validation.flag,
+        "fit_output": validation.flag,
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``matrix``, float64 [B, 3, 3], and without ``keep_size`` ``shape``; see Warp."""

@@ -1,6 +1,7 @@
 """Operations that resample whole images by a random factor or to a random length."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,14 +30,9 @@ class RandomScale(Whole):
 
     scale: tuple[float, float] = (0.9, 1.1)
 
-    def __post_init__(self) -> None:
-        self._check_resampling()
-        example = "(0.9, 1.1)"
-        self._set(
-            scale=validation.interval(
-                "RandomScale", "scale", self.scale, low=0, above=True, example=example
-            )
-        )
+    checks: ClassVar[validation.Checks] = {
+        "scale": partial(validation.interval, low=0, above=True, example="(0.9, 1.1)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
@@ -65,19 +61,17 @@ class RandomResize(Whole):
     min_size: int
     max_size: int
 
+    checks: ClassVar[validation.Checks] = {
+        "min_size": partial(validation.whole, low=1, example="224"),
+    }
+
     def __post_init__(self) -> None:
-        self._check_resampling()
-        self._set(
-            min_size=validation.whole(
-                "RandomResize", "min_size", self.min_size, low=1, example="224"
-            )
-        )
+        super().__post_init__()
         low = self.min_size + 1
-        self._set(
-            max_size=validation.whole(
-                "RandomResize", "max_size", self.max_size, low=low, example="512"
-            )
+        longest = validation.whole(
+            "RandomResize", "max_size", self.max_size, low=low, example="512"
         )
+        self._set(max_size=longest)
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
@@ -108,14 +102,10 @@ class RandomShortestSize(Whole):
     min_size: int | tuple[int, ...]
     max_size: int | None = None
 
-    def __post_init__(self) -> None:
-        name = "RandomShortestSize"
-        self._check_resampling()
-        self._set(min_size=several(name, "min_size", self.min_size))
-        if self.max_size is not None:
-            self._set(
-                max_size=validation.whole(name, "max_size", self.max_size, low=1, example="1333")
-            )
+    checks: ClassVar[validation.Checks] = {
+        "min_size": several,
+        "max_size": validation.optional(partial(validation.whole, low=1, example="1333")),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
@@ -156,15 +146,10 @@ class ScaleJitter(Whole):
     target_size: Pair
     scale_range: tuple[float, float] = (0.1, 2.0)
 
-    def __post_init__(self) -> None:
-        name = "ScaleJitter"
-        self._check_resampling()
-        self._set(
-            target_size=validation.height_width(name, "target_size", self.target_size),
-            scale_range=validation.interval(
-                name, "scale_range", self.scale_range, low=0, above=True, example="(0.1, 2.0)"
-            ),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "target_size": validation.height_width,
+        "scale_range": partial(validation.interval, low=0, above=True, example="(0.1, 2.0)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""

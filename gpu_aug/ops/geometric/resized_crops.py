@@ -1,6 +1,7 @@
 """Operations that crop or pad an image, and resize the result."""
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from gpu_aug.ops.distributions.uniform import (
     whole_below,
     whole_between,
 )
-from gpu_aug.ops.geometric.borders import is_whole_fill, padding_fields
+from gpu_aug.ops.geometric.borders import PADDING_CHECKS, is_whole_fill
 from gpu_aug.ops.geometric.resizes import Pair, Resampling
 from gpu_aug.ops.geometric.spatial import Fill, PaddingMode
 
@@ -50,18 +51,11 @@ class RandomResizedCrop(Resampling):
     scale: tuple[float, float] = (0.08, 1.0)
     ratio: tuple[float, float] = _RATIO
 
-    def __post_init__(self) -> None:
-        name = "RandomResizedCrop"
-        self._check_resampling()
-        self._set(
-            size=validation.height_width(name, "size", self.size),
-            scale=validation.interval(
-                name, "scale", self.scale, low=0, above=True, example="(0.08, 1.0)"
-            ),
-            ratio=validation.interval(
-                name, "ratio", self.ratio, low=0, above=True, example="(0.75, 1.333)"
-            ),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "size": validation.height_width,
+        "scale": partial(validation.interval, low=0, above=True, example="(0.08, 1.0)"),
+        "ratio": partial(validation.interval, low=0, above=True, example="(0.75, 1.333)"),
+    }
 
     @property
     def num_uniforms(self) -> int:
@@ -150,16 +144,11 @@ class RandomSizedCrop(Resampling):
     _: KW_ONLY
     w2h_ratio: float = 1.0
 
-    def __post_init__(self) -> None:
-        name = "RandomSizedCrop"
-        self._check_resampling()
-        self._set(
-            min_max_height=validation.whole_interval(
-                name, "min_max_height", self.min_max_height, low=1, example="(64, 128)"
-            ),
-            size=validation.height_width(name, "size", self.size),
-            w2h_ratio=positive(name, "w2h_ratio", self.w2h_ratio),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "min_max_height": partial(validation.whole_interval, low=1, example="(64, 128)"),
+        "size": validation.height_width,
+        "w2h_ratio": partial(validation.number, low=0, above=True, example="1.0"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
@@ -211,15 +200,18 @@ class CropAndPad(Resampling):
     fill: Fill = 0.0
     fill_mask: int = 0
 
+    checks: ClassVar[validation.Checks] = {
+        **PADDING_CHECKS,
+        **dict.fromkeys(("independent", "keep_size"), validation.flag),
+    }
+
     def __post_init__(self) -> None:
-        self._check_resampling()
-        self._set(**padding_fields(self))
+        super().__post_init__()
         if (self.px is None) == (self.percent is None):
             raise RecipeError(
                 "CropAndPad needs either px or percent, "
                 f"got px={self.px!r} and percent={self.percent!r}: for example px=(-8, 8)"
             )
-        self._set(independent=bool(self.independent), keep_size=bool(self.keep_size))
         if self.px is not None:
             self._set(px=_sided("px", self.px, validation.is_whole, int))
         else:
@@ -266,14 +258,6 @@ class CropAndPad(Resampling):
             columns.append(drawn if self.px is not None else drawn * sizes[:, side % 2])
         added: Sizes = np.stack(columns, axis=1).astype(np.int64)  # towards 0
         return added
-
-
-def positive(name: str, field: str, value: Any) -> float:
-    """Return a number above 0."""
-    number = validation.number(name, field, value)
-    if number <= 0:
-        raise validation.fault(name, field, value, "a number above 0, for example 1.0")
-    return number
 
 
 def _sided(field: str, value: Any, fits: Any, kind: Any) -> Any:

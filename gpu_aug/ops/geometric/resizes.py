@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -22,6 +23,38 @@ NEAREST = ("nearest", "nearest_floor")
 RESAMPLINGS = (*NEAREST, "bilinear", "bicubic", "area")
 Resampled = Literal["nearest", "nearest_floor", "bilinear", "bicubic", "area"]
 Pair = int | tuple[int, int]
+
+
+def several(name: str, field: str, value: Any) -> int | tuple[int, ...]:
+    """Return a length, or several."""
+    values = (value,) if validation.is_whole(value) else value
+    if (
+        not isinstance(values, Sequence)
+        or isinstance(values, str)
+        or not values
+        or not all(validation.is_whole(item) and item > 0 for item in values)
+    ):
+        raise validation.fault(
+            name, field, value, "one or more whole numbers of at least 1, for example 512"
+        )
+    return int(values[0]) if len(values) == 1 else tuple(int(item) for item in values)
+
+
+def _size(operation: str, field: str, value: Any) -> int | tuple[int, int]:
+    pair = validation.height_width(operation, field, value)
+    return pair[0] if validation.is_whole(value) else pair
+
+
+def _largest_sides(operation: str, field: str, value: Any) -> tuple[int | None, ...]:
+    """Return (height, width), one of which may be None."""
+    if (
+        not validation.is_sequence(value, 2)
+        or all(side is None for side in value)
+        or not all(side is None or (validation.is_whole(side) and side > 0) for side in value)
+    ):
+        allowed = "(height, width), one may be None, such as (480, 640)"
+        raise validation.fault(operation, field, value, allowed)
+    return tuple(None if side is None else int(side) for side in value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,17 +93,16 @@ class Resampling(Resample, abstract=True):
             params["area"] = np.asarray((params["resize"] < params["shape"]).any(axis=1))
         return params
 
-    def _check_resampling(self) -> None:
-        name = type(self).__name__
-        way = validation.choice(name, "interpolation", self.interpolation, RESAMPLINGS)
-        self._set(
-            interpolation=way,
-            antialias=bool(self.antialias) and way in ("bilinear", "bicubic"),
-            mask_interpolation=validation.choice(
-                name, "mask_interpolation", self.mask_interpolation, NEAREST
-            ),
-            area_for_downscale=bool(self.area_for_downscale),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "interpolation": partial(validation.choice, allowed=RESAMPLINGS),
+        "mask_interpolation": partial(validation.choice, allowed=NEAREST),
+        "area_for_downscale": validation.flag,
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        filters = self.interpolation in ("bilinear", "bicubic")
+        self._set(antialias=bool(self.antialias) and filters)
 
 
 @dataclass(frozen=True)
@@ -98,15 +130,13 @@ class Resize(Whole):
     size: int | tuple[int, int] | None
     max_size: int | None = None
 
+    checks: ClassVar[validation.Checks] = {
+        "size": validation.optional(_size),
+        "max_size": validation.optional(partial(validation.whole, low=1, example="512")),
+    }
+
     def __post_init__(self) -> None:
-        self._check_resampling()
-        if self.max_size is not None:
-            self._set(
-                max_size=validation.whole("Resize", "max_size", self.max_size, low=1, example="512")
-            )
-        if self.size is not None:
-            pair = validation.height_width("Resize", "size", self.size)
-            self._set(size=pair[0] if validation.is_whole(self.size) else pair)
+        super().__post_init__()
         if self.size is None and self.max_size is None:
             raise validation.fault(
                 "Resize", "size", None, "one or two whole numbers, for example 224"
@@ -148,31 +178,19 @@ class Resize(Whole):
 class MaxSize(Whole, abstract=True):
     """A resampling by one factor for both sides, which follows from the image's size."""
 
-    def _check_max_size(self) -> None:
-        name = type(self).__name__
+    checks: ClassVar[validation.Checks] = {
+        "max_size": validation.optional(several),
+        "max_size_hw": validation.optional(_largest_sides),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         max_size, max_size_hw = self.max_size, self.max_size_hw  # type: ignore[attr-defined]
         if (max_size is None) == (max_size_hw is None):
             raise RecipeError(
-                f"{name} needs either max_size or max_size_hw, "
+                f"{type(self).__name__} needs either max_size or max_size_hw, "
                 f"got max_size={max_size!r} and max_size_hw={max_size_hw!r}: for example max_size=512"
             )
-        if max_size is not None:
-            self._set(max_size=several(name, "max_size", max_size))
-            return
-        if (
-            not validation.is_sequence(max_size_hw, 2)
-            or all(side is None for side in max_size_hw)
-            or not all(
-                side is None or (validation.is_whole(side) and side > 0) for side in max_size_hw
-            )
-        ):
-            raise validation.fault(
-                name,
-                "max_size_hw",
-                max_size_hw,
-                "(height, width), one may be None, such as (480, 640)",
-            )
-        self._set(max_size_hw=tuple(None if s is None else int(s) for s in max_size_hw))
 
     @property
     def num_uniforms(self) -> int:
@@ -226,10 +244,6 @@ class LongestMaxSize(MaxSize):
     _pick: ClassVar[Any] = staticmethod(np.max)
     _pick_factor: ClassVar[Any] = staticmethod(np.min)
 
-    def __post_init__(self) -> None:
-        self._check_resampling()
-        self._check_max_size()
-
 
 @dataclass(frozen=True)
 class SmallestMaxSize(MaxSize):
@@ -248,10 +262,6 @@ class SmallestMaxSize(MaxSize):
 
     _pick: ClassVar[Any] = staticmethod(np.min)
     _pick_factor: ClassVar[Any] = staticmethod(np.max)
-
-    def __post_init__(self) -> None:
-        self._check_resampling()
-        self._check_max_size()
 
 
 def letterbox(
@@ -292,18 +302,3 @@ def resample_params(start: Sizes, shape: Sizes, resize: Any) -> Params:
         "shape": np.array(shape),
         "resize": np.full(shape.shape, resize),
     }
-
-
-def several(name: str, field: str, value: Any) -> int | tuple[int, ...]:
-    """Return a length, or several."""
-    values = (value,) if validation.is_whole(value) else value
-    if (
-        not isinstance(values, Sequence)
-        or isinstance(values, str)
-        or not values
-        or not all(validation.is_whole(item) and item > 0 for item in values)
-    ):
-        raise validation.fault(
-            name, field, value, "one or more whole numbers of at least 1, for example 512"
-        )
-    return int(values[0]) if len(values) == 1 else tuple(int(item) for item in values)

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
+from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
-from gpu_aug.ops.geometric.affine import RandomAffine, affine_matrices, angles, center_of
+from gpu_aug.ops.geometric.affine import CENTER, RandomAffine, affine_matrices, angles
 from gpu_aug.ops.geometric.spatial import Matrices, Warp
 from gpu_aug.ops.geometric.warps import Bordered, Range, about, centers, extremes, turns
 
@@ -47,14 +48,11 @@ class RandomRotation(Bordered, Warp):
     expand: bool = False
     center: tuple[float, float] | None = None
 
-    def __post_init__(self) -> None:
-        name = "RandomRotation"
-        self._set_border()
-        self._set(
-            degrees=angles(name, "degrees", self.degrees),
-            expand=bool(self.expand),
-            center=center_of(name, self.center),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "degrees": angles,
+        "expand": validation.flag,
+        "center": CENTER,
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``matrix``, float64 [B, 3, 3], and with ``expand`` ``shape``; see Warp."""
@@ -114,9 +112,10 @@ class Rotate(Bordered, Warp):
     crop_border: bool = False
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        self._set_border()
-        self._set(limit=angles("Rotate", "limit", self.limit), crop_border=bool(self.crop_border))
+    checks: ClassVar[validation.Checks] = {
+        "limit": angles,
+        "crop_border": validation.flag,
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``matrix``, float64 [B, 3, 3], and with ``crop_border`` ``shape``; see Warp."""
@@ -171,9 +170,9 @@ class SafeRotate(Bordered, Warp):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        self._set_border()
-        self._set(limit=angles("SafeRotate", "limit", self.limit))
+    checks: ClassVar[validation.Checks] = {
+        "limit": angles,
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``matrix``, float64 [B, 3, 3]; see Warp."""

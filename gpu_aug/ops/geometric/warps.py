@@ -1,7 +1,8 @@
 """The base of operations that warp images: their border fields and distributions."""
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
-from gpu_aug.ops.geometric.borders import padding_fields
+from gpu_aug.ops.geometric.borders import PADDING_CHECKS
 from gpu_aug.ops.geometric.spatial import (
     INTERPOLATIONS,
     Blend,
@@ -50,20 +51,17 @@ class Bordered(Spatial, abstract=True):
     blend: Blend = "once"
     p: float = 1.0
 
-    def _set_border(self) -> None:
-        """Check the fields of this class; for ``__post_init__`` alone."""
-        name = type(self).__name__
-        self._set(
-            **padding_fields(self),
-            interpolation=validation.choice(
-                name, "interpolation", self.interpolation, INTERPOLATIONS
-            ),
-            blend=validation.choice(name, "blend", self.blend, ("once", "twice")),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        **PADDING_CHECKS,
+        "interpolation": partial(validation.choice, allowed=INTERPOLATIONS),
+        "blend": partial(validation.choice, allowed=("once", "twice")),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.interpolation == "bicubic" and self.padding_mode in ("reflect", "symmetric"):
             raise validation.fault(
-                name,
+                type(self).__name__,
                 "padding_mode",
                 self.padding_mode,
                 "'constant' or 'edge' with interpolation 'bicubic', because OpenCV and torch do not "

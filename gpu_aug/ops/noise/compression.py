@@ -1,7 +1,8 @@
 """Degradation by lossy compression and by downscaling."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Literal
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,11 +10,18 @@ from numpy.typing import NDArray
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import above_zero, whole_range
-from gpu_aug.ops.blur.lens import Sampling, check_sampling
+from gpu_aug.ops.blur.lens import SAMPLINGS, Sampling
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["JPEG", "Downscale", "WebP"]
+
+
+def _qualities(operation: str, field: str, value: Any) -> int | tuple[int, int]:
+    low, high = whole_range(operation, field, value, low=1, example="(50, 90)")
+    if high > 100:
+        raise validation.fault(operation, field, value, "whole numbers up to 100, such as 90")
+    return low if low == high else (low, high)
 
 
 @dataclass(frozen=True)
@@ -36,18 +44,10 @@ class Coded(Operation, abstract=True):
     channels: Literal["rgb", "bgr"] = "rgb"
     p: float = 1.0
 
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        low, high = whole_range(name, "quality", self.quality, low=1, example="(50, 90)")
-        if high > 100:
-            raise validation.fault(
-                name, "quality", self.quality, "whole numbers up to 100, such as 90"
-            )
-        if self.channels not in ("rgb", "bgr"):
-            raise validation.fault(name, "channels", self.channels, "'rgb' or 'bgr'")
-        self._set(
-            quality=low if low == high else (low, high), p=validation.probability(name, self.p)
-        )
+    checks: ClassVar[validation.Checks] = {
+        "quality": _qualities,
+        "channels": partial(validation.choice, allowed=("rgb", "bgr")),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``quality``, int64 [B]."""
@@ -115,14 +115,11 @@ class Downscale(Operation):
     up: Sampling = "nearest"
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "Downscale"
-        check_sampling(name, "down", self.down)
-        check_sampling(name, "up", self.up)
-        self._set(
-            scale=above_zero(name, "scale", self.scale, high=1, example="(0.25, 0.5)"),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "down": partial(validation.choice, allowed=SAMPLINGS),
+        "up": partial(validation.choice, allowed=SAMPLINGS),
+        "scale": partial(above_zero, high=1, example="(0.25, 0.5)"),
+    }
 
     @property
     def is_nearest(self) -> bool:

@@ -4,6 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -81,17 +82,11 @@ class GaussianNoise(Noise):
     _: KW_ONLY
     p: float = 1.0
 
-    def __post_init__(self) -> None:
-        name = "GaussianNoise"
-        sigma = validation.number(name, "sigma", self.sigma)
-        if sigma < 0:
-            raise validation.fault(name, "sigma", self.sigma, "a number from 0, such as 0.1")
-        self._set(
-            mean=validation.number(name, "mean", self.mean),
-            sigma=sigma,
-            clip=bool(self.clip),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "mean": validation.number,
+        "sigma": partial(validation.number, low=0, example="0.1"),
+        "clip": validation.flag,
+    }
 
     @property
     def clamps(self) -> bool:  # type: ignore[override]
@@ -136,19 +131,12 @@ class GaussNoise(Noise):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "GaussNoise"
-        self._set(
-            std_range=validation.interval(
-                name, "std_range", self.std_range, low=0, high=1, example="(0.2, 0.44)"
-            ),
-            mean_range=validation.interval(
-                name, "mean_range", self.mean_range, low=-1, high=1, example="(0.0, 0.0)"
-            ),
-            per_channel=bool(self.per_channel),
-            noise_scale_factor=share(name, "noise_scale_factor", self.noise_scale_factor),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "std_range": partial(validation.interval, low=0, high=1, example="(0.2, 0.44)"),
+        "mean_range": partial(validation.interval, low=-1, high=1, example="(0.0, 0.0)"),
+        "per_channel": validation.flag,
+        "noise_scale_factor": partial(validation.number, low=0, high=1, example="0.5"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``key``, uint32 [B, 2], ``std`` and ``mean``, float64 [B]."""
@@ -200,17 +188,17 @@ class AdditiveNoise(Noise):
     approximation: float = 1.0
     p: float = 0.5
 
+    checks: ClassVar[validation.Checks] = {
+        "noise_type": partial(validation.choice, allowed=("uniform", "gaussian", "laplace")),
+        "spatial_mode": partial(validation.choice, allowed=("constant", "per_pixel", "shared")),
+        "mean_range": partial(validation.interval, low=-math.inf, example="(0.0, 0.0)"),
+        "scale_range": partial(validation.interval, low=0, example="(0.05, 0.15)"),
+        "approximation": partial(validation.number, low=0, high=1, example="0.5"),
+    }
+
     def __post_init__(self) -> None:
-        name = "AdditiveNoise"
-        for field, allowed in (
-            ("noise_type", ("uniform", "gaussian", "laplace")),
-            ("spatial_mode", ("constant", "per_pixel", "shared")),
-        ):
-            if getattr(self, field) not in allowed:
-                raise validation.fault(
-                    name, field, getattr(self, field), f"one of {', '.join(allowed)}"
-                )
-        ranges = self.ranges
+        super().__post_init__()
+        name, ranges = "AdditiveNoise", self.ranges
         if not validation.is_sequence(ranges, 1) and not (
             validation.is_sequence(ranges, 3) and self.spatial_mode == "constant"
         ):
@@ -221,15 +209,7 @@ class AdditiveNoise(Noise):
             ranges=tuple(
                 validation.interval(name, "ranges", ends, low=-math.inf, example="(-0.1, 0.1)")
                 for ends in ranges
-            ),
-            mean_range=validation.interval(
-                name, "mean_range", self.mean_range, low=-math.inf, example="(0.0, 0.0)"
-            ),
-            scale_range=validation.interval(
-                name, "scale_range", self.scale_range, low=0, example="(0.05, 0.15)"
-            ),
-            approximation=share(name, "approximation", self.approximation),
-            p=validation.probability(name, self.p),
+            )
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
@@ -289,16 +269,11 @@ class MultiplicativeNoise(Noise):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "MultiplicativeNoise"
-        self._set(
-            multiplier=validation.interval(
-                name, "multiplier", self.multiplier, low=0, example="(0.9, 1.1)"
-            ),
-            per_channel=bool(self.per_channel),
-            elementwise=bool(self.elementwise),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "multiplier": partial(validation.interval, low=0, example="(0.9, 1.1)"),
+        "per_channel": validation.flag,
+        "elementwise": validation.flag,
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``key``, uint32 [B, 2]."""
@@ -330,10 +305,3 @@ def enlarged(field: Tensor, size: Size) -> Tensor:
     if field.shape[2:] == torch.Size(size):
         return field
     return F.interpolate(field, size, mode="bilinear", align_corners=False)
-
-
-def share(name: str, field: str, value: float) -> float:
-    """Return a number from 0 to 1."""
-    if not validation.is_number(value) or not 0 <= value <= 1:
-        raise validation.fault(name, field, value, "a number from 0 to 1, such as 0.5")
-    return float(value)

@@ -4,6 +4,7 @@ As in noise.py the host draws a key per image, and the rest follows from it on t
 """
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -48,14 +49,12 @@ class SaltAndPepper(Operation):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "SaltAndPepper"
-        for field in ("amount", "salt_vs_pepper"):
-            ends = validation.interval(
-                name, field, getattr(self, field), low=0, high=1, example="(0.01, 0.06)"
-            )
-            self._set(**{field: ends})
-        self._set(p=validation.probability(name, self.p))
+    checks: ClassVar[validation.Checks] = {
+        **dict.fromkeys(
+            ("amount", "salt_vs_pepper"),
+            partial(validation.interval, low=0, high=1, example="(0.01, 0.06)"),
+        ),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``key``, uint32 [B, 2], ``num_changed`` and ``num_salt``, int64 [B]: pixels."""
@@ -116,17 +115,10 @@ class ISONoise(Operation):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "ISONoise"
-        self._set(
-            color_shift=validation.interval(
-                name, "color_shift", self.color_shift, low=0, high=1, example="(0.01, 0.05)"
-            ),
-            intensity=validation.interval(
-                name, "intensity", self.intensity, low=0, high=100, example="(0.1, 0.5)"
-            ),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "color_shift": partial(validation.interval, low=0, high=1, example="(0.01, 0.05)"),
+        "intensity": partial(validation.interval, low=0, high=100, example="(0.1, 0.5)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``key``, uint32 [B, 2], ``color_shift`` and ``intensity``, float64 [B]."""
@@ -182,14 +174,9 @@ class ShotNoise(Operation):
     _: KW_ONLY
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "ShotNoise"
-        self._set(
-            scale_range=validation.interval(
-                name, "scale_range", self.scale_range, low=0.002, example="(0.1, 0.3)"
-            ),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "scale_range": partial(validation.interval, low=0.002, example="(0.1, 0.3)"),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``key``, uint32 [B, 2], and ``scale``, float64 [B]."""

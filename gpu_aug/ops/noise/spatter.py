@@ -1,9 +1,8 @@
 """Rain and mud on the lens."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal
-
-import numpy as np
+from functools import partial
+from typing import ClassVar, Literal
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
@@ -12,6 +11,9 @@ from gpu_aug.ops.operation import Operation
 from gpu_aug.random_fields import keys
 
 __all__ = ["Spatter"]
+
+
+_SPATTERED = ("mean", "std", "gauss_sigma", "cutout_threshold", "intensity")
 
 
 @dataclass(frozen=True)
@@ -48,21 +50,16 @@ class Spatter(Operation):
     color: tuple[float, float, float] | None = None
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "Spatter"
-        if self.mode not in ("rain", "mud"):
-            raise validation.fault(name, "mode", self.mode, "'rain' or 'mud'")
-        values: dict[str, Any] = {}
-        for field in _SPATTERED:
-            high = np.inf if field == "gauss_sigma" else 1
-            values[field] = validation.interval(
-                name, field, getattr(self, field), low=0, high=high, example="(0.6, 0.6)"
-            )
-        if self.color is not None:
-            values["color"] = validation.numbers(
-                name, "color", self.color, count=3, example="(0.1, 0.2, 0.2)"
-            )
-        self._set(p=validation.probability(name, self.p), **values)
+    checks: ClassVar[validation.Checks] = {
+        "mode": partial(validation.choice, allowed=("rain", "mud")),
+        **dict.fromkeys(
+            _SPATTERED, partial(validation.interval, low=0, high=1, example="(0.6, 0.6)")
+        ),
+        "gauss_sigma": partial(validation.interval, low=0, example="(0.6, 0.6)"),
+        "color": validation.optional(
+            partial(validation.numbers, count=3, example="(0.1, 0.2, 0.2)")
+        ),
+    }
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``key``, uint32 [B, 2], and a number for each range, float64 [B]."""
@@ -71,6 +68,3 @@ class Spatter(Operation):
             for number, field in enumerate(_SPATTERED)
         }
         return {"apply": u[:, 0] < self.p, "key": keys(u[:, 1:3]), **drawn}
-
-
-_SPATTERED = ("mean", "std", "gauss_sigma", "cutout_threshold", "intensity")

@@ -1,12 +1,13 @@
 """Superpixels painted in one colour."""
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import ClassVar
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import whole_range
-from gpu_aug.ops.blur.lens import Sampling, check_sampling
+from gpu_aug.ops.blur.lens import SAMPLINGS, Sampling
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
 from gpu_aug.ops.operation import Operation
 
@@ -39,24 +40,12 @@ class Superpixels(Operation):
     sampling: Sampling = "bilinear"
     p: float = 0.5
 
-    def __post_init__(self) -> None:
-        name = "Superpixels"
-        if self.max_size is not None and (
-            not validation.is_whole(self.max_size) or self.max_size < 1
-        ):
-            raise validation.fault(
-                name, "max_size", self.max_size, "a whole number from 1, or None"
-            )
-        check_sampling(name, "sampling", self.sampling)
-        self._set(
-            p_replace=validation.interval(
-                name, "p_replace", self.p_replace, low=0, high=1, example="(0.0, 0.1)"
-            ),
-            n_segments=whole_range(
-                name, "n_segments", self.n_segments, low=1, example="(100, 100)"
-            ),
-            p=validation.probability(name, self.p),
-        )
+    checks: ClassVar[validation.Checks] = {
+        "max_size": validation.optional(partial(validation.whole, low=1, example="128")),
+        "sampling": partial(validation.choice, allowed=SAMPLINGS),
+        "p_replace": partial(validation.interval, low=0, high=1, example="(0.0, 0.1)"),
+        "n_segments": partial(whole_range, low=1, example="(100, 100)"),
+    }
 
     @property
     def num_uniforms(self) -> int:

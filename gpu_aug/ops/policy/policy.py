@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -22,6 +23,14 @@ __all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
 _NUM_LEVELS = 10  # of AutoAugment and AugMix
 
 
+_LOOK: validation.Checks = {
+    "interpolation": partial(validation.choice, allowed=("nearest", "bilinear")),
+    "fill": validation.fill,
+    "blend": partial(validation.choice, allowed=("once", "twice")),
+}
+"""How a policy's moves look."""
+
+
 class Policy(Operation, abstract=True):
     """An operation whose leaves are, per stage, all that its space may ask for.
 
@@ -31,6 +40,8 @@ class Policy(Operation, abstract=True):
 
     needs_unit_range: ClassVar[bool] = True
     rounds_to_8_bits: ClassVar[bool] = True
+
+    checks: ClassVar[validation.Checks] = _LOOK
 
     space: ClassVar[Space] = policy_space.RAND
 
@@ -93,12 +104,18 @@ class RandAugment(Policy):
     fill: Fill = 0.0
     blend: Blend = "once"
 
+    checks: ClassVar[validation.Checks] = {
+        "num_ops": partial(validation.whole, low=1, example="2"),
+        "num_magnitude_bins": partial(validation.whole, low=2, example="31"),
+    }
+
     def __post_init__(self) -> None:
-        name = "RandAugment"
-        _whole(self, "num_ops", low=1, example=2)
-        _whole(self, "num_magnitude_bins", low=2, example=31)
-        _whole(self, "magnitude", low=0, high=self.num_magnitude_bins - 1, example=9)
-        _look(self, name)
+        super().__post_init__()
+        high = self.num_magnitude_bins - 1
+        level = validation.whole(
+            "RandAugment", "magnitude", self.magnitude, low=0, high=high, example="9"
+        )
+        self._set(magnitude=level)
 
     @property
     def num_stages(self) -> int:  # type: ignore[override]
@@ -147,9 +164,9 @@ class TrivialAugmentWide(Policy):
     fill: Fill = 0.0
     blend: Blend = "once"
 
-    def __post_init__(self) -> None:
-        _whole(self, "num_magnitude_bins", low=2, example=31)
-        _look(self, "TrivialAugmentWide")
+    checks: ClassVar[validation.Checks] = {
+        "num_magnitude_bins": partial(validation.whole, low=2, example="31"),
+    }
 
     def draw_stages(self, u: Uniforms, sizes: Sizes) -> list[Params]:
         """Draw the one stage."""
@@ -188,12 +205,9 @@ class AutoAugment(Policy):
     fill: Fill = 0.0
     blend: Blend = "once"
 
-    def __post_init__(self) -> None:
-        if self.policy not in POLICIES:
-            raise validation.fault(
-                "AutoAugment", "policy", self.policy, "'imagenet', 'cifar10' or 'svhn'"
-            )
-        _look(self, "AutoAugment")
+    checks: ClassVar[validation.Checks] = {
+        "policy": partial(validation.choice, allowed=tuple(POLICIES)),
+    }
 
     def draw_stages(self, u: Uniforms, sizes: Sizes) -> list[Params]:
         """Draw a pair and carry out each of its operations with its probability."""
@@ -213,6 +227,12 @@ class AutoAugment(Policy):
                 apply=u[:, 1 + 2 * stage] < np.array(shares)[pair],
             )
         return drawn
+
+
+def _depth(operation: str, field: str, value: Any) -> int:
+    if validation.is_whole(value) and value == -1:
+        return -1
+    return validation.whole(operation, field, value, low=1, example="3")
 
 
 @dataclass(frozen=True)
@@ -249,17 +269,14 @@ class AugMix(Operation):
     fill: Fill = 0.0
     blend: Blend = "once"
 
-    def __post_init__(self) -> None:
-        name = "AugMix"
-        _whole(self, "severity", low=1, high=_NUM_LEVELS, example=3)
-        _whole(self, "mixture_width", low=1, example=3)
-        if self.chain_depth != -1:
-            _whole(self, "chain_depth", low=1, example=3)
-        alpha = validation.number(name, "alpha", self.alpha)
-        if alpha <= 0:
-            raise validation.fault(name, "alpha", self.alpha, "a number above 0, for example 1.0")
-        self._set(alpha=alpha, all_ops=bool(self.all_ops))
-        _look(self, name)
+    checks: ClassVar[validation.Checks] = {
+        **_LOOK,
+        "severity": partial(validation.whole, low=1, high=_NUM_LEVELS, example="3"),
+        "mixture_width": partial(validation.whole, low=1, example="3"),
+        "chain_depth": _depth,
+        "alpha": partial(validation.number, low=0, above=True, example="1.0"),
+        "all_ops": validation.flag,
+    }
 
     @property
     def tolerance(self) -> float:  # type: ignore[override]
@@ -324,24 +341,3 @@ class AugMix(Operation):
                 drawn.setdefault((int(chain), int(link), int(carrier)), {})[name] = values
         for (number, _, which), named in drawn.items():
             yield number, which, named
-
-
-def _whole(operation: Any, field: str, *, low: int, high: int | None = None, example: int) -> None:
-    value = getattr(operation, field)
-    if not validation.is_whole(value) or value < low or (high is not None and value > high):
-        allowed = f"a whole number from {low}" + ("" if high is None else f" to {high}")
-        raise validation.fault(
-            type(operation).__name__, field, value, f"{allowed}, for example {example}"
-        )
-    operation._set(**{field: int(value)})
-
-
-def _look(operation: Any, name: str) -> None:
-    """Bring ``interpolation`` and ``fill`` into their canonical form."""
-    operation._set(
-        interpolation=validation.choice(
-            name, "interpolation", operation.interpolation, ("nearest", "bilinear")
-        ),
-        fill=validation.fill(name, "fill", operation.fill),
-        blend=validation.choice(name, "blend", operation.blend, ("once", "twice")),
-    )

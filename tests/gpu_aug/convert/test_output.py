@@ -21,7 +21,7 @@ GIVEN = {
     "array": PIXELS,
     "uint8": PLANES,
     "float": PLANES / 255,
-    "tv image": tv_tensors.Image(PLANES),
+    "tv_image": tv_tensors.Image(PLANES),
 }
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it is deprecated, and still in people's pipelines
@@ -40,6 +40,25 @@ TORCHVISION: dict[str, tuple[list[Any], str]] = {
     "no conversion": ([v2.CenterCrop(32)], "pillow uint8 float"),
     "ToDtype alone": ([v2.CenterCrop(32), v2.ToDtype(F32, scale=True)], "pillow uint8 float"),
     "ToDtype": ([v2.ToImage(), v2.CenterCrop(32), v2.ToDtype(F32, scale=True)], "pillow float"),
+    **{
+        f"{dtypes} after {before}": (
+            [*steps, v2.CenterCrop(32), v2.ToDtype(dtypes, scale=True)],
+            kinds,
+        )
+        for before, steps, kinds in (
+            ("nothing", [], "pillow uint8 tv_image"),
+            ("ToImage", [v2.ToImage()], "pillow array uint8 tv_image"),
+            ("PILToTensor", [v2.PILToTensor()], "pillow uint8 tv_image"),
+            ("ToTensor", [V2_TO_TENSOR], "pillow array uint8 tv_image"),
+        )
+        for dtypes in (
+            {torch.Tensor: F32, "others": None},
+            {tv_tensors.Image: F32, "others": None},
+            {tv_tensors.Mask: torch.int64, "others": None},
+            {tv_tensors.Mask: torch.int64, "others": F32},
+            {tv_tensors.Image: None, "others": torch.float64},
+        )
+    },
     "ToDtype by class": (
         [v2.ToImage(), v2.CenterCrop(32), v2.ToDtype({tv_tensors.Image: F32}, scale=True)],
         "pillow array uint8",
@@ -65,7 +84,7 @@ TORCHVISION: dict[str, tuple[list[Any], str]] = {
         "pillow",
     ),
     "three again": ([v2.Grayscale(1), v2.RGB(), v2.CenterCrop(32)], "pillow uint8"),
-    "class Image": ([v2.CenterCrop(32)], "tv image"),
+    "class Image": ([v2.CenterCrop(32)], "tv_image"),
 }
 
 ALBUMENTATIONS: dict[str, list[Any]] = {
@@ -99,6 +118,7 @@ def check(ours: Any, theirs: Any) -> None:
     np.testing.assert_allclose(numbers(ours), numbers(theirs), rtol=0, atol=step)
 
 
+@pytest.mark.filterwarnings("ignore:scale was set to True but no dtype")  # torchvision's own
 @pytest.mark.parametrize("name", TORCHVISION)
 def test_torchvision(name: str) -> None:
     steps, kinds = TORCHVISION[name]
@@ -106,7 +126,7 @@ def test_torchvision(name: str) -> None:
         v2 if type(steps[0]).__module__.startswith("torchvision.transforms.v2") else v1
     ).Compose(steps)
     transform = Recipe.from_torchvision(pipeline).transform(seed=0)
-    for kind in [kinds] if kinds in GIVEN else kinds.split():
+    for kind in kinds.split():
         check(transform(GIVEN[kind]), pipeline(GIVEN[kind]))
         check(transform({"image": GIVEN[kind]})["image"], pipeline(GIVEN[kind]))
 

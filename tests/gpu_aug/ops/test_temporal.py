@@ -403,7 +403,7 @@ class TestDescriptions:
             (lambda: TemporalReverse(2), "TemporalReverse p must be a probability from 0 to 1"),
             (
                 lambda: FrameDrop(1),
-                "FrameDrop dropout_prob must be a probability from 0 to below 1",
+                "FrameDrop dropout_prob must be a number from 0 to below 1",
             ),
             (lambda: FrameDrop(0.1, p=-1), "FrameDrop p must be"),
             (lambda: SpeedJitter(2), "SpeedJitter speed must be .* such as"),

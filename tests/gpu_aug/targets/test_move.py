@@ -550,7 +550,7 @@ def test_params_are_part_of_the_recipe():
     assert given.fingerprint != plain.fingerprint
     views = gpu_aug.Views([given, plain])
     assert gpu_aug.Views.from_dict(views.to_dict()) == views
-    with pytest.raises(RecipeError, match="BoxParams has no field 'min_size'"):
+    with pytest.raises(RecipeError, match="BoxParams has no 'min_size'"):
         Recipe.from_dict(plain.to_dict() | {"boxes": {"min_size": 1}})
 
 
