@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from readers.classes import Classes, read_classes
 from readers.describe import few_of
@@ -12,7 +12,7 @@ from readers.formats.boxes.checks import (
     class_number,
     fit_box,
     read_if_sound,
-    require_outside,
+    require_choice,
     require_stated_size,
     told_of_unpaired,
 )
@@ -25,7 +25,7 @@ from readers.formats.boxes.dataset import (
     inside_split,
     stem_of,
 )
-from readers.formats.coco.masks import write_png
+from readers.formats.coco.masks import mask_fields
 from readers.formats.labelme.document import (
     LINES,
     Document,
@@ -93,7 +93,7 @@ class LabelMeDataset(AnnotatedDataset):
         masks: bool = False,
         outside: Outside = "raise",
     ) -> None:
-        require_outside(outside)
+        require_choice("outside", outside, get_args(Outside))
         if masks:
             require("pycocotools.mask", extra="coco")
         folder = Path(root).absolute()
@@ -125,12 +125,10 @@ class LabelMeDataset(AnnotatedDataset):
         size = header.height, header.width
         require_stated_size(found.size, size, name)
         instances, targets = self._targets(found, size, name)
-        fields: dict[str, Payload] = {}
-        if self._options["masks"]:
-            for number, one in enumerate(instances):
-                mask = mask_of(one, size, f"{name} shape {one.number}")
-                fields[f"mask.{number}.png"] = write_png(mask)
-        return Picture(data, field, header, targets, fields)
+        if not self._options["masks"]:
+            return Picture(data, field, header, targets, {})
+        masks = (mask_of(one, size, f"{name} shape {one.number}") for one in instances)
+        return Picture(data, field, header, targets, mask_fields(masks))
 
     def _targets(
         self, found: Document, size: tuple[int, int], name: str
