@@ -136,16 +136,16 @@ class LabelMeDataset(AnnotatedDataset):
         """Return the objects that have a box, and what the field json holds."""
         for number, shape in enumerate(found.shapes, start=1):
             class_number(self._numbers, shape.label, f"{name} shape {number}")
-        kept, boxes = [], []
-        for one in instances_of(found.shapes):
-            where = f"{name} shape {one.number}"
-            box = fit_box(one.box, size, self._options["outside"], where)
-            if box is not None:
-                kept.append(one)
-                boxes.append(box)
+        outside = self._options["outside"]
+        fitted = [
+            (one, box)
+            for one in instances_of(found.shapes)
+            if (box := fit_box(one.box, size, outside, f"{name} shape {one.number}")) is not None
+        ]
+        kept = [one for one, _ in fitted]
         points = [shape for shape in found.shapes if shape.kind == "point"]
         return kept, {
-            "boxes": boxes,
+            "boxes": [box for _, box in fitted],
             "labels": [self._numbers[one.label] for one in kept],
             "keypoints": [list(shape.points[0]) for shape in points],
             "keypoint_labels": [self._numbers[shape.label] for shape in points],
