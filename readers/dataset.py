@@ -9,7 +9,6 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.balance import class_weights, group_classes, require_classes
 from readers.classes import Classes
 from readers.fetched import FetchedDataset, UnreadableLabelsError
 from readers.given_labels import GivenLabels, given_labels
@@ -17,7 +16,13 @@ from readers.label_vector import LabelShape, label_shape_of
 from readers.located import Located, Reads
 from readers.order import AnyOrder, Shuffle
 from readers.plural import counted
-from readers.proportion import ProportionalOrder, checked_length
+from readers.proportion import (
+    ProportionalOrder,
+    checked_length,
+    class_weights,
+    group_classes,
+    require_classes,
+)
 from readers.sample import (
     BadSample,
     ColumnName,

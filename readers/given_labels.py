@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from readers.classes import Classes, Numbering, numbering_of, read_classes
 from readers.formats.columns import shorten
-from readers.label_table import LabelTable
-from readers.label_vector import to_float32
+from readers.label_vector import LabelTable, to_float32
 from readers.plural import counted
 from readers.sample import PathLike, SourceError
 from readers.storage.paths import has_wildcards

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from readers.describe import describe, few_of
 from readers.formats.declared import refuse_unfinished
-from readers.formats.detect_files import MDS_INDEX, is_shard
-from readers.formats.detect_stores import refuse_remote_table
+from readers.formats.detect_files import MDS_INDEX, is_shard, refuse_remote_table
 from readers.formats.registry import NUMBERED
 from readers.formats.splits import (
     canonical,

@@ -264,7 +264,7 @@ FORMATS = {
             "OpenImages",
             "readers.formats.openimages.dataset:OpenImagesDataset",
             "file",
-            fits="readers.formats.openimages.rows:fits",
+            fits="readers.formats.openimages.dataset:fits",
         ),
         Format(
             "lerobot",
@@ -284,7 +284,7 @@ FORMATS = {
             "folder",
             (".lance",),
             "lance",
-            fits="readers.formats.detect_stores:is_lance",
+            fits="readers.formats.detect_files:is_lance",
         ),
         Format(
             "delta",
@@ -294,7 +294,7 @@ FORMATS = {
             (),
             "delta",
             zero_copy=True,
-            fits="readers.formats.detect_stores:is_delta",
+            fits="readers.formats.detect_files:is_delta",
         ),
         Format(
             "iceberg",
@@ -304,7 +304,7 @@ FORMATS = {
             (".metadata.json",),
             "iceberg",
             zero_copy=True,
-            fits="readers.formats.detect_stores:is_iceberg",
+            fits="readers.formats.detect_files:is_iceberg",
         ),
         Format(
             "energon",
@@ -312,7 +312,7 @@ FORMATS = {
             "readers.formats.energon.dataset:EnergonDataset",
             "folder",
             zero_copy=True,
-            fits="readers.formats.detect_stores:is_energon",
+            fits="readers.formats.detect_files:is_energon",
             own_splits=True,
         ),
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from readers.formats.boxes.dataset import head_of
 from readers.formats.coco.beside import coco_files, how_to_open
-from readers.formats.openimages.rows import fits
+from readers.formats.openimages.dataset import fits
 from readers.formats.path_table.detect import tables_about
 from readers.formats.path_table.image_files import find_image_files
 from readers.formats.path_table.metadata_folder import (

@@ -3,7 +3,7 @@
 import io
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from platform import node
@@ -102,10 +102,11 @@ class InspectionPart:
             for entry in dataset.fetch(np.arange(first, min(first + _CHUNK, end))):
                 seen = look(entry)
                 if seen.bad and seen.bad.transient:
-                    seen, again = seen._replace(bad=_with_machine(seen.bad)), True
+                    reason = f"{seen.bad.reason} on {node()}"
+                    seen, again = seen._replace(bad=replace(seen.bad, reason=reason)), True
                 digests[found.num_looked_at] = seen.digest
                 found.add(seen, count_label=self._count_labels)
-        sums = list(_checksums(dataset)) if begin == end else []
+        sums = [*dataset.verify()] if begin == end and isinstance(dataset, IndexedDataset) else []
         again = again or any(bad.transient for bad in sums)
         return _encode(self._fingerprint, (begin, end), found, digests, sums, again=again)
 
@@ -119,14 +120,6 @@ class InspectionPart:
                 )
             self._dataset = dataset
         return self._dataset
-
-
-def _with_machine(bad: BadSample) -> BadSample:
-    return replace(bad, reason=f"{bad.reason} on {node()}")
-
-
-def _checksums(dataset: Dataset) -> Iterator[BadSample]:
-    return dataset.verify() if isinstance(dataset, IndexedDataset) else iter(())
 
 
 def has_checksums(dataset: Dataset) -> bool:

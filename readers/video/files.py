@@ -116,14 +116,9 @@ class ClipListDataset(FileDataset):
             int64 [files], the first clip of each; and int64 [n], the number of each clip's file.
         """
         numbers: dict[str, int] = {}
-        firsts: list[int] = []
-        videos = np.empty(len(self), np.int64)
-        for index, name in enumerate(self._names):
-            if name not in numbers:
-                numbers[name] = len(firsts)
-                firsts.append(index)
-            videos[index] = numbers[name]
-        return np.array(firsts, np.int64), videos
+        videos = [numbers.setdefault(name, len(numbers)) for name in self._names]
+        _, firsts = np.unique(videos, return_index=True)
+        return firsts, np.array(videos, np.int64)
 
     def _payload(self, path: str) -> Payload:
         return map_whole(path)

@@ -25,8 +25,8 @@ from readers.video.containers.open import (
     prepare_decoder,
     video_streams,
 )
-from readers.video.decode_whole import Learned, learn_frames
 from readers.video.info import HIDDEN, VideoInfo
+from readers.video.packets import Learned, learn_frames
 
 _FULL_RANGE = 2  # AVCOL_RANGE_JPEG
 _PROGRESSIVE = 1  # AV_FIELD_PROGRESSIVE

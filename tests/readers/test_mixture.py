@@ -393,7 +393,7 @@ class TestBalanced:
         self, monkeypatch: pytest.MonkeyPatch, largest: int, weights: dict[int, float] | None
     ) -> None:
         """Found piece by piece they are those that a stable sort of all labels at once finds."""
-        monkeypatch.setattr("readers.balance._PIECE", 100)
+        monkeypatch.setattr("readers.proportion._PIECE", 100)
         labels = np.random.default_rng(largest).integers(0, largest, 2000)
         labels[::7], labels[5] = 1, largest
         balanced = SmallDataset([b""] * 2000, labels.tolist()).balanced(weights)
@@ -407,7 +407,7 @@ class TestBalanced:
 
     def test_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Beside the labels little more than 4 bytes a sample is taken at any time."""
-        monkeypatch.setattr("readers.balance._PIECE", 1 << 12)
+        monkeypatch.setattr("readers.proportion._PIECE", 1 << 12)
         labels = np.arange(300_000) % 1000
         dataset = HugeDataset(len(labels))
         monkeypatch.setattr(dataset, "column", lambda _: labels)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from readers.describe import few_of
 from readers.formats.columns import shorten
@@ -44,11 +44,6 @@ def require_choice(name: str, value: object, choices: Sequence[object]) -> None:
     """
     if value not in choices:
         raise SourceError(f"{name}={value!r} must be one of {', '.join(map(repr, choices))}")
-
-
-def require_outside(value: object) -> None:
-    """See that an argument ``outside`` is one of its choices; see `require_choice`."""
-    require_choice("outside", value, get_args(Outside))
 
 
 def fit_box(
@@ -246,7 +241,7 @@ def choose_coords(found: Sequence[Corners], source: object, usual: Coords) -> tu
     """
     begins = [min(one.box[:2]) for one in found]
     zero = next((f"{one.where} begins at {at:g}" for one, at in zip(found, begins, strict=True) if 0 <= at < 1), "")  # fmt: skip
-    edge = next((f"{one.where} ends at the width or height" for one in found if _is_at_edge(one)), "")  # fmt: skip
+    edge = next((f"{one.where} ends at the width or height" for one in found if one.size and (one.box[2] == one.size[1] or one.box[3] == one.size[0])), "")  # fmt: skip
     shown: Coords = "zero-based" if zero else "one-based"
     why = zero or edge
     if not zero and (not edge or (usual == "zero-based" and 1 not in begins)):
@@ -257,7 +252,3 @@ def choose_coords(found: Sequence[Corners], source: object, usual: Coords) -> tu
         f"{source} is read with coordinates that count from {_FIRST[shown]}, as {why} (Pascal VOC's count from 1, most others "
         "from 0): say coords='one-based' or 'zero-based', whichever is right"
     )
-
-
-def _is_at_edge(one: Corners) -> bool:
-    return one.size is not None and (one.box[2] == one.size[1] or one.box[3] == one.size[0])

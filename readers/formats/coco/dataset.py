@@ -14,7 +14,7 @@ from readers.formats.boxes.checks import (
     told_of_same_names,
 )
 from readers.formats.coco.lists import CAPTION, IMAGE, SEGMENTS, find_images
-from readers.formats.coco.masks import rasterise, write_png
+from readers.formats.coco.masks import mask_fields, rasterise
 from readers.formats.coco.targets import (
     are_categories,
     file_name,
@@ -177,7 +177,8 @@ class CocoDataset(DescribedFiles):
         if self._masks is not None:
             fields |= self._panoptic(entry, self._masks)
         elif self._holds_captions:
-            fields["captions"] = to_payload(_captions(entry))
+            texts = (text for name, text in entry.fields.items() if name.startswith(CAPTION))
+            fields["captions"] = to_payload([str(parse(text)["caption"]) for text in texts])
         else:
             fields |= self._objects(entry, size or entry.size)
         return Sample(entry.index, entry.key, fields, image_field=image)
@@ -194,7 +195,7 @@ class CocoDataset(DescribedFiles):
             masks = read_each(
                 outlines, lambda one: rasterise(one.get("segmentation"), height, width), name_of
             )
-            fields |= {f"mask.{number}.png": write_png(mask) for number, mask in enumerate(masks)}
+            fields |= mask_fields(masks)
         return fields
 
     def _panoptic(self, entry: Sample, masks: FilesBelow) -> dict[str, Payload]:
@@ -233,11 +234,6 @@ class CocoDataset(DescribedFiles):
 
 def _name(entry: Sample) -> str:
     return file_name(parse(next(iter(entry.fields.values()))))
-
-
-def _captions(entry: Sample) -> list[str]:
-    found = [parse(text) for name, text in entry.fields.items() if name.startswith(CAPTION)]
-    return [str(one["caption"]) for one in found]
 
 
 def _find_masks(path: Path, asked: Path | None) -> Path:

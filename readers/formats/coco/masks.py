@@ -1,8 +1,7 @@
 """The segmentations of COCO as masks: polygons and run lengths in, PNG files of one bit a pixel out."""
 
-import struct
-import zlib
-from collections.abc import Sequence
+import io
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,6 @@ from numpy.typing import NDArray
 from readers.formats.registry import require
 
 _MAX_PIXELS = 1 << 28
-_CHUNK = struct.Struct(">I4s")
-_HEADER = struct.Struct(">IIBBBBB")
 
 
 def rasterise(segmentation: Any, height: int, width: int) -> NDArray[np.bool_]:
@@ -71,21 +68,18 @@ def extent(segmentation: Any, size: tuple[int, int] | None) -> list[float]:
     return [left, top, right, bottom]
 
 
-def write_png(mask: NDArray[np.bool_]) -> bytes:
-    """Write a mask as a PNG file of one channel and one bit, 0 and 1."""
-    height, width = mask.shape
-    rows = np.packbits(mask, axis=1)
-    lines = np.zeros((height, rows.shape[1] + 1), np.uint8)  # a filter of none before each row
-    lines[:, 1:] = rows
-    pieces = (
-        (b"IHDR", _HEADER.pack(width, height, 1, 0, 0, 0, 0)),
-        (b"IDAT", zlib.compress(lines.tobytes(), 1)),
-        (b"IEND", b""),
-    )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        _CHUNK.pack(len(data), kind) + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in pieces
-    )
+def mask_fields(masks: Iterable[NDArray[np.bool_]]) -> dict[str, bytes]:
+    """Return the fields of the masks of objects: PNG files of one channel, 0 and 1."""
+    return {f"mask.{number}.png": write_png(mask) for number, mask in enumerate(masks)}
+
+
+def write_png(pixels: NDArray[np.bool_] | NDArray[np.uint8]) -> bytes:
+    """Write a PNG file of one channel; of truth values with one bit a pixel."""
+    from PIL import Image
+
+    with io.BytesIO() as file:
+        Image.fromarray(pixels).save(file, "PNG", compress_level=1)
+        return file.getvalue()
 
 
 def _check_polygon(polygon: Any) -> NDArray[np.float64]:

@@ -95,14 +95,17 @@ def objects_to_json(
     Raises:
         ValueError: An object is of no category, or its keypoints are none.
     """
-    found: dict[str, list[Any]] = {"boxes": [], "labels": [], "iscrowd": [], "area": []}
     labels = {number: label for label, number in enumerate(categories)}
     annotations = [one for one, _ in objects]
-    found["labels"] = read_each(annotations, lambda one: _class_of(one, labels), name_of)
-    for one, (left, top, right, bottom) in objects:
-        found["boxes"].append([left, top, right, bottom])
-        found["iscrowd"].append(int(bool(one.get("iscrowd"))))
-        found["area"].append(one.get("area", (right - left) * (bottom - top)))
+    found: dict[str, list[Any]] = {
+        "boxes": [[*box] for _, box in objects],
+        "labels": read_each(annotations, lambda one: _class_of(one, labels), name_of),
+        "iscrowd": [int(bool(one.get("iscrowd"))) for one in annotations],
+        "area": [
+            one.get("area", (right - left) * (bottom - top))
+            for one, (left, top, right, bottom) in objects
+        ],
+    }
     if any("keypoints" in category for category in categories.values()):
         of_each = read_each(annotations, lambda one: _keypoints(one.get("keypoints", [])), name_of)
         points = [point for of_one in of_each for point in of_one]

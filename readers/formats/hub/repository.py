@@ -10,8 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from readers.describe import few_of
-from readers.formats.hub.address import SCHEME, HubAddress
-from readers.formats.hub.card import NAME, Config, read_card
+from readers.formats.hub.card import NAME, SCHEME, Config, HubAddress, read_card
 from readers.formats.registry import require
 from readers.plural import counted
 from readers.sample import SourceError

@@ -1,21 +1,160 @@
 """ImageNet's images with the classes that its development kit or Kaggle's files give them."""
 
+import csv
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from readers.formats.files import FileDataset
 from readers.formats.folder import FileKind, FilesFound, find_files
-from readers.formats.imagenet.classes import (
-    KAGGLE_CLASSES,
-    Classes,
-    find_devkit,
-    read_devkit,
-    read_kaggle,
-)
+from readers.formats.imagenet.matlab import read_structures
 from readers.formats.splits import canonical, in_order, no_such_split, several_splits, split_alone
 from readers.sample import IMAGE_FIELDS, PathLike, SourceError
+from readers.storage.whole_files import read_text, read_whole
 
+KAGGLE_CLASSES = "LOC_synset_mapping.txt"
+_VALIDATION = re.compile(r"ILSVRC2012_val_(\d{8})\.\w+")
+_META, _TRUTH = "meta.mat", "ILSVRC2012_validation_ground_truth.txt"
+_LINE = re.compile(r"(n\d{8}) (\S.*)")
 _IMAGES = FileKind("images", IMAGE_FIELDS)
 _KAGGLE_IMAGES = "ILSVRC/Data/CLS-LOC"
+
+
+class Classes(NamedTuple):
+    """What there is to know beside the images.
+
+    Attributes:
+        words: WordNet id -> words, sorted by id: their order numbers the classes.
+        truth: Class of the validation images, in the order of their numbers; None where the solution names them.
+        solution: Class by the name of a validation image, without its ending.
+    """
+
+    words: Mapping[str, str]
+    truth: Sequence[int] | None = None
+    solution: Mapping[str, int] | None = None
+
+    def of_validation(self, names: Sequence[str]) -> list[int]:
+        """Return the classes of validation images.
+
+        Args:
+            names: Their files' names, without folders, sorted.
+
+        Raises:
+            SourceError: One has no class, or the names do not tell which line is theirs.
+        """
+        if self.solution is not None:
+            missing = [name for name in names if name.rpartition(".")[0] not in self.solution]
+            if missing:
+                raise SourceError(
+                    f"{len(missing)} of {len(names)} validation images ({missing[0]}, ...) are not in the solution: give the "
+                    "LOC_val_solution.csv that belongs to them"
+                )
+            return [self.solution[name.rpartition(".")[0]] for name in names]
+        if self.truth is None:
+            raise SourceError(
+                "the validation images lie in one folder and LOC_val_solution.csv is missing: put it beside "
+                f"{KAGGLE_CLASSES}"
+            )
+        numbered = [_VALIDATION.fullmatch(name) for name in names]
+        lines = [int(one[1]) - 1 for one in numbered if one]
+        if len(lines) < len(names):
+            lines = list(range(len(names))) if len(names) == len(self.truth) else []
+        if not lines or not 0 <= min(lines) <= max(lines) < len(self.truth):
+            raise SourceError(
+                f"{len(names)} validation images ({names[0]}, ...) and {len(self.truth)} lines of {_TRUTH} do not fit: "
+                "the images are called ILSVRC2012_val_00000001.JPEG and so on, or there are as many as lines"
+            )
+        return [self.truth[line] for line in lines]
+
+
+def find_devkit(folder: Path) -> Path | None:
+    """Return the folder with the files of a development kit: a folder, its folder data, or one in it."""
+    inside = sorted(folder.glob("*devkit*")) if folder.is_dir() else []
+    for one in (folder, folder / "data", *inside, *(path / "data" for path in inside)):
+        if (one / _META).is_file():
+            return one
+    return None
+
+
+def read_devkit(folder: Path) -> Classes:
+    """Read ``meta.mat`` and the classes of the validation images.
+
+    Args:
+        folder: The kit, its folder ``data``, or a folder that holds it.
+
+    Raises:
+        SourceError: It lacks the files, or they are not what they should be.
+    """
+    found = find_devkit(folder)
+    if found is None:
+        raise SourceError(
+            f"{folder} holds no {_META}: give the folder that ILSVRC2012_devkit_t12.tar.gz unpacks to"
+        )
+    numbers = _read_meta(found / _META)
+    words = dict(sorted(numbers.values()))
+    class_of = {wnid: label for label, wnid in enumerate(words)}
+    path = found / _TRUTH
+    try:
+        lines = read_text(path, "a list of classes").split()
+        truth = [class_of[numbers[int(line)][0]] for line in lines]
+    except (OSError, UnicodeDecodeError, ValueError, KeyError) as error:
+        raise SourceError(
+            f"{path} cannot be read as one number of a class for each line ({error}): unpack the kit again"
+        ) from None
+    return Classes(words, truth)
+
+
+def read_kaggle(folder: Path) -> Classes:
+    """Read ``LOC_synset_mapping.txt``, and ``LOC_val_solution.csv`` where it is there.
+
+    Raises:
+        SourceError: They are not what they should be.
+    """
+    path = folder / KAGGLE_CLASSES
+    lines = [line for line in read_text(path, "a list of classes").splitlines() if line.strip()]
+    matched = [_LINE.fullmatch(line.strip()) for line in lines]
+    words = {one[1]: one[2] for one in matched if one}
+    if len(words) < max(len(lines), 1) or list(words) != sorted(words):
+        raise SourceError(
+            f"{path} must have one line for each class, an id such as n01440764 and words, sorted by id: restore it"
+        )
+    class_of = {wnid: label for label, wnid in enumerate(words)}
+    answers = folder / "LOC_val_solution.csv"
+    return Classes(words, None, _read_solution(answers, class_of) if answers.is_file() else None)
+
+
+def _read_solution(path: Path, class_of: Mapping[str, int]) -> dict[str, int]:
+    """Return the class of each image; an image may have several boxes, of one class."""
+    found = {}
+    try:
+        rows = list(csv.DictReader(read_text(path, "a table of classes").splitlines()))
+    except csv.Error as error:
+        raise SourceError(f"{path} cannot be read: {error}") from None
+    for number, row in enumerate(rows, start=2):
+        name, told = row.get("ImageId"), str(row.get("PredictionString") or "").split()
+        classes = {*told[::5]}
+        if not name or len(told) % 5 or len(classes) != 1 or not classes <= class_of.keys():
+            raise SourceError(
+                f"{path}, line {number}: it must have an ImageId and boxes of one known class, each 'wnid x y x y'"
+            )
+        found[name] = class_of[classes.pop()]
+    return found
+
+
+def _read_meta(path: Path) -> dict[int, tuple[str, str]]:
+    """Return WordNet id and words by the number in the kit, of the classes without subclasses."""
+    try:
+        rows = read_structures(read_whole(path), "synsets")
+        leaves = [row for row in rows if int(row["num_children"]) == 0]
+        found = {int(row["ILSVRC2012_ID"]): (str(row["WNID"]), str(row["words"])) for row in leaves}
+    except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
+        raise SourceError(
+            f"{path} cannot be read as ImageNet's classes ({error}): unpack the kit again"
+        ) from None
+    if len({wnid for wnid, _ in found.values()}) < max(len(found), 1):
+        raise SourceError(f"{path} has no classes, or one of them twice: unpack the kit again")
+    return found
 
 
 class ImageNetDataset(FileDataset):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from readers.classes import Classes, read_classes
 from readers.describe import few_of
@@ -12,7 +12,7 @@ from readers.formats.boxes.checks import (
     class_number,
     fit_box,
     read_if_sound,
-    require_outside,
+    require_choice,
     require_stated_size,
     told_of_unpaired,
 )
@@ -25,7 +25,7 @@ from readers.formats.boxes.dataset import (
     inside_split,
     stem_of,
 )
-from readers.formats.coco.masks import write_png
+from readers.formats.coco.masks import mask_fields
 from readers.formats.labelme.document import (
     LINES,
     Document,
@@ -93,7 +93,7 @@ class LabelMeDataset(AnnotatedDataset):
         masks: bool = False,
         outside: Outside = "raise",
     ) -> None:
-        require_outside(outside)
+        require_choice("outside", outside, get_args(Outside))
         if masks:
             require("pycocotools.mask", extra="coco")
         folder = Path(root).absolute()
@@ -125,12 +125,10 @@ class LabelMeDataset(AnnotatedDataset):
         size = header.height, header.width
         require_stated_size(found.size, size, name)
         instances, targets = self._targets(found, size, name)
-        fields: dict[str, Payload] = {}
-        if self._options["masks"]:
-            for number, one in enumerate(instances):
-                mask = mask_of(one, size, f"{name} shape {one.number}")
-                fields[f"mask.{number}.png"] = write_png(mask)
-        return Picture(data, field, header, targets, fields)
+        if not self._options["masks"]:
+            return Picture(data, field, header, targets, {})
+        masks = (mask_of(one, size, f"{name} shape {one.number}") for one in instances)
+        return Picture(data, field, header, targets, mask_fields(masks))
 
     def _targets(
         self, found: Document, size: tuple[int, int], name: str
@@ -138,16 +136,16 @@ class LabelMeDataset(AnnotatedDataset):
         """Return the objects that have a box, and what the field json holds."""
         for number, shape in enumerate(found.shapes, start=1):
             class_number(self._numbers, shape.label, f"{name} shape {number}")
-        kept, boxes = [], []
-        for one in instances_of(found.shapes):
-            where = f"{name} shape {one.number}"
-            box = fit_box(one.box, size, self._options["outside"], where)
-            if box is not None:
-                kept.append(one)
-                boxes.append(box)
+        outside = self._options["outside"]
+        fitted = [
+            (one, box)
+            for one in instances_of(found.shapes)
+            if (box := fit_box(one.box, size, outside, f"{name} shape {one.number}")) is not None
+        ]
+        kept = [one for one, _ in fitted]
         points = [shape for shape in found.shapes if shape.kind == "point"]
         return kept, {
-            "boxes": boxes,
+            "boxes": [box for _, box in fitted],
             "labels": [self._numbers[one.label] for one in kept],
             "keypoints": [list(shape.points[0]) for shape in points],
             "keypoint_labels": [self._numbers[shape.label] for shape in points],

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.formats.lerobot.meta import Feature
-from readers.formats.parquet.decoded_size import check_column, stored_range
+from readers.formats.parquet.decoded_size import check_column, hold, stored_range
 from readers.formats.parquet.files import File, Footer, Location, open_for_arrow
-from readers.formats.parquet.prefetched import hold
 from readers.formats.registry import require
 from readers.formats.tables.columns import one_line
 from readers.sample import SourceError

@@ -88,7 +88,10 @@ class MaskFolderDataset(FileDataset):
         self._values = to_json(given, colors, ignore)
         if mask_values is None and colors is None:
             self._values = self._look(root, list(beside.values()))
-        sidecars: Sidecars = {name: ((_field_of(mask), mask),) for name, mask in beside.items()}
+        sidecars: Sidecars = {
+            name: ((f"mask.{mask.rpartition('.')[2].lower()}", mask),)
+            for name, mask in beside.items()
+        }
         super().__init__(root, names, [-1] * len(names), (), sidecars)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
@@ -162,7 +165,3 @@ def _pairs(
         for image, mask in paired.pairs
     }
     return list(beside), beside, remarks
-
-
-def _field_of(mask: str) -> str:
-    return f"mask.{mask.rpartition('.')[2].lower()}"

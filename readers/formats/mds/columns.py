@@ -152,7 +152,9 @@ def make_plan(
         ("key", key, plain),
     ):
         if taken is not None and taken not in fit:
-            raise _unfit(source, encodings[taken], taken, role)
+            raise SourceError(
+                f"{source} has {encodings[taken]} values in the column {taken}, which is unfit for {role}="
+            )
     whole = [name for name in wanted if _is_whole(encodings[name])]
     able = [name for name in pictures if name in wanted]
     roles = usual_roles(able, [name for name in plain if name in wanted], whole)
@@ -181,12 +183,6 @@ def make_plan(
             encoded=able,
             whole=whole,
         ),
-    )
-
-
-def _unfit(source: str, encoding: str, name: str, role: str) -> SourceError:
-    return SourceError(
-        f"{source} has {encoding} values in the column {name}, which is unfit for {role}="
     )
 
 

@@ -1,18 +1,17 @@
-"""OpenImages' boxes, or labels of whole images, with the images beside the table."""
+"""OpenImages' boxes, or labels of whole images, in a CSV file, with the images beside the table."""
 
+import csv
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
+from readers.formats.boxes.checks import read_each
 from readers.formats.columns import CORNERS, to_payload
-from readers.formats.files.described import DescribedFiles, FilesBelow, folder_with
-from readers.formats.openimages.rows import (
-    SIDES,
-    find_images,
-    parse,
-    read_descriptions,
-    read_header_row,
-    to_boxes,
-    to_image_labels,
-)
+from readers.formats.files.described import DescribedFiles, FilesBelow, folder_with, lines_of
 from readers.formats.splits import split_of
 from readers.image.header import read_header
 from readers.sample import (
@@ -22,11 +21,188 @@ from readers.sample import (
     Sample,
     SourceError,
 )
-from readers.storage.index import Scan
+from readers.storage.blob import Content
+from readers.storage.index import Entry, Scan
 from readers.storage.shards import ShardDataset
+from readers.storage.whole_files import read_head, read_text
 
+KEY, LABEL, CONFIDENCE = "ImageID", "LabelName", "Confidence"
+SIDES = ("XMin", "YMin", "XMax", "YMax")
+_FLAGS = {
+    "IsOccluded": "occluded",
+    "IsTruncated": "truncated",
+    "IsGroupOf": "group_of",
+    "IsDepiction": "depiction",
+    "IsInside": "inside",
+}
+_HEADERS = ("LabelName", "MID")  # some of the files of descriptions have a header
 _MOST_TRIED = 256
 _HEAD_BYTES = 4096
+
+
+def fits(path: Path) -> bool:
+    """Whether a file is one of these tables, by its header."""
+    columns = read_header_row(read_head(path, _HEAD_BYTES))
+    return KEY in columns and LABEL in columns
+
+
+def read_header_row(head: bytes) -> list[str]:
+    """Return the names of the columns, none where the first row is no text."""
+    line = head.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].strip()
+    return [name.strip() for name in str(line, "utf-8", "replace").split(",")]
+
+
+def find_images(content: Content, name: str) -> Iterator[Entry]:
+    """Yield the images of a table, in the order in which they first come, and where their rows lie."""
+    columns = read_header_row(bytes(content[:_HEAD_BYTES]))
+    wanted = (KEY, LABEL, *(SIDES if SIDES[0] in columns else (CONFIDENCE,)))
+    missing = [column for column in wanted if column not in columns]
+    is_masks = "MaskPath" in columns
+    if missing or is_masks:
+        what = "masks, which are not read from it" if is_masks else f"no column {missing[0]}"
+        raise SourceError(
+            f"{name} has {what}: give OpenImages' table of boxes ({', '.join((KEY, LABEL, *SIDES))}) or of labels of images "
+            f"({', '.join((KEY, LABEL, CONFIDENCE))})"
+        )
+    place = columns.index(KEY)
+    runs: dict[bytes, list[list[int]]] = {}
+    last: bytes | None = None
+    for start, stop in islice(lines_of(content), 1, None):  # behind the header
+        line = bytes(content[start:stop])
+        if not line.strip():
+            continue
+        image = line.split(b",", place + 1)[place].strip()
+        if image == last:
+            runs[image][-1][1] = stop
+        else:
+            runs.setdefault(image, []).append([start, stop])
+        last = image
+    if not runs:
+        raise SourceError(f"{name} has no rows: give a table with boxes or labels")
+    for image, some in runs.items():
+        rows = tuple((f"rows.{at}", start, stop) for at, (start, stop) in enumerate(some))
+        yield Entry(str(image, "utf-8", "replace"), rows)
+
+
+def read_descriptions(path: Path) -> dict[str, str]:
+    """Return label -> name, in the order of a table of descriptions, which mostly has no header.
+
+    Raises:
+        SourceError: It cannot be read, or has a label twice.
+    """
+    try:
+        rows = [
+            row
+            for row in csv.reader(read_text(path, "a table of descriptions").splitlines())
+            if row
+        ]
+    except csv.Error as error:
+        raise SourceError(f"{path} cannot be read as a table of descriptions: {error}") from None
+    rows = rows[1:] if rows and rows[0][0] in _HEADERS else rows
+    found = {row[0]: row[1] for row in rows if len(row) > 1}
+    if not found or len(found) < len(rows):
+        raise SourceError(
+            f"{path} must have rows of a label and its name, each label once: restore it"
+        )
+    return found
+
+
+def to_boxes(
+    rows: Sequence[Mapping[str, str]],
+    labels: Mapping[str, int],
+    size: tuple[int, int],
+    *,
+    crowd: bool,
+) -> dict[str, list[Any]]:
+    """Return what the field json holds; see `OpenImagesDataset`.
+
+    Raises:
+        ValueError: A row says no box, or a label that is not described.
+    """
+    numbered = [(number, row) for number, row in enumerate(rows) if crowd or not _is_group(row)]
+
+    def read(make: Callable[[Mapping[str, str]], Any]) -> list[Any]:
+        return read_each(
+            numbered, lambda one: make(one[1]), lambda _, one: f"box {one[0]} of {one[1][KEY]}"
+        )
+
+    found: dict[str, list[Any]] = {"boxes": read(lambda row: _box(row, size))}
+    found["labels"] = read(lambda row: _class_of(row, labels))
+    found["iscrowd"] = read(lambda row: int(_is_group(row)))
+    for column in [one for one in _FLAGS if rows and one in rows[0]]:
+        found[_FLAGS[column]] = read(partial(_flag, column))
+    return found
+
+
+def to_image_labels(
+    rows: Sequence[Mapping[str, str]], labels: Mapping[str, int]
+) -> dict[str, list[int]]:
+    """Return the classes that were verified to be there and not to be there; all others are not known.
+
+    Raises:
+        ValueError: A row has another confidence than 0 or 1, or a label that is not described.
+    """
+    found: dict[str, list[int]] = {"present": [], "absent": []}
+    for row in rows:
+        confidence = _number(row, CONFIDENCE)
+        if confidence not in (0, 1):
+            raise ValueError(
+                f"a label has the confidence {confidence}, and 1 (there) or 0 (not there) were verified: give the table of "
+                "labels that people verified"
+            )
+        found["present" if confidence else "absent"].append(_class_of(row, labels))
+    return found
+
+
+def parse(columns: Sequence[str], pieces: Sequence[bytes]) -> list[dict[str, str]]:
+    """Return the rows of an image by their columns.
+
+    Raises:
+        ValueError: One has fewer columns.
+    """
+    text = str(b"\n".join(pieces), "utf-8", "replace")
+    try:
+        rows = [row for row in csv.reader(text.splitlines()) if row]
+    except csv.Error as error:
+        raise ValueError(f"its rows cannot be read: {error}") from None
+    if any(len(row) < len(columns) for row in rows):
+        raise ValueError(f"a row has {min(map(len, rows))} columns, the header {len(columns)}")
+    return [dict(zip(columns, row, strict=False)) for row in rows]
+
+
+def _is_group(row: Mapping[str, str]) -> bool:
+    return row.get("IsGroupOf", "").strip() == "1"
+
+
+def _flag(column: str, row: Mapping[str, str]) -> int:
+    return int(_number(row, column))
+
+
+def _box(row: Mapping[str, str], size: tuple[int, int]) -> list[float]:
+    """Return left, top, right, bottom in pixels."""
+    x1, y1, x2, y2 = (_number(row, column) for column in SIDES)
+    for low, high, one, other in ((x1, x2, "XMin", "XMax"), (y1, y2, "YMin", "YMax")):
+        if not 0 <= low < high <= 1:
+            raise ValueError(
+                f"{one} is {low} and {other} {high}, where 0 <= {one} < {other} <= 1 must be (columns X X Y Y?)"
+            )
+    return [x1 * size[1], y1 * size[0], x2 * size[1], y2 * size[0]]
+
+
+def _class_of(row: Mapping[str, str], labels: Mapping[str, int]) -> int:
+    if row[LABEL] not in labels:
+        raise ValueError(f"the label {json.dumps(row[LABEL])} is not among the descriptions")
+    return labels[row[LABEL]]
+
+
+def _number(row: Mapping[str, str], column: str) -> float:
+    try:
+        value = float(row[column])
+    except (KeyError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{column} is {json.dumps(row.get(column))}, no number")
+    return value
 
 
 class OpenImagesDataset(DescribedFiles):

@@ -1,5 +1,7 @@
-"""How much memory a column of a row group takes once pyarrow has decoded it, known before that."""
+"""How much memory a column of a row group takes once pyarrow has decoded it, known before that; and parts of a remote file, fetched once for several readers."""
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,6 +12,7 @@ from readers.formats.parquet.pages import Chunk, DamagedPageError, Read, check_p
 from readers.formats.parquet.values import decode_dictionary
 from readers.formats.registry import require
 from readers.sample import Payload
+from readers.storage.blob import Blob, LocalBlob
 from readers.storage.limits import check_bytes
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
@@ -82,3 +85,27 @@ def decompress(codec: str, stored: Payload, text_bytes: int) -> Payload:
     # A codec of its own each time: some keep their state between calls.
     pa = require("pyarrow", extra="arrow")
     return memoryview(pa.Codec(codec.lower()).decompress(stored, text_bytes)).cast("B")
+
+
+def hold(blob: Blob, ranges: Sequence[tuple[int, int]]) -> Read:
+    """Return how to read a file, of which these half-open ranges are fetched at once if it is far.
+
+    What lies elsewhere is fetched when it is asked for.
+
+    Raises:
+        TooLargeError: They would take too much memory.
+        OSError: See `Blob.read`.
+    """
+    if isinstance(blob, LocalBlob):
+        return blob.read
+    check_bytes(sum(stop - start for start, stop in ranges), "what is stored of it")
+    ranges = sorted(ranges)
+    starts, held = [start for start, _ in ranges], blob.read(ranges)
+
+    def part(start: int, stop: int) -> Payload:
+        number = bisect_right(starts, start) - 1
+        if number >= 0 and stop <= ranges[number][1]:
+            return held[number][start - starts[number] : stop - starts[number]]
+        return blob.read([(start, stop)])[0]
+
+    return lambda wanted: [part(start, stop) for start, stop in wanted]

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.formats.detect_stores import refuse_parts_of_tables
+from readers.formats.detect_files import refuse_parts_of_tables
 from readers.formats.parquet.decoded_size import OWN_CODECS
 from readers.formats.parquet.footer import ColumnChunk, Group, read_groups
 from readers.formats.parquet.pages import Chunk, Read

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from readers.formats.parquet.decoded_size import check_column, decompress, stored_range
+from readers.formats.parquet.decoded_size import check_column, decompress, hold, stored_range
 from readers.formats.parquet.files import File, Footer, Location, open_for_arrow
 from readers.formats.parquet.pages import (
     Chunk,
@@ -16,7 +16,6 @@ from readers.formats.parquet.pages import (
     UnknownPagesError,
     walk,
 )
-from readers.formats.parquet.prefetched import hold
 from readers.formats.parquet.values import (
     Decompress,
     Values,

@@ -37,7 +37,7 @@ from readers.formats.path_table.row_labels import (
 )
 from readers.formats.path_table.table import Table
 from readers.given_labels import Labels
-from readers.label_table import LabelTable
+from readers.label_vector import LabelTable
 from readers.plural import counted
 from readers.sample import SourceError
 

@@ -12,7 +12,7 @@ from readers.classes import numbering_of
 from readers.formats.columns import shorten
 from readers.formats.path_table.table import Table
 from readers.given_labels import Labels, make_labels
-from readers.label_table import LabelTable
+from readers.label_vector import LabelTable
 from readers.sample import SourceError
 
 

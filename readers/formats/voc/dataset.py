@@ -12,7 +12,6 @@ from readers.formats.boxes.checks import (
     class_number,
     fit_box,
     require_choice,
-    require_outside,
     require_stated_size,
 )
 from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture
@@ -101,7 +100,7 @@ class VocDataset(AnnotatedDataset):
     ) -> None:
         require_choice("coords", coords, (None, *get_args(Coords)))
         require_choice("masks", masks, (None, *get_args(Masks)))
-        require_outside(outside)
+        require_choice("outside", outside, get_args(Outside))
         folder = Path(root).absolute()
         with unreadable(str(folder)):
             found = find_layout(folder, split, masks)

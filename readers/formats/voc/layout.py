@@ -153,15 +153,12 @@ def _devkit(root: Path, split: str | None, masks: str | None) -> Layout:
             raise SourceError(no_such_split(str(root), split, []))
         return _paired(root, images, annotations, sorted(annotations.values()))
     assert lists is not None
-    if split is None:
-        plain = [name for name, of_class in there.items() if not of_class]
-        if len(plain) != 1:
-            names = in_order(plain or there)
-            raise SourceError(several_splits(str(root), names, ""))
-        split = plain[0]
+    plain = [name for name, of_class in there.items() if not of_class]
+    if split is None and len(plain) != 1:
+        raise SourceError(several_splits(str(root), in_order(plain or there), ""))
+    split = plain[0] if split is None else split
     chosen = next((name for name in there if split in (name, canonical(name))), None)
     if chosen is None:
-        plain = [name for name, of_class in there.items() if not of_class]
         raise SourceError(no_such_split(str(root), split, in_order(plain or there)))
     listed = read_list(lists / f"{chosen}.txt")
     entries = [

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.formats.boxes.checks import Corners, read_if_sound
+from readers.formats.coco.masks import write_png
 from readers.formats.voc.annotation import parse_annotation, parse_names
 from readers.image.header import read_header
 from readers.sample import HeaderError, Payload, SourceError
@@ -170,7 +171,7 @@ def numbered(mask: Payload, colors: Mapping[Color, int], name: str) -> bytes:
         color = int(there[numbers == _UNKNOWN][0])
         told = f"{color >> 16},{color >> 8 & 255},{color & 255}"
         raise ValueError(f"{name} has the colour {told}, which labelmap.txt gives no class")
-    return _encode(numbers[places].reshape(packed.shape).astype(np.uint8))
+    return write_png(numbers[places].reshape(packed.shape).astype(np.uint8))
 
 
 def _decode(mask: Payload, name: str) -> NDArray[np.uint8]:
@@ -183,11 +184,3 @@ def _decode(mask: Payload, name: str) -> NDArray[np.uint8]:
             return np.asarray(opened.convert("RGB"))
     except (HeaderError, OSError, SyntaxError) as error:
         raise ValueError(f"{name} cannot be decoded: {error}") from None
-
-
-def _encode(numbers: NDArray[np.uint8]) -> bytes:
-    from PIL import Image
-
-    with io.BytesIO() as file:
-        Image.fromarray(numbers).save(file, "PNG", compress_level=1)
-        return file.getvalue()

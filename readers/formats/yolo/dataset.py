@@ -11,11 +11,10 @@ from readers.formats.boxes.checks import (
     Outside,
     read_if_sound,
     require_choice,
-    require_outside,
     told_of_same_names,
 )
 from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture
-from readers.formats.coco.masks import rasterise, write_png
+from readers.formats.coco.masks import mask_fields, rasterise
 from readers.formats.registry import require
 from readers.formats.yolo.labels import (
     Labels,
@@ -103,7 +102,7 @@ class YoloDataset(AnnotatedDataset):
         outside: Outside = "raise",
     ) -> None:
         require_choice("task", task, (None, *get_args(Task)))
-        require_outside(outside)
+        require_choice("outside", outside, get_args(Outside))
         path = Path(source).absolute()
         above = None if root is None else Path(root).absolute()
         with unreadable(str(path)):
@@ -152,10 +151,8 @@ class YoloDataset(AnnotatedDataset):
                 warnings.warn(self._repeated_sentence(len(rows) - len(kept), 1), stacklevel=2)
             outside = self._options["outside"]
             objects = objects_of(kept, entry.annotation, self._labels, size, outside)
-        fields: dict[str, Payload] = {}
-        if self._options["masks"]:
-            for number, one in enumerate(objects):
-                fields[f"mask.{number}.png"] = write_png(rasterise([[*one.polygon]], *size))
+        outlined = objects if self._options["masks"] else ()
+        fields = mask_fields(rasterise([[*one.polygon]], *size) for one in outlined)
         return Picture(data, field, header, self._targets(objects), fields)
 
     def _rows(self, name: str) -> list[Row]:

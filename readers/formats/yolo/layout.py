@@ -24,18 +24,6 @@ _LOOKED_AT = 20  # pictures of a list
 _MPO = ".mpo"  # of stereo cameras: a JPEG with another behind it
 
 
-class Images(NamedTuple):
-    """The pictures of a split.
-
-    Attributes:
-        names: Relative to the root, sorted.
-        remarks: Sentences for people.
-    """
-
-    names: list[str]
-    remarks: list[str]
-
-
 def find_root(config: Config, root: Path | None) -> Path:
     """Return the folder that the names of a description are relative to.
 
@@ -59,8 +47,8 @@ def find_root(config: Config, root: Path | None) -> Path:
     )
 
 
-def find_images(root: Path, places: Sequence[str], source: Path) -> Images:
-    """Return the pictures of a split.
+def find_images(root: Path, places: Sequence[str], source: Path) -> tuple[list[str], list[str]]:
+    """Return the pictures of a split, relative to the root and sorted, and sentences for people.
 
     Args:
         root: Folder of the dataset.
@@ -88,7 +76,7 @@ def find_images(root: Path, places: Sequence[str], source: Path) -> Images:
         raise SourceError(
             f"{source} names {places[0]}, where no pictures are: correct it, or put them there"
         )
-    return Images(sorted(names), [*left_out.remarks(len(names))])
+    return sorted(names), [*left_out.remarks(len(names))]
 
 
 def beside_images(name: str, folder: str, ending: str) -> str:
@@ -196,8 +184,8 @@ def find_layout(source: Path, split: str | None, root: Path | None, *, labelled:
     config = read_config(file) if file else None
     if config:
         root = find_root(config, root)
-        images = find_images(root, config.splits[_chosen(config, split)], config.file)
-        names, remarks = images.names, images.remarks
+        places = config.splits[_chosen(config, split)]
+        names, remarks = find_images(root, places, config.file)
     else:
         root, remarks = root or source, []
         names = _without_config(root, split)

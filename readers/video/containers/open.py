@@ -11,6 +11,7 @@ from readers.storage.blob.mapped import copied
 from readers.storage.unreadable import reason_of
 
 _BUFFER_BYTES = 1 << 18
+_COVERS = ("attached_pic", "timed_thumbnails")
 MAX_PIXELS = 1 << 27
 """The most pixels of a frame that is decoded for a first look."""
 
@@ -95,7 +96,7 @@ def find_stream(container: Any) -> Any:
     if not known:
         raise VideoError("its codec is none that FFmpeg knows")
     best = container.streams.best("video")  # which may be a cover, or of a codec that is not known
-    others = (stream for stream in known if _is_default(stream))
+    others = (stream for stream in known if _is_marked(stream, "default"))
     stream = best if best in known else next(others, known[0])
     height, width = stream.codec_context.height, stream.codec_context.width
     if height * width > MAX_PIXELS:
@@ -105,7 +106,7 @@ def find_stream(container: Any) -> Any:
 
 def video_streams(container: Any) -> list[Any]:
     """Return the streams of video, cover pictures left out."""
-    return [stream for stream in container.streams.video if not _is_cover(stream)]
+    return [stream for stream in container.streams.video if not _is_marked(stream, *_COVERS)]
 
 
 def prepare_decoder(stream: Any) -> Any:
@@ -121,16 +122,11 @@ SCAN_SECONDS = 300.0
 """For one file. A film of two hours is decoded in this time, where its container does not tell its frames."""
 
 
-def _is_cover(stream: Any) -> bool:
+def _is_marked(stream: Any, *marks: str) -> bool:
+    """Whether a stream has one of some dispositions, by their names in FFmpeg."""
     from av.stream import Disposition
 
-    return bool(stream.disposition & (Disposition.attached_pic | Disposition.timed_thumbnails))
-
-
-def _is_default(stream: Any) -> bool:
-    from av.stream import Disposition
-
-    return bool(stream.disposition & Disposition.default)
+    return any(stream.disposition & Disposition[mark] for mark in marks)
 
 
 class _Source:

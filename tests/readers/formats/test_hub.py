@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from readers import Sample, SourceError, open_dataset
-from readers.formats.hub.address import HubAddress
-from readers.formats.hub.card import choose_config, read_card
+from readers.formats.hub.card import HubAddress, choose_config, read_card
 from readers.formats.hub.dataset import _choose
 from readers.formats.hub.repository import _in_folder
 from tests.support.hub_server import COMMIT, NAME, Hub, hub
