@@ -1,6 +1,7 @@
 """Error messages for constructor calls with unknown arguments."""
 
 from abc import ABCMeta
+from collections.abc import Callable
 from inspect import Parameter, Signature, signature
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ class Called(ABCMeta):
             try:
                 return super().__call__(*args, **kwargs)
             except TypeError as error:
-                wrong = _wrong_call(cls, args, kwargs)
+                wrong = wrong_call(cls, args, kwargs)
                 if wrong is None:
                     raise
                 raise RecipeError(wrong) from error
@@ -55,7 +56,9 @@ def _sides_beside_each_other(cls: Any, args: tuple[Any, ...]) -> str:
     )
 
 
-def _wrong_call(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+def wrong_call(
+    cls: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> str | None:
     """Return what is wrong with the arguments; None where they fit."""
     name, parameters = cls.__name__, signature(cls).parameters
     unknown = next((key for key in kwargs if key not in parameters), None)

@@ -8,8 +8,8 @@ from functools import wraps
 from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
+from gpu_aug.argument_errors import wrong_call
 from gpu_aug.errors import RecipeError
-from gpu_aug.names import closest
 from gpu_aug.ops.blur.blurs import GaussianBlur
 from gpu_aug.ops.color.adjust import Grayscale, Solarize
 from gpu_aug.ops.color.jitter import ColorJitter
@@ -36,15 +36,9 @@ def _preset(make: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(make)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            signature(make).bind(*args, **kwargs)
-        except TypeError as error:
-            known = signature(make).parameters
-            near = {closest(key, known) for key in kwargs if key not in known} - {None}
-            way = f"; did you mean {', '.join(map(str, near))}?" if near else ""
-            raise RecipeError(
-                f"preset {make.__name__!r} has the options {signature(make)}, got {kwargs or args}: {error}{way}"
-            ) from error
+        if wrong := wrong_call(make, args, kwargs):
+            options = signature(make)
+            raise RecipeError(f"preset {make.__name__!r} has the options {options}: {wrong}")
         return make(*args, **kwargs)
 
     return checked

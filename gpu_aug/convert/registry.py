@@ -1,7 +1,7 @@
 """The transforms of other libraries that have an equivalent here, and why others have none."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from gpu_aug.errors import RecipeError
@@ -58,6 +58,22 @@ def converts(table: dict[str, Converter], *names: str) -> Callable[[C], C]:
         return converter
 
     return register
+
+
+def alike(make: type[Operation], **theirs: str) -> Converter:
+    """Return the converter of a class of Albumentations all of whose arguments mean what an operation's fields mean.
+
+    Args:
+        make: The operation.
+        theirs: Field -> name of the argument, where it differs.
+    """
+    names = {field.name: theirs.get(field.name, field.name) for field in fields(make)}
+    return lambda args: make(**{ours: _ascending(args[name]) for ours, name in names.items()})
+
+
+def _ascending(value: Any) -> Any:
+    """Return a range with the smaller end first, as Albumentations draws alike from both; other values as they are."""
+    return tuple(sorted(value)) if isinstance(value, list | tuple) else value
 
 
 def refuses(table: dict[str, Converter], reason: str, *names: str, nearest: str = "") -> None:

@@ -99,13 +99,10 @@ def parse_json(text: str, name: str = "<text>") -> Document:
         depth, num_values = depth + 1, num_values + len(level)
         if why := excess(num_values, depth):
             raise RecipeError(f"{name}:1: {why}")
-        inner = [one.values() if isinstance(one, dict) else one for one in level if _holds(one)]
+        holding = [one for one in level if isinstance(one, dict | list)]
+        inner = [one.values() if isinstance(one, dict) else one for one in holding]
         level = [item for items in inner for item in items]
     return Document(name, value, text)
-
-
-def _holds(value: Any) -> bool:
-    return isinstance(value, dict | list)
 
 
 def _as_dictionary(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

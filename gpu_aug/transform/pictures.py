@@ -123,22 +123,14 @@ def finished(result: Any, kind: Kind, dtype: str, *, gray: bool) -> Any:
     """Return a tensor [..., 3, H, W] or an array [..., H, W, 3] as an image of a kind; see `as_given`."""
     if kind in ("tensor", "image"):
         result = (result[..., :1, :, :] if gray else result).to(getattr(torch, dtype))
-        return _tv_image(result) if kind == "image" else result
-    result = (
-        result[..., 0] if gray else result
-    )  # [H, W], as Albumentations and Pillow have gray images
-    return _to_pillow(result) if kind == "pillow" else result.astype(dtype, copy=False)
+        if kind == "image":
+            from torchvision.tv_tensors import Image as TorchvisionImage
 
+            return TorchvisionImage(result)
+        return result
+    result = result[..., 0] if gray else result  # as Albumentations and Pillow have gray images
+    if kind == "pillow":
+        from PIL import Image
 
-def _to_pillow(array: NDArray[np.uint8]) -> Any:
-    """Return uint8 [H, W, 3] or [H, W] as a Pillow image."""
-    from PIL import Image
-
-    return Image.fromarray(array)
-
-
-def _tv_image(image: Tensor) -> Any:
-    """Return a tensor as torchvision's class Image."""
-    from torchvision.tv_tensors import Image
-
-    return Image(image)
+        return Image.fromarray(result)
+    return result.astype(dtype, copy=False)

@@ -199,11 +199,9 @@ class CudaJpegDecoder:
         """The planner of this thread."""
         found: Planner | None = getattr(self._planners, "one", None)
         if found is None:
-            found = self._planners.one = self._new_planner()
+            pinned = self._side.stream is not None
+            found = self._planners.one = Planner(pinned=pinned, arenas=self._arenas)
         return found
-
-    def _new_planner(self) -> Planner:
-        return Planner(pinned=self._side.stream is not None, arenas=self._arenas)
 
     def _empty_canvases(self, engines: Engines, fetched: Fetched) -> list[ViewCanvases]:
         """Memory for the canvases of all rows on the device, on the side stream."""

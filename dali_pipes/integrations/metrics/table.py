@@ -1,6 +1,6 @@
 """What of a loader's statistics goes to systems that collect numbers: names, units and where they come from."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,37 +35,46 @@ class Metric:
 def _one(
     name: str, unit: str, text: str, read: Callable[[Stats], float], *, gauge: bool = False
 ) -> Metric:
-    def values(stats: Stats) -> Iterator[Value]:
-        yield {}, read(stats)
+    kind: Literal["counter", "gauge"] = "gauge" if gauge else "counter"
+    return Metric(name, kind, unit, text, (), lambda stats: [({}, read(stats))])
 
-    return Metric(name, "gauge" if gauge else "counter", unit, text, (), values)
+
+def _by(
+    label: str, name: str, unit: str, text: str, read: Callable[[Stats], Mapping[str, float]]
+) -> Metric:
+    return Metric(
+        name,
+        "counter",
+        unit,
+        text,
+        (label,),
+        lambda stats: [({label: key}, value) for key, value in read(stats).items()],
+    )
 
 
 def _of_stages(name: str, unit: str, text: str, read: Callable[[StageStats], float]) -> Metric:
-    def values(stats: Stats) -> Iterator[Value]:
-        for stage, one in stats.stages.items():
-            yield {"stage": stage}, read(one)
-
-    return Metric(name, "counter", unit, text, ("stage",), values)
+    return _by(
+        "stage",
+        name,
+        unit,
+        text,
+        lambda stats: {stage: read(one) for stage, one in stats.stages.items()},
+    )
 
 
 def _of_waits(name: str, unit: str, text: str, field: Literal["count", "seconds"]) -> Metric:
-    def values(stats: Stats) -> Iterator[Value]:
-        for stage, one in stats.stages.items():
-            for what, waits in one.waits.items():
-                yield {"stage": stage, "what": what}, getattr(waits, field)
-
-    return Metric(name, "counter", unit, text, ("stage", "what"), values)
-
-
-def _late(stats: Stats) -> Iterator[Value]:
-    for stage, seconds in stats.late.items():
-        yield {"stage": stage}, seconds
-
-
-def _whole_images(stats: Stats) -> Iterator[Value]:
-    for kind, count in stats.whole_images.items():
-        yield {"kind": kind}, count
+    return Metric(
+        name,
+        "counter",
+        unit,
+        text,
+        ("stage", "what"),
+        lambda stats: [
+            ({"stage": stage, "what": what}, getattr(waits, field))
+            for stage, one in stats.stages.items()
+            for what, waits in one.waits.items()
+        ],
+    )
 
 
 METRICS: tuple[Metric, ...] = (
@@ -81,13 +90,12 @@ METRICS: tuple[Metric, ...] = (
         "Of loop seconds, those in which the training loop waited.",
         lambda s: s.wait_seconds,
     ),
-    Metric(
+    _by(
+        "stage",
         "late",
-        "counter",
         "seconds",
         "Wait seconds, divided among the stages that worked meanwhile; idle: threads had nothing to do.",
-        ("stage",),
-        _late,
+        lambda s: s.late,
     ),
     _one(
         "batches_asked",
@@ -101,13 +109,12 @@ METRICS: tuple[Metric, ...] = (
     _one("remote_read", "bytes", "What these brought.", lambda s: s.remote.bytes),
     _one("cache_hits", "", "Remote blocks that the cache had.", lambda s: s.remote.cache_hits),
     _one("cache_misses", "", "Those that it did not have.", lambda s: s.remote.cache_misses),
-    Metric(
+    _by(
+        "kind",
         "whole_images",
-        "counter",
         "",
         "Images that our JPEG decoder left to another one.",
-        ("kind",),
-        _whole_images,
+        lambda s: s.whole_images,
     ),
     _of_stages("stage_calls", "", "Calls of a stage.", lambda s: s.calls),
     _of_stages("stage_samples", "", "Samples that a stage worked on.", lambda s: s.samples),

@@ -118,7 +118,7 @@ class Maker:
         note, images, error = _NOTHING, list[Bytes](), None
         try:
             finished, made = self._pipeline.make(plan)
-            note = _pickled(needed_by_trainer(finished, self._job))
+            note = np.frombuffer(_dumps(needed_by_trainer(finished, self._job)), np.uint8)
             images = [as_bytes(view) for view in made]
         except BaseException as raised:  # noqa: BLE001 - whatever it is, it is raised in the training process
             error = portable(raised, f"by the worker on {platform.node()}", _dumps)
@@ -191,10 +191,6 @@ def _unpickled(data: Bytes) -> Job:
             f"{error}): give it paths or URLs that every machine of the cluster can reach, and code that is installed there"
         ) from error
     return job
-
-
-def _pickled(part: Any) -> Bytes:
-    return np.frombuffer(_dumps(part), np.uint8)
 
 
 def _dumps(part: Any) -> bytes:

@@ -7,6 +7,7 @@ from gpu_aug.convert.registry import (
     THREE_EQUAL,
     Changed,
     Refused,
+    alike,
     converts,
     refuses,
 )
@@ -37,27 +38,36 @@ from gpu_aug.ops.operation import Operation
 Args = dict[str, Any]
 
 
-@converts(ALBUMENTATIONS, "ColorJitter")
-def _jitter(args: Args) -> Operation | None:
-    names = ("brightness", "contrast", "saturation", "hue")
-    return ColorJitter(**{name: _sorted(args[name]) for name in names}, p=args["p"])
+ALBUMENTATIONS.update(
+    {
+        "ChannelShuffle": alike(ChannelShuffle),
+        "ColorJitter": alike(ColorJitter),
+        "FancyPCA": alike(FancyPCA),
+        "Illumination": alike(
+            Illumination,
+            intensity="intensity_range",
+            effect="effect_type",
+            angle="angle_range",
+            center="center_range",
+            sigma="sigma_range",
+        ),
+        "InvertImg": alike(Invert),
+        "PlasmaBrightnessContrast": alike(
+            PlasmaBrightnessContrast, brightness="brightness_range", contrast="contrast_range"
+        ),
+        "PlasmaShadow": alike(PlasmaShadow, intensity="shadow_intensity_range"),
+        "RandomBrightnessContrast": alike(RandomBrightnessContrast),
+        "RandomToneCurve": alike(RandomToneCurve),
+        "Solarize": alike(Solarize, threshold="threshold_range"),
+        "ToSepia": alike(ToSepia),
+    }
+)
 
 
 def _sorted(ends: Any) -> tuple[float, float]:
     """Return (smallest, largest); Albumentations takes the ends in any order."""
     low, high = sorted(float(end) for end in ends)
     return low, high
-
-
-@converts(ALBUMENTATIONS, "RandomBrightnessContrast")
-def _brightness_contrast(args: Args) -> Operation | None:
-    return RandomBrightnessContrast(
-        _sorted(args["brightness_limit"]),
-        _sorted(args["contrast_limit"]),
-        brightness_by_max=bool(args["brightness_by_max"]),
-        ensure_safe_range=bool(args["ensure_safe_range"]),
-        p=args["p"],
-    )
 
 
 @converts(ALBUMENTATIONS, "HueSaturationValue")
@@ -88,11 +98,6 @@ def _to_gray(args: Args) -> Operation | Changed | None:
         )
     operation = Grayscale(args["p"], args["method"])
     return Changed(operation, THREE_EQUAL) if args["num_output_channels"] == 1 else operation
-
-
-@converts(ALBUMENTATIONS, "Solarize")
-def _solarize(args: Args) -> Operation | None:
-    return Solarize(_sorted(args["threshold_range"]), args["p"])
 
 
 @converts(ALBUMENTATIONS, "Posterize")
@@ -137,11 +142,6 @@ def _clahe(args: Args) -> Operation | None:
     return CLAHE(_sorted(args["clip_limit"]), tuple(args["tile_grid_size"]), p=args["p"])
 
 
-@converts(ALBUMENTATIONS, "RandomToneCurve")
-def _tone_curve(args: Args) -> Operation | None:
-    return RandomToneCurve(args["scale"], per_channel=bool(args["per_channel"]), p=args["p"])
-
-
 @converts(ALBUMENTATIONS, "PlanckianJitter")
 def _planckian(args: Args) -> Operation | None:
     limits = args["temperature_limit"]
@@ -151,39 +151,6 @@ def _planckian(args: Args) -> Operation | None:
         args["sampling_method"],
         p=args["p"],
     )
-
-
-@converts(ALBUMENTATIONS, "Illumination")
-def _illumination(args: Args) -> Operation | None:
-    return Illumination(
-        args["mode"],
-        intensity=_sorted(args["intensity_range"]),
-        effect=args["effect_type"],
-        angle=_sorted(args["angle_range"]),
-        center=_sorted(args["center_range"]),
-        sigma=_sorted(args["sigma_range"]),
-        p=args["p"],
-    )
-
-
-@converts(ALBUMENTATIONS, "FancyPCA")
-def _fancy_pca(args: Args) -> Operation | None:
-    return FancyPCA(args["alpha"], p=args["p"])
-
-
-@converts(ALBUMENTATIONS, "ToSepia")
-def _sepia(args: Args) -> Operation | None:
-    return ToSepia(args["p"])
-
-
-@converts(ALBUMENTATIONS, "InvertImg")
-def _invert(args: Args) -> Operation | None:
-    return Invert(args["p"])
-
-
-@converts(ALBUMENTATIONS, "ChannelShuffle")
-def _shuffle(args: Args) -> Operation | None:
-    return ChannelShuffle(args["p"])
 
 
 @converts(ALBUMENTATIONS, "ChannelDropout")
@@ -256,23 +223,6 @@ def _to_rgb(args: Args) -> Operation | None:
     if args["num_output_channels"] != 3:
         raise Refused("images have three channels here", "ToRGB(num_output_channels=3)")
     return None  # images have three channels here
-
-
-@converts(ALBUMENTATIONS, "PlasmaShadow")
-def _plasma_shadow(args: Args) -> Operation | None:
-    return PlasmaShadow(
-        _sorted(args["shadow_intensity_range"]), roughness=args["roughness"], p=args["p"]
-    )
-
-
-@converts(ALBUMENTATIONS, "PlasmaBrightnessContrast")
-def _plasma_brightness(args: Args) -> Operation | None:
-    return PlasmaBrightnessContrast(
-        _sorted(args["brightness_range"]),
-        _sorted(args["contrast_range"]),
-        roughness=args["roughness"],
-        p=args["p"],
-    )
 
 
 @converts(ALBUMENTATIONS, "HEStain")

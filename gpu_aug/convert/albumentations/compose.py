@@ -271,7 +271,9 @@ class _Composer:
             return []
         inner = self._sequence(node, path, forced)
         if not all(
-            leaf.group == 1 and _keeps_positions(leaf) for op in inner for leaf in op.leaves
+            leaf.group == 1 and (not isinstance(leaf, Spatial) or isinstance(leaf, Identity))
+            for op in inner
+            for leaf in op.leaves
         ):
             self.walk.refuse(
                 path, node.source, "it moves the image without its masks, boxes and keypoints"
@@ -291,7 +293,3 @@ def _mirrors(name: str, args: dict[str, Any]) -> bool:
     """Whether a transform copies boxes and keypoints into the border that it mirrors."""
     pads = name in _COPYING or (name in _CROPS and args.get("pad_if_needed"))
     return bool(pads) and args.get("border_mode") in _MIRRORED
-
-
-def _keeps_positions(leaf: Operation) -> bool:
-    return not isinstance(leaf, Spatial) or isinstance(leaf, Identity)

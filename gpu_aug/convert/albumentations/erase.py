@@ -50,7 +50,7 @@ def _grid_dropout(args: dict[str, Any]) -> Operation | None:
 @converts(ALBUMENTATIONS, "XYMasking", "TimeMasking", "FrequencyMasking")
 def _xy_masking(args: dict[str, Any]) -> Operation | None:
     names = ("num_masks_x", "num_masks_y", "mask_x_length", "mask_y_length")
-    return dropout.XYMasking(*(_range(args[name]) for name in names), **filling(args))
+    return dropout.XYMasking(*(args[name] for name in names), **filling(args))
 
 
 @converts(ALBUMENTATIONS, "PixelDropout")
@@ -69,10 +69,6 @@ def _pixel_dropout(args: dict[str, Any]) -> Operation | None:
 @converts(ALBUMENTATIONS, "RandomGridShuffle")
 def _grid_shuffle(args: dict[str, Any]) -> Operation | None:
     return grids.RandomGridShuffle(tuple(args["grid"]), args["p"])
-
-
-def _range(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list | tuple) else value
 
 
 refuses(

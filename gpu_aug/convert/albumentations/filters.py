@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
+from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, alike, converts, refuses
 from gpu_aug.ops.blur.blurs import AdvancedBlur, Blur, MotionBlur, RandomGaussianBlur
 from gpu_aug.ops.blur.edges import Emboss, RingingOvershoot, Sharpen, UnsharpMask
 from gpu_aug.ops.blur.lens import ChromaticAberration, Defocus, GlassBlur, Sampling, ZoomBlur
@@ -28,31 +28,27 @@ _SAMPLINGS: dict[int, Sampling] = {
 }
 
 
-@converts(ALBUMENTATIONS, "Blur")
-def _blur(args: Args) -> Operation | None:
-    return Blur(_pair(args["blur_limit"]), p=args["p"])
-
-
-@converts(ALBUMENTATIONS, "MedianBlur")
-def _median(args: Args) -> Operation | None:
-    return MedianBlur(_pair(args["blur_limit"]), p=args["p"])
+ALBUMENTATIONS.update(
+    {
+        "Blur": alike(Blur, kernel_size="blur_limit"),
+        "Emboss": alike(Emboss),
+        "GaussNoise": alike(GaussNoise),
+        "ISONoise": alike(ISONoise),
+        "MedianBlur": alike(MedianBlur, kernel_size="blur_limit"),
+        "MotionBlur": alike(
+            MotionBlur, kernel_size="blur_limit", angle="angle_range", direction="direction_range"
+        ),
+        "MultiplicativeNoise": alike(MultiplicativeNoise),
+        "SaltAndPepper": alike(SaltAndPepper),
+        "UnsharpMask": alike(UnsharpMask, kernel_size="blur_limit", sigma="sigma_limit"),
+    }
+)
 
 
 @converts(ALBUMENTATIONS, "GaussianBlur")
 def _gaussian(args: Args) -> Operation | None:
     sigma = _positive(args, "sigma_limit", "A.GaussianBlur(sigma_limit=(0.5, 0.5))")
     return RandomGaussianBlur(_pair(args["blur_limit"]), sigma, p=args["p"])
-
-
-@converts(ALBUMENTATIONS, "MotionBlur")
-def _motion(args: Args) -> Operation | None:
-    return MotionBlur(
-        _pair(args["blur_limit"]),
-        _pair(args["angle_range"]),
-        _pair(args["direction_range"]),
-        allow_shifted=args["allow_shifted"],
-        p=args["p"],
-    )
 
 
 @converts(ALBUMENTATIONS, "AdvancedBlur")
@@ -123,37 +119,10 @@ def _sharpen(args: Args) -> Operation | None:
     )
 
 
-@converts(ALBUMENTATIONS, "UnsharpMask")
-def _unsharp(args: Args) -> Operation | None:
-    return UnsharpMask(
-        _pair(args["blur_limit"]),
-        _pair(args["sigma_limit"]),
-        alpha=_pair(args["alpha"]),
-        threshold=args["threshold"],
-        p=args["p"],
-    )
-
-
-@converts(ALBUMENTATIONS, "Emboss")
-def _emboss(args: Args) -> Operation | None:
-    return Emboss(_pair(args["alpha"]), _pair(args["strength"]), p=args["p"])
-
-
 @converts(ALBUMENTATIONS, "RingingOvershoot")
 def _ringing(args: Args) -> Operation | None:
     cutoff = _positive(args, "cutoff", "A.RingingOvershoot(cutoff=(0.1, 0.1))")
     return RingingOvershoot(_pair(args["blur_limit"]), cutoff, p=args["p"])
-
-
-@converts(ALBUMENTATIONS, "GaussNoise")
-def _gauss_noise(args: Args) -> Operation | None:
-    return GaussNoise(
-        _pair(args["std_range"]),
-        _pair(args["mean_range"]),
-        args["per_channel"],
-        args["noise_scale_factor"],
-        p=args["p"],
-    )
 
 
 @converts(ALBUMENTATIONS, "AdditiveNoise")
@@ -188,23 +157,6 @@ _NOISE_PARAMS: dict[str, dict[str, Any]] = {  # Albumentations' defaults
     "gaussian": {"mean_range": (0.0, 0.0), "std_range": (0.05, 0.15)},
     "laplace": {"mean_range": (0.0, 0.0), "scale_range": (0.05, 0.15)},
 }
-
-
-@converts(ALBUMENTATIONS, "MultiplicativeNoise")
-def _multiplicative_noise(args: Args) -> Operation | None:
-    return MultiplicativeNoise(
-        _pair(args["multiplier"]), args["per_channel"], args["elementwise"], p=args["p"]
-    )
-
-
-@converts(ALBUMENTATIONS, "SaltAndPepper")
-def _salt(args: Args) -> Operation | None:
-    return SaltAndPepper(_pair(args["amount"]), _pair(args["salt_vs_pepper"]), p=args["p"])
-
-
-@converts(ALBUMENTATIONS, "ISONoise")
-def _iso_noise(args: Args) -> Operation | None:
-    return ISONoise(_pair(args["color_shift"]), _pair(args["intensity"]), p=args["p"])
 
 
 @converts(ALBUMENTATIONS, "ShotNoise")

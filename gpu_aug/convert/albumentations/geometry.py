@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
+from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, alike, converts, refuses
 from gpu_aug.ops.combine import RandomApply
 from gpu_aug.ops.geometric import crops, pads, random_resizes, resized_crops, resizes
 from gpu_aug.ops.geometric.flips import D4, HorizontalFlip, RandomRotate90, Transpose, VerticalFlip
@@ -86,34 +86,16 @@ def gated(operation: Operation, args: dict[str, Any]) -> Operation | None:
     return operation if args["p"] == 1 else RandomApply([operation], p=args["p"])
 
 
-@converts(ALBUMENTATIONS, "NoOp")
-def _no_op(_: dict[str, Any]) -> Operation | None:
-    return None
-
-
-@converts(ALBUMENTATIONS, "HorizontalFlip", "TimeReverse")
-def _horizontal_flip(args: dict[str, Any]) -> Operation | None:
-    return HorizontalFlip(args["p"])
-
-
-@converts(ALBUMENTATIONS, "VerticalFlip")
-def _vertical_flip(args: dict[str, Any]) -> Operation | None:
-    return VerticalFlip(args["p"])
-
-
-@converts(ALBUMENTATIONS, "Transpose")
-def _transpose(args: dict[str, Any]) -> Operation | None:
-    return Transpose(args["p"])
-
-
-@converts(ALBUMENTATIONS, "RandomRotate90")
-def _rotate90(args: dict[str, Any]) -> Operation | None:
-    return RandomRotate90(args["p"])
-
-
-@converts(ALBUMENTATIONS, "D4", "SquareSymmetry")
-def _d4(args: dict[str, Any]) -> Operation | None:
-    return D4(args["p"])
+ALBUMENTATIONS.update(
+    {
+        "NoOp": lambda _: None,
+        **dict.fromkeys(("D4", "SquareSymmetry"), alike(D4)),
+        **dict.fromkeys(("HorizontalFlip", "TimeReverse"), alike(HorizontalFlip)),
+        "RandomRotate90": alike(RandomRotate90),
+        "Transpose": alike(Transpose),
+        "VerticalFlip": alike(VerticalFlip),
+    }
+)
 
 
 @converts(ALBUMENTATIONS, "RandomCrop")

@@ -29,29 +29,16 @@ def _grayscale(transform: Any) -> Operation | Changed | None:
     return Grayscale(1.0)
 
 
-@converts(TORCHVISION, "RandomGrayscale")
-def _random_grayscale(transform: Any) -> Operation | None:
-    return Grayscale(transform.p)
-
-
-@converts(TORCHVISION, "RandomAdjustSharpness")
-def _sharpness(transform: Any) -> Operation | None:
-    return Sharpness(transform.sharpness_factor, transform.p)
-
-
-@converts(TORCHVISION, "RandomAutocontrast")
-def _auto_contrast(transform: Any) -> Operation | None:
-    return AutoContrast(transform.p)
-
-
-@converts(TORCHVISION, "RandomEqualize")
-def _equalize(transform: Any) -> Operation | None:
-    return Equalize(transform.p)
-
-
-@converts(TORCHVISION, "RandomInvert")
-def _invert(transform: Any) -> Operation | None:
-    return Invert(transform.p)
+TORCHVISION.update(
+    {
+        "RandomAdjustSharpness": lambda given: Sharpness(given.sharpness_factor, given.p),
+        "RandomAutocontrast": lambda given: AutoContrast(given.p),
+        "RandomChannelPermutation": lambda _: ChannelShuffle(1.0),
+        "RandomEqualize": lambda given: Equalize(given.p),
+        "RandomGrayscale": lambda given: Grayscale(given.p),
+        "RandomInvert": lambda given: Invert(given.p),
+    }
+)
 
 
 @converts(TORCHVISION, "RandomPosterize")
@@ -66,11 +53,6 @@ def _posterize(transform: Any) -> Operation | None:
 def _solarize(transform: Any) -> Operation | None:
     threshold = transform.threshold / 255
     return None if threshold > 1 else Solarize(max(threshold, 0.0), transform.p)
-
-
-@converts(TORCHVISION, "RandomChannelPermutation")
-def _permutation(_: Any) -> Operation | None:
-    return ChannelShuffle(1.0)
 
 
 @converts(TORCHVISION, "RandomPhotometricDistort")

@@ -39,7 +39,7 @@ def build(source: Any, walk: Walk) -> Recipe | Views | None:
     Raises:
         RecipeError: It is not one of torchvision's.
     """
-    if not _is_step(source):
+    if not (_is_own(source) or callable(source)):
         reason = policy_reason(source) if isinstance(source, str) else ""
         raise RecipeError(
             "a torchvision pipeline must be a Compose, a list or a transform of torchvision, "
@@ -290,10 +290,6 @@ def _is_own(transform: Any) -> bool:
     return module.startswith(("torchvision.", "torch.nn.modules.container")) or isinstance(
         transform, list | tuple
     )
-
-
-def _is_step(source: Any) -> bool:
-    return _is_own(source) or callable(source)
 
 
 def _inner(transform: Any) -> list[Any]:

@@ -76,14 +76,12 @@ def pair(value: Any) -> Any:
     return value
 
 
-@converts(TORCHVISION, "RandomHorizontalFlip")
-def _horizontal_flip(transform: Any) -> Operation | None:
-    return HorizontalFlip(transform.p)
-
-
-@converts(TORCHVISION, "RandomVerticalFlip")
-def _vertical_flip(transform: Any) -> Operation | None:
-    return VerticalFlip(transform.p)
+TORCHVISION.update(
+    {
+        "RandomHorizontalFlip": lambda given: HorizontalFlip(given.p),
+        "RandomVerticalFlip": lambda given: VerticalFlip(given.p),
+    }
+)
 
 
 @converts(TORCHVISION, "CenterCrop")

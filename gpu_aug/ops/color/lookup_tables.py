@@ -128,6 +128,7 @@ class RandomToneCurve(Table):
 
     checks: ClassVar[validation.Checks] = {
         "scale": partial(validation.number, low=0, high=1, example="0.1"),
+        "per_channel": validation.flag,
     }
 
     @property

@@ -114,6 +114,7 @@ class RandomBrightnessContrast(ColorMatrix):
 
     checks: ClassVar[validation.Checks] = {
         **dict.fromkeys(("brightness_limit", "contrast_limit"), symmetric),
+        **dict.fromkeys(("brightness_by_max", "ensure_safe_range"), validation.flag),
     }
 
     @property

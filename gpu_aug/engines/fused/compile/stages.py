@@ -116,7 +116,8 @@ def _color_matrix(operation: ColorMatrix) -> Stages | None:
 
 @stages.register
 def _jitter(operation: ColorJitter) -> Stages:
-    used = np.array([not _is_neutral(name, getattr(operation, name)) for name in FACTORS])
+    neutral = {"hue": (0, 0)}  # of the others a factor of 1
+    used = np.array([getattr(operation, name) != neutral.get(name, (1, 1)) for name in FACTORS])
 
     def write(params: Params, columns: Columns) -> None:
         factors = np.array([params[name] for name in FACTORS])
@@ -142,10 +143,6 @@ _PLAIN_MATRIX = np.eye(3, 4).ravel()
 _GRAY_MATRIX = np.tile((*GRAY, 0), 3)
 _CODES = np.array([Stage.SCALE, Stage.CONTRAST, Stage.MATRIX, Stage.HUE], np.int32)
 """The stages of FACTORS."""
-
-
-def _is_neutral(name: str, ends: Any) -> bool:
-    return tuple(ends) == ((0, 0) if name == "hue" else (1, 1))
 
 
 def _write_steps(
