@@ -1,12 +1,12 @@
-"""Compiled code that copies tiles of JPEGs into small JPEGs. `dali_pipes.jpeg.tiling.cut` says what it does."""
+"""Compiled code that copies restart intervals of JPEGs into small JPEGs. `dali_pipes.decode.dali.cut` says what it does."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.tiling.find_kernel import find_intervals
-from dali_pipes.jpeg.tiling.tile_grid import (
+from dali_pipes.decode.dali.cut_find import find_intervals
+from dali_pipes.decode.dali.cut_grid import (
     COLUMNS,
     FRAME,
     HEIGHT,
