@@ -238,7 +238,7 @@ def _of_frames() -> tuple[Any, ...]:
 def _of_cuts() -> tuple[Any, ...]:
     i, j = np.int64, np.int32
     first = _empty((i, 2), (j, 2), (i, 1), (i, 2))
-    return *first, True, 0, *_empty((j, 2), (j, 2), (i, 1))
+    return *first, 0, *_empty((j, 2), (j, 2), (i, 1))
 
 
 def _of_checks() -> tuple[Any, ...]:

@@ -30,7 +30,7 @@ from bench.cli.recipe.convert import convert
 from bench.cli.recipe.show import show
 from bench.cli.report import report
 from bench.cli.run import run
-from bench.cli.tile import tile
+from bench.cli.tile import ANY_ARGUMENTS, tile
 from bench.cli.tune import tune
 from bench.cli.warm import warm
 from bench.output.errors import DEBUG_FLAG
@@ -51,7 +51,7 @@ app.add_typer(_bench, name="bench")
 app.add_typer(_recipe, name="recipe")
 
 _COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
-    app: (run, tune, report, warm, preview, tile, pack, audit, inspect, index, cache, doctor),
+    app: (run, tune, report, warm, preview, pack, audit, inspect, index, cache, doctor),
     _bench: (
         *(compare, make_videos, decode, crops, busy, read, remote, install_peers),
         *(overhead, ops, batch, scale),
@@ -61,6 +61,7 @@ _COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
 for _group, _commands in _COMMANDS.items():
     for _command in _commands:
         _group.command()(spread_groups(_command))
+app.command(hidden=True, add_help_option=False, context_settings=ANY_ARGUMENTS)(tile)
 
 
 def _print_version(is_asked: bool) -> None:

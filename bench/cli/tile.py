@@ -1,13 +1,14 @@
 """``gpu-aug tile``, which was removed."""
 
-import typer
-
 from bench.output.errors import BenchError
 
+ANY_ARGUMENTS = {"ignore_unknown_options": True, "allow_extra_args": True}
+"""What its context allows."""
 
-def tile(arguments: list[str] = typer.Argument(None, hidden=True)) -> None:
+
+def tile() -> None:
     """Say what to do instead."""
     raise BenchError(
-        "gpu-aug tile was removed: train from the originals with gpu-aug index DATA --checkpoints, which lets crops decode "
-        "as fast without a copy"
+        "gpu-aug tile was removed, since checkpoints of JPEGs make crops about as fast without a copy of the data: train from "
+        "the data as they are, after gpu-aug index DATA --checkpoints; copies that were tiled earlier are read as before"
     )

@@ -136,10 +136,7 @@ def _footing(
 
 
 def _entries(settings: Settings) -> list[Entry]:
-    if settings.clips is not None:
-        everyone = _clip_entries(settings)
-    else:
-        everyone = lineup(settings.peers)
+    everyone = lineup(settings.peers) if settings.clips is None else _clip_entries(settings)
     only = settings.only
     names = [entry.name for entry in everyone]
     unknown = [name for name in only if name not in names]

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from dali_pipes.jpeg.tiling.add_restarts import add_restarts
+from dali_pipes.jpeg.tiling.coefficients import read_coefficients
 from llvmlite.binding import address_of_symbol
 from PIL import Image
 
@@ -22,8 +24,6 @@ from dali_pipes import Clips, Loader, warm
 from dali_pipes.decode.dali.feed import cut_tiles
 from dali_pipes.jpeg.checkpoints import EVERY, find_checkpoints
 from dali_pipes.jpeg.spans import spans_of
-from dali_pipes.jpeg.tiling.add_restarts import add_restarts
-from dali_pipes.jpeg.tiling.coefficients import read_coefficients
 from dali_pipes.stats.recorder import Recorder
 from gpu_aug import (
     ColorJitter,

@@ -22,7 +22,7 @@ class Cuts(NamedTuple):
 
     Attributes:
         data: The encoded bytes of each; where nothing was cut, the caller's own.
-        origins: int32 [n, 2]: top and left of its picture in the whole one.
+        origins: int32 [n, 2]: top and left of its picture in the whole one, both upright.
         sizes: int32 [n, 2]: its height and width; 0 for a file that has no such grid of intervals.
         whole: bool [n]: where nothing was cut.
     """
@@ -37,8 +37,6 @@ def cut_many(
     data: Sequence[Payload],
     crops: NDArray[np.int32],
     restarts: Sequence[NDArray[np.int64] | None],
-    *,
-    upright: bool = False,
 ) -> Cuts:
     """Cut a crop out of each of several JPEGs, in one call of compiled code.
 
@@ -47,16 +45,13 @@ def cut_many(
     may differ.
 
     Of the application segments those stay that change the decoded colours: JFIF's without its thumbnail,
-    and Adobe's. EXIF is dropped, so decoders do not turn the cut.
+    and Adobe's; of EXIF the orientation, so that decoders turn the cut as they do the whole.
 
     Args:
         data: Files.
-        crops: int32 [n, 4]: top, left, height and width, inside the picture and not empty, in pixels as
-            stored, before EXIF orientation.
+        crops: int32 [n, 4]: top, left, height and width, inside the upright picture and not empty, in pixels.
         restarts: For each file what `readers.restart_offsets` returns; None to look for them, empty for files that
             have none.
-        upright: Crops, origins and sizes are in pixels of the upright picture instead, and a cut of a
-            picture that decoders turn has an EXIF segment with the orientation alone.
 
     Returns:
         The cuts. A file is returned as it is where it is no grid of tiles, where `restarts` does not
@@ -75,7 +70,7 @@ def cut_many(
     out = np.empty(int(files[:, 1].sum()) + SPARE, np.uint8)
     origins, sizes = np.zeros((len(data), 2), np.int32), np.zeros((len(data), 2), np.int32)
     ends = np.zeros(len(data), np.int64)
-    bad = cut_all(files, crops, offsets, bounds, upright, out.ctypes.data, origins, sizes, ends)
+    bad = cut_all(files, crops, offsets, bounds, out.ctypes.data, origins, sizes, ends)
     if bad >= 0:
         raise ValueError(_refusal(crops, sizes, bad))
     lengths = np.diff(ends, prepend=0)

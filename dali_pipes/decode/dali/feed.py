@@ -174,7 +174,7 @@ def cut_intervals(
 
     data = [b"" if hide else fetched.data[row] or b"" for row, hide in enumerate(covered.tolist())]
     crops = np.concatenate([start, shape], axis=1)
-    cuts = cut_many(data, crops, restarts or [None] * len(data), upright=True)
+    cuts = cut_many(data, crops, restarts or [None] * len(data))
     return [one if len(one) else placeholder for one in cuts.data], cuts.origins
 
 

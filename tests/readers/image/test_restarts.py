@@ -3,7 +3,7 @@
 import pytest
 
 from readers.image.restarts import has_restarts
-from tests.support.tile_kinds import KINDS, encode, picture
+from tests.support.jpeg_kinds import KINDS, encode, picture
 
 
 @pytest.mark.parametrize("kind", KINDS)
