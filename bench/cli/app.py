@@ -30,7 +30,7 @@ from bench.cli.recipe.convert import convert
 from bench.cli.recipe.show import show
 from bench.cli.report import report
 from bench.cli.run import run
-from bench.cli.tile import ANY_ARGUMENTS, tile
+from bench.cli.tile import tile
 from bench.cli.tune import tune
 from bench.cli.warm import warm
 from bench.output.errors import DEBUG_FLAG
@@ -61,7 +61,8 @@ _COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
 for _group, _commands in _COMMANDS.items():
     for _command in _commands:
         _group.command()(spread_groups(_command))
-app.command(hidden=True, add_help_option=False, context_settings=ANY_ARGUMENTS)(tile)
+_ANY = {"ignore_unknown_options": True, "allow_extra_args": True}
+app.command(hidden=True, add_help_option=False, context_settings=_ANY)(tile)
 
 
 def _print_version(is_asked: bool) -> None:

@@ -2,9 +2,6 @@
 
 from bench.output.errors import BenchError
 
-ANY_ARGUMENTS = {"ignore_unknown_options": True, "allow_extra_args": True}
-"""What its context allows."""
-
 
 def tile() -> None:
     """Say what to do instead."""
