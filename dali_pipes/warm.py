@@ -34,10 +34,6 @@ _PLAIN_STEPS = {
     *("HorizontalFlip", "VerticalFlip", "Normalize", "ColorJitter"),
     *("Brightness", "Contrast", "Saturation", "Hue"),
 }
-_SCANS = (
-    *(f"progressive:read_{kind}" for kind in ("dc_first", "dc_refine", "ac_first", "ac_refine")),
-    "sequential:read_sequential",
-)
 _helpers: list[subprocess.Popen[bytes]] = []
 
 
@@ -239,31 +235,10 @@ def _of_frames() -> tuple[Any, ...]:
     return (0, 0, 0), (0, 0), (0, 0), True, (0, 0, 0, 0), *_empty((np.int32, 1), (np.uint8, 3))
 
 
-def _of_tiles() -> tuple[Any, ...]:
+def _of_cuts() -> tuple[Any, ...]:
     i, j = np.int64, np.int32
     first = _empty((i, 2), (j, 2), (i, 1), (i, 2))
-    return *first, True, 0, *_empty((j, 2), (j, 2), (i, 1))
-
-
-def _of_strip() -> tuple[Any, ...]:
-    encoded = np.frombuffer(b"\0", np.uint8)  # which cannot be written
-    return encoded, 0, *_empty((np.uint8, 1), (np.int64, 1))
-
-
-def _of_scans() -> tuple[Any, ...]:
-    from dali_pipes.jpeg.tiling.huffman_codes import empty_lookup
-    from dali_pipes.jpeg.tiling.scans import Plan
-
-    clean, starts, parts, blocks = _empty(
-        (np.uint8, 1), (np.int64, 1), (np.int64, 2), (np.int16, 2)
-    )
-    return clean, starts, Plan(0, 0, 0, parts, 0, 0, 0), empty_lookup(), blocks
-
-
-def _of_codes() -> tuple[Any, ...]:
-    from dali_pipes.jpeg.tiling.huffman_codes import empty_lookup
-
-    return *_empty((np.int64, 1)), 0, empty_lookup()
+    return *first, 0, *_empty((j, 2), (j, 2), (i, 1))
 
 
 def _of_checks() -> tuple[Any, ...]:
@@ -351,11 +326,8 @@ PARTS: dict[str, Callable[[], tuple[Any, ...]] | None] = {
     "dali_pipes.pipeline.read_kernel:read_images": _of_reads,
     "dali_pipes.jpeg.stored_rows:read_known": _of_known,
     "dali_pipes.jpeg.addresses:begin_like_jpegs": _of_begins,
-    "dali_pipes.jpeg.tiling.cut_kernel:cut_all": _of_tiles,
+    "dali_pipes.decode.dali.cut_kernel:cut_all": _of_cuts,
     "dali_pipes.jpeg.whole:check_whole": _of_checks,
-    **{f"dali_pipes.jpeg.tiling.{name}": _of_scans for name in _SCANS},
-    "dali_pipes.jpeg.tiling.scans:strip": _of_strip,
-    "dali_pipes.jpeg.tiling.huffman_codes:_fill": _of_codes,
     "dali_pipes.video.yuv:write_rgb": _of_frames,
 }
 """What is compiled, and arguments of the types that it is called with; None where the import compiles it.

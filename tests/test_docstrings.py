@@ -38,7 +38,7 @@ INTEGRATIONS = {
 }
 COMMANDS = {
     "readers.prepare": (
-        *("index", "inspect", "pack", "tile"),
+        *("index", "inspect", "pack"),
         *("Plan", "plan_shards", "load_plan", "make_shard", "merge"),
         *("ArrayTask", "Executor", "Job", "LocalExecutor"),
     ),

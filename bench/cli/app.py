@@ -51,7 +51,7 @@ app.add_typer(_bench, name="bench")
 app.add_typer(_recipe, name="recipe")
 
 _COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
-    app: (run, tune, report, warm, preview, tile, pack, audit, inspect, index, cache, doctor),
+    app: (run, tune, report, warm, preview, pack, audit, inspect, index, cache, doctor),
     _bench: (
         *(compare, make_videos, decode, crops, busy, read, remote, install_peers),
         *(overhead, ops, batch, scale),
@@ -61,6 +61,8 @@ _COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
 for _group, _commands in _COMMANDS.items():
     for _command in _commands:
         _group.command()(spread_groups(_command))
+_ANY = {"ignore_unknown_options": True, "allow_extra_args": True}
+app.command(hidden=True, add_help_option=False, context_settings=_ANY)(tile)
 
 
 def _print_version(is_asked: bool) -> None:

@@ -34,9 +34,6 @@ def pack(
     source: Data,
     destination: _Destination,
     format: Annotated[str, typer.Option(help="tar (WebDataset) or parquet.")] = "tar",
-    tile: Annotated[
-        bool, typer.Option("--tile", help="Put restart markers into every JPEG; see gpu-aug tile.")
-    ] = False,
     shard_size: Annotated[str, typer.Option(help="Largest size of a shard.")] = "256MB",
     shuffle: _Shuffle = None,
     allow_pipe: AllowPipe = False,
@@ -56,7 +53,6 @@ def pack(
     from bench.cli.execution import executor_of, told_when_interrupted
     from bench.output.progress import samples_bar
     from dali_pipes.jpeg.finder import FINDER
-    from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
     from readers.prepare import packing
 
     console = Console()
@@ -69,7 +65,6 @@ def pack(
             format=cast("Any", format),  # which is judged there
             shard_size=shard_size,
             shuffle=shuffle,
-            tile_jpeg=tile_jpeg if tile else None,
             finder=FINDER,
             allow_pipe=allow_pipe,
             source_format=source_format,
@@ -82,7 +77,7 @@ def pack(
     if execution.task is not None:
         _print_task(packed, destination, execution.task, console)
         return
-    _print(packed, console, tiled=tile)
+    _print(packed, console)
     _require_whole(source, packed)
 
 
@@ -109,15 +104,13 @@ def _print_task(packed: "Packing", destination: str, task: str, console: "Consol
     print_plain(console, f"task {task} is done: {samples} in {shards}; {then}")
 
 
-def _print(packed: "Packing", console: "Console", *, tiled: bool) -> None:
-    from bench.output.text import print_jpegs, print_plain, print_sizes, printable
+def _print(packed: "Packing", console: "Console") -> None:
+    from bench.output.text import print_plain, print_sizes, printable
     from readers.plural import counted
     from readers.prepare.packed import MANIFEST
 
     samples, shards = counted(packed.num_samples, "sample"), counted(packed.num_shards, "shard")
     console.print(f"{samples} in {shards}", highlight=False)
-    if tiled:
-        print_jpegs(packed.jpegs, console)
     bad = packed.bad_samples
     for sample in bad[:_NUM_BAD_SHOWN]:
         text = f"bad sample {printable(sample['key'])} ({sample['stage']}): {sample['reason']}"

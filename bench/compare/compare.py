@@ -1,9 +1,6 @@
 """Each of our pipelines against its baselines: interleaved, repeated, with equal settings."""
 
-import io
-import tarfile
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from math import inf
@@ -11,11 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-
 from bench.cli.arguments import dtype_from
 from bench.compare.contestant import Footing
-from bench.compare.images import Images, Repeated, collect
+from bench.compare.images import collect
 from bench.compare.lineup import Entry, lineup
 from bench.compare.race import Progress, opened, race
 from bench.compare.result import Comparison
@@ -26,9 +21,7 @@ from bench.video.plan import ClipFooting, make_plan
 from dali_pipes.choose import choose
 from gpu_aug import Recipe
 from gpu_aug.expected_recipe import require_recipe
-from readers import Dataset, open_dataset
 from readers.cores import usable_cores
-from readers.prepare.jpegs import JpegCounts
 
 _DTYPES = ("bfloat16", "float32")
 _START_SECONDS, _REST_SECONDS = 15.0, 4.0  # of a contestant; before each turn and after it
@@ -49,7 +42,6 @@ class Settings:
         dtype: Data type of the batches: "bfloat16", as people train, or "float32".
         peers: Names of baselines; ("all",), ("none",), or empty for those that need no environment of
             their own.
-        tiled: Whether our fused rows also run on tiled copies of the images.
         clips: How clips are taken out of the data, where these are videos; None for images.
         how: Keyword arguments of `readers.open_dataset`.
     """
@@ -63,7 +55,6 @@ class Settings:
     only: tuple[str, ...] = ()
     dtype: str = "bfloat16"
     peers: tuple[str, ...] = ()
-    tiled: bool = False
     clips: ClipSettings | None = None
     how: Mapping[str, Any] = field(default_factory=dict)
 
@@ -141,48 +132,11 @@ def _footing(
         return ClipFooting(plan.clips, plan.files, plan.labels, plan=plan, **alike), left_out
     progress("looking at the images")
     images = collect(source, folder, how=settings.how)
-    tiled = _tiled(images, folder, progress) if settings.tiled else None
-    return Footing(
-        images.dataset, images.files, images.labels, tiled=tiled, **alike
-    ), images.left_out
-
-
-def _tiled(images: Images, folder: Path, progress: Progress) -> Dataset:
-    """Tile every image and open the copy; what cannot be tiled is copied as it is.
-
-    Raises:
-        BenchError: Not one image can be tiled.
-    """
-    from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg  # loads numba
-
-    progress("tiling the images")
-    counts = JpegCounts()
-    shard = folder / "tiled.tar"
-    with tarfile.open(shard, "w") as archive, ThreadPoolExecutor(usable_cores()) as pool:
-        encoded = (path.read_bytes() for path in images.files)
-        for number, (data, reason) in enumerate(pool.map(tile_jpeg, encoded)):
-            counts.count(reason)
-            suffix = images.files[number].suffix
-            _add(archive, f"{number:08d}{suffix}", bytes(data))
-            _add(archive, f"{number:08d}.cls", str(images.labels[number]).encode())
-    if not counts.tiled:
-        raise BenchError(f"no image can be tiled ({counts.left.most_common(1)}): leave out --tiled")
-    progress(f"tiled: {counts.tiled} of {len(images.files)}")
-    dataset = open_dataset(shard)
-    return Repeated(dataset, np.arange(len(dataset), dtype=np.int64))
-
-
-def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
-    member = tarfile.TarInfo(name)
-    member.size = len(content)
-    archive.addfile(member, io.BytesIO(content))
+    return Footing(images.dataset, images.files, images.labels, **alike), images.left_out
 
 
 def _entries(settings: Settings) -> list[Entry]:
-    if settings.clips is not None:
-        everyone = _clip_entries(settings)
-    else:
-        everyone = lineup(settings.peers, tiled=settings.tiled)
+    everyone = lineup(settings.peers) if settings.clips is None else _clip_entries(settings)
     only = settings.only
     names = [entry.name for entry in everyone]
     unknown = [name for name in only if name not in names]
@@ -190,16 +144,14 @@ def _entries(settings: Settings) -> list[Entry]:
         raise BenchError(
             f"a row must be one of {', '.join(names)}, got {', '.join(unknown)}: correct the name"
         )
-    more = ("tiled", "first epoch")
-    wanted = {*only, *(f"{name} ({one})" for name in only for one in more)}
+    wanted = {*only, *(f"{name} (first epoch)" for name in only)}
     return [entry for entry in everyone if not only or entry.name in wanted]
 
 
 def _clip_entries(settings: Settings) -> list[Entry]:
     """Raise BenchError where something was asked for that is for images."""
-    for name, value in (("tiled", settings.tiled), ("peers", settings.peers)):
-        if value:
-            raise BenchError(f"--{name} is for images, and these are videos: leave it out")
+    if settings.peers:
+        raise BenchError("--peers is for images, and these are videos: leave it out")
     return clip_lineup()
 
 
@@ -217,7 +169,6 @@ def _described(
         "recipe": footing.recipe.to_dict(),
         "batch": f"{settings.dtype} {list(footing.shape)}",
         "dtype": settings.dtype,
-        "tiled": settings.tiled,
         "device": str(footing.device),
         "threads": footing.num_threads,
         "seconds": settings.seconds,

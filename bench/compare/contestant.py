@@ -43,7 +43,6 @@ class Footing:
         num_threads: Worker threads or worker processes.
         seed: Seed of the shuffling and the draws.
         dtype: Data type of every batch; each pipeline chooses its own memory format.
-        tiled: As `dataset`, of tiled copies of the same images; None unless they were asked for.
     """
 
     dataset: Dataset
@@ -55,7 +54,6 @@ class Footing:
     num_threads: int
     seed: int
     dtype: torch.dtype = torch.float32
-    tiled: Dataset | None = None
 
     @property
     def num_frames(self) -> int:

@@ -37,13 +37,12 @@ class Entry:
     enter: Callable[[Footing], Contestant]
 
 
-def lineup(peers: Sequence[str] = (), *, tiled: bool = False) -> list[Entry]:
+def lineup(peers: Sequence[str] = ()) -> list[Entry]:
     """Ours, the ceiling and the baselines. Those that fork workers come first, before any thread has been started.
 
     Args:
         peers: Names of baselines; ("all",) or ("none",); or empty for those that need no environment
             of their own.
-        tiled: Whether the fused engine also runs on tiled JPEGs.
 
     Raises:
         BenchError: There is no such baseline.
@@ -51,7 +50,6 @@ def lineup(peers: Sequence[str] = (), *, tiled: bool = False) -> list[Entry]:
     return [
         *_baselines(peers),
         *(_ours(decoder, engine) for decoder in DECODERS for engine in ENGINES),
-        *(_ours(decoder, "fused", tiled=True) for decoder in DECODERS if tiled),
         _ours("cpu", "fused", first=True),
         Entry("decode-only", "ceiling", DecodeOnly),
     ]
@@ -102,8 +100,8 @@ def _distant(name: str) -> Entry:
     return Entry(name, "baseline", enter)
 
 
-def _ours(decoder: Decoder, engine: Engine, *, tiled: bool = False, first: bool = False) -> Entry:
+def _ours(decoder: Decoder, engine: Engine, *, first: bool = False) -> Entry:
     def enter(footing: Footing) -> Contestant:
-        return OurLoader(footing, decoder, engine, tiled=tiled, first=first)
+        return OurLoader(footing, decoder, engine, first=first)
 
-    return Entry(row_name(decoder, engine, tiled=tiled, first=first), "engine", enter)
+    return Entry(row_name(decoder, engine, first=first), "engine", enter)

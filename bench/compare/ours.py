@@ -1,7 +1,6 @@
-"""Our own loader as a contestant: once for every decoder and engine, on tiled JPEGs, and in a first epoch."""
+"""Our own loader as a contestant: once for every decoder and engine, and in a first epoch."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -23,10 +22,9 @@ from dali_pipes.preview.pairs import Decoder, Engine, pair_name
 from gpu_aug import EngineError
 
 
-def row_name(decoder: str, engine: str, *, tiled: bool = False, first: bool = False) -> str:
+def row_name(decoder: str, engine: str, *, first: bool = False) -> str:
     """The name of a row of ours."""
-    more = " (tiled)" if tiled else " (first epoch)" if first else ""
-    return pair_name(decoder, engine) + more
+    return pair_name(decoder, engine) + (" (first epoch)" if first else "")
 
 
 class NewFiles(CheckpointMemory):
@@ -39,7 +37,7 @@ class NewFiles(CheckpointMemory):
 
 
 class OurLoader:
-    """`dali_pipes.Loader` with one decoder and one engine, on ordinary or on tiled JPEGs.
+    """`dali_pipes.Loader` with one decoder and one engine.
 
     All JPEGs are known beforehand, as in a second epoch; or none ever is, as in a first one.
     """
@@ -54,18 +52,12 @@ class OurLoader:
         decoder: Decoder,
         engine: Engine,
         *,
-        tiled: bool = False,
         first: bool = False,
     ) -> None:
-        self.name = row_name(decoder, engine, tiled=tiled, first=first)
+        self.name = row_name(decoder, engine, first=first)
         self.note = "antialiased, channels_last; the same draws for every engine"
         if decoder == "cpu" and not footing.num_frames:
             self.note += "; no JPEG was met before" if first else "; all JPEGs were met before"
-        if tiled:
-            if footing.tiled is None:
-                raise Unable("there is no tiled copy: give --tiled")
-            footing = replace(footing, dataset=footing.tiled)
-            self.note += "; a shard of the same images with restart markers"
         self._footing = footing
         self._decoder: Decoder = decoder
         self._engine: Engine = engine

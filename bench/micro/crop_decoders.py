@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.jpeg.checkpoints import Checkpoints
-from readers import restart_offsets
 from readers.sample import Payload
 
 Pixels = NDArray[np.uint8]
@@ -19,14 +18,12 @@ class Task:
     """The crops to decode.
 
     Attributes:
-        ordinary: For every crop the JPEG that it is cut out of; a JPEG stands as often as it has crops.
-        tiled: The same JPEGs with restart markers.
+        jpegs: For every crop the JPEG that it is cut out of; a JPEG stands as often as it has crops.
         crops: int32 [n, 4]: top, left, height and width, in pixels.
         size: Height and width of every JPEG.
     """
 
-    ordinary: list[Payload]
-    tiled: list[Payload]
+    jpegs: list[Payload]
     crops: NDArray[np.int32]
     size: tuple[int, int]
 
@@ -35,56 +32,18 @@ Way = Callable[[], Sequence[Pixels]]
 """Decodes all crops: uint8 [height, width, 3] each."""
 
 
-def tiled_cut_and_ours(task: Task) -> Way:
-    """Slice the bytes of a tiled JPEG, then decode the small JPEG with our decoder."""
-    return _tiled(task, _decode_with_ours)
-
-
-def tiled_cut_and_opencv(task: Task) -> Way:
-    """Slice the bytes of a tiled JPEG, then decode the small JPEG with OpenCV, and cut it to the crop."""
-    return _tiled(task, _decode_with_opencv)
-
-
-def _tiled(task: Task, decode: Callable[..., list[Pixels]]) -> Way:
-    from dali_pipes.jpeg.tiling.cut import cut_many
-
-    # Found once per file, as the index of a dataset holds them.
-    offsets = {id(data): _restarts(data) for data in task.tiled}
-    restarts = [offsets[id(data)] for data in task.tiled]
-    if cut_many(task.tiled, task.crops, restarts).whole.any():
-        raise RuntimeError("a crop was not cut out of its tiled JPEG")
-
-    def run() -> Sequence[Pixels]:
-        cuts = cut_many(task.tiled, task.crops, restarts)
-        crops = task.crops.copy()
-        crops[:, :2] -= cuts.origins
-        return decode(cuts.data, crops, np.asarray(cuts.sizes, np.int32))
-
-    return run
-
-
-def _restarts(data: Payload) -> NDArray[np.int64]:
-    found = restart_offsets(data)
-    return np.empty(0, np.int64) if found is None else found
-
-
-def ours_on_tiled(task: Task) -> Way:
-    """Hand the whole tiled JPEG to our decoder, which looks for the markers and skips."""
-    return lambda: _decode_with_ours(task.tiled, task.crops, _sizes(task))
-
-
 def ours_on_ordinary(task: Task) -> Way:
-    """Our decoder, on JPEGs without markers."""
-    return lambda: _decode_with_ours(task.ordinary, task.crops, _sizes(task))
+    """Our decoder, on JPEGs that it has not met before."""
+    return lambda: _decode_with_ours(task.jpegs, task.crops, _sizes(task))
 
 
 def ours_from_checkpoints(task: Task) -> Way:
-    """Our decoder, on JPEGs without markers whose checkpoints are known, as from a second epoch on."""
+    """Our decoder, on JPEGs whose checkpoints are known, as from a second epoch on."""
     from dali_pipes.jpeg.finder import FINDER, found_again
 
-    found = {id(data): found_again(FINDER.find(data)) for data in task.ordinary}
-    known = [found[id(data)] for data in task.ordinary]
-    return lambda: _decode_with_ours(task.ordinary, task.crops, _sizes(task), known)
+    found = {id(data): found_again(FINDER.find(data)) for data in task.jpegs}
+    known = [found[id(data)] for data in task.jpegs]
+    return lambda: _decode_with_ours(task.jpegs, task.crops, _sizes(task), known)
 
 
 def _sizes(task: Task) -> NDArray[np.int32]:
@@ -138,7 +97,7 @@ def _decode_with_opencv(
 
 def whole_and_crop(task: Task) -> Way:
     """Decode the whole image with OpenCV and cut the crop out."""
-    return lambda: _decode_with_opencv(task.ordinary, task.crops, task.crops)
+    return lambda: _decode_with_opencv(task.jpegs, task.crops, task.crops)
 
 
 def _whole(data: Payload) -> Pixels:
@@ -165,9 +124,7 @@ def nvimagecodec_region(task: Task) -> Way:
 
     def run() -> Sequence[Pixels]:
         streams = []
-        for data, (top, left, height, width) in zip(
-            task.ordinary, task.crops.tolist(), strict=True
-        ):
+        for data, (top, left, height, width) in zip(task.jpegs, task.crops.tolist(), strict=True):
             region = codec.Region(top, left, top + height, left + width)
             streams.append(codec.CodeStream(data).get_sub_code_stream(region=region))
         return [np.asarray(image.cpu()) for image in decoder.decode(streams)]
@@ -190,7 +147,7 @@ def dali_region(task: Task) -> Way:
             )
         )
     pipeline.build()
-    views = [np.frombuffer(data, np.uint8) for data in task.ordinary]
+    views = [np.frombuffer(data, np.uint8) for data in task.jpegs]
     starts = list(np.ascontiguousarray(task.crops[:, :2]))
     shapes = list(np.ascontiguousarray(task.crops[:, 2:]))
 

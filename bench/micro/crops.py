@@ -1,7 +1,6 @@
-"""Small crops of large photographs: cut out of tiled JPEGs, region decoding, and decoding the whole."""
+"""Small crops of large photographs: our decoder, region decoding, and decoding the whole."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -18,13 +17,12 @@ from bench.output.errors import BenchError
 from bench.output.results import save_result
 from bench.output.text import print_plain, result_table, wide_console
 from dali_pipes.decode import opencv
-from dali_pipes.jpeg.tiling.add_restarts import Untiled, add_restarts
 from dali_pipes.preview.sound import sound_samples
 from readers import Sample, open_dataset, read_header
 
 SIZE = (1080, 1920)
 WINDOW = (216, 384)
-OURS = "tiled, cut and our decoder"
+OURS = "checkpoints, our decoder"
 REGION = "region, nvImageCodec"
 
 _NUM_IMAGES = 16
@@ -32,10 +30,7 @@ _NUM_WINDOWS = 64
 _QUALITY = 90
 
 WAYS: dict[str, Callable[[Task], Way]] = {
-    OURS: crop_decoders.tiled_cut_and_ours,
-    "tiled, our decoder": crop_decoders.ours_on_tiled,
-    "tiled, cut and OpenCV": crop_decoders.tiled_cut_and_opencv,
-    "checkpoints, our decoder": crop_decoders.ours_from_checkpoints,
+    OURS: crop_decoders.ours_from_checkpoints,
     "ordinary, our decoder": crop_decoders.ours_on_ordinary,
     REGION: crop_decoders.nvimagecodec_region,
     "region, DALI image_slice": crop_decoders.dali_region,
@@ -72,7 +67,7 @@ def crops_and_show(source: str, *, seconds: float, rounds: int, json_path: Path 
         json_path: Where the result goes as well.
 
     Raises:
-        BenchError: Nothing there decodes or can be tiled, or a number is not positive.
+        BenchError: Nothing there decodes, or a number is not positive.
     """
     check_writable(json_path)
     if not (seconds > 0 and rounds > 0):
@@ -136,22 +131,15 @@ def _task(source: str) -> tuple[Task, int]:
     """Random crops of the largest photographs, brought to 1080p and encoded at quality 90."""
     samples, left_out = sound_samples(open_dataset(source), most=2048)
     samples.sort(key=_num_pixels, reverse=True)
-    ordinary: list[bytes] = []
-    tiled: list[bytes] = []
-    for sample in samples[:_NUM_IMAGES]:
-        encoded = _encoded_1080p(sample)
-        with suppress(Untiled):
-            tiled.append(add_restarts(encoded))
-            ordinary.append(encoded)
-    if not ordinary:
-        why = left_out[:1] or ["nothing can be tiled"]
-        raise BenchError(f"{source} has no photograph to cut crops out of: {why[0]}")
+    jpegs = [_encoded_1080p(sample) for sample in samples[:_NUM_IMAGES]]
+    if not jpegs:
+        why = "".join(f": {one}" for one in left_out[:1])
+        raise BenchError(f"{source} has no photograph to cut crops out of{why}")
     rng = np.random.default_rng(0)
     free = [whole - part + 1 for whole, part in zip(SIZE, WINDOW, strict=True)]
     corners = np.stack([rng.integers(0, limit, _NUM_WINDOWS) for limit in free], 1)
     crops = np.hstack([corners, np.tile(WINDOW, (_NUM_WINDOWS, 1))]).astype(np.int32)
-    images = [number % len(ordinary) for number in range(_NUM_WINDOWS)]
-    task = Task([ordinary[at] for at in images], [tiled[at] for at in images], crops, SIZE)
+    task = Task([jpegs[number % len(jpegs)] for number in range(_NUM_WINDOWS)], crops, SIZE)
     small = sum(_num_pixels(sample) < SIZE[0] * SIZE[1] for sample in samples[:_NUM_IMAGES])
     return task, small
 

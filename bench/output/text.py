@@ -12,7 +12,6 @@ from rich.text import Text
 from readers import Dataset
 from readers.formats.stream import TarStream
 from readers.plural import counted
-from readers.prepare.jpegs import JpegCounts
 from readers.prepare.source import files_left_out
 
 TABLE_WIDTH = 96
@@ -74,13 +73,6 @@ def print_sentence(console: Console, text: str) -> None:
 def print_written(console: Console, path: Path) -> None:
     """Say where something was written to."""
     console.print(f"written: {path}", soft_wrap=True)
-
-
-def print_jpegs(counts: JpegCounts, console: Console) -> None:
-    """Print what became of JPEGs that were to be tiled."""
-    console.print(f"tiled: {counts.tiled}; left as they were: {counts.left.total()}")
-    for reason, number in counts.left.most_common():
-        console.print(f"    {number}  {reason}", soft_wrap=True, highlight=False)
 
 
 def print_sizes(before_bytes: int, after_bytes: int, console: Console) -> None:

@@ -1,6 +1,6 @@
 """What Ray costs for each shard: ``python -m bench.prepare.ray_cost PHOTOS [FILE.json]``.
 
-Photographs are packed and tiled by one and two workers here, and by one and two nodes of one core of a Ray cluster on
+Photographs are packed by one and two workers here, and by one and two nodes of one core of a Ray cluster on
 this machine, in turns; and tasks that do nothing, which leave what Ray itself takes.
 """
 
@@ -18,7 +18,6 @@ from rich.console import Console
 from bench.output.results import document, write_json
 from dali_pipes.integrations.ray.connect import require_ray
 from dali_pipes.integrations.ray.executor import RayExecutor
-from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
 from readers.prepare import pack
 from readers.prepare.executor import Executor, Job
 from readers.prepare.packing import Packing
@@ -65,7 +64,6 @@ def packed_in(
         source,
         destination,
         shard_size=_SHARD_SIZE,
-        tile_jpeg=tile_jpeg,
         num_workers=count,
         executor=executor,
     )

@@ -15,7 +15,6 @@ _SWEPT = ("threads", "in flight", "fast", "block shuffle")
 """Changes that a sweep measures; what follows from ceilings is told where it did not."""
 
 _WORDS = {
-    "tile": "gpu-aug tile DATA OUT",
     "pack": "gpu-aug pack DATA OUT, then shuffle='block'",
     "smaller": "store smaller copies of the images",
     "cores": "leave the cores to the loader",

@@ -1,6 +1,6 @@
 """What a change would lift a pipeline to, estimated from its ceilings alone."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from bench.compare.timer import Rate
@@ -24,7 +24,7 @@ class Lift:
     """A change and what it would do.
 
     Attributes:
-        change: "threads", "in flight", "fast", "tile", "smaller", "pack", "block shuffle", "cache", "cores".
+        change: "threads", "in flight", "fast", "smaller", "pack", "block shuffle", "cache", "cores".
         resource: What it lifts: "storage", "cores", "threads".
         own_factor: How many times as much that resource then allows.
         factor: How many times as fast the pipeline then is; 1 where something else limits it.
@@ -104,12 +104,9 @@ def _changes(ceilings: Ceilings, bound: Bound) -> Iterator[_Changed]:
         yield from _packed(ceilings, bound)
         yield from _larger_cache(ceilings, bound)
     if CORES in names and ceilings.stage("decode") is not None:
-        tiled = [ceilings.stored[name] for name in ("tile", "baseline") if name in ceilings.stored]
-        if tiled:  # one command does both
-            yield _stored(ceilings, "tile", tiled)
         for name in ("fast", "smaller"):
             if name in ceilings.stored:
-                yield _stored(ceilings, name, [ceilings.stored[name]])
+                yield _stored(ceilings, name, ceilings.stored[name])
 
 
 def _more_threads(ceilings: Ceilings) -> Iterator[_Changed]:
@@ -204,22 +201,22 @@ def _larger_cache(ceilings: Ceilings, bound: Bound) -> Iterator[_Changed]:
     yield _Changed(changed, "cache", STORAGE, why, {"cache_bytes": size})
 
 
-def _stored(ceilings: Ceilings, name: str, changes: Sequence[Stored]) -> _Changed:
+def _stored(ceilings: Ceilings, name: str, one: Stored) -> _Changed:
     """Images stored or decoded in another way: cheaper to decode, and fewer bytes to read."""
-    factor = max(1 - sum(one.saving(ceilings) for one in changes), _LEAST_LEFT)
-    stages = tuple(_scaled(one, factor) if one.name == "decode" else one for one in ceilings.stages)
-    bytes_factor = 1 - sum(one.share * (1 - one.size_factor) for one in changes)
+    factor = max(1 - one.saving(ceilings), _LEAST_LEFT)
+    stages = tuple(
+        _scaled(stage, factor) if stage.name == "decode" else stage for stage in ceilings.stages
+    )
+    bytes_factor = 1 - one.share * (1 - one.size_factor)
     storage = ceilings.storage
     rates = tuple(_with_bytes(storage, rate, bytes_factor) for rate in storage.rates)
     changed = replace(ceilings, stages=stages, storage=replace(storage, rates=rates))
-    why = "; ".join(
+    why = (
         f"{one.how}: decoding one took {one.before.cpu_seconds.median * 1e3:.2f} ms of a core before and "
         f"{one.decode.cpu_seconds.median * 1e3:.2f} ms after, and {one.share:.0%} of all are such"
-        for one in changes
     )
     settings = {"decode": "fast"} if name == "fast" else {}
-    command = "gpu-aug tile" if name == "tile" else ""
-    return _Changed(changed, name, CORES, why, settings, command, lossy=name != "tile")
+    return _Changed(changed, name, CORES, why, settings, lossy=True)
 
 
 def _scaled(cost: StageCost, factor: float) -> StageCost:

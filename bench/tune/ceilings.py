@@ -86,8 +86,7 @@ class Ceilings:
         stages: What every stage costs, in the order in which a batch goes through them.
         decode_kinds: What decoding costs by kind of image, such as "progressive JPEG"; "decode" among the stages is
             of all kinds as they are mixed in the data.
-        stored: By change: "tile" (baseline JPEGs get restart markers), "baseline" (progressive JPEGs become baseline ones
-            with such markers), "fast" (decode="fast"), "smaller" (copies with fewer pixels); only those that can be done.
+        stored: By change: "fast" (decode="fast"), "smaller" (copies with fewer pixels); only those that can be done.
         skipped: By stage or change, why it was not measured, in words.
         seconds: How long it all took.
     """

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bench.output.errors import BenchError
 from bench.tune.facts_kinds import kind_of
 from bench.tune.facts_place import Place, place_of
-from readers import BadSample, Dataset, HeaderError, Sample, read_header, restart_offsets
+from readers import BadSample, Dataset, HeaderError, Sample, read_header
 
 _CHUNK = 16
 _MOST = 512
@@ -51,7 +51,6 @@ class Facts:
         num_looked_at: Samples that were read for this, drawn evenly; the same rows every time.
         num_bad: How many of those were no good.
         kinds: How many of them are what, such as "baseline JPEG", "progressive JPEG", "PNG"; most first.
-        num_tiled: How many of the baseline JPEGs have restart intervals.
         sample_bytes: Bytes of a sample, all its fields together.
         image_bytes: Bytes of its encoded image.
         megapixels: Millions of pixels of an image.
@@ -63,7 +62,6 @@ class Facts:
     num_looked_at: int
     num_bad: int
     kinds: dict[str, int]
-    num_tiled: int
     sample_bytes: Percentiles
     image_bytes: Percentiles
     megapixels: Percentiles
@@ -108,7 +106,6 @@ class Look:
     samples: list[Sample] = field(default_factory=list)
     num_bad: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
-    num_tiled: int = 0
     sample_bytes: list[int] = field(default_factory=list)
     image_bytes: list[int] = field(default_factory=list)
     megapixels: list[float] = field(default_factory=list)
@@ -124,7 +121,6 @@ class Look:
             self.num_bad += 1
             return
         self.kinds[kind_of(data)] += 1
-        self.num_tiled += restart_offsets(data) is not None
         self.sample_bytes.append(sum(len(value) for value in sample.fields.values()))
         self.image_bytes.append(len(data))
         self.megapixels.append(header.height * header.width / 1e6)
@@ -167,7 +163,6 @@ def look_at_facts(
         done,
         look.num_bad,
         dict(look.kinds.most_common()),
-        look.num_tiled,
         sample_bytes,
         Percentiles.of(look.image_bytes),
         Percentiles.of(look.megapixels),

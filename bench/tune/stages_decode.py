@@ -2,24 +2,22 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
 from bench.tune.ceilings import Stored
-from bench.tune.facts_kinds import BASELINE, PROGRESSIVE, kind_of
+from bench.tune.facts_kinds import BASELINE, kind_of
 from bench.tune.stages import StageCost
 from bench.tune.stages_held import Parts, make_parts
 from bench.tune.stages_turns import Threads, Timed, Work
 from bench.tune.stages_work import decode_work
 from dali_pipes.decode import opencv
-from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
-from readers import Dataset, Sample, read_header, restart_offsets
+from readers import Dataset, Sample, read_header
 
 LARGEST_CHUNK = 32
-CHANGES = ("tile", "baseline", "fast", "smaller")
+CHANGES = ("fast", "smaller")
 _MOST_STORED_BYTES = 24 << 20
 _SMALLER = 2.0  # the short side of smaller copies, in sides of what the recipe decodes
 _WORTH = 1.3
@@ -137,8 +135,6 @@ def find_changes(
     changes: dict[str, Change] = {}
     skipped: dict[str, str] = {}
     finders: dict[str, Callable[..., Change | str]] = {
-        "tile": partial(_tiled, BASELINE),
-        "baseline": partial(_tiled, PROGRESSIVE),
         "fast": _fast,
         "smaller": _smaller,
     }
@@ -149,26 +145,6 @@ def find_changes(
         else:
             skipped[name] = found
     return changes, skipped
-
-
-def _tiled(
-    kind: str, maker: Maker, kinds: Mapping[str, Sequence[Sample]], shares: Mapping[str, float]
-) -> Change | str:
-    """Put restart markers into JPEGs of a kind that have none, in memory, which also makes them baseline; no pixel changes."""
-    samples = kinds.get(kind, ())
-    untiled = [sample for sample in samples if restart_offsets(_image(sample)) is None]
-    tried = _few(untiled, maker.most_stored)
-    before, after = [], []
-    for sample in tried:
-        data, reason = tile_jpeg(_image(sample))
-        if not reason:
-            before.append(sample)
-            after.append(_with_image(sample, bytes(data)))
-    if not before:
-        return f"no {kind} here can be given restart markers: there is none without, or it is too small"
-    part = len(untiled) / len(samples) * len(before) / len(tried)
-    how = f"{len(before)} {kind}s were given restart markers in memory, which changes no pixel"
-    return _change(maker, before, after, shares.get(kind, 0.0) * part, how, {kind: part})
 
 
 def _fast(

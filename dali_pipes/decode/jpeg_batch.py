@@ -26,9 +26,7 @@ from readers import HeaderError, read_header
 # What "fast" leaves for the resampling to shrink: measured in DECISIONS.md.
 _FAST_MARGIN = 2.0
 _LEAST_SIDE, _USUAL_SIDE = 8, 16  # of an MCU, in pixels
-_TILE_MCUS = (
-    8  # of the restart intervals of tiles, about: files that have as many get no checkpoints
-)
+_INTERVAL_MCUS = 8  # files with restart intervals as short get no checkpoints
 _NO_OFFSETS = np.empty(0, np.int64)
 _OF_SCANS = list(OF_SCANS)
 
@@ -134,10 +132,10 @@ class JpegRenderer:
 
     def _room(self, rows: NDArray[np.int64], files: NDArray[np.void]) -> NDArray[np.void]:
         """Give new files room for their checkpoints, CHECKPOINT [...], one file behind the other."""
-        # None where restart intervals are as short, as those of tiles.
+        # None where restart intervals are as short and serve instead.
         most, usual = (
             (-(-self._fetched.sizes[rows] // side)).prod(axis=1) // every
-            for side, every in ((_LEAST_SIDE, EVERY), (_USUAL_SIDE, _TILE_MCUS))
+            for side, every in ((_LEAST_SIDE, EVERY), (_USUAL_SIDE, _INTERVAL_MCUS))
         )
         is_wanted = (files["judge"] == 1) & (files["last_offset"] - files["first_offset"] <= usual)
         most = np.where(is_wanted, most, 0)

@@ -27,6 +27,8 @@ def _told(command: Any, name: str) -> Iterator[str]:
         yield heading(name, "-") + _described(command, name)
         return
     for word, child in children.items():
+        if child.hidden:  # such as one that was removed and says what to do instead
+            continue
         yield from _told(child, f"{name} {word}")
 
 

@@ -62,23 +62,6 @@ def restart_offsets(data: Payload) -> NDArray[np.int64] | None:
     return offsets
 
 
-def has_restarts(data: Payload) -> bool:
-    """Whether a JPEG is of a single scan with restart intervals, by its header: 3 us.
-
-    Args:
-        data: A whole file; its markers are not looked at.
-
-    Example:
-        >>> with open("photos/cat/000.jpg", "rb") as file:
-        ...     print(has_restarts(file.read()))
-        False
-    """
-    try:
-        return _find_scan(data) is not None
-    except struct.error:
-        return False
-
-
 def _find_scan(data: Payload) -> _Scan | None:
     """Walk over the header; raises struct.error where the data ends within it."""
     if data[:2] != b"\xff\xd8":

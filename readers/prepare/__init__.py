@@ -1,4 +1,4 @@
-"""Preparing data for training: inspect it, index it, pack it into shards, add restart markers to its JPEGs.
+"""Preparing data for training: inspect it, index it, pack it into shards.
 
 Each function does all of the work, reports progress through `on_progress`, and returns the result::
 
@@ -21,8 +21,6 @@ from readers.prepare.shards.making import make_shard
 from readers.prepare.shards.merging import merge
 from readers.prepare.shards.plan import Plan
 from readers.prepare.shards.planning import load_plan, plan_shards
-from readers.prepare.tile_counts import Tiling
-from readers.prepare.tiling import tile
 from readers.prepare.video_inspection import Checks
 
 __all__ = [
@@ -36,7 +34,6 @@ __all__ = [
     "Packing",
     "Plan",
     "PrepareError",
-    "Tiling",
     "index",
     "inspect",
     "load_plan",
@@ -44,5 +41,4 @@ __all__ = [
     "merge",
     "pack",
     "plan_shards",
-    "tile",
 ]

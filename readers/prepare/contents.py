@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-from collections import Counter
 from typing import Any, BinaryIO
 
 from readers.checkpoints.layout import Entry
@@ -21,7 +20,6 @@ class Contents:
         self.keys: set[str] = set()
         self.checkpoints: list[Entry] = []
         self._source_bytes = 0
-        self._reasons: Counter[str] = Counter()
 
     def add(self, sample: Packed) -> str:
         """Count a sample in, and return the key that it has here."""
@@ -30,18 +28,14 @@ class Contents:
             self.checkpoints.append(Entry(len(self.keys), *sample.found))
         self.keys.add(key)
         self._source_bytes += sample.before_bytes
-        self._reasons.update(sample.reasons)
         return key
 
     def noted(self, size_bytes: int) -> dict[str, Any]:
         """What a manifest says of them, in a shard of this size."""
-        left = {reason: number for reason, number in self._reasons.items() if reason}
         return {
             "samples": len(self.keys),
             "bytes": size_bytes,
             "source_bytes": self._source_bytes,
-            "tiled": self._reasons[""],
-            "left": left,
         }
 
 

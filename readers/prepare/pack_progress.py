@@ -63,7 +63,7 @@ class Manifest:
 
     @property
     def shards(self) -> list[dict[str, Any]]:
-        """name, begin and end (positions in the order), samples, bytes, and what was tiled."""
+        """name, begin and end (positions in the order), samples and bytes."""
         shards: list[dict[str, Any]] = self._content["shards"]
         return shards
 

@@ -1,14 +1,12 @@
 """What a pack has made."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from readers.prepare.errors import PrepareError
-from readers.prepare.jpegs import JpegCounts
 from readers.storage.destination import Destination
 from readers.storage.paths import shown_path
 
@@ -26,7 +24,6 @@ class Totals:
         bytes: Size of all shards.
         source_bytes: Size of their samples in the source.
         bad: Number of samples that could not be packed.
-        jpegs: Numbers of tiled and untiled JPEGs; both are 0 if tiling was off.
     """
 
     shards: int = 0
@@ -34,7 +31,6 @@ class Totals:
     bytes: int = 0
     source_bytes: int = 0
     bad: int = 0
-    jpegs: JpegCounts = field(default_factory=JpegCounts)
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """Count in what is noted of a shard."""
@@ -42,8 +38,6 @@ class Totals:
         self.samples += entry["samples"]
         self.bytes += entry["bytes"]
         self.source_bytes += entry["source_bytes"]
-        self.jpegs.tiled += entry["tiled"]
-        self.jpegs.left += Counter(entry["left"])
 
     def add_noted(self, entry: Mapping[str, Any]) -> None:
         """Count in what `make_shard` returned, which has no file where all of its samples are bad."""
@@ -77,16 +71,8 @@ class Packing:
         return self.totals.shards
 
     @property
-    def jpegs(self) -> JpegCounts:
-        """Numbers of tiled and untiled JPEGs; both are 0 if tiling was off."""
-        return self.totals.jpegs
-
-    @property
     def shards(self) -> list[dict[str, Any]]:
-        """For each its name, begin and end (positions in the order), samples, bytes, source_bytes, tiled and left.
-
-        The latter are numbers of JPEGs, by reason. All are read from the manifest.
-        """
+        """For each its name, begin and end (positions in the order), samples, bytes and source_bytes; read from the manifest."""
         shards: list[dict[str, Any]] = self._manifest["shards"]
         return shards
 

@@ -17,7 +17,6 @@ from readers.image.header import read_header
 from readers.label_vector import class_number
 from readers.order import Order
 from readers.prepare.errors import require_read
-from readers.prepare.jpegs import TileJpeg, is_jpeg
 from readers.prepare.kind import is_video
 from readers.sample import (
     BadSample,
@@ -52,7 +51,6 @@ class Packed(NamedTuple):
         fields: Field name and content, no name twice; the image is the first of them.
         label: Class number, -1 when there is none.
         headers: What stands before each field in a tar, under that name; empty for other formats.
-        reasons: For each JPEG that was to be tiled, why it was not; "" when it was.
         before_bytes: Size of the fields in the source.
         found: Digest and checkpoints of the image as it is packed; None where none are looked for.
     """
@@ -62,7 +60,6 @@ class Packed(NamedTuple):
     fields: tuple[tuple[str, Payload], ...]
     label: int
     headers: tuple[bytes, ...]
-    reasons: tuple[str, ...]
     before_bytes: int
     found: tuple[int, Kept] | None = None
 
@@ -81,7 +78,6 @@ class Packer:
     Attributes:
         dataset: Where they come from; None when they are handed in, by a source that is read forward.
         order: Which sample stands at which position; None for the source's own order.
-        tile: Puts restart markers into a JPEG; None leaves JPEGs as they are.
         headers: Whether they go into a tar; else into Parquet.
         copied: Whether their bytes must leave this process.
         finder: Finds checkpoints; None leaves them out.
@@ -89,7 +85,6 @@ class Packer:
 
     dataset: Dataset | None
     order: Order | None
-    tile: TileJpeg | None
     headers: bool
     copied: bool
     finder: Finder | None = None
@@ -129,16 +124,12 @@ class Packer:
             return Refused(position, BadSample(sample.index, sample.key, "read", obstacle))
         name, label = self._name(sample), class_number(sample.label)
         fields: list[tuple[str, Payload]] = []
-        reasons: list[str] = []
         members = _members(sample, _EXTENSIONS.get(image_kind, image_kind), in_tar=self.headers)
         for field, member in members.items():
             data = sample.fields[field]
             if not self.headers and _is_told(field, data, name, label):
                 continue
-            content, reason = self.tile(data) if self.tile and is_jpeg(data) else (data, None)
-            fields.append((member, bytes(content) if self.copied else content))
-            if reason is not None:
-                reasons.append(reason)
+            fields.append((member, bytes(data) if self.copied else data))
         if self.headers and label >= 0 and "cls" not in members.values():
             fields.append(("cls", b"%d" % label))
         headers = headers_of(name, fields) if self.headers else ()
@@ -146,10 +137,7 @@ class Packer:
         found = None
         if self.finder is not None:
             found = found_of(fields[0][1] if image is not None else None, self.finder)
-        reasons_told = tuple(reasons)
-        return Packed(
-            position, name, tuple(fields), label, headers, reasons_told, before_bytes, found
-        )
+        return Packed(position, name, tuple(fields), label, headers, before_bytes, found)
 
     def _name(self, sample: Sample) -> str:
         own = sample.key.partition("/")[2]

@@ -12,7 +12,6 @@ from readers.checkpoints.finder import Finder
 from readers.formats.stream import TarStream
 from readers.prepare.errors import PrepareError
 from readers.prepare.executor import ArrayTask, Executor, Job, LocalExecutor
-from readers.prepare.jpegs import TileJpeg
 from readers.prepare.packed import MANIFEST, Packing, Totals, packing_of
 from readers.prepare.shards.making import ShardMaker, make_shard, packer_of
 from readers.prepare.shards.merging import merge as merge_shards
@@ -73,7 +72,6 @@ def pack(
     format: Literal["tar", "parquet"] = "tar",
     shard_size: str | int = "256MB",
     shuffle: int | None = None,
-    tile_jpeg: TileJpeg | None = None,
     finder: Finder | None = None,
     allow_pipe: bool = False,
     source_format: str | None = None,
@@ -96,7 +94,6 @@ def pack(
         shard_size: The largest size of a shard, such as "256MB" or "1GiB", or a number of bytes, as far as the sizes in the source tell: see
             `plan_shards`.
         shuffle: Seed of the order; the order of the source when None.
-        tile_jpeg: Puts restart markers into each JPEG, see `tile`; it must be picklable. None leaves them alone.
         finder: Finds the checkpoints of each JPEG, which are written beside the shards: see
             `readers.prepare.checkpointing`; it must be picklable. None writes none. Shards that are there already get none.
         allow_pipe: Whether the source may be ``pipe:COMMAND``, which is run.
@@ -135,12 +132,11 @@ def pack(
             Path(place.location),
             format=format,
             bytes_per_shard=bytes_per_shard,
-            tile_jpeg=tile_jpeg,
             finder=finder,
             num_workers=workers,
             on_progress=on_progress,
         )
-    settings = described(dataset, format, bytes_per_shard, shuffle, tiled=tile_jpeg is not None)
+    settings = described(dataset, format, bytes_per_shard, shuffle)
     if (finished := _finished(place, settings)) is not None:
         return finished
     if merge:
@@ -149,7 +145,7 @@ def pack(
         _require(executor)
     found = PlannedSource(located(source), dataset.fingerprint, source_format, options)
     found.keep(dataset)
-    plan = planned(dataset, place, settings, found, tile_jpeg, finder)
+    plan = planned(dataset, place, settings, found, finder)
     if not merge:
         made = _make_missing(plan, executor, workers, on_progress)
         if isinstance(executor, ArrayTask):

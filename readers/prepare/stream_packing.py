@@ -12,7 +12,6 @@ from readers.formats.stream import TarStream
 from readers.formats.tar.dataset import TarDataset
 from readers.prepare.atomic_files import locked
 from readers.prepare.errors import PrepareError
-from readers.prepare.jpegs import TileJpeg
 from readers.prepare.pack_progress import Manifest
 from readers.prepare.packed import Packing, Totals
 from readers.prepare.packer import Packed, Packer, Refused
@@ -31,7 +30,6 @@ def pack_stream(
     *,
     format: str,
     bytes_per_shard: int,
-    tile_jpeg: TileJpeg | None,
     finder: Finder | None,
     num_workers: int,
     on_progress: Callable[[int, int | None], None],
@@ -40,7 +38,7 @@ def pack_stream(
     settings: dict[str, object] = {
         "source": _stream_id(source, stream),
         "samples": None,
-        "tile": tile_jpeg is not None,
+        "tile": False,
         "shard_size_bytes": bytes_per_shard,
         "shuffle": None,
     }
@@ -49,7 +47,7 @@ def pack_stream(
     with locked(destination):
         manifest = Manifest(destination, settings, ())
         try:
-            packer = Packer(None, None, tile_jpeg, format == "tar", copied=False, finder=finder)
+            packer = Packer(None, None, format == "tar", copied=False, finder=finder)
             _write_shards(
                 stream, format, bytes_per_shard, packer, manifest, num_workers, on_progress
             )

@@ -15,11 +15,11 @@ from dali_pipes import Batch, Loader
 from dali_pipes.decode import jpeg_batch_kernel
 from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
 from dali_pipes.jpeg.checkpoints import Known, listed
-from dali_pipes.jpeg.tiling.add_restarts import add_restarts
 from dali_pipes.pipeline import make
 from gpu_aug import CenterCrop, ColorJitter, Normalize, RandomResizedCrop, Recipe, Resize, Views
 from readers import Dataset, open_dataset
 from readers.buckets import Buckets
+from tests.support.jpeg_kinds import with_restarts
 from tests.support.same_batches import assert_same
 
 NUM_IMAGES = 16
@@ -227,14 +227,16 @@ def test_a_verdict_does_not_depend_on_the_crop(
                 assert list(loader.stats().whole_images) == [WRONG_END]
 
 
-def test_tiles_have_intervals_of_their_own(tmp_path: Path, folder: Path, calls: Calls) -> None:
-    """Tiled files are read as a whole once, too, and then jumped through without checkpoints."""
-    with tarfile.open(tmp_path / "tiled.tar", "w") as archive:
+def test_files_with_short_intervals_need_no_checkpoints(
+    tmp_path: Path, folder: Path, calls: Calls
+) -> None:
+    """They are read as a whole once, too, and then jumped through without checkpoints."""
+    with tarfile.open(tmp_path / "marked.tar", "w") as archive:
         for path in sorted(folder.glob("*.jpg"))[:3]:
-            data = add_restarts(path.read_bytes())
+            data = with_restarts(path.read_bytes())
             member = tarfile.TarInfo(path.name)
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
-    dataset = open_dataset(tmp_path / "tiled.tar")
+    dataset = open_dataset(tmp_path / "marked.tar")
     for number, _ in enumerate(epochs(load(dataset, batch_size=3))):
         assert calls.take() == (3 if number == 0 else 0, 0)

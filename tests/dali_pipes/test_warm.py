@@ -1,7 +1,6 @@
 """Compiling beforehand, and what compiling does not count for."""
 
 import importlib
-import io
 import itertools
 import sys
 from collections.abc import Callable
@@ -19,11 +18,9 @@ from PIL import Image
 from bench.cli import main
 from bench.compare.timer import time_slice
 from dali_pipes import Clips, Loader, warm
-from dali_pipes.decode.dali.feed import cut_tiles
+from dali_pipes.decode.dali.feed import cut_intervals
 from dali_pipes.jpeg.checkpoints import EVERY, find_checkpoints
 from dali_pipes.jpeg.spans import spans_of
-from dali_pipes.jpeg.tiling.add_restarts import add_restarts
-from dali_pipes.jpeg.tiling.coefficients import read_coefficients
 from dali_pipes.stats.recorder import Recorder
 from gpu_aug import (
     ColorJitter,
@@ -45,6 +42,7 @@ from gpu_aug.engines.fused.triton import record
 from gpu_aug.views import Views
 from readers import open_dataset, read_header
 from tests.support.cuda_jpegs import on_the_cpu
+from tests.support.jpeg_kinds import with_restarts
 from tests.support.videos import pan, write_video
 
 PASSES = "gpu_aug.engines.fused.cpu.passes"
@@ -56,7 +54,7 @@ WHOLE = f"{RESIZE}:whole"
 CROP = RandomResizedCrop(32)
 PLAIN, FULL = Recipe([CROP, HorizontalFlip(p=1.0), Normalize()]), Recipe([CROP, RandomAffine(9.0)])
 JITTER = Recipe([CROP, ColorJitter(0.4, 0.4, 0.4, 0.1)])
-TILES, FRAMES = "dali_pipes.jpeg.tiling.cut_kernel:cut_all", "dali_pipes.video.yuv:write_rgb"
+CUTS, FRAMES = "dali_pipes.decode.dali.cut_kernel:cut_all", "dali_pipes.video.yuv:write_rgb"
 CHECKS = "dali_pipes.jpeg.whole:check_whole"
 PLAN = "dali_pipes.decode.cuda_jpeg.plan:plan_batch"
 DIGESTS, KNOWN = "dali_pipes.jpeg.digest:digest_all", "dali_pipes.jpeg.stored_rows:read_known"
@@ -66,21 +64,10 @@ PHILOX, CROPS = "gpu_aug.draws:_philox", "gpu_aug.resampling.crops:_compose"
 TRIES = "gpu_aug.ops.geometric.resized_crops:_first_that_fits"
 FACTORS = "gpu_aug.engines.fused.compile.stages:_write_factors"
 RECORDS = "gpu_aug.engines.fused.triton.record:_write_records"
-TILING = "dali_pipes.jpeg.tiling"
-SCANS = {
-    *(
-        f"{TILING}.progressive:read_{kind}"
-        for kind in ("dc_first", "dc_refine", "ac_first", "ac_refine")
-    ),
-    f"{TILING}.sequential:read_sequential",
-    f"{TILING}.scans:strip",
-}
-CODES = f"{TILING}.huffman_codes:_fill"
 CALLERS = {
-    **{name: [f"{TILING}.coefficients"] for name in SCANS},
     f"{PASSES}:run_plain": ["gpu_aug.engines.fused.cpu.run"],
     f"{PASSES}:run": ["gpu_aug.engines.fused.cpu.run"],
-    TILES: ["dali_pipes.jpeg.tiling.cut"],
+    CUTS: ["dali_pipes.decode.dali.cut"],
 }
 MCUS = "dali_pipes.jpeg.mcus:read_mcus"
 SEVERAL_SCANS = "dali_pipes.jpeg.progressive.decode:decode_scans"
@@ -121,22 +108,13 @@ def decode_on_gpu(photos: list[Path], folder: Path, recipe: Recipe) -> None:
 
 
 def cut(photos: list[Path], _folder: Path, recipe: Recipe) -> None:
-    """As the feed of DALI does, with a tiled file and one that is not."""
-    data = [add_restarts(photos[0].read_bytes()), photos[1].read_bytes()]
+    """As the feed of DALI does, with a file that has restart markers and one without."""
+    data = [with_restarts(photos[0].read_bytes()), photos[1].read_bytes()]
     sizes = np.array([(found.height, found.width) for found in map(read_header, data)])
     draws = recipe.draw(0, 0, np.arange(2), sizes)
     spans = spans_of([np.frombuffer(one, np.uint8) for one in data])
     fetched: Any = SimpleNamespace(draws=[draws], data=data, spans=spans, restarts=None)
-    cut_tiles(fetched, np.zeros(2, bool))
-
-
-def judge_scans(photos: list[Path], _folder: Path, _recipe: Recipe) -> None:
-    """As the decoder of DALI does with files of several scans, and as tiling does with one of a single scan."""
-    progressive = io.BytesIO()
-    with Image.open(photos[0]) as image:
-        image.save(progressive, "JPEG", progressive=True)
-    for data in (progressive.getvalue(), photos[1].read_bytes()):
-        read_coefficients(data)
+    cut_intervals(fetched, np.zeros(2, bool))
 
 
 def draw(_photos: list[Path], _folder: Path, recipe: Recipe) -> Draws:
@@ -170,11 +148,10 @@ def judge(photos: list[Path], _folder: Path, _recipe: Recipe) -> None:
         (load_photos, FULL, {f"{PASSES}:run", ROWS}),
         (load_video, PLAIN, {f"{PASSES}:run_plain", FRAMES, RESIZE, WHOLE}),
         (decode_on_gpu, PLAIN, {PLAN, DIGESTS, KNOWN, READS, BEGINS}),
-        (cut, PLAIN, {TILES}),
+        (cut, PLAIN, {CUTS}),
         (judge, PLAIN, {CHECKS}),
         (draw, JITTER, {PHILOX, CROPS, TRIES, FACTORS}),
         (augment_on_gpu, JITTER, {RECORDS}),
-        (judge_scans, PLAIN, {*SCANS, CODES}),
     ],
 )
 def test_warm_knows_the_types(
@@ -221,13 +198,11 @@ def test_all_parts_are_compared() -> None:
         ROWS,
         RESIZE,
         WHOLE,
-        TILES,
+        CUTS,
         CHECKS,
         FRAMES,
         MCUS,
         SEVERAL_SCANS,
-        *SCANS,
-        CODES,
         *(PLAN, DIGESTS, KNOWN, READS, BEGINS),
         *(PHILOX, CROPS, TRIES, FACTORS, RECORDS),
     }

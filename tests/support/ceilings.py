@@ -42,7 +42,7 @@ def facts(*, total_bytes: int = 10**12, cache_bytes: int | None = None) -> Facts
     megapixels = Percentiles(*[0.5] * 4)
     count = int(total_bytes / SAMPLE_BYTES)
     kinds = {"baseline JPEG": 100}
-    return Facts(count, 100, 0, kinds, 0, spread, spread, megapixels, total_bytes, place)
+    return Facts(count, 100, 0, kinds, spread, spread, megapixels, total_bytes, place)
 
 
 def ceilings(

@@ -7,13 +7,14 @@ import sys
 import time
 from pathlib import Path
 
-from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
+from dali_pipes.jpeg.finder import JpegFinder
+from readers.checkpoints.layout import Kept
 from readers.sample import Payload
 from readers.storage.index.index_file import PREFIX, STAMP
 
 _FROM = {".gpuaug-index": PREFIX.size + STAMP.size}  # where the inode and the times are behind us
 _BEFORE = 6
-"""JPEGs that a process tiles before it waits: then it is in the middle of a shard."""
+"""JPEGs that a process looks through before it waits: then it is in the middle of a shard."""
 
 
 def lay_out(photos: list[Path], folder: Path, copies: int = 1) -> str:
@@ -34,25 +35,30 @@ def content(folder: Path) -> dict[str, bytes]:
     }
 
 
-class Waiting:
-    """Tiles JPEGs, and waits in the middle of a shard until a file is there.
+class Waiting(JpegFinder):
+    """Finds checkpoints of JPEGs, and waits in the middle of a shard until a file is there.
 
     Args:
         marks: A folder: a process that waits puts a file with its number there, and goes on when ``go`` is there.
         node: Of the cluster, the only one that waits; all of them when None.
     """
 
-    def __init__(self, marks: Path, node: str | None = None) -> None:
-        self._marks, self._node, self._done = marks, node, 0
+    _marks: Path
+    _node: str | None
+    _done: list[int]
 
-    def __call__(self, data: Payload) -> tuple[Payload, str]:
-        """Tile a JPEG."""
-        self._done += 1
-        if self._done == _BEFORE and self._is_here():
+    def __init__(self, marks: Path, node: str | None = None) -> None:
+        super().__init__()
+        self.__dict__ |= {"_marks": marks, "_node": node, "_done": []}  # it is frozen
+
+    def find(self, image: Payload) -> Kept:
+        """Look through a JPEG."""
+        self._done.append(len(image))
+        if len(self._done) == _BEFORE and self._is_here():
             (self._marks / str(os.getpid())).touch()
             while not (self._marks / "go").exists():
                 time.sleep(0.05)
-        return tile_jpeg(data)
+        return super().find(image)
 
     def _is_here(self) -> bool:
         import ray
@@ -100,7 +106,7 @@ def pack_waiting(address: str, source: str, destination: str, shard_size: str, m
         source,
         destination,
         shard_size=shard_size,
-        tile_jpeg=Waiting(Path(marks)),
+        finder=Waiting(Path(marks)),
         executor=RayExecutor(address),
     )
 

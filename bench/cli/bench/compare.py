@@ -33,9 +33,6 @@ def compare(
             help="Baselines, repeatable; when left out, those that need no environment of their own.",
         ),
     ] = None,
-    tiled: Annotated[
-        bool, typer.Option("--tiled", help="Also run our fused rows on tiled copies of the JPEGs.")
-    ] = False,
     only: Annotated[
         list[str] | None, typer.Option(help="Only the row of this name; repeatable.")
     ] = None,
@@ -58,7 +55,6 @@ def compare(
         only=tuple(only or ()),
         dtype=dtype or usual_dtype(clips),
         peers=tuple(peers or ()),
-        tiled=tiled,
         clips=clips,
         how=how,
     )

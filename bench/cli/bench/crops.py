@@ -13,7 +13,7 @@ def crops(
     rounds: Annotated[int, typer.Option(help="Turns per way that the time is cut into.")] = 5,
     json: Json = None,
 ) -> None:
-    """Decode small crops of 1080p JPEGs: tiled, by region decoding, and whole."""
+    """Decode small crops of 1080p JPEGs: from checkpoints, by region decoding, and whole."""
     from bench.micro.crops import crops_and_show
 
     crops_and_show(data, seconds=seconds, rounds=rounds, json_path=json)

@@ -60,7 +60,7 @@ def _baseline(found: Inspection) -> Markup:
         return Markup()
     return note(
         f"{share(others, found.processes.total())} of the JPEGs are not baseline: on a CPU they are decoded whole, "
-        "where of a baseline file only the crop is; gpu-aug tile makes baseline files of progressive ones."
+        "where of a baseline file only the crop is."
     )
 
 

@@ -98,7 +98,4 @@ def _pictures(log: RunLog) -> Markup:
     named = ", ".join(f"{count(many)} {name}" for name, many in counts.items() if many)
     if not named:
         return Markup()
-    return note(
-        f"Decoded whole, since our JPEG decoder does not take them: {named}. "
-        "gpu-aug tile makes JPEGs of which only the part that is needed is decoded."
-    )
+    return note(f"Decoded whole, since our JPEG decoder does not take them: {named}.")

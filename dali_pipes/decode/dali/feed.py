@@ -86,7 +86,7 @@ class Feed:
             return self._nothing
         covered = ~fetched.kept()
         covered[sorted(hidden)] = True
-        encoded, origins = cut_tiles(fetched, covered)
+        encoded, origins = cut_intervals(fetched, covered)
         return _tensor_lists(encoded, self._rects(fetched, covered, origins))
 
     def push(self, inputs: Inputs) -> None:
@@ -147,10 +147,10 @@ class Feed:
 _OF_A_CANVAS = ("start", "shape", "resize", "paste", "canvas")
 
 
-def cut_tiles(
+def cut_intervals(
     fetched: Fetched, covered: NDArray[np.bool_]
 ) -> tuple[Sequence[Payload | NDArray[np.uint8]], NDArray[np.int32]]:
-    """Cut the part that the views need out of tiled JPEGs; everything else stays whole.
+    """Cut the part that the views need out of JPEGs with restart markers; everything else stays whole.
 
     Args:
         fetched: The batch.
@@ -170,11 +170,11 @@ def cut_tiles(
     # Another kernel cuts. Most data has no restart intervals, and then it is not loaded.
     if restarts is None and not read_headers(spans)[:, 2].any():
         return memory_of(spans, (fetched, placeholder)), np.zeros_like(start)
-    from dali_pipes.jpeg.tiling.cut import cut_many
+    from dali_pipes.decode.dali.cut import cut_many
 
     data = [b"" if hide else fetched.data[row] or b"" for row, hide in enumerate(covered.tolist())]
     crops = np.concatenate([start, shape], axis=1)
-    cuts = cut_many(data, crops, restarts or [None] * len(data), upright=True)
+    cuts = cut_many(data, crops, restarts or [None] * len(data))
     return [one if len(one) else placeholder for one in cuts.data], cuts.origins
 
 

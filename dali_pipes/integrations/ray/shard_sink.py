@@ -118,7 +118,7 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
             What the manifest notes of each shard.
         """
         require_same(self._driver)
-        packer = Packer(None, None, None, self._format == "tar", copied=False)
+        packer = Packer(None, None, self._format == "tar", copied=False)
         firsts: list[int | None] = []
         shards = []
         try:

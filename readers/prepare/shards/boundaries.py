@@ -140,7 +140,7 @@ def _sizes(dataset: Dataset) -> NDArray[np.int64] | None:
 def _room(dataset: Dataset, *, in_tar: bool) -> _Room:
     """Look at a few samples, the same ones on every machine."""
     number = min(_PROBE, len(dataset))
-    packer = Packer(dataset, Order(len(dataset)), None, headers=in_tar, copied=False)
+    packer = Packer(dataset, Order(len(dataset)), headers=in_tar, copied=False)
     taken, source, fields, fixed = [], [], [1], [_BLOCK_BYTES if in_tar else 0]
     for start in range(0, number, 8):
         for one in packer(range(start, min(start + 8, number))):

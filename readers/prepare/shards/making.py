@@ -40,8 +40,8 @@ def make_shard(plan: Plan, number: int) -> dict[str, Any]:
         number: 0 <= number < len(plan).
 
     Returns:
-        The entry: name, begin and end (positions in the order), samples, bytes, source_bytes, tiled and left (numbers
-        of JPEGs, the latter by reason), sha256 of its bytes, and the number of bad samples.
+        The entry: name, begin and end (positions in the order), samples, bytes, source_bytes, sha256 of its
+        bytes, and the number of bad samples.
 
     Raises:
         TransientError: A sample cannot be read, or the destination cannot be written; nothing is noted, so that
@@ -105,7 +105,7 @@ class ShardMaker:
         except ColumnError:
             bad.clear()
         # A later sample has another field than those of the first row group: look at all of them, then begin anew.
-        plain = Packer(packer.dataset, packer.order, None, headers=False, copied=False)
+        plain = Packer(packer.dataset, packer.order, headers=False, copied=False)
         samples = self._samples(stretch, plain, [], here=True)
         fields = tuple(dict.fromkeys(field for one in samples for field in extra_fields(one)))
         return self._written(name, self._samples(stretch, packer, bad), fields), bad
@@ -197,7 +197,7 @@ def packer_of(plan: Plan, *, copied: bool = False) -> Packer:
     dataset = plan.source.open()
     order = order_of(plan.settings, len(dataset))
     in_tar = plan.format == "tar"
-    return Packer(dataset, order, plan.tile_jpeg, in_tar, copied=copied, finder=plan.finder)
+    return Packer(dataset, order, in_tar, copied=copied, finder=plan.finder)
 
 
 def finished_entry(plan: Plan, number: int) -> dict[str, Any] | None:

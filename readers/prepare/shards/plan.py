@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.checkpoints.finder import Finder
-from readers.prepare.jpegs import TileJpeg
 from readers.prepare.shards.source import PlannedSource
 from readers.storage.destination import Destination
 
@@ -33,14 +32,13 @@ class Plan:
         sizes: How the boundaries were found: ``estimated``, the number of samples whose size the source does not tell
             and for which the mean of ``probe`` samples was taken; ``sample_bytes``, the mean size of a sample.
         source: Opens the data; None in a plan that was read from its destination, which can be merged only.
-        tile_jpeg: Puts restart markers into JPEGs, None leaves them alone.
         finder: Finds the checkpoints that lie beside shards, None writes none. Shards are the same with and without.
 
     Example:
         >>> from readers.prepare import plan_shards
         >>> plan = plan_shards("photos/", "planned/", bytes_per_shard=40_000)
-        >>> len(plan), plan.stretch(0), plan.settings["tile"]
-        (9, range(0, 4), False)
+        >>> len(plan), plan.stretch(0), plan.settings["samples"]
+        (9, range(0, 4), 36)
     """
 
     destination: Destination
@@ -50,7 +48,6 @@ class Plan:
     boundaries: NDArray[np.int64] = field(repr=False)
     sizes: Mapping[str, int]
     source: PlannedSource | None = field(default=None, repr=False)
-    tile_jpeg: TileJpeg | None = field(default=None, repr=False)
     finder: Finder | None = field(default=None, repr=False)
 
     def __len__(self) -> int:

@@ -10,7 +10,6 @@ from readers.formats.registry import require
 from readers.formats.stream import TarStream
 from readers.order import Order
 from readers.prepare.errors import PrepareError
-from readers.prepare.jpegs import TileJpeg
 from readers.prepare.packed import MANIFEST
 from readers.prepare.shards.boundaries import cut
 from readers.prepare.shards.packable import check_apart, check_folder, check_source
@@ -37,7 +36,6 @@ def plan_shards(
     bytes_per_shard: int = 256_000_000,
     format: Literal["tar", "parquet"] = "tar",
     shuffle: int | None = None,
-    tile_jpeg: TileJpeg | None = None,
     finder: Finder | None = None,
     source_format: str | None = None,
     storage: StorageOptions | None = None,
@@ -51,11 +49,10 @@ def plan_shards(
     Args:
         source: A source as for `readers.open_dataset`, or a dataset, which is pickled with the plan.
         destination: The folder of the shards, or a URL such as ``s3://bucket/train``.
-        bytes_per_shard: The largest size of a shard, as far as the sizes in the source tell: tiling adds 2 to 3 percent,
-            and samples with more fields than others some kilobytes. A sample that is larger stands alone.
+        bytes_per_shard: The largest size of a shard, as far as the sizes in the source tell: samples with more fields
+            than others add some kilobytes. A sample that is larger stands alone.
         format: "tar" (WebDataset) or "parquet".
         shuffle: Seed of the order; the order of the source when None.
-        tile_jpeg: Puts restart markers into each JPEG, see `tile`; it must be picklable. None leaves them alone.
         finder: Finds the checkpoints of each JPEG, see `pack`; it must be picklable. None writes none.
         source_format: Name of the source's format; None tells it from the source.
         storage: How the destination is reached.
@@ -92,8 +89,8 @@ def plan_shards(
     if isinstance(source, str):
         found = PlannedSource(located(source), dataset.fingerprint, source_format, options)
         found.keep(dataset)
-    settings = described(dataset, format, bytes_per_shard, shuffle, tiled=tile_jpeg is not None)
-    return planned(dataset, place, settings, found, tile_jpeg, finder)
+    settings = described(dataset, format, bytes_per_shard, shuffle)
+    return planned(dataset, place, settings, found, finder)
 
 
 def planned(
@@ -101,7 +98,6 @@ def planned(
     destination: Destination,
     settings: Mapping[str, Any],
     source: PlannedSource,
-    tile_jpeg: TileJpeg | None,
     finder: Finder | None = None,
 ) -> Plan:
     """Make the plan of a dataset that was looked at, and keep it; see `plan_shards`."""
@@ -121,7 +117,6 @@ def planned(
         found.boundaries,
         sizes,
         source,
-        tile_jpeg,
         finder,
     )
     _keep(plan)
@@ -173,13 +168,13 @@ def check_settings(format: str, bytes_per_shard: int, shuffle: int | None) -> No
 
 
 def described(
-    dataset: Dataset, format: str, bytes_per_shard: int, shuffle: int | None, *, tiled: bool
+    dataset: Dataset, format: str, bytes_per_shard: int, shuffle: int | None
 ) -> dict[str, Any]:
     """What was asked for, as manifests record it."""
     settings: dict[str, Any] = {
         "source": dataset.fingerprint,
         "samples": len(dataset),
-        "tile": tiled,
+        "tile": False,  # as in plans of versions that could put restart markers into JPEGs
         "shard_size_bytes": bytes_per_shard,
         "shuffle": shuffle,
     }

@@ -341,13 +341,6 @@ def test_peers_choose_the_baselines() -> None:
         lineup(["petastorm"])
 
 
-def test_tiled_rows_are_asked_for() -> None:
-    """The fused engine stands twice in a line-up with tiled copies, once per decoder."""
-    tiled = {"gpu-aug/cpu+fused (tiled)", "gpu-aug/dali+fused (tiled)"}
-
-    assert set(names("engine", lineup(tiled=True))) - set(names("engine", lineup())) == tiled
-
-
 def test_an_engine_that_is_missing_is_absent(
     footing: Footing, monkeypatch: pytest.MonkeyPatch
 ) -> None:

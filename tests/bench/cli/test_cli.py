@@ -60,6 +60,8 @@ def write_bad_recipe(path: Path) -> None:
         (["bench", "compare", "data", "--seed", "-1"], "seed must be 0 or more, got -1"),
         (["bench", "compare", "data", "--only", "torch"], "torchvision-pil"),
         (["preview", "data", "-o", "picture.txt"], "must end in .png"),
+        (["tile"], "gpu-aug tile was removed"),
+        (["tile", "data", "out", "--on", "ray", "--help"], "gpu-aug index DATA --checkpoints"),
         (["preview", "data", "--count", "0"], "count must be 1 or more, got 0"),
         (["preview", "data", "--seed", "-1"], "seed must be 0 or more, got -1"),
     ],

@@ -56,10 +56,9 @@ def test_an_interrupt_says_how_to_go_on(run: Run, data: Path, tmp_path: Path) ->
     """Ctrl-C in a preparation is one line on standard error, and exit code 130."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("readers.prepare.packing.pack", _interrupt)
-        patch.setattr("readers.prepare.tiling.tile", _interrupt)
         patch.setattr("readers.prepare.indexing.index", _interrupt)
         patch.setattr("readers.prepare.inspection.inspect", _interrupt)
-        for command in (("pack", data, tmp_path), ("tile", data, tmp_path), ("index", data)):
+        for command in (("pack", data, tmp_path), ("index", data)):
             code, _, error = run(*command)
             assert code == 130
             assert "remain; run the same command again to go on" in " ".join(error.split())

@@ -14,7 +14,6 @@ from bench.micro import crops
 from bench.micro.crop_decoders import Task, Way
 from bench.micro.crops import OURS, WAYS, measure, show
 from bench.output.errors import BenchError
-from dali_pipes.jpeg.tiling.add_restarts import add_restarts
 
 SIZE = (150, 330)
 
@@ -23,22 +22,21 @@ SIZE = (150, 330)
 def task() -> Task:
     """Six crops of three smooth pictures with some noise, 4:2:0."""
     rng = np.random.default_rng(0)
-    ordinary = []
+    jpegs: list[bytes] = []
     for seed in range(3):
         coarse = rng.integers(0, 256, (10, 20, 3)).astype(np.uint8)
         picture = Image.fromarray(coarse).resize(SIZE[::-1], Image.Resampling.BICUBIC)
         stream = io.BytesIO()
         picture.save(stream, "JPEG", quality=85 + seed)
-        ordinary.append(stream.getvalue())
+        jpegs.append(stream.getvalue())
     corners = np.stack([rng.integers(0, 110, 6), rng.integers(0, 260, 6)], 1)
     rectangles = np.hstack([corners, np.tile((40, 70), (6, 1))]).astype(np.int32)
-    tiled = [add_restarts(data) for data in ordinary]
-    return Task(ordinary * 2, tiled * 2, rectangles, SIZE)
+    return Task(jpegs * 2, rectangles, SIZE)
 
 
 def by_pillow(task: Task) -> list[NDArray[np.uint8]]:
     """The crops out of what Pillow decodes."""
-    images = [np.asarray(Image.open(io.BytesIO(data))) for data in task.ordinary]
+    images = [np.asarray(Image.open(io.BytesIO(data))) for data in task.jpegs]
     return [
         image[top : top + height, left : left + width]
         for image, (top, left, height, width) in zip(images, task.crops.tolist(), strict=True)
@@ -91,13 +89,13 @@ def test_photographs_become_windows_of_1080p(photos: list[Path], tmp_path: Path)
 
     task, enlarged = crops._task(str(listing))
 
-    with Image.open(io.BytesIO(task.ordinary[0])) as image:
+    with Image.open(io.BytesIO(task.jpegs[0])) as image:
         assert image.size == (1920, 1080)
     assert 0 <= enlarged <= 2
     ends = task.crops[:, :2] + task.crops[:, 2:]
     assert (task.crops[:, :2] >= 0).all()
     assert (ends <= crops.SIZE).all()
-    assert len({id(data) for data in task.ordinary}) == 2
+    assert len({id(data) for data in task.jpegs}) == 2
 
 
 def test_nothing_to_measure_is_refused() -> None:

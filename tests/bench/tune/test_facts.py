@@ -54,10 +54,9 @@ def test_other_bytes_are_no_image():
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Path:
-    """Six baseline JPEGs, two of them with restart markers, two progressive ones, and a text."""
+    """Six baseline JPEGs, two progressive ones, and a text."""
     for number in range(6):
-        more = {"restart_marker_rows": 1} if number < 2 else {}
-        (tmp_path / f"{number}.jpg").write_bytes(written("baseline JPEG", **more))
+        (tmp_path / f"{number}.jpg").write_bytes(written("baseline JPEG"))
     for number in range(6, 8):
         (tmp_path / f"{number}.jpg").write_bytes(written("progressive JPEG"))
     (tmp_path / "8.jpg").write_bytes(b"no picture")
@@ -69,7 +68,7 @@ def test_facts_of_a_folder(mixed):
     facts, samples = look_at_facts(open_dataset(mixed), source=str(mixed))
     sizes = [path.stat().st_size for path in sorted(mixed.iterdir())[:8]]
     assert facts.kinds == {"baseline JPEG": 6, "progressive JPEG": 2}
-    assert (facts.num_samples, facts.num_looked_at, facts.num_bad, facts.num_tiled) == (9, 9, 1, 2)
+    assert (facts.num_samples, facts.num_looked_at, facts.num_bad) == (9, 9, 1)
     assert facts.shares["progressive JPEG"] == 0.25
     assert facts.image_bytes.mean == pytest.approx(np.mean(sizes))
     assert facts.image_bytes.p90 == pytest.approx(np.percentile(sizes, 90))

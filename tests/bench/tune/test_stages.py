@@ -14,7 +14,7 @@ from bench.tune.stages_held import Held, make_parts
 from bench.tune.stages_measure import StageTurns, mixed
 from bench.tune.stages_turns import Threads, Timed
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
-from readers import Sample, from_arrays, open_dataset, restart_offsets
+from readers import Sample, from_arrays, open_dataset
 from tests.support.bottlenecks import encode, heavy_recipe, light_recipe, photograph
 from tests.support.ceilings import cost
 
@@ -101,15 +101,13 @@ def test_kinds_are_mixed_as_they_are_in_the_data():
 
 
 def test_other_ways_to_store_images_are_made_in_memory():
-    """Tiled ones have restart markers and the same pixels, smaller ones are smaller; what cannot be done is said."""
+    """Smaller ones are smaller; what cannot be done is said."""
     large = [Sample(at, str(at), {"jpg": photograph(600, 800, seed=at)}) for at in range(2)]
     maker = Maker(DATA, light_recipe(64), HOW, 0.05)
     changes, skipped = find_changes(maker, large, {"baseline JPEG": 1.0})
-    assert list(changes) == ["tile", "fast", "smaller"]
-    assert list(skipped) == ["baseline"]
+    assert list(changes) == ["fast", "smaller"]
+    assert not skipped
     images = {name: [one.image for one in _held(change.after)] for name, change in changes.items()}
-    assert all(restart_offsets(data) is not None for data in images["tile"])
-    assert all(restart_offsets(one.image or b"") is None for one in large)
     assert sorted(images["fast"]) == sorted(one.image for one in large)
     assert changes["fast"].after.parts.fast
     assert not changes["fast"].before.parts.fast
@@ -122,9 +120,9 @@ def test_other_ways_to_store_images_are_made_in_memory():
     progressive = [encode(decode(one.image), 90, cv2.IMWRITE_JPEG_PROGRESSIVE, 1) for one in large]
     held = [Sample(at, str(at), {"jpg": data}) for at, data in enumerate(progressive)]
     others, _ = find_changes(maker, held, {"progressive JPEG": 0.5})
-    assert list(others) == ["baseline", "smaller"]
-    assert (others["baseline"].share, others["baseline"].parts) == (0.5, {"progressive JPEG": 1.0})
-    assert [kind_of(one.image) for one in _held(others["baseline"].after)] == ["baseline JPEG"] * 2
+    assert list(others) == ["smaller"]
+    assert (others["smaller"].share, others["smaller"].parts) == (0.5, {"progressive JPEG": 1.0})
+    assert [kind_of(one.image) for one in _held(others["smaller"].after)] == ["baseline JPEG"] * 2
     few, why = find_changes(
         Maker(DATA, light_recipe(224), HOW, 0.05), SMALL, {"baseline JPEG": 1.0}
     )

@@ -409,13 +409,10 @@ def test_time_is_told_before_it_passes(
     assert expected_minutes(replace(everyone, only=("dali reader",))) < 2
 
 
-@pytest.mark.parametrize("name", ["tiled", "peers"])
-def test_what_is_for_images_is_refused(name: str, videos: Path) -> None:
-    """Tiled JPEGs and peers that read images have nothing to do with videos."""
-    options: Any = {"tiled": True} if name == "tiled" else {"peers": ("all",)}
-
-    with pytest.raises(BenchError, match=f"--{name} is for images"):
-        compare(str(videos), RECIPE, Settings(clips=SETTINGS, **options), lambda _: None)
+def test_what_is_for_images_is_refused(videos: Path) -> None:
+    """Peers that read images have nothing to do with videos."""
+    with pytest.raises(BenchError, match="--peers is for images"):
+        compare(str(videos), RECIPE, Settings(clips=SETTINGS, peers=("all",)), lambda _: None)
 
 
 def test_table_counts_clips(capsys: pytest.CaptureFixture[str]) -> None:

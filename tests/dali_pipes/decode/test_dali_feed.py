@@ -18,11 +18,11 @@ from dali_pipes.decode.dali import feed as feed_module
 from dali_pipes.decode.dali import graph
 from dali_pipes.decode.dali.driver import Driver, Inputs, Outputs
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
-from dali_pipes.jpeg.tiling.add_restarts import add_restarts
 from dali_pipes.pipeline import make
 from dali_pipes.pipeline.stages import Fetched
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
+from tests.support.jpeg_kinds import with_restarts
 
 pytestmark = pytest.mark.needs_dali
 
@@ -32,11 +32,11 @@ RECIPE = Recipe([RandomResizedCrop(24, scale=(0.05, 0.4))])
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Dataset:
-    """Tiled pictures, but for every third one."""
-    folder = tmp_path_factory.mktemp("half tiled")
+    """Pictures with restart markers, but for every third one."""
+    folder = tmp_path_factory.mktemp("half marked")
     for number in range(2 * BATCH_SIZE):
         data = jpeg(160 + number, 240, seed=number)
-        (folder / f"{number:02}.jpg").write_bytes(add_restarts(data) if number % 3 else data)
+        (folder / f"{number:02}.jpg").write_bytes(with_restarts(data) if number % 3 else data)
     return open_dataset(folder)
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from dali_pipes.decode.check import CHECKS
-from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
 from readers import SourceError, open_dataset
-from readers.prepare import PrepareError, index, inspect, pack, tile
+from readers.prepare import PrepareError, index, inspect, pack
 from tests.support.packed import ROOT
 
 
@@ -28,36 +27,18 @@ def test_pack_and_index(source: Path, tmp_path: Path) -> None:
     """What lies in the folder is returned; a second run returns the same; progress ends at the end."""
     progress, shards = Progress(), Progress()
 
-    packed = pack(
-        str(source), tmp_path / "out", shuffle=1, tile_jpeg=tile_jpeg, on_progress=progress
-    )
-    again = pack(str(source), tmp_path / "out", shuffle=1, tile_jpeg=tile_jpeg)
+    packed = pack(str(source), tmp_path / "out", shuffle=1, on_progress=progress)
+    again = pack(str(source), tmp_path / "out", shuffle=1)
     found = index(str(tmp_path / "out"), on_shards=shards)
 
     assert packed == again
     assert packed.num_samples == len(found.dataset) == 24
-    assert (packed.jpegs.tiled, packed.jpegs.left.total()) == (24, 0)
     assert (packed.bad_samples, packed.breaks) == ([], [])
     assert progress.told[0] == (0, 24)
     assert progress.told[-1] == (24, 24)
     assert [entry.built for _, entry in found.shards] == [False] * len(packed.shards)
     assert shards.told[-1][0] == shards.told[-1][1] == sum(one["bytes"] for one in packed.shards)
     assert found.videos is None
-
-
-def test_tile_counts_every_byte(source: Path, tmp_path: Path) -> None:
-    """Sizes before and after are those of the files."""
-    progress = Progress()
-
-    tiled = tile(str(source), tmp_path / "out", tile_jpeg, on_progress=progress)
-
-    before, after = (
-        sum(path.stat().st_size for path in folder.rglob("*.*"))
-        for folder in (source, tmp_path / "out")
-    )
-    assert (tiled.source_bytes, tiled.bytes, tiled.lost) == (before, after, [])
-    assert progress.told[0] == (0, before)
-    assert progress.told[-1] == (before, before)
 
 
 def test_inspect_decodes_with_what_it_is_given(source: Path) -> None:

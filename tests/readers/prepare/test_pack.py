@@ -8,7 +8,6 @@ import sys
 import warnings
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 from PIL import Image
@@ -156,7 +155,7 @@ def test_processes_do_not_matter(
     run: Run, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Worker processes write what threads write, byte for byte."""
-    options = ("--shard-size", "30kB", "--shuffle", 3, "--tile", "--workers", 2)
+    options = ("--shard-size", "30kB", "--shuffle", 3, "--workers", 2)
     run("pack", source, tmp_path / "threads", *options)
     monkeypatch.setattr(packing, "_NUM_SAMPLES_FOR_PROCESSES", 1)
     run("pack", source, tmp_path / "processes", *options)
@@ -177,34 +176,6 @@ def test_forward_only_tars_become_shards(run: Run, source: Path, tmp_path: Path)
     assert by_webdataset(tmp_path / "out") == by_webdataset(tmp_path / "plain")
     assert len(shards_in(tmp_path / "out")) > 2
     assert "cannot be: pack it in order" in refused(run, packed, tmp_path / "x", "--shuffle", 1)
-
-
-def test_tiled_jpegs_have_their_old_pixels(
-    run: Run, photos: list[Path], source: Path, tmp_path: Path
-) -> None:
-    """With --tile the index knows the restart intervals, other fields stay, and reasons are counted."""
-    (source / "dogs" / "torn.jpg").write_bytes(photos[0].read_bytes()[:9000])
-    for number, photo in enumerate(photos[:3]):
-        (source / "owls" / f"photo{number}.jpg").write_bytes(photo.read_bytes())
-
-    code, printed, _ = run("pack", source, tmp_path / "out", "--tile")
-
-    assert code == 0
-    tiled = 0
-    for old, new in zip(samples_of(source), samples_of(tmp_path / "out"), strict=True):
-        before, after = old.image or b"", new.image or b""
-        tiled += new.restarts is not None
-        if new.restarts is None:
-            assert bytes(after) == bytes(before)
-        else:
-            one, other = (
-                cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
-                for data in (before, after)
-            )
-            np.testing.assert_array_equal(one, other)
-    assert tiled >= 3
-    assert f"tiled: {tiled}; left as they were: {28 - tiled}\n" in printed
-    assert "1  truncated" in printed
 
 
 def test_shards_can_be_packed_anew(run: Run, source: Path, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from dali_pipes.decode.check import CHECKS
-from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
 from readers import BadSample, Sample, open_dataset
 from readers.prepare import PrepareError, inspect, pack, packing
 from readers.prepare.errors import TransientError
@@ -165,7 +164,7 @@ def test_whatever_fields_are_called_they_are_read_back(
 
 
 def packed_fields(sample: Sample, *, in_tar: bool) -> dict[str, bytes]:
-    [packed] = Packer(None, None, tile=None, headers=in_tar, copied=True)([sample])
+    [packed] = Packer(None, None, headers=in_tar, copied=True)([sample])
     assert isinstance(packed, Packed)
     return {name: bytes(data) for name, data in packed.fields}
 
@@ -227,7 +226,7 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path: Path, jpeg: Jpeg, tool: 
     os.truncate(path, 0)
 
     if tool == "pack":
-        packer = Packer(None, None, tile=tile_jpeg, headers=True, copied=False)
+        packer = Packer(None, None, headers=True, copied=False)
         with pytest.raises(
             TransientError, match=r"a.tar/photo cannot be read .*it has shrunk from"
         ):
@@ -243,7 +242,7 @@ def test_labels_that_cannot_be_read_back_are_refused() -> None:
     """A class number of 19 digits is a bad sample and no other number."""
     sample = Sample(4, "t/k", {"jpg": picture("JPEG", 0)}, 10**18)
 
-    [refusal] = Packer(None, None, tile=None, headers=True, copied=False)([sample])
+    [refusal] = Packer(None, None, headers=True, copied=False)([sample])
 
     assert refusal.bad == BadSample(  # type: ignore[union-attr]
         4, "t/k", "read", f"its label {10**18} has more than 18 digits"

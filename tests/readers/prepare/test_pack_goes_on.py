@@ -95,10 +95,10 @@ def test_an_index_that_cannot_be_written_is_tried_again(
 
 def test_a_finished_run_writes_nothing(run: Run, source: Path, tmp_path: Path) -> None:
     """The same command again only sums up."""
-    first = run("pack", source, tmp_path / "out", "--tile")
+    first = run("pack", source, tmp_path / "out")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
 
-    assert run("pack", source, tmp_path / "out", "--tile") == first
+    assert run("pack", source, tmp_path / "out") == first
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
 
 
@@ -121,7 +121,6 @@ def test_other_settings_are_not_mixed(run: Run, source: Path, tmp_path: Path, jp
     run("pack", source, out)
     before = content(out)
 
-    assert "tile was False, is True" in refused(run, source, out, "--tile")
     assert "shuffle was None, is 1" in refused(run, source, out, "--shuffle", 1)
     assert "is 1000" in refused(run, source, out, "--shard-size", "1kB")
     (source / "cats" / "new.jpg").write_bytes(jpeg(20, 30))

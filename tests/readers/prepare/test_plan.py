@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
 from readers import SourceError, open_dataset
 from readers.prepare import (
     ArrayTask,
@@ -85,19 +84,15 @@ def test_another_plan_is_refused_with_the_difference(source: Path, tmp_path: Pat
     """One destination holds shards of one plan."""
     plan_of(source, tmp_path / "out")
 
-    with pytest.raises(PrepareError, match="tile was False, is True"):
-        plan_of(source, tmp_path / "out", tile_jpeg=tile_jpeg)
     with pytest.raises(PrepareError, match="format was tar, is parquet"):
         plan_of(source, tmp_path / "out", format="parquet")
 
 
-@pytest.mark.parametrize("kind", ["tar", "parquet", pytest.param("tiled", marks=pytest.mark.long)])
+@pytest.mark.parametrize("kind", ["tar", "parquet"])
 def test_every_executor_makes_the_same_bytes(source: Path, tmp_path: Path, kind: str) -> None:
     """One process, two of them, three tasks of an array in any order, and `pack`."""
     if kind == "parquet":
         pytest.importorskip("pyarrow")
-    options = {"format": "parquet" if kind == "parquet" else "tar"}
-    tile = tile_jpeg if kind == "tiled" else None
     executors = {
         "one": [LocalExecutor(1)],
         "two": [LocalExecutor(2)],
@@ -105,7 +100,7 @@ def test_every_executor_makes_the_same_bytes(source: Path, tmp_path: Path, kind:
     }
     for name, several in executors.items():
         for executor in several:
-            plan = plan_of(source, tmp_path / name, tile_jpeg=tile, **options)
+            plan = plan_of(source, tmp_path / name, format=kind)
             job = Job(partial(make_shard, plan), range(len(plan)), what="shard")
             assert all(entry["bytes"] for _, entry in executor.run(job))
         merge(load_plan(tmp_path / name))
@@ -114,9 +109,8 @@ def test_every_executor_makes_the_same_bytes(source: Path, tmp_path: Path, kind:
         tmp_path / "pack",
         shard_size="30kB",
         shuffle=3,
-        tile_jpeg=tile,
         num_workers=2,
-        **options,  # type: ignore[arg-type]
+        format=kind,  # type: ignore[arg-type]
     )
 
     whole = files_of(tmp_path / "pack")

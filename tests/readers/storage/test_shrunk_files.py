@@ -15,7 +15,6 @@ import pytest
 
 import tests.support.writers
 from dali_pipes import Loader
-from dali_pipes.jpeg.tiling.add_restarts import add_restarts
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import BadSample, Dataset, Sample, open_dataset
 from readers.formats.hdf5.dataset import Hdf5Dataset
@@ -25,6 +24,7 @@ from readers.storage.blob.mapped import MappedFile, copied, mapped_file
 from readers.storage.blob.mmap_pages import map_file
 from readers.video import VideoError, read_packets, scan_video
 from tests.readers.formats.test_tar import plain_shard, write_tar
+from tests.support.jpeg_kinds import with_restarts
 from tests.support.videos import write_video
 from tests.support.writers import Written
 
@@ -234,7 +234,7 @@ def test_long_images_in_restart_intervals(
     tmp_path: Path, jpeg: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They stay in the map, since a part of each is wanted; where the file has shrunk they are bad samples."""
-    image = add_restarts(jpeg(1500, 1500, quality=100))
+    image = with_restarts(jpeg(1500, 1500, quality=100))
     shard = write_tar(tmp_path / "a.tar", [("0.jpg", image)])
     fetched = TarDataset([shard]).fetch([0]) * 8
     sizes: list[int] = []

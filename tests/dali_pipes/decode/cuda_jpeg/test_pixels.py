@@ -7,7 +7,6 @@ import pytest
 
 from dali_pipes.jpeg.checkpoints import find_checkpoints
 from dali_pipes.jpeg.status import GOOD, SEVERAL_SCANS
-from dali_pipes.jpeg.tiling.add_restarts import add_restarts
 from readers.image.restarts import restart_offsets
 from tests.support.cuda_jpegs import (
     Cut,
@@ -20,6 +19,7 @@ from tests.support.cuda_jpegs import (
     wanted_of,
     whole,
 )
+from tests.support.jpeg_kinds import with_restarts
 from tests.support.jpegs import SAMPLINGS, draw_crop, encode, opencv, picture, turned
 
 
@@ -109,11 +109,11 @@ def test_crops_equal_those_of_the_cpu(kind: str, *, antialias: bool) -> None:
             np.testing.assert_array_equal(canvas.numpy(), known.numpy())
 
 
-def test_tiled_photographs_equal_the_cpu(photos: list[Path]) -> None:
-    """Crops of tiled photographs, shrunk by any factor."""
+def test_photographs_with_restart_markers_equal_the_cpu(photos: list[Path]) -> None:
+    """Crops of photographs with restart markers, shrunk by any factor."""
     rng = np.random.default_rng(1)
     plain = [path.read_bytes() for path in photos]
-    encoded = [add_restarts(data) for data in plain if find_checkpoints(data, 8)[0] == GOOD][:6]
+    encoded = [with_restarts(data) for data in plain if find_checkpoints(data, 8)[0] == GOOD][:6]
     sizes = [size_of(data) for data in encoded]
     cuts = [(*draw_crop(rng, *size), 224, 224, 0, 0) for size in sizes]
     canvases = empty_canvases([(224, 224)] * len(cuts))

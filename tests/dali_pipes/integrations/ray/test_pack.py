@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pytest
 
 from dali_pipes.integrations.ray.executor import RayExecutor
-from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
+from dali_pipes.jpeg.finder import FINDER
 from readers.prepare import pack
 from tests.support.ray_cluster import ROOT
 from tests.support.ray_tasks import Waiting, content, lay_out
@@ -74,7 +74,7 @@ def test_a_node_that_is_killed_in_the_middle_of_a_shard_changes_no_byte(
     """Its shards are made elsewhere; everything at the destination is what one process makes."""
     cluster, nodes = own_cluster
     settings: Any = {"format": format, "shard_size": shard_size, "shuffle": 3}
-    pack(source, tmp_path / "alone", tile_jpeg=tile_jpeg, num_workers=1, **settings)
+    pack(source, tmp_path / "alone", finder=FINDER, num_workers=1, **settings)
     half_written: list[list[Path]] = []
 
     def kill(done: int, _: int | None) -> None:
@@ -87,7 +87,7 @@ def test_a_node_that_is_killed_in_the_middle_of_a_shard_changes_no_byte(
     packed = pack(
         source,
         tmp_path / "together",
-        tile_jpeg=Waiting(marks, nodes[0].node_id),
+        finder=Waiting(marks, nodes[0].node_id),
         executor=RayExecutor(cluster.address),
         on_progress=kill,
         **settings,
@@ -110,7 +110,7 @@ def test_a_driver_that_ends_in_the_middle_of_shards_goes_on(
     how: signal.Signals,
 ) -> None:
     """Its tasks end with it; given again, the same command does what is missing, and every byte is right."""
-    pack(source, tmp_path / "alone", shard_size=shard_size, tile_jpeg=tile_jpeg, num_workers=1)
+    pack(source, tmp_path / "alone", shard_size=shard_size, finder=FINDER, num_workers=1)
     expected = content(tmp_path / "alone")
     command = [
         *[sys.executable, "-m", "tests.support.ray_tasks", ray_cluster.address, source],

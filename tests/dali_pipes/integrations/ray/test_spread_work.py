@@ -1,4 +1,4 @@
-"""`index`, `inspect --verify` and `tile` on two Ray nodes, with a worker that dies, give what one process gives."""
+"""`index` and `inspect --verify` on two Ray nodes, with a worker that dies, give what one process gives."""
 
 import os
 import shutil
@@ -12,7 +12,6 @@ import pytest
 from dali_pipes.decode.check import CHECKS
 from dali_pipes.integrations.ray.executor import RayExecutor
 from dali_pipes.jpeg.finder import FINDER, JpegFinder
-from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
 from readers.checkpoints.layout import Kept
 from readers.prepare import (
     LocalExecutor,
@@ -20,8 +19,6 @@ from readers.prepare import (
     index,
     inspect,
     inspection_parts,
-    tile,
-    tile_plan,
 )
 from readers.sample import Payload
 from tests.support.packed import Jpeg
@@ -42,7 +39,6 @@ def shards(tmp_path: Path, jpeg: Jpeg, monkeypatch: pytest.MonkeyPatch) -> Path:
                 photo.write_bytes(data[: -400 if (shard, number) == (1, 3) else None])
                 archive.add(photo, photo.name)
     monkeypatch.setattr(inspection_parts, "_LEAST_SAMPLES", 4)
-    monkeypatch.setattr(tile_plan, "_MOST_FILES", 2)
     return folder
 
 
@@ -59,32 +55,12 @@ class DyingCheck:
         return CHECKS.image(data, size)
 
 
-class DyingTiler:
-    """Ends the process that tiles a picture, once."""
-
-    def __init__(self, mark: Path) -> None:
-        self._mark = mark
-
-    def __call__(self, data: Payload) -> tuple[Payload, str]:
-        """Tile a JPEG."""
-        die_once(self._mark)
-        return tile_jpeg(data)
-
-
 def die_once(mark: Path) -> None:
     try:
         mark.touch(exist_ok=False)
     except FileExistsError:
         return
     os._exit(1)
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*.*"))
-        if path.is_file() and path.suffix != ".gpuaug-index"
-    }
 
 
 def test_indexes(ray_cluster: Any, shards: Path, tmp_path: Path) -> None:
@@ -153,48 +129,3 @@ def test_inspections(ray_cluster: Any, shards: Path, tmp_path: Path) -> None:
     assert (found.num_bad, found.num_looked_at, found.verified) == (1, 24, True)
     assert found.counts_to_json() == expected.counts_to_json()
     assert (found.doubled, found.labels) == (expected.doubled, expected.labels)
-
-
-def test_tiled_copies(ray_cluster: Any, shards: Path, tmp_path: Path) -> None:
-    """Files and shards have the bytes that one process gives them."""
-    for number in range(5):
-        shutil.copy(tmp_path / f"{number}.jpg", shards)
-    expected = tile(str(shards), tmp_path / "here", tile_jpeg, num_workers=1)
-    dying = DyingTiler(tmp_path / "died")
-
-    found = tile(str(shards), tmp_path / "there", dying, executor=RayExecutor(ray_cluster.address))
-
-    assert (tmp_path / "died").exists()
-    assert content(tmp_path / "there") == content(tmp_path / "here")
-    assert found == expected
-
-
-def test_tiled_copies_in_a_store(ray_cluster: Any, shards: Path, tmp_path: Path) -> None:
-    """From objects to objects, which the workers reach as the URLs remember."""
-    for package in ("obstore", "moto", "flask"):
-        pytest.importorskip(package)
-    from readers.storage.destination import open_destination
-    from readers.storage.remote import StorageOptions, Url
-    from tests.support.s3_server import storage
-
-    shutil.copy(tmp_path / "2.jpg", shards)
-    expected = tile(str(shards), tmp_path / "here", tile_jpeg, num_workers=1)
-    dying = DyingTiler(tmp_path / "died")
-    with storage("moto") as server:
-        server.put("bucket")
-        for path in shards.iterdir():
-            server.put(f"bucket/in/{path.name}", path.read_bytes())
-        known = ("access_key_id", "secret_access_key", "region")
-        settings = tuple((name, "us-east-1") for name in known)
-        options = StorageOptions(endpoint=server.url, settings=settings)
-        source, out = (Url(f"s3://bucket/{name}", options) for name in ("in", "out"))
-        found = tile(source, out, dying, executor=RayExecutor(ray_cluster.address))
-        copies = open_destination(out)
-        there = {name: copies.read(name) for name in copies.names()}
-
-    assert (tmp_path / "died").exists()
-    assert found == expected
-    assert {
-        name: data for name, data in there.items() if name.endswith((".tar", ".jpg"))
-    } == content(tmp_path / "here")
-    assert sum(name.endswith(".tar.gpuaug-index") for name in there) == 3

@@ -1,12 +1,12 @@
-"""Compiled code that copies tiles of JPEGs into small JPEGs. `dali_pipes.jpeg.tiling.cut` says what it does."""
+"""Compiled code that copies restart intervals of JPEGs into small JPEGs. `dali_pipes.decode.dali.cut` says what it does."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.tiling.find_kernel import find_intervals
-from dali_pipes.jpeg.tiling.tile_grid import (
+from dali_pipes.decode.dali.cut_find import find_intervals
+from dali_pipes.decode.dali.cut_grid import (
     COLUMNS,
     FRAME,
     HEIGHT,
@@ -41,7 +41,6 @@ def cut_all(
     crops: NDArray[np.int32],
     offsets: NDArray[np.int64],
     bounds: NDArray[np.int64],
-    upright: bool,
     out: int,
     origins: NDArray[np.int32],
     sizes: NDArray[np.int32],
@@ -51,10 +50,9 @@ def cut_all(
 
     Args:
         files: int64 [n, 2]: address and length in bytes.
-        crops: int32 [n, 4]: top, left, height, width.
+        crops: int32 [n, 4]: top, left, height, width, in the upright picture, as origins and sizes.
         offsets: int64: of all files where their intervals begin and the last one ends.
         bounds: int64 [n, 2]: from where to where `offsets` belong to a file; -1 where they are to be looked for.
-        upright: Whether crops, origins and sizes are those of the upright picture.
         out: Address where the cuts are written, one after the other; there is room for the files and `SPARE` bytes.
         origins: int32 [n, 2], zeros: top and left of each cut.
         sizes: int32 [n, 2], zeros: height and width of each cut.
@@ -82,8 +80,6 @@ def cut_all(
             if not find_intervals(data, size, tiles, found):
                 continue
             restarts = found[:count]
-        if not upright:
-            tiles[ORIENTATION] = 1
         _write_pair(sizes[row], tiles[HEIGHT], tiles[WIDTH], tiles)
         if not _is_inside(crops[row], sizes[row]):
             return row

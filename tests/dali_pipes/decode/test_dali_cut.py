@@ -1,19 +1,52 @@
-"""Crops that are cut out of tiled JPEGs decode to the pixels of the whole."""
+"""Crops that are cut out of JPEGs with restart markers decode to the pixels of the whole."""
 
 import ctypes
 import mmap
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.tiling.add_restarts import add_restarts
-from dali_pipes.jpeg.tiling.cut import Cut, cut, cut_many
+from dali_pipes.decode.dali.cut import cut_many
 from readers import restart_offsets
-from tests.support.tile_kinds import KINDS, by_opencv, by_pillow, encode, picture
+from readers.sample import Payload
+from tests.support.jpeg_kinds import (
+    KINDS,
+    by_opencv,
+    by_pillow,
+    encode,
+    interval,
+    picture,
+    with_restarts,
+)
 
 Crop = tuple[int, int, int, int]
+
+
+class Cut(NamedTuple):
+    """One of `Cuts`."""
+
+    data: Payload
+    origin: tuple[int, int]
+    size: tuple[int, int]
+    whole: bool
+
+
+def cut(data: Payload, crop: Crop, restarts: NDArray[np.int64] | None) -> Cut:
+    """Cut a crop out of one file."""
+    cuts = cut_many([data], np.array([crop], np.int32), [restarts])
+    (top, left), (height, width) = cuts.origins[0].tolist(), cuts.sizes[0].tolist()
+    return Cut(cuts.data[0], (top, left), (height, width), bool(cuts.whole[0]))
+
+
+def with_markers(
+    size: tuple[int, int], kind: str = "4:2:0", seed: int = 0, orientation: int = 1
+) -> bytes:
+    """A picture whose restart intervals are a grid."""
+    every = interval(kind, size[1])
+    return encode(picture(*size, seed), kind, restart=every, orientation=orientation)
 
 
 def draw_crops(rng: np.random.Generator, size: tuple[int, int], count: int) -> NDArray[np.int32]:
@@ -37,24 +70,23 @@ def inside(decoded: NDArray[np.uint8], crop: Crop) -> NDArray[np.uint8]:
     return decoded[top : top + height, left : left + width]
 
 
-@pytest.mark.parametrize("progressive", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_crops_are_exact(kind: str, progressive: bool) -> None:
+def test_crops_are_exact(kind: str) -> None:
     """Random crops of odd sizes equal the same crops of the whole, in OpenCV and Pillow."""
     rng = np.random.default_rng(7)
     num_cuts = 0
     for seed, size in enumerate([(97, 131), (161, 250), (40, 323)]):
-        tiled = add_restarts(encode(picture(*size, seed), kind, progressive=progressive))
-        restarts = restart_offsets(tiled)
+        marked = with_markers(size, kind, seed)
+        restarts = restart_offsets(marked)
         for row in draw_crops(rng, size, 12):
             crop: Crop = tuple(row.tolist())
-            part = cut(tiled, crop, restarts)
+            part = cut(marked, crop, restarts)
             if part.whole:
                 continue
             num_cuts += 1
-            assert len(part.data) < 0.9 * len(tiled)
+            assert len(part.data) < 0.9 * len(marked)
             for decode in (by_opencv, by_pillow):
-                expected = inside(decode(tiled), crop)
+                expected = inside(decode(marked), crop)
                 assert np.array_equal(shown(decode(part.data), part, crop), expected)
     assert num_cuts > 25
 
@@ -63,11 +95,11 @@ def test_photographs_are_exact(photos: list[Path]) -> None:
     """So do random crops of photographs."""
     rng = np.random.default_rng(8)
     for path in photos:
-        tiled = add_restarts(path.read_bytes())
-        restarts, full = restart_offsets(tiled), by_opencv(tiled, upright=False)
+        marked = with_restarts(path.read_bytes())
+        restarts, full = restart_offsets(marked), by_opencv(marked)
         for row in draw_crops(rng, full.shape[:2], 5):
             crop: Crop = tuple(row.tolist())
-            part = cut(tiled, crop, restarts)
+            part = cut(marked, crop, restarts)
             if not part.whole:
                 decoded = by_opencv(part.data)
                 assert np.array_equal(shown(decoded, part, crop), inside(full, crop))
@@ -76,96 +108,81 @@ def test_photographs_are_exact(photos: list[Path]) -> None:
 def test_the_margin_is_needed() -> None:
     """A cut that begins exactly at a crop's edge shows other chroma there."""
     size = (160, 256)
-    tiled = add_restarts(encode(picture(*size), "4:2:0"))
-    restarts = restart_offsets(tiled)
-    full = by_opencv(tiled)
+    marked = with_markers(size)
+    restarts = restart_offsets(marked)
+    full = by_opencv(marked)
 
     part = cut(
-        tiled, (40, 130, 20, 20), restarts
-    )  # begins at row 32 and column 128, if tiles are 64 wide
+        marked, (40, 130, 20, 20), restarts
+    )  # begins at row 32 and column 128, since intervals are 64 wide
     edge: Crop = (part.origin[0], part.origin[1], 20, 20)
 
     assert part.origin[0] == 32
     assert not np.array_equal(shown(by_opencv(part.data), part, edge), inside(full, edge))
-    larger = cut(tiled, edge, restarts)
+    larger = cut(marked, edge, restarts)
     assert larger.origin[0] < part.origin[0]
     assert np.array_equal(shown(by_opencv(larger.data), larger, edge), inside(full, edge))
 
 
 @pytest.mark.parametrize("width", range(257, 266))
-def test_narrow_last_tiles_are_exact(width: int) -> None:
-    """Chroma of one or two columns is upsampled in another way, so such a tile is not cut alone."""
+def test_narrow_last_intervals_are_exact(width: int) -> None:
+    """Chroma of one or two columns is upsampled in another way, so such an interval is not cut alone."""
     noise = np.random.default_rng(width).integers(0, 256, (96, width, 3), dtype=np.uint8)
-    tiled = encode(noise, "4:2:2", quality=95, restart=1)
+    marked = encode(noise, "4:2:2", quality=95, restart=1)
     crop = (20, width - 1, 30, 1)
 
-    part = cut(tiled, crop, restart_offsets(tiled))
+    part = cut(marked, crop, restart_offsets(marked))
 
     assert part.size[1] < 32
-    assert np.array_equal(shown(by_opencv(part.data), part, crop), inside(by_opencv(tiled), crop))
+    assert np.array_equal(shown(by_opencv(part.data), part, crop), inside(by_opencv(marked), crop))
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_upright_crops(orientation: int) -> None:
     """Crops of a turned picture: the cut is turned like the whole, and counts in the same pixels."""
     rng = np.random.default_rng(orientation)
-    data = encode(picture(97, 187), "4:2:0", orientation=orientation)
-    tiled = add_restarts(data)
-    restarts, full = restart_offsets(tiled), by_opencv(data)
+    marked = with_markers((97, 187), orientation=orientation)
+    restarts, full = restart_offsets(marked), by_opencv(marked)
     smallest = full.shape[:2]
     for row in draw_crops(rng, full.shape[:2], 16):
         crop: Crop = tuple(row.tolist())
-        part = cut(tiled, crop, restarts, upright=True)
+        part = cut(marked, crop, restarts)
         if not part.whole:
             smallest = min(smallest[0], part.size[0]), min(smallest[1], part.size[1])
             assert np.array_equal(shown(by_opencv(part.data), part, crop), inside(full, crop))
     assert max(smallest) < 97  # some were cut at all four sides
 
 
-def test_stored_crops_are_not_turned() -> None:
-    """Without `upright` a cut has no orientation, and crops count in stored pixels."""
-    tiled = add_restarts(encode(picture(97, 187), "4:2:0", orientation=6))
-    crop = (10, 100, 30, 40)
-
-    part = cut(tiled, crop, restart_offsets(tiled))
-
-    assert b"Exif" in tiled
-    assert b"Exif" not in bytes(part.data)
-    expected = inside(by_opencv(tiled, upright=False), crop)
-    assert np.array_equal(shown(by_opencv(part.data), part, crop), expected)
-
-
 def test_what_changes_colours_stays() -> None:
     """Adobe's segment is in a cut of a CMYK picture, JFIF's in that of others."""
     for kind, mark in (("cmyk", b"Adobe"), ("4:2:0", b"JFIF")):
-        tiled = add_restarts(encode(picture(97, 187), kind))
+        marked = with_markers((97, 187), kind)
 
-        part = cut(tiled, (10, 10, 20, 20), restart_offsets(tiled))
+        part = cut(marked, (10, 10, 20, 20), restart_offsets(marked))
 
         assert mark in bytes(part.data)
 
 
 def test_whole_files() -> None:
-    """A file that is not tiled, or whose crop is nearly all of it, is returned as it is."""
-    data = encode(picture(97, 187), "4:2:0")
-    tiled = add_restarts(data)
+    """A file without markers, or whose crop is nearly all of it, is returned as it is."""
+    data, marked = encode(picture(97, 187), "4:2:0"), with_markers((97, 187))
 
     cuts = cut_many(
-        [data, tiled, tiled, b"text"],
+        [data, marked, marked, b"text"],
         np.array([(0, 0, 9, 9), (0, 0, 97, 187), (0, 0, 9, 9), (0, 0, 9, 9)], np.int32),
-        [None, restart_offsets(tiled), restart_offsets(tiled), np.zeros(0, np.int64)],
+        [None, restart_offsets(marked), restart_offsets(marked), np.zeros(0, np.int64)],
     )
 
     assert cuts.whole.tolist() == [True, True, False, True]
     assert cuts.data[0] is data
-    assert cuts.data[1] is tiled
+    assert cuts.data[1] is marked
     assert cuts.sizes.tolist()[2][0] == 16
     assert cuts.origins.dtype == np.int32
 
 
 def test_many_are_like_one() -> None:
     """Cutting many at once gives the bytes that cutting one by one does."""
-    files = [add_restarts(encode(picture(97, 187, seed), "4:2:0")) for seed in range(3)]
+    files = [with_markers((97, 187), seed=seed) for seed in range(3)]
     restarts = [restart_offsets(data) for data in files]
     crops = draw_crops(np.random.default_rng(1), (97, 187), 3)
 
@@ -181,25 +198,25 @@ def test_many_are_like_one() -> None:
 @pytest.mark.parametrize("crop", [(0, 0, 98, 5), (-1, 0, 5, 5), (0, 184, 5, 5), (3, 3, 0, 5)])
 def test_crops_outside_are_refused(crop: Crop) -> None:
     """A crop that is empty or leaves the picture is an error that says so."""
-    tiled = add_restarts(encode(picture(97, 187), "4:2:0"))
+    marked = with_markers((97, 187))
 
     with pytest.raises(ValueError, match=r"inside the picture .* \(97, 187\), got .*; clip it"):
-        cut(tiled, crop, restart_offsets(tiled))
+        cut(marked, crop, restart_offsets(marked))
 
 
 def test_offsets_of_another_file_do_no_harm() -> None:
     """Offsets that do not belong to a file give the file as it is, or the right cut."""
     rng = np.random.default_rng(3)
-    tiled = add_restarts(encode(picture(97, 187), "4:2:0"))
-    restarts, crop = restart_offsets(tiled), (30, 60, 20, 20)
-    right = bytes(cut(tiled, crop, restarts).data)
+    marked = with_markers((97, 187))
+    restarts, crop = restart_offsets(marked), (30, 60, 20, 20)
+    right = bytes(cut(marked, crop, restarts).data)
     for _ in range(300):
         wrong = restarts.copy()
-        wrong[rng.integers(wrong.size)] = rng.choice([-(1 << 50), -1, 0, 700, len(tiled), 1 << 50])
-        part = cut(tiled, crop, wrong)
+        wrong[rng.integers(wrong.size)] = rng.choice([-(1 << 50), -1, 0, 700, len(marked), 1 << 50])
+        part = cut(marked, crop, wrong)
         assert part.whole or bytes(part.data) == right
-    assert cut(tiled, crop, restarts + 1).whole
-    assert cut(tiled, crop, restarts[:-1]).whole
+    assert cut(marked, crop, restarts + 1).whole
+    assert cut(marked, crop, restarts[:-1]).whole
 
 
 def cut_anyhow(data: bytes, crop: Crop, restarts: NDArray[np.int64] | None) -> bytes | str:
@@ -215,7 +232,7 @@ def test_offsets_are_found(kind: str) -> None:
     """Without offsets a cut is the one with those that `restart_offsets` finds, also where it finds none."""
     for size in [(97, 131), (161, 250), (40, 323)]:
         data = encode(picture(*size), kind)
-        for file in (data, add_restarts(data)):
+        for file in (data, with_markers(size, kind)):
             for row in draw_crops(np.random.default_rng(2), size, 8):
                 crop: Crop = tuple(row.tolist())
                 assert bytes(cut(file, crop, None).data) == cut_anyhow(
@@ -226,18 +243,18 @@ def test_offsets_are_found(kind: str) -> None:
 def test_offsets_of_damaged_files() -> None:
     """So it is where a file is damaged, cut short, or has markers too many or others, anywhere."""
     rng = np.random.default_rng(11)
-    tiled = add_restarts(encode(picture(97, 187), "4:2:0"))
-    found = restart_offsets(tiled)
+    marked = with_markers((97, 187))
+    found = restart_offsets(marked)
     assert found is not None
     markers = found[1:-1] - 2
     crop, num_cuts = (30, 60, 20, 20), 0
     for number in range(600):
-        data = bytearray(tiled)
-        at = int(rng.integers(len(tiled) - 1) if number % 2 else rng.choice(markers))
+        data = bytearray(marked)
+        at = int(rng.integers(len(marked) - 1) if number % 2 else rng.choice(markers))
         data[at : at + 2] = (
             rng.choice([0xFFD0, 0xFFFF, 0xFFD9, 0xFF00, 0x6162]).astype(">u2").tobytes()
         )
-        del data[int(rng.choice([at + 2, len(tiled)])) :]
+        del data[int(rng.choice([at + 2, len(marked)])) :]
         data += bytes(int(rng.integers(70)))
         damaged = bytes(data)
         restarts = restart_offsets(damaged)
@@ -250,16 +267,16 @@ def test_offsets_of_damaged_files() -> None:
 def test_nothing_behind_a_file_is_read() -> None:
     """Files end where memory does."""
     page, none = mmap.PAGESIZE, 0
-    tiled = add_restarts(encode(picture(97, 187), "4:2:0"))
-    room = -(-len(tiled) // page) * page
+    marked = with_markers((97, 187))
+    room = -(-len(marked) // page) * page
     memory = mmap.mmap(-1, room + page)
     start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start + room), page, none) == 0
-    for length in (*range(len(tiled) - 70, len(tiled) + 1), *range(2, 100)):
-        memory[room - length : room] = tiled[:length]
+    for length in (*range(len(marked) - 70, len(marked) + 1), *range(2, 100)):
+        memory[room - length : room] = marked[:length]
         data = memoryview(memory)[room - length : room]
         whole = cut(data, (30, 60, 20, 20), None).whole
-        assert whole == (length < len(tiled))
+        assert whole == (length < len(marked))
 
 
 @pytest.mark.needs_dali
@@ -269,7 +286,7 @@ def test_dali_decodes_cuts() -> None:
 
     size = (161, 250)
     crops = draw_crops(np.random.default_rng(5), size, 8)
-    files = [add_restarts(encode(picture(*size, seed), "4:2:0")) for seed in range(8)]
+    files = [with_markers(size, seed=seed) for seed in range(8)]
     cuts = cut_many(files, crops, [restart_offsets(data) for data in files])
 
     @pipeline_def(batch_size=8, num_threads=1, device_id=None)  # type: ignore[untyped-decorator]

@@ -1,6 +1,6 @@
-"""Cutting a crop out of a tiled JPEG as a small JPEG of its own, by copying bytes.
+"""Cutting a crop out of a JPEG with restart markers as a small JPEG of its own, by copying bytes: DALI decodes no more than it.
 
-The cut has the header with another size, the tiles that the crop touches with their markers numbered
+The cut has the header with another size, the restart intervals ("tiles") that the crop touches with their markers numbered
 anew, and an end marker: a baseline JPEG that any decoder reads. No pixel is computed.
 """
 
@@ -10,27 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dali_pipes.decode.dali.cut_kernel import SPARE, cut_all
 from dali_pipes.jpeg.spans import spans_of
-from dali_pipes.jpeg.tiling.cut_kernel import SPARE, cut_all
 from readers.sample import Payload
 
 _NO_OFFSETS = np.zeros(0, np.int64)
-
-
-class Cut(NamedTuple):
-    """A JPEG that holds a crop.
-
-    Attributes:
-        data: The encoded bytes.
-        origin: Top and left of its picture in the whole one, in pixels.
-        size: Its height and width in pixels; (0, 0) for a file that is no tiled JPEG.
-        whole: Whether `data` are the caller's own bytes, with all that stands in their header.
-    """
-
-    data: Payload
-    origin: tuple[int, int]
-    size: tuple[int, int]
-    whole: bool
 
 
 class Cuts(NamedTuple):
@@ -38,8 +22,8 @@ class Cuts(NamedTuple):
 
     Attributes:
         data: The encoded bytes of each; where nothing was cut, the caller's own.
-        origins: int32 [n, 2]: top and left of its picture in the whole one.
-        sizes: int32 [n, 2]: its height and width; 0 for a file that is no tiled JPEG.
+        origins: int32 [n, 2]: top and left of its picture in the whole one, both upright.
+        sizes: int32 [n, 2]: its height and width; 0 for a file that has no such grid of intervals.
         whole: bool [n]: where nothing was cut.
     """
 
@@ -49,43 +33,25 @@ class Cuts(NamedTuple):
     whole: NDArray[np.bool_]
 
 
-def cut(
-    data: Payload,
-    crop: tuple[int, int, int, int],
-    restarts: NDArray[np.int64] | None,
-    *,
-    upright: bool = False,
-) -> Cut:
-    """Cut a crop out of a tiled JPEG; `cut_many` says how."""
-    cuts = cut_many([data], np.array([crop], np.int32), [restarts], upright=upright)
-    (top, left), (height, width) = cuts.origins[0].tolist(), cuts.sizes[0].tolist()
-    return Cut(cuts.data[0], (top, left), (height, width), bool(cuts.whole[0]))
-
-
 def cut_many(
     data: Sequence[Payload],
     crops: NDArray[np.int32],
     restarts: Sequence[NDArray[np.int64] | None],
-    *,
-    upright: bool = False,
 ) -> Cuts:
-    """Cut a crop out of each of several tiled JPEGs, in one call of compiled code.
+    """Cut a crop out of each of several JPEGs, in one call of compiled code.
 
     Inside the crop the cut decodes to the pixels of the whole, bit for bit: around it is at least what
     the upsampling of chroma looks at. Along edges that are none of the whole picture the outermost pixels
     may differ.
 
     Of the application segments those stay that change the decoded colours: JFIF's without its thumbnail,
-    and Adobe's. EXIF is dropped, so decoders do not turn the cut.
+    and Adobe's; of EXIF the orientation, so that decoders turn the cut as they do the whole.
 
     Args:
         data: Files.
-        crops: int32 [n, 4]: top, left, height and width, inside the picture and not empty, in pixels as
-            stored, before EXIF orientation.
-        restarts: For each file what `readers.restart_offsets` returns; None to look for them, empty for files that are
-            not tiled.
-        upright: Crops, origins and sizes are in pixels of the upright picture instead, and a cut of a
-            picture that decoders turn has an EXIF segment with the orientation alone.
+        crops: int32 [n, 4]: top, left, height and width, inside the upright picture and not empty, in pixels.
+        restarts: For each file what `readers.restart_offsets` returns; None to look for them, empty for files that
+            have none.
 
     Returns:
         The cuts. A file is returned as it is where it is no grid of tiles, where `restarts` does not
@@ -104,7 +70,7 @@ def cut_many(
     out = np.empty(int(files[:, 1].sum()) + SPARE, np.uint8)
     origins, sizes = np.zeros((len(data), 2), np.int32), np.zeros((len(data), 2), np.int32)
     ends = np.zeros(len(data), np.int64)
-    bad = cut_all(files, crops, offsets, bounds, upright, out.ctypes.data, origins, sizes, ends)
+    bad = cut_all(files, crops, offsets, bounds, out.ctypes.data, origins, sizes, ends)
     if bad >= 0:
         raise ValueError(_refusal(crops, sizes, bad))
     lengths = np.diff(ends, prepend=0)

@@ -1,4 +1,4 @@
-"""Kinds of JPEGs for the tests of tiling, made with Pillow and OpenCV from a photograph or noise."""
+"""Kinds of JPEGs, with and without restart markers, made with Pillow and OpenCV from a photograph or noise."""
 
 import io
 from typing import Any
@@ -55,6 +55,26 @@ def encode(
         image.save(stream, "JPEG", quality=quality, progressive=progressive, **more)
         data = stream.getvalue()
     return data if orientation == 1 else with_orientation(data, orientation)
+
+
+def with_restarts(data: bytes | bytearray, **more: Any) -> bytes:
+    """A JPEG decoded and encoded anew by Pillow as 4:2:0, with restart intervals that are a grid in the picture."""
+    stream = io.BytesIO()
+    with Image.open(io.BytesIO(data)) as image:
+        if "exif" in image.info:
+            more.setdefault("exif", image.info["exif"])
+        blocks = interval("4:2:0", image.width)
+        image.convert("RGB").save(
+            stream, "JPEG", quality=90, subsampling="4:2:0", restart_marker_blocks=blocks, **more
+        )
+    return stream.getvalue()
+
+
+def interval(kind: str, width: int) -> int:
+    """The fewest MCUs that divide a row of them and are 64 pixels wide or more; else the whole row."""
+    mcu = {"4:2:2": 16, "4:2:0": 16, "4:1:1": 32}.get(kind, 8)
+    row = -(-width // mcu)
+    return next((each for each in range(1, row) if row % each == 0 and each * mcu >= 64), row)
 
 
 def with_orientation(data: bytes, orientation: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The tiles of a JPEG: how its restart intervals lie in the picture.
+"""How the restart intervals of a JPEG lie in the picture, as a grid of tiles.
 
 Restart intervals decode on their own. Where an interval's number of units (MCUs) divides the units of a row,
 the intervals are a grid of tiles, each one unit high.

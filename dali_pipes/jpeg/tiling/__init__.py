@@ -1,1 +1,0 @@
-"""Lossless tiling of JPEGs, and cutting crops out of tiled ones without decoding them."""

@@ -1,0 +1,98 @@
+"""JPEGs with restart markers, as those of earlier `gpu-aug tile` runs, go through the loader like ordinary ones, only faster."""
+
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageOps
+
+from dali_pipes import Loader
+from dali_pipes.decode.dali import feed
+from gpu_aug import CenterCrop, Normalize, RandomResizedCrop, Recipe, Views
+from readers import open_dataset
+
+RECIPE = Recipe([RandomResizedCrop(48, scale=(0.05, 0.4)), Normalize()])
+NUM_IMAGES = 12
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory, photos: list[Path]) -> tuple[Path, Path]:
+    """The same photographs twice: ordinary, and with restart markers; every third one is stored lying on its side."""
+    plain, marked = tmp_path_factory.mktemp("plain"), tmp_path_factory.mktemp("marked")
+    for number, photo in enumerate(photos[:NUM_IMAGES]):
+        exif = Image.Exif()
+        exif[274] = 6 if number % 3 == 0 else 1
+        picture = Image.open(photo).convert("RGB").resize((400, 300))
+        for folder, more in ((plain, {}), (marked, {"restart_marker_blocks": 5})):
+            picture.save(folder / f"{number:02}.jpg", exif=exif, quality=90, **more)
+    return plain, marked
+
+
+def batch(folder: Path, decoder: str, recipe: Recipe | Views = RECIPE) -> tuple[torch.Tensor, ...]:
+    loader = Loader(
+        open_dataset(folder),
+        recipe,
+        batch_size=NUM_IMAGES,
+        device="cpu",
+        decoder=decoder,  # type: ignore[arg-type]
+        engine="albumentations",
+        dtype=torch.float32,
+    )
+    with loader:
+        return next(iter(loader)).views
+
+
+@pytest.mark.parametrize("decoder", ["cpu", pytest.param("dali", marks=pytest.mark.needs_dali)])
+def test_pixels_are_those_of_ordinary_files(folders: tuple[Path, Path], decoder: str) -> None:
+    """Bit for bit, for one view and for two that share the decoded part."""
+    plain, marked = folders
+    views = Views([RECIPE, Recipe([CenterCrop(32)])])
+    for recipe in (RECIPE, views):
+        expected, got = batch(plain, decoder, recipe), batch(marked, decoder, recipe)
+        for one, other in zip(expected, got, strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["files", "shard"])
+def test_pixels_are_those_of_pillow(folders: tuple[Path, Path], tmp_path: Path, kind: str) -> None:
+    """Bit for bit where nothing is resampled; an index knows where the intervals begin."""
+    source, paths = folders[1], sorted(folders[1].iterdir())
+    if kind == "shard":
+        source = tmp_path / "marked.tar"
+        with tarfile.open(source, "w") as archive:
+            for path in paths:
+                archive.add(path, path.name)
+    samples = open_dataset(source).fetch(range(NUM_IMAGES))
+    # Of files that were read before, intervals outside a crop are jumped over.
+    for _ in range(2):
+        [images] = batch(source, "cpu", Recipe([CenterCrop(32)]))
+        for image, path in zip(images, paths, strict=True):
+            whole = ImageOps.exif_transpose(Image.open(path))
+            left, top = (whole.width - 32) // 2, (whole.height - 32) // 2
+            expected = np.asarray(whole.crop((left, top, left + 32, top + 32)))
+            np.testing.assert_array_equal(image.permute(1, 2, 0).numpy(), expected)
+
+    assert all((sample.restarts is not None) == (kind == "shard") for sample in samples)
+
+
+@pytest.mark.needs_dali
+def test_dali_gets_parts_of_files(
+    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What DALI is given of files with restart markers is less than half of their bytes."""
+    given: list[int] = []
+    cut_intervals = feed.cut_intervals
+
+    def count(*arguments: object) -> object:
+        data, origins = cut_intervals(*arguments)  # type: ignore[arg-type]
+        given.append(sum(map(len, data)))
+        return data, origins
+
+    monkeypatch.setattr(feed, "cut_intervals", count)
+    plain, marked = folders
+    batch(plain, "dali")
+    batch(marked, "dali")
+
+    assert given[1] < given[0] / 2
