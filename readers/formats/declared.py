@@ -11,7 +11,6 @@ from readers.dataset import IndexedDataset
 from readers.describe import few_of
 from readers.plural import counted
 from readers.sample import SourceError
-from readers.storage.limits import check_bytes
 from readers.storage.paths import is_url
 from readers.storage.shards import ShardDataset
 from readers.storage.whole_files import read_whole
@@ -133,8 +132,7 @@ def declared_counts(paths: Sequence[str]) -> Declared:
         names = [Path(path).name for path in paths]
         for file, read in ((folder / name, read) for name, read in _DECLARING.items()):
             with suppress(OSError, *_OF_OTHERS):
-                check_bytes(file.stat().st_size, file.name)
-                found = read(json.loads(file.read_bytes()), names)
+                found = read(json.loads(read_whole(file)), names)
                 declared |= {str(folder / name): (int(found[name]), file) for name in found}
     return declared
 

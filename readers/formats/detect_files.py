@@ -11,7 +11,7 @@ from readers.formats.path_table.detect import is_path_table, is_table_of_tsv, ki
 from readers.formats.registry import FORMATS, NUMBERED, Format, format_of
 from readers.formats.splits import choose_split
 from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
-from readers.storage.paths import is_url
+from readers.storage.paths import is_url, without_query
 from readers.storage.unreadable import unreadable
 from readers.storage.whole_files import read_head
 
@@ -87,7 +87,7 @@ def is_video(name: str) -> bool:
 
 
 def _format_of_file(path: str, first: str) -> Format:
-    found = format_of(path.partition("?")[0] if is_url(path) else path)
+    found = format_of(without_query(path))
     if path.startswith("pipe:"):
         return FORMATS["stream"]
     if path.rpartition("/")[2] == MDS_INDEX:

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from itertools import takewhile
 
 from readers.sample import SourceError
+from readers.storage.paths import without_query
 
 _WORDS = {
     "train": ("train", "training"),
@@ -143,7 +144,7 @@ def _said(parts: Sequence[str]) -> frozenset[str]:
 
 def _relative(paths: Sequence[str]) -> tuple[list[str], str]:
     """Return paths relative to the deepest folder that holds all, and that folder's name."""
-    parts = [path.partition("?")[0].split("/") for path in paths]
+    parts = [without_query(path).split("/") for path in paths]
     alike = (len(set(level)) == 1 for level in zip(*(one[:-1] for one in parts), strict=False))
     shared = len(list(takewhile(bool, alike)))
     folder = parts[0][shared - 1] if shared else ""

@@ -35,6 +35,11 @@ def shown_path(path: str) -> str:
     return shown(path)
 
 
+def without_query(location: str) -> str:
+    """Return a location without the query of an HTTP URL; in keys of stores and in files ``?`` is a character."""
+    return location.partition("?")[0] if location[:4].lower() == "http" else location
+
+
 def find_paths(text: str, storage: "StorageOptions | None") -> list[str]:
     """Return the paths that a path or pattern matches, sorted for each of its wildcards.
 
@@ -92,9 +97,9 @@ def _matched_away(url: str, storage: "StorageOptions") -> list[str]:
     scheme, _, rest = url.partition("://")
     path = rest.partition("/")[2]
     if scheme.lower() in ("http", "https"):
-        if "*" in path.partition("?")[0]:
+        if "*" in without_query(url):
             raise SourceError(
-                f"{url.partition('?')[0]} is a pattern on an HTTP server, which cannot be listed: name its files, or "
+                f"{without_query(url)} is a pattern on an HTTP server, which cannot be listed: name its files, or "
                 "give a pattern that counts, such as train-{000..099}.tar"
             )
         return [Url(url, storage)]

@@ -1,8 +1,9 @@
-"""Files that are read whole: regular ones alone, and none that is larger than the limit on memory."""
+"""Reading regular files: never pipes or devices, and none into memory that is larger than the limit."""
 
 import errno
 import os
 from stat import S_ISREG
+from typing import BinaryIO
 
 from readers.sample import PathLike, Payload, SourceError
 from readers.storage.blob.mmap_pages import map_file
@@ -67,6 +68,15 @@ def read_head(path: PathLike, num_bytes: int) -> bytes:
         finally:
             os.close(descriptor)
     return b""
+
+
+def open_regular(path: PathLike) -> BinaryIO:
+    """Open a regular file to read it in parts.
+
+    Raises:
+        OSError: It cannot be opened, or is a pipe, a device or a folder: these are never read.
+    """
+    return os.fdopen(_open_regular(path)[0], "rb")
 
 
 def map_whole(path: PathLike) -> Payload:

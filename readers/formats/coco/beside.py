@@ -7,7 +7,7 @@ from pathlib import Path
 from readers.formats.splits import split_alone
 from readers.sample import is_image_file
 from readers.storage.unreadable import OptionalFile
-from readers.storage.whole_files import read_head
+from readers.storage.whole_files import open_regular, read_head
 
 _LOOKED_AT = 10_000  # names of a folder
 _MOST_FILES = 8  # of which the text is looked at
@@ -58,7 +58,7 @@ def how_to_open(path: Path, root: Path) -> str:
 
 def looks_like_coco(path: Path) -> bool:
     """Whether the two ends of a file, 64 KiB each, hold what a list of images and one of objects do."""
-    with OptionalFile(path), path.open("rb") as file:
+    with OptionalFile(path), open_regular(path) as file:
         text = file.read(_PART_BYTES)
         if not text.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
             return False

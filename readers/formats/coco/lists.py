@@ -18,6 +18,8 @@ from readers.formats.coco.targets import (
 from readers.sample import SourceError
 from readers.storage.blob import Content
 from readers.storage.index import Entry
+from readers.storage.limits import check_bytes
+from readers.storage.whole_files import TEXT_TIMES
 
 CAPTION, SEGMENTS = "caption.", "segments."
 """What the names of members begin with that are no objects: captions, and the segments of a panoptic mask."""
@@ -95,12 +97,19 @@ class _Lists:
         self._num_unassigned = 0  # annotations that name no image at all
         self.objects: dict[int | str, list[_Annotation]] = {}
         self.categories: tuple[int, int] | None = None
-        # One letter a byte: offsets in the text are offsets in the file, and JSON's own signs are ASCII.
-        self._text = str(content[0 : len(content)], "latin-1")
         self._decode = json.JSONDecoder().raw_decode
         advice = "give a file of COCO's instances or keypoints, a JSON object with the list images"
-        if not json.detect_encoding(bytes(content[:_HEAD_BYTES])).startswith("utf-8"):
+        head = bytes(content[:_HEAD_BYTES])
+        if head and not any(head):  # a sparse file, whose gigabytes of zeros need not be read
+            raise SourceError(f"{name} begins with zeros and is no JSON: {advice}")
+        if not json.detect_encoding(head).startswith("utf-8"):
             raise SourceError(f"{name} is in UTF-16 or UTF-32: store it in UTF-8")
+        try:
+            check_bytes(len(content), "it", times=TEXT_TIMES)
+        except ValueError as error:
+            raise SourceError(f"{name} cannot be read: {error}") from None
+        # One letter a byte: offsets in the text are offsets in the file, and JSON's own signs are ASCII.
+        self._text = str(content[0 : len(content)], "latin-1")
         if self._text[:_HEAD_BYTES].lstrip("\xef\xbb\xbf \t\r\n").startswith("["):
             raise SourceError(
                 f"{name} is a JSON list, and lists no images as COCO does: {advice}, or write its elements as lines of a .jsonl file"

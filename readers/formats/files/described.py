@@ -15,6 +15,7 @@ from readers.dataset import IndexedDataset
 from readers.sample import BadSample, ColumnName, HeaderError, Payload, Sample, SourceError
 from readers.storage.blob import Content, open_blob
 from readers.storage.blob.content_hash import pin_content
+from readers.storage.limits import check_bytes
 from readers.storage.shards import ShardDataset
 from readers.storage.unreadable import is_transient, lasting, size_or_missing, unreadable
 from readers.storage.whole_files import map_whole, read_whole
@@ -158,7 +159,11 @@ class DescribedFiles(IndexedDataset):
 
 
 def lines_of(content: Content) -> Iterator[tuple[int, int]]:
-    """Yield where each line begins and ends, the ends without the line feed; a byte order mark is passed over."""
+    """Yield where each line begins and ends, the ends without the line feed; a byte order mark is passed over.
+
+    Raises:
+        TooLargeError: A line exceeds the limit of a sample.
+    """
     offset = start = 3 if bytes(content[:3]) == b"\xef\xbb\xbf" else 0
     while offset < len(content):
         piece = bytes(content[offset : offset + _PIECE_BYTES])
@@ -167,6 +172,7 @@ def lines_of(content: Content) -> Iterator[tuple[int, int]]:
             yield start, end
             start = end + 1
         offset += len(piece)
+        check_bytes(offset - start, "a line")
     if start < len(content):
         yield start, len(content)
 

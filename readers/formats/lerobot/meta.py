@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from readers.sample import PathLike, SourceError
 from readers.storage.unreadable import OptionalFile, reason_of
+from readers.storage.whole_files import read_head, read_whole
 
 INFO = "meta/info.json"
 _CONVERTER = "python -m lerobot.datasets.v30.convert_dataset_v21_to_v30 --repo-id=..."
@@ -100,8 +101,8 @@ def version_of(folder: Path) -> str | None:
     """The version of a LeRobot dataset, such as ``v3.0``; None where the folder is none."""
     path = folder / INFO
     # Other programs call their files so, too.
-    with OptionalFile(path), suppress(ValueError, RecursionError), path.open("rb") as file:
-        told = json.loads(file.read(_MOST_BYTES))
+    with OptionalFile(path), suppress(ValueError, RecursionError):
+        told = json.loads(read_head(path, _MOST_BYTES))
         version = told.get("codebase_version") if isinstance(told, dict) else None
         return version if isinstance(version, str) else None
     return None
@@ -115,8 +116,7 @@ def read_info(root: Path) -> Info:
     """
     path = root / INFO
     try:
-        with path.open("rb") as file:
-            told = json.loads(file.read(_MOST_BYTES))
+        told = json.loads(read_whole(path))
     except OSError as error:
         raise SourceError(
             f"{path} cannot be read ({reason_of(error)}): give the folder of a LeRobot dataset"

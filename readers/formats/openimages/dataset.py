@@ -243,8 +243,7 @@ class OpenImagesDataset(DescribedFiles):
         self._options["crowd"] = crowd
         self._stored = ShardDataset([table], Scan("openimages", 1, find_images))
         path = Path(self._stored.shards[0])
-        with path.open("rb") as file:
-            self._columns = read_header_row(file.read(_HEAD_BYTES))
+        self._columns = read_header_row(read_head(path, _HEAD_BYTES))
         self._has_boxes = SIDES[0] in self._columns
         self._names = read_descriptions(descriptions or _find_descriptions(path, self._has_boxes))
         self._labels = {label: number for number, label in enumerate(self._names)}

@@ -25,7 +25,7 @@ from readers.sample import PathLike, Payload, SourceError
 from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
 from readers.storage.blob.mapped import copied
 from readers.storage.limits import TooLargeError, check_bytes
-from readers.storage.paths import shown_path
+from readers.storage.paths import shown_path, without_query
 from readers.storage.unreadable import files_below, unreadable
 
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
@@ -81,7 +81,7 @@ def find_files(files: PathLike | Sequence[PathLike | Location]) -> list[Location
 
 def _find(text: str) -> list[Location]:
     if is_url(text):
-        return [_locate(text, text.partition("?")[0].split("/"))]
+        return [_locate(text, without_query(text).split("/"))]
     path = Path(text).absolute()
     if not path.is_dir():
         return [_locate(str(path), list(path.parts))]

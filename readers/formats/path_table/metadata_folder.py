@@ -19,10 +19,11 @@ from readers.formats.path_table.text_rows import find_delimiter, rows_of
 from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 from readers.storage.unreadable import OptionalFile, refuse_folder_error
-from readers.storage.whole_files import read_text
+from readers.storage.whole_files import read_head, read_text
 
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _ONE, _SEVERAL = "file_name", "file_names"
+_FIRST_LINE_BYTES = 1 << 20  # of a first line that tells the columns; longer ones tell none
 _OBJECTS = "objects"  # {"bbox": [[left, top, width, height], ...], "categories": [...]}
 
 
@@ -181,7 +182,7 @@ def _columns_of(path: Path) -> list[str]:
         if path.suffix == ".csv":
             first = next(rows_of(path, find_delimiter(path), 1), (0, []))[1]
             return [name.strip() for name in first]
-        with path.open(encoding="utf-8-sig") as file:
-            row = json.loads(next(line for line in file if line.strip()))
-            return list(row) if isinstance(row, dict) else []
+        head = read_head(path, _FIRST_LINE_BYTES).decode("utf-8-sig", "ignore").lstrip()
+        row = json.loads(head.partition("\n")[0])
+        return list(row) if isinstance(row, dict) else []
     return []

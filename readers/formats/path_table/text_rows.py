@@ -3,6 +3,7 @@
 import codecs
 import csv
 from collections.abc import Iterator, Sequence
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from readers.formats.path_table.table import Table
 from readers.plural import counted
 from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
 from readers.storage.limits import check_bytes
-from readers.storage.whole_files import TEXT_TIMES, read_head
+from readers.storage.whole_files import TEXT_TIMES, open_regular, read_head
 
 DELIMITERS = (",", ";", "\t")
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # of UTF-32, too
@@ -73,7 +74,7 @@ def rows_of(path: Path, delimiter: str, most: int | None = None) -> Iterator[tup
         head = read_head(path, 4)
         if head[:2] in _UTF16 or b"\0" in head:
             raise SourceError(f"{path} is in UTF-16 or UTF-32: write it as CSV in UTF-8")
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
             for cells in islice(reader, most):
                 line = reader.line_num

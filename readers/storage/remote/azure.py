@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from readers.sample import SourceError
+from readers.storage.remote.options import require_url
 
 _NAMES = {
     "AZURE_STORAGE_ACCOUNT": ("AZURE_STORAGE_ACCOUNT_NAME", "account_name"),
@@ -48,7 +49,8 @@ def azure_settings(
             found = {}  # the environment tells of another one
         found["account_name"] = account
         found["use_fabric_endpoint"] = host.endswith(_FABRIC)
-    if endpoint or (endpoint := os.environ.get("AZURE_STORAGE_ENDPOINT")):
+    named = require_url(os.environ.get("AZURE_STORAGE_ENDPOINT"), "AZURE_STORAGE_ENDPOINT")
+    if endpoint := endpoint or named:
         found["endpoint"] = endpoint
     found |= given
     named = "account_name" in found or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")

@@ -66,10 +66,23 @@ class StorageOptions:
         for name in ("retries", "cache_bytes"):
             if (getattr(self, name) or 0) < 0:
                 raise ValueError(f"{name} must be >= 0, got {getattr(self, name)}")
+        require_url(self.endpoint, "endpoint")
         if self.block_bytes <= 0 or self.block_bytes % (1 << 16):
             raise ValueError(f"block_bytes must be a multiple of 65536, got {self.block_bytes}")
         if isinstance(self.settings, Mapping):
             object.__setattr__(self, "settings", tuple(sorted(self.settings.items())))
+
+
+def require_url(endpoint: str | None, name: str) -> str | None:
+    """Return an endpoint, or refuse one that is no URL of a server: obstore would panic or search for its name.
+
+    Raises:
+        SourceError: It has no scheme, or another than http or https.
+    """
+    if endpoint and not endpoint.startswith(("http://", "https://")):
+        host = endpoint.rpartition("://")[2]
+        raise SourceError(f"{name} must be a URL such as http://{host}, got {endpoint!r}")
+    return endpoint
 
 
 _default = StorageOptions()

@@ -27,6 +27,7 @@ from readers.storage.remote.options import (
     Address,
     StorageOptions,
     options_of,
+    require_url,
     shown,
 )
 from readers.storage.remote.refusals import ENDPOINTS, STATUS, refusal, unanswered
@@ -203,7 +204,8 @@ def _make_store(
         return stores.GCSStore(
             address.root, client_options=client, retry_config=repeated, **settings
         )
-    if endpoint := endpoint or os.environ.get("AWS_ENDPOINT_URL"):
+    named = require_url(os.environ.get("AWS_ENDPOINT_URL"), "AWS_ENDPOINT_URL")
+    if endpoint := endpoint or named:
         settings.setdefault("endpoint", endpoint)
         client["allow_http"] = endpoint.startswith("http://")
     return stores.S3Store(address.root, client_options=client, retry_config=repeated, **settings)

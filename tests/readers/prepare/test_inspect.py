@@ -170,6 +170,7 @@ def test_labels_that_are_vectors(inspected: Run, folder: Path) -> None:
     assert re.search(r"labels +vectors of 2 numbers", printed)
 
 
+@pytest.mark.filterwarnings("ignore:.* with the key of an earlier one:UserWarning")
 def test_doubled_keys(inspected: Run, tmp_path: Path, jpeg: Jpeg) -> None:
     """A key that comes again is found when all keys are looked at, and named."""
     files = [(f"{name}.jpg", jpeg(9, 9)) for name in ("a", "b", "c", "b", "d", "a", "b")]

@@ -20,6 +20,9 @@ from tests.support.executors import Backwards
 from tests.support.packed import Jpeg
 from tests.support.videos import pan, write_video
 
+# The shards of these tests hold keys that come again, which opening them says.
+pytestmark = pytest.mark.filterwarnings("ignore:.* with the key of an earlier one:UserWarning")
+
 
 def add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     member = tarfile.TarInfo(name)

@@ -89,6 +89,25 @@ def test_such_a_key_hides_no_others(s3: Storage, key: str) -> None:
         assert opened(s3, f"{bucket}/y/*.tar") == 2
 
 
+def test_keys_with_signs_of_urls_and_patterns(s3: Storage) -> None:
+    s3.put("signs")
+    names = ["what?.tar", "a#b.tar", "a[1].tar", "a%20b.tar", "a b.tar", "{a}.tar"]
+    for name in names:
+        s3.put(f"signs/y/{name}", a_tar())
+
+    for source in ("signs/y/*.tar", "signs/y"):
+        assert opened(s3, source) == len(names)
+
+
+@pytest.mark.parametrize("endpoint", ["127.0.0.1:9000", "localhost:9000/", "ftp://host"])
+def test_an_endpoint_is_a_url(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SourceError, match="endpoint must be a URL such as http"):
+        StorageOptions(endpoint=endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with pytest.raises(SourceError, match="AWS_ENDPOINT_URL must be a URL such as http"):
+        open_dataset("s3://bucket/a.tar", anonymous=True)
+
+
 def test_names_of_classes_are_read_where_the_shards_are(s3: Storage, tmp_path: Path) -> None:
     for name in ("ant", "bee"):
         (tmp_path / "p" / name).mkdir(parents=True)
