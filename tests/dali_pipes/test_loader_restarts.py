@@ -30,7 +30,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory, photos: list[Path]) -> tup
     return plain, marked
 
 
-def batch(folder: Path, decoder: str, recipe: Recipe | Views = RECIPE) -> tuple[torch.Tensor, ...]:
+def views_of(
+    folder: Path, decoder: str, recipe: Recipe | Views = RECIPE
+) -> tuple[torch.Tensor, ...]:
     loader = Loader(
         open_dataset(folder),
         recipe,
@@ -50,7 +52,7 @@ def test_pixels_are_those_of_ordinary_files(folders: tuple[Path, Path], decoder:
     plain, marked = folders
     views = Views([RECIPE, Recipe([CenterCrop(32)])])
     for recipe in (RECIPE, views):
-        expected, got = batch(plain, decoder, recipe), batch(marked, decoder, recipe)
+        expected, got = views_of(plain, decoder, recipe), views_of(marked, decoder, recipe)
         for one, other in zip(expected, got, strict=True):
             torch.testing.assert_close(one, other, rtol=0, atol=0)
 
@@ -64,15 +66,20 @@ def test_pixels_are_those_of_pillow(folders: tuple[Path, Path], tmp_path: Path, 
         with tarfile.open(source, "w") as archive:
             for path in paths:
                 archive.add(path, path.name)
-    samples = open_dataset(source).fetch(range(NUM_IMAGES))
-    # Of files that were read before, intervals outside a crop are jumped over.
-    for _ in range(2):
-        [images] = batch(source, "cpu", Recipe([CenterCrop(32)]))
-        for image, path in zip(images, paths, strict=True):
-            whole = ImageOps.exif_transpose(Image.open(path))
-            left, top = (whole.width - 32) // 2, (whole.height - 32) // 2
-            expected = np.asarray(whole.crop((left, top, left + 32, top + 32)))
-            np.testing.assert_array_equal(image.permute(1, 2, 0).numpy(), expected)
+    dataset = open_dataset(source)
+    samples = dataset.fetch(range(NUM_IMAGES))
+    recipe = Recipe([CenterCrop(32)])
+    with Loader(
+        dataset, recipe, batch_size=NUM_IMAGES, shuffle="none", device="cpu", decoder="cpu"
+    ) as loader:
+        for _ in range(2):  # in the second, intervals outside a crop are jumped over
+            [batch] = loader
+            for image, path in zip(batch.images, paths, strict=True):
+                whole = ImageOps.exif_transpose(Image.open(path))
+                left, top = (whole.width - 32) // 2, (whole.height - 32) // 2
+                expected = np.asarray(whole.crop((left, top, left + 32, top + 32)))
+                got = (image.permute(1, 2, 0) * 255).round().numpy()
+                np.testing.assert_array_equal(got, expected)
 
     assert all((sample.restarts is not None) == (kind == "shard") for sample in samples)
 
@@ -92,7 +99,7 @@ def test_dali_gets_parts_of_files(
 
     monkeypatch.setattr(feed, "cut_intervals", count)
     plain, marked = folders
-    batch(plain, "dali")
-    batch(marked, "dali")
+    views_of(plain, "dali")
+    views_of(marked, "dali")
 
     assert given[1] < given[0] / 2

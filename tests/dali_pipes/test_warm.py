@@ -1,6 +1,7 @@
 """Compiling beforehand, and what compiling does not count for."""
 
 import importlib
+import io
 import itertools
 import sys
 from collections.abc import Callable

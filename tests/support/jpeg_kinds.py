@@ -57,16 +57,13 @@ def encode(
     return data if orientation == 1 else with_orientation(data, orientation)
 
 
-def with_restarts(data: bytes | bytearray, **more: Any) -> bytes:
+def with_restarts(data: bytes | bytearray, quality: int = 90) -> bytes:
     """A JPEG decoded and encoded anew by Pillow as 4:2:0, with restart intervals that are a grid in the picture."""
     stream = io.BytesIO()
     with Image.open(io.BytesIO(data)) as image:
-        if "exif" in image.info:
-            more.setdefault("exif", image.info["exif"])
-        blocks = interval("4:2:0", image.width)
-        image.convert("RGB").save(
-            stream, "JPEG", quality=90, subsampling="4:2:0", restart_marker_blocks=blocks, **more
-        )
+        options: dict[str, Any] = {"quality": quality, "subsampling": "4:2:0"}
+        options["restart_marker_blocks"] = interval("4:2:0", image.width)
+        image.convert("RGB").save(stream, "JPEG", exif=image.getexif(), **options)
     return stream.getvalue()
 
 
