@@ -263,7 +263,13 @@ def test_a_broken_numpy_file_is_bad_and_never_text(
     damaged[place] = ord("n")
     huge = whole.replace(b"(3,), }" + b" " * 12, b"(1000000000000,), }")
     assert len(huge) == len(whole)
-    files = {"huge": huge, "0": whole, "1": bytes(damaged) if place >= 0 else whole[:-1], "2": b"", "3": b"text"}
+    files = {
+        "huge": huge,
+        "0": whole,
+        "1": bytes(damaged) if place >= 0 else whole[:-1],
+        "2": b"",
+        "3": b"text",
+    }
     samples = {name: {"jpg": jpeg(12, 16), "emb.npy": data} for name, data in files.items()}
     loader = Loader(
         open_dataset(write_samples(tmp_path / "a.tar", samples)),

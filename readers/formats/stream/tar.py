@@ -20,6 +20,7 @@ from readers.storage.limits import TooLargeError, check_bytes
 from readers.storage.paths import expand_braces
 from readers.storage.unreadable import is_transient
 from readers.stream import Divide, checked_division, checked_epoch
+from readers.unlabelled import label_key
 
 
 class TarStream:
@@ -149,7 +150,7 @@ class _Parts:
     def __init__(self, key: str) -> None:
         self.key, self.fault = key, ""
         self.names: dict[str, None] = {}
-        self._fields: dict[str, bytes] = {}
+        self.fields: dict[str, bytes] = {}
         self._num_bytes = 0
 
     def add(self, file: StoredFile, *, keep: bool) -> None:
@@ -163,9 +164,9 @@ class _Parts:
             check_bytes(self._num_bytes, f"with {file.field} the sample")
         except TooLargeError as error:
             self.fault = self.fault or str(error)
-            self._fields.clear()
+            self.fields.clear()
         if keep and not self.fault:
-            self._fields[file.field] = file.read()
+            self.fields[file.field] = file.read()
 
     def entry(self, index: int, name: str) -> Sample | BadSample:
         """The sample, which is whole."""
@@ -173,7 +174,7 @@ class _Parts:
         if self.fault:
             return BadSample(index, key, "read", self.fault)
         try:
-            return Sample(index, key, self._fields, label_of(self._fields))
+            return Sample(index, key, self.fields, label_of(self.fields))
         except ValueError as error:
             return BadSample(index, key, "read", str(error))
 
@@ -198,6 +199,7 @@ def _entries(
                     kinds.add(kind)
                     if keys == "first-dot":
                         _warn_of_dots(name, parts, warned)
+                    _warn_of_json(name, parts, warned)
                 if index >= start:
                     yield parts.entry(index, name)
                 index, parts = index + 1, None
@@ -224,6 +226,12 @@ def _warn_of_dots(name: str, parts: _Parts, warned: set[str]) -> None:
             f"{name}: the sample {parts.key} has {', '.join(unread[:3])}, which are not read as its label, targets or masks, as "
             f"the key of a sample ends at the first dot of a name: {ADVICE}",
         )
+
+
+def _warn_of_json(name: str, parts: _Parts, warned: set[str]) -> None:
+    if "cls" not in parts.names and (key := label_key(parts.fields.get("json"))):
+        text = f"{name}: {key!r} in the field json is not read as the label (-1): store it as KEY.cls, or give the Loader fields="
+        _warn(warned, "json", f'{text}{{"json": "json"}}')
 
 
 def _warn(warned: set[str], kind: str, text: str) -> None:

@@ -67,7 +67,9 @@ def open_container(data: Payload, deadline: Deadline) -> Iterator[Any]:
     av = require("av", extra="video")
     source = _Source(data, deadline)
     try:
-        if reason := not_video(source.read(HEAD_BYTES)):  # FFmpeg would make a video of one frame of it
+        if reason := not_video(
+            source.read(HEAD_BYTES)
+        ):  # FFmpeg would make a video of one frame of it
             raise VideoError(reason)
         source.seek(0)
         # FFmpeg is told here, too, since it decodes a little to find out what there is.

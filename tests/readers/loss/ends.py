@@ -129,7 +129,11 @@ def ends_of_tars(name: str, folder: Path) -> None:
     assert "without the two zero blocks" in said[0]
     assert read(whole[: end + 1024]) == ([0, 1, 2], [], [])
 
-    for kind in (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME):  # that claim 1 MB and 20 GB
+    for kind in (
+        tarfile.XHDTYPE,
+        tarfile.XGLTYPE,
+        tarfile.GNUTYPE_LONGNAME,
+    ):  # that claim 1 MB and 20 GB
         for size in (1 << 20, 20 << 30):
             info = tarfile.TarInfo("long")
             info.type, info.size = kind, size
