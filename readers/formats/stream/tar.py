@@ -197,9 +197,7 @@ def _entries(
                     parts.fault = parts.fault or lost_part(f"{name}: it may be cut off", lost)
                 if (kind := tuple(parts.names)) not in kinds:  # most samples are alike
                     kinds.add(kind)
-                    if keys == "first-dot":
-                        _warn_of_dots(name, parts, warned)
-                    _warn_of_json(name, parts, warned)
+                    _warn_of_labels(name, parts, warned, keys)
                 if index >= start:
                     yield parts.entry(index, name)
                 index, parts = index + 1, None
@@ -218,20 +216,22 @@ def _entries(
     return index + (bad is not None)
 
 
-def _warn_of_dots(name: str, parts: _Parts, warned: set[str]) -> None:
-    if unread := unread_fields(parts.names):
+def _warn_of_labels(name: str, parts: _Parts, warned: set[str], keys: KeyRule) -> None:
+    """Warn of labels that are not where they are read."""
+    if keys == "first-dot" and (unread := unread_fields(parts.names)):
         _warn(
             warned,
             "dots",
             f"{name}: the sample {parts.key} has {', '.join(unread[:3])}, which are not read as its label, targets or masks, as "
             f"the key of a sample ends at the first dot of a name: {ADVICE}",
         )
-
-
-def _warn_of_json(name: str, parts: _Parts, warned: set[str]) -> None:
     if "cls" not in parts.names and (key := label_key(parts.fields.get("json"))):
-        text = f"{name}: {key!r} in the field json is not read as the label (-1): store it as KEY.cls, or give the Loader fields="
-        _warn(warned, "json", f'{text}{{"json": "json"}}')
+        _warn(
+            warned,
+            "json",
+            f"{name}: {key!r} in the field json is not read as the label (-1): store it as KEY.cls, or give the Loader "
+            'fields={"json": "json"}',
+        )
 
 
 def _warn(warned: set[str], kind: str, text: str) -> None:
