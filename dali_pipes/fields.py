@@ -1,6 +1,5 @@
 """Further fields of samples in a batch: text, JSON, numbers, arrays, or what a function makes of the bytes."""
 
-import io
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from dali_pipes.errors import LoaderError, told
 from gpu_aug.upload import upload
 from readers import Sample
 from readers.describe import describe
+from readers.image.raw_pixels import read_npy
 from readers.sample import FieldTypes, Payload
 from readers.storage.blob.mapped import copied
 
@@ -293,7 +293,7 @@ def _npy(data: bytes) -> torch.Tensor:
 def _array(data: bytes) -> torch.Tensor:
     if data.startswith(_NPY):
         try:
-            array = np.load(io.BytesIO(data), allow_pickle=False)
+            array = read_npy(data)
         except Exception as error:  # noqa: BLE001, whatever Python's own parser makes of a header
             raise FieldError(f"it is a damaged NumPy file: {told(error)}") from None
     else:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
+from readers.first_samples import probed_samples
 from readers.formats.declared import declared_counts, differing_counts, missing_shards
 from readers.formats.detect import detect, detect_named
 from readers.formats.detect_files import MDS_INDEX, Detected, is_list, is_video
@@ -119,7 +120,9 @@ def open_dataset(
         name = names[0] + f" and {len(names) - 1:,} more" * (len(names) > 1)
         remarks = [
             *remarks,
-            *unlabelled_warnings(made.unlabelled, len(made), shown_path(name)),
+            *unlabelled_warnings(
+                made.unlabelled, len(made), shown_path(name), probed_samples(made)
+            ),
         ]
     for remark in remarks:
         warnings.warn(remark, UserWarning, stacklevel=2)

@@ -1,9 +1,13 @@
 """The warning of samples without a label."""
 
+import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from itertools import islice
 
+from readers.formats.columns import FURTHER_LABEL_NAMES, LABEL_NAMES
 from readers.plural import counted
+from readers.sample import Payload, Sample
 
 Unlabelled = tuple[int, Collection[str], str]
 """Of samples without a label: how many there are, names of fields, and why no sample has one (part of a sentence, or "")."""
@@ -45,13 +49,28 @@ _OTHER_TARGETS = frozenset(
 _WORDS = re.compile(r"[a-z]+")
 
 
-def unlabelled_warnings(found: Unlabelled | None, length: int, source: str) -> list[str]:
+def label_key(data: Payload | None) -> str:
+    """Return the key of a JSON object by which tables name labels; "" where it has none, or boxes with their labels."""
+    try:
+        found = json.loads(bytes(data or b"null"))
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(found, dict) or "boxes" in found:
+        return ""
+    named = (key for name in (*LABEL_NAMES, *FURTHER_LABEL_NAMES) for key in (name, name.title()))
+    return next((key for key in named if isinstance(found.get(key), int | str | list)), "")
+
+
+def unlabelled_warnings(
+    found: Unlabelled | None, length: int, source: str, probed: Iterable[Sample]
+) -> list[str]:
     """Return a sentence if samples have no label; none where other fields say what the data is for.
 
     Args:
         found: What the dataset tells of them, None where it does not.
         length: Number of all samples.
         source: Names the data.
+        probed: Samples of it; the first one is read where the field json may hold its label.
     """
     if not found or not found[0]:
         return []
@@ -61,6 +80,12 @@ def unlabelled_warnings(found: Unlabelled | None, length: int, source: str) -> l
             f"{count:,} of {counted(length, 'sample')} of {source} have no label (label -1), which a loss of classes refuses: "
             'leave them out with where("label >= 0"), or give labels with labels='
         ]
+    if not reason and "json" in fields:
+        key = next((label_key(one.fields.get("json")) for one in islice(probed, 1)), "")
+        reason = key and (
+            f"{key!r} in the field json is not read as one: dataset.with_labels([json.loads(bytes(one.fields['json']))[{key!r}] "
+            "for one in dataset]) does"
+        )
     words = {word for name in fields for word in _WORDS.findall(name.lower())}
     if not reason and not words.isdisjoint(_OTHER_TARGETS):
         return []

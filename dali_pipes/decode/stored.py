@@ -1,6 +1,5 @@
 """Images as they are stored: any number of channels, 8 or 16 bits or floats, with nothing converted in silence."""
 
-import io
 import re
 from typing import Any
 
@@ -14,6 +13,7 @@ from gpu_aug.image_kind import ImageKind
 from gpu_aug.pixels import scaled_16_bits
 from readers import HeaderError, read_header
 from readers.image.header import Header
+from readers.image.raw_pixels import read_npy
 from readers.sample import Payload
 
 _GRAY, _GRAY_WITH_ALPHA = 0, 4  # colour types of PNG
@@ -80,10 +80,10 @@ def _read_upright(data: Payload, channels: int) -> tuple[Header, NDArray[Any]]:
 
 def _read_npy(data: Payload) -> NDArray[Any]:
     try:
-        array: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
+        array = read_npy(data)
     except Exception as error:
         raise DecodeError(f"NumPy: {told(error)}") from error
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
+    return array.astype(array.dtype.newbyteorder("="))
 
 
 def _read_with_opencv(data: Payload, header: Header) -> NDArray[Any]:

@@ -1,8 +1,11 @@
 """The encoded image of a sample and its size, as far as they can be told without decoding it."""
 
+from contextlib import suppress
+
 from readers import BadSample, HeaderError, Sample, read_header
-from readers.image.kinds import kind_of
+from readers.image.kinds import HEAD_BYTES, kind_of, not_video
 from readers.sample import Payload, is_video_field
+from readers.storage.blob.mapped import copied
 from readers.video.frame_folder import FRAMES_CODEC
 
 VIDEOS_NEED_CLIPS = "videos need Clips: give the Loader Clips(dataset, num_frames=..., stride=...)"
@@ -20,7 +23,7 @@ def image_of(
     """
     data = sample.image
     if data is None:
-        return BadSample(sample.index, sample.key, "read", _why_none(sample))
+        return BadSample(sample.index, sample.key, "read", why_no_image(sample))
     size = sample.size
     if size is None:
         try:
@@ -48,6 +51,13 @@ def _is_video(sample: Sample, data: Payload) -> bool:
     return field is not None and (field == FRAMES_CODEC or is_video_field(field))
 
 
-def _why_none(sample: Sample) -> str:
+def why_no_image(sample: Sample) -> str:
+    """Say why a sample without an image field has none; what its fields hold says more than their names."""
+    for name, data in sample.fields.items():
+        with suppress(OSError, TypeError):  # of a mapped file that has shrunk; of what is no bytes
+            head = copied(data[:HEAD_BYTES])
+            kind, named_video = kind_of(head), name == sample.video_field and not_video(head)
+            if named_video or (kind is not None and kind.family == "picture"):
+                return f"the field {name} is {named_video or (kind and kind.reason)}"
     reason = f"no image field; its fields: {', '.join(sample.fields) or 'none'}"
     return reason if sample.video is None else f"{reason}; {VIDEOS_NEED_CLIPS}"

@@ -11,6 +11,7 @@ from dali_pipes.decode.stored import decode_stored
 from dali_pipes.errors import DecodeError
 from dali_pipes.image_fields import ImageFields
 from dali_pipes.loader import Loader
+from dali_pipes.pipeline.image_of import why_no_image
 from dali_pipes.video.clips import Clips
 from gpu_aug import CenterCrop, Recipe
 from readers import BadSample, Dataset, HeaderError, Sample, read_header
@@ -85,7 +86,7 @@ def _fault(sample: Sample | BadSample, images: ImageFields) -> str:
     if missing := images.missing(sample):
         return missing
     if not images.fields and sample.image is None:
-        return "it has no image field"
+        return why_no_image(sample)
     for payload in images.payloads(sample).values():
         try:
             header = read_header(payload)

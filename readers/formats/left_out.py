@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from readers.image.kinds import kind_of
+from readers.image.kinds import HEAD_BYTES, kind_of
 from readers.storage.whole_files import read_head
 
 # Pictures and videos by their names, where the first bytes may not say it. Other files are looked into.
@@ -20,7 +20,6 @@ _NO_MEDIA = (
     *(".txt", ".csv", ".tsv", ".json", ".jsonl", ".xml", ".yaml", ".yml", ".md", ".html", ".htm", ".py", ".log", ".lst"),
     *(".ini", ".npy", ".npz", ".mat", ".pt", ".db", ".parquet", ".tar", ".gz", ".zip"),
 )  # fmt: skip
-_HEAD_BYTES = 512
 _LOOKED_AT = (
     4  # files of each ending: README has none, and neither have the images of some crawlers
 )
@@ -77,5 +76,5 @@ class LeftOut:
         )
 
     def _is_medium(self, name: str) -> bool:
-        kind = kind_of(read_head(self._root / name, _HEAD_BYTES))
+        kind = kind_of(read_head(self._root / name, HEAD_BYTES))
         return kind is not None and (kind.family in ("picture", "video") or kind.name in _SURE)

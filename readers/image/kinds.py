@@ -3,7 +3,7 @@
 import re
 from typing import Literal, NamedTuple
 
-_HEAD_BYTES = (
+HEAD_BYTES = (
     512  # MPEG transport streams repeat a byte every 188 (or 192), and tar writes its name at 257
 )
 _PAGE = rb"(?i:(?:\xef\xbb\xbf)?\s*(?:<!--.{0,200}?-->\s*)?%s)"  # of text that begins with a tag
@@ -110,7 +110,7 @@ def kind_of(data: bytes | memoryview) -> ByteKind | None:
     Args:
         data: A file, or its first 512 bytes.
     """
-    head = bytes(data[:_HEAD_BYTES])
+    head = bytes(data[:HEAD_BYTES])
     found = next((kind for form, kind in _KINDS if form.match(head)), None)
     if found is not None:
         return found
@@ -128,3 +128,11 @@ def not_image(data: bytes | memoryview) -> str:
     if kind is None or kind.family == "image":
         return f"not an image: starts with {bytes(data[:8])!r}"
     return kind.reason
+
+
+def not_video(data: bytes | memoryview) -> str:
+    """Say why bytes that are named like a video are none; "" for all but images, and for GIF, which may be animated."""
+    kind = kind_of(data)
+    if kind is None or kind.family not in ("image", "picture") or kind.name == "gif":
+        return ""
+    return f"an image ({kind.name}) that is named like a video: name it by what it is"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy_format
 from numpy.typing import DTypeLike, NDArray
 
 
@@ -60,3 +61,18 @@ def row_file(shape: tuple[int, ...], dtype: DTypeLike) -> RowFile:
         stream, {"descr": description, "fortran_order": False, "shape": shape}
     )
     return RowFile("npy", stream.getvalue(), shape, dtype)
+
+
+def read_npy(data: bytes | memoryview) -> NDArray[Any]:
+    """Return the array of a NumPy file, which shares its bytes; `numpy.load` would allocate whatever the header claims.
+
+    Raises:
+        Exception: It is damaged, or of Python objects; NumPy's parser of headers raises errors of many kinds.
+    """
+    stream = io.BytesIO(data[: 1 << 14])  # NumPy refuses headers of more than 10,000 bytes
+    is_first = npy_format.read_magic(stream) == (1, 0)
+    read_header = npy_format.read_array_header_1_0 if is_first else npy_format.read_array_header_2_0
+    shape, is_fortran, dtype = read_header(stream)
+    if dtype.hasobject or min(shape, default=0) < 0:
+        raise ValueError(f"an array of the shape {shape} of {dtype} is not read")
+    return np.ndarray(shape, dtype, data, stream.tell(), order="F" if is_fortran else "C")

@@ -261,12 +261,20 @@ def test_a_broken_numpy_file_is_bad_and_never_text(
     whole = npy(embedding_of(1))
     damaged = bytearray(whole)
     damaged[place] = ord("n")
-    files = {"0": whole, "1": bytes(damaged) if place >= 0 else whole[:-1], "2": b"", "3": b"text"}
+    huge = whole.replace(b"(3,), }" + b" " * 12, b"(1000000000000,), }")
+    assert len(huge) == len(whole)
+    files = {
+        "huge": huge,
+        "0": whole,
+        "1": bytes(damaged) if place >= 0 else whole[:-1],
+        "2": b"",
+        "3": b"text",
+    }
     samples = {name: {"jpg": jpeg(12, 16), "emb.npy": data} for name, data in files.items()}
     loader = Loader(
         open_dataset(write_samples(tmp_path / "a.tar", samples)),
         RECIPE,
-        batch_size=4,
+        batch_size=5,
         fields=["emb.npy"],
         on_bad_sample="skip",
         max_bad_samples=9,
@@ -277,7 +285,8 @@ def test_a_broken_numpy_file_is_bad_and_never_text(
 
     assert batch.keys == ["a.tar/0"]
     assert isinstance(batch["emb.npy"][0], torch.Tensor)
-    assert [record.stage for record in loader.bad_samples] == ["fields"] * 3
+    assert [record.stage for record in loader.bad_samples] == ["fields"] * 4
+    assert "buffer is too small" in loader.bad_samples[0].reason  # nothing was allocated
 
 
 def test_a_column_of_numpy_files_has_no_text() -> None:

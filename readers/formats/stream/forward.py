@@ -13,9 +13,8 @@ from types import ModuleType
 from typing import NamedTuple, Protocol
 
 from readers.formats.registry import require
-from readers.formats.tar.ends import BLOCK_BYTES, UNENDED, end_fault
+from readers.formats.tar.ends import BLOCK_BYTES, UNENDED, end_fault, oversized
 from readers.formats.tar.webdataset import KeyRule, key_and_field
-from readers.storage.limits import max_sample_bytes
 from readers.storage.unreadable import reason_of
 
 _PIECE_BYTES = 1 << 24  # read at once, so that a size that is a lie takes no memory
@@ -74,14 +73,17 @@ class Forward:
         return self._offset
 
     def read(self, size: int) -> bytes:
-        """Read so many bytes, fewer only at the end.
+        """Read a header of so many bytes, fewer only at the end.
 
         Raises:
-            BrokenStreamError: The bytes cannot be had.
+            BrokenStreamError: The bytes cannot be had, or are too many.
         """
-        # A header that says so: members are looked at before, and what is passed over is read in pieces.
-        if size > max(max_sample_bytes(), _PIECE_BYTES):
-            raise BrokenStreamError(f"a header has {size} bytes", self._offset)
+        if fault := oversized(self._offset, size):
+            raise BrokenStreamError(fault, self._offset - BLOCK_BYTES)
+        return self.read_content(size)
+
+    def read_content(self, size: int) -> bytes:
+        """Read the content of a file, whose size was looked at; see `read`."""
         pieces, left = [], size
         while left > 0:
             try:
@@ -133,7 +135,7 @@ class StoredFile(NamedTuple):
         Raises:
             BrokenStreamError: It is cut off.
         """
-        data = self.stream.read(self.size_bytes)
+        data = self.stream.read_content(self.size_bytes)
         if len(data) < self.size_bytes:
             name, offset = f"{self.key}.{self.field}", self.stream.tell()
             raise BrokenStreamError(f"it is cut off at byte {offset}, within {name}", offset)
@@ -160,9 +162,11 @@ def stored_files(stream: Forward, keys: KeyRule = "first-dot") -> Iterator[Store
         raise BrokenStreamError(reason, 0) from None
     number = num_zeros = 0
     while True:
-        member = None
-        with suppress(tarfile.TarError, ValueError):  # where it stopped is judged below
+        try:
             member = archive.next()
+        except (tarfile.TarError, ValueError):  # all but extended headers give None, judged below
+            reason = f"it is damaged or cut off at byte {offset}, within a header"
+            raise BrokenStreamError(reason, offset) from None
         if member is None and stream.last == _ZEROS:  # behind these another archive may follow
             number, num_zeros = number + (not num_zeros), num_zeros + 1
             archive.offset = offset = stream.tell()

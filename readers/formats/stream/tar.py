@@ -20,6 +20,7 @@ from readers.storage.limits import TooLargeError, check_bytes
 from readers.storage.paths import expand_braces
 from readers.storage.unreadable import is_transient
 from readers.stream import Divide, checked_division, checked_epoch
+from readers.unlabelled import label_key
 
 
 class TarStream:
@@ -149,7 +150,7 @@ class _Parts:
     def __init__(self, key: str) -> None:
         self.key, self.fault = key, ""
         self.names: dict[str, None] = {}
-        self._fields: dict[str, bytes] = {}
+        self.fields: dict[str, bytes] = {}
         self._num_bytes = 0
 
     def add(self, file: StoredFile, *, keep: bool) -> None:
@@ -163,9 +164,9 @@ class _Parts:
             check_bytes(self._num_bytes, f"with {file.field} the sample")
         except TooLargeError as error:
             self.fault = self.fault or str(error)
-            self._fields.clear()
+            self.fields.clear()
         if keep and not self.fault:
-            self._fields[file.field] = file.read()
+            self.fields[file.field] = file.read()
 
     def entry(self, index: int, name: str) -> Sample | BadSample:
         """The sample, which is whole."""
@@ -173,7 +174,7 @@ class _Parts:
         if self.fault:
             return BadSample(index, key, "read", self.fault)
         try:
-            return Sample(index, key, self._fields, label_of(self._fields))
+            return Sample(index, key, self.fields, label_of(self.fields))
         except ValueError as error:
             return BadSample(index, key, "read", str(error))
 
@@ -196,8 +197,7 @@ def _entries(
                     parts.fault = parts.fault or lost_part(f"{name}: it may be cut off", lost)
                 if (kind := tuple(parts.names)) not in kinds:  # most samples are alike
                     kinds.add(kind)
-                    if keys == "first-dot":
-                        _warn_of_dots(name, parts, warned)
+                    _warn_of_labels(name, parts, warned, keys)
                 if index >= start:
                     yield parts.entry(index, name)
                 index, parts = index + 1, None
@@ -216,13 +216,21 @@ def _entries(
     return index + (bad is not None)
 
 
-def _warn_of_dots(name: str, parts: _Parts, warned: set[str]) -> None:
-    if unread := unread_fields(parts.names):
+def _warn_of_labels(name: str, parts: _Parts, warned: set[str], keys: KeyRule) -> None:
+    """Warn of labels that are not where they are read."""
+    if keys == "first-dot" and (unread := unread_fields(parts.names)):
         _warn(
             warned,
             "dots",
             f"{name}: the sample {parts.key} has {', '.join(unread[:3])}, which are not read as its label, targets or masks, as "
             f"the key of a sample ends at the first dot of a name: {ADVICE}",
+        )
+    if "cls" not in parts.names and (key := label_key(parts.fields.get("json"))):
+        _warn(
+            warned,
+            "json",
+            f"{name}: {key!r} in the field json is not read as the label (-1): store it as KEY.cls, or give the Loader "
+            'fields={"json": "json"}',
         )
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from readers.storage.blob import Content
 
 BLOCK_BYTES = 512
+# What an extended header may say: a name has 4 kB and an attribute of Linux 64 kB, but lists of the parts of sparse files are longer.
+MAX_HEADER_BYTES = 16 << 20
 _PIECE_BYTES = 1 << 20  # looked at together for something behind zeros
 
 UNENDED = (  # of a shard that "ends at byte N"
@@ -32,6 +34,13 @@ def end_fault(end: int, size: int, block: bytes) -> str:
     if len(block) < BLOCK_BYTES:
         return f"is cut off at byte {size}, within a header"
     return f"is damaged at byte {end}: what lies behind it cannot be found"
+
+
+def oversized(offset: int, num_bytes: int) -> str:
+    """Return the fault of an extended header whose content begins at an offset; "" where its size is credible."""
+    if num_bytes <= MAX_HEADER_BYTES:
+        return ""
+    return f"the header at byte {offset - BLOCK_BYTES} is damaged: it claims {num_bytes} bytes, more than {MAX_HEADER_BYTES}"
 
 
 def next_archive(content: Content, end: int) -> int:

@@ -11,7 +11,7 @@ from readers.storage.paths import is_url
 from readers.storage.whole_files import read_head, read_whole
 
 INDEX = "index.json"
-_KIND = "wids-shard-index-v1"
+_KIND = b"wids-shard-index-v1"
 _LOOKED_AT = 4096
 _STATS = "_stats.json"
 
@@ -26,7 +26,7 @@ def shards_of_index(path: Path) -> list[str] | None:
         SourceError: It is damaged, names files outside of its folder, or a shard is not as long as it was.
     """
     file = path / INDEX if path.is_dir() else path
-    if file.suffix != ".json" or not file.is_file() or not _is_index(file):
+    if file.suffix != ".json" or not file.is_file() or _KIND not in read_head(file, _LOOKED_AT):
         return None
     try:
         shards = json.loads(read_whole(file))["shardlist"]
@@ -63,10 +63,6 @@ def finished_shards(folder: Path, files: Sequence[str]) -> list[str] | None:
             f"{begun[0].removesuffix('.tar')}{_STATS}): run it again, or give the finished ones as a list"
         )
     return [str(folder / name) for name in done]
-
-
-def _is_index(file: Path) -> bool:
-    return _KIND.encode() in read_head(file, _LOOKED_AT)
 
 
 def _shard(file: Path, url: str, size: Any) -> str:

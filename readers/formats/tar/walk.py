@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import IO, cast
 from zlib import adler32
 
+from readers.formats.tar.ends import oversized
 from readers.storage.blob import Content
 
 TarError = tarfile.TarError
@@ -147,6 +148,8 @@ class _Targets:
 def _read_extended(content: Content, offset: int, size: int) -> StoredFile | None:
     """Read the member behind an extended header of so many bytes; None where it is unusual."""
     start = offset + _BLOCK
+    if oversized(start, size):
+        return None
     end = start + (size + _BLOCK - 1) // _BLOCK * _BLOCK
     records = _records(bytes(content[start:end]), size)
     header = bytes(content[end : end + _BLOCK])
@@ -229,6 +232,8 @@ class _Stream(io.RawIOBase):
         return self._offset
 
     def read(self, size: int = -1) -> bytes:
+        if fault := oversized(self._offset, size):
+            raise TarError(fault)
         end = len(self._content) if size < 0 else self._offset + size
         data = bytes(self._content[self._offset : end])
         self._offset += len(data)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from readers.formats.registry import require
+from readers.image.kinds import HEAD_BYTES, not_video
 from readers.sample import Payload, ReadersError
 from readers.storage.blob.mapped import copied
 from readers.storage.unreadable import reason_of
@@ -67,6 +68,11 @@ def open_container(data: Payload, deadline: Deadline) -> Iterator[Any]:
     av = require("av", extra="video")
     source = _Source(data, deadline)
     try:
+        if reason := not_video(
+            source.read(HEAD_BYTES)
+        ):  # FFmpeg would make a video of one frame of it
+            raise VideoError(reason)
+        source.seek(0)
         # FFmpeg is told here, too, since it decodes a little to find out what there is.
         options = {"max_pixels": str(MAX_PIXELS)}
         with av.open(source, buffer_size=_BUFFER_BYTES, options=options) as container:

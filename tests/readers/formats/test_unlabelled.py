@@ -88,6 +88,32 @@ def test_data_for_something_else(tmp_path: Path, fields: dict[str, bytes]) -> No
         open_dataset(write_samples(tmp_path / "b.tar", both))
 
 
+@pytest.mark.parametrize(
+    ("document", "key", "label"),
+    [
+        ({"label": 1}, "label", 1),
+        ({"Class": "cat"}, "Class", 0),
+        ({"cls": [2]}, "cls", [2]),
+        ({"boxes": [], "labels": []}, "", -1),
+    ],
+    ids=str,
+)
+def test_a_label_in_json(tmp_path: Path, document: dict[str, Any], key: str, label: Any) -> None:
+    """It is not read, and the warning names the key and the call that reads it; labels of boxes are none."""
+    fields = {"png": picture(), "json": json.dumps(document).encode()}
+    path = write_samples(tmp_path / "a.tar", {"a": fields, "b": fields})
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        dataset = open_dataset(path)
+        assert [one.label for one in open_dataset(path, format="stream")] == [-1, -1]
+    texts = [str(one.message) for one in said]
+    assert [f"{key!r} in the field json" in text for text in texts] == [True] * (2 if key else 0)
+    if key:
+        call = texts[0].partition("one: ")[2].partition(" does; ")[0]
+        dataset = eval(call, {"dataset": dataset, "json": json})
+    assert [np.asarray(one.label).tolist() for one in dataset] == [label] * 2
+
+
 def test_boxes_of_a_manifest(tmp_path: Path) -> None:
     """The labels of its boxes are no labels of its images, and none of these are missed."""
     [name] = write_files(tmp_path, 1)

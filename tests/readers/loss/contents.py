@@ -11,9 +11,12 @@ from PIL import Image
 
 from readers import open_dataset
 from readers.formats.registry import FORMATS
+from readers.video.containers.open import VideoError
 from readers.video.frame_folder import FrameFolderDataset
+from readers.video.scan import scan_video
 from tests.support.loss import Cell, NotApplicable
 from tests.support.one_other import jpeg, reason_of, reasons, write_and_open, write_stream
+from tests.support.tars import write_samples
 
 WANTED = "AVIF, which is not read: convert it to JPEG, PNG or WebP"
 
@@ -33,7 +36,30 @@ def one_is_named(format_name: str, folder: Path) -> None:
     assert "Clips" not in found[0]
 
 
+def by_other_names(format_name: str, folder: Path) -> None:
+    """A field of that kind alone, and images that are named like a video, whose reasons say so; also for clips."""
+    named = "named like a video: name it by what it is"
+    fields = {"avif": (avif(), WANTED), "mp4": (avif(), named), "mov": (jpeg(0), named)}
+    samples = {f"{number}": {name: data} for number, (name, (data, _)) in enumerate(fields.items())}
+    write_samples(folder / "a.tar", samples)
+    dataset = open_dataset(folder / "a.tar", format=format_name)  # type: ignore[call-overload]
+
+    for entry, (name, (_, wanted)) in zip(dataset, fields.items(), strict=True):
+        assert f"the field {name} is " in reason_of(entry)
+        assert wanted in reason_of(entry)
+        assert "Clips" not in reason_of(entry)
+        if entry.video is not None:
+            with pytest.raises(VideoError, match=named):
+                scan_video(entry.video)
+
+
+def tar(folder: Path) -> None:
+    one_is_named("tar", folder)
+    by_other_names("tar", folder)
+
+
 def stream(folder: Path) -> None:
+    by_other_names("stream", folder)
     found = [reason_of(one) for one in open_dataset(write_stream(folder, avif()), format="stream")]
 
     assert [reason for reason in found if reason] == [WANTED]
@@ -61,6 +87,7 @@ def videos(folder: Path) -> None:
 
 CELLS: dict[str, Cell] = {name: partial(one_is_named, name) for name in FORMATS}
 _OWN: dict[str, Callable[[Path], None]] = {
+    "tar": tar,
     "stream": stream,
     "frame-folder": frames,
     "video-folder": videos,

@@ -129,6 +129,21 @@ def ends_of_tars(name: str, folder: Path) -> None:
     assert "without the two zero blocks" in said[0]
     assert read(whole[: end + 1024]) == ([0, 1, 2], [], [])
 
+    for kind in (
+        tarfile.XHDTYPE,
+        tarfile.XGLTYPE,
+        tarfile.GNUTYPE_LONGNAME,
+    ):  # that claim 1 MB and 20 GB
+        for size in (1 << 20, 20 << 30):
+            info = tarfile.TarInfo("long")
+            info.type, info.size = kind, size
+            claim = info.tobuf(tarfile.GNU_FORMAT)
+            labels, bad, _ = read(whole[: at[2]] + claim + whole[at[2] :])
+            assert labels == ([0] if name == "tar" else [])
+            assert f"byte {at[2]}" in bad[0]
+        labels, bad, said = read(claim + whole)
+        assert "the header at byte 0 is damaged: it claims 21474836480 bytes" in [*bad, *said][0]
+
     dotted = tar_of({"a.v1.jpg": SAMPLES[0].image, "a.v1.cls": b"2"})
     labels, bad, said = read(dotted)
     assert (labels, bad) == ([-1], [])
