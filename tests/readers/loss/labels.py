@@ -53,6 +53,26 @@ def values(writer: write.Write, *, sound: int = 2) -> Callable[[Path], None]:
     return cell
 
 
+def parquet(folder: Path) -> None:
+    """Also of files without the column, or in the folder of a partition without a value; both are named."""
+    values(write.write_parquet)(folder)
+    pq = pytest.importorskip("pyarrow.parquet")
+    for labelled, without in (
+        ("part=b", "part=a"),
+        ("label=3", "label=__HIVE_DEFAULT_PARTITION__"),
+    ):
+        parts = folder / f"parts{len(labelled)}"
+        for name, labels in ((labelled, [b"3"]), (without, [None, None])):
+            (parts / name).mkdir(parents=True)
+            path = write.write_parquet(parts / name, labels)
+            if name != "part=b":
+                pq.write_table(pq.read_table(path, partitioning=None).drop_columns("label"), path)
+        match = rf"2 of 3 samples .*: 1 file \({without}/a.parquet\) without the column 'label'"
+        with pytest.warns(UserWarning, match=match):
+            dataset = open_dataset(parts)
+        assert sorted(dataset.column("label").tolist()) == [-1, -1, 3]
+
+
 def all_there(writer: write.Write) -> Callable[[Path], None]:
     """A format in which each sample has a label."""
 
@@ -143,7 +163,7 @@ CELLS: dict[str, Cell] = {
     "frame-folder": no_label(frames, "frame-folder"),
     "tar": values(write.write_tar),
     "stream": stream,
-    "parquet": values(write.write_parquet),
+    "parquet": parquet,
     "arrow": values(write.write_arrow),
     "lmdb": values(write.write_lmdb),
     "hdf5": all_there(write.write_hdf5),
