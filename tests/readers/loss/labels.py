@@ -73,6 +73,12 @@ def parquet(folder: Path) -> None:
         assert sorted(dataset.column("label").tolist()) == [-1, -1, 3]
 
 
+def manifest(folder: Path) -> None:
+    """Empty text is no label, as in a CSV file."""
+    bad = [value for value in BAD if value]
+    check(write.write_manifest(folder, SOUND[:2] + bad + [None, b"", b" "]), 3, 2, len(bad))
+
+
 def all_there(writer: write.Write) -> Callable[[Path], None]:
     """A format in which each sample has a label."""
 
@@ -139,6 +145,10 @@ def path_table(folder: Path) -> None:
     rows = [[name, label] for name, label in zip(names, ["3", "cat", ""], strict=True)]
     with pytest.raises(SourceError, match=r"3.* and others are names .*'cat'"):
         open_dataset(csv_rows(folder, [["image", "label"], *rows]))
+    for labels in (["3", "9" * 20, "4"], ["9" * 20] * 3):
+        large = [[name, label] for name, label in zip(names, labels, strict=True)]
+        with pytest.raises(SourceError, match=r"line [23]: the label '9{20}' is no class number"):
+            open_dataset(csv_rows(folder, [["image", "label"], *large]))
     with pytest.warns(UserWarning, match=r"1 of 3 samples of .*a.csv have no label"):
         open_dataset(csv_rows(folder, [["image", "label"], rows[0], [names[1], "4"], rows[2]]))
     with pytest.raises(SourceError, match=r"line 3: .*'1e300', which does not fit float32"):
@@ -171,7 +181,7 @@ CELLS: dict[str, Cell] = {
     "arrayrecord": all_there(write.write_arrayrecord),
     "mds": all_there(write.write_mds_folder),
     "npy": npy,
-    "manifest": values(write.write_manifest),
+    "manifest": manifest,
     "coco": DETECTION,
     "voc": DETECTION,
     "yolo": DETECTION,
