@@ -151,6 +151,11 @@ def path_table(folder: Path) -> None:
             open_dataset(csv_rows(folder, [["image", "label"], *large]))
     with pytest.warns(UserWarning, match=r"1 of 3 samples of .*a.csv have no label"):
         open_dataset(csv_rows(folder, [["image", "label"], rows[0], [names[1], "4"], rows[2]]))
+    csv_rows(folder, [["file_name", "label"], rows[0], [names[1], "4"], rows[2]]).rename(
+        folder / "metadata.csv"
+    )
+    with pytest.warns(UserWarning, match=r"1 of 3 samples of .* have no label"):
+        open_dataset(folder)
     with pytest.raises(SourceError, match=r"line 3: .*'1e300', which does not fit float32"):
         open_dataset(
             csv_rows(folder, [["image", "x"], [names[0], "1"], [names[1], "1e300"]]), label=["x"]
