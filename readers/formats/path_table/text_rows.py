@@ -81,7 +81,20 @@ def rows_of(path: Path, delimiter: str, most: int | None = None) -> Iterator[tup
                     yield line, cells
     except FileNotFoundError:
         raise SourceError(f"{path} does not exist: give a file that is there") from None
-    except (OSError, ValueError, csv.Error) as error:
+    except csv.Error as error:
+        limit = (
+            csv.field_size_limit()
+        )  # set for all of a process, so that it is no reader's to raise
+        advice = "write it as CSV in UTF-8"
+        if "field limit" in str(error):
+            advice = (
+                f"a cell may have {limit:,} characters: close the quote of the cell, shorten it, or call csv.field_size_limit(n) "
+                "before for more"
+            )
+        raise SourceError(
+            f"{path}, line {reader.line_num} cannot be read as a table ({error}): {advice}"
+        ) from None
+    except (OSError, ValueError) as error:
         raise SourceError(
             f"{path} cannot be read as a table behind line {line} ({error}): write it as CSV in UTF-8"
         ) from None
