@@ -11,7 +11,7 @@ from readers.plural import counted
 from readers.sample import PathLike, SourceError
 from readers.storage.whole_files import read_text
 
-_WHOLE = re.compile(r"-?[0-9]{1,19}")
+_WHOLE = re.compile(r"-?[0-9]+")  # those that are too large are refused, and no names
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
 
 Classes = PathLike | Sequence[str] | Mapping[str, int]
@@ -95,7 +95,7 @@ class Numbering:
 
     def _unknown(self, label: str | int) -> str:
         if not self.names:
-            return f"the label {shorten(label)} is no class number, which is from 0 to 2**63 - 1, or -1 for none"
+            return f"the label {shorten(label)} is no class number, which is from 0 to 2**63 - 1, or -1 for none: names that look so need classes=[...]"
         return f"the label {shorten(label)} is not among the {counted(len(self.names), 'class')} ({few_of(self.names)})"
 
 

@@ -10,7 +10,7 @@ from readers.plural import counted
 from readers.sample import Payload, Sample
 
 Unlabelled = tuple[int, Collection[str], str]
-"""Of samples without a label: how many there are, names of fields, and why no sample has one (part of a sentence, or "")."""
+"""Of samples without a label: how many there are, names of fields, and why (part of a sentence, or "")."""
 
 # What data is for whose samples have such a field: targets and texts. Nobody misses class numbers there.
 _OTHER_TARGETS = frozenset(
@@ -77,7 +77,8 @@ def unlabelled_warnings(
     count, fields, reason = found
     if count < length:
         return [
-            f"{count:,} of {counted(length, 'sample')} of {source} have no label (label -1), which a loss of classes refuses: "
+            f"{count:,} of {counted(length, 'sample')} of {source} have no label (label -1){': ' * bool(reason)}{reason}, "
+            "which a loss of classes refuses: "
             'leave them out with where("label >= 0"), or give labels with labels='
         ]
     if not reason and "json" in fields:

@@ -20,6 +20,7 @@ from readers.formats.columns import to_label
 from readers.formats.declared import refuse_cut_list
 from readers.formats.files import FileDataset, Names
 from readers.formats.folder import FileKind, find_files, find_root
+from readers.formats.path_table.text_rows import csv_refusal
 from readers.sample import VIDEO_FIELDS, BadSample, PathLike, Payload, Sample, SourceError
 from readers.storage.whole_files import map_whole, read_text
 from readers.video.containers.open import VideoError
@@ -147,7 +148,7 @@ class _Clip(NamedTuple):
 def _read_clips(path: Path) -> list[_Clip]:
     text = read_text(path, "a list of videos")
     clips = []
-    for number, cells in _rows(text, separated=path.suffix.lower() == ".csv"):
+    for number, cells in _rows(path, text):
         try:
             clips.append(_clip(cells))
         except ValueError as error:
@@ -167,15 +168,18 @@ def _whole(path: Path) -> _Clip:
     return _Clip(os.path.normpath(path), None, -1)
 
 
-def _rows(text: str, *, separated: bool) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the cells of each line that counts."""
-    if separated:
+    if path.suffix.lower() == ".csv":
         rows = csv.reader(io.StringIO(text), skipinitialspace=True)
-        for row in rows:
-            cells = [cell.strip() for cell in row]
-            named = rows.line_num == 1 and not _VIDEOS.fits(cells[0] if cells else "")
-            if any(cells) and not cells[0].startswith("#") and not named:
-                yield rows.line_num, cells
+        try:
+            for row in rows:
+                cells = [cell.strip() for cell in row]
+                named = rows.line_num == 1 and not _VIDEOS.fits(cells[0] if cells else "")
+                if any(cells) and not cells[0].startswith("#") and not named:
+                    yield rows.line_num, cells
+        except csv.Error as error:
+            raise csv_refusal(path, rows.line_num, error) from None
         return
     numbered = enumerate(map(str.strip, text.split("\n")), start=1)
     lines = [(number, line) for number, line in numbered if line and not line.startswith("#")]

@@ -245,10 +245,10 @@ def choose_coords(found: Sequence[Corners], source: object, usual: Coords) -> tu
     shown: Coords = "zero-based" if zero else "one-based"
     why = zero or edge
     if not zero and (not edge or (usual == "zero-based" and 1 not in begins)):
-        shown, why = usual, "no box shows it" if found else ""
+        shown, why = usual, "no box shows it and this format mostly does" if found else ""
     elif shown == usual:
         why = ""
     return shown, why and (
-        f"{source} is read with coordinates that count from {_FIRST[shown]}, as {why} (Pascal VOC's count from 1, most others "
-        "from 0): say coords='one-based' or 'zero-based', whichever is right"
+        f"{source} is read with coordinates that count from {_FIRST[shown]}, as {why} (files of Pascal VOC from 1, "
+        "tables and other formats from 0): say coords='one-based' or 'zero-based', whichever is right"
     )

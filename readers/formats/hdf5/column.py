@@ -19,6 +19,7 @@ from readers.storage.blob.rows import FileRows
 from readers.storage.limits import TooLargeError, check_bytes
 
 _MOST_GROUPS = 10_000
+_ONE_EACH = ((), (1,))  # [N], and [N, 1] as Keras and Matlab write class numbers
 
 
 class Found:
@@ -70,7 +71,7 @@ class Found:
                     self.refused[name] = why
                 elif one.ndim:
                     self.lengths[name] = one.shape[0]
-                    if one.ndim == 1 and one.dtype.kind in "iu":
+                    if one.shape[1:] in _ONE_EACH and one.dtype.kind in "iu":
                         self.whole.add(name)
 
 
@@ -97,6 +98,7 @@ class Column:
         self._is_text = h5py.check_string_dtype(dtype) is not None
         inner = _row_type(h5py, dtype)
         self.is_encoded = self._is_text or dtype.kind == "V" or inner in (np.uint8, np.int8)
+        self._has_numbers = dataset.shape[1:] in _ONE_EACH and dtype.kind in "biuf"
         self.num_chunk_rows: int = dataset.chunks[0] if dataset.chunks else 1
         self._file = mapped_file(map_file(path))
         self._inner = inner
@@ -131,16 +133,16 @@ class Column:
         return row if self.is_encoded else np.frombuffer(row, self._inner)
 
     def labels(self, start: int, stop: int) -> NDArray[np.int64] | None:
-        """Return `readers.formats.columns.to_labels` of rows; None where they are no numbers of one dimension.
+        """Return `readers.formats.columns.to_labels` of rows; None where they are not one number each.
 
         Raises:
             OSError: The file is damaged there.
         """
-        if self._dataset.ndim != 1 or self._dataset.dtype.kind not in "biuf":
+        if not self._has_numbers:
             return None
         if self._check is not None:
             self._check.check([*range(start, stop, self.num_chunk_rows), stop - 1])
-        labels = to_labels(self._dataset[start:stop])
+        labels = to_labels(self._dataset[start:stop].ravel())
         if self._file is not None:
             self._file.check()
         return labels
@@ -158,6 +160,10 @@ class Column:
         if self.is_encoded:
             return bytes(self.payload(value)).decode("utf-8", "surrogateescape")
         return value.tolist()
+
+    def label(self, value: Any) -> Any:
+        """Return a row as `plain` does, but one number of a row of [N, 1] without its list."""
+        return value.item() if self._has_numbers else self.plain(value)
 
     def _read_points(self, rows: NDArray[np.int64]) -> NDArray[Any]:
         """Half the time of h5py's own indexing by a list, and a quarter of one by one."""

@@ -72,7 +72,8 @@ class Hdf5Dataset(IndexedDataset):
 
     Raises:
         SourceError: The file is missing, no HDF5 or cut off; there is no dataset of images, or it is empty;
-            a dataset is missing, of another length, or of a type that is no sample.
+            a dataset is missing, of another length, or of a type that is no sample; that of the labels, by its name, is of
+            such a type, and neither label nor columns say what to read instead.
     """
 
     def __init__(
@@ -177,7 +178,7 @@ class Hdf5Dataset(IndexedDataset):
             columns, values = self._read((label,), rows)
             for row, value in zip(rows.tolist(), values[label], strict=True):
                 try:
-                    labels[row] = to_label(columns[label].plain(_whole(value)))
+                    labels[row] = to_label(columns[label].label(_whole(value)))
                 except (ValueError, OSError):
                     labels[row] = UNREADABLE
         return self._readable(labels)
@@ -211,7 +212,7 @@ class Hdf5Dataset(IndexedDataset):
                 key = str(columns[roles.key].plain(_whole(values[roles.key])))
             label = -1
             if roles.label is not None:
-                label = to_label(columns[roles.label].plain(_whole(values[roles.label])))
+                label = to_label(columns[roles.label].label(_whole(values[roles.label])))
             fields = {name: columns[name].payload(_whole(values[name])) for name in self._fields}
         except OSError as error:
             reason = f"the file is damaged there: {reason_of(error)}"
@@ -311,6 +312,11 @@ def _choose(
     there = [name for name, rows in found.lengths.items() if rows == length]
     whole = found.whole.intersection(there)
     roles = find_roles(there, image=image, label=label, key=key, source=str(path), whole=whole)
+    bad = next((name for name in LABEL_NAMES if name in found.refused), None)
+    if bad is not None and roles.label is None and columns is None:
+        raise SourceError(
+            f"{path}: {bad} {found.refused[bad]}, or name the datasets to read with columns="
+        )
     return roles, tuple(
         name for name in there if columns is None or name in columns or name == image
     )

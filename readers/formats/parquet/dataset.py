@@ -80,6 +80,7 @@ class ParquetDataset(IndexedDataset):
         self._locations = find_files(files)
         self._files = _open_all(self._locations)
         self._layout = _common_layout(self._locations, self._files, image, label, key, columns)
+        lacking = _files_without_label(self._locations, self._files, self._layout.label)
         num_groups = [len(file.rows) for file in self._files]
         self._first_groups = np.cumsum([0, *num_groups])
         rows = np.concatenate([file.rows for file in self._files])
@@ -90,7 +91,7 @@ class ParquetDataset(IndexedDataset):
                 f"{self._locations[0].shown} holds no rows: leave it out, or write it again"
             )
         nulls = (file.nulls for file in self._files)
-        self.unlabelled = self._layout.unlabelled(len(self), nulls)
+        self.unlabelled = self._layout.unlabelled(len(self), nulls, lacking)
         self._decoded_bytes = decoded_bytes
         self._live = _Live(self._open_groups())
 
@@ -309,5 +310,18 @@ def _common_layout(
                     f"column {layout.image!r} is of another type in {location.shown} than in "
                     f"{locations[0].shown}: open them as two datasets"
                 )
-        file.schema = None
     return layout
+
+
+def _files_without_label(
+    locations: list[Location], files: list[File], label: str | None
+) -> list[str]:
+    """Count the rows of files without a label as nulls, let go of all schemas, and return the names of those files."""
+    lacking = []
+    for location, file in zip(locations, files, strict=True):
+        # A partition of which the folder tells no value is one of nulls, too.
+        if label and label not in file.schema.names and location.partitions.get(label) is None:
+            file.nulls[label] = int(file.rows.sum())
+            lacking.append(location.name)
+        file.schema = None
+    return lacking

@@ -109,7 +109,8 @@ def with_first_files(table: Table, image: str) -> Table:
 def further_files(table: Table, image: str, firsts: Sequence[int]) -> list[dict[str, str]]:
     """Return for each sample the paths of its further files by field: ``mask.png`` of ``mask_file_name``.
 
-    The files of a list are numbered, ``NAME.0.jpg``; the first of that of the image is the image itself.
+    The files of a list are numbered, ``NAME.0.jpg``; the first of that of the image is the image itself. The list is empty
+    where no sample has any.
 
     Raises:
         SourceError: A path leaves the folder, or is none.
@@ -131,7 +132,7 @@ def further_files(table: Table, image: str, firsts: Sequence[int]) -> list[dict[
                     raise SourceError(f"{table.place(row)}, column {column}: {error}") from None
                 ending = path.rpartition(".")[2].lower()
                 found[number][".".join([name or "images", *([str(k)] * listed), ending])] = path
-    return found
+    return found if any(found) else []
 
 
 def about_files(folder: Path, source: str, names: Iterable[str]) -> list[str]:

@@ -82,10 +82,23 @@ def rows_of(path: Path, delimiter: str, most: int | None = None) -> Iterator[tup
                     yield line, cells
     except FileNotFoundError:
         raise SourceError(f"{path} does not exist: give a file that is there") from None
-    except (OSError, ValueError, csv.Error) as error:
+    except csv.Error as error:
+        raise csv_refusal(path, reader.line_num, error) from None
+    except (OSError, ValueError) as error:
         raise SourceError(
             f"{path} cannot be read as a table behind line {line} ({error}): write it as CSV in UTF-8"
         ) from None
+
+
+def csv_refusal(path: Path, line: int, error: csv.Error) -> SourceError:
+    """Return what to raise where Python's csv module refuses a line."""
+    # Its limit holds for all of a process, so that it is no reader's to raise.
+    large = (
+        f"a cell may have {csv.field_size_limit():,} characters: close the quote of the cell, shorten it, or call "
+        "csv.field_size_limit(n) before for more"
+    )
+    advice = large if "field limit" in str(error) else "write it as CSV in UTF-8"
+    return SourceError(f"{path}, line {line} cannot be read as a table ({error}): {advice}")
 
 
 def find_delimiter(path: Path) -> str:

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from readers.formats.columns import (
-    FURTHER_LABEL_NAMES,
     LabelError,
     Roles,
     find_roles,
@@ -29,10 +28,9 @@ from readers.storage.blob.mapped import copied
 _NUMBERS, _SEVERAL = "\0", "\1"
 _MAX_KEY_CHARACTERS = 256
 _MAX_LABEL_BYTES = 64
-_LISTS_OR_LABELS = (
-    *FURTHER_LABEL_NAMES,
-    "image/class/label",
-)  # several classes of one image are none
+_CLASS = "image/class/label"
+# Records of object detection have these; there, image/class/label may list the classes of all objects.
+_OBJECT_CLASSES = ("image/object/class/label", "image/object/class/text")
 
 
 class Example(NamedTuple):
@@ -124,8 +122,9 @@ class ExampleReader:
         if image is not None and all(member[0] != image for member in members):
             image = f"{image}.0"
         label = features.get(roles.label) if roles.label is not None else None
-        if label and roles.label in _LISTS_OR_LABELS and self.label is None:
-            label = label if _is_one(record, label) else None  # a list has another meaning
+        is_of_objects = any(name in features for name in _OBJECT_CLASSES)
+        if label and is_of_objects and roles.label == _CLASS and self.label is None:
+            label = label if _is_one(record, label) else None
         key = features.get(roles.key) if roles.key is not None else None
         return Example(
             tuple(members),

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from readers.describe import few_of
 from readers.formats.columns import VIDEO_NAMES, find_roles, remarks_on, require_columns
 from readers.formats.registry import require
+from readers.plural import counted
 from readers.sample import SourceError
 from readers.unlabelled import Unlabelled
 
@@ -41,16 +43,22 @@ class Layout:
     names: Mapping[str, str] = field(default_factory=dict, hash=False)
     unread_label: str = field(default="", compare=False)
 
-    def unlabelled(self, length: int, nulls: Iterable[Mapping[str, int]]) -> Unlabelled:
+    def unlabelled(
+        self, length: int, nulls: Iterable[Mapping[str, int]], lacking: Sequence[str] = ()
+    ) -> Unlabelled:
         """Count the samples without a label.
 
         Args:
             length: Number of all samples.
             nulls: Of each file, how many nulls columns hold, by name; those that hold none may be missing.
+            lacking: Names of the files without the column of labels, whose rows count as nulls.
         """
         has_none = self.label is None or bool(self.unread_label)
         count = length if has_none else sum(file.get(self.label or "", 0) for file in nulls)
-        return count, self.fields, self.unread_label
+        without = (
+            f"{counted(len(lacking), 'file')} ({few_of(lacking)}) without the column {self.label!r}"
+        )
+        return count, self.fields, self.unread_label or (lacking and without) or ""
 
     @property
     def identity(self) -> str:

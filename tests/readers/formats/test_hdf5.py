@@ -163,19 +163,29 @@ def test_columns(tmp_path: Path, images: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["u1", ">i4", "f4", "?"])
-@pytest.mark.parametrize("options", [{}, {"chunks": (7,), "compression": "gzip"}])
+@pytest.mark.parametrize("options", [{}, {"chunks": True, "compression": "gzip"}])
+@pytest.mark.parametrize("shape", [(100,), (100, 1)])
+@pytest.mark.parametrize("name", ["label", "y"])
 def test_labels_are_read_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, options: dict[str, Any]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    dtype: str,
+    shape: tuple[int, ...],
+    name: str,
+    options: dict[str, Any],
 ) -> None:
     """Numbers, mapped or compressed: what h5py reads, and none of them is looked at by itself."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["images"] = np.zeros((100, 2, 2), np.uint8)
-        file.create_dataset("label", data=(np.arange(100) % 9).astype(dtype), **options)
-    dataset = Hdf5Dataset(tmp_path / "a.h5")
+        labels = (np.arange(100) % 9).reshape(shape).astype(dtype)
+        file.create_dataset(name, data=labels, **options)
+    asked = None if np.dtype(dtype).kind in "iu" else name  # y of decimals may be anything
+    dataset = Hdf5Dataset(tmp_path / "a.h5", label=asked)
+    expected = labels.astype(int).ravel().tolist()
+    assert [entry.label for entry in dataset.fetch(range(100))] == expected
     monkeypatch.setattr("readers.formats.hdf5.dataset.to_label", None)
 
-    with h5py.File(tmp_path / "a.h5") as file:
-        assert dataset.column("label").tolist() == file["label"][:].astype(int).tolist()
+    assert dataset.column("label").tolist() == expected
 
 
 def test_a_label_that_is_no_number(tmp_path: Path, images: list[bytes]) -> None:
@@ -267,6 +277,13 @@ def test_types_that_are_no_columns(tmp_path: Path, images: list[bytes]) -> None:
     for name, match in {"pair": "compound", "ref": "references", "wave": "type complex64"}.items():
         with pytest.raises(SourceError, match=f"a.h5: {name} .*{match}"):
             Hdf5Dataset(tmp_path / "a.h5", columns=["image", name])
+        with h5py.File(tmp_path / "a.h5", "a") as file:
+            file.move(name, "label")
+        with pytest.raises(SourceError, match=f"a.h5: label .*{match}.* with columns="):
+            Hdf5Dataset(tmp_path / "a.h5")
+        assert Hdf5Dataset(tmp_path / "a.h5", columns=["image"]).fetch([0])[0].label == -1
+        with h5py.File(tmp_path / "a.h5", "a") as file:
+            del file["label"]
 
 
 def test_bad_files_are_refused(tmp_path: Path, images: list[bytes]) -> None:

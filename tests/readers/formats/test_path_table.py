@@ -407,6 +407,7 @@ class TestDetection:
     [
         ("image,label\n0000,a,b\n0001\n", {}, r"line 2 has 3 cells, the header 2 \(image, label\)"),
         ("image,label\n", {}, "has no rows"),
+        (f"image,label\n0000,1\n0001,{'x' * (1 << 18)}\n", {}, r"train.csv, line 3 .* 131,072 .* csv.field_size_limit\(n\)"),
         ("image,image\n0000,0001\n", {}, "two columns 'image'"),
         ("image,label\n../b,1\n", {}, r"line 2: \.\./b leaves the folder"),
         ("image,label\nhttps://x.org/a.jpg,1\n", {}, "line 2: the image https://x.org/a.jpg is a URL"),

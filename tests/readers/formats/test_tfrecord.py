@@ -391,14 +391,23 @@ def test_labels(tmp_path: Path, label: object, expected: int) -> None:
     assert sample.label == expected
 
 
+@pytest.mark.parametrize("name", ["label", "image/class/label"])
 @pytest.mark.parametrize("label", [0.5, b"cat", [1, 2], b"9" * 40, [b"1", b"2"]])
-def test_label_that_is_no_whole_number(tmp_path: Path, label: object) -> None:
+def test_label_that_is_no_whole_number(tmp_path: Path, label: object, name: str) -> None:
     """Its sample is bad and says why; the next one is not."""
-    records = [example(image=b"i", label=label), plain(1)]
+    records = [example(image=b"i", **{name: label}), plain(1)]
     found = fetched(TfRecordDataset([shard(tmp_path / "a", records)]))
 
     assert [type(sample) for sample in found] == [BadSample, Sample]
     assert "the label" in found[0].reason
+
+
+@pytest.mark.parametrize("name", ["fine_label", "category", "y"])
+def test_several_numbers_under_a_further_name(tmp_path: Path, name: str) -> None:
+    records = [example(image=b"i", **{name: label}) for label in ([1, 2], 3)]
+    found = fetched(TfRecordDataset([shard(tmp_path / "a", records)]))
+
+    assert [getattr(sample, "label", None) for sample in found] == [None, 3]
 
 
 def test_missing_features_of_later_records(tmp_path: Path) -> None:

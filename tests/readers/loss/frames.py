@@ -206,7 +206,9 @@ def _csv(root: Path) -> None:
         else:
             assert _boxes(root / "a.csv", boxes=names)[0] == [9, 5, 40, 36]
     put(root, {"a.csv": f"{header}\n{rows[0]}\n"})
-    with pytest.warns(UserWarning, match="count from 0, as no box shows it.*coords='one-based'"):
+    with pytest.warns(
+        UserWarning, match="count from 0, as no box shows it and this.*coords='one-based'"
+    ):
         assert _boxes(root / "a.csv", boxes=names) == [[9, 5, 40, 36]]
     assert _boxes(root / "a.csv", boxes=names, coords="one-based") == [[*BOX]]
 

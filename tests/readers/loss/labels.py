@@ -53,6 +53,32 @@ def values(writer: write.Write, *, sound: int = 2) -> Callable[[Path], None]:
     return cell
 
 
+def parquet(folder: Path) -> None:
+    """Also of files without the column, or in the folder of a partition without a value; both are named."""
+    values(write.write_parquet)(folder)
+    pq = pytest.importorskip("pyarrow.parquet")
+    for labelled, without in (
+        ("part=b", "part=a"),
+        ("label=3", "label=__HIVE_DEFAULT_PARTITION__"),
+    ):
+        parts = folder / f"parts{len(labelled)}"
+        for name, labels in ((labelled, [b"3"]), (without, [None, None])):
+            (parts / name).mkdir(parents=True)
+            path = write.write_parquet(parts / name, labels)
+            if name != "part=b":
+                pq.write_table(pq.read_table(path, partitioning=None).drop_columns("label"), path)
+        match = rf"2 of 3 samples .*: 1 file \({without}/a.parquet\) without the column 'label'"
+        with pytest.warns(UserWarning, match=match):
+            dataset = open_dataset(parts)
+        assert sorted(dataset.column("label").tolist()) == [-1, -1, 3]
+
+
+def manifest(folder: Path) -> None:
+    """Empty text is no label, as in a CSV file."""
+    bad = [value for value in BAD if value]
+    check(write.write_manifest(folder, SOUND[:2] + bad + [None, b"", b" "]), 3, 2, len(bad))
+
+
 def all_there(writer: write.Write) -> Callable[[Path], None]:
     """A format in which each sample has a label."""
 
@@ -119,8 +145,17 @@ def path_table(folder: Path) -> None:
     rows = [[name, label] for name, label in zip(names, ["3", "cat", ""], strict=True)]
     with pytest.raises(SourceError, match=r"3.* and others are names .*'cat'"):
         open_dataset(csv_rows(folder, [["image", "label"], *rows]))
+    for labels in (["3", "9" * 20, "4"], ["9" * 20] * 3):
+        large = [[name, label] for name, label in zip(names, labels, strict=True)]
+        with pytest.raises(SourceError, match=r"line [23]: the label '9{20}' is no class number"):
+            open_dataset(csv_rows(folder, [["image", "label"], *large]))
     with pytest.warns(UserWarning, match=r"1 of 3 samples of .*a.csv have no label"):
         open_dataset(csv_rows(folder, [["image", "label"], rows[0], [names[1], "4"], rows[2]]))
+    csv_rows(folder, [["file_name", "label"], rows[0], [names[1], "4"], rows[2]]).rename(
+        folder / "metadata.csv"
+    )
+    with pytest.warns(UserWarning, match=r"1 of 3 samples of .* have no label"):
+        open_dataset(folder)
     with pytest.raises(SourceError, match=r"line 3: .*'1e300', which does not fit float32"):
         open_dataset(
             csv_rows(folder, [["image", "x"], [names[0], "1"], [names[1], "1e300"]]), label=["x"]
@@ -143,7 +178,7 @@ CELLS: dict[str, Cell] = {
     "frame-folder": no_label(frames, "frame-folder"),
     "tar": values(write.write_tar),
     "stream": stream,
-    "parquet": values(write.write_parquet),
+    "parquet": parquet,
     "arrow": values(write.write_arrow),
     "lmdb": values(write.write_lmdb),
     "hdf5": all_there(write.write_hdf5),
@@ -151,7 +186,7 @@ CELLS: dict[str, Cell] = {
     "arrayrecord": all_there(write.write_arrayrecord),
     "mds": all_there(write.write_mds_folder),
     "npy": npy,
-    "manifest": values(write.write_manifest),
+    "manifest": manifest,
     "coco": DETECTION,
     "voc": DETECTION,
     "yolo": DETECTION,

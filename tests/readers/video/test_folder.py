@@ -153,6 +153,9 @@ def test_clip_list_in_csv(tmp_path: Path) -> None:
     keys = [(entry.key, dataset.column("label")[entry.index]) for entry in dataset.fetch([0, 1, 2])]
 
     assert keys == [("run/b.mp4@0.5-2.0", 3), ("a, b.mov@1.0-2.0", -1), ("c.mkv", 4)]
+    (tmp_path / "clips.csv").write_text(f'a.mp4,1\n"b{"x" * (1 << 18)}.mp4",2\n')
+    with pytest.raises(SourceError, match=r"clips.csv, line 2 .* 131,072 characters"):
+        ClipListDataset(tmp_path / "clips.csv")
 
 
 @pytest.mark.parametrize(
