@@ -220,15 +220,12 @@ class LineReader:
     def _label(self, columns: Mapping[str, Any]) -> int:
         """The class number that a line tells; a list under a usual name, which mostly belongs to boxes, is none.
 
-        Empty text is none either, as in a CSV file, which has no null: many manifests were made from one.
-
         Raises:
             ValueError: It tells something else.
         """
         name = _pick(columns, self.label, _LABEL_COLUMNS)
         value = columns.get(name) if name else None
-        is_empty = isinstance(value, str) and not value.strip()
-        if is_empty or (self.label is None and isinstance(value, list)):
+        if self.label is None and isinstance(value, list):
             return -1
         if not self.classes or value is None:
             return to_label(value)

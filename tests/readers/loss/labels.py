@@ -73,12 +73,6 @@ def parquet(folder: Path) -> None:
         assert sorted(dataset.column("label").tolist()) == [-1, -1, 3]
 
 
-def manifest(folder: Path) -> None:
-    """Empty text is no label, as in a CSV file."""
-    bad = [value for value in BAD if value]
-    check(write.write_manifest(folder, SOUND[:2] + bad + [None, b"", b" "]), 3, 2, len(bad))
-
-
 def all_there(writer: write.Write) -> Callable[[Path], None]:
     """A format in which each sample has a label."""
 
@@ -186,7 +180,7 @@ CELLS: dict[str, Cell] = {
     "arrayrecord": all_there(write.write_arrayrecord),
     "mds": all_there(write.write_mds_folder),
     "npy": npy,
-    "manifest": manifest,
+    "manifest": values(write.write_manifest),
     "coco": DETECTION,
     "voc": DETECTION,
     "yolo": DETECTION,
