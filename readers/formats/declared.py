@@ -18,7 +18,7 @@ from readers.storage.whole_files import read_whole
 PACKED = "manifest.json"
 """The file in which gpu-aug pack says what it has made, when it has ended."""
 _PLANNED = ".gpuaug-plan/plan.json"  # when it has begun
-_TILING = ".gpuaug-plan/tiling.plan"  # of gpu-aug tile, as long as it has not ended
+_TILING = ".gpuaug-plan/tiling.plan"  # of the removed gpu-aug tile, until it had ended
 # Six digits: a number of a shard, and no date or time.
 _NUMBER_OF = re.compile(r"(.*?)([0-9]{1,6})-of-([0-9]{1,6})(.*)", re.DOTALL)
 _NUMBER = re.compile(r"(.*?)([0-9]+)(\D*)", re.DOTALL)
@@ -54,7 +54,7 @@ def refuse_unfinished(place: str, names: Collection[str]) -> None:
     """
     if _TILING in names:
         raise SourceError(
-            f"{place} was not tiled to its end: run the same gpu-aug tile again (after an array job, with --merge), or "
+            f"{place} was not tiled to its end, and gpu-aug tile was removed: open the original data, or "
             f"remove {place.rstrip('/')}/{_TILING} to take the files that are there"
         )
     if _PLANNED in names and PACKED not in names:

@@ -165,30 +165,24 @@ class ShardDataset(IndexedDataset):
         for blob, found in zip(self._blobs, self._found, strict=True):
             for where, what in found.head.remarks:
                 shards.setdefault(what, []).append(f"{shown_path(blob.location)} {where}")
-        found = []
-        repeated = Counter(
-            {
-                one: found.head.num_repeated_keys
-                for one, found in zip(self.shards, self._found, strict=True)
-            }
-        )
-        if repeated.total():
-            [(shard, number)] = repeated.most_common(1)
-            found.append(
-                f"{counted(repeated.total(), 'sample')} with the key of an earlier one of the same shard ({number:,} in {shown_path(shard)}): "
-                "each is a sample of its own, be it that a shard was joined to itself, or that files of one sample do not follow one another"
-            )
-        doubled = Counter(self._names) - Counter({*self._names})
-        if doubled:
-            found.append(
-                f"{counted(doubled.total(), 'shard')} with the name of an earlier one, such as {shown_path(next(iter(doubled)))}: keys begin with "
-                "the name, so they do not tell their samples apart; name shards differently, or go by indices"
-            )
-        found += [
+        remarks = [
             f"{first} {what}{f' (so do {len(others):,} more shards)' if others else ''}"
             for what, (first, *others) in shards.items()
         ]
-        return tuple(found)
+        repeated = [one.head.num_repeated_keys for one in self._found]
+        if total := sum(repeated):
+            shard = self.shards[repeated.index(max(repeated))]
+            remarks.append(
+                f"{counted(total, 'sample')} with the key of an earlier one of the same shard ({max(repeated):,} in {shown_path(shard)}): "
+                "each is a sample of its own. The shard was joined to itself, or files of one sample do not follow one another"
+            )
+        doubled = Counter(self._names) - Counter({*self._names})
+        if doubled:
+            remarks.append(
+                f"{counted(doubled.total(), 'shard')} with the name of an earlier one, such as {shown_path(next(iter(doubled)))}: keys begin "
+                "with the name, so samples of these shards can have equal keys; rename the shards, or use indices"
+            )
+        return tuple(remarks)
 
     def samples_with(self, is_meant: Callable[[Names], object]) -> tuple[int, str, Names]:
         """Count the samples that have certain fields.

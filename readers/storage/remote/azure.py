@@ -50,8 +50,8 @@ def azure_settings(
         found["account_name"] = account
         found["use_fabric_endpoint"] = host.endswith(_FABRIC)
     named = require_url(os.environ.get("AZURE_STORAGE_ENDPOINT"), "AZURE_STORAGE_ENDPOINT")
-    if endpoint := endpoint or named:
-        found["endpoint"] = endpoint
+    if url := endpoint or named:
+        found["endpoint"] = url
     found |= given
     named = "account_name" in found or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
     if not named and not os.environ.get("AZURE_STORAGE_USE_EMULATOR"):

@@ -27,27 +27,15 @@ def stream(url: str, options: StorageOptions | None = None) -> io.BufferedReader
         blob = open_remote(url, options)
     except NoRangesError:
         return io.BufferedReader(_Forward(url, options), _BUFFER_BYTES)
-    return open_seekable(blob)
-
-
-def open_seekable(
-    blob: RemoteBlob, explain: Callable[[OSError], Exception] = lambda error: error
-) -> io.BufferedReader:
-    """A binary file that can seek and is read mostly from front to back, past the cache.
-
-    Args:
-        blob: What to read.
-        explain: Makes the error that is raised for one of `RemoteBlob.read`.
-    """
     windows = Windows(blob, _WINDOW_BYTES, num_ahead=3, cached=False)
-    return io.BufferedReader(_ReadAhead(windows, explain), _BUFFER_BYTES)
+    return io.BufferedReader(_ReadAhead(windows), _BUFFER_BYTES)
 
 
 class _ReadAhead(io.RawIOBase):
     """A file that comes in windows, of which the next ones are on their way."""
 
-    def __init__(self, windows: Windows, explain: Callable[[OSError], Exception]) -> None:
-        self._windows, self._explain, self._position = windows, explain, 0
+    def __init__(self, windows: Windows) -> None:
+        self._windows, self._position = windows, 0
 
     def readable(self) -> bool:
         return True
@@ -70,10 +58,7 @@ class _ReadAhead(io.RawIOBase):
         return bytes(self._take(max(len(self._windows) - self._position, 0)))
 
     def _take(self, num_bytes: int) -> Payload:
-        try:
-            data = self._windows[self._position : self._position + num_bytes]
-        except OSError as error:
-            raise self._explain(error) from None
+        data = self._windows[self._position : self._position + num_bytes]
         self._position += len(data)
         return data
 
