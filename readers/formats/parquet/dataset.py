@@ -316,7 +316,8 @@ def _common_layout(
         (location.name, int(file.rows.sum()))
         for location, file in zip(locations, files, strict=True)
         # A partition of which the folder tells no value is one without labels, too.
-        if layout.label not in (None, *file.schema.names)
+        if layout.label is not None
+        and layout.label not in file.schema.names
         and location.partitions.get(layout.label) is None
     ]
     for file in files:
