@@ -79,8 +79,9 @@ class ParquetDataset(IndexedDataset):
         }
         self._locations = find_files(files)
         self._files = _open_all(self._locations)
-        self._layout = _common_layout(self._locations, self._files, image, label, key, columns)
-        lacking = _files_without_label(self._locations, self._files, self._layout.label)
+        self._layout, lacking = _common_layout(
+            self._locations, self._files, image, label, key, columns
+        )
         num_groups = [len(file.rows) for file in self._files]
         self._first_groups = np.cumsum([0, *num_groups])
         rows = np.concatenate([file.rows for file in self._files])
@@ -273,10 +274,11 @@ def _common_layout(
     label: str | None,
     key: str | None,
     columns: Sequence[str] | None,
-) -> Layout:
+) -> tuple[Layout, list[tuple[str, int]]]:
     """Decide from the columns of all files together, and see that each has an image of the same kind.
 
-    Where a file lacks another column, its samples lack the field.
+    Where a file lacks another column, its samples lack the field. Return also the names and numbers of rows of the files that
+    lack labels.
     """
     schema = files[0].schema
     for file in files:
@@ -310,18 +312,14 @@ def _common_layout(
                     f"column {layout.image!r} is of another type in {location.shown} than in "
                     f"{locations[0].shown}: open them as two datasets"
                 )
-    return layout
-
-
-def _files_without_label(
-    locations: list[Location], files: list[File], label: str | None
-) -> list[str]:
-    """Count the rows of files without a label as nulls, let go of all schemas, and return the names of those files."""
-    lacking = []
-    for location, file in zip(locations, files, strict=True):
-        # A partition of which the folder tells no value is one of nulls, too.
-        if label and label not in file.schema.names and location.partitions.get(label) is None:
-            file.nulls[label] = int(file.rows.sum())
-            lacking.append(location.name)
+    lacking = [
+        (location.name, int(file.rows.sum()))
+        for location, file in zip(locations, files, strict=True)
+        # A partition of which the folder tells no value is one without labels, too.
+        if layout.label is not None
+        and layout.label not in file.schema.names
+        and location.partitions.get(layout.label) is None
+    ]
+    for file in files:
         file.schema = None
-    return lacking
+    return layout, lacking

@@ -151,24 +151,12 @@ def _from_json(table: Table, columns: BoxColumns) -> list[list[list[float]]]:
     assert isinstance(columns.boxes, str)
     found = []
     for row, value in enumerate(table.column(columns.boxes, "boxes")):
-        boxes = _parsed(table, row, value, "boxes")
+        boxes = table.json_list(
+            row, value, "cell of boxes", "write [[left, top, right, bottom], ...]"
+        )
         if boxes and not isinstance(boxes[0], list):
             boxes = [boxes]
         found.append([_numbers(table, row, box) for box in boxes])
-    return found
-
-
-def _parsed(table: Table, row: int, value: Any, what: str) -> list[Any]:
-    if value in (None, ""):
-        return []
-    try:
-        found = json.loads(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, list):
-        raise SourceError(
-            f"{table.place(row)}: the {what} {shorten(value)} are no JSON list: write [[left, top, right, bottom], ...]"
-        )
     return found
 
 
@@ -213,7 +201,7 @@ def _labels(
         is_list = isinstance(one, list) or (isinstance(one, str) and one.startswith("["))
         labels = [one] if boxes[row] else []
         if is_list:
-            labels = _parsed(table, row, one, "labels")
+            labels = table.json_list(row, one, "cell of labels", "write a label for each box")
         if len(labels) != len(boxes[row]):
             raise SourceError(
                 f"{table.place(row)}: there are {len(labels)} labels for {len(boxes[row])} boxes: give one for each"

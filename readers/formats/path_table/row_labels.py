@@ -1,6 +1,5 @@
 """The labels that the rows of a table hold: a class, several, shares of classes, numbers to regress."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +41,8 @@ def label_cells(table: Table, column: str, options: LabelOptions) -> list[Any]:
     first = next((value for value in texts if value not in (None, "")), None)
     if not isinstance(first, str) or not first.startswith("["):
         return texts
-    return [_parsed(table, row, value) for row, value in enumerate(texts)]
+    advice = 'write one, as in the first row, with text in double quotes, such as ["cat", "dog"]'
+    return [table.json_list(row, value, "label", advice) for row, value in enumerate(texts)]
 
 
 def make_row_labels(
@@ -137,21 +137,6 @@ def _number(table: Table, column: str, row: int, value: Any) -> float:
 def _split(cell: str, separator: str) -> list[str]:
     parts = cell.split() if separator == " " else cell.split(separator)
     return [part.strip() for part in parts if part.strip()]
-
-
-def _parsed(table: Table, row: int, value: Any) -> Any:
-    if value in (None, ""):
-        return []
-    try:
-        found = json.loads(value)
-    except (ValueError, RecursionError, TypeError):
-        found = None
-    if not isinstance(found, list):
-        raise SourceError(
-            f"{table.place(row)}: the label {shorten(value)} is no JSON list, as that of the first row is: write one, with "
-            'text in double quotes, such as ["cat", "dog"]'
-        )
-    return found
 
 
 def _union(cells: Any) -> list[Any]:

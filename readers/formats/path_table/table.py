@@ -1,9 +1,11 @@
 """A table as it was read: columns of text, or of the values that Parquet holds."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from readers.formats.columns import shorten
 from readers.sample import SourceError
 
 
@@ -53,3 +55,21 @@ class Table:
         columns = {name: [values[row] for row in rows] for name, values in self.columns.items()}
         lines = rows if self.lines is None else [self.lines[row] for row in rows]
         return Table(self.source, columns, lines, self.class_names)
+
+    def json_list(self, row: int, value: Any, what: str, advice: str) -> list[Any]:
+        """Return the list that a cell holds, as such or as JSON; an empty one where it holds nothing.
+
+        Raises:
+            SourceError: It holds something else; the text names it by `what`, and ends with `advice`.
+        """
+        if value in (None, ""):
+            return []
+        try:
+            found = json.loads(value) if isinstance(value, str) else value
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, list):
+            raise SourceError(
+                f"{self.place(row)}: the {what} {shorten(value)} is no JSON list: {advice}"
+            )
+        return found

@@ -92,12 +92,15 @@ def rows_of(path: Path, delimiter: str, most: int | None = None) -> Iterator[tup
 
 def csv_refusal(path: Path, line: int, error: csv.Error) -> SourceError:
     """Return what to raise where Python's csv module refuses a line."""
-    # Its limit holds for all of a process, so that it is no reader's to raise.
-    large = (
-        f"a cell may have {csv.field_size_limit():,} characters: close the quote of the cell, shorten it, or call "
-        "csv.field_size_limit(n) before for more"
+    # The module's limit holds for all of a process, so that it is no reader's to raise.
+    advice = (
+        "write it as CSV in UTF-8"
+        if "field limit" not in str(error)
+        else (
+            f"a cell may have {csv.field_size_limit():,} characters: close the quote of the cell, shorten it, or call "
+            "csv.field_size_limit(n) before for more"
+        )
     )
-    advice = large if "field limit" in str(error) else "write it as CSV in UTF-8"
     return SourceError(f"{path}, line {line} cannot be read as a table ({error}): {advice}")
 
 

@@ -124,7 +124,8 @@ class ExampleReader:
         label = features.get(roles.label) if roles.label is not None else None
         is_of_objects = any(name in features for name in _OBJECT_CLASSES)
         if label and is_of_objects and roles.label == _CLASS and self.label is None:
-            label = label if _is_one(record, label) else None
+            numbers = read_numbers(record, label.start, label.stop)
+            label = label if len(numbers) == 1 else None
         key = features.get(roles.key) if roles.key is not None else None
         return Example(
             tuple(members),
@@ -194,11 +195,6 @@ def _roles(reader: ExampleReader, kinds: tuple[tuple[str, str | None], ...]) -> 
     whole = [n for n, k in wanted if k == "int64"]
     usual = usual_roles(pictures, [n for n, _ in wanted], whole)
     return Roles(reader.image or usual.image, reader.label or usual.label, reader.key or usual.key)
-
-
-def _is_one(record: Payload, feature: Feature) -> bool:
-    """Whether a feature of numbers has a single value."""
-    return len(read_numbers(record, feature.start, feature.stop)) == 1
 
 
 def _read_label(record: Payload, feature: Feature) -> int:

@@ -44,21 +44,23 @@ class Layout:
     unread_label: str = field(default="", compare=False)
 
     def unlabelled(
-        self, length: int, nulls: Iterable[Mapping[str, int]], lacking: Sequence[str] = ()
+        self,
+        length: int,
+        nulls: Iterable[Mapping[str, int]],
+        lacking: Sequence[tuple[str, int]] = (),
     ) -> Unlabelled:
         """Count the samples without a label.
 
         Args:
             length: Number of all samples.
             nulls: Of each file, how many nulls columns hold, by name; those that hold none may be missing.
-            lacking: Names of the files without the column of labels, whose rows count as nulls.
+            lacking: Name and number of rows of each file without the column of labels.
         """
         has_none = self.label is None or bool(self.unread_label)
         count = length if has_none else sum(file.get(self.label or "", 0) for file in nulls)
-        without = (
-            f"{counted(len(lacking), 'file')} ({few_of(lacking)}) without the column {self.label!r}"
-        )
-        return count, self.fields, self.unread_label or (lacking and without) or ""
+        without = f"{counted(len(lacking), 'file')} ({few_of(name for name, _ in lacking)}) without the column {self.label!r}"
+        count = min(length, count + sum(rows for _, rows in lacking))
+        return count, self.fields, self.unread_label or without * bool(lacking)
 
     @property
     def identity(self) -> str:
