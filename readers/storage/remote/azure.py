@@ -49,8 +49,8 @@ def azure_settings(
             found = {}  # the environment tells of another one
         found["account_name"] = account
         found["use_fabric_endpoint"] = host.endswith(_FABRIC)
-    named = require_url(os.environ.get("AZURE_STORAGE_ENDPOINT"), "AZURE_STORAGE_ENDPOINT")
-    if url := endpoint or named:
+    server = require_url(os.environ.get("AZURE_STORAGE_ENDPOINT"), "AZURE_STORAGE_ENDPOINT")
+    if url := endpoint or server:
         found["endpoint"] = url
     found |= given
     named = "account_name" in found or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")

@@ -3,11 +3,11 @@
 import errno
 import io
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from readers.sample import Payload
-from readers.storage.remote.files import NoRangesError, RemoteBlob, Windows, open_remote
+from readers.storage.remote.files import NoRangesError, Windows, open_remote
 from readers.storage.remote.options import Address, StorageOptions, options_of
 from readers.storage.remote.requests import Connection, State, attempt, changed
 
