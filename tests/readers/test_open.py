@@ -189,6 +189,19 @@ def test_a_pack_that_was_stopped_is_refused(tmp_path: Path) -> None:
     assert len(open_dataset(tmp_path)) == 1
 
 
+def test_copies_that_earlier_versions_tiled(tmp_path: Path) -> None:
+    """A finished copy and its notes are ordinary data; a copy whose plan is still there is refused as unfinished."""
+    shard = write_shard(tmp_path / "a.tar")
+    folder = tmp_path / ".gpuaug-plan"
+    folder.mkdir()
+    (folder / "done-0123.json").write_text('{"version": 1, "sizes": [3], "done": {}}')
+    assert keys_of(open_dataset(tmp_path)) == keys_of(open_dataset(shard))
+    (folder / "tiling.plan").write_text("{}")
+
+    with pytest.raises(SourceError, match="was not tiled to its end, and gpu-aug tile was removed"):
+        open_dataset(tmp_path)
+
+
 def test_what_is_no_path_is_refused() -> None:
     """A number is neither a path nor a list of paths."""
     with pytest.raises(SourceError, match="source=the int 5 is no path"):

@@ -86,6 +86,11 @@ def test_another_plan_is_refused_with_the_difference(source: Path, tmp_path: Pat
 
     with pytest.raises(PrepareError, match="format was tar, is parquet"):
         plan_of(source, tmp_path / "out", format="parquet")
+    # Earlier versions had pack --tile, whose shards hold other bytes.
+    stored = tmp_path / "out" / ".gpuaug-plan" / "plan.json"
+    stored.write_text(stored.read_text().replace('"tile": false', '"tile": true'))
+    with pytest.raises(PrepareError, match="tile was True, is False"):
+        plan_of(source, tmp_path / "out")
 
 
 @pytest.mark.parametrize("kind", ["tar", "parquet"])
