@@ -107,6 +107,8 @@ class ShardDataset(IndexedDataset):
         self._contents: list[_Content] = []
         self._expect([_Content.of(found.head) for found in self._found])
         self._names = [blob.name for blob in self._blobs]
+        most = max_sample_bytes()
+        self._is_small = [blob.size_bytes <= most for blob in self._blobs]
         self._is_remote = not all(isinstance(blob, LocalBlob) for blob in self._blobs)
         self._foresight = Foresight()
         # Not self, whose maps should go when it goes.
@@ -455,10 +457,16 @@ class ShardDataset(IndexedDataset):
 
     def _limited(self, shard: int, rows: list[Row]) -> list[Row]:
         """Make samples faulty that would take too much memory; a shard that is small has none."""
-        if self._blobs[shard].size_bytes <= max_sample_bytes():
+        if self._is_small[shard]:
             return rows
-        is_local = isinstance(self._blobs[shard], LocalBlob)
-        return [_limited(row, is_local) for row in rows]
+        is_local, most = isinstance(self._blobs[shard], LocalBlob), max_sample_bytes()
+        # The fields of a sample mostly lie side by side, so that their ends tell enough in a fifth of the time.
+        return [
+            row
+            if not row.bounds or max(row.bounds) - min(row.bounds) <= most
+            else _limited(row, is_local)
+            for row in rows
+        ]
 
     def _trusted(self, shard: int) -> ShardIndex:
         """Return a fully verified index, rebuilt if it was damaged.
