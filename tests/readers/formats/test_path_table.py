@@ -397,7 +397,7 @@ class TestDetection:
             table(text, split="test")
         with pytest.raises(SourceError, match="no column 'fold' for split_column="):
             table(text, split="train", split_column="fold")
-        with pytest.raises(SourceError, match="has no split 'val': it has no column 'split'"):
+        with pytest.raises(SourceError, match="has no split 'val': no column 'split'"):
             table("image,label\n0000,a\n", split="val")
         assert len(table("image,label\n0000,a\n", "val.csv", split="val")) == 1
 
