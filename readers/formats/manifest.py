@@ -204,6 +204,11 @@ class LineReader:
             splits.add(_split_of(columns))
             key = f"line {number}" if record.key.startswith("/") else record.key
             yield Entry(key, (("line", start, stop),), label)
+        if not num_samples and fault.startswith("the label "):
+            raise SourceError(
+                f"{name} has no label that can be read ({fault}): where labels are names, give all of these in the order of "
+                "their numbers, classes=['cat', 'dog']"
+            )
         if not num_samples:
             raise SourceError(
                 f"{name} names no files ({fault}): write a JSON object per line, such as "
@@ -245,6 +250,8 @@ class LineReader:
         value = columns.get(name) if name else None
         if self.label is None and isinstance(value, list):
             return -1
+        if isinstance(value, bool):  # which Python takes for 0 and 1
+            raise ValueError(f"the label {json.dumps(value)} is no class number: write 0 or 1")
         if not self.classes or value is None:
             return to_label(value)
         return self._numbering.number(value if isinstance(value, str) else to_label(value))
