@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from readers.classes import Classes, Numbering, read_classes
+from readers.formats.boxes.checks import OTHER_NAMES
 from readers.formats.columns import (
     CORNERS,
     IMAGE_NAMES,
@@ -106,6 +107,7 @@ class ManifestDataset(DescribedFiles):
         what = "the folder of the manifest" if root is None else "the root folder"
         self._files = FilesBelow(folder or path.parent, what)
         self._stored = ShardDataset([path], Scan("manifest", 3, self._reader.find_lines, reads))
+        self._remarks = tuple(one for one in self._stored.scan_remarks if _SPLITS not in one)
         [first] = self._stored.fetch([0])  # it says which fields there are
         fields = (
             {} if isinstance(first, BadSample) else self._reader.read(first.fields["line"]).columns
@@ -120,7 +122,7 @@ class ManifestDataset(DescribedFiles):
 
     def told_splits(self) -> list[str]:
         """Return the split of each line, "" for lines without one; nothing where no line has one."""
-        told = next((one for one in self._stored.index_remarks if _SPLITS in one), "")
+        told = next((one for one in self._stored.scan_remarks if _SPLITS in one), "")
         only = told.rpartition(_SPLITS)[2].strip()
         if only or not told:
             return [only] * len(self) if only else []
@@ -181,7 +183,7 @@ class LineReader:
 
     def find_lines(self, content: Content, name: str) -> Iterator[Entry | Remark]:
         """Yield the lines that are not empty, in order, and whether their splits differ."""
-        first, splits = True, set[str]()
+        first, splits, others = True, set[str](), set[str]()
         num_samples, fault = 0, "it is empty"
         for number, (start, stop) in enumerate(lines_of(content), start=1):
             label = UNREADABLE
@@ -202,6 +204,8 @@ class LineReader:
                 continue
             num_samples += 1
             splits.add(_split_of(columns))
+            if "boxes" not in columns:
+                others |= columns.keys() & OTHER_NAMES
             key = f"line {number}" if record.key.startswith("/") else record.key
             yield Entry(key, (("line", start, stop),), label)
         if not num_samples and fault.startswith("the label "):
@@ -213,6 +217,11 @@ class LineReader:
             raise SourceError(
                 f"{name} names no files ({fault}): write a JSON object per line, such as "
                 '{"image": "cats/1.jpg", "label": 3}'
+            )
+        if others:
+            yield Remark(
+                f"has the column {min(others)!r} in lines without 'boxes',",
+                'whose pictures are read as ones without boxes: write "boxes": [[left, top, right, bottom], ...]',
             )
         if splits != {""}:
             yield Remark(_SPLITS, "" if len(splits) > 1 else next(iter(splits)))

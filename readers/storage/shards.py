@@ -160,11 +160,7 @@ class ShardDataset(IndexedDataset):
 
     @property
     def index_remarks(self) -> tuple[str, ...]:
-        """What was noticed when the shards were indexed, as sentences, and keys that do not tell samples apart."""
-        shards: dict[str, list[str]] = {}
-        for blob, found in zip(self._blobs, self._found, strict=True):
-            for where, what in found.head.remarks:
-                shards.setdefault(what, []).append(f"{shown_path(blob.location)} {where}")
+        """`scan_remarks`, and sentences about keys that do not tell samples apart."""
         found = []
         repeated = Counter(
             {
@@ -184,11 +180,19 @@ class ShardDataset(IndexedDataset):
                 f"{counted(doubled.total(), 'shard')} with the name of an earlier one, such as {shown_path(next(iter(doubled)))}: keys begin with "
                 "the name, so they do not tell their samples apart; name shards differently, or go by indices"
             )
-        found += [
+        return (*found, *self.scan_remarks)
+
+    @property
+    def scan_remarks(self) -> tuple[str, ...]:
+        """What was noticed when the shards were indexed, as sentences."""
+        shards: dict[str, list[str]] = {}
+        for blob, found in zip(self._blobs, self._found, strict=True):
+            for where, what in found.head.remarks:
+                shards.setdefault(what, []).append(f"{shown_path(blob.location)} {where}")
+        return tuple(
             f"{first} {what}{f' (so do {len(others):,} more shards)' if others else ''}"
             for what, (first, *others) in shards.items()
-        ]
-        return tuple(found)
+        )
 
     def samples_with(self, is_meant: Callable[[Names], object]) -> tuple[int, str, Names]:
         """Count the samples that have certain fields.

@@ -504,6 +504,8 @@ def test_rows_that_are_boxes(table: Callable[..., IndexedDataset]) -> None:
         table(text.format("cat"), boxes=["xmin", "ymin", "xmax", "ymax"], coords="zero-based")
     )
     assert json.loads(bytes(sample.fields["json"]))["labels"] == [1, 0]
+    with pytest.warns(UserWarning, match=r"1 of 2 boxes have no class \(class -1\)"):
+        table(text.format(""), boxes=["xmin", "ymin", "xmax", "ymax"], coords="zero-based")
 
 
 def test_missing_and_in_another_encoding(tmp_path: Path) -> None:
