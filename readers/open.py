@@ -205,8 +205,13 @@ def _of_files(
         told, column = _told_splits(made, again, options)
         wanted, remark = choose_told(Counter(told), split, shown_path(paths[0]), is_named, column)
         remarks += [remark] if remark else []
-        if wanted is not None:
-            made = made.take([row for row, value in enumerate(told) if value == wanted])
+        rows = [row for row, value in enumerate(told) if value == wanted]
+        if wanted is not None and len(rows) < len(told):
+            remarks += [
+                f"{shown_path(paths[0])} is of the split {split!r} by its name, and {len(told) - len(rows):,} of its {len(told):,} "
+                f"rows are of no or another one by their column {column!r}: they are left out, and columns= without it keeps them"
+            ] * is_named
+            made = made.take(rows)
             made.unlabelled = made._of_whole()
     return made, remarks
 

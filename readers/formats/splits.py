@@ -121,7 +121,7 @@ def choose_told(
         counts: Number of rows of each value of the column, of those without a value under "".
         split: The split that was asked for, or None.
         source: The data, for errors.
-        is_named: The name of the file or of its folder tells this split, which counts where no row tells one.
+        is_named: The name of the file or of its folder tells this split, so that all rows are of it where none tells it.
         column: Name of the column.
 
     Returns:
@@ -131,15 +131,15 @@ def choose_told(
         SourceError: There is no such split, there are several and none was asked for, or two names differ in capitals alone.
     """
     there = in_order(value for value in counts if value)
-    if not there and (split is None or is_named):
-        return None, ""
     by_word = [one for one in there if split is None or canonical(one) == canonical(split)]
     wanted = [split] if split in there else by_word
+    if not wanted and (split is None or is_named):
+        return None, ""
     if split is not None and not wanted:
         raise SourceError(no_such_split(source, split, there))
-    meant = [one.lower() for one in wanted]
+    meant = {one.lower() for one in wanted}
     alike = [one for one in there if one.lower() in meant]
-    if len({*map(str.lower, alike)}) < len(alike):
+    if len(meant) < len(alike):
         spelt = ", ".join(f"{one!r} ({counted(counts[one], 'row')})" for one in alike)
         raise SourceError(
             f"{source} spells splits in several ways in the column {column!r}: {spelt}; write each in one way"

@@ -141,7 +141,12 @@ def test_splits_of_a_column(tmp_path: Path, jpeg: Jpeg, kind: str) -> None:
     with pytest.warns(UserWarning, match="1 of 3 rows without a split .* left out"):
         assert labels(open_dataset(empty, split="train")) == [0, 2]
     for split in (None, "train"):
-        assert labels(open_dataset(made(["train"] * 3), split=split)) == [0, 1, 2]
+        whole = open_dataset(made(["train"] * 3), split=split)
+        assert labels(whole) == [0, 1, 2]
+        assert type(whole).__name__ != "Subset"  # whose fingerprint is another one
+    named = made(["train"] * 3)
+    named = named.rename(named.with_name(f"val.{kind}"))
+    assert len(open_dataset(named, split="val")) == 3
 
 
 @pytest.mark.parametrize("suffix", [".tar", ".tfrecord", ".tfrecord-00000-of-00001", ""])
