@@ -263,8 +263,7 @@ def _read_json(data: Payload, kinds: Iterable[str], size: tuple[int, int]) -> di
 
 def _warn_without_boxes(text: bytes) -> None:
     """Warn of JSON that looks as if boxes were meant, though there are none of that name; Python says it once."""
-    found = _OTHERWISE.match(text)
-    if found:
+    if found := _OTHERWISE.match(text):
         what = f"has {found[1].decode()!r} and no 'boxes'" if found[1] else "is a list, no object"
         warnings.warn(
             f"the json of a sample {what}, so that its picture counts as one without boxes: write "

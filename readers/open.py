@@ -88,7 +88,8 @@ def open_dataset(
         format: Name of the format, if name and content of the source do not tell it. "stream" reads tars
             forward only, which is all that compressed ones, pipes and some servers allow.
         split: Which split to take where names of files or folders tell several (``train-00000-of-00002.parquet``,
-            ``val/``), by Hugging Face's rules (see `readers.formats.splits`). Several splits are never opened as one
+            ``val/``), by Hugging Face's rules (see `readers.formats.splits`), or a column ``split`` of tables and JSON
+            lines does. Several splits are never opened as one
             without a word: a list of patterns does so, and ``format="folder"`` where they are classes.
         labels: Labels in the place of those that the data has, as for `IndexedDataset.with_labels`: one for each sample in
             the order of the dataset, an array, or a dictionary by key; ``classes=`` names their classes.
@@ -202,14 +203,14 @@ def _of_files(
         remarks += told_of_other_names(paths[0], options.get("label"), class_names)
     if kind.name in _WITH_COLUMN and by_column and isinstance(made, IndexedDataset):
         again = partial(_made, kind, paths, many or len(paths) > 1)
-        told, column = _told_splits(made, again, options)
-        wanted, remark = choose_told(Counter(told), split, shown_path(paths[0]), is_named, column)
+        told = _told_splits(made, again, options)
+        wanted, remark = choose_told(Counter(told), split, shown_path(paths[0]), is_named)
         remarks += [remark] if remark else []
         rows = [row for row, value in enumerate(told) if value == wanted]
         if wanted is not None and len(rows) < len(told):
             remarks += [
                 f"{shown_path(paths[0])} is of the split {split!r} by its name, and {len(told) - len(rows):,} of its {len(told):,} "
-                f"rows are of no or another one by their column {column!r}: they are left out, and columns= without it keeps them"
+                f"rows are of no or another one by their column 'split': they are left out, and columns= without it keeps them"
             ] * is_named
             made = made.take(rows)
             made.unlabelled = made._of_whole()
@@ -235,20 +236,15 @@ def _found(
 
 def _told_splits(
     made: IndexedDataset, open_again: Callable[[dict[str, object]], Any], options: dict[str, object]
-) -> tuple[list[str], str]:
-    """Return the split that each sample tells, nothing where none does; and the column, which is read alone."""
+) -> list[str]:
+    """Return the split that each sample tells, nothing where none does; of a table the column is read alone."""
     if hasattr(made, "told_splits"):
-        return made.told_splits(), "split"
+        return made.told_splits()  # type: ignore[no-any-return]
     fields = (getattr(made, "whole", made).unlabelled or (0, (), ""))[1]
     column = next((name for name in fields if name.lower() == "split"), "")
-    if not column:
-        return [], "split"
-    roles = ("image", "label", "key")
-    kept = {name: value for name, value in options.items() if name not in roles}
-    rows = open_again({**kept, "columns": [column]})
-    return [
-        bytes(row.fields.get(column, b"")).decode("utf-8", "replace").strip() for row in rows
-    ], column
+    kept = {name: options[name] for name in options.keys() - {"image", "label", "key"}}
+    rows = open_again({**kept, "columns": [column]}) if column else ()
+    return [bytes(row.fields.get(column, b"")).decode("utf-8", "replace").strip() for row in rows]
 
 
 def _are_listed(names: list[str], paths: list[str]) -> bool:
