@@ -1,6 +1,8 @@
 """What belongs to an image and moves with it: read from a sample's fields, moved, put into a batch."""
 
 import json
+import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypedDict, cast, get_args
@@ -18,7 +20,7 @@ from gpu_aug.targets.maps import move_maps
 from gpu_aug.targets.move_batch import check_targets, move_batch
 from gpu_aug.targets.targets import Targets
 from gpu_aug.upload import upload
-from readers.formats.boxes.checks import require_stated_size, stated_length
+from readers.formats.boxes.checks import OTHER_NAMES, require_stated_size, stated_length
 from readers.formats.columns import LABEL_LIMIT
 from readers.sample import MASK_VALUES, Payload, mask_number
 
@@ -36,6 +38,11 @@ _NAMES = {
     "keypoints": {"keypoints": "keypoints", "keypoint_labels": "keypoint_labels"},
 }
 
+
+# JSON whose boxes are not found: an object that has them under another name, or a list.
+_OTHERWISE = re.compile(
+    rf'\s*\[|.*?"({"|".join(OTHER_NAMES)})"\s*:'.encode(), re.DOTALL | re.IGNORECASE
+)
 
 _NONE = Targets()
 
@@ -105,6 +112,8 @@ class TargetReader:
 
     def _read_targets(self, fields: Mapping[str, Payload], size: tuple[int, int]) -> Found:
         read = _read_json(fields["json"], self.kinds, size) if "json" in fields else {}
+        if self.recipe.boxes is not None and "json" in fields and read.get("boxes") is None:
+            _warn_without_boxes(bytes(fields["json"]))
         masks = {}
         if "masks" in self.kinds:
             masks = {name: number for name in fields if (number := mask_number(name)) is not None}
@@ -252,6 +261,18 @@ def _read_json(data: Payload, kinds: Iterable[str], size: tuple[int, int]) -> di
     return read
 
 
+def _warn_without_boxes(text: bytes) -> None:
+    """Warn of JSON that looks as if boxes were meant, though there are none of that name; Python says it once."""
+    if found := _OTHERWISE.match(text):
+        what = f"has {found[1].decode()!r} and no 'boxes'" if found[1] else "is a list, no object"
+        warnings.warn(
+            f"the json of a sample {what}, so that its picture counts as one without boxes: write "
+            '{"boxes": [[left, top, right, bottom], ...], "labels": [0, ...]}',
+            UserWarning,
+            stacklevel=2,
+        )
+
+
 def _is_cut_off(text: bytes) -> bool:
     """Whether json cannot be whole, by its ends: a cut may have taken the names that are looked for."""
     ends = {b"{": b"}", b"[": b"]"}
@@ -291,6 +312,12 @@ def _labels(
     if all(label is None for label in labels):
         return None
     numbers = [0 if (own := getattr(one, owners)) is None else len(own) for one in targets]
+    if any(number and label is None for number, label in zip(numbers, labels, strict=True)):
+        warnings.warn(
+            f"some samples of a batch have {owners} without classes, which get -1: write labels for all of them, or for none",
+            UserWarning,
+            stacklevel=2,
+        )
     filled = [
         np.full(number, -1) if label is None else label
         for label, number in zip(labels, numbers, strict=True)

@@ -5,7 +5,8 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -19,6 +20,7 @@ from readers.formats.hub.repository import find_repository
 from readers.formats.path_table.detect import is_path_table
 from readers.formats.registry import FORMATS, Format, FormatName
 from readers.formats.split_classes import told_of_other_classes, told_of_other_names
+from readers.formats.splits import NO_NAMES, choose_told
 from readers.formats.unused_annotations import unread
 from readers.given_labels import GivenLabels, split_pairs
 from readers.sample import PathLike, SourceError
@@ -29,6 +31,9 @@ from readers.unlabelled import unlabelled_warnings
 
 if TYPE_CHECKING:
     from readers.formats.stream import TarStream
+
+_WITH_COLUMN = ("manifest", "parquet", "arrow", "delta", "iceberg", "lance")
+"""Formats whose column ``split`` tells the splits; a CSV looks after it itself."""
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
@@ -84,7 +89,8 @@ def open_dataset(
         format: Name of the format, if name and content of the source do not tell it. "stream" reads tars
             forward only, which is all that compressed ones, pipes and some servers allow.
         split: Which split to take where names of files or folders tell several (``train-00000-of-00002.parquet``,
-            ``val/``), by Hugging Face's rules (see `readers.formats.splits`). Several splits are never opened as one
+            ``val/``), by Hugging Face's rules (see `readers.formats.splits`), or a column ``split`` of tables and JSON
+            lines does. Several splits are never opened as one
             without a word: a list of patterns does so, and ``format="folder"`` where they are classes.
         labels: Labels in the place of those that the data has, as for `IndexedDataset.with_labels`: one for each sample in
             the order of the dataset, an array, or a dictionary by key; ``classes=`` names their classes.
@@ -161,19 +167,25 @@ def _open_files(
 ) -> Any:
     """Open files of a repository, of whose labels the whole is told."""
     many = not isinstance(source, (str, os.PathLike))
-    made, remarks = _of_files(texts_of(source), many, format, split, options)
+    # The card says which files are a split, and a column of its rows may divide them otherwise.
+    made, remarks = _of_files(texts_of(source), many, format, split, options, by_column=False)
     for remark in remarks:
         warnings.warn(remark, UserWarning, stacklevel=4)
     return made
 
 
 def _of_files(
-    names: list[str], many: bool, format: str | None, split: str | None, options: dict[str, object]
+    names: list[str],
+    many: bool,
+    format: str | None,
+    split: str | None,
+    options: dict[str, object],
+    *,
+    by_column: bool = True,
 ) -> "tuple[IndexedDataset | TarStream, list[str]]":
     """Open files or folders; besides the dataset what somebody should hear of it."""
     began = time.perf_counter()
-    paths = find_files(names, split, options)
-    found = _detected(paths, format, split, options)
+    paths, found, is_named = _found(names, format, split, options)
     kind, paths, options = found.format, found.paths, {**found.options, **options}
     if kind.own_splits and split is not None:
         options = {**options, "split": split}
@@ -192,7 +204,50 @@ def _of_files(
         remarks += told_of_other_classes(kind, paths[0])
         class_names = getattr(made, "class_names", ()) if kind.name == "csv" else ()
         remarks += told_of_other_names(paths[0], options.get("label"), class_names)
+    if kind.name in _WITH_COLUMN and by_column and isinstance(made, IndexedDataset):
+        again = partial(_made, kind, paths, many or len(paths) > 1)
+        told = _told_splits(made, again, options)
+        wanted, remark = choose_told(Counter(told), split, shown_path(paths[0]), is_named)
+        remarks += [remark] if remark else []
+        rows = [row for row, value in enumerate(told) if value == wanted]
+        if wanted is not None and len(rows) < len(told):
+            remarks += [
+                f"{shown_path(paths[0])} is of the split {split!r} by its name, and {len(told) - len(rows):,} of its {len(told):,} "
+                f"rows are of no or another one by their column 'split': they are left out, and columns= without it keeps them"
+            ] * is_named
+            made = made.take(rows)
+            made.unlabelled = made._of_whole()
     return made, remarks
+
+
+def _found(
+    names: list[str], format: str | None, split: str | None, options: dict[str, object]
+) -> tuple[list[str], Detected, bool]:
+    """Find the files of a split; those of all splits and False where names tell none and a column may."""
+    try:
+        paths = find_files(names, split, options)
+        return paths, _detected(paths, format, split, options), True
+    except SourceError as error:
+        if NO_NAMES not in str(error):
+            raise
+        paths = find_files(names, None, options)
+        found = _detected(paths, format, None, options)
+        if found.format.name not in _WITH_COLUMN:
+            raise
+        return paths, found, False
+
+
+def _told_splits(
+    made: IndexedDataset, open_again: Callable[[dict[str, object]], Any], options: dict[str, object]
+) -> list[str]:
+    """Return the split that each sample tells, nothing where none does; of a table the column is read alone."""
+    if hasattr(made, "told_splits"):
+        return made.told_splits()  # type: ignore[no-any-return]
+    fields = (getattr(made, "whole", made).unlabelled or (0, (), ""))[1]
+    column = next((name for name in fields if name.lower() == "split"), "")
+    kept = {name: options[name] for name in options.keys() - {"image", "label", "key"}}
+    rows = open_again({**kept, "columns": [column]}) if column else ()
+    return [bytes(row.fields.get(column, b"")).decode("utf-8", "replace").strip() for row in rows]
 
 
 def _are_listed(names: list[str], paths: list[str]) -> bool:

@@ -18,6 +18,7 @@ from readers.storage.unreadable import listed, refuse_folder_error
 from readers.storage.whole_files import read_text
 
 _LABELLED_LINE = re.compile(r"(.*\S)\s+(-?[0-9]+)")
+_NAMED_LINE = re.compile(r"(.*\.\w+)\s+(\S.*)")
 # What may belong to an image of the same name: photo.json, photo.mask.png, photo.mask.0.png.
 _SIDECAR = re.compile(r"(.+)\.(json|(?:mask|seg)(?:\.[0-9]{1,9})?\.png)", re.DOTALL | re.IGNORECASE)
 
@@ -229,6 +230,12 @@ def _read_list(path: Path) -> tuple[list[str], list[int]]:
             name, label = (labelled[1], to_label(labelled[2])) if labelled else (line, -1)
         except ValueError as error:
             raise SourceError(f"{path}, line {number}: {error}") from None
+        named = _NAMED_LINE.fullmatch(line)
+        if named and name == line and is_image_file(named[1]) and not (path.parent / line).exists():
+            raise SourceError(
+                f"{path}, line {number}: the label {named[2]!r} is no number: number the classes, or write a CSV with the "
+                "columns path and label, whose labels may be names"
+            )
         name = os.path.normpath(name)
         if name.split("/")[0] == "..":
             raise SourceError(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from readers.classes import Classes, Numbering, read_classes
+from readers.formats.boxes.checks import OTHER_NAMES
 from readers.formats.columns import (
     CORNERS,
     IMAGE_NAMES,
@@ -32,6 +33,7 @@ from readers.sample import (
 )
 from readers.storage.blob import Content
 from readers.storage.index import Entry, Scan
+from readers.storage.index.index_file import Remark
 from readers.storage.limits import check_bytes
 from readers.storage.shards import ShardDataset
 
@@ -47,6 +49,7 @@ _TARGETS = (
     *("boxes", "labels", "box_labels", "box_format", "keypoints", "keypoint_labels"),
     *("height", "width"),  # by which the loader sees that boxes are in the frame of the image
 )
+_SPLITS = "holds the split"
 _PARSED_BYTES = 32  # that a byte of JSON becomes at most, or nearly
 
 
@@ -103,7 +106,8 @@ class ManifestDataset(DescribedFiles):
         self._options = reads | {"root": folder}
         what = "the folder of the manifest" if root is None else "the root folder"
         self._files = FilesBelow(folder or path.parent, what)
-        self._stored = ShardDataset([path], Scan("manifest", 2, self._reader.find_lines, reads))
+        self._stored = ShardDataset([path], Scan("manifest", 3, self._reader.find_lines, reads))
+        self._remarks = tuple(one for one in self._stored.scan_remarks if _SPLITS not in one)
         [first] = self._stored.fetch([0])  # it says which fields there are
         fields = (
             {} if isinstance(first, BadSample) else self._reader.read(first.fields["line"]).columns
@@ -115,6 +119,19 @@ class ManifestDataset(DescribedFiles):
     def class_names(self) -> tuple[str, ...]:
         """As given; else empty."""
         return self._class_names
+
+    def told_splits(self) -> list[str]:
+        """Return the split of each line, "" for lines without one; nothing where no line has one."""
+        told = next((one for one in self._stored.scan_remarks if _SPLITS in one), "")
+        only = told.rpartition(_SPLITS)[2].strip()
+        if only or not told:
+            return [only] * len(self) if only else []
+        parts = (range(len(self))[start : start + 4096] for start in range(0, len(self), 4096))
+        return [
+            _split_of(_parse(bytes(one.fields["line"]))) if isinstance(one, Sample) else ""
+            for part in parts
+            for one in self._stored.fetch(part)
+        ]
 
     def _identity(self) -> bytes:
         named = f"classes {list(self._class_names)}" if self._class_names else ""
@@ -164,9 +181,9 @@ class LineReader:
     key: str | None = None
     classes: Sequence[str] = ()
 
-    def find_lines(self, content: Content, name: str) -> Iterator[Entry]:
-        """Yield the lines that are not empty, in order."""
-        first = True
+    def find_lines(self, content: Content, name: str) -> Iterator[Entry | Remark]:
+        """Yield the lines that are not empty, in order, and whether their splits differ."""
+        first, splits, others = True, set[str](), set[str]()
         num_samples, fault = 0, "it is empty"
         for number, (start, stop) in enumerate(lines_of(content), start=1):
             label = UNREADABLE
@@ -186,13 +203,28 @@ class LineReader:
                 yield Entry(f"line {number}", (), label, fault=f"line {number}: {fault}")
                 continue
             num_samples += 1
+            splits.add(_split_of(columns))
+            if "boxes" not in columns:
+                others |= columns.keys() & OTHER_NAMES
             key = f"line {number}" if record.key.startswith("/") else record.key
             yield Entry(key, (("line", start, stop),), label)
+        if not num_samples and fault.startswith("the label "):
+            raise SourceError(
+                f"{name} has no label that can be read ({fault}): where labels are names, give all of these in the order of "
+                "their numbers, classes=['cat', 'dog']"
+            )
         if not num_samples:
             raise SourceError(
                 f"{name} names no files ({fault}): write a JSON object per line, such as "
                 '{"image": "cats/1.jpg", "label": 3}'
             )
+        if others:
+            yield Remark(
+                f"has the column {min(others)!r} in lines without 'boxes',",
+                'whose pictures are read as ones without boxes: write "boxes": [[left, top, right, bottom], ...]',
+            )
+        if splits != {""}:
+            yield Remark(_SPLITS, "" if len(splits) > 1 else next(iter(splits)))
 
     def read(self, line: Payload) -> Record:
         """Read a line.
@@ -227,6 +259,8 @@ class LineReader:
         value = columns.get(name) if name else None
         if self.label is None and isinstance(value, list):
             return -1
+        if isinstance(value, bool):  # which Python takes for 0 and 1
+            raise ValueError(f"the label {json.dumps(value)} is no class number: write 0 or 1")
         if not self.classes or value is None:
             return to_label(value)
         return self._numbering.number(value if isinstance(value, str) else to_label(value))
@@ -247,6 +281,11 @@ class LineReader:
                 f"{name} has no column that is known to name the image or video (its columns are {have}): "
                 "name it with image="
             )
+
+
+def _split_of(columns: Mapping[str, Any]) -> str:
+    value = next((columns[name] for name in columns if name.lower() == "split"), None)
+    return str(value).strip() if isinstance(value, str | int) else ""
 
 
 def _parse(line: bytes) -> dict[str, Any]:

@@ -7,10 +7,12 @@ and then in names of files. Capitals do not count here. ``split=train``, as tabl
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from itertools import takewhile
 
+from readers.plural import counted
 from readers.sample import SourceError
 from readers.storage.paths import without_query
 
@@ -27,6 +29,7 @@ _SAID = {
 _NOTHING_ELSE = {
     name: re.compile(rf"(?:{'|'.join(words)}){_BETWEEN}*") for name, words in _WORDS.items()
 }
+NO_NAMES = "no names of files or folders in it tell splits"
 _SHARD = re.compile(r"(\w+(?:\.\w+)*)-[0-9]{5}-of-[0-9]{5}(?:[^0-9].*)?", re.DOTALL)
 
 
@@ -110,6 +113,52 @@ def choose_split(paths: Sequence[str], split: str | None, source: str) -> list[s
     raise SourceError(several_splits(source, names, first))
 
 
+def choose_told(
+    counts: Counter[str], split: str | None, source: str, is_named: bool, column: str = "split"
+) -> tuple[str | None, str]:
+    """Choose a split among those that a column tells.
+
+    Args:
+        counts: Number of rows of each value of the column, of those without a value under "".
+        split: The split that was asked for, or None.
+        source: The data, for errors.
+        is_named: The name of the file or of its folder tells this split, so that all rows are of it where none tells it.
+        column: Name of the column.
+
+    Returns:
+        The value whose rows are wanted, None for all rows; and a sentence about rows without a split, or "".
+
+    Raises:
+        SourceError: There is no such split, there are several and none was asked for, or two names differ in capitals alone.
+    """
+    there = in_order(value for value in counts if value)
+    by_word = [one for one in there if split is None or canonical(one) == canonical(split)]
+    wanted = [split] if split in there else by_word
+    if not wanted and (split is None or is_named):
+        return None, ""
+    if split is not None and not wanted:
+        raise SourceError(no_such_split(source, split, there))
+    meant = {one.lower() for one in wanted}
+    alike = [one for one in there if one.lower() in meant]
+    if len(meant) < len(alike):
+        spelt = ", ".join(f"{one!r} ({counted(counts[one], 'row')})" for one in alike)
+        raise SourceError(
+            f"{source} spells splits in several ways in the column {column!r}: {spelt}; write each in one way"
+        )
+    if len(wanted) > 1:
+        raise SourceError(
+            several_splits(source, there, "")
+            if split is None
+            else f"{source}: the split {split!r} may be {' or '.join(wanted)}: say one of these"
+        )
+    fate = "are read together with the others" if split is None else "are left out"
+    remark = (
+        f"{source} has {counts['']:,} of {counted(counts.total(), 'row')} without a split in the column {column!r}, which "
+        f"{fate}: write the split of each row"
+    )
+    return wanted[0] if split is not None else None, remark if counts[""] else ""
+
+
 def several_splits(source: str, names: Sequence[str], instead: str) -> str:
     """The sentence about data of which a part must not be trained on."""
     return (
@@ -122,8 +171,8 @@ def no_such_split(source: str, split: str, names: Sequence[str]) -> str:
     """The sentence about a split that was asked for."""
     if not names:
         return (
-            f"{source} has no split {split!r}, since no names of files or folders in it tell splits: leave "
-            "out split=, or give a pattern of the files"
+            f"{source} has no split {split!r}: no column 'split' and {NO_NAMES}; leave out "
+            "split=, or give a pattern of the files (of a table split_column=)"
         )
     return f"{source} has no split {split!r}: its splits are {', '.join(names)}"
 

@@ -162,15 +162,8 @@ class ShardDataset(IndexedDataset):
 
     @property
     def index_remarks(self) -> tuple[str, ...]:
-        """What was noticed when the shards were indexed, as sentences, and keys that do not tell samples apart."""
-        shards: dict[str, list[str]] = {}
-        for blob, found in zip(self._blobs, self._found, strict=True):
-            for where, what in found.head.remarks:
-                shards.setdefault(what, []).append(f"{shown_path(blob.location)} {where}")
-        remarks = [
-            f"{first} {what}{f' (so do {len(others):,} more shards)' if others else ''}"
-            for what, (first, *others) in shards.items()
-        ]
+        """`scan_remarks`, and sentences about keys that do not tell samples apart."""
+        remarks = [*self.scan_remarks]
         repeated = [one.head.num_repeated_keys for one in self._found]
         if total := sum(repeated):
             shard = self.shards[repeated.index(max(repeated))]
@@ -185,6 +178,18 @@ class ShardDataset(IndexedDataset):
                 "with the name, so samples of these shards can have equal keys; rename the shards, or use indices"
             )
         return tuple(remarks)
+
+    @property
+    def scan_remarks(self) -> tuple[str, ...]:
+        """What was noticed when the shards were indexed, as sentences."""
+        shards: dict[str, list[str]] = {}
+        for blob, found in zip(self._blobs, self._found, strict=True):
+            for where, what in found.head.remarks:
+                shards.setdefault(what, []).append(f"{shown_path(blob.location)} {where}")
+        return tuple(
+            f"{first} {what}{f' (so do {len(others):,} more shards)' if others else ''}"
+            for what, (first, *others) in shards.items()
+        )
 
     def samples_with(self, is_meant: Callable[[Names], object]) -> tuple[int, str, Names]:
         """Count the samples that have certain fields.

@@ -344,6 +344,25 @@ class TestBadTargets:
             list(load(store(tmp_path, files), recipe))
 
 
+@pytest.mark.parametrize(
+    ("content", "warning"),
+    [
+        ({"bbox": [[1, 2, 3, 4]], "labels": [0]}, "json of a sample has 'bbox' and no 'boxes'"),
+        ("[]", "json of a sample is a list"),
+        ({"boxes": [[1, 2, 3, 4]]}, "have boxes without classes, which get -1"),
+    ],
+)
+def test_boxes_that_are_told_otherwise(
+    tmp_path: Path, jpeg: Callable[..., bytes], content: Any, warning: str
+) -> None:
+    """Boxes under another name, and boxes without classes beside others that have some, are told."""
+    files: dict[str, Any] = {"a.jpg": jpeg(30, 40), "b.jpg": jpeg(30, 40), "b.json": content}
+    files["a.json"] = {"boxes": [[1, 2, 3, 4]], "labels": [0]}
+    recipe = Recipe([Resize((60, 80))], boxes=BoxParams())
+    with pytest.warns(UserWarning, match=warning):
+        list(load(store(tmp_path, files), recipe))
+
+
 def test_form_of_boxes(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
     """Boxes are read and handed over in the form that the recipe names."""
     files = {"a.jpg": jpeg(30, 40), "a.json": {"boxes": [[10, 6, 20, 12]]}}

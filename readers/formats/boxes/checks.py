@@ -20,6 +20,9 @@ NEEDED_FOR_CLASSES = (
     "names, classes=['cat', 'dog']"
 )
 """For `read_if_sound`, where names of classes are collected."""
+OTHER_NAMES = ("bbox", "bboxes", "bounding_box", "bounding_boxes")
+"""Names that boxes have elsewhere; this package reads them as ``boxes``."""
+
 Coords = Literal["one-based", "zero-based"]
 
 _FIRST = {"one-based": 1, "zero-based": 0}

@@ -15,7 +15,7 @@ from readers.formats.files import FileDataset, Names
 from readers.formats.files.packed import Packed
 from readers.formats.folder import find_root
 from readers.formats.path_table.contents import Asked, read_contents
-from readers.formats.path_table.metadata_folder import METADATA_NAMES
+from readers.formats.path_table.metadata_folder import METADATA_NAMES, is_named_split
 from readers.formats.path_table.read import read_table
 from readers.formats.path_table.row_boxes import BoxFormat
 from readers.formats.path_table.row_labels import LabelOptions
@@ -118,9 +118,7 @@ class PathTableDataset(FileDataset):
         folder = path.parent if root is None else Path(root).absolute()
         options = LabelOptions(read_classes(classes), label_separator, multi_label)
         asked = Asked(image, label, key, boxes, box_format, coords, options)
-        # A metadata file is of the split that its folder is called like.
-        name = path.parent.name if path.name in METADATA_NAMES else path.name
-        rows = choose_rows(table, split, split_column, name)
+        rows, split_remark = choose_rows(table, split, split_column, is_named_split(path, split))
         found = read_contents(table, rows, folder, asked, is_metadata=is_metadata)
         labels, class_names = found.labels.table, found.labels.class_names
         super().__init__(*find_root(folder, found.names), labels.class_numbers(), class_names)
@@ -130,7 +128,10 @@ class PathTableDataset(FileDataset):
         if found.keys is not None:
             pairs = zip(found.keys, self._names, strict=True)
             self._keys = Names(own if key is None else key for key, own in pairs)
-        self._columns, self._remarks = found.columns, tuple(found.remarks)
+        self._columns, self._remarks = (
+            found.columns,
+            tuple(filter(None, [split_remark, *found.remarks])),
+        )
         is_for_classes = self._boxes is None and labels.shape == () and not self._files
         count = int((self._labels < 0).sum())
         self.unlabelled = (count, self._columns, "") if is_for_classes else None

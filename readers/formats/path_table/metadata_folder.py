@@ -16,6 +16,7 @@ from readers.formats.path_table.arrow_rows import schema_of
 from readers.formats.path_table.image_files import checked_path
 from readers.formats.path_table.table import Table
 from readers.formats.path_table.text_rows import find_delimiter, rows_of
+from readers.formats.splits import canonical, split_of
 from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 from readers.storage.unreadable import OptionalFile, refuse_folder_error
@@ -44,6 +45,12 @@ def find_metadata(folder: Path, files: Iterable[str]) -> Path | None:
             f"{folder} holds {found[0].name} and {found[1].name}, which both describe its images: keep one of them"
         )
     return found[0] if found else None
+
+
+def is_named_split(path: Path, split: str | None) -> bool:
+    """Whether a file is called like a split; a metadata file is of the split that its folder is called like."""
+    name = path.parent.name if path.name in METADATA_NAMES else path.name
+    return split is not None and split_of(name.partition(".")[0]) == canonical(split)
 
 
 def has_named_files(path: Path) -> bool:

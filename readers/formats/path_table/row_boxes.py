@@ -17,6 +17,7 @@ from readers.formats.columns import shorten
 from readers.formats.path_table.roles import usual
 from readers.formats.path_table.table import Table
 from readers.given_labels import make_labels
+from readers.plural import counted
 from readers.sample import SourceError
 
 BoxFormat = Literal["xyxy", "xywh"]
@@ -89,6 +90,9 @@ def make_boxes(
     names: tuple[str, ...] = ()
     if columns.labels is not None:
         labels, names = _labels(table, columns.labels, by_row, classes)
+        if count := sum(number < 0 for of_row in labels for number in of_row):
+            all_boxes = counted(sum(map(len, labels)), "box")
+            remark = f"{table.source}: {count:,} of {all_boxes} have no class (class -1); {remark or 'write one for each'}"
     found = []
     for of_one in rows:
         told: dict[str, Any] = {"boxes": [box for row in of_one for box in by_row[row]]}

@@ -329,6 +329,7 @@ def test_relative_paths_in_a_sequence_begin_where_the_program_is(
         (b"", "names no files: write one path per line"),
         (b"# nothing\n\n", "names no files: write one path per line"),
         (b"a.jpg -2\n", "line 1: the label '-2' is negative: a class number is from 0"),
+        (b"# names\na b.jpg\na b.jpg cat\n", "line 3: the label 'cat' is no number: .* a CSV with"),
         (b"\xff\xd8\xff\xe0", "cannot be read as a list of files"),
         (None, "cannot be read as a list of files"),
     ],

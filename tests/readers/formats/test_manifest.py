@@ -187,6 +187,7 @@ def test_files_are_refused(folder: Path) -> None:
     (folder / "binary.jsonl").write_bytes(bytes(range(256)) * 99)
     write(folder, [], "empty.jsonl")
     write(folder, [{"text": "a"}], "text.jsonl")
+    write(folder, [{"image": "a.jpg", "label": "dog"}], "names.jsonl")
     write(folder, json.dumps([{"image": "a.jpg"}], indent=1).split("\n"), "list.jsonl")
     for name, match in {
         "nowhere.jsonl": "is not a file",
@@ -194,6 +195,7 @@ def test_files_are_refused(folder: Path) -> None:
         "empty.jsonl": "empty.jsonl names no files",
         "text.jsonl": r"no column that is known to name the image or video .its columns are text.*image=",
         "list.jsonl": "list.jsonl names no files",
+        "names.jsonl": r"names.jsonl has no label that can be read .*'dog' .*classes=\['cat'",
     }.items():
         with pytest.raises(SourceError, match=match):
             ManifestDataset(folder / name)
@@ -247,6 +249,7 @@ def test_an_indexed_manifest_opens_without_being_read(
         {"image": "a.jpg", "label": 10**30},
         {"image": "a.jpg", "label": 1e300},
         {"image": "a.jpg", "label": -5},
+        {"image": "a.jpg", "label": False},
         {"image": "\ud800.jpg"},
         {"image": "\ud800.jpg", "label": 10**30},
         {"image": "a\0.jpg"},

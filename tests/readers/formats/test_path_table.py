@@ -397,7 +397,7 @@ class TestDetection:
             table(text, split="test")
         with pytest.raises(SourceError, match="no column 'fold' for split_column="):
             table(text, split="train", split_column="fold")
-        with pytest.raises(SourceError, match="has no split 'val': it has no column 'split'"):
+        with pytest.raises(SourceError, match="has no split 'val': no column 'split'"):
             table("image,label\n0000,a\n", split="val")
         assert len(table("image,label\n0000,a\n", "val.csv", split="val")) == 1
 
@@ -505,6 +505,8 @@ def test_rows_that_are_boxes(table: Callable[..., IndexedDataset]) -> None:
         table(text.format("cat"), boxes=["xmin", "ymin", "xmax", "ymax"], coords="zero-based")
     )
     assert json.loads(bytes(sample.fields["json"]))["labels"] == [1, 0]
+    with pytest.warns(UserWarning, match=r"1 of 2 boxes have no class \(class -1\)"):
+        table(text.format(""), boxes=["xmin", "ymin", "xmax", "ymax"], coords="zero-based")
 
 
 def test_missing_and_in_another_encoding(tmp_path: Path) -> None:

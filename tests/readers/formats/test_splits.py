@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import json
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from readers import Sample, SourceError, open_dataset
+from readers import IndexedDataset, Sample, SourceError, open_dataset
 from readers.formats.splits import folder_splits, splits_of
 
 Jpeg = Callable[..., bytes]
@@ -89,6 +90,63 @@ def write_tar(path: Path) -> None:
         member = tarfile.TarInfo("a.jpg")
         member.size = 1
         archive.addfile(member, io.BytesIO(b"x"))
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "arrow"])
+def test_splits_of_a_column(tmp_path: Path, jpeg: Jpeg, kind: str) -> None:
+    """Rows of several splits are refused, with split= those of one are taken, and rows without a split are counted."""
+
+    def made(told: list[str]) -> Path:
+        for number in range(len(told)):
+            (tmp_path / f"{number}.jpg").write_bytes(jpeg(9, 9))
+        rows = [
+            {"path": f"{number}.jpg", "label": str(number), "split": value}
+            for number, value in enumerate(told)
+        ]
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.{kind}"
+        if kind in ("parquet", "arrow"):
+            pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+            made = {"image": [jpeg(9, 9)] * len(told), "label": range(len(told)), "split": told}
+            if kind == "parquet":
+                pq.write_table(pa.table(made), path, row_group_size=2)
+            else:
+                with pa.ipc.new_file(path, pa.table(made).schema) as writer:
+                    writer.write_table(pa.table(made), max_chunksize=2)
+        elif kind == "csv":
+            path.write_text(
+                "\n".join(["path,label,split", *(",".join(row.values()) for row in rows)])
+            )
+        else:
+            path.write_text("\n".join(map(json.dumps, rows)))
+        return path
+
+    def labels(dataset: IndexedDataset) -> list[int]:
+        return dataset.column("label").tolist()
+
+    several = made(["train", "val", "train"])
+    with pytest.raises(SourceError, match="holds the splits train, val, which are never one"):
+        open_dataset(several)
+    assert labels(open_dataset(several, split="train")) == [0, 2]
+    assert labels(open_dataset(several, split="validation")) == [1]
+    with pytest.raises(SourceError, match="no split 'test': its splits are train, val"):
+        open_dataset(several, split="test")
+    capitals = made(["train", "Train", "val"])
+    for split in (None, "train"):
+        with pytest.raises(SourceError, match=r"'train' \(1 row\), 'Train' \(1 row\)"):
+            open_dataset(capitals, split=split)
+    assert labels(open_dataset(capitals, split="val")) == [2]
+    empty = made(["train", "", "train"])
+    with pytest.warns(UserWarning, match="1 of 3 rows without a split .* read together"):
+        assert labels(open_dataset(empty)) == [0, 1, 2]
+    with pytest.warns(UserWarning, match="1 of 3 rows without a split .* left out"):
+        assert labels(open_dataset(empty, split="train")) == [0, 2]
+    for split in (None, "train"):
+        whole = open_dataset(made(["train"] * 3), split=split)
+        assert labels(whole) == [0, 1, 2]
+        assert type(whole).__name__ != "Subset"  # whose fingerprint is another one
+    named = made(["train"] * 3)
+    named = named.rename(named.with_name(f"val.{kind}"))
+    assert len(open_dataset(named, split="val")) == 3
 
 
 @pytest.mark.parametrize("suffix", [".tar", ".tfrecord", ".tfrecord-00000-of-00001", ""])

@@ -122,6 +122,12 @@ def test_boxes_of_a_manifest(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert open_dataset(tmp_path / "a.jsonl")[0].label == -1
+    line["bbox"] = line.pop("boxes")
+    (tmp_path / "b.jsonl").write_text(json.dumps(line))
+    with pytest.warns(
+        UserWarning, match="column 'bbox' in lines without 'boxes', .* write \"boxes\""
+    ):
+        open_dataset(tmp_path / "b.jsonl")
 
 
 def test_labels_that_are_all_there(tmp_path: Path) -> None:
