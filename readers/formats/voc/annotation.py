@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, ParseError, fromstring
 
-from readers.formats.boxes.checks import stated_length
+from readers.formats.boxes.checks import read_flag, stated_length
 from readers.formats.columns import shorten
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
@@ -200,7 +200,4 @@ def _number(text: str, field: str, where: str) -> float:
 
 
 def _flag(one: Element, field: str, where: str) -> int:
-    text = _text(one, field, where) or "0"
-    if text not in ("0", "1"):
-        raise ValueError(f"{where}: {field} must be 0 or 1, got {shorten(text)}")
-    return int(text)
+    return read_flag(_text(one, field, where) or None, f"{where}: {field}")
