@@ -152,7 +152,7 @@ def read_flag(value: Any, name: str, allowed: Sequence[int] = (0, 1)) -> int:
         ValueError: It is there, and neither 0, 1, true nor false: a flag that is guessed makes objects vanish.
     """
     number = 0 if value is None else _FLAGS.get(str(value).strip().lower())
-    if number not in allowed:
+    if number is None or number not in allowed:
         raise ValueError(f"{name} must be {' or '.join(map(str, allowed))}, got {shorten(value)}")
     return number
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 from readers.formats.boxes.checks import read_each, read_flag, require_stated_size
@@ -65,11 +66,8 @@ def add_objects(
         if values:
             told[name] = _as_many(feature, values, boxes)
         if values and name not in ("area", "weight"):  # -1: OpenImages does not know it
-            told[name] = read_each(
-                values,
-                lambda value, feature=feature: read_flag(value, feature, (-1, 0, 1)),
-                lambda number, _: f"object {number}",
-            )
+            flag = partial(read_flag, name=feature, allowed=(-1, 0, 1))
+            told[name] = read_each(values, flag, lambda number, _: f"object {number}")
     masks = _as_many(_MASK, _several(fields, _MASK) or [b""] * len(boxes), boxes)
     groups = zip(
         *(told.get(name, [0] * len(boxes)) for name in ("iscrowd", "group_of")), strict=True
