@@ -162,7 +162,8 @@ def labels_of(
         return labels
     if labels.ndim == 2:
         return soft_labels(recipe, finished.draws[0], labels, num_classes)
-    known = labels[labels >= 0]
+    labelled = np.flatnonzero(labels >= 0)
+    known = labels[labelled]
     if num_classes is None:
         if len(known):
             raise no_class_count(mixing)
@@ -180,8 +181,7 @@ def labels_of(
             f"classes, numbered from 0; correct num_classes in the recipe"
         )
     shares = np.zeros((len(finished), num_classes), np.float32)
-    labelled = np.flatnonzero(labels >= 0)
-    shares[labelled, labels[labelled]] = 1
+    shares[labelled, known] = 1
     return soft_labels(recipe, finished.draws[0], shares, num_classes)
 
 

@@ -83,5 +83,6 @@ def _refuse_missing(
     with torch._C.DisableTorchFunctionSubclass():
         missing = int(((given < 0) & (given != options.get("ignore_index", -100))).sum())
     if missing:
-        sentence = missing_labels(missing, given.numel())
-        raise LoaderError(f"{sentence}, or give the loss ignore_index=-1")
+        raise LoaderError(
+            f"{missing_labels(missing, given.numel())}, or give the loss ignore_index=-1"
+        )

@@ -91,8 +91,10 @@ def _as_shares(
         )
     numbers = labels.astype(np.int64)
     if num_missing := int((numbers < 0).sum()):  # soft labels have no ignore_index
-        sentence = missing_labels(num_missing, num, int(numbers.min()))
-        raise RecipeError(f"images are mixed with their labels, but {sentence}")
+        raise RecipeError(
+            "images are mixed with their labels, but "
+            + missing_labels(num_missing, num, int(numbers.min()))
+        )
     if len(outside := numbers[numbers >= num_classes]):
         raise RecipeError(
             f"labels must be below num_classes, {num_classes}, got {int(outside[0])}: correct num_classes"

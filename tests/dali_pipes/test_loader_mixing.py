@@ -218,7 +218,7 @@ class TestClassCount:
             loader = load(open_dataset(tmp_path), FOURS, batch_size=4)
         assert next(iter(loader)).labels.tolist() == [-1] * 4
 
-    @pytest.mark.parametrize("missing, count", [((3,), "1"), (range(NUM_IMAGES), "2[67]")])
+    @pytest.mark.parametrize(("missing", "count"), [((3,), "1"), (range(NUM_IMAGES), "2[67]")])
     @pytest.mark.parametrize("operation", [MixUp(num_classes=3), CutMix(p=0.0), Mosaic()])
     def test_missing_labels(
         self, dataset: Dataset, missing: Any, count: str, operation: Any

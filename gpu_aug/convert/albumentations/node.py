@@ -43,12 +43,11 @@ def as_node(source: Any) -> Node:
         return Node("Compose", {"p": 1.0}, [as_node(child) for child in source])
     if hasattr(source, "get_class_fullname") and hasattr(source, "to_dict_private"):
         return _from_object(source)
-    is_torchvision = type(source).__module__.startswith("torchvision.")
     raise RecipeError(
         "an Albumentations pipeline must be a Compose or a transform, what its to_dict() returned, or "
         f"a file that A.save wrote, got {source!r}"
         + ": give it to Recipe.from_torchvision"
-        * is_torchvision
+        * type(source).__module__.startswith("torchvision.")
     )
 
 

@@ -129,18 +129,19 @@ class CocoDataset(DescribedFiles):
         """See `IndexedDataset.remarks`; they were found when the file was indexed."""
         notes: Counter[str] = Counter(json.loads(self._notes or "{}"))  # 0 of what was not noted
         name, is_xywh = self._stored.shards[0], self._options["box_format"] == "xywh"
-        kinds = " (one has ids that are text, the other numbers)" if notes["kinds"] else ""
-        has_objects = any(one.isdigit() or one.startswith(SEGMENTS) for one in self._stored.members)
         found = [
             (
-                has_objects and not self._categories,
+                not self._categories
+                and any(one.isdigit() or one.startswith(SEGMENTS) for one in self._stored.members),
                 f"{name} has no categories, so that labels are its category_ids as they are, which need not count from 0, and there are "
                 "no class_names: add the list categories",
             ),
             (
                 notes["lost"],
                 f"{name} has {counted(notes['lost'], 'annotation')} of images that it does not list, which are left out: make sure "
-                f"that images and annotations belong together{kinds}",
+                "that images and annotations belong together"
+                + " (one has ids that are text, the other numbers)"
+                * notes["kinds"],
             ),
             (
                 is_xywh and notes["flat"],

@@ -140,8 +140,8 @@ def segments_to_json(
             raise ValueError(f"a segment has the id {shorten(number)}, no number of 24 bits")
         [label] = read_each([one], lambda one: _class_of(one, labels), name_of)
         colors.append([number & 255, number >> 8 & 255, number >> 16, label])
-        category = categories[one["category_id"]] if categories else {}
-        if read_flag(category.get("isthing", 1), "isthing of its category"):
+        is_thing = categories[one["category_id"]].get("isthing", 1) if categories else 1
+        if read_flag(is_thing, "isthing of its category"):
             things.append(one)
     things = choose_objects(things, crowd=crowd)
     found = objects_to_json(with_boxes(things, "xywh", None), categories)
@@ -202,8 +202,8 @@ def choose_objects(objects: Sequence[dict[str, Any]], *, crowd: bool) -> list[di
     Raises:
         ValueError: The ``iscrowd`` of one is none; the text names it.
     """
-    crowds = read_each(objects, _is_crowd, name_of)
-    return [one for one, is_one in zip(objects, crowds, strict=True) if crowd or not is_one]
+    pairs = zip(objects, read_each(objects, _is_crowd, name_of), strict=True)
+    return [one for one, is_crowd in pairs if crowd or not is_crowd]
 
 
 def _is_crowd(one: Mapping[str, Any]) -> int:

@@ -126,10 +126,8 @@ def to_boxes(
             numbered, lambda one: make(one[1]), lambda _, one: f"box {one[0]} of {one[1][KEY]}"
         )
 
-    groups = read(_is_group)
-    numbered = [
-        one for one, is_group in zip(numbered, groups, strict=True) if crowd or not is_group
-    ]
+    pairs = zip(numbered, read(_is_group), strict=True)
+    numbered = [one for one, is_group in pairs if crowd or not is_group]
     found: dict[str, list[Any]] = {"boxes": read(lambda row: _box(row, size))}
     found["labels"] = read(lambda row: _class_of(row, labels))
     found["iscrowd"] = read(_is_group)

@@ -195,8 +195,10 @@ def _box(
             if form == "xyxy"
             else ""
         )
-        fault = f"has no area{other}" if is_finite else "has a number that is not finite"
-        raise SourceError(f"{table.place(row)}: the box {numbers} ({form}) {fault}")
+        raise SourceError(
+            f"{table.place(row)}: the box {numbers} ({form}) "
+            + (f"has no area{other}" if is_finite else "has a number that is not finite")
+        )
     return box
 
 

@@ -66,8 +66,11 @@ def add_objects(
         if values:
             told[name] = _as_many(feature, values, boxes)
         if values and name not in ("area", "weight"):  # -1: OpenImages does not know it
-            flag = partial(read_flag, name=feature, allowed=(-1, 0, 1))
-            told[name] = read_each(values, flag, lambda number, _: f"object {number}")
+            told[name] = read_each(
+                values,
+                partial(read_flag, name=feature, allowed=(-1, 0, 1)),
+                lambda number, _: f"object {number}",
+            )
     masks = _as_many(_MASK, _several(fields, _MASK) or [b""] * len(boxes), boxes)
     groups = zip(
         *(told.get(name, [0] * len(boxes)) for name in ("iscrowd", "group_of")), strict=True

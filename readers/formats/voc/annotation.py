@@ -141,7 +141,10 @@ def _object(one: Element, where: str) -> VocObject:
     name = _name(one, where)
     box = _box(one, f"{where} ({shorten(name)})", where)
     pose = (one.findtext("pose") or "").strip() or "Unspecified"
-    difficult, truncated = (_flag(one, field, where) for field in ("difficult", "truncated"))
+    difficult, truncated = (
+        read_flag(_text(one, field, where) or None, f"{where}: {field}")
+        for field in ("difficult", "truncated")
+    )
     return VocObject(name, box, difficult, truncated, pose)
 
 
@@ -197,7 +200,3 @@ def _number(text: str, field: str, where: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{where}: {field} must be a number, got {shorten(text)}")
     return value
-
-
-def _flag(one: Element, field: str, where: str) -> int:
-    return read_flag(_text(one, field, where) or None, f"{where}: {field}")
