@@ -260,11 +260,12 @@ def num_classes_of(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:
             return count
         raise no_class_count(mixing[0])
     unlabelled = _unlabelled(dataset)
-    if unlabelled and not any(map(_has_targets, unlabelled)):
+    # With a class count the first batch is refused; the few samples that were looked at prove nothing.
+    if unlabelled and not count and not any(map(_has_targets, unlabelled)):
         name = next(type(leaf).__name__ for leaf in mixing[0].leaves if leaf.group > 1)
         warnings.warn(
             f"{name} mixes samples with their labels, but the data seems to have none ({unlabelled[-1].key} has not), so that "
-            f"batch.labels is {0 if count else -1} throughout; give labels, open_dataset(..., labels=...), or a recipe that "
+            f"batch.labels is -1 throughout; give labels, open_dataset(..., labels=...), or a recipe that "
             f"mixes nothing",
             stacklevel=5,
         )

@@ -19,7 +19,7 @@ from dali_pipes.streams.steps import StreamPlan
 from dali_pipes.targets import collate, collate_nothing
 from dali_pipes.video.source import ClipSource
 from gpu_aug import Recipe
-from gpu_aug.targets.soft_labels import soft_labels
+from gpu_aug.targets.soft_labels import missing_labels, soft_labels
 from gpu_aug.upload import upload
 
 
@@ -150,21 +150,30 @@ def labels_of(
 
     Returns:
         int64 [E], -1 where the data has no label; float32 [E, num_classes] where a recipe of the run mixes
-        samples, with a row of zeros for a sample without label. Labels that are vectors are mixed as they are.
+        samples, with a row of zeros for a lost sample, and for one without label that has boxes, masks or keypoints. Labels
+        that are vectors are mixed as they are.
 
     Raises:
-        LoaderError: A label is not a class, or its classes were never counted.
+        LoaderError: A label is not a class, or its classes were never counted; or a sample has neither a label nor targets: its
+            share in the loss would be 0.
     """
     labels = finished.labels
     if mixing is None or isinstance(labels, list):
         return labels
     if labels.ndim == 2:
         return soft_labels(recipe, finished.draws[0], labels, num_classes)
-    known = labels[labels >= 0]
+    labelled = np.flatnonzero(labels >= 0)
+    known = labels[labelled]
     if num_classes is None:
         if len(known):
             raise no_class_count(mixing)
         return labels
+    missing = np.flatnonzero(finished.kept & (labels < 0)).tolist()
+    if any(not finished.found[row].targets for row in missing):
+        sentence = missing_labels(len(missing), int(finished.kept.sum()))
+        raise LoaderError(
+            f"the recipe mixes images with their labels, but {sentence}; without labels at all, leave num_classes out"
+        )
     if known.max(initial=0) >= num_classes:
         row = int(np.argmax(labels))
         raise LoaderError(
@@ -172,8 +181,7 @@ def labels_of(
             f"classes, numbered from 0; correct num_classes in the recipe"
         )
     shares = np.zeros((len(finished), num_classes), np.float32)
-    labelled = np.flatnonzero(labels >= 0)
-    shares[labelled, labels[labelled]] = 1
+    shares[labelled, known] = 1
     return soft_labels(recipe, finished.draws[0], shares, num_classes)
 
 

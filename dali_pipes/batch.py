@@ -25,8 +25,8 @@ class Batch:
         images: [B, 3, H, W], of clips [B, T, 3, H, W], of the loader's dtype; as many channels as it was asked for. In [0, 1] unless the recipe normalises; 0 to 255 for
             torch.uint8. With several views it is the first of `views`.
         labels: int64 [B], -1 where the data has no label. Under a recipe that mixes samples float32
-            [B, num_classes], the shares of the classes in `images`; all 0 where the data has no label
-            (int64 and -1 if neither the recipe nor the data has classes). Of a dataset whose labels are vectors
+            [B, num_classes], the shares of the classes in `images`; a sample without label is refused unless it has boxes,
+            masks or keypoints, and then all 0 (int64 and -1 if neither the recipe nor the data has classes). Of a dataset whose labels are vectors
             float32 [B, K], mixed like the images, or a list of B float32 [Ki] where their lengths differ; see
             `readers.IndexedDataset.label_shape`.
         indices: int64 [B] on the CPU: the samples' indices in the dataset.

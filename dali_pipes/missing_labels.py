@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional
 
 from dali_pipes.errors import LoaderError
+from gpu_aug.targets.soft_labels import missing_labels
 
 # torch itself says "Target -1 is out of bounds", and on a GPU by an assertion that ends the process.
 _TARGETS = {
@@ -83,7 +84,5 @@ def _refuse_missing(
         missing = int(((given < 0) & (given != options.get("ignore_index", -100))).sum())
     if missing:
         raise LoaderError(
-            f"{missing} of {given.numel()} labels of the batch are -1, which means that the data has no label for these samples: "
-            'give labels with open_dataset(..., labels=...), leave the samples out with dataset.where("label >= 0"), or '
-            f"give the loss ignore_index=-1"
+            f"{missing_labels(missing, given.numel())}, or give the loss ignore_index=-1"
         )

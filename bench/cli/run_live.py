@@ -119,7 +119,7 @@ class RunView:
 
     def _rates(self, now: Stats, whole: Stats, run: Stats) -> str:
         if not whole.images_per_second:
-            return "one batch is too few to tell" if run.steps else "no batch yet"
+            return "one batch per epoch is too few to tell" if run.steps else "no batch yet"
         nothing = "" if self._step_ms is not None else "; nothing trains: the loader alone"
         over = "run" if whole is run else "epoch"
         return f"{self._rate(now)} now, {whole.images_per_second:,.0f} over the {over}{nothing}"

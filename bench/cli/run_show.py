@@ -263,7 +263,7 @@ def verdict(stats: Stats, unit: str, step_ms: float | None) -> str:
     """
     if step_ms is not None:
         played = f"with a training step of {step_ms:g} ms, played by sleeping"
-        return f"{played}, {stats.verdict or 'one batch is too few to tell what limits'}"
+        return f"{played}, {stats.verdict or 'one batch per epoch is too few to tell what limits'}"
     shares = stage_shares(stats.start_seconds + stats.seconds, stats)
     most = max(STAGES, key=lambda name: shares.get(name, 0.0))
     limit = stats.limit if stats.limit in STAGES else most

@@ -42,6 +42,14 @@ def soft_labels(
     return soft.astype(np.float32)
 
 
+def missing_labels(count: int, size: int, value: int = -1) -> str:
+    """Return the sentence with which losses and mixing refuse ``size`` labels of which ``count`` are missing."""
+    return (
+        f"{count} of {size} labels of the batch are {value}, which means that the data has no label for these "
+        'samples: give labels with open_dataset(..., labels=...), or leave the samples out with dataset.where("label >= 0")'
+    )
+
+
 def class_count(recipe: Recipe) -> int | None:
     """Return the ``num_classes`` of the recipe's mixing operations; None where none has one.
 
@@ -82,11 +90,14 @@ def _as_shares(
             "give it to the mixing operation, as in MixUp(num_classes=1000)"
         )
     numbers = labels.astype(np.int64)
-    outside = numbers[(numbers < 0) | (numbers >= num_classes)]
-    if len(outside):
+    if num_missing := int((numbers < 0).sum()):  # soft labels have no ignore_index
         raise RecipeError(
-            f"labels must be below num_classes, {num_classes}, and not negative, got "
-            f"{int(outside[0])}: correct num_classes"
+            "images are mixed with their labels, but "
+            + missing_labels(num_missing, num, int(numbers.min()))
+        )
+    if len(outside := numbers[numbers >= num_classes]):
+        raise RecipeError(
+            f"labels must be below num_classes, {num_classes}, got {int(outside[0])}: correct num_classes"
         )
     shares: NDArray[np.float64] = np.eye(num_classes)[numbers]
     return shares

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -108,6 +109,8 @@ _work: Callable[[Any], Any]
 def _begin(work: Callable[[Any], Any]) -> None:
     global _work
     _work = work
+    # The process that began this one has opened the data as well, and shown its warnings.
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"readers\.prepare\.source$")
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torchvision.transforms import v2
 from dali_pipes import Batch, Loader, LoaderError
 from dali_pipes.schedule import whole_groups
 from gpu_aug import CutMix, HorizontalFlip, MixUp, Mosaic, Normalize, RandomResizedCrop, Recipe
+from gpu_aug.errors import RecipeError
 from readers import Dataset, Order, open_dataset
 
 NUM_IMAGES = 27  # the last pair and the last four are not full
@@ -215,8 +217,30 @@ class TestClassCount:
         with pytest.warns(UserWarning, match=r"MixUp mixes .* so that batch.labels is -1"):
             loader = load(open_dataset(tmp_path), FOURS, batch_size=4)
         assert next(iter(loader)).labels.tolist() == [-1] * 4
-        with pytest.warns(UserWarning, match=r"MixUp mixes .* so that batch.labels is 0"):
-            load(open_dataset(tmp_path), Recipe([RandomResizedCrop(24), MixUp(num_classes=3)]))
+
+    @pytest.mark.parametrize(("missing", "count"), [((3,), "1"), (range(NUM_IMAGES), "2[67]")])
+    @pytest.mark.parametrize("operation", [MixUp(num_classes=3), CutMix(p=0.0), Mosaic()])
+    def test_missing_labels(
+        self, dataset: Dataset, missing: Any, count: str, operation: Any
+    ) -> None:
+        """A missing label is never a target of zeros, which a loss would count as 0."""
+        labels = [None if i in missing else i // 9 for i in range(NUM_IMAGES)]
+        recipe = Recipe([RandomResizedCrop(24), operation])
+        some = dataset.with_labels(labels, classes=dataset.class_names)
+        with pytest.raises(
+            LoaderError,
+            match=rf'{count} of 2\d labels of the batch are -1.*where\("label >= 0"\)',
+        ):
+            list(load(some, recipe, batch_size=26))
+        images = torch.zeros(4, 3, 30, 40, dtype=torch.uint8)
+        transform = Recipe([RandomResizedCrop(24), replace(operation, num_classes=3)]).transform()
+        together = list(zip(images, [0, -1, 2, 1], strict=True))
+        for mix in (
+            lambda: transform(images, torch.tensor([0, -1, 2, 1])),
+            lambda: transform.collate(together),
+        ):
+            with pytest.raises(RecipeError, match=r"1 of 4 labels of the batch are -1"):
+                mix()
 
 
 @pytest.mark.parametrize("group", [2, 4])

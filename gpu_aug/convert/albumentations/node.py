@@ -46,6 +46,8 @@ def as_node(source: Any) -> Node:
     raise RecipeError(
         "an Albumentations pipeline must be a Compose or a transform, what its to_dict() returned, or "
         f"a file that A.save wrote, got {source!r}"
+        + ": give it to Recipe.from_torchvision"
+        * type(source).__module__.startswith("torchvision.")
     )
 
 

@@ -153,7 +153,9 @@ class _Composer:
         if not _is_own(transform):
             raise Refused(
                 f"{name} is not torchvision's, and a recipe cannot look into it",
-                "BatchFunction(function)",
+                "Recipe.from_albumentations(pipeline)"
+                if type(transform).__module__.startswith("albumentations.")
+                else "BatchFunction(function)",
             )
         if name in CONVERSIONS:
             CONVERSIONS[name](transform, self.state, self._kind)

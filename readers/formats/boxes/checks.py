@@ -26,6 +26,8 @@ OTHER_NAMES = ("bbox", "bboxes", "bounding_box", "bounding_boxes")
 Coords = Literal["one-based", "zero-based"]
 
 _FIRST = {"one-based": 1, "zero-based": 0}
+# pandas writes whole numbers with a point where a column has gaps.
+_FLAGS = {"0": 0, "1": 1, "-1": -1, "0.0": 0, "1.0": 1, "-1.0": -1, "false": 0, "true": 1, "nan": 0}
 
 
 def class_number(numbers: Mapping[str, int], name: str, where: str) -> int:
@@ -139,6 +141,23 @@ def stated_length(value: Any, where: str) -> int:
         if 0 <= number < 1 << 31 and number.is_integer():
             return int(number)
     raise ValueError(f"{where} must be a number of pixels, got {shorten(value)}")
+
+
+def read_flag(value: Any, name: str, allowed: Sequence[int] = (0, 1)) -> int:
+    """Return a flag of an object, 0 where it has none.
+
+    Args:
+        value: A number, a truth value or text, as files and tables hold it.
+        name: Names it, for errors.
+        allowed: OpenImages has -1 too, which says that it is not known.
+
+    Raises:
+        ValueError: It is there, and neither 0, 1, true nor false: a flag that is guessed makes objects vanish.
+    """
+    number = 0 if value is None else _FLAGS.get(str(value).strip().lower())
+    if number is None or number not in allowed:
+        raise ValueError(f"{name} must be {' or '.join(map(str, allowed))}, got {shorten(value)}")
+    return number
 
 
 def told_of_same_names(

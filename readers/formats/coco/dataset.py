@@ -17,6 +17,7 @@ from readers.formats.coco.lists import CAPTION, IMAGE, SEGMENTS, find_images
 from readers.formats.coco.masks import mask_fields, rasterise
 from readers.formats.coco.targets import (
     are_categories,
+    choose_objects,
     file_name,
     name_of,
     objects_to_json,
@@ -50,11 +51,12 @@ class CocoDataset(DescribedFiles):
 
     - ``boxes``: x, y, x, y in pixels of the stored image, from COCO's x, y, width, height;
     - ``labels``: the object's category, counted from 0 in the order of the category numbers; `class_names`
-      has their names;
+      has their names. Without the list ``categories`` it is the number in the file, and a warning says so;
     - ``keypoints``, ``keypoint_labels``: where an object has keypoints, those that are labelled (v > 0), of
       all objects, and each one's number in its category's list;
     - ``keypoint_visibility``: 1 for those that are hidden, 2 for those that are seen;
-    - ``iscrowd``, ``area``: as in the file, one for each box.
+    - ``iscrowd``, ``area``: as in the file, one for each box. An ``iscrowd`` that is neither 0, 1, true nor false, as such or
+      as text, makes its sample bad.
 
     Images without objects have empty lists. The label of a sample is -1: an image has no one class.
     Categories whose ids are text are sorted as text. Ids may be whole numbers with a point (1.0), as pandas writes them.
@@ -129,9 +131,17 @@ class CocoDataset(DescribedFiles):
         name, is_xywh = self._stored.shards[0], self._options["box_format"] == "xywh"
         found = [
             (
+                not self._categories
+                and any(one.isdigit() or one.startswith(SEGMENTS) for one in self._stored.members),
+                f"{name} has no categories, so that labels are its category_ids as they are, which need not count from 0, and there are "
+                "no class_names: add the list categories",
+            ),
+            (
                 notes["lost"],
                 f"{name} has {counted(notes['lost'], 'annotation')} of images that it does not list, which are left out: make sure "
-                "that images and annotations belong together",
+                "that images and annotations belong together"
+                + " (one has ids that are text, the other numbers)"
+                * notes["kinds"],
             ),
             (
                 is_xywh and notes["flat"],
@@ -185,7 +195,7 @@ class CocoDataset(DescribedFiles):
 
     def _objects(self, entry: Sample, size: tuple[int, int] | None) -> dict[str, Payload]:
         annotations = [parse(text) for name, text in entry.fields.items() if name.isdigit()]
-        wanted = [one for one in annotations if self._options["crowd"] or not one.get("iscrowd")]
+        wanted = choose_objects(annotations, crowd=self._options["crowd"])
         objects = with_boxes(wanted, self._options["box_format"], size)
         told = objects_to_json(objects, self._categories)
         fields: dict[str, Payload] = {"json": to_payload(told | CORNERS)}

@@ -185,8 +185,9 @@ class _Lists:
 
     def notes(self) -> str:
         """Return what is to be said of the whole file, as JSON: lost annotations, boxes without an area, boxes that leave their images or are shares of them."""
-        lost = self._num_unassigned
-        lost += sum(len(some) for image, some in self.objects.items() if image not in self.sizes)
+        unlisted = [image for image in self.objects if image not in self.sizes]
+        lost = self._num_unassigned + sum(len(self.objects[image]) for image in unlisted)
+        are_text = [{isinstance(one, str) for one in ids} for ids in (unlisted, self.sizes)]
         boxes = beyond = shares = 0
         for image, size in self.sizes.items():
             some = [one for one in self.objects.get(image, ()) if one.right] if size else []
@@ -196,6 +197,7 @@ class _Lists:
             if size and min(size) > _LARGEST_SHARE:
                 shares += sum(max(one.right, one.bottom) <= _LARGEST_SHARE for one in some)
         told = {"lost": lost} if lost else {}
+        told |= {"kinds": 1} if unlisted and are_text[0].isdisjoint(are_text[1]) else {}
         flat = sum(one.is_flat for some in self.objects.values() for one in some)
         again = len(self.names) - len({*self.names.values()})
         told |= {"flat": flat} if flat else {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from readers.formats.boxes.checks import read_each
+from readers.formats.boxes.checks import read_each, read_flag
 from readers.formats.coco.masks import extent
 from readers.formats.columns import shorten
 from readers.sample import Payload
@@ -100,7 +100,7 @@ def objects_to_json(
     found: dict[str, list[Any]] = {
         "boxes": [[*box] for _, box in objects],
         "labels": read_each(annotations, lambda one: _class_of(one, labels), name_of),
-        "iscrowd": [int(bool(one.get("iscrowd"))) for one in annotations],
+        "iscrowd": read_each(annotations, _is_crowd, name_of),
         "area": [
             one.get("area", (right - left) * (bottom - top))
             for one, (left, top, right, bottom) in objects
@@ -140,9 +140,10 @@ def segments_to_json(
             raise ValueError(f"a segment has the id {shorten(number)}, no number of 24 bits")
         [label] = read_each([one], lambda one: _class_of(one, labels), name_of)
         colors.append([number & 255, number >> 8 & 255, number >> 16, label])
-        is_thing = categories[one["category_id"]].get("isthing", 1) if categories else True
-        if is_thing and (crowd or not one.get("iscrowd")):
+        is_thing = categories[one["category_id"]].get("isthing", 1) if categories else 1
+        if read_flag(is_thing, "isthing of its category"):
             things.append(one)
+    things = choose_objects(things, crowd=crowd)
     found = objects_to_json(with_boxes(things, "xywh", None), categories)
     found["segment_ids"] = [one["id"] for one in things]
     return found, json.dumps({"colors": colors}, separators=(",", ":")).encode()
@@ -193,6 +194,20 @@ def with_boxes(
     """
     boxes = read_each(objects, lambda one: corners_of(one, box_format, size), name_of)
     return [(one, box) for one, box in zip(objects, boxes, strict=True) if box is not None]
+
+
+def choose_objects(objects: Sequence[dict[str, Any]], *, crowd: bool) -> list[dict[str, Any]]:
+    """Return annotations or segments, without those of several objects unless ``crowd``.
+
+    Raises:
+        ValueError: The ``iscrowd`` of one is none; the text names it.
+    """
+    pairs = zip(objects, read_each(objects, _is_crowd, name_of), strict=True)
+    return [one for one, is_crowd in pairs if crowd or not is_crowd]
+
+
+def _is_crowd(one: Mapping[str, Any]) -> int:
+    return read_flag(one.get("iscrowd"), "iscrowd")
 
 
 def name_of(number: int, one: Mapping[str, Any]) -> str:

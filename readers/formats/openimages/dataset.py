@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from readers.formats.boxes.checks import read_each
+from readers.formats.boxes.checks import read_each, read_flag
 from readers.formats.columns import CORNERS, to_payload
 from readers.formats.files.described import DescribedFiles, FilesBelow, folder_with, lines_of
 from readers.formats.splits import split_of
@@ -119,16 +119,18 @@ def to_boxes(
     Raises:
         ValueError: A row says no box, or a label that is not described.
     """
-    numbered = [(number, row) for number, row in enumerate(rows) if crowd or not _is_group(row)]
+    numbered = [*enumerate(rows)]
 
     def read(make: Callable[[Mapping[str, str]], Any]) -> list[Any]:
         return read_each(
             numbered, lambda one: make(one[1]), lambda _, one: f"box {one[0]} of {one[1][KEY]}"
         )
 
+    pairs = zip(numbered, read(_is_group), strict=True)
+    numbered = [one for one, is_group in pairs if crowd or not is_group]
     found: dict[str, list[Any]] = {"boxes": read(lambda row: _box(row, size))}
     found["labels"] = read(lambda row: _class_of(row, labels))
-    found["iscrowd"] = read(lambda row: int(_is_group(row)))
+    found["iscrowd"] = read(_is_group)
     for column in [one for one in _FLAGS if rows and one in rows[0]]:
         found[_FLAGS[column]] = read(partial(_flag, column))
     return found
@@ -170,12 +172,12 @@ def parse(columns: Sequence[str], pieces: Sequence[bytes]) -> list[dict[str, str
     return [dict(zip(columns, row, strict=False)) for row in rows]
 
 
-def _is_group(row: Mapping[str, str]) -> bool:
-    return row.get("IsGroupOf", "").strip() == "1"
+def _is_group(row: Mapping[str, str]) -> int:
+    return max(_flag("IsGroupOf", row), 0)
 
 
 def _flag(column: str, row: Mapping[str, str]) -> int:
-    return int(_number(row, column))
+    return read_flag(row.get(column), column, (-1, 0, 1))
 
 
 def _box(row: Mapping[str, str], size: tuple[int, int]) -> list[float]:

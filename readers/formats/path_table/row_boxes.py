@@ -180,13 +180,17 @@ def _box(
     """Return left, top, right, bottom from 0, of corners that count from `first` and include both ends where that is 1."""
     left, top, third, fourth = numbers[0] - first, numbers[1] - first, *numbers[2:]
     box = [left, top, third, fourth] if form == "xyxy" else [left, top, left + third, top + fourth]
-    if not all(map(math.isfinite, numbers)) or box[2] <= box[0] or box[3] <= box[1]:
+    is_finite = all(map(math.isfinite, numbers))
+    if not is_finite or box[2] <= box[0] or box[3] <= box[1]:
         other = (
             '; say box_format="xywh" where they are left, top, width, height'
             if form == "xyxy"
             else ""
         )
-        raise SourceError(f"{table.place(row)}: the box {numbers} ({form}) has no area{other}")
+        raise SourceError(
+            f"{table.place(row)}: the box {numbers} ({form}) "
+            + (f"has no area{other}" if is_finite else "has a number that is not finite")
+        )
     return box
 
 

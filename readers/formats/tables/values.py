@@ -12,7 +12,7 @@ from readers.formats.tables.columns import Lost
 from readers.formats.tables.layout import Layout
 from readers.sample import BadSample, Payload, Sample
 
-_ONLY_A_PATH = ", only a path: write the images themselves"
+_ONLY_A_PATH = ": it is null or only a path; write the images themselves"
 
 
 def make_samples(

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
-from readers.formats.boxes.checks import read_each, require_stated_size
+from readers.formats.boxes.checks import read_each, read_flag, require_stated_size
 from readers.formats.columns import CORNERS, to_payload
 from readers.formats.protobuf.example import is_decoded
 from readers.formats.tfrecord.label_map import LabelMap
@@ -64,11 +65,17 @@ def add_objects(
         values = _numbers(fields, feature)
         if values:
             told[name] = _as_many(feature, values, boxes)
+        if values and name not in ("area", "weight"):  # -1: OpenImages does not know it
+            told[name] = read_each(
+                values,
+                partial(read_flag, name=feature, allowed=(-1, 0, 1)),
+                lambda number, _: f"object {number}",
+            )
     masks = _as_many(_MASK, _several(fields, _MASK) or [b""] * len(boxes), boxes)
     groups = zip(
         *(told.get(name, [0] * len(boxes)) for name in ("iscrowd", "group_of")), strict=True
     )
-    kept = [place for place, is_group in enumerate(groups) if crowd or not any(is_group)]
+    kept = [place for place, is_group in enumerate(groups) if crowd or max(is_group) < 1]
     told = {name: [values[place] for place in kept] for name, values in told.items()}
     found: dict[str, Payload] = {"json": to_payload(told | CORNERS)}
     found |= {f"mask.{n}.png": masks[place] for n, place in enumerate(kept) if len(masks[place])}

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, ParseError, fromstring
 
-from readers.formats.boxes.checks import stated_length
+from readers.formats.boxes.checks import read_flag, stated_length
 from readers.formats.columns import shorten
 
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
@@ -141,7 +141,10 @@ def _object(one: Element, where: str) -> VocObject:
     name = _name(one, where)
     box = _box(one, f"{where} ({shorten(name)})", where)
     pose = (one.findtext("pose") or "").strip() or "Unspecified"
-    difficult, truncated = (_flag(one, field, where) for field in ("difficult", "truncated"))
+    difficult, truncated = (
+        read_flag(_text(one, field, where) or None, f"{where}: {field}")
+        for field in ("difficult", "truncated")
+    )
     return VocObject(name, box, difficult, truncated, pose)
 
 
@@ -197,10 +200,3 @@ def _number(text: str, field: str, where: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{where}: {field} must be a number, got {shorten(text)}")
     return value
-
-
-def _flag(one: Element, field: str, where: str) -> int:
-    text = _text(one, field, where) or "0"
-    if text not in ("0", "1"):
-        raise ValueError(f"{where}: {field} must be 0 or 1, got {shorten(text)}")
-    return int(text)

@@ -53,7 +53,9 @@ class TestSummary:
     def test_one_batch(self, run: Run, data: Path) -> None:
         """It is too few for a rate, and the sentences say so."""
         assert "nothing trained, and " in run("run", data)[1]
-        assert "one batch is too few" in run("run", data, "--step-ms", 1)[1]
+        for epochs in (1, 3):
+            printed = run("run", data, "--step-ms", 1, "--epochs", epochs)[1]
+            assert "one batch per epoch is too few" in printed
 
     @pytest.mark.parametrize("value", ["0", "-5", "nan", "inf", "4000000"])
     def test_steps_of_no_time(self, run: Run, data: Path, value: str) -> None:

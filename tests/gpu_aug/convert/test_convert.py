@@ -479,6 +479,22 @@ def test_something_else_is_no_pipeline(source):
         from_albumentations(source)
 
 
+@pytest.mark.parametrize(
+    ("take", "pipeline", "other"),
+    [
+        (from_torchvision, A.Compose([A.HorizontalFlip()]), "from_albumentations"),
+        (from_torchvision, v2.Compose([A.HorizontalFlip()]), "from_albumentations"),
+        (from_torchvision, len, r"BatchFunction\(function\)"),
+        (from_albumentations, v2.Compose([v2.RandomHorizontalFlip()]), "from_torchvision"),
+        (from_albumentations, v1.RandomHorizontalFlip(), "from_torchvision"),
+    ],
+)
+def test_a_pipeline_of_the_other_library(take, pipeline, other):
+    """The function that takes it is named."""
+    with pytest.raises(RecipeError, match=other):
+        take(pipeline)
+
+
 def test_fills_after_normalize_are_in_its_values():
     """Before Normalize a fill of Albumentations is in 0..255, after it in normalised values."""
     if not {"Pad", "Normalize"} <= set(ALBUMENTATIONS_TABLE):

@@ -20,7 +20,7 @@ arguments that its users give, and is written by the tests: `pytest tests/gpu_au
 What stands as "changed" is an operation whose law differs in what is said beside it; `gpu_aug.convert.convert` tells it of a pipeline of
 your own. `weights.transforms()` of torchvision, and timm's crop, erasing and conversions, are read as the transforms they stand for.
 Where a library stops with an error because an image is smaller than a crop, the recipe pads it. torchvision's rules are
-those of its tensor kernels.
+those of its tensor kernels. `ToDtype(scale=False)` becomes the Normalize of its row only where no Normalize follows it.
 Boxes are those of Albumentations but for two transforms, of which its own lie beside its picture: after
 `SafeRotate` by half a pixel, after `Affine(fit_output=True)` by one. Those of a recipe lie on the picture.
 Containers (`Compose`, `OneOf`, `SomeOf`, `RandomOrder`, `Sequential`, `RandomApply`, `RandomChoice`) keep their nesting,
@@ -43,7 +43,10 @@ def rows() -> list[tuple[str, str, str, str]]:
                 if name in NEED_ONE_SIZE:
                     built = v2.Compose([v2.Resize((64, 64)), built])
                 _, lines = convert(built)
-            own = next(line for line in lines if line.path.rpartition(" > ")[2].startswith(name))
+            # What the whole pipeline needs behind its last step stands last.
+            own = next(
+                line for line in reversed(lines) if line.path.rpartition(" > ")[2].startswith(name)
+            )
             words = ", ".join(
                 f"{key}={'function' if callable(value) else value}" for key, value in args.items()
             )

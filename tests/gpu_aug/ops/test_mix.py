@@ -334,7 +334,7 @@ def test_soft_labels_take_soft_labels_and_recipes_without_mixing():
     [
         (np.array([0, 1]), None, "num_classes must be known"),
         (np.array([0, 2]), 2, "below num_classes, 2"),
-        (np.array([-1, 1]), 2, "not negative"),
+        (np.array([-1, 1]), 2, "1 of 2 labels of the batch are -1"),
         (np.array([0, 1, 1]), 2, r"shape \(2,\)"),
         (np.array([0.0, 1.0]), 2, "whole numbers"),
         (np.zeros((2, 3)), 2, "2 columns"),

@@ -91,7 +91,7 @@ def test_what_stands_behind_the_label_is_left_alone() -> None:
         (lambda mix: mix.collate([{"image": IMAGES[0]}] * 2), r"or return \(image, label\)"),
         (lambda mix: mix.collate([(IMAGES[0], "cat")] * 2), "labels must be whole numbers"),
         (lambda mix: mix.collate([(IMAGES[0], 0.5)] * 2), "labels must be whole numbers"),
-        (lambda mix: mix.collate([(IMAGES[0], -1)] * 2), "not negative, got -1"),
+        (lambda mix: mix.collate([(IMAGES[0], -1)] * 2), "2 of 2 labels of the batch are -1"),
         (lambda _: transform_of(MixUp())(IMAGES, [0] * NUM), r"as in MixUp\(num_classes=1000\)"),
         (lambda mix: mix(IMAGES[0], 1), "call it with a list|labels are for batches"),
     ],

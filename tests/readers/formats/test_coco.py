@@ -205,6 +205,25 @@ def test_through_the_loader(folder: Path) -> None:
     assert batch.box_labels[0].tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("crowd", [False, True])
+@pytest.mark.parametrize(
+    ("flag", "expected"),
+    [
+        *((flag, 0) for flag in (None, 0, 0.0, "0", False, "false", "False")),
+        *((flag, 1) for flag in (1, 1.0, "1", True, "true")),
+        *((flag, None) for flag in (2, -1, 0.5, "no", "", [], {"a": 0})),
+    ],
+)
+def test_flags_of_crowds(folder: Path, flag: Any, expected: int | None, crowd: bool) -> None:
+    """Text is read as the number that it spells; what is neither 0 nor 1 makes a bad sample, which names the object."""
+    box = {"image_id": 7, "category_id": 1, "bbox": [1, 2, 3, 4], "id": 3, "iscrowd": flag}
+    [entry] = CocoDataset(write(folder, [box]), crowd=crowd).fetch([0])
+    if expected is None:
+        assert "annotation 3: iscrowd must be 0 or 1, got" in entry.reason
+    else:
+        assert told(entry)["iscrowd"] == [expected] * (crowd or not expected)
+
+
 def test_bad_entries_are_bad_samples(folder: Path) -> None:
     """An image without a name, one that is gone, one outside the folder, objects that are none."""
     images = [

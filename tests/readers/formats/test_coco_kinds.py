@@ -190,7 +190,11 @@ def test_panoptic(tmp_path: Path) -> None:
 def test_panoptic_files_that_do_not_fit(tmp_path: Path) -> None:
     """A folder of masks that is not there, ids of no mask, a category that is not listed."""
     for number, (segment, match) in enumerate(
-        [({"id": 1 << 24}, "no number of 24 bits"), ({"category_id": 3}, "category_id 3")]
+        [
+            ({"id": 1 << 24}, "no number of 24 bits"),
+            ({"category_id": 3}, "category_id 3"),
+            ({"iscrowd": "no"}, "segment 70000: iscrowd must be 0 or 1, got 'no'"),
+        ]
     ):
         [bad] = open_dataset(panoptic(tmp_path / str(number), **segment)).fetch([0])
         assert isinstance(bad, BadSample)
@@ -237,11 +241,20 @@ def test_roboflow(tmp_path: Path) -> None:
 
 def test_annotations_of_images_that_are_not_listed(tmp_path: Path) -> None:
     """They are counted in one warning, also when the index is there already."""
-    annotations = [box(1000), box(5), box(6), box("1000")]
-    path = store(tmp_path, "i_train2017", images=images(tmp_path), annotations=annotations)
-    for _ in range(2):
-        with pytest.warns(UserWarning, match="has 3 annotations of images that it does not list"):
-            open_dataset(path)
+    for number, (ids, end) in enumerate(
+        [
+            ((1000, 5, 6, "1000"), "together$"),
+            ((1000, "1000", "998", "9"), r"together \(one has ids that are text, the o.*"),
+        ]
+    ):
+        boxes = [box(one) for one in ids]
+        listed = images(tmp_path)
+        path = store(tmp_path, f"{number}_train2017", images=listed, annotations=boxes)
+        for _ in range(2):
+            with pytest.warns(
+                UserWarning, match=f"has 3 annotations of images that it does not list.*{end}"
+            ):
+                open_dataset(path)
 
 
 def test_boxes_without_an_area(tmp_path: Path) -> None:
@@ -307,7 +320,8 @@ def test_ids_with_a_point(tmp_path: Path) -> None:
     dataset = open_dataset(path)
     assert dataset.class_names == ("cat", "dog")
     assert [told(one)["labels"] for one in dataset.fetch(range(3))] == [[1], [], [0]]
-    bare = open_dataset(store(tmp_path, "j_train2017", **lists, categories=None))
+    with pytest.warns(UserWarning, match="no categories"):
+        bare = open_dataset(store(tmp_path, "j_train2017", **lists, categories=None))
     assert [told(one)["labels"] for one in bare.fetch(range(3))] == [[18], [], [1]]
     for number in (True, 1.5):
         lists["images"] = [one | {"id": number} for one in listed[:1]]

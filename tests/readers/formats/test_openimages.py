@@ -117,6 +117,11 @@ def test_labels_of_images(folder: Path) -> None:
         (("0.125,0.625", "nan,0.625"), 'XMin is "nan", no number'),
         (("/m/0bt9lr", "/m/none"), 'the label "/m/none" is not among the descriptions'),
         ((",1,0,0,-1", ""), "a row has 9 columns, the header 13"),
+        (
+            (",0,1,0,0,-1", ",0,1,yes,0,-1"),
+            "box 0 of .*: IsGroupOf must be -1 or 0 or 1, got 'yes'",
+        ),
+        ((",0,1,0,0,-1", ",2,1,0,0,-1"), "box 0 of .*: IsOccluded must be"),
         ((IDS[0], "gone"), "the file gone.jpg cannot be read"),
         ((IDS[0], "../train/x"), "lies outside the folder of the images"),
     ],

@@ -428,6 +428,7 @@ class TestDetection:
         ("image,label\n0000,\"['a']\"\n", {}, "is no JSON list.* double quotes"),
         ('image,label\n0000,"[1.5]"\n0001,"[""a""]"\n', {}, "line 3: the label .* another kind"),
         ("image,b\n0000,1\n", {"boxes": "b"}, "line 2: the cell of boxes '1' is no JSON list"),
+        ('image,b\n0000,"[3,4,NaN,9]"\n', {"boxes": "b"}, r"the box \[3.0, 4.0, nan, 9.0\] \(xyxy\) has a number that is not finite$"),
         ('image,b\n0000,"[3,4,3,9]"\n', {"boxes": "b"}, r"the box \[3.0, 4.0, 3.0, 9.0\] \(xyxy\) has no area; say box"),
         ('image,b,label\n0000,"[[1,2,3,4]]","[1,2]"\n', {"boxes": "b"}, "there are 2 labels for 1 boxes"),
         ("image,b\n0000,1\n", {"boxes": ["b", "b"]}, "must be one column of JSON or four columns"),

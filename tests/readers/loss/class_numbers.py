@@ -123,6 +123,10 @@ def _coco(root: Path) -> None:
     ):
         source.write_text(json.dumps(stored | changed))
         _refused(source, match)
+    for nothing in ({"categories": []}, {"categories": None}):
+        source.write_text(json.dumps(stored | nothing))
+        with pytest.warns(UserWarning, match="no categories, so that labels are its category_ids"):
+            open_dataset(source)
     source.write_text(json.dumps(stored | {"images": [image, image | {"id": 8}]}))
     with pytest.warns(UserWarning, match="lists 1 image again under another id"):
         open_dataset(source)

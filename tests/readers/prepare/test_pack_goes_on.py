@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from readers.prepare import PrepareError, pack
 from readers.prepare.atomic_files import locked
 from readers.prepare.packing import size_from
+from readers.prepare.source import open_source
 from readers.prepare.workers import Processes
 from readers.storage.destination import indexes
 from tests.support.commands import Run
@@ -238,9 +240,22 @@ def test_a_killed_worker_is_one_sentence() -> None:
         list(crew.map(_die, range(9)))
 
 
+def test_workers_repeat_no_warning(tmp_path: Path, capfd: Any) -> None:
+    """What opening the data warns of is the command's to say, once and as a sentence."""
+    (tmp_path / "a.jpg").write_bytes(b"image")
+    with pytest.warns(UserWarning, match="has a label"):
+        open_source(str(tmp_path))
+    with Processes(1, open_source) as crew:
+        [found] = crew.map(open_source, [str(tmp_path)])
+    assert len(found) == 1
+    assert capfd.readouterr().err == ""
+
+
 BUSY = """
 import sys, time
 from pathlib import Path
+from typing import Any
+from readers.prepare.source import open_source
 from readers.prepare.workers import Processes
 from readers.storage.destination import indexes
 from tests.readers.prepare.test_pack_goes_on import linger
