@@ -195,7 +195,7 @@ def test_says_what_it_has(dataset: Dataset) -> None:
 
 def test_labels_are_those_of_the_first_view(dataset: Dataset) -> None:
     """A later view that mixes samples is refused: its labels would be others."""
-    mixed = Recipe([RandomResizedCrop(16), MixUp(num_classes=3)])
+    mixed = Recipe([RandomResizedCrop(16), MixUp()])
     with pytest.warns(UserWarning, match="mixes samples with their labels"):
         load(dataset, Views([mixed, SMALL]))
     with pytest.raises(LoaderError, match="a view after the first mixes samples"):
