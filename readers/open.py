@@ -5,8 +5,7 @@ import logging
 import os
 import time
 import warnings
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -20,20 +19,18 @@ from readers.formats.hub.repository import find_repository
 from readers.formats.path_table.detect import is_path_table
 from readers.formats.registry import FORMATS, Format, FormatName
 from readers.formats.split_classes import told_of_other_classes, told_of_other_names
-from readers.formats.splits import NO_NAMES, choose_told
+from readers.formats.splits import UnnamedSplitsError
 from readers.formats.unused_annotations import unread
 from readers.given_labels import GivenLabels, split_pairs
 from readers.sample import PathLike, SourceError
 from readers.source_paths import find_files, storage_names, texts_of
+from readers.split_column import FORMATS_WITH_COLUMN, rows_of_split
 from readers.storage.paths import has_wildcards, is_url, shown_path
 from readers.storage.unreadable import unreadable
 from readers.unlabelled import unlabelled_warnings
 
 if TYPE_CHECKING:
     from readers.formats.stream import TarStream
-
-_WITH_COLUMN = ("manifest", "parquet", "arrow", "delta", "iceberg", "lance")
-"""Formats whose column ``split`` tells the splits; a CSV looks after it itself."""
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
@@ -204,19 +201,10 @@ def _of_files(
         remarks += told_of_other_classes(kind, paths[0])
         class_names = getattr(made, "class_names", ()) if kind.name == "csv" else ()
         remarks += told_of_other_names(paths[0], options.get("label"), class_names)
-    if kind.name in _WITH_COLUMN and by_column and isinstance(made, IndexedDataset):
+    if kind.name in FORMATS_WITH_COLUMN and by_column and isinstance(made, IndexedDataset):
         again = partial(_made, kind, paths, many or len(paths) > 1)
-        told = _told_splits(made, again, options)
-        wanted, remark = choose_told(Counter(told), split, shown_path(paths[0]), is_named)
-        remarks += [remark] if remark else []
-        rows = [row for row, value in enumerate(told) if value == wanted]
-        if wanted is not None and len(rows) < len(told):
-            remarks += [
-                f"{shown_path(paths[0])} is of the split {split!r} by its name, and {len(told) - len(rows):,} of its {len(told):,} "
-                f"rows are of no or another one by their column 'split': they are left out, and columns= without it keeps them"
-            ] * is_named
-            made = made.take(rows)
-            made.unlabelled = made._of_whole()
+        made, told = rows_of_split(made, again, options, split, shown_path(paths[0]), is_named)
+        remarks += told
     return made, remarks
 
 
@@ -227,27 +215,12 @@ def _found(
     try:
         paths = find_files(names, split, options)
         return paths, _detected(paths, format, split, options), True
-    except SourceError as error:
-        if NO_NAMES not in str(error):
-            raise
+    except UnnamedSplitsError:
         paths = find_files(names, None, options)
         found = _detected(paths, format, None, options)
-        if found.format.name not in _WITH_COLUMN:
+        if found.format.name not in FORMATS_WITH_COLUMN:
             raise
         return paths, found, False
-
-
-def _told_splits(
-    made: IndexedDataset, open_again: Callable[[dict[str, object]], Any], options: dict[str, object]
-) -> list[str]:
-    """Return the split that each sample tells, nothing where none does; of a table the column is read alone."""
-    if hasattr(made, "told_splits"):
-        return made.told_splits()  # type: ignore[no-any-return]
-    fields = (getattr(made, "whole", made).unlabelled or (0, (), ""))[1]
-    column = next((name for name in fields if name.lower() == "split"), "")
-    kept = {name: options[name] for name in options.keys() - {"image", "label", "key"}}
-    rows = open_again({**kept, "columns": [column]}) if column else ()
-    return [bytes(row.fields.get(column, b"")).decode("utf-8", "replace").strip() for row in rows]
 
 
 def _are_listed(names: list[str], paths: list[str]) -> bool:

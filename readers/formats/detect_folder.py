@@ -53,7 +53,7 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
     """Tell what a folder holds, and which of its files, or which folder in it, are to be opened."""
     if kind := recognised(folder):
         if split is not None and not kind.own_splits:
-            raise SourceError(no_such_split(str(folder), split, []))
+            raise no_such_split(str(folder), split, [])
         _require_no_record_files(folder, kind)
         return Detected(kind, [str(folder)])
     folders, files = listed(folder)
@@ -123,12 +123,12 @@ def _detect_by_marker(folder: Path, marker: str, split: str | None) -> Detected:
         names = [path.name for path in sorted(folder.iterdir()) if (path / "state.json").is_file()]
         wanted = split if split in names else canonical(split)
         if wanted not in names:
-            raise SourceError(no_such_split(str(folder), split, in_order(names)))
+            raise no_such_split(str(folder), split, in_order(names))
         return Detected(FORMATS["arrow"], [str(folder / wanted)])
     if marker == _SAVED and not (folder / "state.json").is_file():
         found = sorted(path for path in folder.glob("*.arrow") if path.name[:6] != "cache-")
         return Detected(FORMATS["arrow"], choose_split(list(map(str, found)), split, str(folder)))
-    raise SourceError(no_such_split(str(folder), split, []))
+    raise no_such_split(str(folder), split, [])
 
 
 def _detect_partitions(folder: Path, split: str | None) -> Detected:
@@ -215,7 +215,7 @@ def folder_of_split(folder: Path, folders: Sequence[str], split: str) -> Path:
     found = [name for name, one in told.items() if split == name or one == canonical(split)]
     if not found:
         names = in_order({one for one in told.values() if one})
-        raise SourceError(no_such_split(str(folder), split, names))
+        raise no_such_split(str(folder), split, names)
     if len(found) > 1:
         raise SourceError(
             f"{folder} has several folders of the split {split!r} ({', '.join(found)}): give one of them"

@@ -49,6 +49,7 @@ _TARGETS = (
     *("boxes", "labels", "box_labels", "box_format", "keypoints", "keypoint_labels"),
     *("height", "width"),  # by which the loader sees that boxes are in the frame of the image
 )
+# A remark that the index keeps for `told_splits`: the one split of all lines, or nothing where splits differ. Users never see it.
 _SPLITS = "holds the split"
 _PARSED_BYTES = 32  # that a byte of JSON becomes at most, or nearly
 

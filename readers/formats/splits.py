@@ -29,7 +29,6 @@ _SAID = {
 _NOTHING_ELSE = {
     name: re.compile(rf"(?:{'|'.join(words)}){_BETWEEN}*") for name, words in _WORDS.items()
 }
-NO_NAMES = "no names of files or folders in it tell splits"
 _SHARD = re.compile(r"(\w+(?:\.\w+)*)-[0-9]{5}-of-[0-9]{5}(?:[^0-9].*)?", re.DOTALL)
 
 
@@ -105,7 +104,7 @@ def choose_split(paths: Sequence[str], split: str | None, source: str) -> list[s
     if split is not None:
         wanted = canonical(split) if split not in of_split else split
         if wanted not in of_split:
-            raise SourceError(no_such_split(source, split, names))
+            raise no_such_split(source, split, names)
         return of_split[wanted]
     if len({one for one in told if one}) < 2:
         return list(paths)
@@ -137,7 +136,7 @@ def choose_told(
     if not wanted and (split is None or is_named):
         return None, ""
     if split is not None and not wanted:
-        raise SourceError(no_such_split(source, split, there))
+        raise no_such_split(source, split, there)
     meant = {one.lower() for one in wanted}
     alike = [one for one in there if one.lower() in meant]
     if len(meant) < len(alike):
@@ -167,14 +166,18 @@ def several_splits(source: str, names: Sequence[str], instead: str) -> str:
     )
 
 
-def no_such_split(source: str, split: str, names: Sequence[str]) -> str:
-    """The sentence about a split that was asked for."""
+class UnnamedSplitsError(SourceError):
+    """A split was asked for, and no names of files or folders tell splits; a column may do so."""
+
+
+def no_such_split(source: str, split: str, names: Sequence[str]) -> SourceError:
+    """Return the error about a split that was asked for and is not there."""
     if not names:
-        return (
-            f"{source} has no split {split!r}: no column 'split' and {NO_NAMES}; leave out "
+        return UnnamedSplitsError(
+            f"{source} has no split {split!r}: no column 'split' and no names of files or folders in it tell splits; leave out "
             "split=, or give a pattern of the files (of a table split_column=)"
         )
-    return f"{source} has no split {split!r}: its splits are {', '.join(names)}"
+    return SourceError(f"{source} has no split {split!r}: its splits are {', '.join(names)}")
 
 
 def in_order(names: Iterable[str]) -> list[str]:

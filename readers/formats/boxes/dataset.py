@@ -104,7 +104,7 @@ def inside_split(root: Path, names: Iterable[str], split: str | None) -> Callabl
         return lambda name: bool(name)
     inside = {folder for folder, one in told.items() if one in (split, canonical(split))}
     if not inside:
-        raise SourceError(no_such_split(str(root), split, splits))
+        raise no_such_split(str(root), split, splits)
     return lambda name: name.partition("/")[0] in inside
 
 

@@ -180,7 +180,7 @@ def _shards(root: Path, told: dict[str, Any], every: list[str], split: str | Non
     parts = told.get("split_parts")
     if not parts:
         if split is not None:
-            raise SourceError(no_such_split(str(root), split, []))
+            raise no_such_split(str(root), split, [])
         return every
     if not isinstance(parts, dict):
         raise SourceError(f"split_parts in {root / FOLDER}/split.yaml is no mapping: correct it")
@@ -192,7 +192,7 @@ def _shards(root: Path, told: dict[str, Any], every: list[str], split: str | Non
     by_word = {canonical(name): name for name in named}
     wanted = split if split in named else by_word.get(canonical(split), "")
     if not wanted:
-        raise SourceError(no_such_split(str(root), split, in_order(named)))
+        raise no_such_split(str(root), split, in_order(named))
     shards = [str(name) for pattern in named[wanted] for name in expand_braces(str(pattern))]
     unknown = [name for name in shards if name not in every]
     if unknown:

@@ -113,7 +113,7 @@ def _choose(repository: Repository, told: Config, split: str | None) -> list[str
         wanted = next(iter(told.files)) if split is None else split
         wanted = wanted if wanted in told.files else by_word.get(canonical(wanted), "")
         if not wanted:
-            raise SourceError(no_such_split(shown, split or "", in_order(told.files)))
+            raise no_such_split(shown, split or "", in_order(told.files))
         return matching(told.files[wanted], there, shown)
     below = f"{told.folder}/" if told.folder else ""
     shards = [name for name in visible(there) if name.startswith(below) and _holds_many(name)]

@@ -220,7 +220,7 @@ def _folder_of(root: Path, split: str | None) -> Path:
         raise SourceError(several_splits(str(root), in_order(told.values()), ""))
     wanted = [name for name, said in told.items() if split == name or said == canonical(split)]
     if not wanted:
-        raise SourceError(no_such_split(str(root), split, in_order(told.values())))
+        raise no_such_split(str(root), split, in_order(told.values()))
     return root / wanted[0]
 
 

@@ -133,7 +133,7 @@ def _choose(folder: Path, names: list[str], split: str | None) -> str:
     alike = [name for name in names if told[name] == canonical(split)]
     wanted = [split] if split in names else alike
     if len(wanted) != 1:
-        raise SourceError(no_such_split(str(folder), split, in_order(told.values())))
+        raise no_such_split(str(folder), split, in_order(told.values()))
     return wanted[0]
 
 

@@ -150,7 +150,7 @@ def _devkit(root: Path, split: str | None, masks: str | None) -> Layout:
     there = splits_in(lists) if lists else {}
     if not there:
         if split is not None:
-            raise SourceError(no_such_split(str(root), split, []))
+            raise no_such_split(str(root), split, [])
         return _paired(root, images, annotations, sorted(annotations.values()))
     assert lists is not None
     plain = [name for name, of_class in there.items() if not of_class]
@@ -159,7 +159,7 @@ def _devkit(root: Path, split: str | None, masks: str | None) -> Layout:
     split = plain[0] if split is None else split
     chosen = next((name for name in there if split in (name, canonical(name))), None)
     if chosen is None:
-        raise SourceError(no_such_split(str(root), split, in_order(plain or there)))
+        raise no_such_split(str(root), split, in_order(plain or there))
     listed = read_list(lists / f"{chosen}.txt")
     entries = [
         Entry(stem, images.get(stem, ""), annotations.get(stem, ""), label)

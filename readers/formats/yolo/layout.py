@@ -205,7 +205,7 @@ def _chosen(config: Config, split: str | None) -> str:
     alike = (name for name in names if canonical(name) == canonical(split))
     found = split if split in names else next(alike, None)
     if found is None:
-        raise SourceError(no_such_split(str(config.file), split, names))
+        raise no_such_split(str(config.file), split, names)
     return found
 
 
@@ -225,7 +225,7 @@ def _without_config(root: Path, split: str | None) -> list[str]:
     wanted = canonical(split)
     chosen = [name for name, some in zip(names, told, strict=True) if {split, wanted} & some]
     if not chosen:
-        raise SourceError(no_such_split(str(root), split, splits))
+        raise no_such_split(str(root), split, splits)
     return sorted(chosen)
 
 
