@@ -56,8 +56,8 @@ def _column_of(
     options: Mapping[str, Any],
 ) -> list[str]:
     """Return the split of each sample, an empty list if there is no such column; of a table that column alone is read."""
-    if hasattr(dataset, "told_splits"):
-        return dataset.told_splits()  # type: ignore[no-any-return]
+    if hasattr(dataset, "splits_of_lines"):
+        return dataset.splits_of_lines()  # type: ignore[no-any-return]
     fields = (getattr(dataset, "whole", dataset).unlabelled or (0, (), ""))[1]
     column = next((name for name in fields if name.lower() == "split"), "")
     if not column:

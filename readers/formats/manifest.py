@@ -49,7 +49,7 @@ _TARGETS = (
     *("boxes", "labels", "box_labels", "box_format", "keypoints", "keypoint_labels"),
     *("height", "width"),  # by which the loader sees that boxes are in the frame of the image
 )
-# A remark that the index keeps for `told_splits`: the one split of all lines, or nothing where splits differ. Users never see it.
+# A remark that the index keeps for `splits_of_lines`: the one split of all lines, or nothing where splits differ. Users never see it.
 _SPLITS = "holds the split"
 _PARSED_BYTES = 32  # that a byte of JSON becomes at most, or nearly
 
@@ -121,7 +121,7 @@ class ManifestDataset(DescribedFiles):
         """As given; else empty."""
         return self._class_names
 
-    def told_splits(self) -> list[str]:
+    def splits_of_lines(self) -> list[str]:
         """Return the split of each line, "" for lines without one; nothing where no line has one."""
         told = next((one for one in self._stored.scan_remarks if _SPLITS in one), "")
         only = told.rpartition(_SPLITS)[2].strip()

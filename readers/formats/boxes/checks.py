@@ -160,10 +160,10 @@ def read_flag(value: Any, name: str, allowed: Sequence[int] = (0, 1)) -> int:
     return number
 
 
-def told_of_same_names(
+def same_name_warnings(
     source: object, names: Sequence[str], numbers: Iterable[object]
 ) -> list[str]:
-    """A sentence for each name that several classes have, with the numbers that the source gives these."""
+    """Return a warning for each name that several classes have, with their numbers in the source."""
     found: dict[str, list[str]] = {}
     for name, number in zip(names, numbers, strict=True):
         found.setdefault(name, []).append(repr(number))

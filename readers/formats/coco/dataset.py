@@ -11,7 +11,7 @@ from readers.formats.boxes.checks import (
     read_each,
     require_choice,
     require_stated_size,
-    told_of_same_names,
+    same_name_warnings,
 )
 from readers.formats.coco.lists import CAPTION, IMAGE, SEGMENTS, find_images
 from readers.formats.coco.masks import mask_fields, rasterise
@@ -164,7 +164,7 @@ class CocoDataset(DescribedFiles):
                 "height: COCO's are pixels, so multiply them",
             ),
         ]
-        same = told_of_same_names(name, self.class_names, self._categories)
+        same = same_name_warnings(name, self.class_names, self._categories)
         return (*(sentence for is_said, sentence in found if is_said), *same)
 
     def _identity(self) -> bytes:

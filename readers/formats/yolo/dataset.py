@@ -11,7 +11,7 @@ from readers.formats.boxes.checks import (
     Outside,
     read_if_sound,
     require_choice,
-    told_of_same_names,
+    same_name_warnings,
 )
 from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture
 from readers.formats.coco.masks import mask_fields, rasterise
@@ -116,7 +116,7 @@ class YoloDataset(AnnotatedDataset):
             )
         if masks:
             require("pycocotools.mask", extra="coco")
-        self._remarks += (*told_of_same_names(source, names, range(len(names))),)
+        self._remarks += (*same_name_warnings(source, names, range(len(names))),)
         shape = found.config.kpt_shape if found.config else None
         self.flip_idx = found.config.flip_idx if found.config else ()
         changed = sum(number != other for number, other in enumerate(self.flip_idx))
