@@ -87,8 +87,7 @@ class TarDataset(ShardDataset):
         found = [*super().remarks, *(about_dots(self) if self._keys == "first-dot" else ())]
         if self._is_remote:
             return tuple(found)
-        length = len(self._open(0).index)
-        looked_at = np.linspace(0, length - 1, _LOOKED_AT).astype(int).tolist()
+        looked_at = np.linspace(0, self.samples_of(0) - 1, _LOOKED_AT).astype(int).tolist()
         rows, _, _ = self._locate(0, looked_at)
         folders = {folder for row in rows for folder in row.key.split("/")[:-1]}
         splits = in_order({split for folder in folders if (split := split_alone(folder))})
