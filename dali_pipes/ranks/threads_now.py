@@ -8,6 +8,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+from gpu_aug.gc_pause import paused_gc
+
 # What the frames of readers, ours and others', call the file that they are at.
 _LOCALS = ("url", "location", "path", "filename", "file_name", "file")
 _ATTRIBUTES = ("location", "_location", "_path", "path", "url")
@@ -57,7 +59,9 @@ class Thread(NamedTuple):
 
 def loader_threads(besides: int | None = None) -> list[Thread]:
     """The threads of loaders and readers in this process, and one more by its ident."""
-    frames = sys._current_frames()
+    # A collection within this call stops Python before 3.12 for good (python/cpython#106883).
+    with paused_gc():
+        frames = sys._current_frames()
     del frames[threading.get_ident()]  # which holds `frames`, and with it all there is in any frame
     return [
         Thread(thread.name, thread.ident, frames[thread.ident])

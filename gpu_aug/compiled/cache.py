@@ -7,7 +7,6 @@ directly or not. So no entry is ever out of date, and a folder that was prepared
 Entries are pickles, as in Numba's own cache: a folder that strangers can write to is not used.
 """
 
-import gc
 import hashlib
 import logging
 import os
@@ -33,6 +32,7 @@ from numba.core.serialize import dumps
 
 from gpu_aug.compiled.clock import clock
 from gpu_aug.compiled.process_lock import Turn
+from gpu_aug.gc_pause import pause_gc, resume_gc
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +43,6 @@ _STALE_SECONDS = 60 * 86400.0
 _told: Turn | None = None
 _num_compiled = 0
 _depth = 0  # of functions that are compiled for others
-_collects = True
 
 
 class Kept(_Cache):  # type: ignore[misc, unused-ignore]
@@ -190,20 +189,17 @@ def cache_folder() -> Path:
 
 def _begin() -> None:
     """Stop the clock, and the collector of garbage, which would take a tenth of the time and find none."""
-    global _depth, _collects
+    global _depth
     clock.stop()
     _tell()
-    if not _depth:
-        _collects = gc.isenabled()
-        gc.disable()
+    pause_gc()
     _depth += 1
 
 
 def _finish() -> None:
     global _depth
     _depth -= 1
-    if not _depth and _collects:
-        gc.enable()
+    resume_gc()
     clock.go_on()
 
 

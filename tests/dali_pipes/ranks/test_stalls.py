@@ -5,6 +5,7 @@ import io
 import logging
 import multiprocessing
 import re
+import sys
 import threading
 import time
 import weakref
@@ -223,6 +224,15 @@ class TestThreads:
 
 class Thing:
     """Something that is held or not."""
+
+
+def test_no_garbage_is_collected_while_frames_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python before 3.12 would stop for good."""
+    taken, collects = sys._current_frames, list[bool]()
+    monkeypatch.setattr(sys, "_current_frames", lambda: collects.append(gc.isenabled()) or taken())
+    loader_threads()
+    assert collects == [False]
+    assert gc.isenabled()
 
 
 def test_looking_at_threads_holds_nothing() -> None:

@@ -1,0 +1,56 @@
+"""Pausing the garbage collector, which several threads may do at once."""
+
+import gc
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import RLock
+
+_lock = RLock()  # a collection that begins while it is held may come back to it
+_num_pauses = 0
+_resumes = False
+
+
+@contextmanager
+def paused_gc() -> Iterator[None]:
+    """Collect no garbage in a with block, nor until the blocks of all other threads have ended.
+
+    A collector that the program has turned off stays off.
+    """
+    pause_gc()
+    try:
+        yield
+    finally:
+        resume_gc()
+
+
+def pause_gc() -> None:
+    """Collect no garbage until `resume_gc` was called as often as this function."""
+    global _num_pauses, _resumes
+    with _lock:
+        if not _num_pauses:
+            _resumes = gc.isenabled()
+            gc.disable()
+        _num_pauses += 1
+
+
+def resume_gc() -> None:
+    """End one pause."""
+    global _num_pauses
+    with _lock:
+        _num_pauses -= 1
+        if not _num_pauses and _resumes:
+            gc.enable()
+
+
+def _after_fork() -> None:
+    """End the pauses of threads that the child process does not have."""
+    global _lock, _num_pauses
+    _lock = RLock()
+    if _num_pauses:
+        _num_pauses = 1
+        resume_gc()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

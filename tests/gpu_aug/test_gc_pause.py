@@ -1,0 +1,66 @@
+"""Pauses of the garbage collector: of several threads, of programs that have turned it off, and across a fork."""
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from gpu_aug.gc_pause import paused_gc
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """The collector is as it was, even if a test fails."""
+    was_on = gc.isenabled()
+    yield
+    (gc.enable if was_on else gc.disable)()
+
+
+def test_pauses_of_threads_overlap() -> None:
+    """It stays off until the last pause ends."""
+    begun, end = threading.Event(), threading.Event()
+
+    def pause() -> None:
+        with paused_gc():
+            begun.set()
+            end.wait(10)
+
+    thread = threading.Thread(target=pause)
+    with paused_gc():
+        thread.start()
+        assert begun.wait(10)
+        assert not gc.isenabled()
+    assert not gc.isenabled()
+    end.set()
+    thread.join()
+    assert gc.isenabled()
+
+
+def test_a_collector_that_is_off_stays_off() -> None:
+    gc.disable()
+    with paused_gc():
+        pass
+    assert not gc.isenabled()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_process_collects() -> None:
+    """The thread that paused it is not there."""
+    begun, end = threading.Event(), threading.Event()
+
+    def pause() -> None:
+        with paused_gc():
+            begun.set()
+            end.wait(10)
+
+    thread = threading.Thread(target=pause)
+    thread.start()
+    assert begun.wait(10)
+    child = os.fork()
+    if not child:
+        os._exit(not gc.isenabled())
+    end.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
