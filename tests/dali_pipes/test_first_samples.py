@@ -147,7 +147,7 @@ def test_a_batch_without_rows_has_the_form_of_the_others(
 
 def test_a_batch_without_rows_has_the_kinds_of_all_samples(tmp_path: Path) -> None:
     """The first sample with targets has boxes alone; masks and keypoints come later."""
-    boxes = {"json": json.dumps({"boxes": [[1, 1, 9, 9]]}).encode()}
+    boxes = {"json": json.dumps({"boxes": [[1, 1, 9, 9]], "labels": [0]}).encode()}
     others = (
         [{"png": b"no image"}] * 4 + [{"png": png()} | boxes] * 4 + [{"png": png()} | TARGETS] * 4
     )

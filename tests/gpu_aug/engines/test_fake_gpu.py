@@ -173,7 +173,8 @@ def photographs(tmp_path_factory: pytest.TempPathFactory, jpeg: Any) -> Dataset:
         )
     Image.new("RGB", (70, 53)).save(root / "03.jpg", "PNG")
     (root / "05.jpg").write_bytes(jpeg(55, 70)[:900])
-    return open_dataset(root)
+    dataset = open_dataset(root)
+    return dataset.with_labels([row % 3 for row in range(len(dataset))])
 
 
 LOADED: dict[str, Any] = {
