@@ -2,6 +2,8 @@
 
 import os
 import tarfile
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -104,3 +106,53 @@ def test_a_picture_that_claims_more_pixels_than_it_holds(tmp_path: Path) -> None
 
     assert not isinstance(sample, BadSample)
     assert len(sample.image or b"") < 1 << 20
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [
+        ("a.csv", ""),
+        ("metadata.csv", ""),
+        ("metadata.jsonl", "is not a file"),
+        ("coco.json", ""),
+        ("meta/info.json", "a class folder without images"),
+        ("a.csv.gz", ""),
+    ],
+)
+def test_pipes_and_devices_that_are_called_like_tables(
+    photos: Path, name: str, refused: str, make: Callable[[Path], None]
+) -> None:
+    """They are not read when they are given, nor when they lie in a folder that is opened."""
+    path = photos / name
+    path.parent.mkdir(exist_ok=True)
+    make(path)
+
+    with pytest.raises(SourceError, match=f"{path.name}.*(not a (regular )?file|no known kind)"):
+        open_dataset(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what is left out
+        if refused:
+            with pytest.raises(SourceError, match=refused):
+                open_dataset(photos)
+        else:
+            assert len(open_dataset(photos)) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "reason"),
+    [
+        ("coco.json", b"", "begins with zeros and is no JSON"),
+        ("coco.json", b'{"images": [', "would take .* bytes of memory"),
+        ("a.jsonl", b'{"image": "', "a line would take .* bytes of memory"),
+        ("a.csv", b"image,label\n", "would take .* bytes of memory"),
+    ],
+)
+def test_lists_that_are_mostly_holes(
+    tmp_path: Path, name: str, begin: bytes, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are refused by their size or by their first line, before they are read."""
+    monkeypatch.setenv(VARIABLE, "8000000")
+    (tmp_path / name).write_bytes(begin)
+    with pytest.raises(SourceError, match=reason):
+        open_dataset(enlarge(tmp_path / name))
