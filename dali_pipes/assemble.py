@@ -150,8 +150,8 @@ def labels_of(
 
     Returns:
         int64 [E], -1 where the data has no label; float32 [E, num_classes] where a recipe of the run mixes
-        samples, with a row of zeros for a lost sample, and for one without label that has boxes, masks or keypoints. Labels
-        that are vectors are mixed as they are.
+        samples, with a row of zeros for a lost sample, and for one without label that has boxes, masks or keypoints. Vectors
+        are mixed without a conversion.
 
     Raises:
         LoaderError: A label is not a class, or its classes were never counted; or a sample has neither a label nor targets: its

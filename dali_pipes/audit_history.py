@@ -120,7 +120,7 @@ def _files(source: str) -> list[Path]:
 
 
 def _first_named(lines: Sequence[Line]) -> int:
-    """Return the index of the line that begins the first attempt with a name; the number of lines if there is none."""
+    """Return the index of the first line that begins a named attempt, len(lines) without one."""
     named = (n for n, line in enumerate(lines) if isinstance(line, Begin) and line.attempt)
     return next(named, len(lines))
 

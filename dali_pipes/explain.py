@@ -24,7 +24,7 @@ from readers.label_vector import described
 from readers.plural import counted
 from readers.video import VideoInfo
 from readers.video.frame_folder import FRAMES_CODEC
-from readers.video.info import told
+from readers.video.info import peculiarity_lines
 
 
 def explain(setup: Setup, steps: AnySteps, ranks: Ranks, machines: Sequence[str] = ()) -> str:
@@ -58,7 +58,7 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks, machines: Sequence[str])
         yield f"clips: {clips.num_frames} frames each{', chosen with ' * bool(chosen)}{chosen}"
         for name, columns in clips.cameras.items():
             yield f"camera {name}: frames {columns.start} to {columns.stop - 1} of each clip"
-        yield from (f"videos: {name}: {text}" for name, text in told(clips.peculiar()))
+        yield from (f"videos: {name}: {text}" for name, text in peculiarity_lines(clips.peculiar()))
     if not fetcher.images.is_usual:
         yield f"images: {fetcher.images}"
     yield from _recipes(setup)

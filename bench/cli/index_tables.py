@@ -17,7 +17,7 @@ from readers.prepare.checkpointing import Checkpointing
 from readers.storage.blob import Blob, is_url
 from readers.storage.index import FoundIndex
 from readers.video import VideoError, VideoIndex
-from readers.video.info import told
+from readers.video.info import peculiarity_lines
 
 _MOST_SHOWN = 5
 _MOST_BAD = 3  # named, for each reason
@@ -105,7 +105,7 @@ def _lines(index: VideoIndex) -> list[tuple[str, str]]:
         ("frames per second", _spread(found["num_frames"], found["duration_seconds"])),
         ("with sound", f"{int(np.count_nonzero(found['has_audio'])):,}"),
         ("break off", f"{damaged:,}"),
-        *told(index.peculiar),
+        *peculiarity_lines(index.peculiar),
     ]
 
 

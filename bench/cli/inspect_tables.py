@@ -21,7 +21,7 @@ from readers.prepare.percentiles import Spread
 from readers.prepare.source import title_of
 from readers.prepare.video_inspection import VideoFindings
 from readers.video import FRAMES_CODEC
-from readers.video.info import told
+from readers.video.info import peculiarity_lines
 
 _MOST_KINDS = 3  # of codecs, rates and streams
 _MOST_FIELDS = 15
@@ -186,7 +186,7 @@ def _video_facts(found: VideoFindings) -> list[tuple[str, str]]:
         ("sound", f"in {found.num_with_audio:,}"),
         *(
             (name, text + taken * (name == "several streams"))
-            for name, text in told(found.peculiar)
+            for name, text in peculiarity_lines(found.peculiar)
         ),
     ]
 

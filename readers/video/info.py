@@ -169,8 +169,8 @@ def count_peculiar(rows: NDArray[Any] | Mapping[str, Any]) -> dict[str, int]:
     return {name: int(np.count_nonzero(which)) for name, which in flags.items()}
 
 
-def told(counts: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Name and text of each line of a table, of those that there are."""
+def peculiarity_lines(counts: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Return (name, text) for each peculiarity of videos that was counted at least once."""
     return [(name, f"{counts[name]:,}: {words}") for name, words in WORDS.items() if counts[name]]
 
 

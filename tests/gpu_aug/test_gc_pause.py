@@ -4,6 +4,7 @@ import gc
 import os
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -18,8 +19,8 @@ def as_before() -> Iterator[None]:
     (gc.enable if was_on else gc.disable)()
 
 
-def test_pauses_of_threads_overlap() -> None:
-    """It stays off until the last pause ends."""
+@contextmanager
+def paused_by_another_thread() -> Iterator[None]:
     begun, end = threading.Event(), threading.Event()
 
     def pause() -> None:
@@ -28,13 +29,19 @@ def test_pauses_of_threads_overlap() -> None:
             end.wait(10)
 
     thread = threading.Thread(target=pause)
-    with paused_gc():
-        thread.start()
-        assert begun.wait(10)
-        assert not gc.isenabled()
-    assert not gc.isenabled()
+    thread.start()
+    assert begun.wait(10)
+    yield
     end.set()
     thread.join()
+
+
+def test_pauses_of_threads_overlap() -> None:
+    """It stays off until the last pause ends."""
+    with paused_by_another_thread():
+        with paused_gc():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
     assert gc.isenabled()
 
 
@@ -48,19 +55,8 @@ def test_a_collector_that_is_off_stays_off() -> None:
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_process_collects() -> None:
     """The thread that paused it is not there."""
-    begun, end = threading.Event(), threading.Event()
-
-    def pause() -> None:
-        with paused_gc():
-            begun.set()
-            end.wait(10)
-
-    thread = threading.Thread(target=pause)
-    thread.start()
-    assert begun.wait(10)
-    child = os.fork()
-    if not child:
-        os._exit(not gc.isenabled())
-    end.set()
-    thread.join()
+    with paused_by_another_thread():
+        child = os.fork()
+        if not child:
+            os._exit(not gc.isenabled())
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -11,7 +11,7 @@ from bench.report.markup import Markup
 from bench.report.numbers import count, seconds, share
 from readers.prepare import Inspection
 from readers.prepare.percentiles import Spread
-from readers.video.info import told
+from readers.video.info import peculiarity_lines
 
 _MOST_KINDS = 12
 
@@ -35,7 +35,7 @@ def videos(found: Inspection) -> Markup:
                     f"{seconds(looked.milliseconds.total / 1000)}, {count(looked.frames.total)} frames",
                 ),
                 ("with sound", f"{count(looked.num_with_audio)} of {count(total)}"),
-                *told(looked.peculiar),
+                *peculiarity_lines(looked.peculiar),
             ]
         ),
         _histogram("Durations", looked.milliseconds, 1000),
