@@ -6,7 +6,7 @@ import tarfile
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -152,10 +152,12 @@ def silent(stack: ExitStack, backlog: int) -> str:
     server = stack.enter_context(socket.socket())
     server.bind(("127.0.0.1", 0))
     server.listen(backlog)
-    for _ in range(0 if backlog else 3):
-        waiting = stack.enter_context(socket.socket())
-        waiting.setblocking(False)
-        waiting.connect_ex(server.getsockname())
+    # Kernels take a few connections beyond the backlog: the queue is full once one has to wait.
+    with suppress(TimeoutError):
+        while not backlog:
+            waiting = stack.enter_context(socket.socket())
+            waiting.settimeout(0.3)
+            waiting.connect(server.getsockname())
     return f"127.0.0.1:{server.getsockname()[1]}"
 
 
