@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 from bench.baselines.libraries import Baseline, Kornia
 from bench.compare.contestant import Footing, Kind, Share, share_of
 from bench.compare.timer import synchronise
-from bench.micro.turns import one_thread
+from bench.timing.limits import one_thread
 
 _NUM_SAMPLES_MIN = 200_000  # as many as no comparison takes, so that no epoch ends within it
 _NUM_PREFETCHED = 2  # batches per worker, torch's default

@@ -8,7 +8,7 @@ from bench.compare.contestant import Contestant, Distant, Footing, Kind, Made, U
 from bench.compare.lineup import Entry
 from bench.compare.result import Absent, Comparison, Row
 from bench.compare.timer import Rate, Slice, rotated, synchronise, time_slice
-from bench.compare.usage import Busy, mean_of
+from bench.timing.usage import Busy, mean_of
 
 Progress = Callable[[str], None]
 

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from bench.compare.timer import time_slice
-from bench.compare.usage import Busy
 from bench.gpu.photographs import jpegs_in
 from bench.gpu.rows import Rows
 from bench.gpu.scale import Scale, finish
+from bench.timing.usage import Busy
 from readers.cores import usable_cores
 
 LOADS = (0.65, 1.0, 0.0)

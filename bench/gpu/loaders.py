@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from bench.compare.timer import time_slice
-from bench.compare.usage import Busy
 from bench.gpu.our_loader import Decoder, endless, loader_for
 from bench.gpu.photographs import jpegs_in, photographs, write_files
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, finish
 from bench.gpu.training import Step, resident_batch, training_step
+from bench.timing.usage import Busy
 from dali_pipes import Batch
 
 IDEAL = "ResNet-50 without a loader"

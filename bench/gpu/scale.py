@@ -7,8 +7,8 @@ from functools import partial
 import torch
 
 from bench.compare.timer import time_slice
-from bench.compare.usage import Busy
 from bench.gpu.rows import Row
+from bench.timing.usage import Busy
 
 Size = tuple[int, int]
 """Height and width."""

@@ -14,10 +14,11 @@ from bench.compare.contestant import Unable
 from bench.micro.batch_peers import albumentations_work, kornia_module, torchvision_work
 from bench.micro.cases import ENGINES, Case, compiled, on_tensor, ours
 from bench.micro.pictures import load_pictures
-from bench.micro.turns import Turns, Work, one_thread, take_turns
+from bench.micro.turns import Turns, Work, take_turns
 from bench.output.errors import BenchError
 from bench.output.results import save_result
 from bench.output.text import print_plain, result_table, wide_console
+from bench.timing.limits import one_thread
 from gpu_aug import (
     ColorJitter,
     GaussianBlur,

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from bench.compare.contestant import Unable
 from bench.compare.timer import synchronise
-from bench.micro.turns import Work, at_most
+from bench.micro.turns import Work
+from bench.timing.limits import at_most
 from gpu_aug import EngineError, Recipe, compile_engine
 from gpu_aug.engines.engine import Engine
 

@@ -12,10 +12,11 @@ from rich.console import Console
 from bench.cli.arguments import check_writable
 from bench.micro import crop_decoders
 from bench.micro.crop_decoders import Task, Way
-from bench.micro.turns import Turns, one_thread, take_turns
+from bench.micro.turns import Turns, take_turns
 from bench.output.errors import BenchError
 from bench.output.results import save_result
 from bench.output.text import print_plain, result_table, wide_console
+from bench.timing.limits import one_thread
 from dali_pipes.decode import opencv
 from dali_pipes.preview.sound import sound_samples
 from readers import Sample, open_dataset, read_header

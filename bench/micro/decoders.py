@@ -11,10 +11,11 @@ from rich.console import Console
 
 from bench.cli.arguments import check_writable
 from bench.micro.decoder_ways import Task, Way, ways_of
-from bench.micro.turns import Turns, one_thread, take_turns
+from bench.micro.turns import Turns, take_turns
 from bench.output.errors import BenchError
 from bench.output.results import save_result
 from bench.output.text import result_table, wide_console
+from bench.timing.limits import one_thread
 from dali_pipes.preview.sound import sound_samples
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Sample, open_dataset, read_header

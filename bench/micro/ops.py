@@ -17,9 +17,10 @@ from bench.micro.ops_table import FLIP, OPS, Op
 from bench.micro.pictures import load_pictures
 from bench.micro.transforms import MEANING as TRANSFORMS_MEANING
 from bench.micro.transforms import measure_transforms, show_transforms
-from bench.micro.turns import Turns, Work, one_thread, take_turns
+from bench.micro.turns import Turns, Work, take_turns
 from bench.output.results import document, write_json
 from bench.output.text import print_plain, print_written, result_table, wide_console
+from bench.timing.limits import one_thread
 from gpu_aug import Normalize, Recipe
 
 LIBRARIES = ("torchvision", "albumentations", "kornia", "kornia compiled", "ours")

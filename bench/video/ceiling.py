@@ -9,7 +9,7 @@ import torch
 
 from bench.compare.contestant import Kind, Share
 from bench.compare.threads import NUM_AHEAD, ThreadedBatches
-from bench.micro.turns import one_thread
+from bench.timing.limits import one_thread
 from bench.video.libraries import NUM_TRIED, fastest_seek, load_torchcodec, torchcodec_frames
 from bench.video.plan import Clip, ClipFooting
 from dali_pipes.video.codec import padded_packet

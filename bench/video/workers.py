@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 
 from bench.compare.contestant import Kind, Share, share_of
 from bench.compare.threads import NUM_AHEAD, ThreadedBatches
-from bench.micro.turns import one_thread
+from bench.timing.limits import one_thread
 from bench.video.libraries import NUM_TRIED, ClipReader
 from bench.video.plan import ClipFooting
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.compare.usage import Busy
 from bench.gpu.rows import Rows
 from bench.gpu.scale import Scale
 from bench.gpu.steps import STEPS
+from bench.timing.usage import Busy
 
 pytestmark = [
     pytest.mark.needs_dali,

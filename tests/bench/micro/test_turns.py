@@ -12,7 +12,8 @@ from bench.compare.contestant import Unable
 from bench.micro import turns
 from bench.micro.cases import Case, best_engine, compiled, on_arrays, on_tensor, ours
 from bench.micro.pictures import load_pictures
-from bench.micro.turns import at_most, one_thread, take_turns
+from bench.micro.turns import take_turns
+from bench.timing.limits import at_most, one_thread
 from gpu_aug import HorizontalFlip, Normalize, Recipe
 
 CPU = torch.device("cpu")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from bench.compare import usage as watching
-from bench.compare.usage import Busy, mean_of
+from bench.timing import usage as watching
+from bench.timing.usage import Busy, mean_of
 
 
 class NVMLError(Exception):

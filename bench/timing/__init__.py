@@ -1,0 +1,28 @@
+"""How everything in this package is timed: contestants take turns, and ratios are formed within a round."""
+
+from bench.timing.limits import at_most, one_thread
+from bench.timing.turns import (
+    Measurement,
+    Ratio,
+    Turn,
+    measure_in_turns,
+    ratio,
+    synchronise,
+    take_turn,
+)
+from bench.timing.usage import Busy, cpu_seconds, mean_of
+
+__all__ = [
+    "Busy",
+    "Measurement",
+    "Ratio",
+    "Turn",
+    "at_most",
+    "cpu_seconds",
+    "mean_of",
+    "measure_in_turns",
+    "one_thread",
+    "ratio",
+    "synchronise",
+    "take_turn",
+]

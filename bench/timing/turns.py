@@ -1,0 +1,223 @@
+"""The one timer. Contestants take turns in every round, so that noise of the machine affects all of them equally."""
+
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import torch
+
+from bench.timing.usage import cpu_seconds
+from gpu_aug.compiled.clock import clock
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a contestant did in one turn. Seconds in which our own functions were compiled are left out.
+
+    Attributes:
+        items: Number of images, clips, samples or calls.
+        seconds: Length of the turn, to the end of the last batch.
+        cpu_seconds: CPU time of the contestant's processes during the turn; not a number where it is unknown.
+        wait_seconds: The part of `seconds` in which the consumer waited for a batch.
+        num_bytes: Number of bytes read; 0 where they are not counted.
+    """
+
+    items: int
+    seconds: float
+    cpu_seconds: float = float("nan")
+    wait_seconds: float = 0.0
+    num_bytes: int = 0
+
+    @property
+    def rate(self) -> float:
+        """Items per second."""
+        return self.items / max(self.seconds, 1e-9)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """The turns of one contestant, in the order of the rounds.
+
+    A contestant has fewer turns than others only if it dropped out, so equal positions are equal rounds.
+    """
+
+    turns: tuple[Turn, ...]
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """Items per second of each turn."""
+        return tuple(turn.rate for turn in self.turns)
+
+    @property
+    def median(self) -> float:
+        """Median of the rates."""
+        return median(self.rates)
+
+    @property
+    def seconds_per_item(self) -> float:
+        """Median over turns of the seconds for one item."""
+        return 1 / self.median
+
+    @property
+    def cpu_seconds_per_item(self) -> float:
+        """CPU time of the processes for one item, over all turns."""
+        items = sum(turn.items for turn in self.turns)
+        return sum(turn.cpu_seconds for turn in self.turns) / max(items, 1)
+
+    @property
+    def wait_share(self) -> float:
+        """Share of the time that the consumer waited, between 0 and 1."""
+        seconds = sum(turn.seconds for turn in self.turns)
+        return sum(turn.wait_seconds for turn in self.turns) / max(seconds, 1e-9)
+
+    def to_dict(self, scale: float = 1.0, digits: int = 1) -> dict[str, object]:
+        """Convert to JSON values: median, min, max and runs of the rates, and CPU milliseconds per item.
+
+        Args:
+            scale: Factor of the rates, for example the frames of a clip.
+            digits: Decimal places of the rates.
+        """
+        rates = [round(rate * scale, digits) for rate in self.rates]
+        cpu = self.cpu_seconds_per_item
+        return {
+            "median": round(self.median * scale, digits),
+            "min": min(rates),
+            "max": max(rates),
+            "runs": rates,
+            # NaN is no JSON.
+            "cpu_ms_per_item": round(1e3 * cpu, 4) if cpu == cpu else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """How many times faster one contestant is than another, within each round in which both had a turn."""
+
+    runs: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """Median over the rounds."""
+        return median(self.runs)
+
+    def to_dict(self) -> dict[str, object]:
+        """Convert to JSON values: median and runs."""
+        return {"median": round(self.median, 3), "runs": [round(run, 3) for run in self.runs]}
+
+
+def ratio(one: Measurement, other: Measurement) -> Ratio:
+    """Return the ratio of the rates within each round: seconds apart, so that a slow minute of the machine cancels."""
+    pairs = zip(one.rates, other.rates, strict=False)
+    return Ratio(tuple(mine / max(theirs, 1e-9) for mine, theirs in pairs))
+
+
+def take_turn(
+    call: Callable[[], Any],
+    *,
+    seconds: float,
+    discard: int = 0,
+    items_max: int | None = None,
+    count: Callable[[Any], int] = len,
+    work: Callable[[Any], object] | None = None,
+    finish: Callable[[], None] = lambda: None,
+) -> Turn:
+    """Call a function over and over for some time, at least once, and count its items.
+
+    Args:
+        call: Makes one batch.
+        seconds: How long; the turn ends with the first batch after that.
+        discard: Calls before the clock starts: as many as the contestant prepared while others had their turn.
+        items_max: The turn ends earlier once it has this many items.
+        count: Number of items of a batch.
+        work: What the consumer does with each batch, such as a training step; it is not counted as waiting.
+        finish: Waits until everything handed over is computed, such as `synchronise` of a device.
+    """
+    for _ in range(discard):
+        call()
+    finish()
+    items, waited, elapsed = 0, 0.0, 0.0
+    cpu, began = cpu_seconds(), clock()
+    while not items or (elapsed < seconds and (items_max is None or items < items_max)):
+        asked = clock()
+        batch = call()
+        waited += clock() - asked
+        items += count(batch)
+        if work is not None:
+            work(batch)
+        elapsed = clock() - began
+    finish()
+    return Turn(items, clock() - began, cpu_seconds() - cpu, waited)
+
+
+def measure_in_turns(
+    contestants: Mapping[str, Callable[[float], Turn]],
+    *,
+    seconds: float,
+    rounds: int,
+    warm_up: float = 0.0,
+    progress: Callable[[str], object] = lambda _: None,
+    after_turn: Callable[[str, Turn], object] = lambda _name, _turn: None,
+    on_failure: Callable[[str, Exception], object] | None = None,
+) -> dict[str, Measurement]:
+    """Give each contestant one turn in every round.
+
+    The order is rotated by one in each round, so that no contestant always follows the same one.
+
+    Args:
+        contestants: By name a function that works for the given seconds and reports its turn (see `take_turn`).
+        seconds: Length of one turn.
+        rounds: Number of turns of each contestant.
+        warm_up: Length of a turn of each before the first round, which is not reported; 0 for none.
+        progress: Gets a line of text before every turn.
+        after_turn: Called after every turn, for example to wait until the contestant's queue is full again.
+        on_failure: Gets the name and the error of a contestant that raised, which takes no further turn and has no
+            result. Without it the error is raised.
+
+    Returns:
+        The turns by name, in the order of `contestants`.
+    """
+    turns: dict[str, list[Turn]] = {name: [] for name in contestants}
+    with _few_collections():
+        for number in range(-1 if warm_up else 0, rounds):
+            is_warm_up = number < 0
+            title = "warming up" if is_warm_up else f"round {number + 1} of {rounds}"
+            for name in rotated(list(turns), max(number, 0)):
+                progress(f"{title}: {name}")
+                try:
+                    turn = contestants[name](warm_up if is_warm_up else seconds)
+                except Exception as error:
+                    if on_failure is None:
+                        raise
+                    del turns[name]
+                    on_failure(name, error)
+                    continue
+                if not is_warm_up:
+                    turns[name].append(turn)
+                after_turn(name, turn)
+    return {name: Measurement(tuple(own)) for name, own in turns.items()}
+
+
+def rotated(items: Sequence[str], number: int) -> list[str]:
+    """Return the items in the order of one round: each round begins one item later."""
+    first = number % max(len(items), 1)
+    return [*items[first:], *items[:first]]
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until the device has done everything."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Exempt all present objects from garbage collections, which would lengthen the turns of whoever triggers one."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
