@@ -6,7 +6,7 @@ different parameter must be noticed.
 
 import importlib
 import pkgutil
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from gpu_aug import (
 )
 from gpu_aug.ops.combine import Combinator
 from gpu_aug.ops.geometric.spatial import Remap, Warp
-from tests.support.agreement import gaps
+from tests.support.agreement import Agreement, gaps
 from tests.support.rows.row import SIZE, Row
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -52,8 +52,8 @@ def collect() -> dict[str, Row]:
 
 
 ROWS = collect()
-WITH_ORACLE = [label for label, row in ROWS.items() if row.oracle]
 ENGINES = ["kornia", "albumentations", "fused"]
+SOME = slice(8, 16)  # as much noise as photographs; whole groups of mixed images
 Pictures = list[torch.Tensor]
 
 
@@ -88,12 +88,27 @@ def run(
         out = torch.zeros(len(images), 3, *recipe.size, dtype=dtype, device=device)
         engine.run(images.to(device), draws, out)
         return list(out.cpu())
-    sizes = recipe.result_sizes(draws)
-    results = []
-    for row, (height, width) in enumerate(sizes.tolist()):
-        out = torch.zeros(1, 3, height, width, dtype=dtype, device=device)
-        engine.run(images[row : row + 1].to(device), draws.rows(row, row + 1), out)
-        results.append(out[0].cpu())
+    return run_each(name, recipe, images, draws, dtype, device)
+
+
+def run_each(
+    name: str,
+    recipe: Recipe,
+    images: torch.Tensor,
+    draws: Draws,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device = CPU,
+) -> Pictures:
+    """Results of one group of mixed images after the other, each at the size that its draws give."""
+    engine = compile_engine(name, recipe, device=device)
+    results: Pictures = []
+    for start in range(0, len(images), recipe.group):
+        rows = slice(start, start + recipe.group)
+        own = draws.rows(start, start + recipe.group)
+        height, width = recipe.result_sizes(own)[0].tolist()
+        out = torch.zeros(len(images[rows]), 3, height, width, dtype=dtype, device=device)
+        engine.run(images[rows].to(device), own, out)
+        results += list(out.cpu())
     return results
 
 
@@ -118,45 +133,138 @@ def unit_range(operation: Operation) -> bool:
     return not any(leaf.leaves_unit_range for leaf in operation.leaves)
 
 
+@dataclass(frozen=True)
+class Rendered:
+    """What one row's recipe makes of all images, rendered once by each engine in float32.
+
+    Attributes:
+        by: Pictures by the name of the engine.
+    """
+
+    row: Row
+    recipe: Recipe
+    images: torch.Tensor
+    draws: Draws
+    by: dict[str, Pictures]
+
+    @property
+    def tolerance(self) -> float:
+        """What the row's operation allows."""
+        return tolerance_of(self.row.operation)
+
+    def some(self, name: str, rows: slice, dtype: torch.dtype = torch.float32) -> Pictures:
+        """Render some of the images again."""
+        draws = self.draws.rows(rows.start, rows.stop)
+        return run(name, self.recipe, self.images[rows], draws, dtype=dtype)
+
+
 @pytest.mark.parametrize("label", ROWS)
-def test_engines_agree(images, agreement, label):
-    """Kornia and Albumentations differ by no more than the operation's tolerance."""
-    operation = ROWS[label].operation
-    recipe = recipe_with(operation)
+def test_engines_agree(images: torch.Tensor, agreement: Agreement, label: str) -> None:
+    """A row of the table: engines agree, which the tolerance can tell, and with the code from outside."""
+    row = ROWS[label]
+    recipe = recipe_with(row.operation)
     draws = draw(recipe, len(images))
+    by = {name: run(name, recipe, images, draws) for name in ENGINES}
+    rendered = Rendered(row, recipe, images, draws, by)
 
-    by_kornia = run("kornia", recipe, images, draws)
-    by_albumentations = run("albumentations", recipe, images, draws)
+    found = float_gaps(rendered)
+    found |= uint8_gaps(rendered) if unit_range(row.operation) else {}
+    found |= {"control": smallest_control(rendered)}
+    found |= outside_gaps(rendered) if row.oracle else {}
+    agreement.note(label, operation=type(row.operation).__name__, **found)
+    check_closed_gates(rendered)
+    check_each_image_alone(rendered)
 
-    noise = gaps(by_kornia[:12], by_albumentations[:12])
-    photo = gaps(by_kornia[12:], by_albumentations[12:])
-    tolerance = tolerance_of(operation)
-    agreement.note(
-        label,
-        operation=type(operation).__name__,
-        noise_max=noise.max().item(),
-        noise_mean=noise.mean().item(),
-        photo_max=photo.max().item(),
-        photo_mean=photo.mean().item(),
-        tolerance=tolerance,
-    )
+
+def float_gaps(rendered: Rendered) -> dict[str, float]:
+    """Kornia and fused differ from Albumentations by no more than the tolerance."""
+    by, tolerance = rendered.by, rendered.tolerance
+    noise = gaps(by["kornia"][:12], by["albumentations"][:12])
+    photo = gaps(by["kornia"][12:], by["albumentations"][12:])
+    fused = gaps(by["fused"], by["albumentations"]).max().item()
     assert max(noise.max(), photo.max()) <= tolerance
+    assert fused <= tolerance
+    draws = rendered.draws.rows(SOME.start, SOME.stop)
+    floats = run("fused", rendered.recipe, rendered.images[SOME].float() / 255, draws)
+    assert gaps(floats, by["albumentations"][SOME]).max() <= max(tolerance, 1e-4)
+    return {
+        "noise_max": noise.max().item(), "noise_mean": noise.mean().item(),
+        "photo_max": photo.max().item(), "photo_mean": photo.mean().item(),
+        "fused": fused, "tolerance": tolerance,
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize("label", [label for label in ROWS if unit_range(ROWS[label].operation)])
-def test_engines_agree_in_uint8(images, agreement, label):
+def uint8_gaps(rendered: Rendered) -> dict[str, float]:
     """Written as uint8, results differ by no more than the tolerance and one rounding step."""
-    operation = ROWS[label].operation
-    recipe = recipe_with(operation)
-    draws = draw(recipe, len(images))
+    written = {name: rendered.some(name, SOME, dtype=torch.uint8) for name in ENGINES}
+    rounded = [
+        image.mul(255).round().clamp(0, 255).byte() for image in rendered.by["albumentations"][SOME]
+    ]
+    steps = gaps(written["kornia"], written["albumentations"]).max().item() / 255
+    allowed = np.ceil(rendered.tolerance)
+    assert steps <= allowed
+    assert gaps(written["fused"], rounded).max() / 255 <= allowed
+    return {"uint8": steps}
 
-    by_kornia = run("kornia", recipe, images, draws, dtype=torch.uint8)
-    by_albumentations = run("albumentations", recipe, images, draws, dtype=torch.uint8)
 
-    steps = gaps(by_kornia, by_albumentations).max().item() / 255
-    agreement.note(label, uint8=steps)
-    tolerance = tolerance_of(operation)
-    assert steps <= (np.ceil(tolerance) if tolerance else 0)
+def smallest_control(rendered: Rendered) -> float:
+    """The comparison fails when one drawn value of one engine is slightly different."""
+    noticed = []
+    for name, change in rendered.row.control.items():
+        moved = changed(rendered.draws, name, change)
+        other = run("albumentations", rendered.recipe, rendered.images, moved)
+        noticed.append(gaps(rendered.by["kornia"], other).max().item())
+    assert min(noticed) > rendered.tolerance
+    return min(noticed)
+
+
+def outside_gaps(rendered: Rendered) -> dict[str, str]:
+    """Each image is what the outside reference makes of it with the drawn parameters, and not what it makes of another."""
+    row, drawn = rendered.row, rendered.draws.params[1:]  # after the flip
+    originals = rendered.images.permute(0, 3, 1, 2).float() / 255
+    assert row.oracle is not None
+
+    def expected(image: int, sample: int) -> torch.Tensor:
+        mine = [{name: values[sample] for name, values in params.items()} for params in drawn]
+        if len(mine) == 1 and not mine[0]["apply"]:
+            return originals[image]
+        return row.oracle(originals[image], mine if len(mine) > 1 else mine[0])
+
+    results = rendered.by["kornia"]
+    right = gaps(results, [expected(sample, sample) for sample in range(len(results))])
+    within = right <= row.oracle_tolerance
+    stray = 1 - within.double().mean().item()
+    assert stray <= row.oracle_stray
+    wrong = [
+        gaps([results[sample]], [other])
+        for sample in range(SOME.start, SOME.stop)
+        if (other := expected(sample - 1, sample)).shape == results[sample].shape
+    ]
+    assert (torch.cat(wrong) > row.oracle_tolerance).double().mean() > 0.1 + row.oracle_stray
+    worst = right[within].max().item()
+    return {"outside": f"{worst:.2g}" + (f", {100 * stray:.1g} %" if stray else "")}
+
+
+def check_closed_gates(rendered: Rendered) -> None:
+    """Where no leaf applies, the image comes out as it went in, at its own size."""
+    if isinstance(rendered.row.operation, Normalize):  # it has no gate
+        return
+    draws = rendered.draws.rows(SOME.start, SOME.stop)
+    closed = tuple(params | {"apply": np.zeros_like(params["apply"])} for params in draws.params)
+    images = rendered.images[SOME]
+    for name in ENGINES:
+        results = run_each(name, rendered.recipe, images, replace(draws, params=closed))
+        for result, image in zip(results, images, strict=True):
+            assert torch.equal(result, image.permute(2, 0, 1).float() / 255), name
+
+
+def check_each_image_alone(rendered: Rendered) -> None:
+    """A sample alone, or a group of mixed ones, gives the same values as among others."""
+    group = rendered.recipe.group
+    for start in (8, 12):  # noise and a photograph
+        rows = slice(start, start + group)
+        for name in ENGINES:
+            assert gaps(rendered.some(name, rows), rendered.by[name][rows]).max() <= 0.001, name
 
 
 WARPS = [
@@ -199,114 +307,6 @@ def tolerance_of(operation: Operation) -> float:
     if isinstance(operation, Combinator):
         return sum(leaf.tolerance for leaf in operation.leaves)
     return operation.tolerance
-
-
-@pytest.mark.parametrize("label", ROWS)
-def test_the_fused_engine_agrees(images, agreement, label):
-    """Fused and Albumentations differ by no more than the tolerance: float32 in and out, and uint8 out."""
-    images = images[9:15]
-    operation = ROWS[label].operation
-    recipe = recipe_with(operation)
-    draws = draw(recipe, len(images))
-    tolerance = tolerance_of(operation)
-    expected = run("albumentations", recipe, images, draws)
-
-    difference = gaps(run("fused", recipe, images, draws), expected).max().item()
-    agreement.note(label, fused=difference)
-    assert difference <= tolerance
-    assert gaps(run("fused", recipe, images.float() / 255, draws), expected).max() <= max(
-        tolerance, 1e-4
-    )
-    if unit_range(operation):
-        whole = [image.mul(255).round().clamp(0, 255).byte() for image in expected]
-        written = run("fused", recipe, images, draws, dtype=torch.uint8)
-        steps = gaps(written, whole).max().item() / 255
-        assert steps <= (np.ceil(tolerance) if tolerance else 0)
-
-
-@pytest.mark.parametrize("label", ROWS)
-def test_the_tolerance_notices_a_changed_parameter(images, agreement, label):
-    """The same comparison fails when one drawn value of one engine is slightly different."""
-    operation = ROWS[label].operation
-    recipe = recipe_with(operation)
-    draws = draw(recipe, len(images))
-    by_kornia = run("kornia", recipe, images, draws)
-
-    noticed = []
-    for name, change in ROWS[label].control.items():
-        moved = changed(draws, name, change)
-        noticed.append(gaps(by_kornia, run("albumentations", recipe, images, moved)).max().item())
-    agreement.note(label, control=min(noticed))
-    assert min(noticed) > tolerance_of(operation)
-
-
-@pytest.mark.parametrize("label", WITH_ORACLE)
-def test_engines_give_the_pixels_of_code_from_outside(images, agreement, label):
-    """Each image is what the outside reference makes of it with the drawn parameters."""
-    row = ROWS[label]
-    recipe = recipe_with(row.operation)
-    draws = draw(recipe, len(images))
-    drawn = draws.params[1:]  # after the flip
-    results = run("kornia", recipe, images, draws)
-    originals = images.permute(0, 3, 1, 2).float() / 255
-
-    def of(sample: int) -> Any:
-        mine = [{name: values[sample] for name, values in params.items()} for params in drawn]
-        return mine if len(mine) > 1 else mine[0]
-
-    def expected(image: int, sample: int) -> torch.Tensor:
-        params = of(sample)
-        if isinstance(params, dict) and not params["apply"]:
-            return originals[image]
-        return row.oracle(originals[image], params)
-
-    right = gaps(results, [expected(sample, sample) for sample in range(len(images))])
-    within = right <= row.oracle_tolerance
-    stray = 1 - within.double().mean().item()
-    close = right[within]
-    worst = close.max().item() if len(close) else float("inf")
-    agreement.note(label, outside=f"{worst:.2g}" + (f", {100 * stray:.1g} %" if stray else ""))
-    assert stray <= row.oracle_stray
-    if recipe.size is not None:  # its neighbour's image is another result
-        wrong = gaps(
-            results[1:], [expected(sample - 1, sample) for sample in range(1, len(images))]
-        )
-        assert (wrong > row.oracle_tolerance).double().mean() > 0.1 + row.oracle_stray
-
-
-WITH_GATE = [label for label, row in ROWS.items() if not isinstance(row.operation, Normalize)]
-
-
-@pytest.mark.parametrize("name", ENGINES)
-@pytest.mark.parametrize("label", WITH_GATE)
-def test_a_closed_gate_changes_no_bit(images, label, name):
-    """Where no leaf applies, the image comes out as it went in."""
-    recipe = recipe_with(ROWS[label].operation)
-    draws = draw(recipe, 6)
-    closed = tuple(params | {"apply": np.zeros_like(params["apply"])} for params in draws.params)
-
-    results = (
-        run(name, recipe, images[:6], replace(draws, params=closed)) if recipe.size == SIZE else []
-    )
-
-    for result, image in zip(results, images, strict=False):
-        assert torch.equal(result, image.permute(2, 0, 1).float() / 255)
-
-
-@pytest.mark.parametrize("name", ENGINES)
-@pytest.mark.parametrize("label", ROWS)
-def test_results_do_not_depend_on_the_batch(images, label, name):
-    """A sample alone, or a group of mixed ones, gives the same values as among others."""
-    recipe = recipe_with(ROWS[label].operation)
-    draws = draw(recipe, 4)
-
-    together = run(name, recipe, images[10:14], draws)  # noise and photographs
-    apart: Pictures = []
-    for start in range(0, 4, recipe.group):
-        rows = slice(10 + start, 10 + start + recipe.group)
-        apart += run(name, recipe, images[rows], draws.rows(start, start + recipe.group))
-
-    assert gaps(together, apart).max() <= 0.001
 
 
 def test_every_operation_has_a_row():
