@@ -18,6 +18,7 @@ from dali_pipes.audit_history import read_history
 from gpu_aug import MixUp, RandomResizedCrop, Recipe
 from readers import Order
 from tests.support.adapters import MemoryDataset
+from tests.support.loaders import loader_maker
 
 LENGTH = 61
 RECIPE = Recipe([RandomResizedCrop(8)])
@@ -30,10 +31,7 @@ def dataset(jpeg: Callable[..., bytes]) -> MemoryDataset:
     return MemoryDataset([jpeg(12, 14, seed=number) for number in range(3)], LENGTH)
 
 
-def loader(dataset: MemoryDataset, **options: Any) -> Loader:
-    usual: dict[str, Any] = {"batch_size": 8, "device": "cpu", "decoder": "cpu", "seed": 3}
-    usual |= {"last_batch": "partial", "num_threads": 1}
-    return Loader(dataset, options.pop("recipe", RECIPE), **{**usual, **options})
+loader = loader_maker(RECIPE, batch_size=8, seed=3, last_batch="partial")
 
 
 def world(dataset: MemoryDataset, size: int, **options: Any) -> list[Loader]:

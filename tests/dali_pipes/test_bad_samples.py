@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from dali_pipes import BadSampleError, Batch, Loader, LoaderError
+from dali_pipes import BadSampleError, Batch, LoaderError
 from dali_pipes.decode import opencv
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.errors import DecodeError
@@ -18,6 +18,7 @@ from dali_pipes.pipeline import make
 from dali_pipes.pipeline.stages import Fetched
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
+from tests.support.loaders import loader_maker
 
 RECIPE = Recipe([RandomResizedCrop(24), HorizontalFlip()])
 DECODERS = ["cpu", pytest.param("dali", marks=pytest.mark.needs_dali)]
@@ -47,9 +48,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]
     return open_dataset(root)
 
 
-def load(dataset: Dataset, **options: Any) -> Loader:
-    usual = {"batch_size": 5, "device": "cpu", "dtype": torch.float32, "shuffle": "none"}
-    return Loader(dataset, RECIPE, **{**usual, "on_bad_sample": "replace", **options})
+load = loader_maker(
+    RECIPE, batch_size=5, dtype=torch.float32, shuffle="none", on_bad_sample="replace"
+)
 
 
 def by_row(batches: list[Batch]) -> list[tuple[int, torch.Tensor]]:

@@ -11,6 +11,7 @@ import torch
 
 from dali_pipes import BadSampleError, Batch, Loader, LoaderError, StateMismatchError
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
+from tests.support.loaders import loader_maker
 from tests.support.small import SmallDataset, make_small
 
 RECIPE = Recipe([RandomResizedCrop(8), HorizontalFlip()])
@@ -23,9 +24,7 @@ def dataset(jpeg: Callable[..., bytes]) -> SmallDataset:
     return make_small(jpeg, NUM_IMAGES)
 
 
-def load(dataset: Any, **options: Any) -> Loader:
-    usual: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "num_threads": 1}
-    return Loader(dataset, RECIPE, **{**usual, "seed": 3, **options})
+load = loader_maker(RECIPE, seed=3)
 
 
 def train(ranks: list[Loader], stop: int | None = None) -> tuple[list[list[int]], Any]:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from dali_pipes import BadSampleError, Batch, Clips, Field, Loader, LoaderError, NumberMap
+from dali_pipes import BadSampleError, Batch, Clips, Field, LoaderError, NumberMap
 from dali_pipes.integrations.dali import DALIGenericIterator
 from dali_pipes.integrations.torch_dataset import from_torch
 from dali_pipes.integrations.torchdata import LoaderDataset
@@ -18,6 +18,7 @@ from gpu_aug import CenterCrop, MixUp, Recipe, Views
 from readers import BadSample, Sample, mix, open_dataset
 from readers.first_samples import MOST_PROBED, probed_samples
 from readers.prepare.kind import holds_videos
+from tests.support.loaders import loader_maker
 from tests.support.tars import write_samples
 from tests.support.videos import pan, write_video
 
@@ -50,9 +51,9 @@ def write(folder: Path, num_bad: int, *, bad: dict[str, bytes], **fields: bytes)
     return write_samples(folder / "a.tar", samples)
 
 
-def load(data: Any, recipe: Any = RECIPE, **options: Any) -> Loader:
-    usual = {"batch_size": BATCH_SIZE, "device": "cpu", "shuffle": "none", "on_bad_sample": "skip"}
-    return Loader(data, recipe, **{**usual, "max_bad_samples": NUM_SAMPLES, **options})
+load = loader_maker(
+    RECIPE, batch_size=BATCH_SIZE, shuffle="none", on_bad_sample="skip", max_bad_samples=NUM_SAMPLES
+)
 
 
 @pytest.mark.parametrize(

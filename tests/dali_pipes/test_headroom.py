@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from dali_pipes import BadSampleError, Batch, Loader, LoaderError, headroom
+from dali_pipes import BadSampleError, Batch, LoaderError, headroom
 from dali_pipes.headroom import Headroom, StepRate
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from readers.dataset import IndexedDataset
 from tests.support.kinds import by_opencv, noise, write_tar
+from tests.support.loaders import loader_maker
 
 RECIPE = Recipe([RandomResizedCrop(8)])
 
@@ -27,9 +28,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]
     return open_dataset(root)
 
 
-def load(dataset: Any, **options: Any) -> Loader:
-    usual = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "num_threads": 1}
-    return Loader(dataset, RECIPE, **{**usual, **options})
+load = loader_maker(RECIPE)
 
 
 class Moments:

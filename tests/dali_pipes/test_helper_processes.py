@@ -25,6 +25,7 @@ from dali_pipes.stats.counts import Counts
 from gpu_aug import CutMix, HorizontalFlip, Normalize, RandomResizedCrop, Recipe, Views
 from gpu_aug.compiled.clock import clock
 from readers import Dataset, ReadersError, open_dataset
+from tests.support.loaders import loader_maker
 from tests.support.same_batches import assert_same
 from tests.support.small import SmallDataset
 from tests.support.streams import write_shards
@@ -76,10 +77,9 @@ def cores(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return lambda count: monkeypatch.setattr(helper_choice, "cores_of_rank", lambda: count)
 
 
-def load(dataset: Any, helper_process: Any = "auto", **options: Any) -> Loader:
-    usual = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "num_threads": 3, "targets": []}
-    usual |= {"last_batch": "partial", "seed": 3, "recipe": MIXING}
-    return Loader(dataset, helper_process=helper_process, **{**usual, **options})
+load = loader_maker(
+    MIXING, num_threads=3, targets=[], last_batch="partial", seed=3, helper_process="auto"
+)
 
 
 def processes(loader: Loader) -> list[subprocess.Popen[bytes]]:
@@ -105,9 +105,9 @@ def shared_mapping(pid: int) -> tuple[str, int]:
 
 def test_three_processes(dataset: Dataset) -> None:
     """Two epochs are those of threads to the bit, work and threads of all count, and one that is killed is told of."""
-    threads = load(dataset, 0)
+    threads = load(dataset, helper_process=0)
     # Of six steps, four are made or under way when a process is killed.
-    with load(dataset, 3, prefetch=1) as loader:
+    with load(dataset, helper_process=3, prefetch=1) as loader:
         first, second = list(loader), list(loader)
         stats = loader.stats()
         started = processes(loader)
@@ -139,10 +139,10 @@ def test_three_processes(dataset: Dataset) -> None:
 
 def test_two_processes(dataset: WithIndex) -> None:
     """A state is continued on another number of them, and an error comes in its turn, after the batches before it."""
-    interrupted = load(dataset, 0, shuffle="none")
+    interrupted = load(dataset, helper_process=0, shuffle="none")
     had = list(itertools.islice(interrupted, 2))
     # Row 13 is in the second step that is left, and in the fourth one of an epoch: the second process makes both.
-    with load(WithIndex(dataset.inner, once=13), 2, shuffle="none") as loader:
+    with load(WithIndex(dataset.inner, once=13), helper_process=2, shuffle="none") as loader:
         loader.load_state_dict(interrupted.state_dict())
         had += loader
         pool = loader._production._kept
@@ -156,7 +156,7 @@ def test_two_processes(dataset: WithIndex) -> None:
         assert "in fetch" in caught.value.__notes__[0]
         assert None not in [helper.process.poll() for helper in pool.helpers]
         assert loader.state_dict()["consumed"] == 12
-    threads = load(dataset, 0, shuffle="none")
+    threads = load(dataset, helper_process=0, shuffle="none")
     assert_same(had, list(threads))
     assert_same(following, list(threads)[:3])
 
@@ -175,7 +175,7 @@ def test_one_that_cannot_be_started(dataset: Dataset, monkeypatch: pytest.Monkey
     monkeypatch.setattr(helper_client, "_start", second_fails)
     before = set(map(os.readlink, _descriptors()))
     with pytest.raises(OSError, match="no more processes"):
-        next(iter(load(dataset, 2)))
+        next(iter(load(dataset, helper_process=2)))
     assert started[0].returncode == -signal.SIGKILL
     assert set(map(os.readlink, _descriptors())) <= before
 
@@ -239,7 +239,7 @@ def test_choice(
 ) -> None:
     """One process for every 16 cores, where that is left to the loader; the threads are divided among them."""
     cores(64)
-    loader = load(dataset, asked, num_threads=num_threads)
+    loader = load(dataset, helper_process=asked, num_threads=num_threads)
     setup = loader._setup
     assert (setup.helpers.count, setup.num_threads) == (count, each)
     assert setup.threads_of_all == each * max(count, 1)
@@ -256,7 +256,7 @@ def test_more_threads_than_cores(dataset: Dataset, cores: Callable[[int], None])
     cores(8)
     explained = load(dataset, num_threads=64).explain()
     assert "helper processes: none, up to 16 cores one process is enough" in explained
-    assert load(dataset, True, num_threads=64)._setup.helpers.count == 1
+    assert load(dataset, helper_process=True, num_threads=64)._setup.helpers.count == 1
 
 
 def of_the_script() -> None:
@@ -304,13 +304,13 @@ def test_a_stream_has_one(tmp_path: Path, cores: Callable[[int], None]) -> None:
         "num_threads": 64,
         "shuffle": "none",
     }
-    assert load(stream, True, **options)._setup.helpers.count == 1
+    assert load(stream, helper_process=True, **options)._setup.helpers.count == 1
     with pytest.raises(LoaderError, match=r"helper_process=2 is not allowed for a stream.*True"):
-        load(stream, 2, **options)
+        load(stream, helper_process=2, **options)
 
 
 @pytest.mark.parametrize("value", ["yes", -1, 1.5, None, [2]])
 def test_what_is_no_number_of_them(dataset: Dataset, value: Any) -> None:
     """The error says what was given and what is allowed."""
     with pytest.raises(LoaderError, match=r'is not allowed; give "auto", True, False, or a number'):
-        load(dataset, value)
+        load(dataset, helper_process=value)

@@ -22,6 +22,7 @@ from gpu_aug import (
 from gpu_aug.engines.kornia.step import prepare
 from gpu_aug.ops.operation import Operation
 from readers import Dataset, Order, open_dataset
+from tests.support.loaders import loader_maker
 
 NUM_IMAGES = 37
 RECIPE = Recipe(
@@ -41,9 +42,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]
     return open_dataset(root)
 
 
-def load(dataset: Dataset, **options: Any) -> Loader:
-    usual = {"batch_size": 8, "device": "cpu", "decoder": "cpu", "dtype": torch.float32, "seed": 3}
-    return Loader(dataset, RECIPE, **{**usual, "last_batch": "partial", **options})
+load = loader_maker(RECIPE, batch_size=8, dtype=torch.float32, seed=3, last_batch="partial")
 
 
 def indices_of(batches: list[Batch]) -> list[int]:

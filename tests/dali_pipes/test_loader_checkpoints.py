@@ -17,9 +17,10 @@ from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
 from dali_pipes.jpeg.checkpoints import Known, listed
 from dali_pipes.pipeline import make
 from gpu_aug import CenterCrop, ColorJitter, Normalize, RandomResizedCrop, Recipe, Resize, Views
-from readers import Dataset, open_dataset
+from readers import open_dataset
 from readers.buckets import Buckets
 from tests.support.jpeg_kinds import with_restarts
+from tests.support.loaders import loader_maker
 from tests.support.same_batches import assert_same
 
 NUM_IMAGES = 16
@@ -81,11 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes])
     return root
 
 
-def load(dataset: Dataset, recipe: Any = JITTER, **options: Any) -> Loader:
-    """A loader on the CPU."""
-    settings = {"batch_size": 4, "num_threads": 2, "engine": "fused", "dtype": torch.float32}
-    settings |= {"device": "cpu", "decoder": "cpu", "seed": 3}
-    return Loader(dataset, recipe, **{**settings, **options})
+load = loader_maker(JITTER, num_threads=2, engine="fused", dtype=torch.float32, seed=3)
 
 
 def epochs(loader: Loader, count: int = 3) -> Iterator[list[Batch]]:

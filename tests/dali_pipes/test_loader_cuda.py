@@ -3,7 +3,6 @@
 import itertools
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -21,6 +20,7 @@ from gpu_aug import (
 )
 from gpu_aug.views import Views
 from readers import Dataset, open_dataset
+from tests.support.loaders import loader_maker
 
 pytestmark = pytest.mark.needs_cuda
 DEVICE = "cuda"
@@ -49,9 +49,9 @@ def faulty(tmp_path_factory: pytest.TempPathFactory, photos: list[Path]) -> Data
     return open_dataset(root, labels=[0] * len(photos))
 
 
-def load(dataset: Dataset, device: str = DEVICE, **options: Any) -> Loader:
-    usual = {"batch_size": 4, "dtype": torch.float32, "shuffle": "none", "last_batch": "partial"}
-    return Loader(dataset, options.pop("recipe", PLAIN), device=device, **{**usual, **options})
+load = loader_maker(
+    PLAIN, dtype=torch.float32, shuffle="none", last_batch="partial", device=DEVICE, decoder="auto"
+)
 
 
 def by_index(batches: list[Batch]) -> dict[int, torch.Tensor]:
@@ -70,7 +70,7 @@ def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_batches_are_the_cpus(dataset: Dataset, decoder: str) -> None:
     """On the GPU every sample has the picture it has on the CPU; its neighbour has another one."""
-    expected = by_index(list(load(dataset, "cpu", decoder="cpu")))
+    expected = by_index(list(load(dataset, device="cpu", decoder="cpu")))
     actual = by_index(list(load(dataset, decoder=decoder)))
 
     assert actual.keys() == expected.keys()
@@ -82,7 +82,7 @@ def test_batches_are_the_cpus(dataset: Dataset, decoder: str) -> None:
 
 def test_pixels_without_dali_are_the_cpus(dataset: Dataset) -> None:
     """Decoded on the CPU and augmented on the GPU, pictures differ by rounding alone."""
-    expected = by_index(list(load(dataset, "cpu", decoder="cpu")))
+    expected = by_index(list(load(dataset, device="cpu", decoder="cpu")))
     actual = by_index(list(load(dataset, decoder="cpu")))
 
     assert max((actual[i] - expected[i]).abs().max() for i in expected) < 1e-5
@@ -157,7 +157,7 @@ def test_resume_on_another_device(
 ) -> None:
     """A run goes on in the middle of its second epoch on a machine with, or without, a GPU, and in other batches."""
     options = {"decoder": decoder, "shuffle": "global"}
-    whole = load(dataset, "cpu", **{**options, "decoder": "cpu"})
+    whole = load(dataset, device="cpu", **{**options, "decoder": "cpu"})
     expected = samples([*whole, *whole, *whole])
     begun = load(dataset, first, **options)
     found = samples([*begun, next(iter(begun))])
@@ -235,7 +235,7 @@ def test_targets_are_the_cpus(tmp_path: Path, photos: list[Path], decoder: str) 
         found = {"boxes": [[5, 6, 70, 80]] * (number % 3), "keypoints": [[60, 50]]}
         (tmp_path / f"{number:02d}.json").write_text(json.dumps(found))
     dataset = open_dataset(tmp_path)
-    expected = list(load(dataset, "cpu", decoder="cpu"))
+    expected = list(load(dataset, device="cpu", decoder="cpu"))
     for batch, wanted in zip(load(dataset, decoder=decoder), expected, strict=True):
         assert batch.masks.device.type == DEVICE
         assert torch.equal(batch.masks.cpu(), wanted.masks)

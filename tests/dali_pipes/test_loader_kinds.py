@@ -24,6 +24,7 @@ from gpu_aug import (
 )
 from readers import open_dataset
 from tests.support.kinds import by_opencv, noise, npy, tiff, write_tar
+from tests.support.loaders import loader_maker
 from tests.support.videos import pan, write_video
 
 RECIPE = Recipe([RandomResizedCrop(12), HorizontalFlip(), RandomRotation(20), Normalize(0.5, 0.25)])
@@ -34,8 +35,7 @@ def dataset(folder: Path, *samples: Mapping[str, bytes]) -> Any:
     return open_dataset(write_tar(folder / "a.tar", samples))
 
 
-def loader(data: Any, recipe: Recipe | Views = RECIPE, **options: Any) -> Loader:
-    return Loader(data, recipe, **{"batch_size": 3, "device": "cpu", "num_threads": 2, **options})
+loader = loader_maker(RECIPE, batch_size=3, num_threads=2)
 
 
 FIVE = [noise(5, seed=seed) for seed in range(NUM)]

@@ -16,6 +16,7 @@ from readers.dataset import IndexedDataset
 from readers.label_vector import LabelShape
 from readers.mixture import mix
 from readers.sample import BadSample, Sample, SelectionError
+from tests.support.loaders import loader_maker
 from tests.support.small import SmallDataset, make_small
 
 COUNT = 14
@@ -30,10 +31,9 @@ def small(jpeg: Callable[..., bytes]) -> SmallDataset:
     return make_small(jpeg, COUNT)
 
 
-def load(dataset: Any, recipe: Recipe = PLAIN, **options: Any) -> Loader:
-    usual = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "engine": "kornia", "seed": 3}
-    usual |= {"dtype": torch.float32, "last_batch": "partial", "num_threads": 2}
-    return Loader(dataset, recipe, **{**usual, **options})
+load = loader_maker(
+    PLAIN, engine="kornia", seed=3, dtype=torch.float32, last_batch="partial", num_threads=2
+)
 
 
 def by_index(batches: list[Batch]) -> dict[int, Any]:

@@ -10,11 +10,12 @@ import pytest
 import torch
 from torchvision.transforms import v2
 
-from dali_pipes import Batch, Loader, LoaderError
+from dali_pipes import Batch, LoaderError
 from dali_pipes.schedule import whole_groups
 from gpu_aug import CutMix, HorizontalFlip, MixUp, Mosaic, Normalize, RandomResizedCrop, Recipe
 from gpu_aug.errors import RecipeError
 from readers import Dataset, Order, open_dataset
+from tests.support.loaders import loader_maker
 
 NUM_IMAGES = 27  # the last pair and the last four are not full
 PAIRS = Recipe([RandomResizedCrop(24), HorizontalFlip(), CutMix(p=0.7), MixUp(p=0.7), Normalize()])
@@ -45,10 +46,9 @@ def grow(root: Any, jpeg: Callable[..., bytes], bad: tuple[int, ...] = ()) -> Da
     return open_dataset(root)
 
 
-def load(dataset: Dataset, recipe: Recipe, **options: Any) -> Loader:
-    usual = {"batch_size": 8, "device": "cpu", "decoder": "cpu", "engine": "kornia", "seed": 3}
-    usual |= {"dtype": torch.float32, "last_batch": "partial", "num_threads": 3}
-    return Loader(dataset, recipe, **{**usual, **options})
+load = loader_maker(
+    batch_size=8, engine="kornia", seed=3, dtype=torch.float32, last_batch="partial", num_threads=3
+)
 
 
 def assert_same(actual: list[Batch], expected: list[Batch]) -> None:

@@ -37,6 +37,7 @@ from gpu_aug import (
 from gpu_aug.ops.operation import Operation
 from gpu_aug.views import Views
 from readers import Dataset, ReadersError, open_dataset
+from tests.support.loaders import loader_maker
 
 NUM_IMAGES = 22
 PLAIN = Recipe([RandomResizedCrop(24), HorizontalFlip(), ColorJitter(0.4, 0.4, 0.4), Normalize()])
@@ -127,10 +128,15 @@ def faulty(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes])
     return open_dataset(root)
 
 
-def load(dataset: Dataset, recipe: Recipe | Views = PLAIN, **options: Any) -> Loader:
-    usual = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "dtype": torch.float32, "seed": 3}
-    usual |= {"last_batch": "partial", "num_threads": 2, "targets": [], "helper_process": True}
-    return Loader(dataset, recipe, **{**usual, **options})
+load = loader_maker(
+    PLAIN,
+    dtype=torch.float32,
+    seed=3,
+    last_batch="partial",
+    num_threads=2,
+    targets=[],
+    helper_process=True,
+)
 
 
 def flat(value: Any) -> Iterator[torch.Tensor]:

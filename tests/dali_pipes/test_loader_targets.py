@@ -16,13 +16,14 @@ import torch
 import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
-from dali_pipes import Batch, Loader, LoaderError
+from dali_pipes import Batch, LoaderError
 from dali_pipes.decode.dali.feed import FeedOptions
 from dali_pipes.pipeline import make
 from gpu_aug import CenterCrop, HorizontalFlip, Mosaic, RandomResizedCrop, Recipe, Resize
 from gpu_aug.errors import TargetsError
 from gpu_aug.targets.targets import BoxParams
 from readers import Dataset, open_dataset
+from tests.support.loaders import loader_maker
 
 NUM_IMAGES = 9
 FLIPPED = Recipe([Resize((48, 64)), HorizontalFlip(1), CenterCrop((40, 40))])
@@ -59,10 +60,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]
     return open_dataset(root)
 
 
-def load(dataset: Dataset, recipe: Recipe = FLIPPED, **options: Any) -> Loader:
-    usual = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "engine": "kornia", "seed": 3}
-    usual |= {"dtype": torch.float32, "last_batch": "partial"}
-    return Loader(dataset, recipe, **{**usual, **options})
+load = loader_maker(FLIPPED, engine="kornia", seed=3, dtype=torch.float32, last_batch="partial")
 
 
 def rows_of(batches: list[Batch]) -> dict[int, tuple[torch.Tensor, ...]]:

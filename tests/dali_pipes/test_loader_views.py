@@ -10,7 +10,7 @@ import torch
 import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
-from dali_pipes import Batch, Loader, LoaderError, StateMismatchError
+from dali_pipes import Batch, LoaderError, StateMismatchError
 from dali_pipes.decode import opencv
 from dali_pipes.decode.dali.feed import FeedOptions
 from dali_pipes.decode.jpeg_batch import JpegRenderer
@@ -19,6 +19,7 @@ from dali_pipes.pipeline import make
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Normalize, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views
 from readers import Dataset, open_dataset
+from tests.support.loaders import loader_maker
 
 NUM_IMAGES = 11
 LARGE = Recipe([RandomResizedCrop(32, scale=(0.3, 1.0)), HorizontalFlip(), Normalize()])
@@ -40,10 +41,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]
     return open_dataset(root)
 
 
-def load(dataset: Dataset, recipe: Recipe | Views, **options: Any) -> Loader:
-    usual = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "engine": "kornia", "seed": 3}
-    usual |= {"dtype": torch.float32, "last_batch": "partial", "on_bad_sample": "replace"}
-    return Loader(dataset, recipe, **{**usual, **options})
+load = loader_maker(
+    engine="kornia", seed=3, dtype=torch.float32, last_batch="partial", on_bad_sample="replace"
+)
 
 
 def views_of(batches: list[Batch]) -> list[torch.Tensor]:

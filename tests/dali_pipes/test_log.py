@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dali_pipes import Loader
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import open_dataset
 from readers.storage.paths import shown_path
+from tests.support.loaders import loader_maker
 from tests.support.small import make_small
 
 RECIPE = Recipe([RandomResizedCrop(8), HorizontalFlip()])
@@ -32,9 +32,7 @@ def lines(told: pytest.LogCaptureFixture, name: str) -> list[tuple[str, str]]:
     ]
 
 
-def load(dataset: object, **options: object) -> Loader:
-    usual = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "num_threads": 1, "seed": 3}
-    return Loader(dataset, RECIPE, **{**usual, **options})  # type: ignore[arg-type]
+load = loader_maker(RECIPE, seed=3)
 
 
 def test_opening(

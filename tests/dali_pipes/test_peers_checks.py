@@ -26,6 +26,7 @@ from tests.support.adapters import (
     ReaderIterator,
     write_tar,
 )
+from tests.support.loaders import loader_maker
 
 NUM_IMAGES = 19
 RECIPE = Recipe([RandomResizedCrop(8), HorizontalFlip()])
@@ -38,10 +39,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]
     return open_dataset(write_tar(tmp_path_factory.mktemp("tar") / "train.tar", pictures))
 
 
-def make_loader(dataset: Dataset, **options: Any) -> Loader:
-    usual: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "seed": 3}
-    usual |= {"dtype": torch.uint8, "last_batch": "partial", "num_threads": 1}
-    return Loader(dataset, RECIPE, **{**usual, **options})
+make_loader = loader_maker(RECIPE, seed=3, dtype=torch.uint8, last_batch="partial")
 
 
 class TestGrain:

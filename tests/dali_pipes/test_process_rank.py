@@ -14,6 +14,7 @@ from dali_pipes.choose import choose
 from dali_pipes.integrations.dali import DALIClassificationIterator
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset
+from tests.support.loaders import loader_maker
 from tests.support.small import make_small
 
 RECIPE = Recipe([RandomResizedCrop(8)])
@@ -48,9 +49,7 @@ def say(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return set_place
 
 
-def load(dataset: Dataset, **options: Any) -> Loader:
-    usual: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "num_threads": 1}
-    return Loader(dataset, RECIPE, **{**usual, "last_batch": "partial", **options})
+load = loader_maker(RECIPE, last_batch="partial")
 
 
 def place(loader: Loader) -> tuple[int, int]:

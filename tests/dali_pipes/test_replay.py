@@ -33,6 +33,7 @@ from gpu_aug import (
 )
 from readers import Dataset, mix, open_dataset
 from tests.support.kinds import by_opencv, noise, write_tar
+from tests.support.loaders import loader_maker
 from tests.support.videos import pan, write_video
 
 NUM_IMAGES = 9
@@ -64,9 +65,7 @@ def dataset(folder: Path) -> Dataset:
     return open_dataset(folder)
 
 
-def load(dataset: Any, recipe: Any = RECIPE, **options: Any) -> Loader:
-    usual = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "seed": 3, "num_threads": 2}
-    return Loader(dataset, recipe, **{**usual, "last_batch": "partial", **options})
+load = loader_maker(RECIPE, seed=3, num_threads=2, last_batch="partial")
 
 
 def assert_equal_to_loop(loader: Loader, epoch: int = 0) -> None:

@@ -23,6 +23,7 @@ from dali_pipes.pipeline.pipeline import Pipeline
 from dali_pipes.pipeline.threads import single_threaded_pool
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
+from tests.support.loaders import loader_maker
 
 DALI = pytest.param("dali", marks=pytest.mark.needs_dali)
 DECODERS = ["cpu", DALI]
@@ -76,17 +77,14 @@ def our_threads() -> list[str]:
     return [name for name in names if "gpu-aug" in name and not name.startswith(_OF_READERS)]
 
 
-def load(dataset: Dataset, decoder: str) -> Loader:
-    return Loader(
-        dataset, Recipe([RandomResizedCrop(32)]), batch_size=4, device="cpu", decoder=decoder
-    )
+load = loader_maker(Recipe([RandomResizedCrop(32)]))
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
 class TestThreads:
     def test_end_of_an_epoch(self, dataset: Dataset, decoder: str) -> None:
         """A finished loop leaves no thread behind."""
-        iterator = iter(load(dataset, decoder))
+        iterator = iter(load(dataset, decoder=decoder))
         next(iterator)
         assert our_threads()
         list(iterator)
@@ -94,7 +92,7 @@ class TestThreads:
 
     def test_loop_left_early(self, dataset: Dataset, decoder: str) -> None:
         """Dropping the iterator in the middle ends its threads, and the loader can be used again."""
-        loader = load(dataset, decoder)
+        loader = load(dataset, decoder=decoder)
         for _ in range(3):
             assert len(list(itertools.islice(loader, 2))) == 2
             gc.collect()
@@ -105,7 +103,7 @@ class TestThreads:
         """An exception in the training step ends the threads, once its traceback is gone."""
 
         def train() -> None:
-            for _ in load(dataset, decoder):
+            for _ in load(dataset, decoder=decoder):
                 raise ArithmeticError
 
         with pytest.raises(ArithmeticError):
@@ -115,7 +113,7 @@ class TestThreads:
 
     def test_close(self, dataset: Dataset, decoder: str) -> None:
         """Leaving the loader's context ends a loop that is under way."""
-        with load(dataset, decoder) as loader:
+        with load(dataset, decoder=decoder) as loader:
             iterator = iter(loader)
             next(iterator)
             assert our_threads()
@@ -124,13 +122,13 @@ class TestThreads:
 
     def test_two_loops_at_once(self, dataset: Dataset, decoder: str) -> None:
         """A second loop over the same loader does not disturb the first one's batches."""
-        loader = load(dataset, decoder)
+        loader = load(dataset, decoder=decoder)
         first = iter(loader)
         had = [next(first)]
         second = list(loader)
         had += first
 
-        again = load(dataset, decoder)
+        again = load(dataset, decoder=decoder)
         for expected, actual in zip([*again, *again], [*had, *second], strict=True):
             assert torch.equal(expected.indices, actual.indices)
             assert torch.equal(expected.images, actual.images)

@@ -21,15 +21,14 @@ from gpu_aug.views import Views
 from readers import Order, open_dataset
 from readers.video import VideoFolderDataset
 from tests.support.adapters import MemoryDataset, write_tar
+from tests.support.loaders import loader_maker
 from tests.support.videos import pan, write_video
 
 RECIPE = Recipe([RandomResizedCrop(16), HorizontalFlip(p=0.3), ColorJitter(0.4), Normalize()])
 MOST_BYTES = 2048
 
 
-def loader(dataset: Any, recipe: Recipe | Views = RECIPE, **options: Any) -> Loader:
-    usual: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "seed": 3}
-    return Loader(dataset, recipe, **{**usual, **options})
+loader = loader_maker(RECIPE, seed=3)
 
 
 @pytest.fixture

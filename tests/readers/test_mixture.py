@@ -17,6 +17,7 @@ from readers.mixture import Mixture, mix
 from readers.order import AnyOrder
 from readers.proportion import ProportionalOrder
 from readers.sample import BadSample, Sample, SelectionError
+from tests.support.loaders import loader_maker
 from tests.support.memory import peak_bytes
 from tests.support.small import HugeDataset, SmallDataset, make_small
 
@@ -483,10 +484,7 @@ RUNS: dict[str, tuple[Callable[[SmallDataset, SmallDataset], IndexedDataset], di
 }
 
 
-def load(dataset: IndexedDataset, recipe: Recipe = RECIPE, **options: Any) -> Loader:
-    usual = {"batch_size": 6, "device": "cpu", "decoder": "cpu", "dtype": torch.float32, "seed": 3}
-    usual |= {"last_batch": "partial", "num_threads": 1}
-    return Loader(dataset, recipe, **{**usual, **options})
+load = loader_maker(RECIPE, batch_size=6, dtype=torch.float32, seed=3, last_batch="partial")
 
 
 def joined(steps: list[Batch]) -> tuple[list[int], torch.Tensor, list[str]]:

@@ -37,6 +37,7 @@ from gpu_aug import (
 )
 from readers import mix, open_dataset
 from readers.prepare import make_shard, plan_shards
+from tests.support.loaders import loader_maker
 from tests.support.tars import write_samples
 from tests.support.videos import pan, write_video
 
@@ -52,10 +53,7 @@ STOPPED_AFTER, FOLLOWED_FOR = 4, 7
 NUM_SAMPLES = 14
 
 
-def loader(dataset: Any, recipe: Any = EXACT, **options: Any) -> Loader:
-    """A loader whose steps are the same on every machine."""
-    usual: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "seed": 7}
-    return Loader(dataset, recipe, **{**usual, **options})
+loader = loader_maker(EXACT, seed=7)
 
 
 def tars(folder: Path) -> Any:

@@ -13,7 +13,6 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from dali_pipes import Loader
 from dali_pipes.decode.dali import feed as feed_module
 from dali_pipes.decode.dali import graph
 from dali_pipes.decode.dali.driver import Driver, Inputs, Outputs
@@ -23,6 +22,7 @@ from dali_pipes.pipeline.stages import Fetched
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.jpeg_kinds import with_restarts
+from tests.support.loaders import loader_maker
 
 pytestmark = pytest.mark.needs_dali
 
@@ -40,10 +40,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]
     return open_dataset(folder)
 
 
-def load(dataset: Dataset) -> Loader:
-    return Loader(
-        dataset, RECIPE, batch_size=BATCH_SIZE, device="cpu", decoder="dali", num_threads=1
-    )
+load = loader_maker(RECIPE, batch_size=BATCH_SIZE, decoder="dali")
 
 
 def fetch(dataset: Dataset) -> Fetched:

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from bench.gpu.broken import broken_files
-from dali_pipes import Batch, Loader, LoaderError
+from dali_pipes import Batch, LoaderError
 from dali_pipes.decode.dali import feed as feed_module
 from dali_pipes.decode.dali.driver import Inputs
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
@@ -25,9 +25,10 @@ from dali_pipes.pipeline import make
 from dali_pipes.pipeline.encoded import encoded_of
 from dali_pipes.pipeline.stages import Fetched
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
-from readers import Dataset, open_dataset
+from readers import open_dataset
 from readers.dataset import Subset
 from readers.selection import Listed
+from tests.support.loaders import loader_maker
 from tests.support.streams import write_shards
 
 RECIPE = Recipe([RandomResizedCrop(24), HorizontalFlip()])
@@ -139,11 +140,17 @@ def mixed() -> list[bytes]:
     return [one for n in range(len(damaged)) for one in (damaged[n], *sound[n : n + 1])]
 
 
-def load(dataset: Dataset, **options: Any) -> Loader:
-    usual: dict[str, Any] = {"batch_size": 8, "shuffle": "none", "on_bad_sample": "skip"}
-    usual |= {"device": "cpu", "decoder": "dali", "last_batch": "partial", "num_threads": 2}
-    usual |= {"max_bad_samples": 99, "prefetch": 1}
-    return Loader(dataset, RECIPE, **{**usual, **options})
+load = loader_maker(
+    RECIPE,
+    batch_size=8,
+    shuffle="none",
+    on_bad_sample="skip",
+    decoder="dali",
+    last_batch="partial",
+    num_threads=2,
+    max_bad_samples=99,
+    prefetch=1,
+)
 
 
 def rows(batches: Sequence[Batch]) -> dict[int, torch.Tensor]:

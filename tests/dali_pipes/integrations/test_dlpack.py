@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import Batch, Loader, LoaderError
+from dali_pipes import Batch, LoaderError
 from dali_pipes.integrations.dlpack import _require_jax_device, to_cupy, to_jax
 from gpu_aug import CutMix, HorizontalFlip, RandomResizedCrop, Recipe
 from gpu_aug.views import Views
 from readers import Dataset, open_dataset
+from tests.support.loaders import loader_maker
 from tests.support.small import make_small
 
 jax = pytest.importorskip("jax")
@@ -29,9 +30,7 @@ def dataset(jpeg: Callable[..., bytes]) -> Dataset:
     return make_small(jpeg, 16)
 
 
-def load(dataset: Dataset, recipe: Recipe | Views = RECIPE, **options: Any) -> Loader:
-    usual: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "num_threads": 1}
-    return Loader(dataset, recipe, **{**usual, **options})
+load = loader_maker(RECIPE)
 
 
 def aligned(batch: Batch) -> Batch:

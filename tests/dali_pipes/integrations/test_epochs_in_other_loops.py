@@ -32,6 +32,7 @@ nodes = pytest.importorskip("torchdata.nodes")
 stateful = pytest.importorskip("torchdata.stateful_dataloader")
 
 from dali_pipes.integrations.torchdata import LoaderDataset, LoaderNode  # noqa: E402
+from tests.support.loaders import loader_maker  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the trainers; ours are looked for by name
 
@@ -49,9 +50,7 @@ def dataset(jpeg: Callable[..., bytes]) -> Dataset:
     return make_small(jpeg, NUM_IMAGES)
 
 
-def make(dataset: Dataset, **options: Any) -> Loader:
-    usual: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "num_threads": 1}
-    return Loader(dataset, RECIPE, **{**usual, "seed": 5, "helper_process": False, **options})
+make = loader_maker(RECIPE, seed=5, helper_process=False)
 
 
 def make_eval(dataset: Dataset) -> Loader:

@@ -18,6 +18,7 @@ from dali_pipes import Batch, Loader, LoaderError, MissingPackageError, StateMis
 from dali_pipes.pipeline import helper_client
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
+from tests.support.loaders import loader_maker
 from tests.support.small import make_small
 
 with warnings.catch_warnings():
@@ -47,9 +48,7 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def make_loader(dataset: Dataset, **options: Any) -> Loader:
-    usual: dict[str, Any] = {"batch_size": 4, "device": "cpu", "seed": 3, "num_threads": 1}
-    return Loader(dataset, RECIPE, **{**usual, "dtype": torch.float32, **options})
+make_loader = loader_maker(RECIPE, seed=3, dtype=torch.float32)
 
 
 class Model(lightning.LightningModule):  # type: ignore[misc, name-defined]

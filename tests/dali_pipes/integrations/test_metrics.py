@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from dali_pipes import Every, Loader, LoaderError, Stats
 from dali_pipes.integrations.metrics import Logged, OpenTelemetry, Prometheus, TensorBoard
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
+from tests.support.loaders import loader_maker
 from tests.support.small import SmallDataset, make_small
 
 RECIPE = Recipe([RandomResizedCrop(8), HorizontalFlip()])
@@ -41,10 +42,7 @@ def port() -> int:
         return int(free.getsockname()[1])
 
 
-def load(dataset: Any, metrics: Any, **options: Any) -> Loader:
-    usual: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "num_threads": 1}
-    usual["on_bad_sample"] = "replace"
-    return Loader(dataset, RECIPE, metrics=metrics, **{**usual, **options})
+load = loader_maker(RECIPE, on_bad_sample="replace")
 
 
 def run(loader: Loader) -> None:
@@ -98,8 +96,12 @@ UNITS = {
 def test_prometheus(dataset: SmallDataset, port: int) -> None:
     """Two loaders at one port, by real HTTP, in counters that only grow and that the library's parser reads."""
     registry = CollectorRegistry()
-    train = load(dataset, Prometheus("train", port=port, host="127.0.0.1", registry=registry))
-    val = load(dataset, Prometheus("val", port=port, registry=registry, rank=3), batch_size=10)
+    train = load(
+        dataset, metrics=Prometheus("train", port=port, host="127.0.0.1", registry=registry)
+    )
+    val = load(
+        dataset, metrics=Prometheus("val", port=port, registry=registry, rank=3), batch_size=10
+    )
     run(train)
     first = values(scrape(port))
     run(train)
@@ -128,7 +130,7 @@ def dict_of(samples: list[tuple[Labels, float]]) -> dict[tuple[tuple[str, str], 
 def test_names_of_prometheus(dataset: SmallDataset, port: int) -> None:
     """As its conventions have them: base units in the names, help for each, and OpenMetrics' strict parser agrees."""
     registry = CollectorRegistry()
-    run(load(dataset, Prometheus(port=port, host="127.0.0.1", registry=registry)))
+    run(load(dataset, metrics=Prometheus(port=port, host="127.0.0.1", registry=registry)))
     families = list(parse_strictly(scrape(port, "application/openmetrics-text; version=1.0.0")))
     assert len(families) > 20
     for family in families:
@@ -147,8 +149,8 @@ def test_prometheus_of_one_rank(dataset: SmallDataset) -> None:
     """The rank is the loader's, and an object that is made anew takes the place of the first."""
     registry = CollectorRegistry()
     ranks = {"rank": 1, "world_size": 2, "batch_size": 2}
-    run(load(dataset, Prometheus(registry=registry), **ranks))
-    run(load(dataset, Prometheus(registry=registry), **ranks))
+    run(load(dataset, metrics=Prometheus(registry=registry), **ranks))
+    run(load(dataset, metrics=Prometheus(registry=registry), **ranks))
     labels = {"loader": "train", "rank": "1"}
     assert registry.get_sample_value("gpu_aug_loader_steps_total", labels) == NUM_STEPS
 
@@ -182,9 +184,9 @@ def test_one_object_for_two_loaders(dataset: SmallDataset) -> None:
     """Counters would go back; it is told, and the first loader's stay."""
     registry = CollectorRegistry()
     both = Prometheus(registry=registry)
-    run(load(dataset, both))
+    run(load(dataset, metrics=both))
     with pytest.warns(UserWarning, match="make one for each loader, with a name of its own"):
-        run(load(dataset, both, batch_size=10))
+        run(load(dataset, metrics=both, batch_size=10))
     labels = {"loader": "train", "rank": "0"}
     assert registry.get_sample_value("gpu_aug_loader_steps_total", labels) == NUM_STEPS
 
@@ -193,8 +195,8 @@ def test_opentelemetry(dataset: SmallDataset) -> None:
     """Its SDK reads the same sums, by loader, with UCUM's units."""
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
-    train = load(dataset, OpenTelemetry("train", provider=provider, rank=1))
-    val = load(dataset, OpenTelemetry("val", provider=provider), batch_size=10)
+    train = load(dataset, metrics=OpenTelemetry("train", provider=provider, rank=1))
+    val = load(dataset, metrics=OpenTelemetry("val", provider=provider), batch_size=10)
     run(train)
     run(train)
     run(val)
@@ -222,7 +224,7 @@ def test_tensorboard(dataset: SmallDataset, tmp_path: Path) -> None:
     writer = SummaryWriter(str(tmp_path))  # type: ignore[no-untyped-call]
     seen: list[Stats] = []
     every = [Every(TensorBoard(writer), steps=2), Every(seen.append, steps=2, scope="run")]
-    loader = load(dataset, every)
+    loader = load(dataset, metrics=every)
     run(loader)
     writer.close()  # type: ignore[no-untyped-call]
     read = EventAccumulator(str(tmp_path)).Reload()
@@ -245,7 +247,7 @@ def test_tensorboard_at_other_steps(dataset: SmallDataset) -> None:
             """Keep it."""
             points.append((name, step))
 
-    run(load(dataset, TensorBoard(Writer(), "val", step=lambda: 700)))
+    run(load(dataset, metrics=TensorBoard(Writer(), "val", step=lambda: 700)))
     assert ("val/images_per_second", 700) in points
     assert {step for _, step in points} == {700}
 
@@ -260,7 +262,7 @@ def test_logged(dataset: SmallDataset, kind: str) -> None:
             """Keep it."""
             seen.append(values)
 
-    loader = load(dataset, Logged(Run() if kind == "object" else seen.append))
+    loader = load(dataset, metrics=Logged(Run() if kind == "object" else seen.append))
     run(loader)
     (only,) = seen
     stats = loader.stats()

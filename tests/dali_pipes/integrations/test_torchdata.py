@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import Batch, Loader, LoaderError, MissingPackageError, StateMismatchError
+from dali_pipes import Batch, LoaderError, MissingPackageError, StateMismatchError
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset
 from tests.support.adapters import MemoryDataset
@@ -25,6 +25,7 @@ nodes = pytest.importorskip("torchdata.nodes")
 stateful = pytest.importorskip("torchdata.stateful_dataloader")
 
 from dali_pipes.integrations.torchdata import LoaderDataset, LoaderNode  # noqa: E402 - needs torchdata
+from tests.support.loaders import loader_maker  # noqa: E402
 
 RECIPE = Recipe([RandomResizedCrop(8), HorizontalFlip()])
 NUM_IMAGES = 19
@@ -36,10 +37,7 @@ def dataset(jpeg: Callable[..., bytes]) -> Dataset:
     return make_small(jpeg, NUM_IMAGES)
 
 
-def make_loader(dataset: Dataset, **options: Any) -> Loader:
-    usual: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "seed": 3}
-    usual |= {"dtype": torch.uint8, "last_batch": "partial", "num_threads": 1}
-    return Loader(dataset, RECIPE, **{**usual, **options})
+make_loader = loader_maker(RECIPE, seed=3, dtype=torch.uint8, last_batch="partial")
 
 
 def content(item: Batch | list[Batch]) -> Any:

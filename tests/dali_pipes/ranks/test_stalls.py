@@ -24,6 +24,7 @@ from dali_pipes.ranks.within import within
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
 from readers.storage.remote import configure
+from tests.support.loaders import loader_maker
 from tests.support.remote_data import set_up, write_shards
 from tests.support.s3_server import storage
 from tests.support.slow_datasets import Repeated, hang_at
@@ -42,10 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes])
     return root
 
 
-def load(data: Any, **options: Any) -> Loader:
-    """A loader of one thread, whose batches come in the dataset's order."""
-    how = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "num_threads": 1, "shuffle": "none"}
-    return Loader(data, RECIPE, **{**how, "heartbeat": SOON, **options})
+load = loader_maker(RECIPE, shuffle="none", heartbeat=SOON)
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:

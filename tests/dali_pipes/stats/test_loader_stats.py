@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from dali_pipes import Loader, LoaderError, Stats
+from dali_pipes import LoaderError, Stats
 from dali_pipes.stats import STAGES
 from dali_pipes.stats.counts import Counts
 from gpu_aug import ColorJitter, HorizontalFlip, RandomResizedCrop, Recipe
-from readers import Dataset, open_dataset
+from readers import open_dataset
+from tests.support.loaders import loader_maker
 from tests.support.remote_data import MakeJpeg, set_up, write_shards
 from tests.support.s3_server import storage
 from tests.support.small import SmallDataset
@@ -41,9 +42,7 @@ def images(jpeg: Callable[..., bytes]) -> list[bytes]:
     return [jpeg(40, 30, seed=number) for number in range(NUM_IMAGES)]
 
 
-def load(dataset: Dataset, **options: Any) -> Loader:
-    usual: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "num_threads": 2}
-    return Loader(dataset, RECIPE, **{**usual, **options})
+load = loader_maker(RECIPE, num_threads=2)
 
 
 def labels(images: list[bytes]) -> list[int]:

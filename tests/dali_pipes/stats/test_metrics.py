@@ -11,6 +11,7 @@ import pytest
 
 from dali_pipes import Every, Loader, LoaderError, Stats
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
+from tests.support.loaders import loader_maker
 from tests.support.small import SmallDataset, make_small
 
 RECIPE = Recipe([RandomResizedCrop(8), HorizontalFlip()])
@@ -23,9 +24,7 @@ def dataset(jpeg: Callable[..., bytes]) -> SmallDataset:
     return make_small(jpeg, 4 * NUM_STEPS)
 
 
-def load(dataset: Any, metrics: Any, **options: Any) -> Loader:
-    usual: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "num_threads": 1}
-    return Loader(dataset, RECIPE, metrics=metrics, **{**usual, **options})
+load = loader_maker(RECIPE)
 
 
 def run(loader: Loader) -> None:
@@ -40,7 +39,7 @@ def run(loader: Loader) -> None:
 def test_every_so_many_steps(dataset: SmallDataset, steps: int, expected: list[int]) -> None:
     """Also once when the loop ends, but not twice for one step."""
     seen: list[int] = []
-    run(load(dataset, Every(lambda stats: seen.append(stats.steps), steps=steps)))
+    run(load(dataset, metrics=Every(lambda stats: seen.append(stats.steps), steps=steps)))
     assert seen == expected
 
 
@@ -50,7 +49,7 @@ def test_every_so_many_seconds(dataset: SmallDataset, monkeypatch: pytest.Monkey
     clock = SimpleNamespace(monotonic=lambda: next(now))  # each look at it takes four seconds
     monkeypatch.setattr("dali_pipes.stats.metrics.time", clock)
     seen: list[int] = []
-    run(load(dataset, Every(lambda stats: seen.append(stats.steps), seconds=7.5)))
+    run(load(dataset, metrics=Every(lambda stats: seen.append(stats.steps), seconds=7.5)))
     assert seen == [2, 4, 5]
 
 
@@ -61,7 +60,7 @@ def test_a_bare_callable(dataset: SmallDataset) -> None:
     def note(stats: Stats) -> None:
         seen.append((stats.epoch, stats.steps, stats.samples, threading.get_ident()))
 
-    loader = load(dataset, note)
+    loader = load(dataset, metrics=note)
     run(loader)
     run(loader)
     me = threading.get_ident()
@@ -83,7 +82,7 @@ def test_scopes(dataset: SmallDataset) -> None:
         Every(lambda stats: seen["run"].append(stats.steps), steps=9, scope="run"),
         Own(),
     ]
-    loader = load(dataset, both)
+    loader = load(dataset, metrics=both)
     run(loader)
     run(loader)
     assert seen == {"epoch": [5, 5], "run": [5, 10], "own": [5, 10]}
@@ -93,7 +92,7 @@ def test_scopes(dataset: SmallDataset) -> None:
 def test_a_loop_that_is_left(dataset: SmallDataset, leave: str) -> None:
     """What it had is handed over, too."""
     seen: list[int] = []
-    loader = load(dataset, lambda stats: seen.append(stats.steps))
+    loader = load(dataset, metrics=lambda stats: seen.append(stats.steps))
     batches = iter(loader)
     next(batches)
     next(batches)
@@ -108,7 +107,7 @@ def test_a_loop_that_is_left(dataset: SmallDataset, leave: str) -> None:
 def test_a_loop_that_is_collected(dataset: SmallDataset) -> None:
     """The garbage collector calls nobody, for it runs in the middle of anything."""
     seen: list[int] = []
-    loader = load(dataset, lambda stats: seen.append(stats.steps))
+    loader = load(dataset, metrics=lambda stats: seen.append(stats.steps))
     batches = iter(loader)
     next(batches)
     cycle: list[Any] = [batches]
@@ -127,7 +126,7 @@ def test_an_exception(dataset: SmallDataset) -> None:
         calls.append(stats.steps)
         raise ConnectionError("nobody listens")
 
-    loader = load(dataset, [Every(fail, steps=1), lambda stats: seen.append(stats.steps)])
+    loader = load(dataset, metrics=[Every(fail, steps=1), lambda stats: seen.append(stats.steps)])
     with pytest.warns(UserWarning, match="metrics=") as told:
         assert [len(batch) for batch in loader] == [4] * NUM_STEPS
     run(loader)
@@ -147,7 +146,7 @@ def test_an_interrupt(dataset: SmallDataset) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(load(dataset, Every(interrupt, steps=2)))
+        run(load(dataset, metrics=Every(interrupt, steps=2)))
 
 
 async def later(stats: Stats) -> None:
@@ -171,7 +170,7 @@ class Collector:
 def test_what_cannot_be_called(dataset: SmallDataset, metrics: Any, text: str) -> None:
     """It is refused when the loader is made."""
     with pytest.raises(LoaderError, match=text):
-        load(dataset, metrics)
+        load(dataset, metrics=metrics)
 
 
 @pytest.mark.parametrize(

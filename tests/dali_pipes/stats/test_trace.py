@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from dali_pipes import Loader, LoaderError, traced
+from dali_pipes import LoaderError, traced
 from dali_pipes.stats.observer import Handed, Span
 from dali_pipes.stats.trace import QUEUE, TRAINING_STEP, WAIT, Trace
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
+from tests.support.loaders import loader_maker
 from tests.support.small import SmallDataset, make_small
 
 RECIPE = Recipe([RandomResizedCrop(8), HorizontalFlip()])
@@ -35,9 +36,7 @@ def dataset(jpeg: Callable[..., bytes]) -> SmallDataset:
     return make_small(jpeg, 4 * NUM_STEPS)
 
 
-def load(dataset: Any, **options: Any) -> Loader:
-    usual: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "num_threads": 2}
-    return Loader(dataset, RECIPE, **{**usual, **options})
+load = loader_maker(RECIPE, num_threads=2)
 
 
 def read(path: Path) -> list[Event]:

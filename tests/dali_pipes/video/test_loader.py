@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import BadSampleError, Batch, Loader, LoaderError
+from dali_pipes import BadSampleError, Batch, LoaderError
 from dali_pipes.video.clips import Clips
 from gpu_aug import (
     CenterCrop,
@@ -24,6 +24,7 @@ from gpu_aug import (
 )
 from gpu_aug.views import Views
 from readers.video import VideoFolderDataset, scan_video
+from tests.support.loaders import loader_maker
 from tests.support.videos import decode_all, pan, write_video
 
 NUM_VIDEOS, NUM_FRAMES, T = 9, 20, 4
@@ -81,10 +82,7 @@ def clips_of(root: Path) -> Clips:
     return Clips(VideoFolderDataset(root), num_frames=T, stride=3, clips_per_video=3)
 
 
-def load(dataset: Clips, recipe: Recipe | Views = CROPS, **options: Any) -> Loader:
-    usual: dict[str, Any] = {"batch_size": 4, "device": "cpu", "dtype": torch.float32}
-    usual |= {"last_batch": "partial", "num_threads": 2}
-    return Loader(dataset, recipe, **{**usual, **options})
+load = loader_maker(CROPS, dtype=torch.float32, last_batch="partial", num_threads=2)
 
 
 def by_index(batches: list[Batch]) -> dict[int, torch.Tensor]:

@@ -28,6 +28,7 @@ from gpu_aug import (
 from readers import mix, open_dataset
 from readers.video import scan_video
 from tests.support.lerobot import TASKS, TOP, WRIST, Robot, picture_feature, write_tables
+from tests.support.loaders import loader_maker
 from tests.support.videos import write_video
 
 DELTAS = {
@@ -63,9 +64,7 @@ def root(roots: dict[str, Path]) -> Path:
     return roots["h264 g=2"]
 
 
-def load(dataset: Any, recipe: Recipe = SMALL, **options: Any) -> Loader:
-    usual: dict[str, Any] = {"batch_size": 4, "device": "cpu", "num_threads": 2}
-    return Loader(dataset, recipe, **{**usual, "last_batch": "partial", **options})
+load = loader_maker(SMALL, num_threads=2, last_batch="partial")
 
 
 def by_index(batches: list[Batch]) -> dict[int, torch.Tensor]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from dali_pipes import Batch, Loader
+from dali_pipes import Batch
 from dali_pipes.assemble import batch_of
 from dali_pipes.integrations.ray.maker import as_bytes, as_images, step_memory
 from dali_pipes.integrations.ray.workers import RayWorkers
@@ -20,7 +20,8 @@ from dali_pipes.pipeline.job import HELPER, make_job
 from dali_pipes.pipeline.shared_memory import Frame
 from gpu_aug import ColorJitter, CutMix, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
 from gpu_aug.views import Views
-from readers import Dataset, open_dataset
+from readers import open_dataset
+from tests.support.loaders import loader_maker
 from tests.support.same_batches import assert_same
 
 PLAIN = Recipe([RandomResizedCrop(24), HorizontalFlip(), ColorJitter(0.4, 0.4, 0.4), Normalize()])
@@ -46,10 +47,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes])
     return root
 
 
-def load(dataset: Dataset, recipe: Recipe | Views = PLAIN, **options: Any) -> Loader:
-    usual = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "dtype": torch.float32, "seed": 3}
-    usual |= {"last_batch": "partial", "workers": WORKERS}
-    return Loader(dataset, recipe, **{**usual, **options})
+load = loader_maker(
+    PLAIN, dtype=torch.float32, seed=3, last_batch="partial", workers=WORKERS, num_threads=None
+)
 
 
 @pytest.mark.usefixtures("ray_cluster")

@@ -15,10 +15,11 @@ import pytest
 
 pytest.importorskip("ray")
 
-from dali_pipes import Batch, ClusterError, Loader
+from dali_pipes import Batch, ClusterError
 from dali_pipes.integrations.ray.workers import RayWorkers
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
+from tests.support.loaders import loader_maker
 from tests.support.ray_cluster import ROOT, ray_nodes
 from tests.support.same_batches import assert_same
 
@@ -98,9 +99,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes])
     return root
 
 
-def load(dataset: Any, **options: Any) -> Loader:
-    usual = {"batch_size": 2, "device": "cpu", "decoder": "cpu", "seed": 3}
-    return Loader(dataset, RECIPE, **{**usual, **options})
+load = loader_maker(RECIPE, batch_size=2, seed=3, num_threads=None)
 
 
 def test_a_node_is_removed(folder: Path) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from dali_pipes import BadSampleError, Clips, Loader, MultiScale
+from dali_pipes import BadSampleError, Clips, MultiScale
 from dali_pipes.integrations.ray.workers import RayWorkers
 from gpu_aug import CutMix, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
 from gpu_aug.views import Views
 from readers import Buckets, open_dataset
 from tests.support.example_data import make_example_data
+from tests.support.loaders import loader_maker
 from tests.support.same_batches import assert_same
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("ray_cluster")]
@@ -55,9 +56,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def load(dataset: Any, recipe: Any = CROP, **options: Any) -> Loader:
-    usual = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "seed": 3, "last_batch": "partial"}
-    return Loader(dataset, recipe, **{**usual, **options})
+load = loader_maker(CROP, seed=3, last_batch="partial", num_threads=None)
 
 
 @pytest.mark.parametrize("kind", KINDS)

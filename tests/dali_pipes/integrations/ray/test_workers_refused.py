@@ -22,6 +22,7 @@ from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.pipeline.shared_memory import Frame
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
+from tests.support.loaders import loader_maker
 
 RECIPE = Recipe([RandomResizedCrop(24), HorizontalFlip()])
 
@@ -55,9 +56,7 @@ def folder(tmp_path: Path, jpeg: Callable[..., bytes]) -> Path:
     return root
 
 
-def load(dataset: Any, **options: Any) -> Loader:
-    usual = {"batch_size": 2, "device": "cpu", "decoder": "cpu", "workers": RayWorkers(2)}
-    return Loader(dataset, RECIPE, **{**usual, **options})
+load = loader_maker(RECIPE, batch_size=2, workers=RayWorkers(2), num_threads=None)
 
 
 @pytest.mark.parametrize(
