@@ -1,45 +1,58 @@
-"""The count of tests that ran, by the promise they check."""
+"""The promises of tests/groups.toml, and the check that a whole run showed each."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.support.groups import Group, Rules
+from tests.support.groups import Group, Rules, name_of, subject_of
 
-RULES = Rules({"order": Group(("readers/order*", "state"), 3)}, ("no CUDA device",))
+TESTS = Path(__file__).parent
+RULES = Rules(
+    {"order": Group(("readers/order*",), {"every index once": "readers/order::every_index*"})},
+    ("no CUDA device",),
+)
 
 
 def test_every_file_belongs_to_one_group() -> None:
-    """No test file is counted nowhere or twice."""
     groups = Rules.read().groups
-    tests = Path(__file__).parent
-    files = [str(path.relative_to(tests)) for path in tests.rglob("test_*.py")]
+    files = [str(path.relative_to(TESTS)) for path in TESTS.rglob("test_*.py")]
 
     owners = {file: [name for name in groups if groups[name].holds(file)] for file in files}
 
     assert {file: names for file, names in owners.items() if len(names) != 1} == {}
 
 
+def test_every_promise_names_a_test_of_its_group() -> None:
+    rules = Rules.read()
+    names = {
+        f"{subject_of(str(path.relative_to(TESTS)))}::{name}"
+        for path in TESTS.rglob("test_*.py")
+        for name in re.findall(r"^ *def test_(\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+
+    assert rules.unshown(names) == []
+    for group in rules.groups.values():
+        files = [pattern.partition("::")[0] for pattern in group.promises.values()]
+        assert all(map(group.holds, files))
+
+
 @pytest.mark.parametrize(
     ("passed", "reasons", "said"),
     [
+        (["tests/readers/test_order.py::test_every_index_once[3]"], ["no CUDA device"], []),
         (
-            ["readers/test_order.py", "readers/test_order_block.py", "test_state.py"],
-            ["no CUDA device"],
+            ["tests/readers/test_order.py::test_golden", "tests/test_every_index_once.py::test_a"],
             [],
+            ["no test passed for order: every index once (readers/order::every_index*)"],
         ),
         (
-            ["readers/test_order.py"] * 2 + ["readers/test_tar.py"],
-            [],
-            ["order: 2 tests passed, at least 3 must"],
-        ),
-        (
-            ["readers/test_order.py"] * 3,
+            ["tests/readers/test_order.py::TestOrder::test_every_index_once"],
             ["no FFmpeg"] * 2,
             ["2 skipped for a reason that groups.toml does not allow: no FFmpeg"],
         ),
     ],
 )
 def test_what_did_not_run_is_said(passed: list[str], reasons: list[str], said: list[str]) -> None:
-    """Too few tests of a group, and reasons that are not on the list."""
     assert RULES.broken(passed, reasons) == said
+    assert name_of("tests/a/test_b.py::Class::test_c[d::e]") == "a/b::c"

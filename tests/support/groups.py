@@ -1,4 +1,4 @@
-"""Which promise of the product a test file checks, and how many of each group's tests must have run."""
+"""Which promises of the product the tests check, and what a whole run must have shown."""
 
 import os
 import platform
@@ -18,22 +18,32 @@ _TOLD = ("torch", "torchvision", "kornia", "albumentations", "numpy", "numba")
 
 @dataclass(frozen=True)
 class Group:
-    """Test files that check one promise.
+    """Test files that check related promises.
 
     Attributes:
-        files: Patterns of their paths below tests/, without ``test_`` and ``.py``.
-        at_least: How many of their tests pass on a machine with nothing but what `make` installs: no
-            GPU, no FFmpeg, no data beside the checkout.
+        files: Patterns of their subjects (see `subject_of`).
+        promises: By promise a pattern of the tests that show it: subject of the file, "::", name without ``test_``.
     """
 
     files: tuple[str, ...]
-    at_least: int
+    promises: Mapping[str, str]
 
-    def holds(self, name: str) -> bool:
+    def holds(self, file: str) -> bool:
         """Whether a file, such as ``readers/formats/test_tar.py``, belongs here."""
-        path = PurePosixPath(name)
-        subject = str(path.with_name(path.stem.removeprefix("test_")))
-        return any(fnmatch(subject, pattern) for pattern in self.files)
+        return any(fnmatch(subject_of(file), pattern) for pattern in self.files)
+
+
+def subject_of(file: str) -> str:
+    """Return the path of a test file below tests/ without ``test_`` and ``.py``."""
+    path = PurePosixPath(file.removeprefix("tests/"))
+    return str(path.with_name(path.stem.removeprefix("test_")))
+
+
+def name_of(nodeid: str) -> str:
+    """Return the subject of a test's file, "::", and its name without ``test_``, class and parameters."""
+    file, _, rest = nodeid.partition("::")
+    name = rest.partition("[")[0].rpartition("::")[2]
+    return f"{subject_of(file)}::{name.removeprefix('test_')}"
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,7 @@ class Rules:
         may_skip: Regular expressions of the reasons for which a test may be skipped.
     """
 
-    groups: dict[str, Group]
+    groups: Mapping[str, Group]
     may_skip: tuple[str, ...]
 
     @classmethod
@@ -53,40 +63,49 @@ class Rules:
         """Read the file."""
         found = tomllib.loads(path.read_text())
         groups = {
-            name: Group(tuple(group["files"]), group["at_least"])
+            name: Group(tuple(group["files"]), group["promises"])
             for name, group in found["groups"].items()
         }
         return cls(groups, tuple(found["may_skip"]))
 
-    def count(self, names: Iterable[str]) -> dict[str, int]:
-        """How many of the files' names belong to each group."""
-        files = Counter(names)
+    def count(self, nodeids: Iterable[str]) -> dict[str, int]:
+        """Return how many of the tests belong to each group."""
+        files = Counter(nodeid.partition("::")[0] for nodeid in nodeids)
         return {
             name: sum(number for file, number in files.items() if group.holds(file))
             for name, group in self.groups.items()
         }
 
-    def broken(self, passed: Iterable[str], reasons: Iterable[str]) -> list[str]:
-        """What a whole run does not keep.
+    def unshown(self, tests: Iterable[str]) -> list[str]:
+        """Return the promises that none of the tests shows, each with its group and pattern.
 
         Args:
-            passed: The file of each test that passed.
-            reasons: Why each of the others was skipped.
-
-        Returns:
-            A sentence each; none where all is well.
+            tests: As `name_of` returns them.
         """
-        few = [
-            f"{name}: {number} tests passed, at least {self.groups[name].at_least} must"
-            for name, number in self.count(passed).items()
-            if number < self.groups[name].at_least
+        present = set(tests)
+        return [
+            f"{name}: {promise} ({pattern})"
+            for name, group in self.groups.items()
+            for promise, pattern in group.promises.items()
+            if not (pattern in present or any(fnmatch(test, pattern) for test in present))
+        ]
+
+    def broken(self, passed: Iterable[str], reasons: Iterable[str]) -> list[str]:
+        """Return a sentence for each rule that a whole run breaks.
+
+        Args:
+            passed: The node id of each test that passed.
+            reasons: Why each of the others was skipped.
+        """
+        unshown = [
+            f"no test passed for {promise}" for promise in self.unshown(map(name_of, passed))
         ]
         strange = Counter(
             reason
             for reason in reasons
             if not any(re.search(pattern, reason) for pattern in self.may_skip)
         )
-        return few + [
+        return unshown + [
             f"{number} skipped for a reason that groups.toml does not allow: {reason}"
             for reason, number in sorted(strange.items())
         ]
