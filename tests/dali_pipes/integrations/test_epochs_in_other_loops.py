@@ -352,7 +352,11 @@ TRANSFORMERS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("cut", TRANSFORMERS)
+@pytest.mark.parametrize(
+    "cut",
+    ["every two steps"]
+    + [pytest.param(cut, marks=pytest.mark.long) for cut in list(TRANSFORMERS)[1:]],
+)
 def test_transformers(dataset: Dataset, places: dict[Any, int], tmp_path: Path, cut: str) -> None:
     """From every checkpoint to the end, two epochs later too."""
     options = TRANSFORMERS[cut]
@@ -513,7 +517,7 @@ def in_child(work: Callable[[], T]) -> str:
         return pipe.read().decode()
 
 
-@pytest.mark.parametrize("helpers", [0, 1])
+@pytest.mark.parametrize("helpers", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_loop_in_a_fork(dataset: Dataset, places: dict[Any, int], helpers: int) -> None:
     """The child is refused the parent's loop, also ends nothing of it; the parent goes on exactly."""
     with make(dataset, helper_process=helpers) as loader:

@@ -91,8 +91,14 @@ def check_every_state(
 
 
 class TestNode:
-    @pytest.mark.parametrize("restart", [True, False])
-    @pytest.mark.parametrize("last_batch", ["partial", "drop"])
+    @pytest.mark.parametrize(
+        ("last_batch", "restart"),
+        [("partial", True), ("drop", False)]
+        + [
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (("partial", False), ("drop", True))
+        ],
+    )
     def test_every_state_of_torchdatas_loader(
         self, dataset: Dataset, last_batch: str, restart: bool
     ) -> None:

@@ -85,7 +85,17 @@ def run(engine: Any, recipe: Recipe, dtype: torch.dtype = torch.bfloat16) -> Non
             )
 
 
-@pytest.mark.parametrize("label", ROWS)
+FIRST_ROWS = {type(row.operation): label for label, row in reversed(ROWS.items())}
+"""One row of each operation; the others go the same ways with other numbers."""
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        pytest.param(label, marks=[] if label in FIRST_ROWS.values() else pytest.mark.long)
+        for label in ROWS
+    ],
+)
 def test_operation(label: str) -> None:
     """Every operation, on both engines, for images of one size."""
     recipe = Recipe([Resize(SIZE), HorizontalFlip(0.5), ROWS[label].operation])
@@ -185,8 +195,15 @@ LOADED: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("engine", ["kornia", "fused"])
-@pytest.mark.parametrize("decoder", ["cpu", pytest.param("dali", marks=pytest.mark.needs_dali)])
+@pytest.mark.parametrize(
+    ("decoder", "engine"),
+    [
+        ("cpu", "kornia"),
+        pytest.param("dali", "fused", marks=pytest.mark.needs_dali),
+        pytest.param("cpu", "fused", marks=pytest.mark.long),
+        pytest.param("dali", "kornia", marks=[pytest.mark.needs_dali, pytest.mark.long]),
+    ],
+)
 @pytest.mark.parametrize("name", LOADED)
 def test_loader(
     gpu: Any,
@@ -222,7 +239,7 @@ def check(batches: list[Batch], num: int) -> None:
 
 
 @pytest.mark.needs_dali
-@pytest.mark.parametrize("place", [None, 0])
+@pytest.mark.parametrize("place", [pytest.param(None, marks=pytest.mark.long), 0])
 @pytest.mark.parametrize("name", LOADED)
 def test_own_pipeline(gpu: Any, photographs: Dataset, name: str, place: int | None) -> None:
     """A pipeline of the user's own, whose images lie on the CPU, or on the GPU."""
