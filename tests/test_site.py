@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pages import ROOT
+from tests.support.pages import ROOT, Page
 
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 
@@ -86,9 +86,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 def test_the_site_builds(site: Path) -> None:
-    """Without a warning, and with a search and a list for programs."""
-    assert "guides/detection" in (site / "searchindex.js").read_text()
-    assert "gallery/factors.html" in (site / "llms.txt").read_text()
+    """Without a warning, and with a search and a list of pages and programs for assistants."""
+    assert "detection" in (site / "searchindex.js").read_text()
+    llms = (site / "llms.txt").read_text()
+    assert "gallery/factors.html" in llms
+    assert "## Common tasks" in llms
+    assert all(block.text in llms for block in Page("docs/tasks.md").blocks)
+    assert ".md" not in re.sub(r"```.*?```", "", llms, flags=re.DOTALL)  # links lead to pages of the site
 
 
 @pytest.mark.long
