@@ -6,7 +6,7 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.application import Sphinx
 
-_LONG = 240  # characters: enough for a first sentence, and the list of 60 pages stays below 15 kB
+_LONG = 400  # characters: a first sentence, or the operations of a page of the gallery
 _PROGRAMS = "tasks"
 """The page whose text is copied: an assistant gets working code without opening a second page."""
 _LINK = re.compile(r"\]\((\w+)\.md(#[\w-]+)?\)")

@@ -31,7 +31,7 @@ def pages() -> Iterator[tuple[str, str]]:
         _modules(
             "Integrations",
             INTEGRATIONS,
-            "Each imports its library when it is used. Guides: :doc:`/integrations`.",
+            "Each imports its library when it is used. How to use them: :doc:`/integrations`.",
         ),
     )
     yield (
