@@ -51,6 +51,6 @@ def _programs(app: Sphinx) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx what to call, and when."""
+    """Connect `write` to the end of the build."""
     app.connect("build-finished", write)
     return {"parallel_read_safe": True}
