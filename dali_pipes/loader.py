@@ -182,7 +182,7 @@ class Loader:
             that is left early. Each makes `prefetch` batches ahead. They need decoder="cpu". Dataset and recipe are
             pickled, so their classes must be importable, not defined in the script itself; all processes share the
             memory of NumPy arrays in them.
-        workers: `RayWorkers`, which make the batches on other machines of a Ray cluster; see docs/remote_workers.md.
+        workers: `RayWorkers`, which make the batches on other machines of a Ray cluster; see docs/clusters.md.
             The batches are the same, and so are order, ledger, audit and state. It needs decoder="cpu", and data and
             a recipe that can be pickled, on paths or URLs that those machines reach.
         heartbeat: How the ranks tell each other where they are, so that one of them can say who is late and why, and

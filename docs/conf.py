@@ -1,4 +1,4 @@
-"""Sphinx's settings of the site: `make docs` builds it, without a network."""
+"""Settings of Sphinx for the site, which `make docs` builds without a network."""
 
 import sys
 import tomllib

@@ -1,4 +1,4 @@
-"""The README and docs/: their examples run, and what they link to and name is there."""
+"""The README and docs/: examples run, and every link, path, command, option and quoted message exists."""
 
 import ast
 import importlib
@@ -29,21 +29,21 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the data that the examples open."""
+    """Return a folder with the data that the examples open."""
     folder = tmp_path_factory.mktemp("data")
     make_example_data(folder)
     return folder
 
 
 def small_model(num_classes: int = 1000) -> torch.nn.Module:
-    """A model with the interface of ResNet-18, whose steps take seconds."""
+    """Return a model with the interface of ResNet-18 and quick steps."""
     layers = torch.nn
     pool = layers.AdaptiveAvgPool2d(4)
     return layers.Sequential(pool, layers.Flatten(), layers.Linear(48, num_classes))
 
 
 def run_python(page: Page) -> None:
-    """Run the blocks of Python of a page one after the other, as one program."""
+    """Run the Python blocks of a page as one program."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in page.blocks:
         if block.language == "python" and block.is_run:
@@ -59,14 +59,14 @@ def run_python(page: Page) -> None:
     ids=lambda page: page.name,
 )
 def test_examples_run(page: Page, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a page shows runs as it stands, in a folder with such data."""
+    """The programs of a page run unchanged."""
     monkeypatch.chdir(data)
     monkeypatch.setattr("torchvision.models.resnet18", small_model)
     run_python(page)
 
 
 def test_recipes_in_yaml_load(tmp_path: Path) -> None:
-    """A recipe that a page shows as a file is one."""
+    """A recipe file that a page shows can be loaded."""
     shown = [block.text for page in PAGES for block in page.blocks if block.language == "yaml"]
     for number, text in enumerate(shown):
         path = tmp_path / f"{number}.yaml"
@@ -76,7 +76,7 @@ def test_recipes_in_yaml_load(tmp_path: Path) -> None:
 
 
 def test_a_wrong_example_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Negative control: blocks of a page share their names, and an error in one of them is one."""
+    """Negative control: blocks of a page share their names, and an error in one of them is raised."""
     page = Page("page.md")
     monkeypatch.setattr("tests.support.pages.ROOT", tmp_path)
     (tmp_path / "page.md").write_text("```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n")
@@ -97,7 +97,7 @@ def test_links(page: Page) -> None:
 
 @every_page
 def test_paths(page: Page) -> None:
-    """Every path and module of ours that a page names is there."""
+    """Every path and module of ours that a page names exists."""
     for path in re.findall(rf"(?<![\w/.])(?:{'|'.join(FOLDERS)})/[\w./*-]*", page.text):
         assert list(ROOT.glob(path.rstrip("/."))), path
     for code in page.code:
@@ -106,7 +106,7 @@ def test_paths(page: Page) -> None:
 
 
 def finds(name: str) -> bool:
-    """Whether a dotted name is that of a module, or of something in one."""
+    """Whether a dotted name is a module or an attribute of one."""
     module, _, attribute = name.rpartition(".")
     if attribute in ("py", "md", "toml"):
         return True
@@ -117,14 +117,14 @@ def finds(name: str) -> bool:
 
 @every_page
 def test_commands(page: Page) -> None:
-    """Every `gpu-aug ...` command of a page, and each of its options, is one that `--help` tells."""
+    """Every `gpu-aug ...` command of a page and its options exist."""
     for code in page.code:
         for words in re.findall(r"(?:^|\s)gpu-aug((?: +\S+)*)", code):
             check_command(words.split())
 
 
 def check_command(words: list[str]) -> None:
-    """Refuse words that the command line does not know."""
+    """Fail for a command or option that does not exist."""
     command: Any = typer.main.get_command(app)
     while hasattr(command, "commands") and words and words[0].islower():
         assert words[0] in command.commands, f"there is no {' '.join(words)}"
@@ -156,7 +156,7 @@ def test_targets_of_make(page: Page) -> None:
 @every_page
 @pytest.mark.parametrize("made", [Loader, Clips], ids=lambda made: made.__name__)
 def test_keywords(page: Page, made: Callable[..., object]) -> None:
-    """Every `Loader(word=...)` has a word that Loader takes."""
+    """Every keyword of a shown call of Loader or Clips exists."""
     known = inspect.signature(made).parameters
     for call in re.findall(rf"(?<!\w){made.__name__}\(.*\)", "\n".join(page.code)):
         try:
@@ -168,39 +168,39 @@ def test_keywords(page: Page, made: Callable[..., object]) -> None:
             assert given <= known.keys(), call
 
 
-def test_messages_are_those_of_the_code() -> None:
-    """What the page about troubles quotes between quotation marks is said by our code."""
+def test_quoted_messages_exist() -> None:
+    """Messages that the page about troubles quotes occur in our code."""
     quoted = quoted_messages((ROOT / "docs/troubleshooting.md").read_text())
-    said = texts_of_the_code()
+    code = texts_of_the_code()
 
     assert len(quoted) > 15
-    assert [message for message in quoted if not is_said(message, said)] == []
+    assert [message for message in quoted if not occurs(message, code)] == []
 
 
 def test_a_wrong_message_is_noticed() -> None:
-    """Negative control: a sentence that nothing says, beside one that is said."""
+    """Negative control: an invented message beside a real one."""
     [right, wrong] = quoted_messages(
         '| "an epoch has ... batch", "an epoch has ... crumbs" | why |'
     )
 
-    assert is_said(right, texts_of_the_code())
-    assert not is_said(wrong, texts_of_the_code())
+    assert occurs(right, texts_of_the_code())
+    assert not occurs(wrong, texts_of_the_code())
 
 
 def quoted_messages(text: str) -> list[str]:
-    """Return what stands between quotation marks in the first column of the tables, but for code."""
+    """Return the quoted texts in the first column of the tables, without those in code."""
     cells = re.findall(r"^\| (.*?) \|", text, re.MULTILINE)
     return re.findall(r'"([^"]+)"', "\n".join(re.sub(r"`[^`]*`", "", cell) for cell in cells))
 
 
-def is_said(message: str, said: str) -> bool:
-    """Whether the code has every part of a message between the dots."""
-    return all(part.strip() in said for part in message.split("..."))
+def occurs(message: str, code: str) -> bool:
+    """Whether the code contains every part of a message between dots."""
+    return all(part.strip() in code for part in message.split("..."))
 
 
 @cache
 def texts_of_the_code() -> str:
-    """All texts of the packages, a line for each, with a line between the parts that values divide."""
+    """Return all string constants of the packages, one per line; values divide an f-string into several."""
     texts = []
     for package in ("readers", "gpu_aug", "dali_pipes"):
         for path in (ROOT / package).rglob("*.py"):
@@ -211,7 +211,7 @@ def texts_of_the_code() -> str:
 
 
 def test_the_readme_is_short() -> None:
-    """A page that people read to its end: 9 kB, with an example of 12 lines."""
+    """At most 9 kB, so that people read it to its end, and a first example of 12 lines."""
     page = PAGES[0]
     first = page.blocks[0]
     assert len(page.text.encode()) <= 9000
@@ -220,15 +220,13 @@ def test_the_readme_is_short() -> None:
 
 
 def test_the_readme_names_every_extra() -> None:
-    """What can be installed besides, but for the tools of contributors."""
+    """Every extra of pyproject.toml but the tools of contributors."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"].keys() - {"dev"}
     assert [name for name in extras if not re.search(rf"[`\[]{name}[`\]]", PAGES[0].text)] == []
 
 
 def test_the_index_names_every_page() -> None:
-    """Nothing in a folder of docs/ is out of reach."""
-    for index in [page for page in PAGES if page.name.endswith("/index.md")]:
-        folder = Path(index.name).parent
-        names = {Path(page.name).name for page in PAGES if Path(page.name).parent == folder}
-        assert names - {"index.md"} <= set(index.links)
+    """Every page of docs/ can be reached."""
+    names = {Path(page.name).name for page in PAGES if page.name.startswith("docs/")}
+    assert names - {"index.md"} <= set(Page("docs/index.md").links)

@@ -1,4 +1,4 @@
-"""The site: what its pages are made of fits the code, and it builds without a warning."""
+"""The site: the sources of its generated pages fit the code, and it builds without a warning."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pages import ROOT
+from tests.support.pages import ROOT, Page
 
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 
@@ -30,7 +30,7 @@ def pictures() -> dict:
 
 
 def test_every_operation_is_on_one_page_of_the_gallery() -> None:
-    """And nothing else is."""
+    """Every operation and preset has pictures, and nothing else has."""
     shown = [
         name
         for family in gallery_families.FAMILIES.values()
@@ -47,7 +47,7 @@ def test_every_operation_is_on_one_page_of_the_gallery() -> None:
 
 
 def test_the_pictures_are_of_the_operations_as_they_are(pictures: dict) -> None:
-    """A changed meaning or default changes the fingerprint: the command draws them again."""
+    """Pictures belong to the present fingerprints; a changed meaning or default needs new ones."""
     expected = {
         name: [recipe.fingerprint for _, recipe in recipes]
         for name, recipes in gallery_pictures.shown_recipes().items()
@@ -60,7 +60,7 @@ def test_the_pictures_are_of_the_operations_as_they_are(pictures: dict) -> None:
 
 
 def test_every_picture_is_there_and_small(pictures: dict) -> None:
-    """Pictures are part of the repository, so all of them together stay below 1.5 MB."""
+    """Pictures are part of the repository, so together they stay below 1.5 MB."""
     files = {one["file"] for told in pictures.values() for one in told}
 
     assert files == {path.name for path in FOLDER.glob("*.webp")}
@@ -76,7 +76,7 @@ def test_every_result_of_a_benchmark_is_shown() -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the site; a warning is an error."""
+    """Build the site with warnings as errors and return its folder."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-b", "html", "--quiet", "--fail-on-warning"]
     done = subprocess.run([*command, "docs", str(folder)], cwd=ROOT, capture_output=True, text=True)
@@ -86,36 +86,40 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 def test_the_site_builds(site: Path) -> None:
-    """Without a warning, and with a search and a list for programs."""
-    assert "guides/detection" in (site / "searchindex.js").read_text()
-    assert "gallery/factors.html" in (site / "llms.txt").read_text()
+    """It has a search, and an llms.txt with a list of pages and all common programs."""
+    assert "detection" in (site / "searchindex.js").read_text()
+    llms = (site / "llms.txt").read_text()
+    assert "gallery/factors.html" in llms
+    assert "## Common tasks" in llms
+    assert all(block.text in llms for block in Page("docs/tasks.md").blocks)
+    assert "](reading.html)" in llms  # links lead to pages of the site
 
 
 @pytest.mark.long
-def test_pages_need_no_network_and_say_what_pictures_show(site: Path) -> None:
-    """Nothing is loaded from another host, and every picture has words for who does not see it."""
+def test_pages_need_no_network_and_describe_pictures(site: Path) -> None:
+    """Pages load nothing from other hosts, and every picture has an alternative text."""
     pages = {path.name: path.read_text() for path in site.rglob("*.html")}
 
-    assert [name for name, page in pages.items() if from_elsewhere(page)] == []
-    assert [name for name, page in pages.items() if without_words(page)] == []
+    assert [name for name, page in pages.items() if loaded_from_other_hosts(page)] == []
+    assert [name for name, page in pages.items() if without_text(page)] == []
 
 
 def test_a_page_that_needs_the_network_is_noticed() -> None:
-    """Negative control: a script of another host, and a picture without words; links may lead anywhere."""
+    """Negative control: a script of another host and a picture without a text are found; links may lead anywhere."""
     page = '<a href="https://x.org"><script async src="https://x.org/a.js"></script><img src="a.png" alt="">'
 
-    assert from_elsewhere(page) == ["https://x.org/a.js"]
-    assert without_words(page) == ['<img src="a.png" alt="">']
+    assert loaded_from_other_hosts(page) == ["https://x.org/a.js"]
+    assert without_text(page) == ['<img src="a.png" alt="">']
 
 
-def from_elsewhere(page: str) -> list[str]:
-    """Return what a page loads from other hosts."""
+def loaded_from_other_hosts(page: str) -> list[str]:
+    """Return the URLs that a page loads from other hosts."""
     loaded = r'<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)="((?:https?:)?//[^"]*)"'
     return re.findall(loaded, page)
 
 
-def without_words(page: str) -> list[str]:
-    """Return the pictures of a page that have no text in their place."""
+def without_text(page: str) -> list[str]:
+    """Return the picture tags of a page without an alternative text."""
     return [tag for tag in re.findall(r"<img\b[^>]*>", page) if not re.search(r'alt="[^"]', tag)]
 
 

@@ -1,4 +1,4 @@
-"""The page of the command line, out of its own help."""
+"""The page of the command line, made from its help texts."""
 
 import re
 from collections.abc import Iterator
@@ -14,34 +14,33 @@ def pages() -> Iterator[tuple[str, str]]:
     """Give one page with every command."""
     command: Any = typer.main.get_command(app)
     text = heading("The command line", "=")
-    text += (
-        "What ``gpu-aug COMMAND --help`` says, on one page. What the commands are for, with examples: "
-        ":doc:`/commands`.\n\n"
-    )
-    yield "commands.rst", text + "".join(_told(command, "gpu-aug"))
+    text += "All texts of ``gpu-aug COMMAND --help`` on one page. Examples: :doc:`/commands`.\n\n"
+    yield "commands.rst", text + "".join(_sections(command, "gpu-aug"))
 
 
-def _told(command: Any, name: str) -> Iterator[str]:
+def _sections(command: Any, name: str) -> Iterator[str]:
+    """Yield a section for each command below a group."""
     children = getattr(command, "commands", None)
     if children is None:
         yield heading(name, "-") + _described(command, name)
         return
     for word, child in children.items():
-        if child.hidden:  # such as one that was removed and says what to do instead
+        if child.hidden:
             continue
-        yield from _told(child, f"{name} {word}")
+        yield from _sections(child, f"{name} {word}")
 
 
 def _described(command: Any, name: str) -> str:
     context = command.context_class(command, info_name=name)
     usage = " ".join(command.collect_usage_pieces(context))
     lines = [f"{_plain(command.help)}\n", "::\n", f"    {name} {usage}\n"]
-    for one in command.params:
-        if not getattr(one, "hidden", False) and (record := one.get_help_record(context)):
+    for parameter in command.params:
+        hidden = getattr(parameter, "hidden", False)
+        if not hidden and (record := parameter.get_help_record(context)):
             lines.append(f"``{record[0]}``\n    {_plain(record[1])}\n")
     return "\n".join(lines) + "\n"
 
 
 def _plain(text: str) -> str:
-    """Return a help text that reStructuredText does not take for its own marks."""
+    """Escape the markup characters of reStructuredText."""
     return re.sub(r"([\\*_|`])", r"\\\1", " ".join(text.split()))

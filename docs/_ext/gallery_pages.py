@@ -3,7 +3,7 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,9 @@ DOCS = Path(__file__).resolve().parents[1]
 Row = list[str]
 
 _HOW = (
-    f"Left the original of {WIDTH} x {HEIGHT} pixels, then what several epochs see of it, or one where nothing is random; below each row stands what "
-    "was drawn. Lengths in pixels look larger on such small pictures than on those of a training. Drawn by "
-    "``gpu-aug preview``'s own function with seed 0; a gray border is there where an operation changes sizes. "
-    "Make such pictures of your own data: :doc:`/recipes`.\n\n"
+    f"Each row begins with the original of {WIDTH} x {HEIGHT} pixels and shows what several epochs see of it (one, if nothing is random), with the "
+    "drawn parameters below. Lengths in pixels look larger than on the pictures of a training. A gray border marks another size. "
+    "``gpu-aug preview`` draws such pictures of your own data: :doc:`/recipes`.\n\n"
 )
 
 
@@ -30,10 +29,17 @@ def pages() -> Iterator[tuple[str, str]]:
     """Give the index, a page for each family, and one for the presets."""
     yield "gallery/index.rst", _index()
     for name, family in FAMILIES.items():
-        text = heading(family.title, "=") + _HOW
-        text += "".join(_operation(one) for one in operations(family))
+        names = operations(family)
+        text = heading(family.title, "=") + _listed(names) + _HOW
+        text += "".join(map(_operation, names))
         yield f"gallery/{name}.rst", text
-    yield "gallery/presets.rst", heading("Presets", "=") + _HOW + "".join(map(_preset, PRESETS))
+    text = heading("Presets", "=") + _listed(PRESETS) + _HOW
+    yield "gallery/presets.rst", text + "".join(map(_preset, PRESETS))
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return the names as the first paragraph of a page, which llms.txt shows."""
+    return ", ".join(f"``{name}``" for name in names) + ".\n\n"
 
 
 def _index() -> str:

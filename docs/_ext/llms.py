@@ -1,32 +1,36 @@
-"""Writes llms.txt beside the site: what each page is about, in Markdown, for programs that read it."""
+"""Write llms.txt beside the site: what each page is about and programs to copy, for assistants that write code."""
 
+import re
 from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
 
-_LONG = 240
+_LONG = 400  # characters: a first sentence, or the operations of a page of the gallery
+_PROGRAMS = "tasks"
+"""The page whose text is copied: an assistant gets working code without opening a second page."""
+_LINK = re.compile(r"\]\((\w+)\.md(#[\w-]+)?\)")
 
 
 def write(app: Sphinx, error: Exception | None) -> None:
-    """Write the list of all pages in the order of the contents, each with its first sentence."""
+    """Write the list of all pages in the order of the contents, each with its first sentence, and the programs."""
     if error is not None or app.builder.name != "html":
         return
     root = app.config.root_doc
     lines = [f"# {app.config.project}", "", f"> {_first_sentence(app, root)}", ""]
     for name in _in_order(app, root):
         title = app.env.titles[name].astext()
-        lines.append(
-            f"- [{title}]({app.builder.get_target_uri(name)}): {_first_sentence(app, name)}"
-        )
-    (Path(app.outdir) / "llms.txt").write_text("\n".join(lines) + "\n")
+        uri = app.builder.get_target_uri(name)
+        lines.append(f"- [{title}]({uri}): {_first_sentence(app, name)}")
+    text = "\n".join(lines) + "\n\n" + _programs(app)
+    (Path(app.outdir) / "llms.txt").write_text(text)
 
 
 def _in_order(app: Sphinx, name: str) -> list[str]:
-    found = []
+    names = []
     for child in app.env.toctree_includes.get(name, []):
-        found += [child, *_in_order(app, child)]
-    return found
+        names += [child, *_in_order(app, child)]
+    return names
 
 
 def _first_sentence(app: Sphinx, name: str) -> str:
@@ -37,7 +41,16 @@ def _first_sentence(app: Sphinx, name: str) -> str:
     return ""
 
 
+def _programs(app: Sphinx) -> str:
+    """Return the Markdown of the page of programs, one level lower, with links to pages of the site."""
+    text = Path(app.env.doc2path(_PROGRAMS)).read_text()
+    headings = re.sub(r"^(#+ (?=[A-Z]))", r"#\1", text, flags=re.MULTILINE)
+    return _LINK.sub(
+        lambda link: f"]({app.builder.get_target_uri(link[1])}{link[2] or ''})", headings
+    )
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx what to call, and when."""
+    """Connect `write` to the end of the build."""
     app.connect("build-finished", write)
     return {"parallel_read_safe": True}

@@ -1,4 +1,4 @@
-"""Writes the pages that are made of the code, the results and files beside docs/, before Sphinx reads them."""
+"""Write the pages that are generated from code, results and other files, before Sphinx reads them."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ import root_pages
 from sphinx.application import Sphinx
 
 FOLDER = "made"
-"""Where they lie below docs/; git does not know them."""
+"""Their folder below docs/; git ignores it."""
 
 MAKERS: tuple[Callable[[], Iterator[tuple[str, str]]], ...] = (
     root_pages.pages,
@@ -20,11 +20,11 @@ MAKERS: tuple[Callable[[], Iterator[tuple[str, str]]], ...] = (
     gallery_pages.pages,
     reference_pages.pages,
 )
-"""Each gives pages: their paths below `FOLDER`, and their texts."""
+"""Each yields pages: path below `FOLDER`, and text."""
 
 
 def write_pages(app: Sphinx) -> None:
-    """Write every page whose text changed, and remove those that are made no more."""
+    """Write every page whose text changed, and remove pages that are no longer generated."""
     folder = Path(app.srcdir) / FOLDER
     wanted = dict(page for make in MAKERS for page in make())
     for name, text in wanted.items():
@@ -38,7 +38,7 @@ def write_pages(app: Sphinx) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx what to call, and when."""
+    """Connect the functions to events of Sphinx."""
     app.connect("builder-inited", write_pages)
     app.connect("source-read", root_pages.lead_to_copies)
     return {"parallel_read_safe": True}

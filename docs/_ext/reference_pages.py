@@ -1,4 +1,4 @@
-"""The reference: every public name, from its docstring."""
+"""Generate the reference: every public name with its docstring."""
 
 import importlib
 import inspect
@@ -14,16 +14,16 @@ PACKAGES = ("readers", "gpu_aug", "dali_pipes")
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Give a page for each package, and one for each group of names in modules."""
+    """Yield a page for each package, and one for each group of names in modules."""
     for name in PACKAGES:
         module = importlib.import_module(name)
         yield f"reference/{name}.rst", _package(module)
     yield (
         "reference/functions.rst",
         _modules(
-            "What the commands do, as functions",
+            "Commands as functions",
             COMMANDS,
-            "The command line calls these, and so can you.",
+            "The command line calls these functions.",
         ),
     )
     yield (
@@ -31,7 +31,7 @@ def pages() -> Iterator[tuple[str, str]]:
         _modules(
             "Integrations",
             INTEGRATIONS,
-            "Each imports its library when it is used. Guides: :doc:`/integrations`.",
+            "Each imports its library when it is used. How to use them: :doc:`/integrations`.",
         ),
     )
     yield (
@@ -39,7 +39,7 @@ def pages() -> Iterator[tuple[str, str]]:
         _modules(
             "Formats and storage",
             READERS,
-            "``open_dataset`` makes the datasets, and takes their options and those of `StorageOptions`: :doc:`/reading`.",
+            "``open_dataset`` returns these datasets, and takes their options and those of `StorageOptions`: :doc:`/reading`.",
         ),
     )
 
@@ -54,9 +54,7 @@ def _package(module: ModuleType) -> str:
     text = heading(module.__name__, "=") + f".. automodule:: {module.__name__}\n\n"
     if module.__name__ == "gpu_aug":
         names = [name for name in names if not is_operation(getattr(module, name))]
-        text += (
-            "Its operations stand in the :doc:`gallery </made/gallery/index>`, with pictures.\n\n"
-        )
+        text += "Operations, with pictures: :doc:`gallery </made/gallery/index>`.\n\n"
     for name in names:
         first = public_names()[_path(getattr(module, name), module.__name__, name)]
         own = f"{module.__name__}.{name}"
@@ -75,7 +73,7 @@ def _modules(title: str, modules: Mapping[str, Sequence[str]], words: str) -> st
 
 @cache
 def public_names() -> dict[str, str]:
-    """Return the public name of everything that has one, by the place where it is defined."""
+    """Return public names by the dotted place of their definition."""
     names: dict[str, str] = {}
     modules = {name: importlib.import_module(name).__all__ for name in PACKAGES}
     for module, members in (modules | COMMANDS | INTEGRATIONS | READERS).items():
@@ -86,7 +84,7 @@ def public_names() -> dict[str, str]:
 
 
 def _path(value: Any, module: str, name: str) -> str:
-    """Return where a value is defined, or where it is public if nothing tells."""
+    """Return the dotted place of a definition, or the public name of a value that does not know it."""
     if inspect.isclass(value) or inspect.isfunction(value):
         return f"{value.__module__}.{value.__qualname__}"
     return f"{module}.{name}"
@@ -98,7 +96,7 @@ def is_operation(value: Any) -> bool:
 
 
 def entry(module: str, name: str) -> str:
-    """Return the directive that tells about a name."""
+    """Return the directive that documents a name."""
     value = getattr(importlib.import_module(module), name)
     if inspect.isclass(value):
         return f".. autoclass:: {module}.{name}\n   :members:\n\n"

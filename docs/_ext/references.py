@@ -1,4 +1,4 @@
-"""Where a name in a signature or a docstring leads: to the public name of what it means."""
+"""Resolve names in signatures and docstrings to public names."""
 
 import importlib
 from typing import Any
@@ -12,9 +12,9 @@ from sphinx.environment import BuildEnvironment
 
 
 def resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: Element) -> Node | None:
-    """Return a link to a public name, or the name alone where it is not ours or not public.
+    """Return a link to a public name, or plain text for a name that is not ours or not public.
 
-    None, which Sphinx warns of, stands for a dotted name that cannot be imported: a slip.
+    None, for a dotted name that cannot be imported, makes Sphinx warn.
     """
     target = node.get("reftarget", "")
     if node.get("refdomain") != "py":
@@ -31,7 +31,7 @@ def resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: Eleme
 
 
 def _unique(target: str, public: dict[str, str]) -> str | None:
-    """Return the public name whose last word is the target, if there is one alone."""
+    """Return the only public name whose last word is the target, or None."""
     found = {name for name in public.values() if name.rpartition(".")[2] == target}
     return found.pop() if len(found) == 1 else None
 
@@ -53,7 +53,7 @@ def _exists(name: str) -> bool:
 def readable(
     app: Sphinx, what: str, name: str, value: Any, options: Any, signature: str | None, returns: str | None
 ) -> tuple[str, str | None] | None:  # fmt: skip
-    """Return the signature of a dataclass with defaults that Sphinx can read and set in lines."""
+    """Replace the default factories in a dataclass signature, which Sphinx cannot parse."""
     del app, what, name, value, options
     if signature is None or "<factory>" not in signature:
         return None
@@ -61,7 +61,7 @@ def readable(
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Tell Sphinx what to call."""
+    """Connect the functions to events of Sphinx."""
     app.connect("missing-reference", resolve)
     app.connect("autodoc-process-signature", readable)
     for field in PyObject.doc_field_types:

@@ -1,4 +1,4 @@
-"""Pages beside docs/ as pages of the site, and the links that lead to them."""
+"""Copy pages from the root of the project into the site, and redirect links to them."""
 
 import re
 from collections.abc import Iterator
@@ -13,20 +13,20 @@ COPIES = {
     "DECISIONS.md": "decisions.md",
     "SECURITY.md": "security.md",
 }
-# They have every word, and would be found before the guides.
+# They contain every word, so a search would list them before the pages.
 _NOT_SEARCHED = {"CHANGELOG.md", "DECISIONS.md"}
 _LINK = re.compile(r"\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Give the pages beside docs/."""
+    """Yield the pages of the root of the project."""
     for source, name in COPIES.items():
         head = "---\nnosearch: true\n---\n\n" if source in _NOT_SEARCHED else ""
         yield name, head + _LINK.sub(_from_root, (ROOT / source).read_text())
 
 
 def lead_to_copies(app: Sphinx, name: str, source: list[str]) -> None:  # noqa: ARG001 - Sphinx's
-    """Turn the links of a page to files beside docs/ into links to their pages."""
+    """Redirect links to files of the root of the project to their copies."""
     source[0] = re.sub(r"\]\((?:\.\./)+README\.md[^)]*\)", "](/index.md)", source[0])
     for file, copy in COPIES.items():
         source[0] = re.sub(rf"\]\((?:\.\./)+{file}", f"](/made/{copy}", source[0])

@@ -64,7 +64,7 @@ class Page:
 
 def pages() -> list[Page]:
     """The README, CONTRIBUTING and docs/, without what is made there when the site is built."""
-    docs = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/guides").glob("*.md")])
+    docs = sorted((ROOT / "docs").glob("*.md"))
     return [
         Page("README.md"),
         Page("CONTRIBUTING.md"),
