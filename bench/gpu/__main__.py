@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from bench.compare.photographs import make_photographs
-from bench.gpu.run_steps import PROBE, Outcome, visit
+from bench.gpu.run_steps import PROBE, RUNNING, Outcome, visit
 from bench.gpu.steps import PARTS, SECONDS, commands
 from bench.output import errors
 from bench.output.results import document, write_json
@@ -61,7 +61,7 @@ def _run(
     logs = result.with_suffix(".log")
     if result.exists():
         raise errors.BenchError(f"{result} holds the results of another visit: give another folder")
-    chosen = commands(out / "running.json", data, part=part, names=names, rehearse=rehearse)
+    chosen = commands(out / RUNNING, data, part=part, names=names, rehearse=rehearse)
     settings = {"rehearse": rehearse, "part": part, "seconds": seconds}
 
     def keep(outcomes: Sequence[Outcome]) -> None:

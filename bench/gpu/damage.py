@@ -3,14 +3,13 @@
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
 from bench.gpu.broken import broken_files
-from bench.gpu.our_loader import Decoder, decoders
-from bench.gpu.photographs import photographs, write_files
+from bench.gpu.contenders import Decoder, decoders
+from bench.gpu.photographs import photographs, temporary_files
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale
 from dali_pipes import Loader
@@ -42,40 +41,32 @@ class Run:
 
 
 def damage(scale: Scale, data: Path, rows: Rows) -> None:
-    """By decoder: the same batch with and without broken files. One kind after the other is a matter of tests."""
-    with TemporaryDirectory(prefix="gpu-aug-") as root:
-        folder = Path(root)
-        sound = photographs(data, SIZE, 24)
-        broken = broken_files(sound[0])
-        files = [*broken.values(), *sound]
-        mixed = write_files(folder / "mixed", files)
-        whole = write_files(folder / "whole", [*[sound[0]] * len(broken), *sound])
-        expected = load(mixed, _CPU, len(files), "cpu")
+    """Load the same batch with and without broken files, by decoder. One kind after the other is a matter of tests."""
+    sound = photographs(data, SIZE, 24)
+    broken = list(broken_files(sound[0]).values())
+    damaged = set(range(len(broken)))
+    with (
+        temporary_files([*broken, *sound]) as mixed,
+        temporary_files([sound[0]] * len(broken) + sound) as whole,
+    ):
+        expected = load(mixed, _CPU, "cpu")
         for decoder in decoders(scale):
-            undamaged = load(whole, scale.device, len(files), decoder)
+            undamaged = load(whole, scale.device, decoder)
             with rows.check(f"{decoder}: no file is broken") as row:
-                again = load(whole, scale.device, len(files), decoder)
-                judge(again, undamaged, undamaged, set(range(len(broken))), row)
+                judge(load(whole, scale.device, decoder), undamaged, undamaged, damaged, row)
             with rows.check(f"{decoder}: all kinds in one batch") as row:
-                actual = load(mixed, scale.device, len(files), decoder)
-                judge(actual, expected, undamaged, set(range(len(broken))), row)
+                judge(load(mixed, scale.device, decoder), expected, undamaged, damaged, row)
 
 
-def load(
-    folder: Path,
-    device: torch.device,
-    batch_size: int,
-    decoder: Decoder,
-    recipe: Recipe = _RECIPE,
-) -> Run:
-    """Load a folder in its order, without its bad samples."""
-    run = Run()
+def load(folder: Path, device: torch.device, decoder: Decoder) -> Run:
+    """Load a folder as one batch, in its order and without its bad samples."""
+    run, dataset = Run(), open_dataset(folder)
     options: dict[str, Any] = {"shuffle": "none", "last_batch": "partial", "dtype": torch.float32}
     options |= {"on_bad_sample": "skip", "max_bad_samples": 10**6, "engine": "fused"}
-    options |= {"decoder": decoder, "device": device, "batch_size": batch_size}
+    options |= {"decoder": decoder, "device": device, "batch_size": len(dataset)}
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        with Loader(open_dataset(folder), recipe, **options) as loader:
+        with Loader(dataset, _RECIPE, **options) as loader:
             for batch in loader:
                 run.images |= dict(zip(batch.indices.tolist(), batch.images.cpu(), strict=True))
         run.bad = [(record.index, record.stage) for record in loader.bad_samples]

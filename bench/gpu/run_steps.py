@@ -17,11 +17,13 @@ from bench.gpu.steps import SECONDS, Command
 NOT_RUN = "not run: "
 """Begins the `end` of a step that never began."""
 
-RUNNING = "running"
-"""Files of the step under way are RUNNING.json (rows) and RUNNING.log; what remains of a visit that is cut off."""
+RUNNING = "running.json"
+"""Name of the file with the rows of the step under way, which remains of a visit that is cut off."""
 
-PROBE = Command("probe", ["-m", "bench.gpu.probe"], 5.0, 5.0)
-"""Tells after a failed step whether the device is still there."""
+_PROBE_CODE = "import torch; assert int(torch.full((1 << 20,), 7, device='cuda').sum()) == 7 << 20"
+
+PROBE = Command("probe", ["-c", _PROBE_CODE], 30.0, 30.0)
+"""Tells after a failed step whether the device is still there: fills memory and adds it up. Most of its time torch is loaded."""
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _SECONDS_MIN = 0.05  # less than any process takes to start
@@ -115,7 +117,7 @@ def visit(
 
 
 def _run(command: Command, out: Path, seconds_max: float) -> Outcome:
-    result, printed = out / f"{RUNNING}.json", out / f"{RUNNING}.log"
+    result, printed = out / RUNNING, (out / RUNNING).with_suffix(".log")
     result.unlink(missing_ok=True)
     began = time.perf_counter()
     with printed.open("wb") as log:

@@ -1,15 +1,16 @@
 """The steps of a visit that verify: what is planted is found, and what may differ passes."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from bench.gpu import async_check, damage, loaders, memory, sanitizer, streams, under_load, waits
+from bench.gpu import damage, loaders, memory, races, sanitizer, under_load, waits
 from bench.gpu.broken import broken_files
-from bench.gpu.our_loader import decoders, endless, loader_for, usable
-from bench.gpu.photographs import jpegs_in, photographs
+from bench.gpu.contenders import decoders, endless, loader_for
+from bench.gpu.photographs import photographs
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale
 from dali_pipes import DecodeError, Loader
@@ -23,26 +24,21 @@ def bad(rows: Rows) -> list[str]:
 
 
 def test_our_loaders_are_of_every_decoder(scale: Scale, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a GPU "cuda" is among them, and a missing DALI costs only itself; a rehearsal takes the CPU in its place."""
-    monkeypatch.setattr(
-        "bench.gpu.our_loader.available_decoders",
-        lambda: {"cuda": "", "dali": "missing", "cpu": ""},
-    )
-    on_gpu = Scale(torch.device("cuda", 0), 8, 32, 0.01, scale.pictures)
+    """On a GPU "cuda" is among them, and a missing DALI costs only itself."""
+    known = {"cuda": "", "dali": "missing", "cpu": ""}
+    monkeypatch.setattr("bench.gpu.contenders.available_decoders", lambda: known)
 
-    assert decoders(on_gpu) == ["cuda", "cpu"]
+    assert decoders(replace(scale, device=torch.device("cuda", 0))) == ["cuda", "cpu"]
     assert decoders(scale) == ["cpu"]
-    assert (usable("cuda", on_gpu), usable("cuda", scale)) == ("cuda", "cpu")
 
 
 def test_an_epoch_is_long(data: Path, scale: Scale) -> None:
-    """A loader repeats its files, so that no measurement meets the end of an epoch; `picks` says which."""
-    with loader_for(scale, data, "cpu", picks=torch.tensor([1, 3]).numpy(), batch_size=8) as loader:
+    """A loader repeats its files, so that no measurement meets the end of an epoch; a rehearsal decodes on the CPU."""
+    with loader_for(scale, data, "cuda", batch_size=8) as loader:
         batches = endless(loader)
         seen = torch.cat([next(batches).indices for _ in range(3)])
 
         assert len(loader) >= 200
-        assert len(jpegs_in(data)) == 4
         assert len(set(seen.tolist())) == 24
 
 
@@ -112,7 +108,7 @@ def test_a_leak_is_growth(rows: Rows) -> None:
     waves = [n * 20.0 for n in range(25)] + [500.0 + 40 * (n % 3) for n in range(75)]
     for name, series in (("leak", [500 + n / 2 for n in range(100)]), ("waves", waves)):
         with rows.check(name) as row:
-            memory._judge_growth(row, series, 16.0)
+            memory.judge_growth(row, series, 16.0)
 
     assert bad(rows) == ["leak"]
     assert rows["waves"].value == 0
@@ -120,15 +116,15 @@ def test_a_leak_is_growth(rows: Rows) -> None:
 
 def test_races_are_wrong(data: Path, scale: Scale, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     """A loss that changes in its last digit when nobody waits is found, with its step."""
-    losses = async_check.losses
+    losses = races.losses
 
     def racing(*given: Any, waits: bool, **more: Any) -> list[float]:
         found = losses(*given, waits=waits, **more)
         return found if waits else [*found[:2], found[2] + 1e-12, *found[3:]]
 
-    monkeypatch.setattr(async_check, "decoders", lambda _: ["cpu"])
-    monkeypatch.setattr(async_check, "losses", racing)
-    async_check.races(scale, data, rows)
+    monkeypatch.setattr(races, "decoders", lambda _: ["cpu"])
+    monkeypatch.setattr(races, "losses", racing)
+    races.races(scale, data, rows)
 
     assert bad(rows) == ["cpu"]
     assert rows["cpu"].facts["first at step"] == [2, 2]
@@ -205,9 +201,9 @@ def test_a_graph_with_other_answers_is_wrong(
         return lambda: answers.append(work()), lambda: answers[-2]
 
     if fault == "late":
-        monkeypatch.setattr(streams, "capture", late)
-    monkeypatch.setattr(streams, "decoders", lambda _: ["cpu"])
-    streams.streams(scale, data, rows)
+        monkeypatch.setattr(races, "capture", late)
+    monkeypatch.setattr(races, "decoders", lambda _: ["cpu"])
+    races.streams(scale, data, rows)
 
     name = "cpu: a graph captured while batches are made"
     modes = ["thread_local", "global"] if fault == "late" else []

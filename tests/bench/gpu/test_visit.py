@@ -1,11 +1,9 @@
 """``make gpu``: how a visit runs its steps."""
 
-import ctypes
 import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 
-from bench.gpu.probe import probe
 from bench.gpu.rows import Row, Rows, headline, read_rows
 from bench.gpu.run_steps import PROBE, Outcome, visit
 from bench.gpu.steps import PARTS, SECONDS, STEPS, Command, commands
@@ -123,41 +120,15 @@ def test_a_device_that_is_gone_ends_the_visit(
 
 
 def test_the_probe_fails_without_a_device(tmp_path: Path) -> None:
-    """It ends with an error that names the driver; on a GPU with none."""
+    """It ends well on a GPU, and elsewhere with torch's error."""
     [outcome] = run([PROBE], tmp_path)
 
     assert outcome.good == torch.cuda.is_available()
-    assert outcome.good or "libcuda" in outcome.headline or "cuInit" in outcome.headline
-
-
-@pytest.mark.parametrize(
-    ("fault", "complaint"),
-    [("", None), ("cuCtxSynchronize", "cuCtxSynchronize fails with CUDA's error 700"), ("memory", "holds 0x0")],
-)  # fmt: skip
-def test_the_probe_reads_what_the_device_wrote(
-    monkeypatch: pytest.MonkeyPatch, fault: str, complaint: str | None
-) -> None:
-    """A call that fails is named with its error, and memory that holds something else is no device."""
-    filled: list[int] = []
-
-    def call(name: str, *given: Any) -> int:
-        if name == "cuMemsetD32_v2":
-            filled.append(0 if fault == "memory" else given[1].value)
-        if name == "cuMemcpyDtoH_v2":
-            given[0]._obj.value = filled[0]
-        return 700 if name == fault else 0
-
-    class Driver:
-        def __getattr__(self, name: str) -> Any:
-            return partial(call, name)
-
-    monkeypatch.setattr(ctypes, "CDLL", lambda _: Driver())
-
-    if complaint is None:
-        probe()
-    else:
-        with pytest.raises(RuntimeError, match=complaint):
-            probe()
+    assert (
+        outcome.good
+        or "Torch not compiled with CUDA" in outcome.log
+        or "NVIDIA driver" in outcome.log
+    )
 
 
 def test_a_part_fits_into_its_time() -> None:
