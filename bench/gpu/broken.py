@@ -39,7 +39,7 @@ def broken_files(sound: bytes) -> dict[str, bytes]:
         "nonsense Huffman tables": _overwritten(sound, tables, b"\xff" * 16),
         "no Huffman tables": sound.replace(_TABLES, _COMMENT),
         "no quantisation tables": sound.replace(_QUANTISATION, _COMMENT),
-        "bits flipped in the scan": _flipped(sound, 20),
+        "bits flipped in the scan": flipped(sound, 20),
         "scan of zeros": _overwritten(sound, first, bytes(len(sound) - 2 - first)),
         "second half of the scan random": _random_half(sound),
         "twice the height in the header": sized(2 * height, width),
@@ -53,6 +53,16 @@ def broken_files(sound: bytes) -> dict[str, bytes]:
         "text between JPEG's markers": sound[:2] + b"This is no picture.\n" * 40 + END,
         "PNG, cut": _cut(_again(sound, "PNG"), 0.5),
     }
+
+
+def flipped(data: bytes, count: int) -> bytes:
+    """Flip single bits of a JPEG's scan, in bytes that are no part of a marker."""
+    rng = np.random.default_rng(0)
+    changed = bytearray(data)
+    for at in rng.integers(_codes(data), len(data) - 2, count).tolist():
+        if 0xFF not in (data[at - 1], data[at], data[at] ^ 16):
+            changed[at] ^= 16
+    return bytes(changed)
 
 
 def _again(sound: bytes, encoding: str, **options: Any) -> bytes:
@@ -77,16 +87,6 @@ def _cut(data: bytes, share: float) -> bytes:
 
 def _overwritten(data: bytes, at: int, new: bytes) -> bytes:
     return data[:at] + new + data[at + len(new) :]
-
-
-def _flipped(data: bytes, count: int) -> bytes:
-    """Flip single bits of a JPEG's scan, in bytes that are no part of a marker."""
-    rng = np.random.default_rng(0)
-    changed = bytearray(data)
-    for at in rng.integers(_codes(data), len(data) - 2, count).tolist():
-        if 0xFF not in (data[at - 1], data[at], data[at] ^ 16):
-            changed[at] ^= 16
-    return bytes(changed)
 
 
 def _random_half(data: bytes) -> bytes:

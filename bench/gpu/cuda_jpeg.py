@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from bench.gpu.broken import flipped
 from bench.gpu.jpeg_batch import JpegBatch
 from bench.gpu.photographs import SAMPLINGS, cut_photographs, encode, photographs
 from bench.gpu.rows import Row, Rows
@@ -78,14 +79,8 @@ def _check(rows: Rows, name: str, batch: JpegBatch, kernels: Kernels) -> None:
 def _check_damage(kernels: Kernels, encoded: list[bytes], rows: Rows) -> None:
     """Damage the codes of every second file: its neighbours are right all the same, and the kernels notice most damage."""
     with rows.check("damaged files among sound ones") as row:
-        rng, files = np.random.default_rng(1), list(encoded)
-        for number in range(0, len(files), 2):
-            damaged = bytearray(files[number])
-            begin = damaged.index(b"\xff\xda") + 14
-            for at in rng.integers(begin, len(damaged) - 2, 1 + len(damaged) // 200).tolist():
-                if 0xFF not in damaged[at - 1 : at + 1]:  # markers stay
-                    damaged[at] = int(rng.integers(0xFF))
-            files[number] = bytes(damaged)
+        files = list(encoded)
+        files[::2] = [flipped(data, 1 + len(data) // 200) for data in files[::2]]
         batch = JpegBatch(files, None, kernels.device, 0)
         statuses = batch.render(kernels)
         noticed = int((statuses[::2] != 0).sum())

@@ -68,15 +68,14 @@ def _run(scale: Scale, rows: Rows, wanted: Sequence[str]) -> None:
         environment["FAIL_WITHOUT_CUDA"] = "1"
     else:
         wanted = wanted[:1]
-    status = -1
-    while status < 0:  # ended by a signal: a test crashed
+    count = -1
+    while count < len(list(rows)) and (count < 0 or rows.is_cut_off):
         count = len(list(rows))
-        status = subprocess.run([*command, *wanted], cwd=_REPOSITORY, env=environment).returncode
+        done = subprocess.run([*command, *wanted], cwd=_REPOSITORY, env=environment, check=False)
         rows.reload()
-        if status not in (0, 1, 5) and len(list(rows)) == count:  # 1: tests failed, 5: none chosen
-            with rows.check("pytest"):
-                raise RuntimeError(f"it ended with {status} before any test")
-            break
+    if done.returncode not in (0, 1, 5):  # 1: tests failed, 5: none were left
+        with rows.check("pytest"):
+            raise RuntimeError(f"it ended with {done.returncode} before any test")
 
 
 def pytest_configure(config: pytest.Config) -> None:

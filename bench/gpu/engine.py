@@ -12,7 +12,7 @@ import torch
 
 from bench.gpu.contenders import resident_batch, training_step
 from bench.gpu.photographs import cut_photographs
-from bench.gpu.rows import Rows
+from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, host_us, kernel_us
 from bench.timing import synchronise, take_turn
 from gpu_aug import (
@@ -29,6 +29,14 @@ from gpu_aug import (
 _NUM_SETS = 4  # batches that take turns, so that none stays in the cache
 _CALLS = 40
 
+_BATCH_STAGE = (
+    RandomAffine(15.0, (0.1, 0.1), (0.9, 1.1)),
+    ColorJitter(0.4, 0.4, 0.4, 0.1),
+    GaussianBlur(7, (0.1, 2.0), p=0.0),
+    RandomErasing(p=0.5),
+    Normalize(),
+)
+
 
 def engine(scale: Scale, data: Path, rows: Rows) -> None:
     """Measure host microseconds and kernel microseconds per batch, by engine and recipe."""
@@ -41,30 +49,34 @@ def engine(scale: Scale, data: Path, rows: Rows) -> None:
     pictures = np.stack(list(cut_photographs(data, (scale.side, scale.side), scale.batch_size)))
     turned = (np.roll(pictures, 17 * number, axis=1) for number in range(_NUM_SETS))
     images = [torch.from_numpy(one).to(scale.device) for one in turned]
-    # The operations that need a whole batch; no image gets the blur.
-    batch_stage = (RandomAffine(15.0, (0.1, 0.1), (0.9, 1.1)), ColorJitter(0.4, 0.4, 0.4, 0.1), GaussianBlur(7, (0.1, 2.0), p=0.0), RandomErasing(p=0.5), Normalize())  # fmt: skip
     recipes = {
         "flip, normalise": Recipe([HorizontalFlip(), Normalize()]),
         "imagenet_train_jitter": Recipe.imagenet_train_jitter(size=scale.side),
-        "batch stage": Recipe(batch_stage),
+        "batch stage": Recipe(_BATCH_STAGE),
     }
     for name, recipe in recipes.items():
         for which in ("fused", "kornia"):
             with rows.measure(f"{which}, {name}: host", "us/batch") as row:
-                call, draw = _work(which, recipe, images, scale)
-                for _ in range(_NUM_SETS):  # compiles, and fills the caches of memory
-                    call()
-                row.put_runs(host_us(call, scale, _CALLS))
-                share = 100 / step_us
-                row.facts["us/batch of a thread for draws"] = round(median(host_us(draw, scale, _CALLS)))  # fmt: skip
-                row.facts["us/batch end to end"] = round(_device_us(call, scale))
-                row.facts["percent of a training step, host"] = round(share * (row.value or 0), 2)
-                if scale.on_gpu:
-                    kernels = kernel_us(call, _CALLS)
-                    total = sum(kernels.values())
-                    row.facts["us/batch of kernels"] = dict(list(kernels.items())[:6])
-                    row.facts["us/batch of all kernels"] = round(total, 1)
-                    row.facts["percent of a training step, kernels"] = round(share * total, 2)
+                _measure(row, *_work(which, recipe, images, scale), step_us, scale)
+
+
+def _measure(
+    row: Row, call: Callable[[], Any], draw: Callable[[], Any], step_us: float, scale: Scale
+) -> None:
+    """Fill in what a call of an engine takes, in microseconds and in percent of a training step."""
+    for _ in range(_NUM_SETS):  # compiles, and fills the caches of memory
+        call()
+    row.put_runs(host_us(call, scale, _CALLS))
+    share = 100 / step_us
+    row.facts["us/batch of a thread for draws"] = round(median(host_us(draw, scale, _CALLS)))
+    row.facts["us/batch end to end"] = round(_device_us(call, scale))
+    row.facts["percent of a training step, host"] = round(share * (row.value or 0), 2)
+    if scale.on_gpu:
+        kernels = kernel_us(call, _CALLS)
+        total = sum(kernels.values())
+        row.facts["us/batch of kernels"] = dict(list(kernels.items())[:6])
+        row.facts["us/batch of all kernels"] = round(total, 1)
+        row.facts["percent of a training step, kernels"] = round(share * total, 2)
 
 
 def _work(

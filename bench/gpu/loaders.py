@@ -90,11 +90,12 @@ def loaders_dali(scale: Scale, data: Path, rows: Rows) -> None:
 def dali_own(scale: Scale, data: Path, rows: Rows) -> None:
     """Measure DALI's own pipeline, as a user would write it for ImageNet."""
     for load in LOADS if scale.on_gpu else LOADS[:1]:
-        with rows.measure(f"DALI's own pipeline, hw_decoder_load {load}") as row:
-            with closing(dali_batches(data, scale, load)) as batches:
-                measure_rate(
-                    row, batches.__next__, scale, discard=_BATCHES_MIN, seconds=3.0, turns=1
-                )
+        with (
+            rows.measure(f"DALI's own pipeline, hw_decoder_load {load}") as row,
+            closing(dali_batches(data, scale, load)) as batches,
+        ):
+            take = partial(next, batches)
+            measure_rate(row, take, scale, discard=_BATCHES_MIN, seconds=3.0, turns=1)
 
 
 def _measure_all(scale: Scale, data: Path, rows: Rows, cases: Sequence[Case]) -> None:

@@ -89,6 +89,11 @@ class Rows:
         self._rows.append(Row(name, verdict="open", facts={"reason": reason}))
         self._write()
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the last row was under way when its process ended."""
+        return bool(self._rows) and self._rows[-1].facts.get("error") == _INTERRUPTED
+
     def reload(self) -> None:
         """Read the rows that another process wrote into the file; its faults are known by their errors only."""
         self._rows = read_rows(self.path)
@@ -135,13 +140,10 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def headline(rows: Sequence[Row]) -> str:
-    """Return the number of correct rows, names of the others, and the largest measured value."""
-    parts = [f"{count} right"] if (count := sum(row.verdict == "right" for row in rows)) else []
-    for verdict in ("wrong", "failed", "open"):
+    """Return the number of rows that are right, of those that are measured, and the names of the others."""
+    parts = []
+    for verdict in ("right", "measured", "wrong", "failed", "open"):
         if names := [row.name for row in rows if row.verdict == verdict]:
-            parts.append(f"{verdict}: {'; '.join(names)}")
-    measured = [row for row in rows if row.verdict == "measured" and row.value is not None]
-    if measured:
-        best = max(measured, key=lambda row: row.value or 0.0)
-        parts.append(f"{len(measured)} measured, most: {best.name} {best.value:,.6g} {best.unit}")
+            is_good = verdict in ("right", "measured")
+            parts.append(f"{len(names)} {verdict}" if is_good else f"{verdict}: {'; '.join(names)}")
     return "; ".join(parts)

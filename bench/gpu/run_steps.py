@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import typer
 
 from bench.gpu.rows import Row, headline, read_rows
 from bench.gpu.steps import SECONDS, Command
@@ -53,12 +55,6 @@ class Outcome:
         """Whether the step came to its end, with nothing wrong and nothing failed."""
         return self.end == "done"
 
-    @property
-    def headline(self) -> str:
-        """The outcome in a few words."""
-        lines = self.log.strip().splitlines()
-        return headline(self.rows) or (lines[-1].strip(" =") if lines else "")
-
     def to_dict(self) -> dict[str, Any]:
         """Convert to JSON values."""
         return {
@@ -66,7 +62,7 @@ class Outcome:
             "ok": self.good,
             "end": self.end,
             "seconds": round(self.seconds, 1),
-            "headline": self.headline,
+            "headline": headline(self.rows),
             "rows": [asdict(row) for row in self.rows],
         }
 
@@ -74,46 +70,38 @@ class Outcome:
 def visit(
     commands: Sequence[Command],
     out: Path,
-    tell: Callable[[str], None],
     *,
     probe: Command | None = PROBE,
     seconds_max: float = SECONDS,
-    keep: Callable[[Sequence[Outcome]], None] = lambda _: None,
-) -> list[Outcome]:
-    """Run one step after the other, also after failures, as long as the device is there.
+) -> Iterator[Outcome]:
+    """Run one step after the other, also after failures, as long as the device is there; print when each begins and ends.
 
     A step is skipped if its estimate exceeds the time that is left, and ended at its own limit or that of the visit.
 
     Args:
         commands: What to run.
         out: The folder for the files of the step under way.
-        tell: Called with a line for each step that begins or ends.
         probe: Runs after each failed step; if it fails, nothing else runs. None where there is no device.
         seconds_max: The limit of all steps together.
-        keep: Called after each step with all outcomes so far, so that a visit that is cut off leaves them.
+
+    Yields:
+        The outcome of each step when it has ended, so that a visit that is cut off leaves those before.
     """
     last = time.monotonic() + seconds_max
-    outcomes: list[Outcome] = []
-    is_gone = False
+    why_not = ""
     for command in commands:
-        left = last - time.monotonic()
-        why_not = "the device is gone" if is_gone else ""
-        if left < max(command.seconds, _SECONDS_MIN):
-            why_not = why_not or f"it takes {command.seconds:.0f} s, {max(left, 0):.0f} s were left"
-        if why_not:
-            outcomes.append(Outcome(command.name, NOT_RUN + why_not, 0.0, ()))
-            tell(f"{command.name}: {NOT_RUN}{why_not}")
+        left = max(last - time.monotonic(), 0)
+        late = f"it takes {command.seconds:.0f} s, {left:.0f} s were left"
+        if why_not or left < max(command.seconds, _SECONDS_MIN):
+            outcome = Outcome(command.name, NOT_RUN + (why_not or late), 0.0, ())
         else:
-            tell(f"{command.name} (about {command.seconds:.0f} s, {left:.0f} s are left)")
-            outcomes.append(outcome := _run(command, out, min(command.seconds_max, left)))
-            tell(f"{command.name}: {outcome.end} after {outcome.seconds:.0f} s; {outcome.headline}")
-            if probe and not outcome.good:
-                asked = _run(probe, out, probe.seconds_max)
-                is_gone = not asked.good
-                if is_gone:
-                    tell(f"the device is gone: {asked.log.strip()[-300:]}")
-        keep(outcomes)
-    return outcomes
+            typer.echo(f"{command.name} (about {command.seconds:.0f} s, {left:.0f} s are left)")
+            outcome = _run(command, out, min(command.seconds_max, left))
+            if probe and not outcome.good and not _run(probe, out, probe.seconds_max).good:
+                why_not = "the device is gone"
+        found = headline(outcome.rows)
+        typer.echo(f"{command.name}: {outcome.end} after {outcome.seconds:.0f} s; {found}")
+        yield outcome
 
 
 def _run(command: Command, out: Path, seconds_max: float) -> Outcome:

@@ -73,7 +73,7 @@ def under_load(scale: Scale, data: Path, rows: Rows) -> None:
 
 def _files(data: Path, per_size: int) -> list[bytes]:
     """Encode photographs of all sizes, some with other samplings, in mixed order."""
-    files = []
+    files: list[bytes] = []
     for size in _SIZES:
         for number, image in enumerate(cut_photographs(data, size, per_size, seed=size[0])):
             sampling = SAMPLINGS[len(files) // 5 % len(SAMPLINGS)] if number % 5 == 0 else "4:2:0"

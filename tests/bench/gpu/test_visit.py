@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from bench.gpu.rows import Row, Rows, headline, read_rows
+from bench.gpu.rows import Rows, headline, read_rows
 from bench.gpu.run_steps import PROBE, Outcome, visit
 from bench.gpu.steps import PARTS, SECONDS, STEPS, Command, commands
 from bench.output.errors import BenchError
@@ -25,8 +25,8 @@ def command(name: str, code: str, seconds_max: float = 20, *, seconds: float = 0
 
 
 def run(plan: list[Command], folder: Path, seconds_max: float = 60) -> list[Outcome]:
-    """Run commands without a word."""
-    return visit(plan, folder, lambda _: None, probe=None, seconds_max=seconds_max)
+    """Run commands where no device is asked for."""
+    return list(visit(plan, folder, probe=None, seconds_max=seconds_max))
 
 
 def test_visit_goes_on_past_failures(tmp_path: Path) -> None:
@@ -58,18 +58,17 @@ def test_rows_survive_a_crash(tmp_path: Path) -> None:
 
     [outcome] = run([command("step", crash, 60)], tmp_path)
 
-    assert (outcome.end, outcome.headline) == ("SIGABRT", "1 right; failed: two")
+    assert (outcome.end, headline(outcome.rows)) == ("SIGABRT", "1 right; failed: two")
 
 
 def test_each_step_is_kept(tmp_path: Path) -> None:
-    """After every step there is what has been found so far, in the plan's order."""
-    plan = [command(f"step{n}", "pass") for n in range(3)]
-    kept: list[list[str]] = []
+    """The outcome of a step is known before the next one begins."""
+    plan = [command("first", "pass"), command("second", f"open({str(tmp_path / 'begun')!r}, 'w')")]
 
-    visit(plan, tmp_path, lambda _: None, probe=None, keep=lambda found: kept.append([one.name for one in found]))  # fmt: skip
+    first = next(visit(plan, tmp_path, probe=None))
 
-    assert [len(names) for names in kept] == [1, 2, 3]
-    assert kept[-1] == ["step0", "step1", "step2"]
+    assert (first.name, first.end) == ("first", "done")
+    assert not (tmp_path / "begun").exists()
 
 
 def test_what_a_step_started_ends_with_it(tmp_path: Path) -> None:
@@ -114,7 +113,7 @@ def test_a_device_that_is_gone_ends_the_visit(
     """After a step that went wrong a probe says whether others may follow; after one that went well nobody asks."""
     plan = [command("first", step, 2), command("second", "pass")]
 
-    outcomes = visit(plan, tmp_path, lambda _: None, probe=command("probe", probe, 2))
+    outcomes = list(visit(plan, tmp_path, probe=command("probe", probe, 2)))
 
     assert [one.end for one in outcomes] == ends
 
@@ -186,7 +185,7 @@ def test_what_went_wrong_is_told_apart(rows: Rows) -> None:
     assert rows["error"].facts["error"] == "RuntimeError: as planned"
     assert rows["fast"].value == 2.0
     assert len(rows.faults) == 2
-    assert headline([Row("a", 1, verdict="right"), *rows]).startswith("1 right; failed: error; speed")  # fmt: skip
+    assert headline(list(rows)) == "1 measured; failed: error; speed; open: nothing; absent"
 
 
 @pytest.mark.needs_dali
