@@ -16,10 +16,12 @@ from dali_pipes.decode.cuda_jpeg.batch import (
     files_of,
     launch,
 )
+from dali_pipes.decode.jpeg_batch import crops_of
 from dali_pipes.jpeg.checkpoints import Checkpoints, find_checkpoints, listed
 from dali_pipes.jpeg.spans import spans_of
 from dali_pipes.jpeg.status import GOOD
-from gpu_aug import Crops, RandomResizedCrop, Recipe
+from dali_pipes.pipeline.canvases import addresses_of
+from gpu_aug import Normalize, RandomResizedCrop, Recipe
 from gpu_aug.resampling.crop_and_resize import resample
 from readers import read_header
 from readers.cores import usable_cores
@@ -44,26 +46,21 @@ class JpegBatch:
     def __init__(
         self, encoded: Sequence[bytes], side: int | None, device: torch.device, every: int
     ) -> None:
-        from dali_pipes.decode.jpeg_batch_kernel import CROP, RECT
+        from dali_pipes.decode.jpeg_batch_kernel import RECT
 
         self.encoded = encoded
         headers = [read_header(data) for data in encoded]
         sizes = np.array([(header.height, header.width) for header in headers], np.int64)
-        self.crops = crops = _full(sizes) if side is None else _drawn(sizes, side)
+        recipe = Recipe([RandomResizedCrop(side) if side else Normalize()])
+        self.crops = crops = recipe.draw(0, 0, np.arange(len(sizes)), sizes).crops
         self.canvases = [
             torch.full((*size, 3), 171, dtype=torch.uint8, device=device)
             for size in crops.canvas.tolist()
         ]
-        pairs: list[NDArray[Any]] = [crops.start, crops.shape, crops.resize, crops.paste]
-        rows = np.concatenate(pairs, axis=1, dtype=np.int64)
-        places = [(one.data_ptr(), *one.shape[:2]) for one in self.canvases]
-        self.wanted = Wanted(
-            sizes,
-            np.ascontiguousarray(rows[:, :4]).view(RECT)[:, 0],
-            rows.view(CROP)[:, 0][None],
-            np.array([places], np.int64),
-            np.array([crops.antialias]),
-        )
+        parts = np.hstack([crops.start, crops.shape], dtype=np.int64).view(RECT)[:, 0]
+        places = addresses_of(self.canvases, np.arange(len(sizes)))
+        antialias = np.array([crops.antialias])
+        self.wanted = Wanted(sizes, parts, crops_of(crops)[None], places[None], antialias)
         held = [np.frombuffer(data, np.uint8) for data in encoded]
         known = listed(_seek_points(encoded, every))
         files = (held, known.held)
@@ -108,12 +105,3 @@ def _seek_points(encoded: Sequence[bytes], every: int) -> list[Checkpoints | Non
     with ThreadPoolExecutor(usable_cores()) as pool:
         found = list(pool.map(lambda data: find_checkpoints(data, every), encoded))
     return [Checkpoints(status, every, rows) if status == GOOD else None for status, rows in found]
-
-
-def _full(sizes: NDArray[np.int64]) -> Crops:
-    zeros, size = np.zeros_like(sizes, dtype=np.int32), sizes.astype(np.int32)
-    return Crops(start=zeros, shape=size, resize=size, paste=zeros, canvas=size)
-
-
-def _drawn(sizes: NDArray[np.int64], side: int) -> Crops:
-    return Recipe([RandomResizedCrop(side)]).draw(0, 0, np.arange(len(sizes)), sizes).crops

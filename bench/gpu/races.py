@@ -1,7 +1,7 @@
 """Steps: losses are the same whether or not the loop waits for the device, on another stream, and with a captured graph."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -10,47 +10,50 @@ import torch
 
 from bench.gpu.contenders import Decoder, decoders, endless, loader_for
 from bench.gpu.photographs import photographs, temporary_files
-from bench.gpu.rows import Rows
+from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale
 from bench.timing import synchronise
 from gpu_aug import Recipe
 
 
 def races(scale: Scale, data: Path, rows: Rows) -> None:
-    """Compare losses without waiting, twice, with those of a loop that waits after each batch."""
+    """Compare losses without waiting with those of a loop that waits after each batch, for each decoder."""
     count = 500 if scale.on_gpu else 6
     with temporary_files(photographs(data, (96, 128), 64)) as folder:
         for decoder in decoders(scale):
             with rows.check(decoder, batches=count) as row:
-                row.unit = "losses that differ"
-                patient = losses(scale, folder, decoder, waits=True, count=count)
-                hasty = [losses(scale, folder, decoder, waits=False, count=count) for _ in "ab"]
-                other = losses(scale, folder, decoder, waits=True, count=count // 20 + 2, seed=1)
-                apart = [_differing(run, patient) for run in hasty]
-                row.facts["first at step"] = [steps[0] for steps in apart if steps]
-                row.judge(sum(map(len, apart)), 0, len(_differing(other, patient)))
+                _judge(row, partial(losses, scale, folder, decoder), count)
 
 
 def streams(scale: Scale, data: Path, rows: Rows) -> None:
     """Run the loop on a stream of its own, and capture graphs while batches are on their way, for each decoder."""
     count = 100 if scale.on_gpu else 4
+    stream: Any = torch.cuda.Stream(scale.device) if scale.on_gpu else None  # type: ignore[no-untyped-call]
     with temporary_files(photographs(data, (96, 128), 64)) as folder:
         for decoder in decoders(scale):
             with rows.check(f"{decoder}: on a stream of the loop's own", batches=count) as row:
-                row.unit = "losses that differ"
-                expected = losses(scale, folder, decoder, waits=True, count=count)
-                other = losses(scale, folder, decoder, waits=True, count=count, seed=1)
-                stream: Any = torch.cuda.Stream(scale.device) if scale.on_gpu else None  # type: ignore[no-untyped-call]
-                with torch.cuda.stream(stream) if stream else nullcontext():
-                    found = losses(scale, folder, decoder, waits=False, count=count)
-                gaps = [len(_differing(run, expected)) for run in (found, other)]
-                row.judge(gaps[0], 0, gaps[1])
+                _judge(row, partial(losses, scale, folder, decoder), count, stream)
             for mode in ("thread_local", "global"):
                 name = f"{decoder}: a graph captured while batches are made, {mode}"
                 with rows.check(name) as row:
                     row.unit = "answers that differ"
                     differing, control = captured(scale, folder, decoder, mode)
                     row.judge(differing, 0, control)
+
+
+def _judge(row: Row, run: Callable[..., list[float]], count: int, stream: Any = None) -> None:
+    """Fill in the number of losses that differ in two loops that do not wait, on a stream if one is given.
+
+    The control are the first losses of another seed.
+    """
+    row.unit = "losses that differ"
+    expected = run(waits=True, count=count)
+    other = run(waits=True, count=count // 20 + 2, seed=1)
+    with torch.cuda.stream(stream):  # does nothing where that is None
+        hasty = [run(waits=False, count=count) for _ in "ab"]
+    apart = [_differing(found, expected) for found in hasty]
+    row.facts["first at step"] = [steps[0] for steps in apart if steps]
+    row.judge(sum(map(len, apart)), 0, len(_differing(other, expected)))
 
 
 def losses(
