@@ -17,6 +17,7 @@ from bench.gpu.jpeg_batch import JpegBatch
 from bench.gpu.photographs import SAMPLINGS, cut_photographs, encode, photographs
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, host_us, kernel_us, measure_rate
+from bench.timing import take_turn
 from dali_pipes.decode.cuda_jpeg.batch import Kernels, Planner, launch
 from dali_pipes.decode.cuda_jpeg.on_cpu import CpuKernels
 from dali_pipes.decode.cuda_jpeg.on_gpu import gpu_kernels
@@ -93,12 +94,12 @@ def _check_damage(kernels: Kernels, encoded: list[bytes], rows: Rows) -> None:
 def _measure(rows: Rows, title: str, batch: JpegBatch, kernels: Kernels, scale: Scale) -> None:
     """Measure the host's part, the kernels, the device alone, and all of it with several threads."""
     planner = Planner(pinned=scale.on_gpu)
-    planned = batch.plan(planner)
+    plan = partial(batch.plan, planner)
+    planned = plan()
     ask = partial(launch, planned, kernels)
     with rows.measure(f"{title}: host", "us/image") as row:
-        batch.plan(planner)  # whose arena has its size now
-        spent = host_us(partial(batch.plan, planner), scale, _CALLS)
-        row.put_runs([microseconds / len(batch) for microseconds in spent])
+        turns = [take_turn(plan, seconds=scale.seconds, count=lambda _: len(batch)) for _ in "abc"]
+        row.put_runs([1e6 / turn.rate for turn in turns])
         total = planned.totals[0]
         for name in ("num_groups", "num_intervals", "num_tables", "blocks", "used", "memory"):
             row.facts[name] = int(total[name])
