@@ -40,11 +40,11 @@ _BATCH_STAGE = (
 
 def engine(scale: Scale, data: Path, rows: Rows) -> None:
     """Measure host microseconds and kernel microseconds per batch, by engine and recipe."""
-    step, lent = training_step(scale), resident_batch(scale)
+    step, resident = training_step(scale), resident_batch(scale)
     with rows.measure("training step of ResNet-50", "us/batch") as row:
         for _ in range(8):
-            step(lent)
-        row.put_runs([_device_us(partial(step, lent), scale) for _ in range(3)])
+            step(resident)
+        row.put_runs([_device_us(partial(step, resident), scale) for _ in range(3)])
         step_us = row.value or 1.0
     pictures = np.stack(list(cut_photographs(data, (scale.side, scale.side), scale.batch_size)))
     turned = (np.roll(pictures, 17 * number, axis=1) for number in range(_NUM_SETS))

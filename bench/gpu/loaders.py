@@ -103,8 +103,8 @@ def _measure_all(scale: Scale, data: Path, rows: Rows, cases: Sequence[Case]) ->
     bench = _Bench(scale, rows, training_step(scale), resident_batch(scale))
     with rows.measure("ResNet-50 without a loader") as row:
         for _ in range(8):
-            bench.step(bench.lent)
-        row.put_runs([bench.train(itertools.repeat(bench.lent), _SECONDS).rate])
+            bench.step(bench.resident)
+        row.put_runs([bench.train(itertools.repeat(bench.resident), _SECONDS).rate])
     with temporary_files(photographs(data, size, count)) as cut:
         for case in cases if scale.on_gpu else [cases[0], cases[-1]]:
             with rows.measure(f"{case.title}, alone") as row:
@@ -119,13 +119,13 @@ class _Bench:
         scale: Device and sizes.
         rows: Results.
         step: The training step.
-        lent: A batch that stays on the device.
+        resident: A batch that stays on the device.
     """
 
     scale: Scale
     rows: Rows
     step: Callable[[torch.Tensor], None]
-    lent: torch.Tensor
+    resident: torch.Tensor
 
     def measure(self, case: Case, folder: Path, row: Row) -> None:
         """Fill in the row of a loader alone, and write a second one for what the training step loses to waiting."""
@@ -162,11 +162,11 @@ class _Bench:
         row.facts["voluntary switches per image"] = round(switches / turn.items, 2)
 
     def measure_lost(self, images: Iterator[torch.Tensor], row: Row) -> None:
-        """Fill in the percentage by which the training step is slower behind a loader than on the batch that is lent."""
+        """Fill in the percentage by which the training step is slower behind a loader than on a batch that stays on the device."""
         found = measure_in_turns(
             {
                 "behind": partial(self.train, images),
-                "without": lambda seconds: self.train(itertools.repeat(self.lent), seconds / 2),
+                "without": lambda seconds: self.train(itertools.repeat(self.resident), seconds / 2),
             },
             seconds=_SECONDS,
             rounds=_ROUNDS,

@@ -41,14 +41,14 @@ def memory(scale: Scale, data: Path, rows: Rows) -> None:
     """Run the training step over each source and watch three kinds of memory."""
     sizes = _SIZES if scale.on_gpu else _SMALL_SIZES
     files = [one for size, count in sizes for one in photographs(data, size, count)]
-    lent, batch_size = resident_batch(scale)[:_BATCH], min(scale.batch_size, _BATCH)
+    resident, batch_size = resident_batch(scale)[:_BATCH], min(scale.batch_size, _BATCH)
     train = training_step(scale)
 
     def watch(name: str, take: Callable[[], torch.Tensor]) -> None:
         _watch(rows, name, lambda: train(take().to(torch.bfloat16)), scale)
 
     with temporary_files(files) as folder:
-        watch("no loader", lambda: lent)
+        watch("no loader", lambda: resident)
         if reason := available_decoders()["dali"]:
             rows.leave_out("DALI's own pipeline", reason)
         else:

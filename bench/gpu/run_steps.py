@@ -55,6 +55,11 @@ class Outcome:
         """Whether the step came to its end, with nothing wrong and nothing failed."""
         return self.end == "done"
 
+    @property
+    def headline(self) -> str:
+        """What became of its rows, or the last line that it printed where there are none."""
+        return headline(self.rows) or "".join(self.log.strip().splitlines()[-1:])
+
     def to_dict(self) -> dict[str, Any]:
         """Convert to JSON values."""
         return {
@@ -62,7 +67,7 @@ class Outcome:
             "ok": self.good,
             "end": self.end,
             "seconds": round(self.seconds, 1),
-            "headline": headline(self.rows),
+            "headline": self.headline,
             "rows": [asdict(row) for row in self.rows],
         }
 
@@ -88,8 +93,15 @@ def visit(
         The outcome of each step when it has ended, so that a visit that is cut off leaves those before.
     """
     last = time.monotonic() + seconds_max
-    why_not = ""
+    why_not, has_failed = "", False
     for command in commands:
+        if (
+            probe and has_failed and not why_not
+        ):  # not before the failed step was yielded: a probe may hang
+            asked = _run(probe, out, probe.seconds_max)
+            if not asked.good:
+                why_not = "the device is gone"
+                typer.echo(f"{why_not}: {asked.headline}")
         left = max(last - time.monotonic(), 0)
         late = f"it takes {command.seconds:.0f} s, {left:.0f} s were left"
         if why_not or left < max(command.seconds, _SECONDS_MIN):
@@ -97,10 +109,10 @@ def visit(
         else:
             typer.echo(f"{command.name} (about {command.seconds:.0f} s, {left:.0f} s are left)")
             outcome = _run(command, out, min(command.seconds_max, left))
-            if probe and not outcome.good and not _run(probe, out, probe.seconds_max).good:
-                why_not = "the device is gone"
-        found = headline(outcome.rows)
-        typer.echo(f"{command.name}: {outcome.end} after {outcome.seconds:.0f} s; {found}")
+            has_failed = not outcome.good
+        typer.echo(
+            f"{command.name}: {outcome.end} after {outcome.seconds:.0f} s; {outcome.headline}"
+        )
         yield outcome
 
 

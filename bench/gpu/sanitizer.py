@@ -55,7 +55,7 @@ def sanitizer(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def _tool(name: str) -> list[str]:
-    """The command line of compute-sanitizer, for our own kernels alone: those of libraries are not ours to mend.
+    """Return the command line of compute-sanitizer for our own kernels alone: those of libraries are not ours to mend.
 
     Raises:
         FileNotFoundError: It is not installed.

@@ -58,7 +58,7 @@ def test_rows_survive_a_crash(tmp_path: Path) -> None:
 
     [outcome] = run([command("step", crash, 60)], tmp_path)
 
-    assert (outcome.end, headline(outcome.rows)) == ("SIGABRT", "1 right; failed: two")
+    assert (outcome.end, outcome.headline) == ("SIGABRT", "1 right; failed: two")
 
 
 def test_each_step_is_kept(tmp_path: Path) -> None:
