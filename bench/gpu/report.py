@@ -95,7 +95,7 @@ _PAGE = """\
 | what | value | with it |
 | --- | --: | --- |
 {% for row in step.rows %}
-| {{ row.name | cell }} | {{ row.value | number }} {{ row.unit }} {{ row.verdict }} | {{ named(row.facts | shown)[:320] | cell }} |
+| {{ row.name | cell }} | {{ [row.value | number, row.unit, row.verdict] | select | join(" ") }} | {{ named(row.facts | shown)[:320] | cell }} |
 {% endfor %}
 {% endif %}
 {% endfor %}
