@@ -10,11 +10,10 @@ from typing import Annotated
 import typer
 
 from bench.compare.photographs import make_photographs
-from bench.gpu.run_steps import PROBE, Outcome, visit
+from bench.gpu.run_steps import PROBE, RUNNING, visit
 from bench.gpu.steps import PARTS, SECONDS, commands
 from bench.output import errors
 from bench.output.results import document, write_json
-from bench.output.text import wide_console
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -52,34 +51,24 @@ def gpu(
 def _run(
     out: Path, data: Path, part: str, names: Sequence[str], seconds: float, *, rehearse: bool
 ) -> bool:
-    """Run one part, or single steps; returns whether all of them were good.
+    """Run one part, or single steps; return whether all of them were good.
 
     Few files are written, because machines that are lent hand back only a few (8 was the smallest limit met).
     """
-    console = wide_console()
     result = out / f"result-{part or 'steps'}.json"
-    logs = result.with_suffix(".log")
+    log = result.with_suffix(".log")
     if result.exists():
         raise errors.BenchError(f"{result} holds the results of another visit: give another folder")
-    chosen = commands(out / "running.json", data, part=part, names=names, rehearse=rehearse)
+    chosen = commands(out / RUNNING, data, part=part, names=names, rehearse=rehearse)
     settings = {"rehearse": rehearse, "part": part, "seconds": seconds}
-
-    def keep(outcomes: Sequence[Outcome]) -> None:
-        steps = [outcome.to_dict() for outcome in outcomes]
+    outcomes = []
+    for outcome in visit(chosen, out, probe=None if rehearse else PROBE, seconds_max=seconds):
+        outcomes.append(outcome)
+        steps = [one.to_dict() for one in outcomes]
         write_json(result, document("gpu", settings, [], steps=steps))
-        last = outcomes[-1]
-        with logs.open("a", encoding="utf-8") as file:
-            file.write(f"==== {last.name}: {last.end}\n{last.log}\n")
-
-    outcomes = visit(
-        chosen,
-        out,
-        lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True),
-        probe=None if rehearse else PROBE,
-        seconds_max=seconds,
-        keep=keep,
-    )
-    console.print(f"written: {result} and {logs}", soft_wrap=True)
+        with log.open("a", encoding="utf-8") as file:
+            file.write(f"==== {outcome.name}: {outcome.end}\n{outcome.log}\n")
+    typer.echo(f"written: {result} and {log}")
     return all(outcome.good for outcome in outcomes)
 
 

@@ -1,16 +1,14 @@
 """Step: broken files of all kinds in one batch, which cost nothing but themselves."""
 
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
 from bench.gpu.broken import broken_files
-from bench.gpu.our_loader import Decoder, decoders
-from bench.gpu.photographs import photographs, write_files
+from bench.gpu.contenders import Decoder, decoders
+from bench.gpu.photographs import photographs, temporary_files
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale
 from dali_pipes import Loader
@@ -32,56 +30,43 @@ class Run:
         images: [3, height, width] on the CPU by the sample's index.
         bad: Index and stage of each bad sample, in the order in which they were met.
         reasons: Why they were bad.
-        num_refused: Batches that DALI refused though each of their images decodes.
     """
 
     images: dict[int, torch.Tensor] = field(default_factory=dict)
     bad: list[tuple[int, str]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
-    num_refused: int = 0
 
 
 def damage(scale: Scale, data: Path, rows: Rows) -> None:
-    """By decoder: the same batch with and without broken files. One kind after the other is a matter of tests."""
-    with TemporaryDirectory(prefix="gpu-aug-") as root:
-        folder = Path(root)
-        sound = photographs(data, SIZE, 24)
-        broken = broken_files(sound[0])
-        files = [*broken.values(), *sound]
-        mixed = write_files(folder / "mixed", files)
-        whole = write_files(folder / "whole", [*[sound[0]] * len(broken), *sound])
-        expected = load(mixed, _CPU, len(files), "cpu")
+    """Load the same batch with and without broken files, by decoder. One kind after the other is a matter of tests."""
+    sound = photographs(data, SIZE, 24)
+    broken = list(broken_files(sound[0]).values())
+    damaged = set(range(len(broken)))
+    with (
+        temporary_files([*broken, *sound]) as mixed,
+        temporary_files([sound[0]] * len(broken) + sound) as whole,
+    ):
+        expected = load(mixed, _CPU, "cpu")
         for decoder in decoders(scale):
-            undamaged = load(whole, scale.device, len(files), decoder)
+            undamaged = load(whole, scale.device, decoder)
             with rows.check(f"{decoder}: no file is broken") as row:
-                again = load(whole, scale.device, len(files), decoder)
-                judge(again, undamaged, undamaged, set(range(len(broken))), row)
+                judge(load(whole, scale.device, decoder), undamaged, undamaged, damaged, row)
             with rows.check(f"{decoder}: all kinds in one batch") as row:
-                actual = load(mixed, scale.device, len(files), decoder)
-                judge(actual, expected, undamaged, set(range(len(broken))), row)
+                judge(load(mixed, scale.device, decoder), expected, undamaged, damaged, row)
 
 
-def load(
-    folder: Path,
-    device: torch.device,
-    batch_size: int,
-    decoder: Decoder,
-    recipe: Recipe = _RECIPE,
-) -> Run:
-    """Load a folder in its order, without its bad samples."""
-    run = Run()
+def load(folder: Path, device: torch.device, decoder: Decoder) -> Run:
+    """Load a folder as one batch, in its order and without its bad samples."""
+    dataset = open_dataset(folder)
     options: dict[str, Any] = {"shuffle": "none", "last_batch": "partial", "dtype": torch.float32}
     options |= {"on_bad_sample": "skip", "max_bad_samples": 10**6, "engine": "fused"}
-    options |= {"decoder": decoder, "device": device, "batch_size": batch_size}
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        with Loader(open_dataset(folder), recipe, **options) as loader:
-            for batch in loader:
-                run.images |= dict(zip(batch.indices.tolist(), batch.images.cpu(), strict=True))
-        run.bad = [(record.index, record.stage) for record in loader.bad_samples]
-        run.reasons = [record.reason for record in loader.bad_samples]
-    run.num_refused = sum("DALI refused" in str(one.message) for one in said)
-    return run
+    options |= {"decoder": decoder, "device": device, "batch_size": len(dataset)}
+    images: dict[int, torch.Tensor] = {}
+    with Loader(dataset, _RECIPE, **options) as loader:
+        for batch in loader:
+            images |= dict(zip(batch.indices.tolist(), batch.images.cpu(), strict=True))
+        bad = loader.bad_samples
+    return Run(images, [(one.index, one.stage) for one in bad], [one.reason for one in bad])
 
 
 def judge(actual: Run, expected: Run, sound: Run, damaged: set[int], row: Row) -> None:
@@ -98,7 +83,6 @@ def judge(actual: Run, expected: Run, sound: Run, damaged: set[int], row: Row) -
         AssertionError: A verdict is not the CPU's, a sample is lost, or a neighbour has another bit.
     """
     row.facts["verdicts"] = sorted({stage for _, stage in expected.bad}) or ["decodes"]
-    row.facts["batches that DALI alone refused"] = actual.num_refused
     row.facts["same reasons"] = actual.reasons == expected.reasons
     assert actual.bad == expected.bad, (
         f"bad samples {actual.bad} instead of the CPU's {expected.bad}; reasons {actual.reasons[:2]}"

@@ -2,20 +2,25 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 
 import torch
 
-from bench.gpu.dali_own import dali_batches
-from bench.gpu.our_loader import Decoder, decoders, endless, loader_for
-from bench.gpu.photographs import jpegs_in, photographs, write_files
+from bench.gpu.contenders import (
+    dali_batches,
+    decoders,
+    endless,
+    loader_for,
+    resident_batch,
+    training_step,
+)
+from bench.gpu.photographs import Size, photographs, temporary_files
 from bench.gpu.rows import Row, Rows
-from bench.gpu.scale import Scale, Size, finish
-from bench.gpu.training import Step, resident_batch, training_step
+from bench.gpu.scale import Scale
+from bench.timing import synchronise
 from dali_pipes import available_decoders
 
 GROWTH = {"torch": 16.0, "device": 32.0, "process": 96.0}
@@ -29,82 +34,69 @@ _MIB = 2**20
 
 # Heights and widths, and how many files of each: pools grow with the largest image that a row has had.
 _SIZES: Sequence[tuple[Size, int]] = (((200, 250), 16), ((375, 500), 32), ((1080, 1920), 4), ((3000, 4000), 2))  # fmt: skip
+_SMALL_SIZES: Sequence[tuple[Size, int]] = (((25, 31), 4), ((46, 62), 4))
 
 
 def memory(scale: Scale, data: Path, rows: Rows) -> None:
     """Run the training step over each source and watch three kinds of memory."""
-    with TemporaryDirectory(prefix="gpu-aug-") as root:
-        files = [one for size, count in _sizes(scale) for one in photographs(data, size, count)]
-        folder = write_files(Path(root) / "files", files)
-        step, lent = training_step(scale), resident_batch(scale)[:_BATCH]
-        _watch(rows, "no loader", lambda: lent, step, scale)
-        if available_decoders()["dali"]:
-            rows.leave_out("DALI's own pipeline", str(available_decoders()["dali"]))
+    sizes = _SIZES if scale.on_gpu else _SMALL_SIZES
+    files = [one for size, count in sizes for one in photographs(data, size, count)]
+    resident, batch_size = resident_batch(scale)[:_BATCH], min(scale.batch_size, _BATCH)
+    train = training_step(scale)
+
+    def watch(name: str, take: Callable[[], torch.Tensor]) -> None:
+        _watch(rows, name, lambda: train(take().to(torch.bfloat16)), scale)
+
+    with temporary_files(files) as folder:
+        watch("no loader", lambda: resident)
+        if reason := available_decoders()["dali"]:
+            rows.leave_out("DALI's own pipeline", reason)
         else:
-            own = dali_batches(jpegs_in(folder), scale, 1.0, batch_size=_batch_size(scale))
-            _watch(rows, "DALI's own pipeline", lambda: next(own).permute(0, 3, 1, 2), step, scale)
-            own.close()
+            with closing(dali_batches(folder, scale, 1.0, batch_size=batch_size)) as own:
+                watch("DALI's own pipeline", lambda: next(own).permute(0, 3, 1, 2))
         for decoder in decoders(scale):
-            with ExitStack() as stack:
-                batches = _opened(scale, folder, decoder, stack)
-                _watch(rows, f"our loader, {decoder}", lambda: next(batches), step, scale)  # noqa: B023 - called here
+            with loader_for(scale, folder, decoder, batch_size=batch_size) as loader:
+                watch(f"our loader, {decoder}", (b.images for b in endless(loader)).__next__)
 
 
-def _sizes(scale: Scale) -> Sequence[tuple[Size, int]]:
-    return _SIZES if scale.on_gpu else [((height // 8, width // 8), 4) for (height, width), _ in _SIZES[:2]]  # fmt: skip
-
-
-def _batch_size(scale: Scale) -> int:
-    return min(scale.batch_size, _BATCH)
-
-
-def _opened(scale: Scale, folder: Path, decoder: Decoder, stack: ExitStack) -> Iterator[torch.Tensor]:  # fmt: skip
-    loader = stack.enter_context(loader_for(scale, folder, decoder, batch_size=_batch_size(scale)))
-    return (batch.images for batch in endless(loader))
-
-
-def _watch(
-    rows: Rows, name: str, take: Callable[[], torch.Tensor], step: Step, scale: Scale
-) -> None:
+def _watch(rows: Rows, name: str, step: Callable[[], None], scale: Scale) -> None:
     """Take the steps, then write a row per kind of memory: by how much the second half lies above the first."""
     looks: list[dict[str, float]] = []
     with rows.check(f"{name}: {_STEPS} steps") as row:
         last = time.perf_counter() + _SECONDS_MAX
         for number in range(_STEPS if scale.on_gpu else 8):
-            step(take().to(torch.bfloat16))
+            step()
             if number % 4 == 3:  # a look waits for the device
-                finish(scale.device)
+                synchronise(scale.device)
                 looks.append(read_memory(scale.device))
             if time.perf_counter() > last:
                 break
         row.value, row.unit = number + 1, "steps"
     for kind, allowed in GROWTH.items() if len(looks) > 1 else ():
         with rows.check(f"{name}: growth of the {kind}") as row:
-            _judge_growth(row, [look[kind] for look in looks], allowed)
+            judge_growth(row, [look[kind] for look in looks], allowed)
 
 
-def _judge_growth(row: Row, series: Sequence[float], allowed: float) -> None:
+def judge_growth(row: Row, series: Sequence[float], allowed: float) -> None:
     """Fill in a row; the control is the same series with a leak of eight times what is allowed."""
     row.unit = "MiB"
     row.facts |= {"first": round(series[0]), "last": round(series[-1]), "peak": round(max(series))}
     leak = [value + 8 * allowed * n / len(series) for n, value in enumerate(series)]
-    row.judge(growth(series), allowed, control=growth(leak))
+    row.judge(_growth(series), allowed, control=_growth(leak))
 
 
-def growth(looks: Sequence[float]) -> float:
-    """By how much the second half lies above the first, after the warm-up; by the medians."""
+def _growth(looks: Sequence[float]) -> float:
+    """Return by how much the second half lies above the first, after the warm-up; by the medians."""
     warm = looks[int(_WARM * len(looks)) :]
     return median(warm[len(warm) // 2 :]) - median(warm[: len(warm) // 2])
 
 
 def read_memory(device: torch.device) -> dict[str, float]:
-    """Memory in use, MiB: by torch's allocator, on the device in total, and on the host by this process."""
+    """Return the memory in use, MiB: by torch's allocator, on the device in total, and on the host by this process."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     held = {"torch": 0.0, "device": 0.0, "process": pages * os.sysconf("SC_PAGE_SIZE") / _MIB}
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
-        held |= {
-            "torch": torch.cuda.memory_reserved(device) / _MIB,
-            "device": (total - free) / _MIB,
-        }
+        held["torch"] = torch.cuda.memory_reserved(device) / _MIB
+        held["device"] = (total - free) / _MIB
     return held

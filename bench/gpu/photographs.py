@@ -1,59 +1,103 @@
 """Photographs of given sizes: real ones, continued by their mirror images until they fill the frame."""
 
-import io
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-_QUALITY = 90
+Size = tuple[int, int]
+"""Height and width."""
+
+# OpenCV's numbers of the samplings of colours.
+_FACTORS = {"4:4:4": 0x111111, "4:2:2": 0x211111, "4:2:0": 0x221111, "4:4:0": 0x121111, "4:1:1": 0x411111}  # fmt: skip
+
+SAMPLINGS = (*_FACTORS, "gray")
+"""Kinds of JPEGs that `encode` writes."""
 
 
-def photographs(data: Path, size: tuple[int, int], count: int, *, seed: int = 0) -> list[bytes]:
-    """Encode baseline JPEGs, 4:2:0, of one size.
+def find_jpegs(data: Path) -> list[Path]:
+    """Return the JPEGs of a folder and its subfolders; ImageNet's end with ".JPEG"."""
+    return sorted(path for path in data.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))
+
+
+def cut_photographs(
+    data: Path, size: Size, count: int, *, seed: int = 0
+) -> Iterator[NDArray[np.uint8]]:
+    """Yield different photographs of one size, uint8 [height, width, 3].
 
     Args:
         data: A folder of JPEGs.
         size: Height and width.
-        count: How many, all different.
-        seed: Of what is cut out.
+        count: Number of photographs.
+        seed: Decides where they are cut out.
     """
-    paths = jpegs_in(data)
+    paths = find_jpegs(data)
     rng = np.random.default_rng(seed)
-    encoded = []
     for number in range(count):
         with Image.open(paths[number * len(paths) // count % len(paths)]) as opened:
             pixels = np.asarray(opened.convert("RGB"))
-        top, left = (int(rng.integers(side)) for side in pixels.shape[:2])
-        rows = _mirrored(top + np.arange(size[0]), pixels.shape[0])
-        columns = _mirrored(left + np.arange(size[1]), pixels.shape[1])
-        stream = io.BytesIO()
-        Image.fromarray(pixels[np.ix_(rows, columns)]).save(
-            stream, "JPEG", quality=_QUALITY, subsampling="4:2:0"
-        )
-        encoded.append(stream.getvalue())
-    return encoded
+        offsets = []
+        for side, length in zip(size, pixels.shape, strict=False):
+            folded = (int(rng.integers(length)) + np.arange(side)) % (2 * length)
+            offsets.append(np.minimum(folded, 2 * length - 1 - folded))
+        yield pixels[np.ix_(*offsets)]
 
 
-def jpegs_in(data: Path) -> list[Path]:
-    """The JPEGs of a folder and its subfolders; ImageNet's end with ".JPEG"."""
-    return sorted(path for path in data.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))
+def photographs(data: Path, size: Size, count: int, *, seed: int = 0) -> list[bytes]:
+    """Encode the photographs of `cut_photographs` as baseline JPEGs, 4:2:0."""
+    return [encode(pixels, "4:2:0") for pixels in cut_photographs(data, size, count, seed=seed)]
 
 
-def write_files(folder: Path, contents: Mapping[str, bytes] | Sequence[bytes]) -> Path:
-    """Write files by name, or JPEGs whose names are in their order, into a folder that is made."""
-    if not isinstance(contents, Mapping):
-        contents = {f"{number:05d}.jpg": content for number, content in enumerate(contents)}
-    for name, content in contents.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+def encode(
+    image: NDArray[np.uint8],
+    sampling: str,
+    *,
+    quality: int = 90,
+    restart: int = 0,
+    orientation: int = 0,
+) -> bytes:
+    """Encode a baseline JPEG.
+
+    Args:
+        image: uint8 [height, width, 3].
+        sampling: One of SAMPLINGS.
+        quality: 1 to 100.
+        restart: MCUs between restart markers; 0 for none.
+        orientation: EXIF's number, 1 to 8; 0 writes no EXIF.
+    """
+    import cv2
+
+    options = [cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_RST_INTERVAL, restart]
+    if sampling == "gray":
+        stored: Any = image[..., 0]
+    else:
+        stored = image[..., ::-1]  # OpenCV's order of channels
+        options += [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, _FACTORS[sampling]]
+    _, encoded = cv2.imencode(".jpg", np.ascontiguousarray(stored), options)
+    data: bytes = encoded.tobytes()
+    if not orientation:
+        return data
+    entry = struct.pack(">HHIHH", 274, 3, 1, orientation, 0)
+    exif = b"Exif\0\0" + b"MM\0*" + struct.pack(">IH", 8, 1) + entry + bytes(4)
+    return data[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + data[2:]
+
+
+def write_files(folder: Path, contents: Sequence[bytes]) -> Path:
+    """Write JPEGs whose names are in their order into a folder, which is made; return it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, content in enumerate(contents):
+        (folder / f"{number:05d}.jpg").write_bytes(content)
     return folder
 
 
-def _mirrored(offsets: NDArray[np.int64], side: int) -> NDArray[np.int64]:
-    folded = offsets % (2 * side)
-    mirrored: NDArray[np.int64] = np.minimum(folded, 2 * side - 1 - folded)
-    return mirrored
+@contextmanager
+def temporary_files(contents: Sequence[bytes]) -> Iterator[Path]:
+    """Give a folder with the files of `write_files`, which is deleted afterwards."""
+    with TemporaryDirectory(prefix="gpu-aug-") as folder:
+        yield write_files(Path(folder), contents)

@@ -1,14 +1,14 @@
 """``python -m bench.gpu.report one/result-*.json --out docs/gpu.md``: write the results of a visit into a page."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from jinja2 import Environment, StrictUndefined
 
-from bench.gpu.rows import Row
 from bench.gpu.run_steps import NOT_RUN
 from bench.gpu.steps import STEPS
 from bench.output import errors
@@ -19,7 +19,6 @@ BEGIN, END = "<!-- results of make gpu -->", "<!-- end of results -->"
 """The lines of a page between which the tables stand."""
 
 _NEEDED = ("command", "time", "commit", "versions", "machine", "settings", "steps")
-_LENGTH = 320  # of a cell: longer facts are in the JSON
 
 
 @dataclass(frozen=True)
@@ -41,9 +40,9 @@ class Aim:
     per: str = ""
 
     def reached(self, values: Mapping[str, float]) -> float | None:
-        """The value, or None where a row is missing."""
-        value, unit = values.get(self.row), values.get(self.per, 1.0 if not self.per else 0.0)
-        return None if value is None or not unit else value / unit
+        """Return the value, or None where a row is missing."""
+        value, unit = values.get(self.row), values.get(self.per) if self.per else 1.0
+        return value / unit if value is not None and unit else None
 
     def is_met(self, value: float) -> bool:
         """Whether a value is good enough."""
@@ -61,6 +60,47 @@ AIMS = (
 )  # fmt: skip
 """In the order of the table."""
 
+# Facts are cut to 320 characters; those that are cut, and runs, are in the JSON. So are hundreds of rows of tests, by node id.
+_PAGE = """\
+{% macro named(values) %}{% for name, value in values.items() %}{{ name }} {{ value }}{{ ", " if not loop.last }}{% endfor %}{% endmacro %}
+## {{ visit.machine.gpu }}
+
+{{ visit.time[:10] }}, commit `{{ visit.commit }}`; {{ named(visit.machine) }}; {{ named(visit.versions) }}.
+
+### Losses
+
+| step | row | what |
+| --- | --- | --- |
+{% for step, name, what in losses %}
+| `{{ step }}` | {{ name | cell }} | {{ what | cell }} |
+{% else %}
+| none | - | - |
+{% endfor %}
+
+### Aims
+
+| aim | number | reached | verdict |
+| --- | --- | --: | --- |
+{% for aim, value in aims %}
+| {{ aim.name }} | {{ aim.bound }} {{ aim.number | number }} | {{ value | number | cell }} | {{ "not known" if value is none else "met" if aim.is_met(value) else "**missed**" }} |
+{% endfor %}
+{% for name, step in steps.items() %}
+
+### {{ promises[name] }} (`{{ name }}`, {{ step.end }}, {{ step.seconds | round | int }} s)
+
+{% if name.startswith("tests") %}
+{% for verdict in ("right", "wrong", "failed", "open") %}{{ step.rows | selectattr("verdict", "equalto", verdict) | list | length }} {{ verdict }}{{ ", " if not loop.last }}{% endfor %}
+
+{% else %}
+| what | value | with it |
+| --- | --: | --- |
+{% for row in step.rows %}
+| {{ row.name | cell }} | {{ [row.value | number, row.unit, row.verdict] | select | join(" ") }} | {{ named(row.facts | shown)[:320] | cell }} |
+{% endfor %}
+{% endif %}
+{% endfor %}
+"""
+
 
 @app.command()
 def report(
@@ -69,108 +109,64 @@ def report(
 ) -> None:
     """Write tables of one visit's results into a page, losses first."""
     visits = [_read(path) for path in results]
-    newest = max(visits, key=lambda visit: str(visit["time"]))
     steps = {step["name"]: step for visit in visits for step in visit["steps"]}
-    before, after = _around(out)
-    text = "\n".join([*_heading(newest), *_losses(steps), *_aims(steps), *_all(steps)]).strip()
+    before, begin, rest = out.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise errors.BenchError(
+            f"{out} must have lines {BEGIN} and {END}, between which results stand: add them"
+        )
+    text = _render(max(visits, key=lambda visit: str(visit["time"])), steps)
     out.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
     typer.echo(f"written: {out}")
 
 
-def _around(page: Path) -> tuple[str, str]:
-    """The text of a page before and after its tables."""
-    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise errors.BenchError(
-            f"{page} must have lines {BEGIN} and {END}, between which results stand: add them"
-        )
-    return before, after
-
-
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise errors.BenchError(
-            f"{path} cannot be read: {error}: give what `make gpu` wrote"
-        ) from error
+        raise errors.BenchError(f"{path} cannot be read: {error}: give what `make gpu` wrote") from error  # fmt: skip
     if missing := [name for name in _NEEDED if name not in content]:
         raise errors.BenchError(f"{path} is no result of `make gpu`: it lacks {', '.join(missing)}")
     if content["settings"].get("rehearse") or not content["machine"].get("gpu"):
         raise errors.BenchError(f"{path} was measured on a CPU: give results of a visit to a GPU")
-    found: Mapping[str, Any] = content
-    return found
+    return content
 
 
-def _heading(visit: Mapping[str, Any]) -> list[str]:
-    told = (
-        ", ".join(f"{name} {value}" for name, value in visit[key].items())
-        for key in ("machine", "versions")
-    )
-    first = f"{visit['time'][:10]}, commit `{visit['commit']}`; {'; '.join(told)}."
-    return [f"## {visit['machine']['gpu']}", "", first, ""]
-
-
-def _losses(steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What is wrong, failed or was not run."""
-    lost = [[f"`{name}`", step["end"], ""] for name, step in steps.items() if step["end"].startswith(NOT_RUN)]  # fmt: skip
-    for name, step in steps.items():
-        for row in step["rows"]:
-            if row["verdict"] in ("wrong", "failed"):
-                lost.append(
-                    [f"`{name}`", row["name"], f"{row['verdict']}: {row['facts'].get('error', '')}"]
-                )
-    return ["### Losses", "", *table(("step", "row", "what"), lost or [["none", "", ""]])]
-
-
-def _aims(steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _render(visit: Mapping[str, Any], steps: Mapping[str, Mapping[str, Any]]) -> str:
+    rows = [(name, row) for name, step in steps.items() for row in step["rows"]]
+    losses = [(name, step["end"], "") for name, step in steps.items() if step["end"].startswith(NOT_RUN)]  # fmt: skip
+    losses += [
+        (name, row["name"], f"{row['verdict']}: {row['facts'].get('error', '')}")
+        for name, row in rows
+        if row["verdict"] in ("wrong", "failed")
+    ]
     values = {
         f"{name}: {row['name']}": row["value"]
-        for name, step in steps.items()
-        for row in step["rows"]
+        for name, row in rows
         if row["value"] is not None and row["verdict"] in ("measured", "right")
     }
-    rows = []
-    for aim in AIMS:
-        value = aim.reached(values)
-        verdict = "not known" if value is None else "met" if aim.is_met(value) else "**missed**"
-        rows.append([aim.name, f"{aim.bound} {number(aim.number)}", number(value), verdict])
-    return ["### Aims", "", *table(("aim", "number", "reached:", "verdict"), rows)]
+    page = Environment(trim_blocks=True, undefined=StrictUndefined, autoescape=False)
+    page.filters |= {"number": _number, "cell": _cell, "shown": _shown}
+    return page.from_string(_PAGE).render(
+        visit=visit,
+        losses=losses,
+        aims=[(aim, aim.reached(values)) for aim in AIMS],
+        steps=steps,
+        promises={name: STEPS[name].promise if name in STEPS else name for name in steps},
+    ).strip()  # fmt: skip
 
 
-def _all(steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    lines = []
-    for name, step in steps.items():
-        promise = STEPS[name].promise if name in STEPS else name
-        lines += [f"### {promise} (`{name}`, {step['end']}, {step['seconds']:.0f} s)", ""]
-        rows = [Row(**row) for row in step["rows"]]
-        if name.startswith("tests"):  # hundreds of rows: the JSON has them by node id
-            counts = {verdict: sum(row.verdict == verdict for row in rows) for verdict in ("right", "wrong", "failed", "open")}  # fmt: skip
-            lines += [", ".join(f"{count} {verdict}" for verdict, count in counts.items()), ""]
-            continue
-        cells = []
-        for row in rows:
-            told = "; ".join(f"{key} {value}" for key, value in row.facts.items() if key not in ("runs", "explain", "seconds"))  # fmt: skip
-            value = f"{number(row.value)} {row.unit}" if row.value is not None else ""
-            cells.append([row.name, f"{value} {row.verdict}", told[:_LENGTH]])
-        lines += table(("what", "value:", "with it"), cells)
-    return lines
-
-
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A Markdown table as lines; columns whose heading ends in ":" are aligned to the right."""
-    lines = [[heading.rstrip(":") for heading in headings]]
-    lines += [["--:" if heading.endswith(":") else "---" for heading in headings], *map(list, rows)]
-    return [*(f"| {' | '.join(_cell(cell) or '-' for cell in cells)} |" for cells in lines), ""]
+def _shown(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in facts.items() if key not in ("runs", "explain", "seconds")}
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
+    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split()) or "-"
 
 
-def number(value: float | None) -> str:
-    """Three significant digits, whole numbers in full: 1234.5 as 1,234 and 0.012345 as 0.0123."""
+def _number(value: float | None) -> str:
+    """Format three significant digits, whole numbers in full: 1234.5 as 1,234 and 0.012345 as 0.0123."""
     if value is None:
         return ""
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"

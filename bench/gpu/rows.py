@@ -4,7 +4,7 @@ import json
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
@@ -60,34 +60,45 @@ class Row:
 
 
 class Rows:
-    """The rows of a step, in a JSON file that is whole at every moment.
+    """The rows of a step, in a JSON file that is complete at every moment.
+
+    Args:
+        path: The file.
+        resume: Whether to go on with the rows that the file holds, instead of replacing it.
 
     Attributes:
         faults: Tracebacks of what went wrong.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, resume: bool = False) -> None:
         self.faults: list[str] = []
-        self._path = path
-        self._rows: list[Row] = []
+        self.path = path
+        self._rows = read_rows(path) if resume else []
         self._write()
 
-    @contextmanager
-    def check(self, name: str, **facts: Any) -> Iterator[Row]:
+    def check(self, name: str, **facts: Any) -> AbstractContextManager[Row]:
         """Fill in a row: right if the block sets a value, wrong if it raises AssertionError, failed if anything else."""
-        with self._row(Row(name, facts=facts), "right") as row:
-            yield row
+        return self._row(Row(name, facts=facts), "right")
 
-    @contextmanager
-    def measure(self, name: str, unit: str = "images/s", **facts: Any) -> Iterator[Row]:
+    def measure(self, name: str, unit: str = "images/s") -> AbstractContextManager[Row]:
         """Fill in a row of a measurement; whatever the block raises makes it "failed"."""
-        with self._row(Row(name, unit=unit, facts=facts), "measured") as row:
-            yield row
+        return self._row(Row(name, unit=unit), "measured")
 
     def leave_out(self, name: str, reason: str) -> None:
         """Say why something takes no part; that is no fault."""
         self._rows.append(Row(name, verdict="open", facts={"reason": reason}))
         self._write()
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the last row was under way when its process ended."""
+        return bool(self._rows) and self._rows[-1].facts.get("error") == _INTERRUPTED
+
+    def reload(self) -> None:
+        """Read the rows that another process wrote into the file; its faults are known by their errors only."""
+        self._rows = read_rows(self.path)
+        bad = (row for row in self if row.verdict in ("wrong", "failed"))
+        self.faults = [f"---- {row.name}\n{row.facts['error']}" for row in bad]
 
     @contextmanager
     def _row(self, row: Row, verdict: Verdict) -> Iterator[Row]:
@@ -115,28 +126,24 @@ class Rows:
         return next(row for row in self._rows if row.name == name)
 
     def _write(self) -> None:
-        part = self._path.with_suffix(".part")
+        part = self.path.with_suffix(".part")
         rows = [asdict(row) for row in self._rows]
         part.write_text(json.dumps({"rows": rows}, default=str), encoding="utf-8")
-        part.replace(self._path)
+        part.replace(self.path)
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a step's file; none where it was never written."""
-    try:
-        return [Row(**row) for row in json.loads(path.read_text(encoding="utf-8"))["rows"]]
-    except FileNotFoundError:
+    """Return the rows of a step's file; none where it was never written."""
+    if not path.exists():
         return []
+    return [Row(**row) for row in json.loads(path.read_text(encoding="utf-8"))["rows"]]
 
 
 def headline(rows: Sequence[Row]) -> str:
-    """Number of correct rows, names of the others, and the largest measured value."""
-    parts = [f"{count} right"] if (count := sum(row.verdict == "right" for row in rows)) else []
-    for verdict in ("wrong", "failed", "open"):
+    """Return the number of rows that are right, of those that are measured, and the names of the others."""
+    parts = []
+    for verdict in ("right", "measured", "wrong", "failed", "open"):
         if names := [row.name for row in rows if row.verdict == verdict]:
-            parts.append(f"{verdict}: {'; '.join(names)}")
-    measured = [row for row in rows if row.verdict == "measured" and row.value is not None]
-    if measured:
-        best = max(measured, key=lambda row: row.value or 0.0)
-        parts.append(f"{len(measured)} measured, most: {best.name} {best.value:,.6g} {best.unit}")
+            is_good = verdict in ("right", "measured")
+            parts.append(f"{len(names)} {verdict}" if is_good else f"{verdict}: {'; '.join(names)}")
     return "; ".join(parts)

@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import typer
 
 from bench.gpu.rows import Row, headline, read_rows
 from bench.gpu.steps import SECONDS, Command
@@ -17,11 +19,13 @@ from bench.gpu.steps import SECONDS, Command
 NOT_RUN = "not run: "
 """Begins the `end` of a step that never began."""
 
-RUNNING = "running"
-"""Files of the step under way are RUNNING.json (rows) and RUNNING.log; what remains of a visit that is cut off."""
+RUNNING = "running.json"
+"""Name of the file with the rows of the step under way, which remains of a visit that is cut off."""
 
-PROBE = Command("probe", ["-m", "bench.gpu.probe"], 5.0, 5.0)
-"""Tells after a failed step whether the device is still there."""
+_PROBE_CODE = "import torch; assert int(torch.full((1 << 20,), 7, device='cuda').sum()) == 7 << 20"
+
+PROBE = Command("probe", ["-c", _PROBE_CODE], 30.0, 30.0)
+"""Tells after a failed step whether the device is still there: fills memory and adds it up. Most of its time torch is loaded."""
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _SECONDS_MIN = 0.05  # less than any process takes to start
@@ -53,9 +57,8 @@ class Outcome:
 
     @property
     def headline(self) -> str:
-        """The outcome in a few words."""
-        lines = self.log.strip().splitlines()
-        return headline(self.rows) or (lines[-1].strip(" =") if lines else "")
+        """What became of its rows, or the last line that it printed where there are none."""
+        return headline(self.rows) or "".join(self.log.strip().splitlines()[-1:])
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to JSON values."""
@@ -72,50 +75,49 @@ class Outcome:
 def visit(
     commands: Sequence[Command],
     out: Path,
-    tell: Callable[[str], None],
     *,
     probe: Command | None = PROBE,
     seconds_max: float = SECONDS,
-    keep: Callable[[Sequence[Outcome]], None] = lambda _: None,
-) -> list[Outcome]:
-    """Run one step after the other, also after failures, as long as the device is there.
+) -> Iterator[Outcome]:
+    """Run one step after the other, also after failures, as long as the device is there; print when each begins and ends.
 
     A step is skipped if its estimate exceeds the time that is left, and ended at its own limit or that of the visit.
 
     Args:
         commands: What to run.
         out: The folder for the files of the step under way.
-        tell: Called with a line for each step that begins or ends.
         probe: Runs after each failed step; if it fails, nothing else runs. None where there is no device.
         seconds_max: The limit of all steps together.
-        keep: Called after each step with all outcomes so far, so that a visit that is cut off leaves them.
+
+    Yields:
+        The outcome of each step when it has ended, so that a visit that is cut off leaves those before.
     """
     last = time.monotonic() + seconds_max
-    outcomes: list[Outcome] = []
-    is_gone = False
+    why_not, has_failed = "", False
     for command in commands:
-        left = last - time.monotonic()
-        why_not = "the device is gone" if is_gone else ""
-        if left < max(command.seconds, _SECONDS_MIN):
-            why_not = why_not or f"it takes {command.seconds:.0f} s, {max(left, 0):.0f} s were left"
-        if why_not:
-            outcomes.append(Outcome(command.name, NOT_RUN + why_not, 0.0, ()))
-            tell(f"{command.name}: {NOT_RUN}{why_not}")
+        if (
+            probe and has_failed and not why_not
+        ):  # not before the failed step was yielded: a probe may hang
+            asked = _run(probe, out, probe.seconds_max)
+            if not asked.good:
+                why_not = "the device is gone"
+                typer.echo(f"{why_not}: {asked.headline}")
+        left = max(last - time.monotonic(), 0)
+        late = f"it takes {command.seconds:.0f} s, {left:.0f} s were left"
+        if why_not or left < max(command.seconds, _SECONDS_MIN):
+            outcome = Outcome(command.name, NOT_RUN + (why_not or late), 0.0, ())
         else:
-            tell(f"{command.name} (about {command.seconds:.0f} s, {left:.0f} s are left)")
-            outcomes.append(outcome := _run(command, out, min(command.seconds_max, left)))
-            tell(f"{command.name}: {outcome.end} after {outcome.seconds:.0f} s; {outcome.headline}")
-            if probe and not outcome.good:
-                asked = _run(probe, out, probe.seconds_max)
-                is_gone = not asked.good
-                if is_gone:
-                    tell(f"the device is gone: {asked.log.strip()[-300:]}")
-        keep(outcomes)
-    return outcomes
+            typer.echo(f"{command.name} (about {command.seconds:.0f} s, {left:.0f} s are left)")
+            outcome = _run(command, out, min(command.seconds_max, left))
+            has_failed = not outcome.good
+        typer.echo(
+            f"{command.name}: {outcome.end} after {outcome.seconds:.0f} s; {outcome.headline}"
+        )
+        yield outcome
 
 
 def _run(command: Command, out: Path, seconds_max: float) -> Outcome:
-    result, printed = out / f"{RUNNING}.json", out / f"{RUNNING}.log"
+    result, printed = out / RUNNING, (out / RUNNING).with_suffix(".log")
     result.unlink(missing_ok=True)
     began = time.perf_counter()
     with printed.open("wb") as log:

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import torch
@@ -13,13 +12,12 @@ import triton
 import triton.language as tl
 import typer
 
-from bench.gpu.our_loader import loader_for
-from bench.gpu.photographs import photographs, write_files
+from bench.gpu.contenders import loader_for
+from bench.gpu.photographs import photographs, temporary_files
 from bench.gpu.rows import Row, Rows
-from bench.gpu.scale import Scale, finish, scale_for
+from bench.gpu.scale import Scale, scale_for
+from bench.timing import synchronise
 from gpu_aug import ColorJitter, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
-
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 END = "the checked program has come to its end"
 """The last line of the checked program."""
@@ -39,8 +37,7 @@ _FAR = 1 << 30  # behind everything that the process has
 
 def sanitizer(scale: Scale, data: Path, rows: Rows) -> None:
     """Check each part with its tool; in a rehearsal the batch runs once without one."""
-    with TemporaryDirectory(prefix="gpu-aug-") as root:
-        folder = write_files(Path(root) / "files", photographs(data, (96, 128), 8))
+    with temporary_files(photographs(data, (96, 128), 8)) as folder:
         for tool, part in CHECKS if scale.on_gpu else [("no tool", "batch")]:
             with rows.check(f"{tool}, {part}") as row:
                 command = [sys.executable, "-m", "bench.gpu.sanitizer", part, str(folder)]
@@ -58,7 +55,7 @@ def sanitizer(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def _tool(name: str) -> list[str]:
-    """The command line of compute-sanitizer, for our own kernels alone: those of libraries are not ours to mend.
+    """Return the command line of compute-sanitizer for our own kernels alone: those of libraries are not ours to mend.
 
     Raises:
         FileNotFoundError: It is not installed.
@@ -94,7 +91,6 @@ def judge(part: str, status: int, text: str, row: Row) -> None:
     assert END in text, f"the program died before its end: {text[-300:]}"
 
 
-@app.command()
 def program(
     part: Annotated[str, typer.Argument(help="batch or planted.")],
     folder: Annotated[Path, typer.Argument(help="A folder with 8 photographs.")],
@@ -106,7 +102,7 @@ def program(
         run_batch(scale, folder)
     else:
         planted[1,](torch.zeros(4, device="cuda"), _FAR)
-    finish(scale.device)
+    synchronise(scale.device)
     typer.echo(END)
 
 
@@ -116,7 +112,7 @@ def run_batch(scale: Scale, folder: Path) -> None:
     recipe = Recipe([RandomResizedCrop(64), HorizontalFlip(), jitter, Normalize()])
     with loader_for(scale, folder, "cuda", recipe=recipe, batch_size=8, num_threads=2) as loader:
         for _, batch in zip(range(2), loader, strict=False):
-            finish(scale.device)
+            synchronise(scale.device)
             assert batch.images.isfinite().all()
 
 
@@ -127,4 +123,4 @@ def planted(pointer, offset) -> None:  # type: ignore[no-untyped-def]
 
 
 if __name__ == "__main__":
-    app()
+    typer.run(program)

@@ -1,19 +1,16 @@
-"""Sizes and durations of the steps of a visit, and their clock."""
+"""Sizes and durations of the steps of a visit, and how they measure."""
 
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 
-from bench.compare.timer import time_slice
+from bench.gpu.photographs import Size
 from bench.gpu.rows import Row
-from bench.timing.usage import Busy
-
-Size = tuple[int, int]
-"""Height and width."""
-
-_NUM_SLICES = 3
+from bench.timing import Busy, Measurement, synchronise, take_turn
+from gpu_aug.compiled.clock import clock
 
 
 @dataclass(frozen=True)
@@ -24,7 +21,7 @@ class Scale:
         device: The device of all work.
         batch_size: Images in a batch where nothing else is said.
         side: Height and width of augmented images.
-        seconds: The length of one measurement.
+        seconds: Length of one turn of a measurement.
         pictures: For each size of photographs, how many there are and in batches of how many they are decoded.
     """
 
@@ -36,58 +33,84 @@ class Scale:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether this is the visit and no rehearsal."""
+        """Whether this is a visit and no rehearsal."""
         return self.device.type == "cuda"
 
 
 def scale_for(*, rehearse: bool) -> Scale:
-    """The scale of a visit, or of a rehearsal on the CPU.
+    """Return the scale of a visit, or of a rehearsal on the CPU.
 
     Raises:
         RuntimeError: A visit without a GPU.
     """
     if rehearse:
         few = {(375, 500): (4, 4), (720, 1280): (2, 2)}
-        return Scale(torch.device("cpu"), 8, 32, 0.02, few)
+        return Scale(torch.device("cpu"), 8, 32, 0.007, few)
     if not torch.cuda.is_available():
         raise RuntimeError("torch sees no CUDA device; without one there is only --rehearse")
     sizes = {(375, 500): (256, 256), (1080, 1920): (48, 64)}
-    return Scale(torch.device("cuda", 0), 256, 224, 0.6, sizes)
-
-
-def finish(device: torch.device) -> None:
-    """Wait until the device has done everything."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    return Scale(torch.device("cuda", 0), 256, 224, 0.4, sizes)
 
 
 def measure_rate(
     row: Row,
-    next_batch: Callable[[], Sized],
+    call: Callable[[], Any],
     scale: Scale,
     *,
+    count: Callable[[Any], int] = len,
     discard: int = 2,
     seconds: float | None = None,
-) -> None:
-    """Fill in a row with the items per second of three slices, and how busy the engines of the GPU were.
+    turns: int = 3,
+) -> Measurement:
+    """Fill in a row with items per second, and how busy the engines of the GPU were.
 
     Args:
         row: The row.
-        next_batch: Hands over a batch; its length is its number of items.
+        call: Makes one batch.
         scale: The device, and how long.
+        count: Number of items of a batch.
         discard: Batches to take first: at least as many as are prepared ahead, so that they are not counted.
-        seconds: How long, where it is not the scale's.
+        seconds: Length of a turn on a GPU, where it is not the scale's.
+        turns: Number of turns, one right after the other.
     """
-    seconds = (seconds or scale.seconds) / _NUM_SLICES
-    runs = []
+    if seconds is None or not scale.on_gpu:
+        seconds = scale.seconds
+    for _ in range(discard if scale.on_gpu else min(discard, 1)):
+        call()
+    finish = partial(synchronise, scale.device)
     with Busy(scale.device) as busy:
-        for number in range(_NUM_SLICES):
-            taken = time_slice(
-                next_batch,
-                seconds=seconds,
-                discard=discard if number == 0 else 0,
-                finish=partial(finish, scale.device),
-            )
-            runs.append(taken.images_per_second)
+        taken = [take_turn(call, seconds=seconds, count=count, finish=finish) for _ in range(turns)]
     row.facts |= busy.found
-    row.put_runs(runs)
+    measured = Measurement(tuple(taken))
+    row.put_runs(measured.rates)
+    return measured
+
+
+def host_us(call: Callable[[], Any], scale: Scale, calls: int) -> list[float]:
+    """Return the microseconds until each of some calls returned, with the device idle before it.
+
+    Not by `take_turn`: it looks at all processes at both ends of a turn, and such short calls would meet cold caches.
+    """
+    found = []
+    for _ in range(calls if scale.on_gpu else 2):
+        synchronise(scale.device)
+        began = clock()
+        call()
+        found.append(1e6 * (clock() - began))
+    return found
+
+
+def kernel_us(call: Callable[[], Any], calls: int) -> dict[str, float]:
+    """Return the GPU's microseconds per call by kernel, those that take longest first."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as trace:
+        for _ in range(calls):
+            call()
+        torch.cuda.synchronize()
+    spent = {
+        event.key[:80]: round(event.self_device_time_total / calls, 1)
+        for event in trace.key_averages()
+        if event.self_device_time_total > 0 and not event.key.startswith("Memcpy")
+    }
+    return dict(sorted(spent.items(), key=lambda item: -item[1]))

@@ -1,10 +1,14 @@
-"""The steps of a visit by part, in their order."""
+"""The steps of a visit by part, in their order; one of them runs by ``python -m bench.gpu.steps NAME --data folder --out file``."""
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+import typer
+
+from bench.gpu.rows import Rows
 from bench.output.errors import BenchError
 
 Part = Literal["a", "b", "c"]
@@ -43,7 +47,7 @@ STEPS = {
     "loaders": Step("Loaders with decoder cuda and cpu, alone and behind ResNet-50", "loaders.loaders", 100, "a", verifies=False),
     "sanitizer": Step("Our kernels pass compute-sanitizer", "sanitizer.sanitizer", 50, "a"),
     "engine": Step("The fused engine's host time and its share of a training step", "engine.engine", 25, "a", verifies=False),
-    "dali-own": Step("DALI's own pipeline", "dali_own.dali_own", 25, "b", verifies=False),
+    "dali-own": Step("DALI's own pipeline", "loaders.dali_own", 25, "b", verifies=False),
     "loaders-dali": Step("Loaders with decoder dali, alone and behind ResNet-50", "loaders.loaders_dali", 75, "b", verifies=False),
     "under-load": Step("Every row is its sample while the GPU is saturated", "under_load.under_load", 60, "b"),
     "damage": Step("Broken files in a batch cost nothing but themselves", "damage.damage", 20, "b"),
@@ -51,8 +55,8 @@ STEPS = {
     "tests-before": Step("CUDA tests that failed in the last visit pass", "cuda_tests.failed_before", 100, "c"),
     "tests": Step("The other CUDA tests pass", "cuda_tests.others", 85, "c"),
     "waits": Step("The thread of the training loop never waits for the device", "waits.waits", 60, ""),
-    "races": Step("Losses do not depend on whether the loop waits", "async_check.races", 130, ""),
-    "streams": Step("Another stream, or a captured graph, changes nothing", "streams.streams", 60, ""),
+    "races": Step("Losses do not depend on whether the loop waits", "races.races", 130, ""),
+    "streams": Step("Another stream, or a captured graph, changes nothing", "races.streams", 60, ""),
 }  # fmt: skip
 """By name; the steps of a part run in this order, the most informative first."""
 
@@ -96,10 +100,34 @@ def commands(
     found = []
     for name, step in STEPS.items():
         if name in names or (part and step.part == part):
-            arguments = ["-X", "faulthandler", "-m", "bench.gpu.step", name, *flags]
-            # A rehearsal begins every step: estimates are those of a GPU, and its inputs are small.
-            limits = (
-                (0.0, _REHEARSAL_SECONDS_MAX) if rehearse else (step.seconds, _LIMIT * step.seconds)
-            )
+            arguments = ["-X", "faulthandler", "-m", "bench.gpu.steps", name, *flags]
+            limits = step.seconds, _LIMIT * step.seconds
+            if (
+                rehearse
+            ):  # begins every step: estimates are those of a GPU, and its inputs are small
+                limits = 0.0, _REHEARSAL_SECONDS_MAX
             found.append(Command(name, arguments, *limits))
     return found
+
+
+def run_step(
+    name: Annotated[str, typer.Argument(help="Which step.")],
+    data: Annotated[Path, typer.Option(help="A folder of photographs.")],
+    out: Annotated[Path, typer.Option(help="The JSON file to write.")],
+    rehearse: Annotated[bool, typer.Option(help="On the CPU, with tiny inputs.")] = False,
+) -> None:
+    """Run one step and leave its rows; what went wrong is printed, and ends it with an error."""
+    from bench.gpu.scale import scale_for  # loads torch
+
+    module, _, function = STEPS[name].function.partition(".")
+    rows = Rows(out)
+    run = getattr(importlib.import_module(f"bench.gpu.{module}"), function)
+    run(scale_for(rehearse=rehearse), data, rows)
+    for fault in rows.faults:
+        typer.echo(fault)
+    if rows.faults:
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(run_step)

@@ -5,26 +5,25 @@ the resize of batch k still reads (pytorch/torchcodec 1634). That shows as rows 
 """
 
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
 
-from bench.gpu.cuda_jpeg_batches import SAMPLINGS, encode
-from bench.gpu.our_loader import Decoder, decoders, loader_for
-from bench.gpu.photographs import photographs, write_files
+from bench.gpu.contenders import Decoder, decoders, endless, loader_for
+from bench.gpu.photographs import SAMPLINGS, Size, cut_photographs, encode, temporary_files
 from bench.gpu.rows import Row, Rows
-from bench.gpu.scale import Scale, Size
-from dali_pipes import Loader, available_decoders
+from bench.gpu.scale import Scale
+from bench.timing import take_turn
+from dali_pipes import Batch, Loader, available_decoders
 from gpu_aug import CenterCrop, Recipe
 from readers import open_dataset
 
-CASES: Sequence[tuple[Decoder, dict[str, Any], int]] = (
+CASES: Sequence[tuple[Decoder, Mapping[str, Any], int]] = (
     ("dali", {"hw_decoder_load": 1.0}, 30_000),
     ("dali", {"hw_decoder_load": 0.65}, 30_000),
     ("cuda", {}, 60_000),
@@ -47,40 +46,43 @@ _MATRIX = 8192  # a product takes 2 ms on an H100
 
 
 def under_load(scale: Scale, data: Path, rows: Rows) -> None:
-    """Compare rows with the CPU decoder's, in batches of 64 and 256 in turns."""
-    with TemporaryDirectory(prefix="gpu-aug-") as root:
-        folder = write_files(Path(root) / "files", _files(data, 40 if scale.on_gpu else 2))
+    """Compare rows with the CPU decoder's, in batches of 64 and then of 256."""
+    with temporary_files(_files(data, 40 if scale.on_gpu else 2)) as folder:
         expected = _expected(folder).to(scale.device)
         total = 0
-        for decoder, options, wanted in CASES:
+        for number, (decoder, options, wanted) in enumerate(CASES, 1):
             if decoder not in decoders(scale) and scale.on_gpu:
-                rows.leave_out(decoder, str(available_decoders()[decoder]))
+                rows.leave_out(decoder, available_decoders()[decoder])
                 continue
             title = ", ".join([decoder, *(f"{name} {value}" for name, value in options.items())])
             with rows.check(f"{title}, saturated") as row, _saturated(scale):
-                missing = ROWS - total if decoder == CASES[-1][0] else 0
-                total += _compare(
-                    row, scale, folder, expected, decoder, options, max(wanted, missing)
-                )
+                if number == len(CASES):
+                    wanted = max(wanted, ROWS - total)
+                compared = _Comparison(expected, row)
+                for batch_size in (64, 256) if scale.on_gpu else (4, 8):
+                    # A CPU has no JPEG engine to share.
+                    usual = dict(options) if scale.on_gpu else {}
+                    usual |= {"recipe": _RECIPE, "dtype": torch.uint8, "batch_size": batch_size}
+                    with loader_for(scale, folder, decoder, **usual) as loader:
+                        total += compared.take(loader, (wanted if scale.on_gpu else 32) // 2)
+                compared.judge()
         with rows.check("rows compared in all") as row:
             row.value, row.unit = total, "rows"
             assert total >= 100_000 or not scale.on_gpu, f"{total} rows were compared, 100,000 are wanted"  # fmt: skip
 
 
 def _files(data: Path, per_size: int) -> list[bytes]:
-    """Photographs of all sizes, some with other samplings, in mixed order."""
-    import cv2
-
-    files = [one for size in _SIZES for one in photographs(data, size, per_size, seed=size[0])]
-    for number in range(0, len(files), 5):
-        image: Any = cv2.imdecode(np.frombuffer(files[number], np.uint8), cv2.IMREAD_COLOR)
-        sampling = [*SAMPLINGS, "gray"][number // 5 % 6]
-        files[number] = encode(image, sampling, restart=0, orientation=1, quality=85)
+    """Encode photographs of all sizes, some with other samplings, in mixed order."""
+    files: list[bytes] = []
+    for size in _SIZES:
+        for number, image in enumerate(cut_photographs(data, size, per_size, seed=size[0])):
+            sampling = SAMPLINGS[len(files) // 5 % len(SAMPLINGS)] if number % 5 == 0 else "4:2:0"
+            files.append(encode(image, sampling))
     return [files[at] for at in np.random.default_rng(0).permutation(len(files))]
 
 
 def _expected(folder: Path) -> torch.Tensor:
-    """The CPU decoder's pixels by index: uint8 [n, 3, side, side]."""
+    """Return the CPU decoder's pixels by index: uint8 [n, 3, side, side]."""
     found = open_dataset(folder)
     images = torch.empty(len(found), 3, _SIDE, _SIDE, dtype=torch.uint8)
     options: dict[str, Any] = {"dtype": torch.uint8, "shuffle": "none", "last_batch": "partial"}
@@ -90,42 +92,51 @@ def _expected(folder: Path) -> torch.Tensor:
     return images
 
 
-def _compare(
-    row: Row,
-    scale: Scale,
-    folder: Path,
-    expected: torch.Tensor,
-    decoder: Decoder,
-    options: dict[str, Any],
-    wanted: int,
-) -> int:
-    """Fill in a row: the number of wrong rows, and as control how many are wrong beside the next sample; returns the rows compared."""
-    wrong, control = (torch.zeros((), dtype=torch.int64, device=scale.device) for _ in "ab")
-    worst, compared, began = torch.zeros((), device=scale.device), 0, time.perf_counter()
-    usual: dict[str, Any] = {"recipe": _RECIPE, "dtype": torch.uint8, **(options if scale.on_gpu else {})}  # fmt: skip
-    for number, batch_size in enumerate((64, 256) if scale.on_gpu else (4, 8)):
-        until = (number + 1) / 2
-        with loader_for(scale, folder, decoder, batch_size=batch_size, **usual) as loader:
-            for batch in loader:
-                samples = (batch.indices % len(expected)).to(scale.device)
-                gap = _gaps(batch.images, expected[samples])
-                wrong += (gap > WRONG).sum()
-                worst = torch.maximum(worst, gap.max())
-                if number == 0:
-                    control += (_gaps(batch.images, expected[samples.roll(1)]) > WRONG).sum()
-                compared += len(samples)
-                seconds = time.perf_counter() - began
-                if compared >= until * (wanted if scale.on_gpu else 32) or seconds > until * _SECONDS_MAX:  # fmt: skip
-                    break
-            row.facts["bad samples"] = len(loader.bad_samples)
-    row.facts |= {"rows": compared, "largest mean difference": round(float(worst), 3)}
-    row.unit = "wrong rows"
-    row.judge(int(wrong), 0, int(control))
-    return compared
+class _Comparison:
+    """Counts wrong rows on the device, so that no batch is waited for.
+
+    Args:
+        expected: Right pixels by index: uint8 [n, 3, side, side].
+        row: Gets the counts.
+    """
+
+    def __init__(self, expected: torch.Tensor, row: Row) -> None:
+        self._expected, self._row = expected, row
+        # Wrong rows, rows that are wrong beside the next sample, and the largest mean difference.
+        self._counts = torch.zeros(3, device=expected.device)
+        row.facts |= {"rows": 0, "bad samples": 0}
+
+    def take(self, loader: Loader, rows_max: int) -> int:
+        """Compare some rows of a loader, until half of a case's time is over; return their number."""
+        turn = take_turn(
+            partial(next, endless(loader)),
+            seconds=_SECONDS_MAX / 2,
+            items_max=rows_max,
+            count=lambda batch: len(batch.indices),
+            work=self._compare,
+        )
+        self._row.facts["rows"] += turn.items
+        self._row.facts["bad samples"] += len(loader.bad_samples)
+        return turn.items
+
+    def judge(self) -> None:
+        """Fill in the row: the number of wrong rows; the control is how many are wrong beside the next sample."""
+        wrong, control, largest = self._counts.tolist()
+        self._row.facts["largest mean difference"] = round(largest, 3)
+        self._row.unit = "wrong rows"
+        self._row.judge(int(wrong), 0, int(control))
+
+    def _compare(self, batch: Batch) -> None:
+        samples = (batch.indices % len(self._expected)).to(self._expected.device)
+        gaps = _gaps(batch.images, self._expected[samples])
+        controls = _gaps(batch.images, self._expected[samples.roll(1)])
+        self._counts[0] += (gaps > WRONG).sum()
+        self._counts[1] += (controls > WRONG).sum()
+        self._counts[2] = torch.maximum(self._counts[2], gaps.max())
 
 
 def _gaps(images: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-    """Mean difference of each row, of 255."""
+    """Return the mean difference of each row, of 255."""
     return (images.to(torch.int16) - expected.to(torch.int16)).abs().float().mean((1, 2, 3))
 
 

@@ -12,19 +12,23 @@ from typing import Any
 
 import torch
 
-from bench.gpu.our_loader import decoders, endless, loader_for
+from bench.gpu.contenders import decoders, endless, loader_for
 from bench.gpu.rows import Rows
-from bench.gpu.scale import Scale, finish
+from bench.gpu.scale import Scale
+from bench.timing import synchronise
 
 MARK = "the training loop"
-"""What the loop's own stretch of a trace is called."""
+"""Name of the loop's own stretch of a trace."""
 
 _COUNT = 10  # batches of a trace
 _WAITS = re.compile(
     r"(cuda|cu)(Stream|Device|Event|Ctx|Thread)Synchronize|cudaMemcpy(2D|3D|ToSymbol|FromSymbol)?|cuMemcpy(\w*[a-z])?(DtoH|HtoD|DtoD)"
 )
 _SUFFIXES = re.compile(r"(_v\d+|_ptsz|_ptds)+$")
-_WHOLE = ("cudaDevice", "cuCtx")  # of the calls that wait, those for all streams
+_FOR_ALL_STREAMS = (
+    "cudaDevice",
+    "cuCtx",
+)  # begins the names of those calls that wait for all streams
 
 
 def waits(scale: Scale, data: Path, rows: Rows) -> None:
@@ -35,20 +39,20 @@ def waits(scale: Scale, data: Path, rows: Rows) -> None:
             for batch in islice(batches, 8):
                 batch.images.mean(dtype=torch.float32)
             with rows.check(f"{decoder}: calls that wait") as row:
-                mine, others = find_waits(traced(batches, scale.device, asks=False))
-                control, _ = find_waits(traced(batches, scale.device, asks=True))
+                mine, others = find_waits(traced(batches, scale.device))
+                control, _ = find_waits(traced(batches, scale.device, work=torch.Tensor.item))
                 row.facts |= {"calls": dict(mine), "calls of other threads": dict(others)}
                 # On the CPU nothing can wait: a rehearsal has no control.
                 row.judge(mine.total(), 0, control.total() if scale.on_gpu else 1)
             with rows.check(f"{decoder}: other threads that wait for the whole device") as row:
                 # What DALI exports by DLPack is freed so, and a captured graph is lost by it.
                 row.unit = "calls"
-                _, control = find_waits(traced(batches, scale.device, asks=False, beside=finish))
-                row.judge(_whole(others), 0, _whole(control) if scale.on_gpu else 1)
+                _, control = find_waits(traced(batches, scale.device, work=_synchronise_beside))
+                row.judge(_for_all(others), 0, _for_all(control) if scale.on_gpu else 1)
 
 
 def find_waits(events: Sequence[dict[str, Any]]) -> tuple[Counter[str], Counter[str]]:
-    """Calls that wait for the device within the stretch called MARK: on its thread, and on others.
+    """Count the calls that wait for the device within the stretch called MARK: on its thread, and on others.
 
     Args:
         events: The "traceEvents" of torch's profiler, as Chrome reads them.
@@ -73,17 +77,14 @@ def find_waits(events: Sequence[dict[str, Any]]) -> tuple[Counter[str], Counter[
 def traced(
     batches: Iterator[Any],
     device: torch.device,
-    *,
-    asks: bool,
-    beside: Callable[[torch.device], None] | None = None,
+    work: Callable[[torch.Tensor], object] = lambda _: None,
 ) -> list[dict[str, Any]]:
-    """The events of all threads while batches are taken.
+    """Return the events of all threads while batches are taken.
 
     Args:
         batches: Without an end.
         device: Where they are.
-        asks: Whether the loop asks for a number with each batch, and so waits.
-        beside: Another thread does this with each batch.
+        work: What the loop does with the mean of each batch, a tensor on the device.
     """
     from torch.profiler import ProfilerActivity, profile, record_function
 
@@ -93,14 +94,8 @@ def traced(
     with profile(activities=activities) as trace:
         with record_function(MARK):
             for batch in islice(batches, _COUNT):
-                mean = batch.images.mean(dtype=torch.float32)
-                if asks:
-                    mean.item()
-                if beside is not None:
-                    thread = Thread(target=beside, args=[device])
-                    thread.start()
-                    thread.join()
-        finish(device)  # beside the loop
+                work(batch.images.mean(dtype=torch.float32))
+        synchronise(device)  # outside the loop's stretch
     with TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
         trace.export_chrome_trace(str(path))
@@ -108,5 +103,12 @@ def traced(
     return events
 
 
-def _whole(found: Counter[str]) -> int:
-    return sum(count for name, count in found.items() if name.startswith(_WHOLE))
+def _synchronise_beside(mean: torch.Tensor) -> None:
+    """Wait for the whole device on another thread."""
+    thread = Thread(target=synchronise, args=[mean.device])
+    thread.start()
+    thread.join()
+
+
+def _for_all(found: Counter[str]) -> int:
+    return sum(count for name, count in found.items() if name.startswith(_FOR_ALL_STREAMS))

@@ -14,23 +14,17 @@ RESULTS = Path(__file__).resolve().parents[2] / "bench" / "results"
 SHOWN = {
     "cpu-jitter": "Images: loaders side by side",
     "cpu-jitter-float32": "Images: loaders side by side, in float32",
-    "cpu-crops": "Small crops of large images",
     "cpu-video-everyone": "Video of 340 x 256: everyone",
     "cpu-video": "Video of 340 x 256",
     "cpu-video-720p": "Video of 1280 x 720",
     "cpu-video-720p-again": "Video of 1280 x 720, once more",
-    "cpu-batch": "The batch stage alone",
     "cpu-read": "Reading",
     "cpu-scale": "How cost grows",
     "overhead": "The host's path of a batch",
-    "overhead-before": "The host's path of a batch, before it was compiled",
-    "cpu-remote": "Batches made on other machines",
     "accuracy-cifar": "Trainings on CIFAR-10",
     "accuracy-boxes": "Trainings on boxes",
     "accuracy-video": "Trainings on videos",
     "accuracy-simclr": "Trainings by contrast",
-    "prepare-ray-cost": "What Ray costs a preparation",
-    "prepare-simulation": "A simulated cluster that prepares data",
 }
 """Titles by file. Those of GPUs are the page docs/gpu.md."""
 

@@ -1,7 +1,6 @@
 """Which tasks a cluster is given and when, how often they are tried, and what comes of those that fail.
 
-Nothing here knows what the cluster is: Ray's is in `dali_pipes.integrations.ray`, a simulated one, which the same code
-drives by a clock of its own, in `bench.prepare`.
+Nothing here knows what the cluster is: Ray's is in `dali_pipes.integrations.ray`; tests simulate one with a clock of its own.
 """
 
 import heapq

@@ -16,6 +16,7 @@ def test_good(): pass
 def test_skipped(): pytest.skip("no reason")
 def test_bad(): assert 0
 def test_crash(): os.abort()
+def test_exit(): os._exit(1)
 def test_after(): pass
 """
 
@@ -23,7 +24,7 @@ def test_after(): pass
 def test_outcomes_are_written_by_node_id(
     scale: Scale, rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failure is wrong, a crash fails the test that did it, and those behind it run all the same."""
+    """A failure is wrong, a crash or an exit fails the test that did it, and those behind it run all the same."""
     (tmp_path / "test_all.py").write_text(_TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = needs_cuda\n")
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
@@ -36,9 +37,22 @@ def test_outcomes_are_written_by_node_id(
         "test_skipped": "open",
         "test_bad": "wrong",
         "test_crash": "failed",
+        "test_exit": "failed",
         "test_after": "right",
     }
     assert [row.name for row in rows][-1].endswith("test_after")
+
+
+def test_a_crash_before_any_test_is_a_failure(
+    scale: Scale, rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a file that crashes when it is imported would look like one without tests."""
+    (tmp_path / "test_all.py").write_text("import os; os.abort()")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+    cuda_tests._run(scale, rows, [str(tmp_path / "test_all.py")])
+
+    assert [(row.name, row.verdict) for row in rows] == [("pytest", "failed")]
 
 
 def test_failures_of_the_newest_visit_come_first(

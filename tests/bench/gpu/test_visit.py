@@ -1,11 +1,9 @@
 """``make gpu``: how a visit runs its steps."""
 
-import ctypes
 import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from bench.gpu.probe import probe
-from bench.gpu.rows import Row, Rows, headline, read_rows
+from bench.gpu.rows import Rows, headline, read_rows
 from bench.gpu.run_steps import PROBE, Outcome, visit
 from bench.gpu.steps import PARTS, SECONDS, STEPS, Command, commands
 from bench.output.errors import BenchError
@@ -28,8 +25,8 @@ def command(name: str, code: str, seconds_max: float = 20, *, seconds: float = 0
 
 
 def run(plan: list[Command], folder: Path, seconds_max: float = 60) -> list[Outcome]:
-    """Run commands without a word."""
-    return visit(plan, folder, lambda _: None, probe=None, seconds_max=seconds_max)
+    """Run commands where no device is asked for."""
+    return list(visit(plan, folder, probe=None, seconds_max=seconds_max))
 
 
 def test_visit_goes_on_past_failures(tmp_path: Path) -> None:
@@ -65,14 +62,13 @@ def test_rows_survive_a_crash(tmp_path: Path) -> None:
 
 
 def test_each_step_is_kept(tmp_path: Path) -> None:
-    """After every step there is what has been found so far, in the plan's order."""
-    plan = [command(f"step{n}", "pass") for n in range(3)]
-    kept: list[list[str]] = []
+    """The outcome of a step is known before the next one begins."""
+    plan = [command("first", "pass"), command("second", f"open({str(tmp_path / 'begun')!r}, 'w')")]
 
-    visit(plan, tmp_path, lambda _: None, probe=None, keep=lambda found: kept.append([one.name for one in found]))  # fmt: skip
+    first = next(visit(plan, tmp_path, probe=None))
 
-    assert [len(names) for names in kept] == [1, 2, 3]
-    assert kept[-1] == ["step0", "step1", "step2"]
+    assert (first.name, first.end) == ("first", "done")
+    assert not (tmp_path / "begun").exists()
 
 
 def test_what_a_step_started_ends_with_it(tmp_path: Path) -> None:
@@ -117,47 +113,21 @@ def test_a_device_that_is_gone_ends_the_visit(
     """After a step that went wrong a probe says whether others may follow; after one that went well nobody asks."""
     plan = [command("first", step, 2), command("second", "pass")]
 
-    outcomes = visit(plan, tmp_path, lambda _: None, probe=command("probe", probe, 2))
+    outcomes = list(visit(plan, tmp_path, probe=command("probe", probe, 2)))
 
     assert [one.end for one in outcomes] == ends
 
 
 def test_the_probe_fails_without_a_device(tmp_path: Path) -> None:
-    """It ends with an error that names the driver; on a GPU with none."""
+    """It ends well on a GPU, and elsewhere with torch's error."""
     [outcome] = run([PROBE], tmp_path)
 
     assert outcome.good == torch.cuda.is_available()
-    assert outcome.good or "libcuda" in outcome.headline or "cuInit" in outcome.headline
-
-
-@pytest.mark.parametrize(
-    ("fault", "complaint"),
-    [("", None), ("cuCtxSynchronize", "cuCtxSynchronize fails with CUDA's error 700"), ("memory", "holds 0x0")],
-)  # fmt: skip
-def test_the_probe_reads_what_the_device_wrote(
-    monkeypatch: pytest.MonkeyPatch, fault: str, complaint: str | None
-) -> None:
-    """A call that fails is named with its error, and memory that holds something else is no device."""
-    filled: list[int] = []
-
-    def call(name: str, *given: Any) -> int:
-        if name == "cuMemsetD32_v2":
-            filled.append(0 if fault == "memory" else given[1].value)
-        if name == "cuMemcpyDtoH_v2":
-            given[0]._obj.value = filled[0]
-        return 700 if name == fault else 0
-
-    class Driver:
-        def __getattr__(self, name: str) -> Any:
-            return partial(call, name)
-
-    monkeypatch.setattr(ctypes, "CDLL", lambda _: Driver())
-
-    if complaint is None:
-        probe()
-    else:
-        with pytest.raises(RuntimeError, match=complaint):
-            probe()
+    assert (
+        outcome.good
+        or "Torch not compiled with CUDA" in outcome.log
+        or "NVIDIA driver" in outcome.log
+    )
 
 
 def test_a_part_fits_into_its_time() -> None:
@@ -215,7 +185,7 @@ def test_what_went_wrong_is_told_apart(rows: Rows) -> None:
     assert rows["error"].facts["error"] == "RuntimeError: as planned"
     assert rows["fast"].value == 2.0
     assert len(rows.faults) == 2
-    assert headline([Row("a", 1, verdict="right"), *rows]).startswith("1 right; failed: error; speed")  # fmt: skip
+    assert headline(list(rows)) == "1 measured; failed: error; speed; open: nothing; absent"
 
 
 @pytest.mark.needs_dali

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from bench.prepare.fates import ENTRY, FILE, INDEX, WRITING, Fate, Fates
-from bench.prepare.simulated_cluster import Machines, SimulatedCluster
-from bench.prepare.simulated_storage import Storage
 from readers.permutation import make_keys, permute
 from readers.prepare.errors import PrepareError
 from readers.prepare.executor import Job
 from readers.prepare.scheduling import run_tasks
+from tests.support.simulated_cluster import Machines, SimulatedCluster
+from tests.support.simulated_shards import ENTRY, FILE, INDEX, WRITING, Fate, Fates, Storage
 
 
 class OneInFifty(Fates):

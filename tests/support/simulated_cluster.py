@@ -1,4 +1,4 @@
-"""A cluster of discrete events, which `readers.prepare.scheduling` drives as it drives a real one."""
+"""A simulated cluster, by discrete events, that `readers.prepare.scheduling` drives as it drives a real one."""
 
 import heapq
 from collections import deque
@@ -6,57 +6,47 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 
-from bench.prepare.fates import ENTRY, WRITING, Fate, Fates
-from bench.prepare.simulated_storage import Storage
 from readers.prepare.errors import WorkerLostError
+from tests.support.simulated_shards import ENTRY, WRITING, Fate, Fates, Storage
 
 _LOOK_SECONDS = 0.1  # a task whose shard is done already looks, and ends
+_NODE_BACK_SECONDS = 300.0  # after which another node takes the place of a dead one
+_NOTICE_SECONDS = 15.0  # for which the death of a node goes unnoticed, as in Ray
+_RESTART_SECONDS = 2.0  # to replace a worker process
 
 
 @dataclass(frozen=True)
 class Machines:
-    """What the cluster is made of, and how it fails as a whole.
+    """Size of the cluster, and how it fails.
 
     Attributes:
-        nodes: How many there are.
+        nodes: Number of nodes.
         places: Tasks that each runs at a time.
-        node_dies_seconds: One node after the other dies, each so long after the one before, and its tasks with it;
-            none when 0.
-        cut_off: Every so many-th of them is cut off instead: its tasks go on and write, and nobody hears of them;
-            none when 0.
-        node_back_seconds: When another one takes the place of a dead one.
-        notice_seconds: How long the death of a node goes unnoticed.
-        restart_seconds: How long it takes to replace a worker process.
-        driver_seconds: What the driver takes to hand over a task, and as much to take its answer.
+        node_dies_seconds: Interval at which one node after the other dies with its tasks; 0 for never.
+        cut_off: Every Nth of these nodes is cut off instead: its tasks go on writing, but their results are lost; 0 for none.
     """
 
     nodes: int = 1
     places: int = 4
     node_dies_seconds: float = 0.0
     cut_off: int = 0
-    node_back_seconds: float = 300.0
-    notice_seconds: float = 15.0
-    restart_seconds: float = 2.0
-    driver_seconds: float = 0.0
 
 
 @dataclass
 class Counts:
-    """What was done.
+    """Counts of events.
 
     Attributes:
-        attempts: Tasks that were handed over, again ones included.
+        attempts: Tasks that were handed over, repetitions included.
         deaths: Worker processes that died, by how far their tasks came: WRITING, FILE, INDEX, ENTRY.
         node_deaths: Nodes that died or were cut off.
         most_in_flight: Most tasks that were handed over and had not ended.
-        busy_seconds: Places times seconds that were worked on.
     """
 
     attempts: int = 0
     deaths: list[int] = field(default_factory=lambda: [0] * 4)
     node_deaths: int = 0
     most_in_flight: int = 0
-    busy_seconds: float = 0.0
 
 
 @dataclass(eq=False, slots=True)
@@ -66,18 +56,17 @@ class Attempt:
     number: int
     fate: Fate
     node: int = -1
-    begun_seconds: float = 0.0
     state: str = "waits"  # runs, cut off, gone
     lost: str = ""
 
 
 class SimulatedCluster:
-    """See `readers.prepare.scheduling.Cluster`; `clock` is the time that goes by in it.
+    """A `readers.prepare.scheduling.Cluster` whose time is `clock`.
 
     Args:
-        storage: Where the shards are written.
-        fates: How attempts go.
-        machines: What there is.
+        storage: Destination of the shards.
+        fates: The course of each attempt.
+        machines: Size and failures of the cluster.
     """
 
     def __init__(self, storage: Storage, fates: Fates, machines: Machines) -> None:
@@ -108,7 +97,6 @@ class SimulatedCluster:
 
     def submit(self, number: int) -> Attempt:
         """See `readers.prepare.scheduling.Cluster`."""
-        self._now += self._machines.driver_seconds
         tries = self._tries.get(number, 0)
         self._tries[number] = tries + 1
         attempt = Attempt(number, self._fates.of(number, tries))
@@ -121,7 +109,6 @@ class SimulatedCluster:
         """See `readers.prepare.scheduling.Cluster`."""
         self.counts.most_in_flight = max(self.counts.most_in_flight, len(handles))
         until = self._now + timeout_seconds
-        # What was to happen while the driver was at work has happened by now.
         while self._events and self._events[0][0] <= (self._now if self._ended else until):
             moment, _, happen = heapq.heappop(self._events)
             self._now = max(self._now, moment)
@@ -129,7 +116,6 @@ class SimulatedCluster:
         if not self._ended:
             self._now = until
         ended, self._ended = [attempt for attempt in self._ended if attempt in handles], []
-        self._now += len(ended) * self._machines.driver_seconds
         return ended
 
     def result(self, handle: Attempt) -> int:
@@ -163,7 +149,7 @@ class SimulatedCluster:
             if self._lives[node] != life:
                 continue
             attempt = self._queue.popleft()
-            attempt.node, attempt.begun_seconds, attempt.state = node, self._now, "runs"
+            attempt.node, attempt.state = node, "runs"
             self._running[node].add(attempt)
             seconds = attempt.fate.seconds
             if self._storage.has_entry(attempt.number):
@@ -189,11 +175,10 @@ class SimulatedCluster:
             return
         self.counts.deaths[last] += 1
         attempt.lost = "its worker process died"
-        self._after(self._machines.restart_seconds, partial(self._place, attempt.node, life))
+        self._after(_RESTART_SECONDS, partial(self._place, attempt.node, life))
 
     def _leave(self, attempt: Attempt, state: str) -> None:
         self._running[attempt.node].discard(attempt)
-        self.counts.busy_seconds += self._now - attempt.begun_seconds
         attempt.state = state
 
     def _kill(self, node: int) -> None:
@@ -206,9 +191,9 @@ class SimulatedCluster:
         for attempt in list(self._running[node]):
             self._leave(attempt, "cut off" if cut_off else "gone")
             attempt.lost = "its node died"
-            self._after(machines.notice_seconds, partial(self._tell, attempt))
+            self._after(_NOTICE_SECONDS, partial(self._tell, attempt))
         self._lives[node] += 1
-        self._after(machines.node_back_seconds, partial(self._revive, node))
+        self._after(_NODE_BACK_SECONDS, partial(self._revive, node))
 
     def _tell(self, attempt: Attempt) -> None:
         self._ended.append(attempt)

@@ -1,0 +1,129 @@
+"""Steps: losses are the same whether or not the loop waits for the device, on another stream, and with a captured graph."""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.gpu.contenders import Decoder, decoders, endless, loader_for
+from bench.gpu.photographs import photographs, temporary_files
+from bench.gpu.rows import Row, Rows
+from bench.gpu.scale import Scale
+from bench.timing import synchronise
+from gpu_aug import Recipe
+
+
+def races(scale: Scale, data: Path, rows: Rows) -> None:
+    """Compare losses without waiting with those of a loop that waits after each batch, for each decoder."""
+    count = 500 if scale.on_gpu else 6
+    with temporary_files(photographs(data, (96, 128), 64)) as folder:
+        for decoder in decoders(scale):
+            with rows.check(decoder, batches=count) as row:
+                _judge(row, partial(losses, scale, folder, decoder), count)
+
+
+def streams(scale: Scale, data: Path, rows: Rows) -> None:
+    """Run the loop on a stream of its own, and capture graphs while batches are on their way, for each decoder."""
+    count = 100 if scale.on_gpu else 4
+    stream: Any = torch.cuda.Stream(scale.device) if scale.on_gpu else None  # type: ignore[no-untyped-call]
+    with temporary_files(photographs(data, (96, 128), 64)) as folder:
+        for decoder in decoders(scale):
+            with rows.check(f"{decoder}: on a stream of the loop's own", batches=count) as row:
+                _judge(row, partial(losses, scale, folder, decoder), count, stream)
+            for mode in ("thread_local", "global"):
+                name = f"{decoder}: a graph captured while batches are made, {mode}"
+                with rows.check(name) as row:
+                    row.unit = "answers that differ"
+                    differing, control = captured(scale, folder, decoder, mode)
+                    row.judge(differing, 0, control)
+
+
+def _judge(row: Row, run: Callable[..., list[float]], count: int, stream: Any = None) -> None:
+    """Fill in the number of losses that differ in two loops that do not wait, on a stream if one is given.
+
+    The control are the first losses of another seed.
+    """
+    row.unit = "losses that differ"
+    expected = run(waits=True, count=count)
+    other = run(waits=True, count=count // 20 + 2, seed=1)
+    with torch.cuda.stream(stream):  # does nothing where that is None
+        hasty = [run(waits=False, count=count) for _ in "ab"]
+    apart = [_differing(found, expected) for found in hasty]
+    row.facts["first at step"] = [steps[0] for steps in apart if steps]
+    row.judge(sum(map(len, apart)), 0, len(_differing(other, expected)))
+
+
+def losses(
+    scale: Scale, folder: Path, decoder: Decoder, *, waits: bool, count: int, seed: int = 0
+) -> list[float]:
+    """Return the losses of a small model that learns, in a loop that frees memory and takes it again all the time."""
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.randn(3 * 49, 64, dtype=torch.float64, generator=generator) / 10
+    weights = weights.to(scale.device)
+    found = []
+    options: dict[str, Any] = {"batch_size": min(scale.batch_size, 32), "seed": seed}
+    options["recipe"] = Recipe.imagenet_train_jitter(size=64)
+    with loader_for(scale, folder, decoder, **options) as loader:
+        for batch in islice(endless(loader), count):
+            if waits:
+                synchronise(scale.device)
+            pooled = torch.nn.functional.adaptive_avg_pool2d(batch.images.double(), 7).flatten(1)
+            answers = pooled @ weights
+            found.append(answers.square().mean())
+            weights = weights - 0.01 * (pooled.T @ answers) / answers.numel()
+            shape = batch.images.shape
+            del batch, pooled, answers
+            # Where a kernel of the loader still writes to memory that is given out again, this shows.
+            litter = [torch.full(shape, torch.nan, device=scale.device) for _ in range(4)]
+            del litter
+    return torch.stack(found).tolist()
+
+
+def captured(scale: Scale, folder: Path, decoder: Decoder, mode: str) -> tuple[int, int]:
+    """Capture a small model several times in a loop, and replay it on each batch.
+
+    In torch's "global" mode CUDA refuses memory to all other threads meanwhile, DALI's among them; in "thread_local" it does not.
+
+    Returns:
+        How many answers differ from the same model without a graph, and how many do for the batch before.
+    """
+    differing = control = 0
+    with loader_for(scale, folder, decoder, batch_size=16) as loader:
+        batches = endless(loader)
+        images = torch.zeros_like(next(batches).images)
+        last = _answer(images)
+        synchronise(scale.device)
+        for _ in range(5):
+            replay, answer = capture(lambda: _answer(images), scale, mode)
+            for batch in islice(batches, 4):
+                images.copy_(batch.images)
+                replay()
+                differing += not torch.equal(answer(), expected := _answer(batch.images))
+                control += not torch.equal(last, expected)
+                last = expected
+    return differing, control
+
+
+def capture(
+    work: Callable[[], torch.Tensor], scale: Scale, mode: str
+) -> tuple[Callable[[], None], Callable[[], torch.Tensor]]:
+    """Capture a graph: return what replays it, and what gives its result. Without a GPU the second does the work."""
+    if not scale.on_gpu:
+        return lambda: None, work
+    graph: Any = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode=mode):
+        result = work()
+    return graph.replay, lambda: result
+
+
+def _answer(images: torch.Tensor) -> torch.Tensor:
+    return images.double().square().mean((0, 2, 3))
+
+
+def _differing(found: list[float], expected: list[float]) -> list[int]:
+    """Return the steps whose losses differ, among those that both have."""
+    pairs = zip(found, expected, strict=False)
+    return [step for step, (one, other) in enumerate(pairs) if one != other]

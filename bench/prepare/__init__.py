@@ -1,1 +1,0 @@
-"""Preparing data on many machines: a simulation of far more than are here, and what Ray costs for each shard."""
