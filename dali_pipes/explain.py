@@ -6,7 +6,6 @@ import numpy as np
 
 from dali_pipes.bucket_steps import BucketSteps
 from dali_pipes.choose import Choice
-from dali_pipes.decode.cuda_jpeg import device_cache
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
@@ -85,6 +84,8 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks, machines: Sequence[str])
         yield f"rank and world size: as given, though this process is {other}"
     yield _decoding(setup)
     if setup.options.cache == "device":
+        from dali_pipes.decode.cuda_jpeg import device_cache
+
         yield device_cache.told(setup.choice.device)
     yield _threads(setup, machines)
     if setup.helpers.reason:

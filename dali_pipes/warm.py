@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dali_pipes.errors import LoaderError
+from gpu_aug.compiled.first_call import CompiledAtFirstCall
 from gpu_aug.recipe import Recipe
 
 _START = """
@@ -185,7 +186,8 @@ def _is_kept(name: str) -> bool:
 
 def _find(name: str) -> Any:
     module, function = name.split(":")[:2]
-    return getattr(importlib.import_module(module), function)
+    found = getattr(importlib.import_module(module), function)
+    return found.kernel if isinstance(found, CompiledAtFirstCall) else found
 
 
 def _types(arguments: Sequence[Any]) -> tuple[Any, ...]:

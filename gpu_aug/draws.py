@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.compiled.jit import kernel
+from gpu_aug.compiled.first_call import CompiledAtFirstCall
 from gpu_aug.errors import RecipeError
 from gpu_aug.resampling.crops import Crops
 
@@ -267,7 +267,7 @@ def philox4x32(counter: NDArray[np.uint32], key: NDArray[Any]) -> NDArray[np.uin
     return np.moveaxis(words, -1, 0)
 
 
-@kernel
+@CompiledAtFirstCall
 def _philox(counter: Any, k0: Any, k1: Any, words: Any) -> None:
     """Write the words of n counters, uint32 [4, n], to uint32 [n, 4]; numpy took six times as long for 2,304."""
     for n in range(len(words)):

@@ -7,18 +7,11 @@ from collections.abc import Generator
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from dali_pipes.decode.cuda_jpeg.decoder import CudaJpegDecoder
-from dali_pipes.decode.cuda_jpeg.device_cache import DeviceCache
-from dali_pipes.decode.cuda_jpeg.on_gpu import gpu_kernels
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
-from dali_pipes.decode.dali.image_decoder import DaliImageDecoder
-from dali_pipes.decode.dali.trust import Trust
-from dali_pipes.decode.dali.user_decoder import UserImageDecoder
 from dali_pipes.decode.threaded import CpuDecoder
 from dali_pipes.errors import LoaderError
-from dali_pipes.integrations.ray.remote import Remote
 from dali_pipes.jpeg.stored_checkpoints import checkpoints_of
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.augment import Augmenter, Engines
@@ -28,11 +21,14 @@ from dali_pipes.pipeline.pipeline import Decoder, Pipeline, Producer
 from dali_pipes.pipeline.threads import Workers
 from dali_pipes.streams.fetch import StreamFetcher
 from dali_pipes.streams.steps import AnySteps
-from dali_pipes.video.dali.clip_decoder import DaliClipDecoder
 from dali_pipes.video.dali.feed import ClipFeed, ClipFeedOptions
 from dali_pipes.video.dali.nvdec import find_nvdec
 from dali_pipes.video.dali.support import Refusals
 from dali_pipes.warm import compile_ahead
+
+if TYPE_CHECKING:
+    from dali_pipes.decode.cuda_jpeg.device_cache import DeviceCache
+    from dali_pipes.decode.dali.trust import Trust
 
 LOOPS: weakref.WeakSet[Generator[Any]] = weakref.WeakSet()
 """The loops that this process has begun; see `end_loops_at_exit`."""
@@ -84,7 +80,11 @@ class Production:
         if options.helper_process and setup.helpers.count:
             require_helper_process(setup.choice.decoder)
             self._job = make_job(setup, steps, HELPER)
-        self._remote = None if options.workers is None else Remote(setup, steps, options.workers)
+        self._remote = None
+        if options.workers is not None:
+            from dali_pipes.integrations.ray.remote import Remote
+
+            self._remote = Remote(setup, steps, options.workers)
 
     def start(self, largest: int) -> Producer:
         """Return what makes the batches of a loop, whose steps have at most `largest` samples."""
@@ -138,13 +138,18 @@ class Production:
         if self._is_owner:
             self.cache = self._new_cache()  # loops that are under way still read the old one
 
-    def _new_cache(self) -> DeviceCache | None:
-        in_use = self.setup.options.cache == "device"
-        return DeviceCache(self.setup.choice.device) if in_use else None
+    def _new_cache(self) -> "DeviceCache | None":
+        if self.setup.options.cache != "device":
+            return None
+        from dali_pipes.decode.cuda_jpeg.device_cache import DeviceCache
+
+        return DeviceCache(self.setup.choice.device)
 
     @cached_property
-    def _trust(self) -> Trust:
+    def _trust(self) -> "Trust":
         """What DALI refused; it takes a byte for each sample, which only DALI needs."""
+        from dali_pipes.decode.dali.trust import Trust
+
         fetcher = self.setup.fetcher
         length = None if isinstance(fetcher, StreamFetcher) else len(fetcher.dataset)
         return Trust(length, self.checkpoints)
@@ -155,13 +160,23 @@ class Production:
         fetcher, options = self.setup.fetcher, self.setup.options
         ahead = self.setup.steps_read_ahead
         decoder: Decoder
+        # Each of these brings in modules, some of them Numba, that most loaders never need.
         if options.user_pipeline is not None:
+            from dali_pipes.decode.dali.user_decoder import UserImageDecoder
+
             decoder = UserImageDecoder(fetcher, augmenter, options.user_pipeline)
         elif isinstance(kept, ClipFeed):
+            from dali_pipes.video.dali.clip_decoder import DaliClipDecoder
+
             decoder = DaliClipDecoder(fetcher, augmenter, kept, self._refusals)
         elif isinstance(kept, Feed):
+            from dali_pipes.decode.dali.image_decoder import DaliImageDecoder
+
             decoder = DaliImageDecoder(fetcher, augmenter, kept, self._trust, ahead)
         elif self.setup.choice.decoder == "cuda":
+            from dali_pipes.decode.cuda_jpeg.decoder import CudaJpegDecoder
+            from dali_pipes.decode.cuda_jpeg.on_gpu import gpu_kernels
+
             kernels = gpu_kernels(augmenter.device)
             decoder = CudaJpegDecoder(
                 *(fetcher, augmenter, kernels, self.checkpoints, ahead, self.cache)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.compiled.jit import kernel
+from gpu_aug.compiled.first_call import CompiledAtFirstCall
 
 Rows = NDArray[np.int32]
 
@@ -101,7 +101,7 @@ def compose_crops(
     return Crops(made[0], made[1], made[2], made[3], made[4], antialias)
 
 
-@kernel
+@CompiledAtFirstCall
 def _compose(steps: Any, resampled: int, sizes: Any, made: Any) -> None:
     """Fold the steps of all samples.
 

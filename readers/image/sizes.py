@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from readers.cores import usable_cores
 from readers.dataset import IndexedDataset
 from readers.image.header import read_header
-from readers.prepare.atomic_files import atomic_file
 from readers.sample import BadSample, Dataset, HeaderError, Sample
+from readers.storage.atomic_file import atomic_file
 from readers.storage.cache_folder import cache_folder
 from readers.storage.lock import one_at_a_time
 from readers.storage.unreadable import lasting

@@ -46,7 +46,7 @@ def on_the_cpu() -> Iterator[None]:
 
     with (
         patch.object(options, "choose", choose_here),
-        patch("dali_pipes.pipeline.make.gpu_kernels", lambda _device: kernels()),
+        patch("dali_pipes.decode.cuda_jpeg.on_gpu.gpu_kernels", lambda _device: kernels()),
     ):
         yield
 

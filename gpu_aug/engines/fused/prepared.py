@@ -11,7 +11,6 @@ from gpu_aug.draws import Draws
 from gpu_aug.engines.fused.compile.pending import Pending
 from gpu_aug.engines.fused.compile.plan import Plan, add_parts
 from gpu_aug.engines.fused.compile.program import Kind, Program, Stage
-from gpu_aug.engines.fused.cpu.run import DTYPES, run_single
 
 _TORCH = {np.dtype(np.uint8): torch.uint8, np.dtype(np.float32): torch.float32}
 
@@ -53,6 +52,8 @@ class PreparedPrograms:
             image: uint8 [h, w, 3] of the row's decode size, pixels side by side.
             out: [h', w', 3] of `sizes`, uint8 or float32, of any strides; written whole.
         """
+        from gpu_aug.engines.fused.cpu.run import DTYPES, run_single
+
         one: list[Any] = [field[row : row + 1] for field in self._program]
         run_single(Program(*one), image, out, DTYPES[_TORCH[out.dtype]])
 

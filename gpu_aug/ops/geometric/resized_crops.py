@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gpu_aug.compiled.jit import kernel, signed
+from gpu_aug.compiled.first_call import CompiledAtFirstCall
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
@@ -26,6 +26,8 @@ __all__ = ["CropAndPad", "RandomResizedCrop", "RandomSizedCrop"]
 
 _NUM_TRIES = 10  # torchvision's number, for RandomResizedCrop
 _RATIO = (3 / 4, 4 / 3)
+
+_int64: Any = np.int64  # compiled code makes plain whole numbers with it
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class RandomResizedCrop(Resampling):
         return np.array([self.size])
 
 
-@kernel
+@CompiledAtFirstCall
 def _first_that_fits(
     sizes: Any, shares: Any, ratios: Any, corners: Any, narrowest: float, widest: float, starts: Any, shapes: Any,
 ) -> None:  # fmt: skip
@@ -104,21 +106,21 @@ def _first_that_fits(
         for number in range(shares.shape[1]):
             area, ratio = (height * width) * shares[row, number], ratios[row, number]
             tall, wide = (
-                signed(np.rint(np.sqrt(area / ratio))),
-                signed(np.rint(np.sqrt(area * ratio))),
+                _int64(np.rint(np.sqrt(area / ratio))),
+                _int64(np.rint(np.sqrt(area * ratio))),
             )
             if 0 < tall <= height and 0 < wide <= width:
                 is_found = True
                 break
         if not is_found:
             share = width / height
-            tall = signed(np.rint(width / narrowest)) if share < narrowest else height
-            wide = signed(np.rint(height * widest)) if share > widest else width
+            tall = _int64(np.rint(width / narrowest)) if share < narrowest else height
+            wide = _int64(np.rint(height * widest)) if share > widest else width
             tall, wide = max(min(tall, height), 1), max(min(wide, width), 1)
         shapes[row, 0], shapes[row, 1] = tall, wide
         for axis in range(2):
             room = sizes[row, axis] - shapes[row, axis]
-            drawn = signed(corners[row, axis] * (room + 1))
+            drawn = _int64(corners[row, axis] * (room + 1))
             starts[row, axis] = drawn if is_found else room // 2
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.compiled.jit import kernel
+from gpu_aug.compiled.first_call import CompiledAtFirstCall
 from gpu_aug.draws import Params
 from gpu_aug.engines.fused.compile.pending import Pending
 from gpu_aug.engines.fused.compile.program import Stage
@@ -158,7 +158,7 @@ def _write_steps(
     )
 
 
-@kernel
+@CompiledAtFirstCall
 def _write_factors(
     order: Any, factors: Any, used: Any, first: int, codes: Any, values: Any
 ) -> None:

@@ -164,7 +164,7 @@ def test_the_host_works_without_kernels(tmp_path: Path) -> None:
     """Measurements of the host leave the device out, and arenas are used again from step to step."""
     dataset = open_dataset(_folder(tmp_path / "data"))
     with (
-        patch("dali_pipes.pipeline.make.gpu_kernels", lambda _device: NoKernels()),
+        patch("dali_pipes.decode.cuda_jpeg.on_gpu.gpu_kernels", lambda _device: NoKernels()),
         patch.object(Arenas, "give_back", autospec=True, side_effect=Arenas.give_back) as given,
     ):
         batches = _batches(dataset, Recipe([RandomResizedCrop(32)]), "cuda")
