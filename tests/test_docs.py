@@ -24,7 +24,9 @@ from tests.support.pages import ROOT, Page, pages
 
 FOLDERS = ("readers", "gpu_aug", "dali_pipes", "bench", "tests", "examples", "docs")
 PAGES = pages()
+DECISIONS = Page("DECISIONS.md")
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+every_text = pytest.mark.parametrize("page", [*PAGES, DECISIONS], ids=lambda page: page.name)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +86,7 @@ def test_a_wrong_example_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         run_python(page)
 
 
-@every_page
+@every_text
 def test_links(page: Page) -> None:
     """Every link leads to a file of the project and, behind #, to a heading of it."""
     for link in page.links:
@@ -95,7 +97,7 @@ def test_links(page: Page) -> None:
         assert not anchor or anchor in Page(name).anchors, link
 
 
-@every_page
+@every_text
 def test_paths(page: Page) -> None:
     """Every path and module of ours that a page names exists."""
     for path in re.findall(rf"(?<![\w/.])(?:{'|'.join(FOLDERS)})/[\w./*-]*", page.text):
@@ -230,3 +232,41 @@ def test_the_index_names_every_page() -> None:
     """Every page of docs/ can be reached."""
     names = {Path(page.name).name for page in PAGES if page.name.startswith("docs/")}
     assert names - {"index.md"} <= set(Page("docs/index.md").links)
+
+
+def test_pointers_to_decisions_exist() -> None:
+    """Every mention of DECISIONS.md in a comment or docstring names one of its headings."""
+    pointers = []
+    for folder in ("readers", "gpu_aug", "dali_pipes", "bench", "examples", "tests"):
+        for path in (ROOT / folder).rglob("*.py"):
+            if path != Path(__file__):
+                pointers += [(path.name, name) for name in decisions_named_in(path.read_text())]
+
+    assert len(pointers) > 3
+    assert [pointer for pointer in pointers if not is_decision(pointer[1])] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_right"),
+    [
+        ('# see DECISIONS.md, "Scaled decoding".', True),
+        ('# see DECISIONS.md, "Scaled\n    # decoding".', True),
+        ('# see DECISIONS.md, "Decoding".', False),
+        ("# see DECISIONS.md.", False),
+    ],
+)
+def test_a_wrong_pointer_is_noticed(text: str, is_right: bool) -> None:
+    """Negative control: a heading that does not exist, and no heading at all."""
+    [name] = decisions_named_in(text)
+    assert is_decision(name) == is_right
+
+
+def decisions_named_in(code: str) -> list[str]:
+    """Return the heading behind each mention of DECISIONS.md, "" where there is none."""
+    text = re.sub(r"\s*\n\s*(?:#\s*)?", " ", code)
+    return re.findall(r'DECISIONS\.md(?:, "([^"]+)")?', text)
+
+
+def is_decision(name: str) -> bool:
+    """Whether DECISIONS.md has this heading, once."""
+    return len(re.findall(rf"^### {re.escape(name)}$", DECISIONS.text, re.MULTILINE)) == 1

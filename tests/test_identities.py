@@ -1,6 +1,7 @@
 """What is stored outside a process: the same values for ever, whatever is renamed, moved or run by another Python.
 
-What changes one of them lets no stored run go on: it is in DECISIONS.md, and a state of before is refused.
+What changes one of them lets no stored run go on: it is in DECISIONS.md, "Identities of stored data", and an
+earlier state is refused.
 """
 
 import json

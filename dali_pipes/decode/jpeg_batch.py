@@ -23,7 +23,7 @@ from dali_pipes.pipeline.stages import Fetched, needed_part
 from gpu_aug.resampling.crops import Crops
 from readers import HeaderError, read_header
 
-# What "fast" leaves for the resampling to shrink: measured in DECISIONS.md.
+# What "fast" leaves for the resampling to shrink: measured in DECISIONS.md, "Scaled decoding".
 _FAST_MARGIN = 2.0
 _LEAST_SIDE, _USUAL_SIDE = 8, 16  # of an MCU, in pixels
 _INTERVAL_MCUS = 8  # files with restart intervals as short get no checkpoints

@@ -19,7 +19,7 @@ from gpu_aug.compiled.clock import clock
 T = TypeVar("T")
 
 # A thread takes as many images at once: with fewer, handing over the interpreter's lock takes longer than the work between;
-# measured in DECISIONS.md.
+# measured in DECISIONS.md, "Images in a part of a batch".
 PART_IMAGES = 64
 # ... but no more pixels than 64 photographs of 500x375 have: larger images take so long that few are enough.
 _PART_PIXELS = 64 * 500 * 375

@@ -21,7 +21,7 @@ EngineChoice = Literal["auto", "fused", "kornia", "albumentations"]
 def best_engine(kind: ImageKind = USUAL) -> EngineName:
     """Return the name that "auto" stands for: "fused", but for other channels than RGB, which Kornia takes as they are.
 
-    Kornia is the faster one on them, on a CPU as well; see DECISIONS.md.
+    Kornia is the faster one on them, on a CPU as well; see DECISIONS.md, "Channels other than RGB".
     """
     return "fused" if kind.channels == 3 else "kornia"
 

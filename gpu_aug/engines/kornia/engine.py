@@ -12,7 +12,7 @@ from gpu_aug.recipe import Recipe
 
 _CPU_CHUNK = 4
 """Images at a time on a CPU: they stay in the cache, and their memory is reused, not mapped
-anew; measured in DECISIONS.md."""
+anew; measured in DECISIONS.md, "Images in a chunk of the Kornia engine"."""
 
 
 class KorniaEngine:
