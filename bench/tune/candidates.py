@@ -68,11 +68,24 @@ def find_candidates(now: Situation) -> list[Settings]:
     return [settings for settings in _candidates(now) if not now.fixed & settings.keys()]
 
 
+def is_settled(settings: Settings, kept: Settings) -> bool:
+    """Whether settings are numbers smaller than those that were kept.
+
+    Example:
+        >>> is_settled({"num_threads": 4}, {"num_threads": 8, "prefetch": 4})
+        True
+    """
+    numbers = [(name, value) for name, value in settings.items() if type(value) is int]
+    return len(numbers) == len(settings) and all(
+        value < kept.get(name, value) for name, value in numbers
+    )
+
+
 def _candidates(now: Situation) -> Iterator[Settings]:
     threads = now.num_threads
     if now.shares.get("read", 0.0) >= _READS_MUCH:
         # Every read under way needs a thread and a batch that waits for it, so both grow together.
-        for factor in (4, 2):
+        for factor in (4, 8, 2):
             ahead = max(now.prefetch, threads)
             yield {"num_threads": factor * threads, "prefetch": factor * ahead}
     if now.device == "cuda":

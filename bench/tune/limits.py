@@ -27,7 +27,7 @@ _DOING = {
     "idle": "nothing",
 }
 
-_MOSTLY = 0.5
+_MOSTLY = 0.4  # of the time waited
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ def find_limit(stats: Sequence[Stats], alone: Mapping[str, Measurement]) -> Limi
     wait_share = waited / max(seconds, 1e-9)
     if wait_share < ENOUGH_WAITING:
         stage = TRAINING_STEP
-    elif shares["idle"] > _MOSTLY and READING in alone and DECODING in alone:
-        # A GPU works where no thread of ours does, so only the trials tell.
+    elif shares["idle"] > _MOSTLY and DECODING in alone:
+        # Threads that wait for a GPU or for one another do nothing, so only the trials tell.
         stage = _dearest(alone)
     else:
         stage = max(_STAGES, key=lambda name: shares[name])
@@ -90,11 +90,12 @@ def find_limit(stats: Sequence[Stats], alone: Mapping[str, Measurement]) -> Limi
 
 def _dearest(alone: Mapping[str, Measurement]) -> str:
     """Return the stage that adds most to the seconds per sample."""
-    seconds = [alone[name].seconds_per_item for name in (READING, DECODING, LOADING)]
+    seconds = {name: one.seconds_per_item for name, one in alone.items()}
+    read = seconds.get(READING, 0.0)
     added = {
-        "read": seconds[0],
-        "decode": seconds[1] - seconds[0],
-        "augment": seconds[2] - seconds[1],
+        "read": read,
+        "decode": seconds[DECODING] - read,
+        "augment": seconds[LOADING] - seconds[DECODING],
     }
     return max(added, key=lambda name: added[name])
 

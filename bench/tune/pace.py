@@ -9,13 +9,13 @@ from dali_pipes import BadSampleError
 from gpu_aug.compiled.clock import clock
 
 
-@dataclass(frozen=True)
+@dataclass
 class Pace:
     """The time that trials may take.
 
     Attributes:
         turn_seconds: Length of a turn.
-        turn_cost_seconds: About how long a turn takes together with filling queues before and after.
+        turn_cost_seconds: How long a turn took lately, together with emptying and filling queues.
         until: When all should be over, by `clock`.
         progress: Gets a line of text before every turn.
         clock: Returns the time in seconds. The usual one stands still while functions are compiled, once per machine.
@@ -59,7 +59,8 @@ class Pace:
                 raise error
             on_failure(name, error)
 
-        return measure_in_turns(
+        began = self.clock()
+        measured = measure_in_turns(
             {name: one.turn for name, one in contestants.items()},
             seconds=self.turn_seconds,
             rounds=rounds,
@@ -67,6 +68,8 @@ class Pace:
             after_turn=after_turn,
             on_failure=failed,
         )
+        self.turn_cost_seconds = (self.clock() - began) / (rounds * len(contestants))
+        return measured
 
 
 def reason_of(error: Exception) -> str:

@@ -55,12 +55,17 @@ class Tuning:
 
     @property
     def result(self) -> tuple[Measurement, Measurement]:
-        """The user's settings and the chosen ones: the last trial in which both took part, twice the first if nothing helps."""
+        """The user's settings and the chosen ones: the last trial of both, or all turns of the first if nothing helps."""
+        found = self.found
+        kept = [one for one in found.tried if one.is_kept]
         if not self.changes:
-            return self.base, self.base
-        if self.found.check is not None:
-            return self.found.check.before, self.found.check.after
-        last = [one for one in self.found.tried if one.is_kept][-1]  # interrupted before the check
+            # Until a change was kept the user's own settings were the best.
+            own = found.tried[: found.tried.index(kept[0]) + 1] if kept else found.tried
+            turns = [
+                turn for one in (self.base, *(one.before for one in own)) for turn in one.turns
+            ]
+            return Measurement(tuple(turns)), Measurement(tuple(turns))
+        last = found.check or kept[-1]  # interrupted before the check
         return last.before, last.after
 
     def as_python(self) -> str:

@@ -16,6 +16,7 @@ from dali_pipes.stats import Stats
 from readers import Dataset, Sample
 
 _REST_SECONDS_MAX = 3.0  # a loader of slow batches would rest for most of the measuring time
+_START_SECONDS = 0.1
 _MORE_OF_DALI = 2  # batches in its other stages besides the prefetched ones, see Loader's prefetch
 _PAGE_BYTES = 4096
 
@@ -66,7 +67,8 @@ class Trial:
         try:
             self.loader.set_epoch(epoch)
             self._batches = _endless(self.loader)
-            self.rest(take_turn(self._take, seconds=0.0))
+            # The first batch pays for the start, and says nothing of how soon the queue is full.
+            self.rest(take_turn(self._take, seconds=_START_SECONDS, discard=1))
         except BaseException:
             self.close()
             raise

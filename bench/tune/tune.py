@@ -142,8 +142,9 @@ def _tune(task: _Task, seconds: float, on_progress: Progress) -> Tuning:
     progress("starting the loader")
     with closing(task.trial({}, 0)) as base:
         turn_seconds = max(seconds / _TURNS_PER_RUN, _TURN_SECONDS_MIN)
+        base.rest(base.free_turn(_TURN_SECONDS_MIN))  # warms up
         asked = clock()
-        base.rest(base.free_turn(turn_seconds))  # warms up, and shows how long a turn takes
+        base.rest(base.free_turn(turn_seconds))  # shows how long a turn takes
         base.free_stats.clear()
         cost = clock() - asked
         pace = Pace(turn_seconds, cost, began + seconds, progress)

@@ -1,0 +1,3 @@
+"""Data for tuning: those of the commands."""
+
+from tests.bench.cli.conftest import data as data
