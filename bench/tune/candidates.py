@@ -22,7 +22,7 @@ class Situation:
 
     Attributes:
         num_threads: Threads that read, decode and augment.
-        prefetch: Batches that it makes ahead.
+        prefetch: Batches that it, or each helper process, makes ahead.
         num_helpers: Helper processes.
         device: Type of the device: "cpu" or "cuda".
         decoder: Name of the decoder.

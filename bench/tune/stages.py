@@ -92,7 +92,7 @@ def measure_stages(
 
 
 def _reading(trial: Trial, dataset: Dataset) -> Reading:
-    in_flight = min(trial.prefetch + 1, trial.loader.stats("run").num_threads)
+    in_flight = min(trial.num_ahead, trial.loader.stats("run").num_threads)
     return Reading(dataset, request=trial.loader.steps.largest, in_flight=max(in_flight, 1))
 
 

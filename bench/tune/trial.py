@@ -17,7 +17,6 @@ from readers import Dataset, Sample
 
 _REST_SECONDS_MAX = 3.0  # a loader of slow batches would rest for most of the measuring time
 _START_SECONDS = 0.1
-_MORE_OF_DALI = 2  # batches in its other stages besides the prefetched ones, see Loader's prefetch
 _PAGE_BYTES = 4096
 
 
@@ -74,8 +73,8 @@ class Trial:
             raise
 
     @property
-    def prefetch(self) -> int:
-        """Batches that the loader makes ahead."""
+    def num_ahead(self) -> int:
+        """Batches that the loader makes while it is not asked."""
         return max(self.loader.stats("run").queue.capacity, 1)
 
     def turn(self, seconds: float) -> Turn:
@@ -87,7 +86,7 @@ class Trial:
         return self._turn(seconds, 0.0)
 
     def _turn(self, seconds: float, step_seconds: float) -> Turn:
-        for _ in range(self._num_ahead + 1):
+        for _ in range(self.num_ahead + 1):
             self._take()
         # In a long run a loader that is fast enough has a batch ready when the step begins.
         time.sleep(step_seconds)
@@ -109,16 +108,12 @@ class Trial:
 
     def rest(self, turn: Turn) -> None:
         """Wait until the loader has filled its queue."""
-        time.sleep(min(_REST_SECONDS_MAX, self._num_ahead * self._size / max(turn.rate, 1e-6)))
+        time.sleep(min(_REST_SECONDS_MAX, self.num_ahead * self._size / max(turn.rate, 1e-6)))
 
     def close(self) -> None:
         """End the loader."""
         self._batches = iter(())
         self.loader.close()
-
-    @property
-    def _num_ahead(self) -> int:
-        return self.prefetch + (_MORE_OF_DALI if self.loader.decoder == "dali" else 0)
 
     def _take(self) -> Batch:
         batch = next(self._batches)

@@ -206,6 +206,7 @@ def _improve(task: _Task, base: Trial, pace: Pace, tuning: Tuning, bytes_per_sam
 
 def _situation(task: _Task, base: Trial, limit: Limit) -> Situation:
     loader = base.loader
+    num_helpers = loader._setup.helpers.count
     # "auto" and None leave the choice to the loader, and so to tuning.
     fixed = {
         name
@@ -214,8 +215,9 @@ def _situation(task: _Task, base: Trial, limit: Limit) -> Situation:
     }
     return Situation(
         num_threads=loader.stats("run").num_threads,
-        prefetch=base.prefetch,
-        num_helpers=loader._setup.helpers.count,
+        # One of the batches ahead is the current one, and each helper process makes `prefetch` of the others.
+        prefetch=max((base.num_ahead - 1) // max(num_helpers, 1), 1),
+        num_helpers=num_helpers,
         device=loader.device.type,
         decoder=loader.decoder,
         engine=loader.engine,
