@@ -13,6 +13,8 @@ from bench.tune.limits import TRAINING_STEP
 from bench.tune.result import Tuning
 from bench.tune.search import Tried
 
+_MUCH = 2.0
+
 
 def show_tuning(tuning: Tuning, console: Console, command: str = "") -> None:
     """Print what limits, what was tried, the result and what else would help.
@@ -52,7 +54,10 @@ def show_tuning(tuning: Tuning, console: Console, command: str = "") -> None:
 def conclusion(tuning: Tuning) -> Iterator[str]:
     """Yield what to change and what to expect, a sentence each."""
     before, after = tuning.result
-    check, early = tuning.found.check, "So far (interrupted): " if tuning.is_interrupted else ""
+    check, early = (
+        tuning.found.check,
+        "Interrupted before the end. " if tuning.is_interrupted else "",
+    )
     if tuning.changes:
         gain = check.gain if check else [one for one in tuning.found.tried if one.is_kept][-1].gain
         unconfirmed = "" if check else ", not yet measured a second time"
@@ -69,6 +74,11 @@ def conclusion(tuning: Tuning) -> Iterator[str]:
         yield f"{early}Nothing to gain: the loader is fast enough for the training step."
     else:
         yield f"{early}Nothing that was tried helps: the settings are as good as any."
+    if check is not None and check.before.median > _MUCH * tuning.base.median:
+        yield (
+            f"The unchanged settings make {number(check.before.median)} {tuning.unit}/s by now, "
+            f"{number(tuning.base.median)} at first: data that were read lie in a cache."
+        )
     if tuning.step_rate is not None:
         waits = f"waits {before.wait_share:.0%} of its time"
         if tuning.changes:
