@@ -54,7 +54,7 @@ def measure_repeated(
         return None
     rows = np.arange(num_rows, dtype=np.int64) * len(dataset) // num_rows
     pace.progress("reading a part of the data")
-    part = Trial(lambda: make(dataset.take(rows)))
+    part = Trial(make(dataset.take(rows)))
     try:
         part.take_epoch()
         contestants = {BEFORE: WithoutStep(base), AFTER: WithoutStep(part)}

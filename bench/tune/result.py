@@ -20,7 +20,7 @@ class Tuning:
         unit: "images" or "clips".
         step_rate: Samples per second that the training step takes at most; None if none is simulated.
         stages: Trials of stages, each of which does what the one before it does, and more; without a training step.
-        not_measured: By name of a stage why it was not measured.
+        not_measured: By name why a trial of `stages` or `repeated` could not be made.
         base: The loader with the user's settings, with the training step.
         limit: What limits it.
         found: What the search found.
@@ -34,7 +34,7 @@ class Tuning:
     unit: str
     step_rate: float | None
     stages: Mapping[str, Measurement]
-    not_measured: Mapping[str, str]
+    not_measured: dict[str, str]
     base: Measurement
     limit: Limit
     found: Found

@@ -12,6 +12,7 @@ from bench.tune.candidates import name_of
 from bench.tune.limits import TRAINING_STEP
 from bench.tune.result import Tuning
 from bench.tune.search import Tried
+from dali_pipes.stats.stats import ENOUGH_WAITING
 
 _MUCH = 2.0
 
@@ -95,7 +96,7 @@ def number(rate: float) -> str:
 
 
 def _is_enough(tuning: Tuning) -> bool:
-    return tuning.step_rate is not None and tuning.result[1].wait_share < 0.05
+    return tuning.step_rate is not None and tuning.result[1].wait_share < ENOUGH_WAITING
 
 
 def _times(gain: Ratio) -> str:

@@ -65,9 +65,7 @@ def measure_stages(
             contestants[READING] = _reading(trial, dataset)
             stack.callback(contestants[READING].close)
         try:
-            contestants[DECODING] = Trial(
-                lambda: make({"targets": ()}, recipe=_decoding_of(recipe))
-            )
+            contestants[DECODING] = Trial(make({"targets": ()}, recipe=_decoding_of(recipe)))
             stack.callback(contestants[DECODING].close)
         except BadSampleError:
             raise

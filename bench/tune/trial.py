@@ -1,9 +1,8 @@
 """What has turns in a trial: a loader with a simulated training step, or reading alone."""
 
 import time
-import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from typing import Any, Protocol
@@ -40,26 +39,21 @@ class Trial:
     with emptying that queue, before the clock starts.
 
     Args:
-        make: Makes the loader.
+        loader: The loader; it is closed with the trial.
         step_seconds: Length of a training step; 0 takes batches as fast as they come.
         epoch: Where it begins.
 
     Attributes:
-        loader: The loader.
-        step_seconds: As given.
+        loader: As given; so is `step_seconds`.
         free_stats: What it did in each turn without a training step.
         paced_stats: What it did in each turn with one.
 
     Raises:
-        dali_pipes.LoaderError: The loader cannot be made, or another of the packages' errors.
+        dali_pipes.LoaderError: The loader cannot work, or another of the packages' errors.
     """
 
-    def __init__(
-        self, make: Callable[[], Loader], *, step_seconds: float = 0.0, epoch: int = 0
-    ) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the user's own loader has warned already
-            self.loader = make()
+    def __init__(self, loader: Loader, *, step_seconds: float = 0.0, epoch: int = 0) -> None:
+        self.loader = loader
         self.free_stats: list[Stats] = []
         self.paced_stats: list[Stats] = []
         self.step_seconds, self._size = step_seconds, 0
@@ -117,7 +111,7 @@ class Trial:
 
     def _take(self) -> Batch:
         batch = next(self._batches)
-        self._size = len(batch)
+        self._size = max(self._size, len(batch))
         return batch
 
 
@@ -158,13 +152,13 @@ class Reading:
         self._request = min(request, len(dataset))
         self._rng = np.random.default_rng(seed)
         self._pool = ThreadPoolExecutor(in_flight, thread_name_prefix="tune-read")
-        self._under_way: deque[Future[tuple[int, int]]] = deque()
-        self.num_samples = self.num_bytes = 0
+        self._under_way: deque[Future[int]] = deque()
+        self._num_samples = self._num_bytes = 0
 
     @property
     def bytes_per_sample(self) -> float:
-        """Mean over all samples that were read; 0 before the first turn."""
-        return self.num_bytes / max(self.num_samples, 1)
+        """Mean size of all samples that were read; 0 before the first turn."""
+        return self._num_bytes / max(self._num_samples, 1)
 
     def turn(self, seconds: float) -> Turn:
         """Read for some seconds."""
@@ -188,20 +182,19 @@ class Reading:
         rows = self._rng.integers(len(self._dataset), size=self._request)
         self._under_way.append(self._pool.submit(self._read, rows))
 
-    def _read(self, rows: Any) -> tuple[int, int]:
-        """Read rows, int64 [n]; returns the number of sound samples and of their bytes."""
+    def _read(self, rows: Any) -> int:
+        """Read rows, int64 [n]; returns the number of their bytes. Bad samples have none."""
         samples = [one for one in self._dataset.fetch(rows) if isinstance(one, Sample)]
         payloads = [payload for sample in samples for payload in sample.fields.values()]
         for payload in payloads:  # a view of a mapped file is read page by page
             np.frombuffer(payload, np.uint8)[::_PAGE_BYTES].sum()
-        return len(samples), sum(map(len, payloads))
+        return sum(map(len, payloads))
 
     def _take(self) -> int:
         self._begin()
-        samples, num_bytes = self._under_way.popleft().result()
-        self.num_samples += samples
-        self.num_bytes += num_bytes
-        return samples
+        self._num_bytes += self._under_way.popleft().result()
+        self._num_samples += self._request
+        return self._request
 
 
 def _endless(loader: Loader) -> Iterator[Batch]:

@@ -1,6 +1,7 @@
 """What limits a loader on this machine, and which settings are faster."""
 
 import math
+import warnings
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -10,13 +11,13 @@ from typing import Any
 from bench.output.errors import BenchError
 from bench.tune.candidates import Settings, Situation, find_candidates
 from bench.tune.limits import TRAINING_STEP, Limit, find_limit, further_help
-from bench.tune.pace import Pace
+from bench.tune.pace import Pace, reason_of
 from bench.tune.repeated import can_repeat, help_of_repeated, measure_repeated
 from bench.tune.result import Tuning
 from bench.tune.search import Found, Search
 from bench.tune.stages import LOADING, WITH_STEP, Stages, measure_stages
 from bench.tune.trial import Trial
-from dali_pipes import Loader
+from dali_pipes import BadSampleError, Loader
 from dali_pipes.variants import AnyRecipe
 from dali_pipes.video.source import find_clips
 from gpu_aug import Schedule
@@ -50,7 +51,10 @@ class _Task:
     ) -> Loader:
         """Make a loader with further settings, over a part of the data or with another recipe."""
         kept = {name: value for name, value in self.settings.items() if name not in _OF_THE_RUN}
-        return Loader(dataset or self.dataset, recipe or self.recipe, **{**kept, **more})
+        with warnings.catch_warnings():
+            if more or dataset or recipe:  # the loader with the user's settings has warned
+                warnings.simplefilter("ignore")
+            return Loader(dataset or self.dataset, recipe or self.recipe, **{**kept, **more})
 
     def trial(self, more: Settings, number: int) -> Trial:
         """Start a loader that takes part in trials as the one of a number.
@@ -59,7 +63,7 @@ class _Task:
         Epochs of a schedule have different recipes, so there all read the same ones.
         """
         epoch = 0 if isinstance(self.recipe, Schedule) else number
-        return Trial(lambda: self.loader(more), step_seconds=self.step_seconds, epoch=epoch)
+        return Trial(self.loader(more), step_seconds=self.step_seconds, epoch=epoch)
 
 
 def tune(
@@ -184,13 +188,7 @@ def _improve(task: _Task, base: Trial, pace: Pace, tuning: Tuning, bytes_per_sam
     further = further_help(limit, device=device, clips=task.is_clips, is_packed=is_packed)
     tuning.help = further
     if can_repeat(limit, base.loader, task.dataset, task.is_clips):
-        tuning.repeated = measure_repeated(
-            base,
-            task.dataset,
-            lambda part: task.loader({}, dataset=part),
-            rate=tuning.stages[LOADING].median,
-            pace=pace,
-        )
+        _measure_repeated(task, base, pace, tuning)
         if tuning.repeated is not None:
             total_bytes = bytes_per_sample * len(task.dataset)
             repeated = help_of_repeated(tuning.repeated, limit, task.source, total_bytes)
@@ -202,6 +200,21 @@ def _improve(task: _Task, base: Trial, pace: Pace, tuning: Tuning, bytes_per_sam
         has_step=task.step_seconds > 0,
     )
     search.run(base, find_candidates(_situation(task, base, limit)), tuning.found)
+
+
+def _measure_repeated(task: _Task, base: Trial, pace: Pace, tuning: Tuning) -> None:
+    try:
+        tuning.repeated = measure_repeated(
+            base,
+            task.dataset,
+            lambda part: task.loader({}, dataset=part),
+            rate=tuning.stages[LOADING].median,
+            pace=pace,
+        )
+    except BadSampleError:
+        raise
+    except Exception as error:  # noqa: BLE001 - mixtures, for one, have no part
+        tuning.not_measured["data that were read before"] = reason_of(error)
 
 
 def _situation(task: _Task, base: Trial, limit: Limit) -> Situation:

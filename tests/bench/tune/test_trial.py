@@ -4,8 +4,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from bench.tune.pace import Pace
 from bench.tune.stages import DECODING, LOADING, READING, WITH_STEP, measure_stages
 from bench.tune.trial import Reading, Trial
@@ -24,7 +22,7 @@ def make(data: Path, recipe: Recipe = RECIPE, **options: Any) -> Loader:
 
 def test_a_training_step_paces_a_trial(data: Path) -> None:
     """A loader that is fast enough gives what the step takes, and does not let it wait."""
-    with closing(Trial(lambda: make(data, prefetch=3), step_seconds=0.05)) as trial:
+    with closing(Trial(make(data, prefetch=3), step_seconds=0.05)) as trial:
         paced, free = trial.turn(0.5), trial.free_turn(0.2)
 
         assert trial.num_ahead == 4
@@ -51,7 +49,7 @@ def test_reading_counts_samples_and_bytes(data: Path) -> None:
 def test_stages_are_measured_in_turns(data: Path) -> None:
     """Each of them gives a rate; what cannot be measured alone is named, and the loader itself is measured."""
     dataset = open_dataset(data)
-    with closing(Trial(lambda: make(data), step_seconds=0.01)) as trial:
+    with closing(Trial(make(data), step_seconds=0.01)) as trial:
         pace = Pace(0.05, 1.0, 1000.0, clock=lambda: 0.0)
         stages = measure_stages(
             trial, dataset, RECIPE, lambda more, recipe: make(data, recipe, **more), pace
@@ -64,9 +62,3 @@ def test_stages_are_measured_in_turns(data: Path) -> None:
     assert stages.bytes_per_sample > 0
     assert list(others.measured) == [READING, LOADING, WITH_STEP]
     assert "different sizes" in others.failed[DECODING]
-
-
-def test_a_loader_that_cannot_be_made_is_an_error(data: Path) -> None:
-    """It is raised as the loader raises it."""
-    with pytest.raises(ValueError, match="num_threads"):
-        Trial(lambda: Loader(open_dataset(data), RECIPE, batch_size=2, num_threads=0))
