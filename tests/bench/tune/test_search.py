@@ -14,11 +14,11 @@ from bench.tune.pace import Pace
 from bench.tune.search import Found, Search, is_gain
 from dali_pipes import BadSampleError
 
-THREADS = {"num_threads": 4}
-PREFETCH = {"prefetch": 6}
-HELPER = {"helper_process": True}
-KORNIA = {"engine": "kornia"}
-CANDIDATES = [THREADS, PREFETCH, HELPER, KORNIA]
+THREADS: dict[str, Any] = {"num_threads": 4}
+PREFETCH: dict[str, Any] = {"prefetch": 6}
+HELPER: dict[str, Any] = {"helper_process": True}
+KORNIA: dict[str, Any] = {"engine": "kornia"}
+CANDIDATES: list[dict[str, Any]] = [THREADS, PREFETCH, HELPER, KORNIA]
 
 
 @pytest.fixture(autouse=True)
