@@ -69,7 +69,7 @@ def conclusion(tuning: Tuning) -> Iterator[str]:
     elif check is not None:
         yield (
             f"{early}Nothing helps: {name_of(check.settings)} seemed faster, but measured once more it was "
-            f"{_times(check.gain)} as fast."
+            f"{_times(check.gain)} as fast, which is no clear gain."
         )
     elif tuning.limit.stage == TRAINING_STEP:
         yield f"{early}Nothing to gain: the loader is fast enough for the training step."
