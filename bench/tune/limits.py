@@ -115,7 +115,7 @@ def further_help(limit: Limit, *, device: str, clips: bool, is_packed: bool) -> 
         "augment": _faster_augmenting(device),
         "copy": ["dtype=torch.bfloat16 or torch.uint8 halves or quarters the bytes of a batch."],
     }.get(limit.stage, [])
-    if limit.core_share < ENOUGH_CORES and found:
+    if limit.core_share < ENOUGH_CORES and limit.stage in ("decode", "augment"):
         found.insert(0, "Leave the cores to the loader: other processes take them.")
     return found
 

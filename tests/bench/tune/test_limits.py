@@ -86,11 +86,15 @@ def test_what_else_helps(stage: str, how: dict[str, Any], expected: str) -> None
     assert expected in " ".join(found)
 
 
-def test_where_the_training_step_limits_nothing_helps() -> None:
-    """Nothing is advised then."""
-    limit = Limit("training step", 0.0, {}, 0.3)
+@pytest.mark.parametrize(
+    ("stage", "expected"), [("training step", False), ("read", False), ("decode", True)]
+)
+def test_cores_are_asked_for_where_they_matter(stage: str, expected: bool) -> None:
+    """Other processes that take the cores are named only where the limiting stage computes."""
+    found = further_help(Limit(stage, 0.5, {}, 0.3), device="cpu", clips=False, is_packed=False)
 
-    assert further_help(limit, device="cpu", clips=False, is_packed=False) == []
+    assert any("other processes" in sentence for sentence in found) is expected
+    assert bool(found) is (stage != "training step")
 
 
 @pytest.mark.parametrize(
