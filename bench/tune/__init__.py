@@ -1,4 +1,4 @@
 """What limits an input pipeline on this machine, and what to change: gpu-aug tune."""
 
+from bench.tune.result import Tuning as Tuning
 from bench.tune.tune import tune as tune
-from bench.tune.tuning import Tuning as Tuning

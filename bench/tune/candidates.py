@@ -1,150 +1,121 @@
-"""What a loader's user can set, as candidates that are worth a try on some data and machine."""
+"""Settings of a loader that are worth a trial. None of them changes which samples come, their order or their draws."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-Alters = Literal["", "pixels", "order"]
-"""What becomes different besides the speed: nothing, the pixels, or the order of the samples."""
+from dali_pipes import available_decoders
 
-DEFAULTS = "the defaults"
+Settings = Mapping[str, Any]
+"""Keyword arguments of a Loader."""
 
+_LEAST_SHARE = 0.1
+"""A stage with a smaller share of the time waited cannot give the 5 % that a change must give to be recommended by much."""
 
-@dataclass(frozen=True)
-class Candidate:
-    """Arguments of a loader that are tried.
-
-    Attributes:
-        settings: What differs from what the user gave and from the defaults; empty for just these.
-        alters: What becomes different besides the speed. Candidates that alter anything are named as options,
-            and never chosen.
-    """
-
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    alters: Alters = ""
-
-    @property
-    def name(self) -> str:
-        """Its settings, as they are written in Python."""
-        return ", ".join(f"{name}={value!r}" for name, value in self.settings.items()) or DEFAULTS
-
-    def cost(self, num_threads: int, prefetch: int) -> tuple[bool, int, int, int]:
-        """What it takes of the machine, to be compared: a process, threads, batches in memory; then how much it changes.
-
-        Args:
-            num_threads: Threads of a loader where it does not say.
-            prefetch: Batches ahead where it does not say.
-        """
-        own = self.settings
-        return (
-            bool(own.get("helper_process", False)),
-            int(own.get("num_threads", num_threads)),
-            int(own.get("prefetch", prefetch)),
-            len(own),
-        )
-
-    def with_more(self, other: "Candidate") -> "Candidate":
-        """Both together."""
-        return Candidate({**self.settings, **other.settings}, self.alters or other.alters)
+_READS_MUCH = 0.3
+"""From this share on, reading is mostly waiting for storage, which more threads than cores can overlap."""
 
 
 @dataclass(frozen=True)
-class Ground:
-    """What decides which candidates there are.
+class Situation:
+    """What the loader with the user's settings does.
 
     Attributes:
-        num_threads: Threads of a loader that is not told; the cores.
+        num_threads: Threads that read, decode and augment.
+        prefetch: Batches that it, or each helper process, makes ahead.
+        num_helpers: Helper processes.
         device: Type of the device: "cpu" or "cuda".
-        decoder: Which decoder the defaults choose, and so `engine`.
-        decoders: Those that are there.
-        engines: Those that can carry out the recipe; unknown ones find out when they start.
-        fixed: Names of what the user has set, which is left alone.
-        waits: Whether samples are waited for rather than computed: they lie in an object store, or on slow storage.
-        blocks: Whether neighbouring samples lie in one file, so that block shuffle reads larger pieces.
-        jpegs: Whether there are JPEGs that could be decoded at a smaller size.
-        clips: Whether samples are clips.
-        enough: Whether the defaults should do: then what takes less of the machine is tried first.
+        decoder: Name of the decoder.
+        engine: Name of the engine.
+        fixed: Names of arguments that the user gave. They are not tried.
+        shares: Share of the time waited by stage, 0 to 1.
     """
 
     num_threads: int
+    prefetch: int
+    num_helpers: int
     device: str
     decoder: str
     engine: str
-    decoders: Sequence[str]
-    engines: Sequence[str]
-    fixed: frozenset[str] = frozenset()
-    waits: bool = False
-    blocks: bool = False
-    jpegs: bool = True
-    clips: bool = False
-    enough: bool = False
+    fixed: frozenset[str]
+    shares: Mapping[str, float]
+
+    def is_worth(self, stage: str) -> bool:
+        """Whether a faster stage could matter. On a GPU its share is unknown, as only the host's part is timed."""
+        return self.device != "cpu" or self.shares.get(stage, 0.0) >= _LEAST_SHARE
 
 
-def candidates(ground: Ground) -> list[Candidate]:
-    """Everything that is worth a try: the defaults first, then what is most likely to matter.
-
-    The number of images that a thread takes at once (a chunk of a batch) is none of a loader's arguments.
+def name_of(settings: Settings) -> str:
+    """Return settings as they are written in Python.
 
     Example:
-        >>> ground = Ground(2, "cpu", "cpu", "fused", ["cpu"], ["fused"], jpegs=False)
-        >>> [candidate.name for candidate in candidates(ground)][:3]
-        ['the defaults', 'num_threads=4', 'prefetch=4']
+        >>> name_of({"num_threads": 4, "decoder": "cpu"})
+        "num_threads=4, decoder='cpu'"
     """
-    tried = [
-        Candidate(dict(settings))
-        for settings in _alone(ground)
-        if not ground.fixed & settings.keys()
-    ]
-    return [Candidate(), *tried]
+    return ", ".join(f"{name}={value!r}" for name, value in settings.items())
 
 
-def options(ground: Ground) -> list[Candidate]:
-    """What would change pixels or order, and is therefore named and never chosen."""
-    found = []
-    if ground.blocks and not ground.fixed & {"shuffle", "shuffle_window"}:
-        found.append(Candidate({"shuffle": "block"}, "order"))
-    if (
-        ground.decoder == "cpu"
-        and ground.jpegs
-        and not ground.clips
-        and not ground.fixed & {"decode"}
-    ):
-        found.append(Candidate({"decode": "fast"}, "pixels"))
-    return found
+def find_candidates(now: Situation) -> list[Settings]:
+    """Return the settings to try, the most promising first.
 
+    `dtype` and `channels_last` are not among them: the model decides about both.
 
-def combinations(singles: Sequence[Candidate]) -> list[Candidate]:
-    """Join candidates that were good alone, best first: the first with the second, then with the third as well.
-
-    Of two that set the same thing the better one is taken.
+    Example:
+        >>> now = Situation(2, 3, 0, "cpu", "cpu", "fused", frozenset({"prefetch"}), {})
+        >>> [name_of(settings) for settings in find_candidates(now)]
+        ['num_threads=4', 'num_threads=1', 'helper_process=True']
     """
-    joined: list[Candidate] = []
-    if not singles:
-        return joined
-    whole = singles[0]
-    for single in singles[1:]:
-        if not whole.settings.keys() & single.settings.keys():
-            whole = whole.with_more(single)
-            joined.append(whole)
-    return joined
+    return [settings for settings in _candidates(now) if not now.fixed & settings.keys()]
 
 
-def _alone(ground: Ground) -> Iterable[Mapping[str, Any]]:
-    """Settings besides the defaults, in the order in which they are tried."""
-    threads = ground.num_threads
-    fewer = sorted({threads // 2, threads // 4} - {0, threads}, reverse=True)
-    cheaper = [*({"num_threads": number} for number in fewer), {"prefetch": 1}]
-    if ground.enough:
-        yield from cheaper
-    if ground.waits:  # a fetch in flight needs a thread and a batch, so both grow together
-        yield from ({"num_threads": n * threads, "prefetch": n * threads} for n in (2, 4, 8))
+def is_settled(settings: Settings, kept: Settings) -> bool:
+    """Whether settings are numbers smaller than those that were kept.
+
+    Example:
+        >>> is_settled({"num_threads": 4}, {"num_threads": 8, "prefetch": 4})
+        True
+    """
+    numbers = [(name, value) for name, value in settings.items() if type(value) is int]
+    return len(numbers) == len(settings) and all(
+        value < kept.get(name, value) for name, value in numbers
+    )
+
+
+def _candidates(now: Situation) -> Iterator[Settings]:
+    threads = now.num_threads
+    if now.shares.get("read", 0.0) >= _READS_MUCH:
+        # Every read under way needs a thread and a batch that waits for it, so both grow together.
+        for factor in (4, 8, 2):
+            ahead = max(now.prefetch, threads)
+            yield {"num_threads": factor * threads, "prefetch": factor * ahead}
+    if now.device == "cuda":
+        yield from _decoders(now)
+    if now.decoder == "cuda":
+        yield {"cache": "device"}
     yield {"num_threads": 2 * threads}
-    yield {"prefetch": 4}
-    if ground.decoder == "cpu":
-        yield {"helper_process": True}
-    elif "cpu" in ground.decoders:
-        yield {"decoder": "cpu", "helper_process": True}
-    yield from ({"decoder": name} for name in ground.decoders if name != ground.decoder)
-    yield from ({"engine": name} for name in ground.engines if name != ground.engine)
-    if not ground.enough:
-        yield from cheaper
+    yield {"prefetch": 2 * now.prefetch}
+    if threads > 1:
+        yield {"num_threads": threads // 2}
+    yield _helpers(now)  # which takes seconds to start
+    if now.device != "cuda":
+        yield from _decoders(now)
+    if now.is_worth("augment"):
+        # Albumentations has no GPU code.
+        engines = ["fused", "kornia", *(["albumentations"] if now.device == "cpu" else [])]
+        yield from ({"engine": name} for name in engines if name != now.engine)
+
+
+def _helpers(now: Situation) -> Settings:
+    if now.num_helpers:
+        return {"helper_process": False}
+    # Only this decoder works in helper processes.
+    return {**({} if now.decoder == "cpu" else {"decoder": "cpu"}), "helper_process": True}
+
+
+def _decoders(now: Situation) -> Iterator[Settings]:
+    if not now.is_worth("decode"):
+        return
+    installed = [name for name, missing in available_decoders().items() if not missing]
+    if now.device == "cuda":
+        installed.insert(0, "cuda")
+    yield from ({"decoder": name} for name in installed if name != now.decoder)

@@ -1,5 +1,6 @@
-"""Tuning as a command: arguments in, progress and result out."""
+"""``gpu-aug tune``: arguments in, progress and result out."""
 
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,19 +11,21 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.cli.arguments import check_writable, dtype_from, recipe_from
+from bench.cli.execution import INTERRUPTED
 from bench.cli.options import TuneOptions
 from bench.output.results import save_result
-from bench.output.text import wide_console
+from bench.output.text import print_plain, wide_console
+from bench.tune import tune as tuning_of
 from bench.tune.show import show_tuning
-from bench.tune.tune import Tell, tune
-from bench.tune.tuning import Tuning
+from bench.tune.tune import Progress as OnProgress
 from bench.video.clips import clip_settings, usual_batch_size, usual_recipe
 from dali_pipes.evaluation import random_steps
 from dali_pipes.variants import make_variants
 from readers import Dataset
 from readers.prepare.source import open_at_random
 
-_INTERRUPTED = 130  # the exit code of what Ctrl-C ended
+_LOADER_NAMES = {"threads": "num_threads"}
+"""Options whose argument of Loader has another name."""
 
 
 def tune_and_show(
@@ -35,20 +38,20 @@ def tune_and_show(
     aim: Mapping[str, Any],
     json_path: Path | None,
 ) -> None:
-    """Tune a loader over a source; print what was found, and write it down.
+    """Tune a loader over a source, print what was found and write it down.
 
     Args:
         source: As for `readers.open_dataset`.
         recipe: A preset or a file; None takes the usual one.
         asked: Arguments of the loader.
-        clips: Attributes of `bench.video.clips.ClipSettings`; None for what was not asked for.
+        clips: Attributes of `bench.video.clips.ClipSettings`; None for what was not given.
         how: Keyword arguments of `readers.open_dataset`.
         aim: step_ms, images_per_second and seconds of `bench.tune.tune`.
-        json_path: Where the result goes as well.
+        json_path: Where the result is written as well.
 
     Raises:
-        BenchError: An argument that cannot work; other errors come from the packages themselves.
-        typer.Exit: Somebody ended it; what was found so far is printed.
+        BenchError: An argument that is not allowed; other errors come from the packages themselves.
+        typer.Exit: Ctrl-C; what was found so far is printed.
     """
     check_writable(json_path)
     chosen_clips = clip_settings(source, how, **clips)
@@ -61,37 +64,71 @@ def tune_and_show(
     if not random_steps(make_variants(made, None).recipes):
         settings["last_batch"] = "partial"  # as `gpu-aug run` goes through all samples then
     console = wide_console()
-    with _progress(console) as tell:
-        found = tune(dataset, recipe_from(name), source=source, on_progress=tell, **settings, **aim)
-    show_tuning(found, console)
+    print_plain(
+        console,
+        f"measuring for about {aim['seconds']:.0f} s; Ctrl-C shows what was found until then",
+        "dim",
+    )
+    with _progress(console) as on_progress:
+        found = tuning_of(dataset, made, source=source, on_progress=on_progress, **settings, **aim)
+    given = {"recipe": name, **vars(asked), **clips}
+    show_tuning(found, console, _command(source, given, how, found.changes))
     told = {**vars(asked), **aim, "data": source, "recipe": name}
     told["source_options"] = {key: str(value) for key, value in how.items()}
     told["clips"] = chosen_clips and vars(chosen_clips)
-    save_result(json_path, console, "tune", told, _rows(found), tuning=found.to_dict())
-    if found.interrupted:
-        raise typer.Exit(_INTERRUPTED)
+    rows = [one.to_dict() for one in found.found.tried]
+    save_result(json_path, console, "tune", told, rows, tuning=found.to_dict())
+    if found.is_interrupted:
+        raise typer.Exit(INTERRUPTED)
 
 
 def _settings(asked: TuneOptions, dataset: Dataset, usual: int) -> dict[str, Any]:
-    """Arguments of the loader: what was asked for, and no more."""
-    size = asked.batch_size
-    if size is None:
-        size = max(1, min(usual, len(dataset)))
-    own = TuneOptions()
-    renamed = {"threads": "num_threads"}
+    """Return the arguments of the loader that were given, and its batch size."""
+    default = TuneOptions()
     given = {
-        renamed.get(name, name): value
+        _LOADER_NAMES.get(name, name): value
         for name, value in vars(asked).items()
-        if value != getattr(own, name)
+        if value != getattr(default, name)
     }
     if "dtype" in given:
         given["dtype"] = dtype_from(asked.dtype)
-    return {**given, "batch_size": size}
+    given.setdefault("batch_size", max(1, min(usual, len(dataset))))
+    return given
+
+
+def _command(
+    source: str, given: Mapping[str, Any], how: Mapping[str, Any], changes: Mapping[str, Any]
+) -> str:
+    """Return a `gpu-aug run` command with the chosen settings; "" if one of them has no option there.
+
+    Args:
+        source: The data.
+        given: Options that were given, by name; None for what was not.
+        how: Keyword arguments of `readers.open_dataset`.
+        changes: Arguments of Loader to change.
+    """
+    own = {loader: option for option, loader in _LOADER_NAMES.items()}
+    default = vars(TuneOptions())
+    options = {
+        name: value for name, value in given.items() if value not in (None, default.get(name))
+    }
+    options |= {own.get(name, name): value for name, value in changes.items()}
+    if not options.keys() <= {*given, "helper_process"}:
+        return ""
+    words = ["gpu-aug", "run", source]
+    for name, value in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        # `run` has no helper process unless it is asked for one.
+        words += [flag, str(value)] if not isinstance(value, bool) else [flag] * value
+    for name, value in how.items():
+        is_own = name in ("format", "split")
+        words += [f"--{name}", str(value)] if is_own else ["--option", f"{name}={value!r}"]
+    return shlex.join(words)
 
 
 @contextmanager
-def _progress(console: Console) -> Iterator[Tell]:
-    """A bar for the time, and what is done now."""
+def _progress(console: Console) -> Iterator[OnProgress]:
+    """Show a bar for the time, and what is done now."""
     bar = Progress(
         BarColumn(bar_width=24),
         TimeElapsedColumn(),
@@ -103,11 +140,3 @@ def _progress(console: Console) -> Iterator[Tell]:
     with bar:
         task = bar.add_task("", total=1.0)
         yield lambda text, done: bar.update(task, completed=done, description=text)
-
-
-def _rows(found: Tuning) -> list[dict[str, object]]:
-    return [
-        {"name": one.name, f"{found.unit}_per_second": one.rate.to_dict(), "factor": one.factor}
-        for one in found.tried
-        if one.rate.runs
-    ]

@@ -1,155 +1,152 @@
 """What tuning found, on a terminal."""
 
+from collections.abc import Iterator
+
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bench.compare.timer import Rate
 from bench.output.text import plain_table, print_plain
-from bench.tune.advice import Advice
-from bench.tune.bound import Bound
-from bench.tune.bound_resources import CORES
-from bench.tune.tuning import Tried, Tuning
-from bench.tune.words import doing, number
+from bench.timing import Ratio
+from bench.tune.candidates import name_of
+from bench.tune.limits import TRAINING_STEP
+from bench.tune.result import Tuning
+from bench.tune.search import Tried
+from dali_pipes.stats.stats import ENOUGH_WAITING
 
-_ALTERS = {"": "", "pixels": "other pixels", "order": "another order"}
-_PARTS = {"hand_over": "handing over"}
-_MOST_ADVICE = 5
-_SHOWN = 0.02  # smaller shares of the cores' time are not worth a line
+_MUCH = 2.0
 
 
-_TIMES = (
-    "times: the middle of the ratios to the defaults in the same rounds; rates of different rounds are no measure of each "
-    "other, for the machine's pace changes"
-)
+def show_tuning(tuning: Tuning, console: Console, command: str = "") -> None:
+    """Print what limits, what was tried, the result and what else would help.
 
-
-def show_tuning(found: Tuning, console: Console) -> None:
-    """Print what was found: ceilings, what limits, what was tried, what would help, and the settings."""
-    if found.bound is not None:
-        _heading(console, f"What each part gives alone, {found.unit}/s")
-        console.print(_ceilings(found.bound))
+    Args:
+        tuning: What was found.
+        console: Where it is printed.
+        command: A command with the chosen settings; "" for none.
+    """
     _heading(console, "What limits")
-    _sentence(console, found.bottleneck, "bold")
-    if found.doubt:
-        _sentence(console, found.doubt, "yellow")
-    _heading(console, f"What was tried, {found.unit}/s")
-    console.print(_tried(found))
-    _sentence(console, _TIMES, "dim")
-    _untried(found, console)
-    if found.advice:
-        _heading(console, "What would help")
-        _advice(found, console)
-    _heading(console, "Settings")
-    _sentence(console, conclusion(found), "bold")
-    print_plain(console, "\n" + found.as_python() + "\n")
-    console.print("as YAML, for Loader(dataset, recipe, **settings):", style="dim", highlight=False)
-    print_plain(console, found.as_yaml().rstrip())
+    console.print(Text(tuning.limit.sentence, style="bold"))
+    console.print(_stages(tuning))
+    for name, reason in tuning.not_measured.items():
+        print_plain(console, f"{name} was not measured: {reason}", "dim")
+    if tuning.found.tried or tuning.found.failed:
+        _heading(console, f"What was tried, {tuning.unit}/s, each with the best before it in turns")
+    if tuning.found.tried:
+        console.print(_trials(tuning))
+    for name, reason in tuning.found.failed.items():
+        print_plain(console, f"{name} cannot be used: {reason}", "dim")
+    if tuning.found.left_out:
+        names = "; ".join(tuning.found.left_out)
+        console.print(Text(f"no time was left for: {names} (give more --seconds)", style="dim"))
+    _heading(console, "Result")
+    for sentence in conclusion(tuning):
+        console.print(Text(sentence, style="bold"))
+    if tuning.changes:
+        print_plain(console, "\n" + tuning.as_python())
+        if command:
+            print_plain(console, command)
+    if tuning.help and not _is_enough(tuning):
+        _heading(console, "What else would help")
+        for sentence in tuning.help:
+            console.print(Text(f"- {sentence}"))
 
 
-def conclusion(found: Tuning) -> str:
-    """What to change and what to expect, in a sentence."""
-    unit, rate = found.unit, f"{_range(found.expected)} {found.unit}/s"
-    early = "So far (interrupted): " if found.interrupted else ""
-    if not found.changes:
-        why = "nothing that was tried beats them by more than the spread of the rounds"
-        if found.enough:
-            why = "the training step does not wait for them"
-        return f"{early}The defaults are as good: {why}; expect {rate}."
-    names = ", ".join(f"{name}={value!r}" for name, value in found.changes.items())
-    if found.enough:
-        return (
-            f"{early}{names} is enough and the cheapest that is: expect {rate}; without a training step it makes "
-            f"{number(found.makes)} {unit}/s."
+def conclusion(tuning: Tuning) -> Iterator[str]:
+    """Yield what to change and what to expect, a sentence each."""
+    before, after = tuning.result
+    check, early = (
+        tuning.found.check,
+        "Interrupted before the end. " if tuning.is_interrupted else "",
+    )
+    if tuning.changes:
+        gain = check.gain if check else [one for one in tuning.found.tried if one.is_kept][-1].gain
+        unconfirmed = "" if check else ", not yet measured a second time"
+        yield (
+            f"{early}{name_of(tuning.changes)} makes it {_times(gain)} as fast{unconfirmed}: {number(before.median)} "
+            f"{tuning.unit}/s before, {number(after.median)} after."
         )
-    times = next(one.factor for one in found.tried if one.name == names)
-    return f"{early}{names} gives {times:.2f} times the {unit}/s of the defaults: expect {rate}."
+    elif check is not None:
+        yield (
+            f"{early}Nothing helps: {name_of(check.settings)} seemed faster, but measured once more it was "
+            f"{_times(check.gain)} as fast, which is no clear gain."
+        )
+    elif tuning.limit.stage == TRAINING_STEP:
+        yield f"{early}Nothing to gain: the loader is fast enough for the training step."
+    else:
+        yield f"{early}Nothing that was tried helps: the settings are as good as any."
+    if check is not None and check.before.median > _MUCH * tuning.base.median:
+        yield (
+            f"The unchanged settings make {number(check.before.median)} {tuning.unit}/s by now, "
+            f"{number(tuning.base.median)} at first: data that were read lie in a cache."
+        )
+    if tuning.step_rate is not None:
+        waits = f"waits {before.wait_share:.0%} of its time"
+        if tuning.changes:
+            waits += f" before and {after.wait_share:.0%} after"
+        yield (
+            f"The training step takes {number(tuning.step_rate)} {tuning.unit}/s at most, gets {number(after.median)} and "
+            f"{waits}."
+        )
+
+
+def number(rate: float) -> str:
+    """Return a rate with three digits or more, such as 1,150, 85.3 or 0.27."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
+def _is_enough(tuning: Tuning) -> bool:
+    return tuning.step_rate is not None and tuning.result[1].wait_share < ENOUGH_WAITING
+
+
+def _times(gain: Ratio) -> str:
+    return f"{gain.median:.2f} times ({min(gain.runs):.2f} to {max(gain.runs):.2f} in {len(gain.runs)} rounds)"
 
 
 def _heading(console: Console, text: str) -> None:
     console.print(f"\n{text}", style="cyan", highlight=False)
 
 
-def _sentence(console: Console, text: str, style: str) -> None:
-    console.print(Text(text, style=style))
-
-
-def _range(rate: Rate) -> str:
-    low, high = number(min(rate.runs)), number(max(rate.runs))
-    return number(rate.median) if low == high else f"{number(rate.median)} ({low} to {high})"
-
-
-def _ceilings(bound: Bound) -> Table:
+def _stages(tuning: Tuning) -> Table:
     table = plain_table()
-    table.add_column("part", no_wrap=True)
-    table.add_column("at most", justify="right", no_wrap=True)
-    table.add_column("because", overflow="fold")
-    for resource in bound.resources:
-        name = _PARTS.get(resource.name, resource.name)
-        table.add_row(name, number(resource.images_per_second), Text(resource.why))
-        if resource.name == CORES:
-            shown = [(stage, share) for stage, share in bound.shares.items() if share >= _SHOWN]
-            for stage, share in shown:
-                table.add_row(f"  {doing([stage])}", "", f"{share:.0%} of that time")
+    table.add_column("alone", no_wrap=True)
+    table.add_column(f"{tuning.unit}/s", justify="right", no_wrap=True)
+    table.add_column("range", justify="right", no_wrap=True)
+    for name, one in tuning.stages.items():
+        table.add_row(
+            name, number(one.median), f"{number(min(one.rates))}-{number(max(one.rates))}"
+        )
+    if tuning.step_rate is not None:
+        table.add_row("the training step", number(tuning.step_rate), "")
     return table
 
 
-def _tried(found: Tuning) -> Table:
+def _trials(tuning: Tuning) -> Table:
     table = plain_table()
-    table.add_column("settings", overflow="fold")
-    table.add_column("rate", justify="right", no_wrap=True)
-    table.add_column("range", justify="right", no_wrap=True)
-    table.add_column("times", justify="right", no_wrap=True)
-    if found.wanted is not None:
+    table.add_column("setting", overflow="fold")
+    for heading in ("before", "after", "gain", "range"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    has_step = tuning.step_rate is not None
+    if has_step:
         table.add_column("waits", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for one in sorted(found.tried, key=lambda one: -one.factor):
-        if one.rate.runs:
-            table.add_row(*_row(one, found))
+    for one in tuning.found.tried:
+        table.add_row(*_row(one, name_of(one.settings), has_step))
+    if tuning.found.check is not None:
+        table.add_section()
+        table.add_row(*_row(tuning.found.check, "all that were kept, once more", has_step))
     return table
 
 
-def _row(one: Tried, found: Tuning) -> list[Text | str]:
-    low, high = number(min(one.rate.runs)), number(max(one.rate.runs))
-    cells: list[Text | str] = [
-        Text(one.name),
-        number(one.rate.median),
-        f"{low}-{high}",
-        f"{one.factor:.2f}",
+def _row(tried: Tried, name: str, has_step: bool) -> list[Text | str]:
+    gain = tried.gain
+    waits = [f"{tried.before.wait_share:.0%} to {tried.after.wait_share:.0%}"] if has_step else []
+    return [
+        Text(name),
+        number(tried.before.median),
+        number(tried.after.median),
+        f"{gain.median:.2f}",
+        f"{min(gain.runs):.2f}-{max(gain.runs):.2f}",
+        *waits,
+        "kept" if tried.is_kept else "",
     ]
-    if found.wanted is not None:
-        cells.append(f"{one.wait_share:.0%}")
-    remark = _ALTERS[one.alters] or ("faster" if one.better else "")
-    return [*cells, remark]
-
-
-def _untried(found: Tuning, console: Console) -> None:
-    for name, reason in found.absent.items():
-        print_plain(console, f"{name} cannot be used: {reason}", "dim")
-    if found.left_out:
-        _sentence(
-            console,
-            f"left out for want of time: {'; '.join(found.left_out)} (give --seconds more)",
-            "dim",
-        )
-
-
-def _advice(found: Tuning, console: Console) -> None:
-    """Each change with its factor on a line, and below it how that is known."""
-    console.print()
-    for one in found.advice[:_MOST_ADVICE]:
-        makes = found.makes_before * one.factor
-        rate = f"{number(makes)} {found.unit}/s"
-        if found.wanted is not None and makes > found.wanted:
-            rate += f", where the training needs {number(found.wanted)}"
-        alters = f" ({_ALTERS[one.alters]})" if one.alters else ""
-        line = Text(f" {one.factor:.2f} times, {rate}: ", style="bold")
-        console.print(line.append(one.change + alters, style="not bold"))
-        console.print(Padding(Text(_why(one), style="dim"), (0, 0, 0, 4)))
-
-
-def _why(one: Advice) -> str:
-    if one.measured:
-        return f"{one.why}: {one.low:.2f} to {one.high:.2f} times"
-    return f"expected, not tried: {one.why}"

@@ -1,50 +1,99 @@
-"""What every stage costs on its own: seconds of a core per image, and images per second of all threads together."""
+"""What the stages of a loader give alone."""
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
-from bench.compare.timer import Rate
-from bench.micro.turns import Turns
+from bench.timing import Measurement
+from bench.tune.pace import Pace, reason_of
+from bench.tune.trial import Contestant, Reading, Trial, WithoutStep
+from dali_pipes import BadSampleError, Loader
+from dali_pipes.variants import make_variants
+from dali_pipes.video.source import find_clips
+from gpu_aug import Recipe
+from readers import Dataset
+
+READING, DECODING, LOADING = "reading", "reading and decoding", "the loader"
+"""Names of the trials without a training step. Each does what the one before it does, and more."""
+
+WITH_STEP = "the loader with the training step"
+
+_ROUNDS = 3
+_SHARE = 0.3  # of the time that there is
 
 
-@dataclass(frozen=True, slots=True)
-class StageCost:
-    """What one stage costs, measured on samples that lie in memory.
+@dataclass(frozen=True)
+class Stages:
+    """What was measured.
 
     Attributes:
-        name: The stage as the loader's statistics call it ("header", "draw", "decode", "targets", "augment", "transfer",
-            "hand_over"), or a part of one ("resize").
-        cpu_seconds: Seconds of a core per image while every thread does the same, one number per round; of a stage on
-            a GPU what its caller's thread spends.
-        alone: Images per second of one thread on an otherwise idle loader, by the clock on the wall.
-        together: Images per second of all threads; for a stage on a GPU, of the GPU.
-        image_bytes: Encoded bytes of an image, the mean; 0 where the stage does not touch them.
-        pixels: Pixels of an image, the mean: stored ones for "decode", finished ones for "resize" and "augment".
-        part_of: The stage that holds this one already, "" for none: it must not be counted twice.
-        on_device: Whether a GPU does it.
-        one_thread: Whether only one thread of the loader does it, however many there are.
+        measured: By READING, DECODING, LOADING and WITH_STEP, as far as there was something to measure.
+        failed: By name why a stage was not measured.
+        bytes_per_sample: Mean encoded size; 0 if reading was not measured.
     """
 
-    name: str
-    cpu_seconds: Turns
-    alone: Rate
-    together: Rate
-    image_bytes: float = 0.0
-    pixels: float = 0.0
-    part_of: str = ""
-    on_device: bool = False
-    one_thread: bool = False
+    measured: dict[str, Measurement]
+    failed: dict[str, str]
+    bytes_per_sample: float = 0.0
 
-    @property
-    def per_core(self) -> float:
-        """Images per second and core."""
-        return 1 / self.cpu_seconds.median
 
-    @property
-    def megabytes_per_second(self) -> float:
-        """Encoded 10**6 bytes per second of all threads."""
-        return self.together.median * self.image_bytes / 1e6
+def measure_stages(
+    trial: Trial,
+    dataset: Dataset,
+    recipe: Any,
+    make: Callable[..., Loader],
+    pace: Pace,
+) -> Stages:
+    """Measure a loader, and in turns with it what its first stages give alone.
 
-    @property
-    def megapixels_per_second(self) -> float:
-        """Millions of pixels per second of all threads."""
-        return self.together.median * self.pixels / 1e6
+    Args:
+        trial: The loader.
+        dataset: What it reads.
+        recipe: As for Loader.
+        make: Makes a loader with further settings, and with another `recipe`.
+        pace: How long turns are.
+
+    Raises:
+        Exception: What the loader itself raises.
+    """
+    failed: dict[str, str] = {}
+    contestants: dict[str, Contestant] = {}
+    with ExitStack() as stack:
+        # A loader reads only those parts of a video that its clip needs; `fetch` would read all of it.
+        if find_clips(dataset) is None:
+            contestants[READING] = _reading(trial, dataset)
+            stack.callback(contestants[READING].close)
+        try:
+            contestants[DECODING] = Trial(make({"targets": ()}, recipe=_decoding_of(recipe)))
+            stack.callback(contestants[DECODING].close)
+        except BadSampleError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever the reason, the loader itself can still be measured
+            failed[DECODING] = reason_of(error)
+        contestants[LOADING] = WithoutStep(trial)
+        if trial.step_seconds:
+            contestants[WITH_STEP] = trial
+
+        def on_failure(name: str, error: Exception) -> None:
+            if name in (LOADING, WITH_STEP):
+                raise error
+            failed[name] = reason_of(error)
+
+        affordable = int(_SHARE * pace.turns_left / len(contestants))
+        rounds = max(1, min(_ROUNDS, affordable))
+        measured = pace.measure(contestants, rounds, "stages", on_failure)
+    reading = contestants.get(READING)
+    return Stages(
+        measured, failed, reading.bytes_per_sample if isinstance(reading, Reading) else 0.0
+    )
+
+
+def _reading(trial: Trial, dataset: Dataset) -> Reading:
+    in_flight = min(trial.num_ahead, trial.loader.stats("run").num_threads)
+    return Reading(dataset, request=trial.loader.steps.largest, in_flight=max(in_flight, 1))
+
+
+def _decoding_of(recipe: Any) -> Recipe:
+    """Return a recipe with only those operations that are carried out while an image is decoded."""
+    return Recipe(make_variants(recipe, None).first.decode_operations)

@@ -1,119 +1,203 @@
-"""A candidate at work: a real loader, and a consumer that takes its batches as a training step would."""
+"""What has turns in a trial: a loader with a simulated training step, or reading alone."""
 
 import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
+from typing import Any, Protocol
 
-from bench.compare.timer import synchronise
-from bench.tune.heat import Turn
+import numpy as np
+
+from bench.timing import Turn, synchronise, take_turn
 from dali_pipes import Batch, Loader
-from dali_pipes.stats.stats import Stats
-from gpu_aug.compiled.clock import clock
+from dali_pipes.stats import Stats
+from readers import Dataset, Sample
 
-_REST_SECONDS_MAX = 3.0
-_MORE_OF_DALI = 2  # steps in its other stages, see Loader's prefetch
+_REST_SECONDS_MAX = 3.0  # a loader of slow batches would rest for most of the measuring time
+_START_SECONDS = 0.1
+_PAGE_BYTES = 4096
+
+
+class Contestant(Protocol):
+    """What takes part in `bench.timing.measure_in_turns`."""
+
+    def turn(self, seconds: float) -> Turn:
+        """Work for some seconds."""
+
+    def rest(self, turn: Turn) -> None:
+        """Wait after a turn until nothing works any more, so that the next contestant has the machine to itself."""
+
+    def close(self) -> None:
+        """Give back threads, processes and memory."""
 
 
 class Trial:
-    """One loader that has turns.
+    """A loader at work, with a consumer that sleeps after each batch for as long as a training step takes.
 
-    Between its turns it is not asked, so once it has made what it makes ahead it takes nothing from the others. A turn
-    begins with taking that, before the clock starts.
+    Between its turns it is not asked. Once it has filled its queue it takes nothing from the others, and a turn begins
+    with emptying that queue, before the clock starts.
 
     Args:
-        make: Makes the loader.
-        step_seconds: How long a training step takes; 0 takes batches as fast as they come.
-        prefetch: Batches that the loader makes ahead.
-        epoch: Where it begins. Candidates that begin with different epochs do not find in the page cache what
-            another one has just read.
+        loader: The loader; it is closed with the trial.
+        step_seconds: Length of a training step; 0 takes batches as fast as they come.
+        epoch: Where it begins.
 
     Attributes:
-        loader: The loader, once it is open.
+        loader: As given; so is `step_seconds`.
+        free_stats: What it did in each turn without a training step.
+        paced_stats: What it did in each turn with one.
+
+    Raises:
+        dali_pipes.LoaderError: The loader cannot work, or another of the packages' errors.
     """
 
-    def __init__(
-        self, make: Callable[[], Loader], *, step_seconds: float, prefetch: int, epoch: int = 0
-    ) -> None:
-        self._make, self._step_seconds, self._epoch = make, step_seconds, epoch
-        self._prefetch = prefetch
-        self.loader: Loader | None = None
-        self._batches: Iterator[Batch] = iter(())
-        self._before: Stats | None = None
+    def __init__(self, loader: Loader, *, step_seconds: float = 0.0, epoch: int = 0) -> None:
+        self.loader = loader
+        self.free_stats: list[Stats] = []
+        self.paced_stats: list[Stats] = []
+        self.step_seconds, self._size = step_seconds, 0
+        try:
+            self.loader.set_epoch(epoch)
+            self._batches = _endless(self.loader)
+            # The first batch pays for the start, and says nothing of how soon the queue is full.
+            self.rest(take_turn(self._take, seconds=_START_SECONDS, discard=1))
+        except BaseException:
+            self.close()
+            raise
 
     @property
-    def stats(self) -> Stats:
-        """What the loader did in its latest turn."""
-        assert self.loader is not None
-        assert self._before is not None
-        return self.loader.stats("run") - self._before
+    def num_ahead(self) -> int:
+        """Batches that the loader makes while it is not asked."""
+        return max(self.loader.stats("run").queue.capacity, 1)
 
-    def open(self) -> None:
-        """Make the loader, and take its first batch.
+    def turn(self, seconds: float) -> Turn:
+        """Take batches, with a training step after each."""
+        return self._turn(seconds, self.step_seconds)
 
-        Raises:
-            dali_pipes.LoaderError: It cannot be made here, or another of the packages' errors.
-        """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # who made the first loader has heard of it
-            self.loader = self._make()
-        self.loader.set_epoch(self._epoch)
-        self._batches = _endless(self.loader)
-        began = clock()
-        num_samples = len(next(self._batches))
-        self._rest(num_samples / max(clock() - began, 1e-6), num_samples)
+    def free_turn(self, seconds: float) -> Turn:
+        """Take batches as fast as they come."""
+        return self._turn(seconds, 0.0)
 
-    def turn(self, seconds: float, *, step_seconds: float | None = None) -> Turn:
-        """Take batches for so long, to the end of the last one.
-
-        Args:
-            seconds: How long.
-            step_seconds: Takes the place of the one that was given.
-        """
-        assert self.loader is not None
-        step = self._step_seconds if step_seconds is None else step_seconds
-        for _ in range(self._num_ahead + 1):
-            next(self._batches)
-        time.sleep(
-            step
-        )  # else the first step finds an empty queue, which in a long run happens once
-        synchronise(self.loader.device)
-        self._before = self.loader.stats("run")
-        began, samples, waited, size = clock(), 0, 0.0, 1
-        while clock() - began < seconds:
-            asked = clock()
-            size = len(next(self._batches))
-            waited += clock() - asked
-            samples += size
-            if step:
-                time.sleep(step)
-        synchronise(self.loader.device)
-        turn = Turn(samples, clock() - began, waited)
-        self._rest(turn.rate, size)
+    def _turn(self, seconds: float, step_seconds: float) -> Turn:
+        for _ in range(self.num_ahead + 1):
+            self._take()
+        # In a long run a loader that is fast enough has a batch ready when the step begins.
+        time.sleep(step_seconds)
+        before = self.loader.stats("run")
+        turn = take_turn(
+            self._take,
+            seconds=seconds,
+            work=(lambda _: time.sleep(step_seconds)) if step_seconds else None,
+            finish=lambda: synchronise(self.loader.device),
+        )
+        kept = self.paced_stats if step_seconds else self.free_stats
+        kept.append(self.loader.stats("run") - before)
         return turn
+
+    def take_epoch(self) -> None:
+        """Take as many batches as an epoch has."""
+        for _ in range(len(self.loader)):
+            self._take()
+
+    def rest(self, turn: Turn) -> None:
+        """Wait until the loader has filled its queue."""
+        time.sleep(min(_REST_SECONDS_MAX, self.num_ahead * self._size / max(turn.rate, 1e-6)))
 
     def close(self) -> None:
         """End the loader."""
-        if self.loader is not None:
-            self._batches = iter(())
-            self.loader.close()
-            self.loader = None
+        self._batches = iter(())
+        self.loader.close()
+
+    def _take(self) -> Batch:
+        batch = next(self._batches)
+        self._size = max(self._size, len(batch))
+        return batch
+
+
+class WithoutStep:
+    """A trial whose consumer takes batches as fast as they come.
+
+    Args:
+        trial: The trial, which is closed by who made it.
+    """
+
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+
+    def turn(self, seconds: float) -> Turn:
+        """Take batches."""
+        return self._trial.free_turn(seconds)
+
+    def rest(self, turn: Turn) -> None:
+        """See `Trial.rest`."""
+        self._trial.rest(turn)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Reading:
+    """Reads encoded samples at random with some threads, and does nothing with them.
+
+    Args:
+        dataset: The data.
+        request: Samples that are read at once, as a loader reads a batch.
+        in_flight: Number of requests under way at once.
+        seed: Seed of the rows.
+    """
+
+    def __init__(self, dataset: Dataset, *, request: int, in_flight: int, seed: int = 0) -> None:
+        self._dataset, self._in_flight = dataset, in_flight
+        self._request = min(request, len(dataset))
+        self._rng = np.random.default_rng(seed)
+        self._pool = ThreadPoolExecutor(in_flight, thread_name_prefix="tune-read")
+        self._under_way: deque[Future[int]] = deque()
+        self._num_samples = self._num_bytes = 0
 
     @property
-    def _num_ahead(self) -> int:
-        more = _MORE_OF_DALI if self.loader and self.loader.decoder == "dali" else 0
-        return self._prefetch + more
+    def bytes_per_sample(self) -> float:
+        """Mean size of all samples that were read; 0 before the first turn."""
+        return self._num_bytes / max(self._num_samples, 1)
 
-    def _rest(self, rate: float, size: int) -> None:
-        """Wait until the loader has made what it makes ahead, and is quiet."""
-        time.sleep(min(_REST_SECONDS_MAX, self._num_ahead * size / max(rate, 1e-6)))
+    def turn(self, seconds: float) -> Turn:
+        """Read for some seconds."""
+        while len(self._under_way) < self._in_flight:
+            self._begin()
+        return take_turn(
+            self._take, seconds=seconds, discard=self._in_flight, count=lambda samples: samples
+        )
+
+    def rest(self, turn: Turn) -> None:
+        """Wait for the requests under way."""
+        del turn
+        for future in self._under_way:
+            future.exception()  # raised where it is taken
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _begin(self) -> None:
+        rows = self._rng.integers(len(self._dataset), size=self._request)
+        self._under_way.append(self._pool.submit(self._read, rows))
+
+    def _read(self, rows: Any) -> int:
+        """Read rows, int64 [n]; returns the number of their bytes. Bad samples have none."""
+        samples = [one for one in self._dataset.fetch(rows) if isinstance(one, Sample)]
+        payloads = [payload for sample in samples for payload in sample.fields.values()]
+        for payload in payloads:  # a view of a mapped file is read page by page
+            np.frombuffer(payload, np.uint8)[::_PAGE_BYTES].sum()
+        return sum(map(len, payloads))
+
+    def _take(self) -> int:
+        self._begin()
+        self._num_bytes += self._under_way.popleft().result()
+        self._num_samples += self._request
+        return self._request
 
 
 def _endless(loader: Loader) -> Iterator[Batch]:
-    """The batches of one epoch after the other.
-
-    Raises:
-        dali_pipes.LoaderError: As the loader does.
-    """
+    """Yield the batches of one epoch after the other."""
     for _ in count():
         yield from loader

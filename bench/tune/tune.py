@@ -1,62 +1,69 @@
-"""What limits a loader on this machine, and which settings suit it."""
+"""What limits a loader on this machine, and which settings are faster."""
 
 import math
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from bench.output.errors import BenchError
-from bench.tune.bound import Bound, Wanted, find_bound
-from bench.tune.candidates import DEFAULTS, Ground, candidates, options
-from bench.tune.ceilings import Ceilings
-from bench.tune.ceilings_measure import measure_ceilings
-from bench.tune.outcome import outcome_of
-from bench.tune.sweep import Interrupted, Search, Sweep, sweep
-from bench.tune.trials import Trials
-from bench.tune.tuning import Tuning
-from dali_pipes import Loader, available_decoders
-from dali_pipes.stats.stats import Stats
+from bench.tune.candidates import Settings, Situation, find_candidates
+from bench.tune.limits import TRAINING_STEP, Limit, find_limit, further_help
+from bench.tune.pace import Pace, reason_of
+from bench.tune.repeated import can_repeat, help_of_repeated, measure_repeated
+from bench.tune.result import Tuning
+from bench.tune.search import Found, Search
+from bench.tune.stages import LOADING, WITH_STEP, Stages, measure_stages
+from bench.tune.trial import Trial
+from dali_pipes import BadSampleError, Loader
 from dali_pipes.variants import AnyRecipe
 from dali_pipes.video.source import find_clips
 from gpu_aug import Schedule
+from gpu_aug.compiled.clock import clock
 from readers import Dataset
-from readers.cores import usable_cores
-
-_CEILINGS = 0.35
-"""The part of the time in which ceilings are measured."""
 
 _LEAST_SECONDS = 1.0
-_WAITS = 2.0
-"""Storage that gives less than so many times what the cores can take may make threads wait."""
+_TURNS_PER_RUN = 100  # of 60 s: a turn has 0.6 s, and a trial of three rounds takes about 5 s
+_TURN_SECONDS_MIN = 0.25  # a shorter one has too few batches
 
-_PREFETCH = 2  # as Loader's default
+# Trials must not write into the files of a run, nor report to its monitoring.
+_OF_THE_RUN = ("ledger", "audit", "metrics", "heartbeat")
 
-_TOLD = ("ledger", "audit", "metrics", "heartbeat")
-"""Arguments that say who is told what a loader does."""
-
-Tell = Callable[[str, float], None]
-"""Gets a line of text, and how much of the time has gone by, from 0 to 1."""
+Progress = Callable[[str, float], object]
+"""Gets a line of text, and the share of the time that has passed, 0 to 1."""
 
 
 @dataclass(frozen=True)
 class _Task:
+    """What is tuned."""
+
     dataset: Dataset
     recipe: AnyRecipe
+    settings: Settings
     source: str | None
-    wanted: float | None
-    seconds: float
-    settings: Mapping[str, Any]
-    tell: Tell
+    step_seconds: float
+    is_clips: bool
 
-    @property
-    def batch_size(self) -> int:
-        return int(self.settings["batch_size"])
+    def loader(
+        self, more: Settings, dataset: Dataset | None = None, recipe: AnyRecipe | None = None
+    ) -> Loader:
+        """Make a loader with further settings, over a part of the data or with another recipe."""
+        kept = {name: value for name, value in self.settings.items() if name not in _OF_THE_RUN}
+        with warnings.catch_warnings():
+            if more or dataset or recipe:  # the loader with the user's settings has warned
+                warnings.simplefilter("ignore")
+            return Loader(dataset or self.dataset, recipe or self.recipe, **{**kept, **more})
 
-    def loader(self, more: Mapping[str, Any]) -> Loader:
-        """Make a loader with these settings as well, of which nobody outside is told."""
-        kept = {name: value for name, value in self.settings.items() if name not in _TOLD}
-        return Loader(self.dataset, self.recipe, **{**kept, **more})
+    def trial(self, more: Settings, number: int) -> Trial:
+        """Start a loader that takes part in trials as the one of a number.
+
+        Each reads the samples of an epoch of its own, so that none finds in the page cache what another has just read.
+        Epochs of a schedule have different recipes, so there all read the same ones.
+        """
+        epoch = 0 if isinstance(self.recipe, Schedule) else number
+        return Trial(self.loader(more), step_seconds=self.step_seconds, epoch=epoch)
 
 
 def tune(
@@ -68,86 +75,54 @@ def tune(
     step_ms: float | None = None,
     images_per_second: float | None = None,
     seconds: float = 60.0,
-    on_progress: Tell = lambda _, __: None,
+    on_progress: Progress = lambda _text, _share: None,
     **settings: Any,
 ) -> Tuning:
-    """Measure what each stage of a loader gives alone, try what can be set, and say what to change.
+    """Find the stage that limits a loader, and try settings in short trials, in turns with the best so far.
 
-    Settings that alter pixels or the order of the samples are tried and named, and never chosen. Where the training
-    says how fast it asks for batches, the cheapest settings with which it does not wait are chosen, else the fastest.
+    No setting changes which samples come, their order or their draws. What the user gave stays as it is.
 
     Args:
         dataset: What the loader reads, also `Clips`.
         recipe: As for Loader.
         batch_size: As for Loader.
-        source: Path, pattern or URL of the data, where it is known: it tells where they lie.
-        step_ms: How long a training step takes, in milliseconds.
-        images_per_second: What the training asks for, instead of `step_ms`; clips where samples are clips.
-        seconds: About how long all of it may take; a turn that has begun is finished.
-        on_progress: Is told what is done now, and how much of the time has gone by.
-        settings: Arguments of Loader that are given; they are left as they are.
+        source: Path, pattern or URL of the data, for what is said about storage.
+        step_ms: Length of a training step in milliseconds. The consumer of a trial sleeps that long after each batch.
+        images_per_second: What the training takes, instead of `step_ms`; clips if samples are clips.
+        seconds: About how long all of it takes.
+        on_progress: Gets what is done now.
+        settings: Further arguments of Loader.
 
     Returns:
-        What was found; what there is so far where somebody interrupts the search with Ctrl-C.
+        What was found; after Ctrl-C what was found so far.
 
     Raises:
-        BenchError: An argument that cannot work.
+        BenchError: An argument that is not allowed.
         dali_pipes.LoaderError: As Loader; so are gpu_aug's errors.
-        dali_pipes.BadSampleError: A sample is bad and settings do not say what to do about it.
+        dali_pipes.BadSampleError: A sample is bad, and the settings do not say what to do about it.
+        KeyboardInterrupt: Ctrl-C before anything was measured.
 
     Example:
         >>> from bench.tune import tune
-        >>> found = tune(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8, seconds=2)
-        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), **found.settings)
+        >>> photos, recipe = open_dataset("photos/"), Recipe.imagenet_train(size=64)
+        >>> found = tune(photos, recipe, batch_size=8, seconds=2)
+        >>> loader = Loader(photos, recipe, **found.chosen)
     """
-    _require_at_random(dataset)
-    if not (seconds >= _LEAST_SECONDS and math.isfinite(seconds)):
-        raise BenchError(f"seconds must be {_LEAST_SECONDS:g} or more, got {seconds}: 60 is usual")
-    wanted = _wanted(step_ms, images_per_second, batch_size)
-    given = {"batch_size": batch_size, **settings}
-    task = _Task(dataset, recipe, source, wanted.images_per_second, seconds, given, on_progress)
-    began = time.monotonic()
-    with task.loader({}) as loader:  # what cannot work is said at once
-        ground = _ground(task, loader)
-    measured = None if ground.clips else _ceilings(task, wanted)
-    if measured is not None:
-        ground = _with_facts(ground, *measured)
-    left = max(seconds - (time.monotonic() - began), _LEAST_SECONDS)
-    found, stats, interrupted = _sweep(task, ground, left)
-    return outcome_of(
-        found,
-        measured,
-        stats,
-        recipe=recipe,
-        settings=given,
-        wanted=wanted.images_per_second,
-        unit="clips" if ground.clips else "images",
-        seconds=time.monotonic() - began,
-        interrupted=interrupted,
-    )
-
-
-def _ceilings(task: _Task, wanted: Wanted) -> tuple[Ceilings, Bound]:
-    ceilings = measure_ceilings(
-        task.dataset,
-        task.recipe,
-        source=task.source,
-        seconds=_CEILINGS * task.seconds,
-        on_progress=lambda text, done: task.tell(f"alone: {text}", _CEILINGS * done),
-        **task.settings,
-    )
-    return ceilings, find_bound(ceilings, wanted)
-
-
-def _require_at_random(dataset: Any) -> None:
     if not hasattr(dataset, "fetch"):
         raise BenchError(
-            "tune takes samples at random, and a stream is read from front to back: make shards of it with gpu-aug pack "
-            "and tune on these"
+            "tune reads samples at random, and a stream is read from front to back: make shards with gpu-aug pack and "
+            "tune on these"
         )
+    if not (seconds >= _LEAST_SECONDS and math.isfinite(seconds)):
+        raise BenchError(f"seconds must be {_LEAST_SECONDS:g} or more, got {seconds}: 60 is usual")
+    step = _step_seconds(step_ms, images_per_second, batch_size)
+    given = {"batch_size": batch_size, **settings}
+    clips = find_clips(dataset) is not None
+    task = _Task(dataset, recipe, given, source, step, clips)
+    return _tune(task, seconds, on_progress)
 
 
-def _wanted(step_ms: float | None, images_per_second: float | None, batch_size: int) -> Wanted:
+def _step_seconds(step_ms: float | None, images_per_second: float | None, batch_size: int) -> float:
     if step_ms is not None and images_per_second is not None:
         raise BenchError(
             f"step_ms and images_per_second say the same, got {step_ms} and {images_per_second}: leave one of them out"
@@ -157,61 +132,108 @@ def _wanted(step_ms: float | None, images_per_second: float | None, batch_size: 
             raise BenchError(
                 f"{name} must be greater than 0, got {value}: leave it out for the fastest loader"
             )
-    if step_ms is not None and batch_size > 0:
-        return Wanted.of_step(step_ms, batch_size)
-    return Wanted(images_per_second)
+    if images_per_second is not None:
+        return max(batch_size, 1) / images_per_second
+    return (step_ms or 0.0) / 1000
 
 
-def _ground(task: _Task, loader: Loader) -> Ground:
-    """What can be tried, as far as it is known before anything is measured."""
-    decoders = [name for name, missing in available_decoders().items() if not missing]
-    engines = ["fused", "kornia"]
-    if loader.device.type == "cpu":
-        engines.append("albumentations")
-    threads = int(task.settings.get("num_threads") or usable_cores())
-    unset = {"device", "decoder", "engine"}
-    fixed = {
-        name
-        for name, value in task.settings.items()
-        if not (name in unset and value == "auto") and value is not None
-    }
-    clips = find_clips(task.dataset) is not None
-    return Ground(
-        threads,
-        loader.device.type,
-        loader.decoder,
-        loader.engine,
-        decoders,
-        engines,
-        frozenset(fixed - {"batch_size"}),
-        blocks=not clips and getattr(task.dataset, "block_size", 1) > 1,
-        clips=clips,
+def _tune(task: _Task, seconds: float, on_progress: Progress) -> Tuning:
+    began = clock()
+
+    def progress(text: str) -> None:
+        on_progress(text, min((clock() - began) / seconds, 1.0))
+
+    progress("starting the loader")
+    with closing(task.trial({}, 0)) as base:
+        turn_seconds = max(seconds / _TURNS_PER_RUN, _TURN_SECONDS_MIN)
+        base.rest(base.free_turn(_TURN_SECONDS_MIN))  # warms up
+        asked = clock()
+        base.rest(base.free_turn(turn_seconds))  # shows how long a turn takes
+        base.free_stats.clear()
+        cost = clock() - asked
+        pace = Pace(turn_seconds, cost, began + seconds, progress)
+        stages = measure_stages(base, task.dataset, task.recipe, task.loader, pace)
+        tuning = _first_result(task, base, stages)
+        try:
+            if tuning.limit.stage != TRAINING_STEP:
+                _improve(task, base, pace, tuning, stages.bytes_per_sample)
+        except KeyboardInterrupt:
+            tuning.is_interrupted = True
+    tuning.seconds = clock() - began
+    return tuning
+
+
+def _first_result(task: _Task, base: Trial, stages: Stages) -> Tuning:
+    """Return the result as long as nothing was tried."""
+    alone = dict(stages.measured)
+    paced = alone.pop(WITH_STEP, alone[LOADING])
+    stats = base.paced_stats if task.step_seconds else base.free_stats
+    step_rate = base.loader.steps.largest / task.step_seconds if task.step_seconds else None
+    return Tuning(
+        settings=task.settings,
+        unit="clips" if task.is_clips else "images",
+        step_rate=step_rate,
+        stages=alone,
+        not_measured=stages.failed,
+        base=paced,
+        limit=find_limit(stats, alone),
+        found=Found(),
     )
 
 
-def _with_facts(ground: Ground, ceilings: Ceilings, bound: Bound) -> Ground:
-    """The same, knowing what the data are like and what storage gives."""
-    waits = "storage" in bound.headroom and bound.headroom["storage"] < _WAITS
-    jpegs = any("JPEG" in kind for kind in ceilings.facts.kinds)
-    enough = bound.verdict == "enough"
-    return replace(ground, waits=waits, jpegs=jpegs, blocks=ground.blocks and waits, enough=enough)
+def _improve(task: _Task, base: Trial, pace: Pace, tuning: Tuning, bytes_per_sample: float) -> None:
+    """Try settings, and say what helps besides them."""
+    limit, device = tuning.limit, base.loader.device.type
+    is_packed = getattr(task.dataset, "block_size", 1) > 1
+    further = further_help(limit, device=device, clips=task.is_clips, is_packed=is_packed)
+    tuning.help = further
+    if can_repeat(limit, base.loader, task.dataset, task.is_clips):
+        _measure_repeated(task, base, pace, tuning)
+        if tuning.repeated is not None:
+            total_bytes = bytes_per_sample * len(task.dataset)
+            repeated = help_of_repeated(tuning.repeated, limit, task.source, total_bytes)
+            tuning.help = [*repeated, *further]
+    numbers = count(1)
+    search = Search(
+        lambda settings: task.trial(settings, next(numbers)),
+        pace,
+        has_step=task.step_seconds > 0,
+    )
+    search.run(base, find_candidates(_situation(task, base, limit)), tuning.found)
 
 
-def _sweep(task: _Task, ground: Ground, seconds: float) -> tuple[Sweep, Stats | None, bool]:
-    """Search; also what the loader with the defaults did, and whether somebody ended it."""
-    step = 0.0 if task.wanted is None else task.batch_size / task.wanted
-    prefetch = int(task.settings.get("prefetch", _PREFETCH))
-    begun = 1 - seconds / task.seconds
+def _measure_repeated(task: _Task, base: Trial, pace: Pace, tuning: Tuning) -> None:
+    try:
+        tuning.repeated = measure_repeated(
+            base,
+            task.dataset,
+            lambda part: task.loader({}, dataset=part),
+            rate=tuning.stages[LOADING].median,
+            pace=pace,
+        )
+    except BadSampleError:
+        raise
+    except Exception as error:  # noqa: BLE001 - mixtures, for one, have no part
+        tuning.not_measured["data that were read before"] = reason_of(error)
 
-    def tell(text: str, done: float) -> None:
-        task.tell(text, begun + (1 - begun) * done)
 
-    # Candidates that read other samples do not find them in a cache; those of a schedule must have one recipe.
-    apart = ground.waits and not isinstance(task.recipe, Schedule)
-    with Trials(task.loader, step_seconds=step, prefetch=prefetch, apart=apart) as trials:
-        search = Search(trials, seconds, task.wanted, ground.num_threads, prefetch, tell)
-        try:
-            found = sweep(search, candidates(ground), options(ground))
-        except Interrupted as interrupted:
-            return interrupted.found, trials.stats.get(DEFAULTS), True
-        return found, trials.stats.get(DEFAULTS), False
+def _situation(task: _Task, base: Trial, limit: Limit) -> Situation:
+    loader = base.loader
+    num_helpers = loader._setup.helpers.count
+    # "auto" and None leave the choice to the loader, and so to tuning.
+    fixed = {
+        name
+        for name, value in task.settings.items()
+        if value is not None and not (isinstance(value, str) and value == "auto")
+    }
+    return Situation(
+        num_threads=loader.stats("run").num_threads,
+        # One of the batches ahead is the current one, and each helper process makes `prefetch` of the others.
+        prefetch=max((base.num_ahead - 1) // max(num_helpers, 1), 1),
+        num_helpers=num_helpers,
+        device=loader.device.type,
+        decoder=loader.decoder,
+        engine=loader.engine,
+        fixed=frozenset(fixed),
+        shares=limit.shares,
+    )

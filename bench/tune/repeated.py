@@ -1,0 +1,111 @@
+"""What a part of the data gives that was read before: later epochs, a cache that holds all, stored seek points."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bench.tune.limits import Limit
+from bench.tune.pace import Pace, reraise
+from bench.tune.search import AFTER, BEFORE, Tried
+from bench.tune.trial import Trial, WithoutStep
+from dali_pipes import Loader
+from readers import Dataset
+from readers.storage.paths import is_url
+
+_ROUNDS = 5
+_BATCHES_MIN, _BATCHES_MAX = 4, 100
+_PARTS_MIN = 4  # of smaller data a loader reads the same samples again within a trial anyway
+_LEAST_GAIN = 1.15  # the part holds other samples, whose mean size differs by some percent
+
+
+def can_repeat(limit: Limit, loader: Loader, dataset: Any, clips: bool) -> bool:
+    """Whether samples that were read before can be faster, and a part of the data can be taken."""
+    # Seek points are for our own decoders of JPEGs.
+    decodes = limit.stage == "decode" and loader.decoder in ("cpu", "cuda") and not clips
+    return (limit.stage == "read" or decodes) and hasattr(dataset, "take")
+
+
+def measure_repeated(
+    base: Trial,
+    dataset: Any,
+    make: Callable[[Dataset], Loader],
+    *,
+    rate: float,
+    pace: Pace,
+) -> Tried | None:
+    """Measure a loader over some samples that it has seen before, in turns with the loader over all data.
+
+    Args:
+        base: The loader over all data.
+        dataset: The data.
+        make: Makes a loader over a part of them.
+        rate: Samples per second of `base`.
+        pace: How long turns are.
+
+    Returns:
+        What was measured; None if the data are too small for that.
+    """
+    batch_size = base.loader.steps.largest
+    wanted = int(4 * pace.turn_seconds * rate / batch_size)
+    num_rows = batch_size * min(max(wanted, _BATCHES_MIN), _BATCHES_MAX)
+    if len(dataset) < _PARTS_MIN * num_rows:
+        return None
+    rows = np.arange(num_rows, dtype=np.int64) * len(dataset) // num_rows
+    pace.progress("reading a part of the data")
+    part = Trial(make(dataset.take(rows)))
+    try:
+        part.take_epoch()
+        contestants = {BEFORE: WithoutStep(base), AFTER: WithoutStep(part)}
+        measured = pace.measure(contestants, _ROUNDS, "data that were read before", reraise)
+    finally:
+        part.close()
+    return Tried.of({}, measured)
+
+
+def help_of_repeated(
+    tried: Tried, limit: Limit, source: str | None, total_bytes: float
+) -> list[str]:
+    """Say what follows for the user, one sentence; nothing if there is no clear gain.
+
+    Args:
+        tried: What `measure_repeated` returned.
+        limit: What limits.
+        source: Path or URL of the data.
+        total_bytes: About how many bytes all samples have.
+    """
+    gain = tried.gain.median
+    if not tried.is_kept or gain < _LEAST_GAIN:
+        return []
+    name = source or "DATA"
+    if limit.stage == "decode":
+        return [
+            f"gpu-aug index {name} --checkpoints stores seek points of JPEGs beforehand, else the first epoch finds "
+            f"them: measured {gain:.2f} times on samples that have them."
+        ]
+    size = f"{total_bytes / 1e9:.1f} GB"
+    if source is None or not is_url(source):
+        return [
+            f"Memory that holds the data ({size}): measured {gain:.2f} times on samples in memory, as from the second epoch on."
+        ]
+    if total_bytes > (limit_bytes := _cache_bytes(source)):
+        needed = int(1.1 * total_bytes)
+        return [
+            f"open_dataset(..., cache_bytes={needed}) keeps all data ({size}) on the local disk, where now "
+            f"{limit_bytes / 1e9:.1f} GB have room: measured {gain:.2f} times from the second epoch on."
+        ]
+    return [
+        f"gpu-aug warm {name} fills the local cache beforehand, else the first epoch does: measured {gain:.2f} times on "
+        "samples in it."
+    ]
+
+
+def _cache_bytes(url: str) -> int:
+    """The most bytes that the local cache of remote data holds; 0 if it is off."""
+    from readers.storage.remote import options_of
+    from readers.storage.remote.cache import open_cache
+
+    options = options_of(os.fspath(url), None)
+    cache = open_cache(options.cache_folder, options.cache_bytes, options.block_bytes)
+    return 0 if cache is None else cache.limit_bytes

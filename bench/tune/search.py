@@ -1,0 +1,202 @@
+"""The search for better settings: one change at a time, in turns with the best so far."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bench.timing import Measurement, Ratio, ratio
+from bench.tune.candidates import Settings, is_settled, name_of
+from bench.tune.pace import Pace, reason_of, reraise
+from bench.tune.trial import Contestant
+from dali_pipes import BadSampleError
+from dali_pipes.stats.stats import ENOUGH_WAITING
+
+LEAST_GAIN = 1.05
+"""A smaller gain is not recommended: it is not worth another setting, and a busy machine can feign it."""
+
+_FIRST_ROUNDS, _MORE_ROUNDS = 3, 5
+_PROMISING = 1.03
+_FINAL_ROUNDS = 8
+"""Simulated on a busy machine, where rates vary by 10 % and a tenth of the turns has less than half of its rate: if nothing
+helps, 4 of 1,000 searches recommend something; if a setting gives 1.5 times, 3 of 4 find it."""
+
+BEFORE, AFTER = "before", "after"
+
+
+def is_gain(found: Ratio) -> bool:
+    """Whether a ratio lies clearly above 1: its median by 5 %, and all rounds but one of eight at least somewhat.
+
+    Example:
+        >>> is_gain(Ratio((1.2, 1.3, 1.1, 1.25, 1.2))), is_gain(Ratio((1.2, 1.3, 0.9, 1.25, 1.2)))
+        (True, False)
+    """
+    runs = sorted(found.runs)
+    return len(runs) >= _FIRST_ROUNDS and found.median > LEAST_GAIN and runs[len(runs) // 8] > 1
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A change of settings that was measured.
+
+    Attributes:
+        settings: What was changed.
+        before: The best settings until then.
+        after: The same with the change, in the same rounds.
+        is_kept: Whether the change was clearly faster, and so part of what was tried later.
+    """
+
+    settings: Settings
+    before: Measurement
+    after: Measurement
+    is_kept: bool
+
+    @classmethod
+    def of(cls, settings: Settings, measured: Mapping[str, Measurement]) -> "Tried":
+        """Judge measurements by BEFORE and AFTER: the change is kept if `is_gain`."""
+        before, after = measured[BEFORE], measured[AFTER]
+        return cls(settings, before, after, is_gain(ratio(after, before)))
+
+    @property
+    def gain(self) -> Ratio:
+        """How many times as fast it was, within rounds."""
+        return ratio(self.after, self.before)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to JSON values."""
+        return {
+            "settings": dict(self.settings),
+            "before": self.before.to_dict(),
+            "after": self.after.to_dict(),
+            "wait_share": [round(one.wait_share, 3) for one in (self.before, self.after)],
+            "gain": self.gain.to_dict(),
+            "kept": self.is_kept,
+        }
+
+
+@dataclass
+class Found:
+    """What a search found. It grows meanwhile, so that an interrupted search leaves what there is.
+
+    Attributes:
+        changes: Settings that were kept.
+        tried: What was measured, in that order.
+        failed: By name of the settings why they could not be tried.
+        left_out: Names of settings for which there was no time.
+        check: The chosen settings and the user's own, measured once more; None if nothing was kept.
+    """
+
+    changes: dict[str, Any] = field(default_factory=dict)
+    tried: list[Tried] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    check: Tried | None = None
+
+
+@dataclass(frozen=True)
+class Search:
+    """How trials are made.
+
+    Attributes:
+        open: Starts a loader with settings on top of the user's.
+        pace: How long turns are, and how much time is left.
+        has_step: Whether a training step is simulated. Then the search ends as soon as it does not wait any more.
+    """
+
+    open: Callable[[Settings], Contestant]
+    pace: Pace
+    has_step: bool = False
+
+    def run(self, base: Contestant, candidates: Sequence[Settings], found: Found) -> None:
+        """Try settings one after the other, and check at the end what was kept.
+
+        Args:
+            base: The user's settings.
+            candidates: What is tried, the most promising first. The first is tried whatever time it takes.
+            found: Gets what is found.
+
+        Raises:
+            dali_pipes.BadSampleError: A sample is bad, which no settings would have spared.
+        """
+        best = base
+        try:
+            for number, settings in enumerate(candidates):
+                if is_settled(settings, found.changes):
+                    continue
+                rounds = _FIRST_ROUNDS + (_FINAL_ROUNDS if found.changes else 0)
+                if number and self.pace.turns_left < 2 * rounds:
+                    found.left_out.append(name_of(settings))
+                    continue
+                best = self._try(base, best, settings, found)
+                if self.has_step and found.tried and _never_waits(found.tried[-1]):
+                    break
+            if found.changes:
+                self._check(base, best, found)
+        finally:
+            if best is not base:
+                best.close()
+
+    def _try(
+        self, base: Contestant, best: Contestant, settings: Settings, found: Found
+    ) -> Contestant:
+        """Measure a change; returns the best afterwards. The other one is closed, unless it is `base`."""
+        name = name_of(settings)
+        self.pace.progress(f"starting {name}")
+        try:
+            changed = self.open({**found.changes, **settings})
+        except BadSampleError:
+            raise
+        except Exception as error:  # noqa: BLE001 - what does not work here is no candidate
+            found.failed[name] = reason_of(error)
+            return best
+        tried = None
+        try:
+            tried = self._compare(best, changed, settings, found)
+        finally:
+            if tried is None or not tried.is_kept:
+                changed.close()
+        if tried is not None:
+            found.tried.append(tried)
+        if tried is None or not tried.is_kept:
+            return best
+        found.changes = {**found.changes, **settings}
+        if best is not base:
+            best.close()
+        return changed
+
+    def _compare(
+        self, best: Contestant, changed: Contestant, settings: Settings, found: Found
+    ) -> Tried | None:
+        """Measure a few rounds, and more if they are promising; None if the change failed meanwhile."""
+        contestants, name = {BEFORE: best, AFTER: changed}, name_of(settings)
+
+        def on_failure(side: str, error: Exception) -> None:
+            if side == BEFORE:
+                raise error
+            found.failed[name] = reason_of(error)
+
+        first = self.pace.measure(contestants, _FIRST_ROUNDS, name, on_failure)
+        if AFTER not in first:
+            return None
+        tried = Tried.of(settings, first)
+        if tried.gain.median <= _PROMISING:
+            return replace(tried, is_kept=False)
+        affordable = self.pace.turns_left // 2 - _FINAL_ROUNDS
+        rounds = max(_FIRST_ROUNDS, min(_MORE_ROUNDS, affordable))
+        more = self.pace.measure(contestants, rounds, name, on_failure)
+        if AFTER not in more:
+            return None
+        joined = {side: Measurement(first[side].turns + more[side].turns) for side in contestants}
+        return Tried.of(settings, joined)
+
+    def _check(self, base: Contestant, best: Contestant, found: Found) -> None:
+        """Measure all kept changes against the user's settings, and drop them if that does not confirm the gain."""
+        contestants = {BEFORE: base, AFTER: best}
+        measured = self.pace.measure(contestants, _FINAL_ROUNDS, "all changes", reraise)
+        found.check = Tried.of(found.changes, measured)
+        if not found.check.is_kept:
+            found.changes = {}
+
+
+def _never_waits(tried: Tried) -> bool:
+    best = tried.after if tried.is_kept else tried.before
+    return best.wait_share < ENOUGH_WAITING
