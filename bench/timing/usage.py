@@ -9,9 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from statistics import mean
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 _LOOK_SECONDS = 0.05
 _SAMPLE_SECONDS = 1 / 6
@@ -33,7 +34,7 @@ class Busy:
             machine that anybody kept busy, on Linux.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: "torch.device") -> None:
         self.found: dict[str, Any] = {}
         self._device = device
         self._done = threading.Event()
@@ -126,12 +127,14 @@ def _ticks() -> tuple[int, int]:
     return sum(counts), counts[3] + counts[4]
 
 
-def _readers(device: torch.device) -> dict[str, Callable[[], tuple[int, float]]]:
+def _readers(device: "torch.device") -> dict[str, Callable[[], tuple[int, float]]]:
     """By name of an engine what reads it: percent of the time at work, and over how many seconds."""
     try:
         import pynvml
     except ImportError as error:
         raise ImportError("pip install nvidia-ml-py") from error
+    import torch
+
     pynvml.nvmlInit()
     try:
         uuid = torch.cuda.get_device_properties(device).uuid
