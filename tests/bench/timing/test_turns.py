@@ -130,6 +130,14 @@ def test_cpu_time_includes_children(where: str) -> None:
     assert 0.25 < after - before < 2
 
 
+def test_looking_at_the_cpu_time_takes_none() -> None:
+    before, began = cpu_seconds(), time.process_time()
+    for _ in range(100):
+        cpu_seconds()
+
+    assert cpu_seconds() - before < 0.3 * (time.process_time() - began)
+
+
 def test_processes_of_other_libraries_need_not_load_torch() -> None:
     """Our own functions are compiled only where they are loaded, and only there time is left out."""
     code = "import sys, bench.timing as t; t.take_turn(list, seconds=0, count=lambda _: 1); assert 'torch' not in sys.modules"
