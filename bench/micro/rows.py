@@ -139,7 +139,7 @@ def show_rows(title: str, meaning: str, results: Iterable[RowResult], console: C
                 style="green" if name.startswith("gpu-aug") else "",
             )
         for name, value in result.facts.items():
-            lines.setdefault(f"{name}: {value:,.4g}", []).append(result.name)
+            lines.setdefault(f"{name}: {_short(value)}", []).append(result.name)
         for name, reason in result.absent.items():
             lines.setdefault(f"{name} is absent: {reason}", []).append(result.name)
     console.print(table)
@@ -154,7 +154,11 @@ def _unit(measured: Measured) -> str:
 
 
 def _number(seconds: float, unit: str) -> str:
-    value = seconds * (1e6 if unit == "µs" else 1e3)
+    return _short(seconds * (1e6 if unit == "µs" else 1e3))
+
+
+def _short(value: float) -> str:
+    """Return a number with three digits, or without decimals."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
