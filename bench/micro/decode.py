@@ -17,9 +17,9 @@ from readers import Sample, open_dataset, read_header
 from readers.image.jpeg_process import jpeg_process
 
 MEANING = (
-    "Time per image on one CPU thread, files in memory, of MP megapixels and kB kilobytes on average; speed relative to OpenCV. full: RGB of the size of the file. 1/2, 1/4, 1/8: "
-    "a JPEG made smaller while it is decoded. crop: that of a RandomResizedCrop(224); 'later' is from a second epoch on, when seek "
-    "points are known."
+    "Time per image on one CPU thread, files in memory (MP: megapixels, kB: kilobytes of one on average); speed relative to OpenCV. "
+    "full: RGB in the size of the file. 1/2, 1/4, 1/8: a JPEG made smaller while it is decoded. crop: that of a "
+    "RandomResizedCrop(224); 'later' is from a second epoch on, when seek points are known."
 )
 
 Pixels = NDArray[np.uint8]
@@ -49,6 +49,12 @@ class Files:
         """The bytes as arrays."""
         return [np.frombuffer(data, np.uint8) for data in self.files]
 
+    def areas(self, *, is_crop: bool) -> list[list[int]]:
+        """Return top, left, height and width of each crop, or of each full image."""
+        full = np.hstack([np.zeros_like(self.sizes), self.sizes])
+        areas: list[list[int]] = (self.crops if is_crop else full).tolist()
+        return areas
+
 
 def rows(task: Task) -> Iterator[Row]:
     """Yield a row for every kind of file and every part of the image."""
@@ -57,11 +63,12 @@ def rows(task: Task) -> Iterator[Row]:
         kilobytes = np.mean([len(data) for data in files.files]) / 1e3
         for part, decoders in decoders_of(kind).items():
             name = f"{kind} ({megapixels:.2f} MP, {kilobytes:.0f} kB), {part}"
-            makes = {decoder: partial(make, files) for decoder, make in decoders.items()}
+            contestants = {
+                decoder: contestant(partial(make, files), len(files.files))
+                for decoder, make in decoders.items()
+            }
             with one_thread():
-                yield Row(
-                    name, {key: contestant(make, len(files.files)) for key, make in makes.items()}
-                )
+                yield Row(name, contestants)
 
 
 def files_by_kind(source: str, most: int) -> dict[str, Files]:
@@ -122,23 +129,21 @@ def with_ours(
     from dali_pipes.jpeg.checkpoints import EVERY, find_checkpoints
     from dali_pipes.jpeg.decode import decode_crop, scratch_bytes
 
-    sizes, crops = files.sizes, files.crops
-    if not is_crop:
-        crops = np.hstack([np.zeros_like(sizes), sizes])
-    scratch, no_offsets = np.zeros(scratch_bytes(int(sizes.max())), np.uint8), np.empty(0, int)
+    sizes, areas, no_offsets = files.sizes, files.areas(is_crop=is_crop), np.empty(0, int)
+    scratch = np.zeros(scratch_bytes(int(sizes.max())), np.uint8)
     points = [find_checkpoints(data, EVERY)[1] if is_known else no_offsets for data in files.files]
 
-    def decode(view: Pixels, size: Any, crop: Any, known: NDArray[Any]) -> Pixels:
-        out = np.empty((-(-crop[2] // shrink), -(-crop[3] // shrink), 3), np.uint8)
+    def decode(view: Pixels, size: Any, area: Any, known: NDArray[Any]) -> Pixels:
+        out = np.empty((-(-area[2] // shrink), -(-area[3] // shrink), 3), np.uint8)
         place = (known.ctypes.data, len(known), EVERY) if is_known else (0, 0, 0)
-        where = view.ctypes.data, view.size, tuple(crop), tuple(size), shrink, no_offsets
+        where = view.ctypes.data, view.size, tuple(area), tuple(size), shrink, no_offsets
         to = out.ctypes.data, out.strides[0], scratch
         status = decode_crop(*where, place, not is_known, *to)
         if status:
             raise RuntimeError(f"our decoder refuses a file: status {status}")
         return out
 
-    jobs = list(zip(files.views, sizes.tolist(), crops.tolist(), points, strict=True))
+    jobs = list(zip(files.views, sizes.tolist(), areas, points, strict=True))
     return lambda: [decode(*job) for job in jobs]
 
 
@@ -146,19 +151,13 @@ def with_opencv(files: Files, *, shrink: int = 1, is_crop: bool = False) -> Work
     """Return a call of OpenCV, whose crops are cut out of the decoded image."""
     import cv2
 
-    flag = {
-        1: cv2.IMREAD_COLOR_RGB,
-        2: cv2.IMREAD_REDUCED_COLOR_2,
-        4: cv2.IMREAD_REDUCED_COLOR_4,
-        8: cv2.IMREAD_REDUCED_COLOR_8,
-    }[shrink]
-    views = files.views
-    if not is_crop:
-        return lambda: [np.asarray(cv2.imdecode(view, flag)) for view in views]
-    cuts = [np.s_[top : top + high, left : left + wide] for top, left, high, wide in files.crops]
-    return lambda: [
-        np.asarray(cv2.imdecode(view, flag))[cut] for view, cut in zip(views, cuts, strict=True)
+    flag = getattr(cv2, f"IMREAD_REDUCED_COLOR_{shrink}") if shrink > 1 else cv2.IMREAD_COLOR_RGB
+    cuts = [
+        np.s_[top : top + height, left : left + width]
+        for top, left, height, width in files.areas(is_crop=is_crop)
     ]
+    jobs = list(zip(files.views, cuts, strict=True))
+    return lambda: [np.asarray(cv2.imdecode(view, flag))[cut] for view, cut in jobs]
 
 
 def with_pillow(files: Files, *, shrink: int = 1) -> Work:

@@ -16,9 +16,8 @@ Contestant = Callable[[float], Turn]
 
 Measured = Mapping[str, Measurement]
 
-_ONE_CALL = (
-    1e-9  # seconds: a turn has at least one call, in which libraries load and functions compile
-)
+# Seconds of the turn that is not counted. A turn has at least one call, in which libraries load and functions compile.
+_ONE_CALL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,8 @@ class RowResult:
     @property
     def speeds(self) -> dict[str, float]:
         """How many times as fast each contestant is as the reference, the median over rounds."""
-        all_ = list(self.measured.values())
-        return {name: ratio(own, all_[0]).median for name, own in self.measured.items()}
+        reference = next(iter(self.measured.values()), Measurement(()))
+        return {name: ratio(own, reference).median for name, own in self.measured.items()}
 
     def to_dict(self) -> dict[str, object]:
         """Convert to JSON values: rates are items per second."""
