@@ -35,9 +35,7 @@ from readers.label_vector import class_number
 
 Progress = Callable[[str], object]
 
-_PREPARE_SECONDS_MAX = (
-    900.0  # a copy of 512 MB takes half a minute at most; the rest is for slow disks
-)
+_PREPARE_SECONDS_MAX = 900.0  # for half a gigabyte on a slow network disk
 _ANSWER_SECONDS_MORE = 120.0  # for what a library does before its first batch
 _WARM_UP_SECONDS = 0.5
 _AHEAD = 3  # batches per thread that may lie ready when a turn begins
