@@ -4,17 +4,12 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.options import Json, Quick
+from bench.cli.options import Json, Photographs, Quick
 
 
 def micro(
     name: Annotated[str, typer.Argument(metavar="NAME", help="ops, decode, overhead or scale.")],
-    data: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DATA", help="Photographs; those that scikit-image ships when left out."
-        ),
-    ] = None,
+    data: Photographs = None,
     seconds: Annotated[
         float, typer.Option(help="Measured time per line of the table, in all.")
     ] = 2.0,
