@@ -7,18 +7,11 @@ from typing import Annotated
 import typer
 
 from bench.cli.audit import audit
-from bench.cli.bench.batch import batch
-from bench.cli.bench.busy import busy
 from bench.cli.bench.compare import compare
-from bench.cli.bench.crops import crops
-from bench.cli.bench.decode import decode
 from bench.cli.bench.install_peers import install_peers
 from bench.cli.bench.make_videos import make_videos
-from bench.cli.bench.ops import ops
-from bench.cli.bench.overhead import overhead
+from bench.cli.bench.micro import micro
 from bench.cli.bench.read import read
-from bench.cli.bench.remote import remote
-from bench.cli.bench.scale import scale
 from bench.cli.cache import cache
 from bench.cli.doctor import doctor
 from bench.cli.groups import spread_groups
@@ -52,10 +45,7 @@ app.add_typer(_recipe, name="recipe")
 
 _COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
     app: (run, tune, report, warm, preview, pack, audit, inspect, index, cache, doctor),
-    _bench: (
-        *(compare, make_videos, decode, crops, busy, read, remote, install_peers),
-        *(overhead, ops, batch, scale),
-    ),
+    _bench: (compare, read, micro, make_videos, install_peers),
     _recipe: (show, convert),
 }
 for _group, _commands in _COMMANDS.items():

@@ -62,8 +62,8 @@ AllowPipe = Annotated[
 ]
 Photographs = Annotated[
     str | None,
-    typer.Option(
-        "--data", metavar="DATA", help="Photographs; those that scikit-image ships when left out."
+    typer.Argument(
+        metavar="DATA", help="Photographs; those that scikit-image ships when left out."
     ),
 ]
 Quick = Annotated[

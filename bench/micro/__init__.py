@@ -1,1 +1,1 @@
-"""Measurements of single parts: operations, the batch stage, crops, overhead, how cost grows."""
+"""Small benchmarks of single parts: operations, decoders, the loader's overhead, how its cost grows."""

@@ -10,8 +10,10 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from statistics import median
@@ -88,37 +90,72 @@ class LockClock:
         return (held.seconds - (time.thread_time() - began)) / _CALLS
 
 
-def with_lock_clock(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function of a module with a `LockClock` and more arguments in a new process, and return its result.
+@contextmanager
+def lock_process(
+    make: Callable[..., AbstractContextManager[Mapping[str, Callable[..., Any]]]], *arguments: Any
+) -> Iterator[dict[str, Callable[..., Any]]]:
+    """Run functions in a new process that has a `LockClock`, for a while.
+
+    Args:
+        make: A context manager of a module that gets the clock and the arguments in that process, and yields functions by
+            name.
+        arguments: What can be pickled.
+
+    Yields:
+        By name a function that calls the one there and returns its result, or raises its error.
 
     Raises:
         BenchError: The process ended without a result; or as `LockClock`.
     """
     context = get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_measure, args=(theirs, work, arguments))
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs, make, arguments))
     process.start()
     theirs.close()
+
+    def answer() -> Any:
+        try:
+            result = ours.recv()
+        except (EOFError, OSError):
+            raise BenchError(
+                "the process that measures the interpreter lock ended without a result"
+            ) from None
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def call(*question: Any) -> Any:
+        with suppress(OSError):  # it has ended, which the missing answer says
+            ours.send(question)
+        return answer()
+
     try:
-        result = ours.recv()
-    except EOFError:
-        raise BenchError(
-            "the process that measures the interpreter lock ended without a result"
-        ) from None
+        yield {name: partial(call, name) for name in answer()}
     finally:
+        ours.close()  # which ends the process
         process.join()
-    if isinstance(result, Exception):
-        raise result
-    return result
 
 
-def _measure(connection: "Connection[Any, Any]", work: Callable[..., Any], arguments: Any) -> None:
-    try:
-        lock = LockClock()  # lives longer than the call: all threads run its code
-        connection.send(work(lock, *arguments))
-    except Exception as error:  # noqa: BLE001 - raised in the other process
-        connection.send(error)
-    connection.close()
+def _serve(connection: "Connection[Any, Any]", make: Callable[..., Any], arguments: Any) -> None:
+    locks: list[LockClock] = []  # kept as long as the process: all threads run its code
+    functions: dict[str, Callable[..., Any]] = {}
+    stack = ExitStack()
+
+    def begin() -> list[str]:
+        locks.append(LockClock())
+        functions.update(stack.enter_context(make(locks[0], *arguments)))
+        return list(functions)
+
+    call: Callable[[], Any] = begin
+    with suppress(EOFError):
+        while True:
+            try:
+                result = call()
+            except Exception as error:  # noqa: BLE001 - raised in the other process
+                result = error
+            connection.send(result)
+            name, *given = connection.recv()
+            call = partial(functions[name], *given)
     os._exit(0)  # the usual end frees the code of the hooks while threads still use them
 
 

@@ -5,18 +5,22 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+import torch
+
 import gpu_aug as ga
 from gpu_aug import Operation
 
 Make = Callable[[ModuleType], Any]
 
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet; Normalize() has them, too
+
 
 @dataclass(frozen=True)
 class Op:
-    """One operation; None where a library has none that does the same work.
+    """One operation.
 
     Attributes:
-        name: As it is printed.
+        name: Name in the table.
         ours: The operation of this package.
         torchvision: Makes it from torchvision.transforms.v2.
         albumentations: Makes it from albumentations.
@@ -25,36 +29,19 @@ class Op:
 
     name: str
     ours: Operation
-    torchvision: Make | None
-    albumentations: Make | None
-    kornia: Make | None
+    torchvision: Make
+    albumentations: Make
+    kornia: Make
 
-
-FLIP = Op(
-    "HorizontalFlip",
-    ga.HorizontalFlip(p=1.0),
-    lambda v2: v2.RandomHorizontalFlip(p=1.0),
-    lambda alb: alb.HorizontalFlip(p=1.0),
-    lambda kor: kor.RandomHorizontalFlip(p=1.0),
-)
-
-
-def _normalize_torchvision(v2: ModuleType) -> Any:
-    import torch
-
-    return v2.Compose([v2.ToDtype(torch.float32, scale=True), v2.Normalize(_MEAN, _STD)])
-
-
-def _normalize_kornia(kor: ModuleType) -> Any:
-    import torch
-
-    return kor.Normalize(torch.tensor(_MEAN), torch.tensor(_STD))
-
-
-_MEAN, _STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 OPS = (
-    FLIP,
+    Op(
+        "HorizontalFlip",
+        ga.HorizontalFlip(p=1.0),
+        lambda v2: v2.RandomHorizontalFlip(p=1.0),
+        lambda alb: alb.HorizontalFlip(p=1.0),
+        lambda kor: kor.RandomHorizontalFlip(p=1.0),
+    ),
     Op(
         "Rotate 30",
         ga.Rotate((-30.0, 30.0), p=1.0),
@@ -165,8 +152,8 @@ OPS = (
     Op(
         "Normalize",
         ga.Normalize(),
-        _normalize_torchvision,
+        lambda v2: v2.Compose([v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]),
         lambda alb: alb.Normalize(),
-        _normalize_kornia,
+        lambda kor: kor.Normalize(torch.tensor(MEAN), torch.tensor(STD)),
     ),
 )

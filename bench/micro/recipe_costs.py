@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 
 import numpy as np
 import torch
 
+from bench.timing import take_turn
 from gpu_aug import (
     CenterCrop,
     Draws,
@@ -16,7 +19,6 @@ from gpu_aug import (
     RecipeError,
     compile_engine,
 )
-from gpu_aug.compiled.clock import clock
 from gpu_aug.ops.combine import Combinator
 from gpu_aug.ops.temporal import Temporal
 
@@ -62,24 +64,37 @@ def cost(engine: str, operation: Operation, size: tuple[int, int]) -> str:
 
 
 def seconds_of(engine: str, recipe: Recipe, num_images: int = _NUM_IMAGES) -> float:
-    """Time per image of the batch stage on noise, so many images at once, the fastest of some rounds."""
+    """Return the seconds per image of the batch stage on noise, the least of some turns on one thread.
+
+    Args:
+        engine: Name of the engine.
+        recipe: The recipe.
+        num_images: Number of images of a batch.
+    """
     height, width = recipe.decode_size or USUAL_SIZE
     rng = np.random.default_rng(0)
     images = torch.from_numpy(rng.integers(0, 256, (num_images, height, width, 3), np.uint8))
     compiled = compile_engine(engine, recipe, device=torch.device("cpu"))  # type: ignore[arg-type]
     sizes = np.full((num_images, 2), (height, width))
+    epochs = count()
+
+    def draw() -> Draws:
+        return recipe.draw(0, next(epochs), np.arange(num_images), sizes)
+
+    def call(draws: Draws) -> None:
+        _run(compiled, recipe, images, draws)
+
     usual = torch.get_num_threads()
     torch.set_num_threads(1)
-    times = []
     try:
-        for epoch in range(_ROUNDS + 1):
-            draws = recipe.draw(0, epoch, np.arange(num_images), sizes)
-            began = clock()
-            _run(compiled, recipe, images, draws)
-            times.append(clock() - began)
+        call(draw())  # compiles
+        turns = [
+            take_turn(partial(call, draw()), seconds=0, count=lambda _: num_images)
+            for _ in range(_ROUNDS)
+        ]
     finally:
         torch.set_num_threads(usual)
-    return min(times[1:]) / num_images  # the first call warms up
+    return 1 / max(turn.rate for turn in turns)
 
 
 def _run(engine: Engine, recipe: Recipe, images: torch.Tensor, draws: Draws) -> None:

@@ -1,4 +1,7 @@
-"""Shuffled reads of the same samples from every format: our readers beside the formats' own libraries."""
+"""Shuffled reads of the same samples from every format: our readers beside the formats' own libraries.
+
+Every reader is a process of its own, so that none shares memory, threads or the interpreter lock with another.
+"""
 
 import contextlib
 import os
@@ -6,35 +9,38 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Self
 
 import numpy as np
 
 import bench
 from bench.baselines.peers.catalog import environment, python_of
-from bench.baselines.peers.far import FarProcess, PeerError
+from bench.baselines.peers.far import FarProcess
 from bench.baselines.peers.install import why_not
 from bench.cli.arguments import check_writable
-from bench.compare.timer import rotated
 from bench.output.errors import BenchError
 from bench.output.results import save_result
 from bench.output.text import wide_console
 from bench.reading.copies import Image, files
-from bench.reading.result import ENTRIES, Entry, Result, Turn, rows_of, show
+from bench.reading.result import ENTRIES, Entry, Result, show
 from bench.reading.ways import Task, text_of
+from bench.timing import Turn, measure_in_turns
 from readers import Order, Sample, open_dataset
 from readers.cores import usable_cores
 from readers.label_vector import class_number
 
-_PREPARE_SECONDS_MAX = 900.0
-_ANSWER_SECONDS_MORE = 120.0
+Progress = Callable[[str], object]
+
+_PREPARE_SECONDS_MAX = 900.0  # for half a gigabyte on a slow network disk
+_ANSWER_SECONDS_MORE = 120.0  # for what a library does before its first batch
+_WARM_UP_SECONDS = 0.5
 _AHEAD = 3  # batches per thread that may lie ready when a turn begins
 _PART = 64  # samples that are fetched at a time from the source
-
-
+_TABLE_WIDTH = 120
 _ENVIRONMENT = {
     "PYTHONPATH": str(Path(bench.__file__).parent.parent),
     "PYTHONWARNINGS": "ignore",
@@ -44,7 +50,7 @@ _WRITERS = {"mds": "mosaic-streaming", "litdata": "litdata"}  # whose environmen
 
 @dataclass(frozen=True)
 class ReadSettings:
-    """How to measure.
+    """Settings of the measurement.
 
     Attributes:
         seconds: Measured time per reader, warm, over all rounds.
@@ -52,8 +58,8 @@ class ReadSettings:
         cold_rounds: Turns after the files were dropped from the page cache, each in a new process.
         batch_size: Samples per batch.
         num_threads: Threads or worker processes; None takes the cores.
-        size_bytes: Samples are taken from the data up to this size, over and over where it has less.
-        only: Copies that take part; all when empty.
+        size_bytes: Size of the samples taken from the data, which are repeated where it has less.
+        only: Formats that take part; all when empty.
     """
 
     seconds: float = 10.0
@@ -69,7 +75,7 @@ def read_and_show(source: str, settings: ReadSettings, *, json_path: Path | None
     """Measure, print the table and write it down.
 
     Raises:
-        BenchError: The data has fewer samples than a batch, or a number is not positive.
+        BenchError: The data has fewer samples than two batches, or a number is not positive.
     """
     check_writable(json_path)
     if not (settings.seconds > 0 and settings.rounds > 0 and settings.batch_size > 0):
@@ -77,7 +83,11 @@ def read_and_show(source: str, settings: ReadSettings, *, json_path: Path | None
             f"seconds, rounds and batch size must be greater than 0, got {settings.seconds}, "
             f"{settings.rounds} and {settings.batch_size}: leave them out"
         )
-    console = wide_console()
+    if settings.cold_rounds and not hasattr(os, "posix_fadvise"):
+        raise BenchError(
+            f"this system empties no page cache, so cold_rounds must be 0, got {settings.cold_rounds}: add --cold-rounds 0"
+        )
+    console = wide_console(_TABLE_WIDTH)
     with (
         tempfile.TemporaryDirectory(prefix="gpu-aug-read-", ignore_cleanup_errors=True) as folder,
         console.status("reading the data") as status,
@@ -85,98 +95,90 @@ def read_and_show(source: str, settings: ReadSettings, *, json_path: Path | None
         result = _measure(source, settings, Path(folder), status.update)
     show(result, console)
     plain = {**vars(settings), "only": list(settings.only), "data": source}
-    save_result(json_path, console, "bench read", plain, [rows_of(result)])
+    save_result(json_path, console, "bench read", plain, [result.to_dict()])
     return result
 
 
-def _measure(source: str, settings: ReadSettings, folder: Path, progress: Any) -> Result:
+def _measure(source: str, settings: ReadSettings, folder: Path, progress: Progress) -> Result:
     images = _images(source, settings.size_bytes)
     if len(images) < 2 * settings.batch_size:
         raise BenchError(
             f"{source} has {len(images)} samples, and two batches need {2 * settings.batch_size}: "
             "give more data or a smaller --batch-size"
         )
-    if settings.cold_rounds and not hasattr(os, "posix_fadvise"):
-        raise BenchError(
-            f"this system empties no page cache, so cold_rounds must be 0, got {settings.cold_rounds}: add --cold-rounds 0"
-        )
     result = Result(len(images), sum(len(image.data) for image in images))
     copies = _make_copies(images, settings, folder, result, progress)
     del images
-    entries = [entry for entry in ENTRIES if entry.copy in copies]
+    starts: dict[str, Callable[[], Reader]] = {}
+    for entry in ENTRIES:
+        if entry.peer and entry.copy in copies and (reason := why_not(entry.peer)):
+            result.absent[entry.name] = reason
+        elif entry.copy in copies:
+            starts[entry.name] = partial(Reader, entry, copies[entry.copy], settings)
     with contextlib.ExitStack() as stack:
-        running: dict[str, Reader] = {}
-        for entry in entries:
-            progress(f"warming up: {entry.name}")
-            try:
-                reader = stack.enter_context(Reader(entry, copies[entry.copy], settings))
-                reader.turn(0.5)
-                running[entry.name] = reader
-            except PeerError as error:
-                result.absent[entry.name] = (error.trace.strip().splitlines() or [str(error)])[-1][
-                    :200
-                ]
-        for number in range(settings.rounds):
-            for name in rotated(list(running), number):
-                progress(f"round {number + 1} of {settings.rounds}: {name}")
-                turn = running[name].turn(settings.seconds / settings.rounds)
-                result.warm.setdefault(name, []).append(turn)
-    for number in range(settings.cold_rounds):
-        for entry in rotated([entry for entry in entries if entry.name in running], number):
-            progress(f"cold round {number + 1} of {settings.cold_rounds}: {entry.name}")
-            turn = _cold_turn(entry, copies[entry.copy], settings, result.samples)
-            result.cold.setdefault(entry.name, []).append(turn)
+        readers = {name: stack.enter_context(start()) for name, start in starts.items()}
+        result.warm = measure_in_turns(
+            {name: reader.take_warm_turn for name, reader in readers.items()},
+            seconds=settings.seconds / settings.rounds,
+            rounds=settings.rounds,
+            warm_up=_WARM_UP_SECONDS,
+            progress=lambda line: progress(f"warm, {line}"),
+            on_failure=result.leave_out,
+        )
+    if settings.cold_rounds:
+        result.cold = measure_in_turns(
+            {name: partial(_take_cold_turn, starts[name], result.samples) for name in result.warm},
+            seconds=settings.seconds / settings.rounds,
+            rounds=settings.cold_rounds,
+            progress=lambda line: progress(f"cold, {line}"),
+            on_failure=result.leave_out,
+        )
     return result
 
 
-def _cold_turn(entry: Entry, copy: Path, settings: ReadSettings, samples: int) -> Turn:
-    """One turn of a new process, whose first batch was read before the page cache was emptied."""
-    with Reader(entry, copy, settings) as reader:
-        reader.ask(0, 1, 1)
-        _drop_from_cache(copy)
-        most = samples - (reader.ahead + 2) * settings.batch_size
-        return reader.ask(
-            settings.seconds / settings.rounds, reader.ahead, max(settings.batch_size, most)
-        )
-
-
 class Reader:
-    """One way to read, in a process of its own."""
+    """A process that reads one copy in one way.
+
+    Args:
+        entry: Which way, and the environment that runs it.
+        copy: The copy that it reads.
+        settings: The threads and the size of a batch.
+    """
 
     def __init__(self, entry: Entry, copy: Path, settings: ReadSettings) -> None:
-        """Start it.
-
-        Raises:
-            PeerError: Its environment is not there.
-        """
-        if entry.peer and (reason := why_not(entry.peer)):
-            raise PeerError(reason, reason)
         num_threads = settings.num_threads or usable_cores()
-        self.ahead = _AHEAD * num_threads
+        self._copy, self._batch_size = copy, settings.batch_size
+        self._num_ahead = _AHEAD * num_threads
         task = text_of(Task(copy, settings.batch_size, num_threads, seed=0))
         command = [_python(entry.peer), "-m", "bench.reading.worker", entry.way, task]
-        self._far = FarProcess(command, _ENVIRONMENT)
+        self._process = FarProcess(command, _ENVIRONMENT)
 
-    def turn(self, seconds: float) -> Turn:
-        """Samples and bytes per second over so many seconds, without what lay ready."""
-        return self.ask(seconds, self.ahead, sys.maxsize)
+    def take_warm_turn(self, seconds: float) -> Turn:
+        """Read for some seconds, after the batches that lay ready."""
+        return self._ask(seconds, self._num_ahead, None)
 
-    def ask(self, seconds: float, discard: int, most: int) -> Turn:
-        """Samples and bytes per second until the time is over or so many samples have come.
+    def take_cold_turn(self, seconds: float, num_samples: int) -> Turn:
+        """Empty the page cache, then read for some seconds, but none of the copy's samples twice."""
+        self._ask(0.0, 0, 1)  # the process has opened the copy
+        _drop_from_cache(self._copy)
+        rest = num_samples - (self._num_ahead + 2) * self._batch_size
+        return self._ask(seconds, self._num_ahead, max(self._batch_size, rest))
 
-        Raises:
-            PeerError: It ended, or did not answer.
-        """
-        question = {"seconds": seconds, "discard": discard, "most": most}
-        answer = self._far.ask(question, seconds + _ANSWER_SECONDS_MORE)
-        elapsed = max(answer["seconds"], 1e-9)
-        return answer["samples"] / elapsed, answer["bytes"] / elapsed
+    def _ask(self, seconds: float, discard: int, items_max: int | None) -> Turn:
+        question = {"seconds": seconds, "discard": discard, "items_max": items_max}
+        return Turn(**self._process.ask(question, seconds + _ANSWER_SECONDS_MORE))
 
-    def __enter__(self) -> "Reader":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._far.close()
+        self._process.close()
+
+
+def _take_cold_turn(start: Callable[[], Reader], num_samples: int, seconds: float) -> Turn:
+    """Take one turn of a new process: what an older one has mapped stays in the page cache."""
+    with start() as reader:
+        return reader.take_cold_turn(seconds, num_samples)
 
 
 def _images(source: str, size_bytes: int) -> list[Image]:
@@ -201,7 +203,7 @@ def _make_copies(
     settings: ReadSettings,
     folder: Path,
     result: Result,
-    progress: Any,
+    progress: Progress,
 ) -> dict[str, Path]:
     (folder / "files").mkdir()
     copies = {"files": files(images, folder / "files")}

@@ -1,26 +1,25 @@
 """Results of reading: rates and ratios per reader and format, and their table."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isnan
 from statistics import median
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-Turn = tuple[float, float]
-"""Samples and bytes per second."""
+from bench.output.text import print_plain, result_table
+from bench.timing import Measurement, ratio
+
+_REASON_CHARACTERS = 200  # of a traceback's last line, which may quote a whole sample
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Somebody who reads.
+    """A reader of a format.
 
     Attributes:
-        copy: What it reads, as in `bench.reading.copies.COPIES`.
-        way: How, as in `bench.reading.ways.WAYS`.
-        peer: Whose environment runs it; "" for this one.
+        copy: Format of the copy that it reads, as in `bench.reading.copies.COPIES`.
+        way: How it reads, as in `bench.reading.ways.WAYS`.
+        peer: Peer whose environment runs it; "" for this one.
     """
 
     copy: str
@@ -29,7 +28,7 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """As it is printed."""
+        """Name in the results."""
         return f"gpu-aug, {self.copy}" if self.way == "ours" else f"{self.way} ({self.copy})"
 
 
@@ -64,92 +63,104 @@ class Result:
     Attributes:
         samples: Number of samples in every copy.
         num_bytes: Their size.
-        warm: By reader, (samples/s, bytes/s) of every round.
-        cold: Likewise.
+        warm: The turns of each reader with the data in the page cache.
+        cold: The turns of each reader without it.
         absent: By reader, why it took no part.
     """
 
     samples: int
     num_bytes: int
-    warm: dict[str, list[Turn]] = field(default_factory=dict)
-    cold: dict[str, list[Turn]] = field(default_factory=dict)
+    warm: dict[str, Measurement] = field(default_factory=dict)
+    cold: dict[str, Measurement] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
 
+    def leave_out(self, name: str, error: Exception) -> None:
+        """Note why a reader takes no further part: the last line of what its process wrote, if it ended."""
+        lines = getattr(error, "trace", "").strip().splitlines() or [str(error)]
+        self.absent[name] = lines[-1][:_REASON_CHARACTERS]
 
-def ratios(
-    turns: dict[str, list[Turn]],
-) -> dict[str, tuple[float, str, float]]:
-    """For every row of ours: the median over rounds of its speed, to the fastest of its own format's, and of all."""
-    ours = {entry.name: entry for entry in ENTRIES if entry.way == "ours" and entry.name in turns}
-    peers = {entry.name: entry for entry in ENTRIES if entry.way != "ours" and entry.name in turns}
-    found = {}
-    for name, mine in ours.items():
-        same = [peer for peer, entry in peers.items() if entry.copy == mine.copy]
-        fastest = max(same, key=lambda peer: _median(turns[peer]), default="")
-        own = _ratio(turns[name], turns[fastest]) if fastest else float("nan")
-        overall = max(peers, key=lambda peer: _median(turns[peer]), default="")
-        of_all = _ratio(turns[name], turns[overall]) if overall else float("nan")
-        found[name] = (own, fastest, of_all)
+    def to_dict(self) -> dict[str, object]:
+        """Convert to JSON values: by reader, samples and bytes per second of every turn, and the ratios of ours."""
+        kinds = {"warm": self.warm, "cold": self.cold}
+        runs = {
+            kind: {
+                name: list(zip(own.rates, _bytes_per_second(own), strict=True))
+                for name, own in measured.items()
+            }
+            for kind, measured in kinds.items()
+        }
+        ratios = {kind: ratios_of(measured) for kind, measured in kinds.items()}
+        return {**vars(self), **runs, "ratios": ratios}
+
+
+def ratios_of(measured: Mapping[str, Measurement]) -> dict[str, dict[str, float | str | None]]:
+    """Return how many times as fast each reader of ours is as others, the median over rounds.
+
+    Returns:
+        By our reader "own", the ratio to the fastest other reader of the same format, "fastest_own", its name, and "all",
+        the ratio to the fastest other reader of any format; None where there is none.
+    """
+    peers = [entry for entry in ENTRIES if entry.way != "ours" and entry.name in measured]
+    found: dict[str, dict[str, float | str | None]] = {}
+    for mine in ENTRIES:
+        if mine.way != "ours" or mine.name not in measured:
+            continue
+        fastest = {
+            kind: max(names, key=lambda name: measured[name].median, default="")
+            for kind, names in (
+                ("own", [peer.name for peer in peers if peer.copy == mine.copy]),
+                ("all", [peer.name for peer in peers]),
+            )
+        }
+        found[mine.name] = {"fastest_own": fastest["own"]}
+        for kind, other in fastest.items():
+            value = ratio(measured[mine.name], measured[other]).median if other else None
+            found[mine.name][kind] = value
     return found
 
 
-def _ratio(mine: list[Turn], other: list[Turn]) -> float:
-    return median(a[0] / b[0] for a, b in zip(mine, other, strict=True))
-
-
-def _median(turns: list[Turn]) -> float:
-    return median(rate for rate, _ in turns)
-
-
-def rows_of(result: Result) -> dict[str, object]:
-    """Convert to rows of the JSON: every turn, and the ratios."""
-    found = {"warm": ratios(result.warm), "cold": ratios(result.cold)}
-    named = {
-        kind: {
-            name: {"own": None if isnan(own) else own, "fastest_own": other, "all": of_all}
-            for name, (own, other, of_all) in rows.items()
-        }
-        for kind, rows in found.items()
-    }
-    return {**vars(result), "ratios": named}
-
-
 def show(result: Result, console: Console) -> None:
-    """Print the table and who is absent."""
+    """Print the table, and the readers that are absent."""
     mean_kb = result.num_bytes / result.samples / 1000
-    console.print(
-        f"{result.samples} samples of {mean_kb:.0f} kB on average, in every format; every byte's page is read",
-        highlight=False,
+    kinds = {"warm": result.warm, "cold": result.cold}
+    titles = [
+        title
+        for kind in kinds
+        for title in (f"{kind} samples/s", "MB/s", "CPU ms", "x own", "x all")
+    ]
+    table = result_table(
+        f"shuffled reads of {result.samples} samples of {mean_kb:.0f} kB on average; every byte's page is read",
+        "CPU ms: of all its processes for one sample; x own, x all: speed relative to the fastest other reader "
+        "of the same format and of any, median over rounds",
+        "reader",
+        *titles,
     )
-    table = Table(box=SIMPLE_HEAD)
-    table.add_column("shuffled reads", no_wrap=True)
-    for kind in ("warm", "cold"):
-        for title in (f"{kind} samples/s", "MB/s", "x own", "x all"):
-            table.add_column(title, justify="right")
-    warm, cold = ratios(result.warm), ratios(result.cold)
     for entry in ENTRIES:
         if entry.name in result.warm:
-            style = "green" if entry.way == "ours" else ""
-            cells = [*_cells(result.warm, warm, entry.name), *_cells(result.cold, cold, entry.name)]
+            is_ours = entry.way == "ours"
+            cells = [cell for measured in kinds.values() for cell in _cells(entry.name, measured)]
             # A format's other readers stand below ours.
-            shown = entry.name if entry.way == "ours" else f"  {entry.way}"
-            table.add_row(shown, *cells, style=style)
+            table.add_row(
+                entry.name if is_ours else f"  {entry.way}",
+                *cells,
+                style="green" if is_ours else "",
+            )
     console.print(table)
-    console.print(
-        "x own, x all: to the fastest other reader of the same format and of any, median over rounds"
-    )
     for name, reason in result.absent.items():
-        console.print(Text(f"absent: {name}: {reason}", style="yellow"), soft_wrap=True)
+        print_plain(console, f"absent: {name}: {reason}", "yellow")
 
 
-def _cells(
-    turns: dict[str, list[Turn]],
-    found: dict[str, tuple[float, str, float]],
-    name: str,
-) -> list[str]:
-    if name not in turns:
-        return [""] * 4
-    rate, speed = _median(turns[name]), median(speed for _, speed in turns[name])
-    own, _, of_all = found.get(name, (float("nan"), "", float("nan")))
-    ratios_shown = ["" if isnan(ratio) else f"{ratio:.2f}" for ratio in (own, of_all)]
-    return [f"{rate:,.0f}", f"{speed / 1e6:,.0f}", *ratios_shown]
+def _cells(name: str, measured: Mapping[str, Measurement]) -> list[str]:
+    if name not in measured:
+        return [""] * 5
+    own, ratios = measured[name], ratios_of(measured).get(name, {})
+    return [
+        f"{own.median:,.0f}",
+        f"{median(_bytes_per_second(own)) / 1e6:,.0f}",
+        f"{own.cpu_seconds_per_item * 1e3:.3f}",
+        *("" if ratios.get(kind) is None else f"{ratios[kind]:.2f}" for kind in ("own", "all")),
+    ]
+
+
+def _bytes_per_second(measurement: Measurement) -> list[float]:
+    return [turn.num_bytes / max(turn.seconds, 1e-9) for turn in measurement.turns]

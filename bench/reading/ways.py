@@ -80,8 +80,11 @@ def _ahead(work: Callable[[Any], Batch], asked: Iterator[Any], num_threads: int)
 
 def torch_files(task: Task) -> Iterator[Batch]:
     """Torch's DataLoader over files, worker processes."""
+    from torch.utils.data import DataLoader
+
     paths = sorted(str(path) for path in task.source.rglob("*.*"))
-    yield from _torch(_Read(paths), task)
+    options = {"shuffle": True, "collate_fn": list, "prefetch_factor": _NUM_AHEAD}
+    yield from _epochs(DataLoader, _Read(paths), task, **options)
 
 
 class _Read:
@@ -223,16 +226,7 @@ def mosaic(task: Task) -> Iterator[Batch]:
     dataset = StreamingDataset(
         local=str(task.source), shuffle=True, batch_size=task.batch_size, num_canonical_nodes=1
     )
-    while True:
-        loader: Any = DataLoader(
-            dataset,
-            batch_size=task.batch_size,
-            num_workers=task.num_threads,
-            collate_fn=_images,
-            drop_last=True,
-        )
-        for batch in loader:
-            yield touch(batch)
+    yield from _epochs(DataLoader, dataset, task, collate_fn=_images)
 
 
 def _images(samples: Sequence[dict[str, Any]]) -> Batch:
@@ -244,31 +238,14 @@ def litdata(task: Task) -> Iterator[Batch]:
     import litdata as ld
 
     dataset = ld.StreamingDataset(str(task.source), shuffle=True, drop_last=True, seed=task.seed)
+    yield from _epochs(ld.StreamingDataLoader, dataset, task, collate_fn=_images)
+
+
+def _epochs(make_loader: Any, dataset: Any, task: Task, **options: Any) -> Iterator[Batch]:
+    """Yield the batches of a DataLoader, or of one that takes the same arguments, epoch after epoch."""
+    options |= {"batch_size": task.batch_size, "num_workers": task.num_threads, "drop_last": True}
     while True:
-        for batch in ld.StreamingDataLoader(
-            dataset,
-            batch_size=task.batch_size,
-            num_workers=task.num_threads,
-            collate_fn=_images,
-            drop_last=True,
-        ):
-            yield touch(batch)
-
-
-def _torch(dataset: Any, task: Task) -> Iterator[Batch]:
-    from torch.utils.data import DataLoader
-
-    while True:
-        loader: Any = DataLoader(
-            dataset,
-            batch_size=task.batch_size,
-            shuffle=True,
-            num_workers=task.num_threads,
-            collate_fn=list,
-            drop_last=True,
-            prefetch_factor=_NUM_AHEAD,
-        )
-        for batch in loader:
+        for batch in make_loader(dataset, **options):
             yield touch(batch)
 
 

@@ -1,41 +1,40 @@
-"""The process of one way to read: ``python -m bench.reading.worker WAY TASK``.
+"""The process of one reader: ``python -m bench.reading.worker WAY TASK``.
 
-Every line of its input is JSON: {"seconds", "discard", "most"}. It discards so many batches, then takes
-batches for so long, or until it has that many samples, and answers with a line of JSON: the samples and
-bytes that arrived, and the time.
+Every line of its input is JSON: {"seconds", "discard", "items_max"}, as `bench.timing.take_turn` takes them. It answers
+with a line of JSON: the fields of a `bench.timing.Turn`.
 """
 
 import json
 import os
 import signal
 import sys
-import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import partial
+from typing import Any
 
-from bench.reading.ways import WAYS, task_of
+from bench.reading.ways import WAYS, Batch, task_of
+from bench.timing import take_turn
 
 
 def main(way: str, task: str) -> None:
-    """Serve until the input ends."""
+    """Answer until the input ends."""
     answers = os.fdopen(os.dup(1), "w")  # libraries print: their lines go to standard error
     os.dup2(2, 1)
     batches = WAYS[way](task_of(task))
     for line in sys.stdin:
-        asked = json.loads(line)
-        for _ in range(asked["discard"]):
-            next(batches)
-        began = time.perf_counter()
-        samples = num_bytes = 0
-        elapsed = 0.0
-        while elapsed < asked["seconds"] and samples < asked["most"]:
-            batch = next(batches)
-            samples += len(batch)
-            num_bytes += sum(map(len, batch))
-            elapsed = time.perf_counter() - began
-        answer = {"samples": samples, "bytes": num_bytes, "seconds": elapsed}
-        print(json.dumps(answer), file=answers, flush=True)
+        print(json.dumps(_answer(batches, json.loads(line))), file=answers, flush=True)
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)  # worker processes that outlive their parent
     os._exit(0)
+
+
+def _answer(batches: Iterator[Batch], asked: dict[str, Any]) -> dict[str, Any]:
+    sizes: list[int] = []
+    turn = take_turn(
+        partial(next, batches), work=lambda batch: sizes.extend(map(len, batch)), **asked
+    )
+    return {**asdict(turn), "num_bytes": sum(sizes)}
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-import torch
-
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Keep torch and OpenCV to one thread for a while."""
+    import torch
+
     cv2 = sys.modules.get("cv2")
     threads = torch.get_num_threads(), cv2.getNumThreads() if cv2 else 0
     torch.set_num_threads(1)

@@ -1,16 +1,27 @@
 """The one timer. Contestants take turns in every round, so that noise of the machine affects all of them equally."""
 
 import gc
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from bench.timing.usage import cpu_seconds
-from gpu_aug.compiled.clock import clock
+
+if TYPE_CHECKING:  # processes of other libraries take turns, too, and need not load torch for it
+    import torch
+
+
+def clock() -> float:
+    """Return seconds of a clock that stands still while our own functions are compiled.
+
+    A process that has not loaded the module that compiles them has nothing to leave out.
+    """
+    read = getattr(sys.modules.get("gpu_aug.compiled.clock"), "clock", time.perf_counter)
+    return float(read())
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +217,11 @@ def rotated(items: Sequence[str], number: int) -> list[str]:
     return [*items[first:], *items[:first]]
 
 
-def synchronise(device: torch.device) -> None:
+def synchronise(device: "torch.device") -> None:
     """Wait until the device has done everything."""
     if device.type == "cuda":
+        import torch
+
         torch.cuda.synchronize(device)
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from bench.reading.shuffle import block_runs, entropies, main
 from dali_pipes import Loader, LoaderError, StateMismatchError
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Order
 from readers.permutation import make_keys, permute, scale
+from tests.support.shuffle_quality import block_openings, entropies
 from tests.support.small import HugeDataset, SmallDataset, make_small
 
 RECIPE = Recipe([RandomResizedCrop(16), HorizontalFlip()])
@@ -94,7 +94,7 @@ def test_blocks_begin_evenly() -> None:
     """In the middle of an epoch no batch has to wait for more than a block or two beyond its share."""
     length, block_size, window_blocks = 50_000, 100, 16
     order = epoch_of(block_order(length, block_size, window_blocks))
-    begun, _ = block_runs(order // block_size)
+    begun = block_openings(order // block_size)
     per_batch = np.bincount(begun // 200, minlength=length // 200)[5:-25]
 
     assert per_batch.max() <= 4
@@ -149,7 +149,7 @@ def test_it_mixes_better_than_a_buffer_of_the_same_memory() -> None:
     """The entropy of neighbours' distances is near that of the global order; a buffer's is further off.
 
     py1e of MosaicML Streaming spreads blocks over a window; here a buffer of as many samples stands for
-    such methods, since that library is not there for tests: see bench/reading/shuffle.py for the real ones.
+    such methods, since that library is not there for tests.
     """
     length, block_size, window_blocks = 60_000, 50, 8
     blocks = np.arange(length) // block_size
@@ -187,20 +187,11 @@ def test_scale_is_exact(round_up: bool) -> None:
             assert found.tolist() == expected
 
 
-def test_the_measure_of_shuffles(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Entropies are those of the definition, and the table has a line for each order."""
+def test_entropies_are_those_of_the_definition() -> None:
+    """Distances 1, 2, 3 and 1 of samples, and 0, 1, 1 and 0 of their blocks."""
     order, blocks = np.array([0, 1, 3, 0, 1]), np.array([0, 0, 1, 1])
-    of_samples, of_blocks = entropies(order, blocks)
-    told = "shuffle --length 3000 --block-size 10 --windows 4,16"
-    monkeypatch.setattr("sys.argv", told.split())
-    main()
-    lines = capsys.readouterr().out.splitlines()
 
-    assert of_samples == pytest.approx(1.5)  # distances 1, 2, 3, 1
-    assert of_blocks == pytest.approx(1.0)  # distances 0, 1, 1, 0
-    assert [line.split()[0] for line in lines[2:]] == ["none", "global", "block", "block"]
+    assert entropies(order, blocks) == pytest.approx((1.5, 1.0))
 
 
 def test_huge_datasets_cost_nothing() -> None:

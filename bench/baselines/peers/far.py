@@ -82,7 +82,8 @@ class FarProcess:
         process.wait()
         for stream in (process.stdin, process.stdout):
             if stream is not None:
-                stream.close()
+                with contextlib.suppress(OSError):  # a question that it ended without reading
+                    stream.close()
         self._owned.cleanup()
 
     def _last_words(self) -> str:

@@ -5,13 +5,14 @@ import platform
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numba
 import pytest
 
-from bench.micro.lock import LockClock, with_lock_clock
+from bench.micro.lock import LockClock, lock_process
 from bench.output.errors import BenchError
 
 _COMPUTED_SECONDS = 0.0005  # of Python between two calls of a kernel, about as in a part of a batch
@@ -39,8 +40,9 @@ def _in_threads(lock: LockClock, work: Callable[[], object], num_threads: int) -
     return held.seconds, held.releases
 
 
-def _measure_known(lock: LockClock, path: str) -> dict[str, tuple[float, int]]:
-    """Measure in a process that was changed for it."""
+@contextmanager
+def _works(lock: LockClock, path: str) -> Iterator[dict[str, Callable[[], tuple[float, int]]]]:
+    """Yield what is measured in a process that was changed for it."""
 
     @numba.njit(nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
     def spin(count: int) -> float:
@@ -64,17 +66,21 @@ def _measure_known(lock: LockClock, path: str) -> dict[str, tuple[float, int]]:
         for _ in range(_NUM_TURNS):
             Path(path).read_bytes()
 
-    return {
-        "mixed": _in_threads(lock, mixed, 1),
-        "mixed, 8 threads": _in_threads(lock, mixed, 8),
-        "sleep": _in_threads(lock, sleep, 1),
-        "kernel": _in_threads(lock, lambda: spin(50_000_000), 4),
-        "read": _in_threads(lock, read, 1),
+    yield {
+        "mixed": lambda: _in_threads(lock, mixed, 1),
+        "mixed, 8 threads": lambda: _in_threads(lock, mixed, 8),
+        "sleep": lambda: _in_threads(lock, sleep, 1),
+        "kernel": lambda: _in_threads(lock, lambda: spin(50_000_000), 4),
+        "read": lambda: _in_threads(lock, read, 1),
     }
 
 
-def _fail(lock: LockClock) -> None:
-    raise BenchError(f"{lock.read().releases > 0}")
+@contextmanager
+def _bad_works(lock: LockClock) -> Iterator[dict[str, Callable[[int], None]]]:
+    def fail(code: int) -> None:
+        raise BenchError(f"{code}, {lock.read().releases > 0}")
+
+    yield {"fail": fail, "end": os._exit}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -88,7 +94,8 @@ def test_known_shares_are_measured(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(1 << 20))
 
-    found = with_lock_clock(_measure_known, str(path))
+    with lock_process(_works, str(path)) as works:
+        found = {name: work() for name, work in works.items()}
 
     known = _NUM_TURNS * _COMPUTED_SECONDS
     assert found["mixed"][0] == pytest.approx(known, rel=0.1)
@@ -100,15 +107,13 @@ def test_known_shares_are_measured(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_failures_reach_the_caller() -> None:
-    """An exception of the work, or a process that ends, is raised here."""
-    with pytest.raises(BenchError, match="True"):
-        with_lock_clock(_fail)
-    with pytest.raises(BenchError, match="without a result"):
-        with_lock_clock(_end)
-
-
-def _end(_lock: LockClock) -> None:
-    os._exit(1)
+    """An error of a function does not end the process; a process that ends is an error."""
+    with lock_process(_bad_works) as works:
+        for number in range(2):
+            with pytest.raises(BenchError, match=f"{number}, True"):
+                works["fail"](number)
+        with pytest.raises(BenchError, match="without a result"):
+            works["end"](1)
 
 
 def test_other_machines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,19 +1,21 @@
 """`gpu-aug bench read`: every reader gets the same samples, in a process of its own, and ratios are those of rounds."""
 
 import json
-import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bench.baselines.peers.far import PeerError
 from bench.output.errors import BenchError
-from bench.reading import read
-from bench.reading import ways as read_ways
+from bench.reading import read, ways
 from bench.reading.read import ReadSettings, read_and_show
-from bench.reading.result import Entry, ratios
+from bench.reading.result import Entry, Result, ratios_of
 from bench.reading.ways import Task
+from bench.timing import Measurement, Turn
+
+SMALL = ReadSettings(
+    seconds=0.2, rounds=2, cold_rounds=1, batch_size=4, num_threads=1, size_bytes=25_000
+)
 
 
 @pytest.fixture
@@ -27,29 +29,27 @@ def folder(tmp_path: Path, jpeg: Callable[..., bytes]) -> Path:
 
 
 @pytest.mark.parametrize(
-    "copy",
+    ("copy", "library"),
     [
-        "files",
-        pytest.param("tar", marks=pytest.mark.long),
-        "parquet",
-        "arrow",
-        "lmdb",
-        "hdf5",
-        "tfrecord",
+        ("files", "numpy"),
+        pytest.param("tar", "webdataset", marks=pytest.mark.long),
+        ("parquet", "pyarrow"),
+        ("arrow", "datasets"),
+        ("lmdb", "lmdb"),
+        ("hdf5", "h5py"),
+        ("tfrecord", "tfrecord"),
+        ("array_record", "array_record"),
     ],
 )
-def test_ours_reads_every_copy(folder: Path, tmp_path: Path, copy: str) -> None:
-    """An epoch of each format holds the samples of the data, each once."""
-    if copy not in ("files", "tar"):
-        pytest.importorskip(
-            {"arrow": "datasets", "hdf5": "h5py", "parquet": "pyarrow"}.get(copy, copy)
-        )
-    settings = ReadSettings(size_bytes=10**9, only=(copy,))
+def test_ours_reads_every_copy(folder: Path, tmp_path: Path, copy: str, library: str) -> None:
+    """An epoch of each format holds the samples of the data, each once, in another order."""
+    pytest.importorskip(library)
     images = read._images(str(folder), 10_000_000)[:25]
-    result = read.Result(25, 0)
+    result = Result(25, 0)
     (tmp_path / "copies").mkdir()
+    settings = ReadSettings(only=(copy,))
     copies = read._make_copies(images, settings, tmp_path / "copies", result, lambda _: None)
-    batches = read_ways.ours(Task(copies[copy], batch_size=5, num_threads=1, seed=0))
+    batches = ways.ours(Task(copies[copy], batch_size=5, num_threads=1, seed=0))
     epoch = [bytes(image) for _ in range(5) for image in next(batches)]
 
     assert result.absent == {}
@@ -57,55 +57,48 @@ def test_ours_reads_every_copy(folder: Path, tmp_path: Path, copy: str) -> None:
     assert epoch != [image.data for image in images]
 
 
-def test_a_run(
+def test_a_run_names_whoever_cannot_take_part(
     folder: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Warm and cold rates of all readers are printed and written, and who cannot is named."""
-    entries = (Entry("tar", "ours"), Entry("tar", "ours", "no-such-peer"))
-    monkeypatch.setattr(read, "ENTRIES", (entries[0],))
-    monkeypatch.setitem(read._WRITERS, "tar", "")
-    settings = ReadSettings(
-        seconds=0.2, rounds=2, cold_rounds=1, batch_size=4, num_threads=1, size_bytes=10**6
-    )
-    result = read_and_show(str(folder), settings, json_path=tmp_path / "read.json")
-    written = json.loads((tmp_path / "read.json").read_text())
+    """One that is not installed and one that fails are named; the others have warm and cold rates."""
+    entries = (Entry("files", "ours"), Entry("files", "no_way"), Entry("files", "ours", "no-peer"))
+    monkeypatch.setattr(read, "ENTRIES", entries[:2])
+    read_and_show(str(folder), SMALL, json_path=tmp_path / "read.json")
+    [row] = json.loads((tmp_path / "read.json").read_text())["rows"]
     printed = capsys.readouterr().out
 
-    assert len(result.warm["gpu-aug, tar"]) == 2
-    assert len(result.cold["gpu-aug, tar"]) == 1
-    assert all(rate > 0 for rate, _ in result.warm["gpu-aug, tar"])
-    assert "gpu-aug, tar" in printed
-    assert written["settings"]["rounds"] == 2
-    with pytest.raises(PeerError, match="not installed"):
-        read.Reader(entries[1], tmp_path, settings)
+    assert len(row["warm"]["gpu-aug, files"]) == 2
+    assert len(row["cold"]["gpu-aug, files"]) == 1
+    assert all(min(rates) > 0 for rates in row["warm"]["gpu-aug, files"])
+    assert row["absent"] == {"no_way (files)": "KeyError: 'no_way'"}
+    assert "absent: no_way (files): KeyError" in printed
 
-
-def test_too_little_data_is_refused(folder: Path) -> None:
-    """Two batches are the least."""
+    monkeypatch.setattr(read, "ENTRIES", entries[2:])
     with pytest.raises(BenchError, match="two batches need 512"):
         read_and_show(str(folder), ReadSettings(size_bytes=25_000), json_path=None)
+    assert "not installed" in read_and_show(str(folder), SMALL, json_path=None).absent.popitem()[1]
 
 
 def test_cold_rounds_need_a_page_cache_that_can_be_emptied(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the system has no such call, as on macOS, it is said before anything is measured."""
+    """Where the system has no such call, as on macOS, this is said before anything is measured."""
     monkeypatch.delattr("os.posix_fadvise")
-    settings = ReadSettings(batch_size=4, cold_rounds=2, size_bytes=25_000)
     with pytest.raises(BenchError, match="add --cold-rounds 0"):
-        read_and_show(str(folder), settings, json_path=None)
+        read_and_show(str(folder), SMALL, json_path=None)
 
 
 def test_ratios_are_medians_over_rounds() -> None:
     """Of the ratio within each round, not of the rates; to the fastest of the same format, and of all."""
-    rounds = random.Random(0).choices(range(1, 9), k=5)
-    turns = {
-        "gpu-aug, tar": [(300.0 * noise, 1.0) for noise in rounds],
-        "webdataset (tar)": [(100.0 * noise, 1.0) for noise in rounds],
-        "lmdb_get (lmdb)": [(150.0 * noise, 1.0) for noise in rounds],
-    }
 
-    assert ratios(turns) == {"gpu-aug, tar": (3.0, "webdataset (tar)", 2.0)}
+    def measured(rate: int) -> Measurement:
+        return Measurement(tuple(Turn(rate * noise, 1.0) for noise in (3, 1, 8)))
+
+    rates = {"gpu-aug, tar": 300, "webdataset (tar)": 100, "lmdb_get (lmdb)": 150}
+
+    assert ratios_of({name: measured(rate) for name, rate in rates.items()}) == {
+        "gpu-aug, tar": {"own": 3.0, "fastest_own": "webdataset (tar)", "all": 2.0}
+    }

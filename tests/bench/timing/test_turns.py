@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+import gpu_aug.compiled.clock
 from bench.timing import Measurement, Turn, measure_in_turns, ratio, take_turn, turns
 from bench.timing.usage import cpu_seconds
 
@@ -127,3 +128,27 @@ def test_cpu_time_includes_children(where: str) -> None:
         if where != "in a child":
             after = cpu_seconds()
     assert 0.25 < after - before < 2
+
+
+def test_looking_at_the_cpu_time_takes_none() -> None:
+    before, began = cpu_seconds(), time.process_time()
+    for _ in range(100):
+        cpu_seconds()
+
+    assert cpu_seconds() - before < 0.3 * (time.process_time() - began)
+
+
+def test_processes_of_other_libraries_need_not_load_torch() -> None:
+    """Our own functions are compiled only where they are loaded, and only there time is left out."""
+    code = "import sys, bench.timing as t; t.take_turn(list, seconds=0, count=lambda _: 1); assert 'torch' not in sys.modules"
+
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_time_spent_compiling_is_left_out() -> None:
+    before = turns.clock()
+    gpu_aug.compiled.clock.clock.leave_out(100.0)
+    try:
+        assert turns.clock() - before < -50
+    finally:
+        gpu_aug.compiled.clock.clock.leave_out(-100.0)

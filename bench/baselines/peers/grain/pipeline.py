@@ -6,6 +6,7 @@ from pathlib import Path
 import grain
 import numpy as np
 import torch
+from absl import flags
 
 from bench.baselines.peers import augment
 from bench.baselines.peers.augment import Augment
@@ -39,6 +40,8 @@ class _Load:
 
 def batches(spec: Spec) -> Iterator[torch.Tensor]:
     """Shuffle, load and batch in workers; convert here."""
+    # Worker processes look at a flag of absl, whose flags only absl.app.run parses; all keep their defaults.
+    flags.FLAGS.mark_as_parsed()
     dataset = (
         grain.MapDataset.source(range(len(spec.files)))
         .seed(spec.seed)

@@ -1,0 +1,94 @@
+"""`gpu-aug bench micro`: the small benchmarks by name, measured and shown in one way."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.cli.arguments import check_writable
+from bench.compare.photographs import make_photographs
+from bench.micro import decode, ops, overhead, scale
+from bench.micro.rows import Row, Task, measure_row, show_rows
+from bench.output.errors import BenchError
+from bench.output.results import save_result
+from bench.output.text import wide_console
+
+_QUICK_SECONDS = 0.01
+_PHOTOGRAPHS_PER_CLASS = (
+    8  # 64 in all: more than any benchmark decodes at once, made in a few seconds
+)
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A small benchmark.
+
+    Attributes:
+        rows: Yields its rows; what one needs may be closed when the next is asked for.
+        meaning: What its numbers are, for the caption of the table.
+    """
+
+    rows: Callable[[Task], Iterator[Row]]
+    meaning: str
+
+
+BENCHMARKS: Mapping[str, Benchmark] = {
+    "ops": Benchmark(ops.rows, ops.MEANING),
+    "decode": Benchmark(decode.rows, decode.MEANING),
+    "overhead": Benchmark(overhead.rows, overhead.MEANING),
+    "scale": Benchmark(scale.rows, scale.MEANING),
+}
+
+
+def micro_and_show(
+    name: str,
+    source: str | None,
+    *,
+    seconds: float,
+    rounds: int,
+    quick: bool,
+    json_path: Path | None,
+) -> None:
+    """Measure one benchmark, print its table and write it down.
+
+    Args:
+        name: One of BENCHMARKS.
+        source: Photographs, as for `readers.open_dataset`; None takes those that scikit-image ships.
+        seconds: Measured time per contestant, over all rounds.
+        rounds: Turns of each contestant.
+        quick: Whether one short turn with tiny inputs does.
+        json_path: File that gets the result as well.
+
+    Raises:
+        readers.ReadersError: There is nothing to read.
+        BenchError: There is no such benchmark, a number is not positive, or nothing decodes.
+    """
+    check_writable(json_path)
+    if name not in BENCHMARKS:
+        raise BenchError(f"NAME must be one of {', '.join(BENCHMARKS)}, got {name!r}: choose one")
+    if not (seconds > 0 and rounds > 0):
+        raise BenchError(
+            f"seconds and rounds must be greater than 0, got {seconds} and {rounds}: leave them out"
+        )
+    if quick:
+        seconds, rounds = _QUICK_SECONDS, 1
+    benchmark, console = BENCHMARKS[name], wide_console()
+    with TemporaryDirectory(prefix="gpu-aug-") as folder, console.status("starting") as status:
+        if source is None:
+            make_photographs(Path(folder) / "made", per_class=_PHOTOGRAPHS_PER_CLASS)
+        task = Task(source or str(Path(folder) / "made"), Path(folder), quick)
+        results = [
+            measure_row(row, seconds=seconds, rounds=rounds, progress=status.update)
+            for row in benchmark.rows(task)
+        ]
+    show_rows(f"bench micro {name}", benchmark.meaning, results, console)
+    settings = {"data": source or "scikit-image's photographs", "seconds": seconds}
+    settings |= {"rounds": rounds, "quick": quick}
+    save_result(
+        json_path,
+        console,
+        f"bench micro {name}",
+        settings,
+        [result.to_dict() for result in results],
+        meaning=benchmark.meaning,
+    )

@@ -1,0 +1,170 @@
+"""Rows of contestants that do the same work: how all small benchmarks are measured, printed and written."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from bench.output.text import print_plain, result_table
+from bench.timing import Measurement, Turn, measure_in_turns, ratio, take_turn
+
+Contestant = Callable[[float], Turn]
+"""Works for some seconds and reports its turn."""
+
+Measured = Mapping[str, Measurement]
+
+# Seconds of the turn that is not counted. A turn has at least one call, in which libraries load and functions compile.
+_ONE_CALL = 1e-9
+
+
+@dataclass(frozen=True)
+class Task:
+    """The input of a benchmark.
+
+    Attributes:
+        source: Photographs, as for `readers.open_dataset`.
+        folder: An empty folder for files.
+        quick: Whether tiny inputs do, which show that it works.
+    """
+
+    source: str
+    folder: Path
+    quick: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """Contestants that do the same work.
+
+    Attributes:
+        name: The work.
+        contestants: By name; the first one that works here is the reference.
+        facts: Returns figures that follow from the measurements, by name.
+    """
+
+    name: str
+    contestants: Mapping[str, Contestant]
+    facts: Callable[[Measured], dict[str, float]] = lambda _: {}
+
+
+@dataclass(frozen=True)
+class RowResult:
+    """The measurements of a row.
+
+    Attributes:
+        name: The work.
+        measured: By contestant.
+        absent: By contestant, why it has no measurement.
+        facts: Further figures by name.
+    """
+
+    name: str
+    measured: Measured
+    absent: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def speeds(self) -> dict[str, float]:
+        """How many times as fast each contestant is as the reference, the median over rounds."""
+        reference = next(iter(self.measured.values()), Measurement(()))
+        return {name: ratio(own, reference).median for name, own in self.measured.items()}
+
+    def to_dict(self) -> dict[str, object]:
+        """Convert to JSON values: rates are items per second."""
+        speeds = self.speeds
+        contestants = {
+            name: {**own.to_dict(digits=3), "speed": round(speeds[name], 3)}
+            for name, own in self.measured.items()
+        }
+        return {**vars(self), "measured": contestants}
+
+
+def contestant(make: Callable[[], Callable[[], object]], items: int) -> Contestant:
+    """Return a contestant that calls a function over and over.
+
+    Args:
+        make: Prepares and returns the function, in the contestant's first turn: one that lacks its library is absent.
+        items: Number of images of a call.
+    """
+    make_once = cache(make)
+    return lambda seconds: take_turn(make_once(), seconds=seconds, count=lambda _: items)
+
+
+def measure_row(
+    row: Row, *, seconds: float, rounds: int, progress: Callable[[str], object]
+) -> RowResult:
+    """Let the contestants of a row take turns, after one call of each that is not counted.
+
+    Args:
+        row: The work.
+        seconds: Measured time per contestant, over all rounds.
+        rounds: Turns of each contestant.
+        progress: Gets a line of text before every turn.
+    """
+    absent: dict[str, str] = {}
+
+    def leave_out(name: str, error: Exception) -> None:
+        absent[name] = _one_line(error)
+
+    measured = measure_in_turns(
+        row.contestants,
+        seconds=seconds / rounds,
+        rounds=rounds,
+        warm_up=_ONE_CALL,
+        progress=lambda line: progress(f"{row.name}, {line}"),
+        on_failure=leave_out,
+    )
+    return RowResult(row.name, measured, absent, row.facts(measured))
+
+
+def show_rows(title: str, meaning: str, results: Iterable[RowResult], console: Console) -> None:
+    """Print a line for each contestant, and below the table the facts and the reasons of those that are absent."""
+    table = result_table(title, meaning, "", "time", "range", "speed", "CPU time")
+    lines: dict[str, list[str]] = {}
+    for result in results:
+        table.add_row(Text(result.name, style="bold"))
+        unit = _unit(result.measured)
+        for name, own in result.measured.items():
+            times = [1 / rate for rate in own.rates]
+            table.add_row(
+                f"  {name}",
+                _time(own.seconds_per_item, unit),
+                f"{_number(min(times), unit)}-{_number(max(times), unit)}",
+                f"{result.speeds[name]:.2f}x",
+                _time(own.cpu_seconds_per_item, unit),
+                style="green" if name.startswith("gpu-aug") else "",
+            )
+        for name, value in result.facts.items():
+            lines.setdefault(f"{name}: {_short(value)}", []).append(result.name)
+        for name, reason in result.absent.items():
+            lines.setdefault(f"{name} is absent: {reason}", []).append(result.name)
+    console.print(table)
+    for line, names in lines.items():
+        print_plain(console, f"{names[0]}{' and others' if names[1:] else ''}: {line}")
+
+
+def _unit(measured: Measured) -> str:
+    """Return the unit in which the fastest contestant of a row has a readable number."""
+    fastest = min((own.seconds_per_item for own in measured.values()), default=1.0)
+    return "µs" if fastest < 1e-3 else "ms"
+
+
+def _number(seconds: float, unit: str) -> str:
+    return _short(seconds * (1e6 if unit == "µs" else 1e3))
+
+
+def _short(value: float) -> str:
+    """Return a number with three digits, or without decimals."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _time(seconds: float, unit: str) -> str:
+    return f"{_number(seconds, unit)} {unit}"
+
+
+def _one_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0][:120] if lines else 'no text'}"

@@ -1,0 +1,182 @@
+"""`gpu-aug bench micro`: contestants that do the same work, and the command."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from bench.micro.decode import decoders_of, files_by_kind
+from bench.micro.micro import BENCHMARKS
+from bench.micro.ops import BATCH_WORKS, CHAINS, chain_works
+from bench.micro.ops_table import OPS, Op
+from bench.micro.overhead import store
+from bench.micro.pictures import load_pictures
+from bench.output.errors import BenchError
+from readers import open_dataset
+from tests.support.commands import Run
+from tests.support.jpegs import picture
+
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "baseline jpeg": ("a.jpg", {"quality": 90}),
+    "progressive jpeg": ("b.jpg", {"progressive": True}),
+    "png": ("c.png", {}),
+    "webp": ("d.webp", {"quality": 80}),
+}
+PICTURES = np.stack([picture(32, 32, seed) for seed in range(2)])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two pictures of each kind."""
+    for name, options in KINDS.values():
+        for seed in range(2):
+            made = Image.fromarray(picture(90, 140 + seed, seed))
+            made.save(tmp_path / f"{seed}{name}", **options)
+    return tmp_path
+
+
+def arrays(result: Any) -> NDArray[Any]:
+    """Return what a work made as [n, height, width, 3]."""
+    if isinstance(result, torch.Tensor):
+        return result.permute(0, 2, 3, 1).numpy()
+    return np.stack(result)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [pytest.param(op, id=op.name, marks=[pytest.mark.long] * (op is not OPS[0])) for op in OPS],
+)
+@pytest.mark.parametrize("library", BATCH_WORKS)
+def test_every_library_has_every_operation(op: Op, library: str) -> None:
+    """All images are changed, and keep their size; flips are the same everywhere."""
+    made = arrays(BATCH_WORKS[library](op, PICTURES)())
+
+    assert made.shape == PICTURES.shape
+    if op is OPS[0]:
+        scale = 255 if made.dtype == np.float32 else 1
+        np.testing.assert_allclose(made * scale, PICTURES[:, :, ::-1], atol=1e-4)
+
+
+def test_every_call_of_ours_draws_anew() -> None:
+    [rotate] = [op for op in OPS if op.name == "Rotate 30"]
+    work = BATCH_WORKS["gpu-aug"](rotate, PICTURES)
+
+    assert len({np.asarray(work()).tobytes() for _ in range(5)}) == 5
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=lambda chain: chain.name)
+def test_chains_make_images_of_one_size(chain: Any) -> None:
+    sizes = set()
+    for make in chain_works(chain, PICTURES[0]).values():
+        made = make()()
+        made = made["image"] if isinstance(made, dict) else made
+        sizes.add(tuple(sorted(np.asarray(made).shape)))
+
+    assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_decoder_gives_the_same_pixels(kind: str, folder: Path) -> None:
+    """Crops are cuts of the full image; smaller ones have the size that is promised."""
+    files = files_by_kind(str(folder), 2)[kind]
+    made = {
+        part: {
+            name: make(files)()
+            for name, make in decoders.items()
+            if name != "simplejpeg" or find_spec("simplejpeg")
+        }
+        for part, decoders in decoders_of(kind).items()
+    }
+    reference = made["full"]["OpenCV"]
+    for name, images in made["full"].items():
+        for image, expected in zip(images, reference, strict=True):
+            np.testing.assert_array_equal(image, expected, name)
+    for images in made.get("crop", {}).values():
+        for image, full, crop in zip(images, reference, files.crops.tolist(), strict=True):
+            top, left, height, width = crop
+            np.testing.assert_array_equal(image, full[top : top + height, left : left + width])
+    for shrink in (2, 4, 8) if "jpeg" in kind else ():
+        for images in made[f"1/{shrink}"].values():
+            assert [image.shape[:2] for image in images] == [
+                (-(-90 // shrink), -(-(140 + seed) // shrink)) for seed in range(2)
+            ]
+
+
+def test_kinds_are_told_apart(folder: Path) -> None:
+    """JPEGs by their process, others by their format; no more of each than asked for."""
+    found = files_by_kind(str(folder), 1)
+
+    assert list(found) == sorted(KINDS)
+    assert all(len(files.files) == 1 for files in found.values())
+
+
+def test_only_baseline_jpegs_are_stored(folder: Path, tmp_path: Path) -> None:
+    """The same files in a folder and a tar; no data without any."""
+    (tmp_path / "out").mkdir()
+    store(str(folder), tmp_path / "out", 8)
+
+    for form in ("folder", "tar"):
+        dataset = open_dataset(str(tmp_path / "out" / form))
+        images = {bytes(sample.image) for sample in dataset.fetch(range(len(dataset)))}  # type: ignore[union-attr, arg-type]
+        assert images == {(folder / f"{seed}a.jpg").read_bytes() for seed in range(2)}
+    only_png = tmp_path / "png"
+    only_png.mkdir()
+    (folder / "0c.png").rename(only_png / "0c.png")
+    with pytest.raises(BenchError, match="no baseline JPEG"):
+        store(str(only_png), tmp_path / "png" / "out", 8)
+
+
+def test_pictures_are_photographs_of_one_size(photos: list[Path]) -> None:
+    """More pictures than photographs are asked for: every one is another crop."""
+    pictures = load_pictures(str(photos[0].parent), 30, 40)
+
+    assert pictures.shape == (30, 40, 40, 3)
+    assert len({picture.tobytes() for picture in pictures}) == 30
+    assert pictures.std() > 20
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("decode", "baseline jpeg"),
+        pytest.param("ops", "Affine", marks=pytest.mark.long),
+        pytest.param("overhead", "Python's lock, tar", marks=pytest.mark.long),
+        pytest.param("scale", "start, by length", marks=pytest.mark.long),
+    ],
+)
+def test_command(run: Run, photos: list[Path], tmp_path: Path, name: str, row: str) -> None:
+    """A quick run prints a table and writes its rows, all of them measured."""
+    path = tmp_path / "result.json"
+    code, said, _ = run("bench", "micro", name, photos[0].parent, "--quick", "--json", path)
+
+    written = json.loads(path.read_text())
+    assert code == 0
+    assert row in said
+    assert written["command"] == f"bench micro {name}"
+    assert all(one["measured"] for one in written["rows"])
+    assert {absent for one in written["rows"] for absent in one["absent"]} <= {"simplejpeg"}
+
+
+def test_help_says_what_each_measures(run: Run) -> None:
+    assert all(f" {name}: " in run("bench", "micro", "--help")[1] for name in BENCHMARKS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["speed"], "NAME must be one of ops, decode, overhead, scale, got 'speed'"),
+        (["ops", "--seconds", "0"], "greater than 0, got 0.0 and 5"),
+        (["ops", "--rounds", "0"], "greater than 0, got 2.0 and 0"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(run: Run, arguments: list[str], message: str) -> None:
+    code, _, error = run("bench", "micro", *arguments)
+
+    assert code == 2
+    assert message in error
