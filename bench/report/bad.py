@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.report.elements import code, data, folded, note, section, table
 from bench.report.log import Object, number_of
+from bench.report.markup import Markup, tag
 from bench.report.numbers import count, share
-from bench.report.parts import Code, Number, Part, Section, folded, note, section, table
 from bench.report.thumbnails import Thumbnail
 from readers import BadSample
 from readers.plural import counted
@@ -66,7 +67,7 @@ def bad_of_data(found: Sequence[BadSample]) -> list[Bad]:
     return [Bad(one.index, one.key, one.stage, one.reason) for one in found]
 
 
-def bad_section(
+def bad_samples(
     name: str,
     heading: str,
     bad: Sequence[Bad],
@@ -74,8 +75,8 @@ def bad_section(
     pictures: Mapping[tuple[int, str], Thumbnail],
     why_none: str = "",
     noun: str = "bad sample",
-) -> Section:
-    """Return a section with reasons, pictures and a list.
+) -> Markup:
+    """Reasons, pictures and a list.
 
     Args:
         name: Of the section.
@@ -92,65 +93,67 @@ def bad_section(
     return section(
         name,
         heading,
-        note(f"{count(more)} more are counted and not listed." if more else ""),
+        note(f"{count(more)} more are counted and not listed.") if more else "",
         _reasons(bad),
-        *([note(f"Without pictures: {why_none}.")] if why_none else _gallery(bad, pictures)),
+        note(f"Without pictures: {why_none}.") if why_none else _gallery(bad, pictures),
         _list(bad, noun),
     )
 
 
-def _reasons(bad: Sequence[Bad]) -> Part | None:
+def _reasons(bad: Sequence[Bad]) -> Markup:
     reasons = Counter((one.stage, _short(one.reason)) for one in bad)
     rows = [
-        [stage, Number(many, count(many)), share(many, len(bad)), reason]
+        [
+            stage,
+            data(many, count(many)),
+            share(many, len(bad)),
+            tag("span", reason, class_="words"),
+        ]
         for (stage, reason), many in reasons.most_common(_MOST_REASONS)
     ]
     caption = "Reasons"
     if len(reasons) > _MOST_REASONS:
         caption = f"The most common of {counted(len(reasons), 'reason')}"
-    return table(["noticed while", "samples", "share", "reason"], rows, caption)
+    return table(["noticed while", "samples", "share", "reason"], rows, caption=caption)
 
 
-def _gallery(
-    bad: Sequence[Bad], pictures: Mapping[tuple[int, str], Thumbnail]
-) -> list[Part | None]:
-    tried = [one for one in bad if one.place in pictures]
+def _gallery(bad: Sequence[Bad], pictures: Mapping[tuple[int, str], Thumbnail]) -> Markup:
+    drawn = [one for one in bad if one.place in pictures and not pictures[one.place].fault]
     cards = [
-        pictures[one.place].card(
-            f"what can be decoded of sample {one.key}",
-            one.key,
-            f"{one.stage}: {_short(one.reason)}",
+        tag(
+            "figure",
+            pictures[one.place].markup(f"what can be decoded of sample {one.key}"),
+            tag("figcaption", code(one.key), tag("span", f"{one.stage}: {_short(one.reason)}")),
         )
-        for one in tried
-        if not pictures[one.place].fault
+        for one in drawn
     ]
-    if not cards:
-        none = f"Of the first {count(len(tried))} none can be decoded at all."
-        return [note(none if tried else "")]
-    words = (
-        f"{counted(len(cards), 'picture')} of the first {count(len(tried))}, as far as they can be decoded: what is "
-        "missing is gray or black."
+    tried = sum(one.place in pictures for one in bad)
+    if not tried:
+        return Markup()
+    words = f"{counted(len(drawn), 'picture')} of the first {count(tried)}, as far as they can be decoded: what is missing is gray or black"
+    return Markup(
+        note(words + "." if drawn else f"Of the first {count(tried)} none can be decoded at all.")
+        + (tag("div", *cards, class_="gallery") if cards else "")
     )
-    return [note(words), Part("gallery", cards)]
 
 
-def _list(bad: Sequence[Bad], noun: str) -> Part | None:
+def _list(bad: Sequence[Bad], noun: str) -> Markup:
     ran = any(one.where for one in bad)
     headings = ["index", "key", "noticed while", "reason", *(["first met", "times"] if ran else [])]
     rows = [
         [
             str(one.index),
-            Code(one.key),
+            code(one.key),
             one.stage,
-            _short(one.reason),
-            *([one.where, str(one.times)] if ran else []),
+            tag("span", _short(one.reason), class_="words"),
+            *([tag("span", one.where), str(one.times)] if ran else []),
         ]
         for one in bad[:_MOST_LISTED]
     ]
     what = counted(len(bad), noun)
     if len(bad) > _MOST_LISTED:
         what = f"the first {_MOST_LISTED} of {what}"
-    return folded(f"List of {what}", table(headings, rows, f"List of {what}"))
+    return folded(f"List of {what}", table(headings, rows, caption=f"List of {what}"), is_long=True)
 
 
 def _short(text: str) -> str:

@@ -1,13 +1,12 @@
 """Pictures of the samples of a dataset: some that show what it holds, and those that are bad."""
 
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from bench.report.frames import first_frame
-from bench.report.parts import Part
 from bench.report.thumbnails import Thumbnail, thumbnail_of_file
 from dali_pipes.preview.annotate import annotate
 from dali_pipes.preview.canvas import Picture
@@ -19,7 +18,6 @@ from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.stream import TarStream
 from readers.image.jpeg_process import jpeg_process
 from readers.label_vector import class_number
-from readers.plural import counted
 from readers.prepare.kind import holds_videos, is_video
 from readers.sample import mask_number
 from readers.video.frame_folder import FrameFolderDataset
@@ -68,28 +66,6 @@ class Views:
     num_counted: int = 0
     targets: Counter[str] = field(default_factory=Counter)
     objects: Counter[str] = field(default_factory=Counter)
-
-    def gallery(self, class_names: Sequence[str]) -> Part | None:
-        """Return the pictures with the samples' keys, labels and sizes; None where there are none."""
-        cards = []
-        for view in self.shown:
-            label = "" if view.label < 0 else str(view.label)
-            if 0 <= view.label < len(class_names):
-                label = class_names[view.label]
-            words = ", ".join(filter(None, (label, view.words)))
-            cards.append(view.picture.card(f"sample {view.key}", view.key, words))
-        return Part("gallery", cards) if cards else None
-
-    def targets_in_words(self) -> str:
-        """Return how many boxes, keypoints and masks there are; "" where nobody looked."""
-        if not self.num_counted:
-            return ""
-        found = [
-            f"{self.objects[name]} {name} in {counted(number, 'sample')}"
-            for name, number in self.targets.items()
-        ]
-        what = ", ".join(found) or "no boxes, keypoints or masks"
-        return f"Of {counted(self.num_counted, 'sample')} spread over the data: {what}."
 
 
 def look_at_samples(dataset: Dataset | TarStream, bad: Container[int] = ()) -> Views:

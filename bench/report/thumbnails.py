@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageFile, ImageOps
 
-from bench.report.parts import Card
+from bench.report.markup import Markup, tag
 from dali_pipes.errors import told
 from dali_pipes.preview.canvas import Picture
 from readers import HeaderError, read_header
@@ -42,11 +42,15 @@ class Thumbnail:
     width: int = 0
     fault: str = ""
 
-    def card(self, alt: str, name: str, words: str) -> Card:
-        """Return it with what is written below it; pictures of a few pixels are shown larger."""
-        times = max(1, _SMALL // max(self.height, self.width, 1))
-        size = (times * self.height, times * self.width)
-        return Card(self.source, size, alt, name, words, self.fault)
+    def markup(self, words: str) -> Markup:
+        """An element for it; the words are read aloud in its place."""
+        if self.fault:
+            return tag("span", "no picture: ", self.fault, class_="missing")
+        times = max(
+            1, _SMALL // max(self.height, self.width)
+        )  # of a picture of a few pixels each is seen
+        height, width = times * self.height, times * self.width
+        return tag("img", src=self.source, alt=words, width=width, height=height)
 
 
 def thumbnail_of_file(data: Payload, draw: Callable[[Picture], Picture] | None = None) -> Thumbnail:

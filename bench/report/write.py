@@ -12,9 +12,8 @@ from bench.output.errors import BenchError
 from bench.output.progress import samples_bar
 from bench.output.quiet import hushed
 from bench.output.text import print_written
-from bench.report.data_page import DataLook, data_page, look_at_data
 from bench.report.log import Object, RunLog, is_run_log, object_of, read_log
-from bench.report.run_page import run_page
+from bench.report.page import DataLook, data_page, look_at_data, run_page
 from dali_pipes import MissingPackageError
 from dali_pipes.decode.check import CHECKS
 from readers import ReadersError

@@ -18,7 +18,7 @@ def parse(page: str) -> Element:
     seen = Names()
     seen.feed(page)
     seen.close()
-    assert seen.found == [one.tag.rpartition("}")[2].lower() for one in root.iter()]
+    assert seen.found == [one.tag.removeprefix(SVG) for one in root.iter()]
     return root
 
 
@@ -41,9 +41,8 @@ def loads(root: Element) -> list[str]:
     found += [one.tag for one in root.iter("link")] + [one.tag for one in root.iter("form")]
     for one in root.iter():
         for name, value in one.attrib.items():
-            name = name.rpartition("}")[2]
             is_link = name in _LINKS and not value.startswith(("#", "data:image/webp;base64,"))
-            is_event = name.startswith("on") or (name == "style" and _ELSEWHERE.search(value))
+            is_event = name.startswith("on") or name == "style"
             if (is_link and not (one.tag == "data" and name == "value")) or is_event:
                 found.append(f"{name}={value}")
     found += [css for style in root.iter("style") for css in _ELSEWHERE.findall(style.text or "")]
@@ -90,11 +89,10 @@ def tiles(root: Element, name: str) -> dict[str, float | str]:
     return found
 
 
-def charts(root: Element) -> dict[str, str]:
-    """The words of each chart by its title."""
-    found = {}
-    for figure in root.iter("figure"):
-        if figure.get("class") == "chart":
-            words = [one.text or "" for one in figure.iter(f"{SVG}text")]
-            found[figure.attrib["aria-label"]] = " ".join(words)
-    return found
+def hovers(root: Element, title: str) -> list[str]:
+    """What the columns of a chart say under the pointer."""
+    [plot] = [one for one in root.iter(f"{SVG}svg") if one.get("aria-label") == title]
+    groups = [
+        one for one in plot.iter(f"{SVG}g") if one.get("class") in ("hover", "columns", "cells")
+    ]
+    return [one.text or "" for group in groups for one in group.iter(f"{SVG}title")]

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import re
 import tarfile
 from collections import Counter
 from collections.abc import Callable
@@ -14,10 +15,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bench.report.data_page import data_page, look_at_data
 from bench.report.log import read_log
+from bench.report.page import data_page, look_at_data, run_page
 from bench.report.pictures import bad_pictures
-from bench.report.run_page import run_page
 from dali_pipes.decode.check import CHECKS
 from readers import BadSample
 from readers.prepare import inspect
@@ -25,9 +25,12 @@ from readers.prepare.findings import MOST_LISTED
 from readers.prepare.source import open_source
 from tests.support import annotated, report_pages, run_logs
 from tests.support.lerobot import TOP, Robot
+from tests.support.report_pages import SVG
 from tests.support.videos import pan, write_video
 
 Jpeg = Callable[..., bytes]
+
+_CELL = re.compile(r"(\d+)(?: to (\d+))? high, (\d+)(?: to (\d+))? wide: (\d+) images?")
 
 
 def page_of(source: Path, *, verify: bool = False, **options: Any) -> Element:
@@ -84,6 +87,26 @@ def test_what_is_there(folder: Path) -> None:
     assert "the headers of all samples were read, and no picture was decoded" in (
         report_pages.text_of(page)
     )
+
+
+def test_heights_and_widths(folder: Path) -> None:
+    """Every image lies in one cell, which holds its height and width."""
+    shapes = []
+    for path in folder.rglob("*.*"):
+        with Image.open(path) as image:
+            shapes.append((image.height, image.width))
+    found = []
+    for words in report_pages.hovers(page_of(folder), "Heights and widths"):
+        cell = _CELL.fullmatch(words)
+        assert cell, words
+        low, high, left, right = (
+            int(end) for end in (cell[1], cell[2] or cell[1], cell[3], cell[4] or cell[3])
+        )
+        inside = [one for one in shapes if low <= one[0] <= high and left <= one[1] <= right]
+        assert len(inside) == int(cell[5])
+        found += inside
+
+    assert sorted(found) == sorted(shapes)
 
 
 def test_samples_are_shown(folder: Path) -> None:
@@ -200,7 +223,11 @@ def test_a_page_is_whole_in_itself(folder: Path) -> None:
     assert links == [one.get("id") for one in page.iter("section")]
     assert all(one.get("alt") for one in page.iter("img"))
     assert all(one.get("scope") in ("row", "col") for one in page.iter("th"))
-    assert set(report_pages.charts(page)) >= {"Heights and widths", "Bytes of jpg"}
+    plots = [one for one in page.iter(f"{SVG}svg") if one.get("role") == "img"]
+    assert plots
+    assert all(one.findtext(f"{SVG}title") == one.get("aria-label") for one in plots)
+    ids = [one.get("id") for one in page.iter() if one.get("id")]
+    assert len(ids) == len(set(ids))
 
 
 @pytest.mark.parametrize(
@@ -233,7 +260,12 @@ def test_a_thousand_classes(folder: Path) -> None:
     assert [largest[name] for name in ("0 cat", "1 dog", "2")] == [[300], [150], [100]]
     assert len(report_pages.rows(page, "The smallest")) == 10
     assert len(report_pages.rows(page, "All 1,000 classes")) == 1000
-    assert "Samples of each class, from the largest to the smallest" in report_pages.charts(page)
+    [plot] = [
+        one for one in page.iter(f"{SVG}svg") if one.get("aria-label", "").startswith("Samples of")
+    ]
+    corners = re.findall(r"[\d.]+,([\d.]+)", next(plot.iter(f"{SVG}path")).attrib["d"])[1:-1]
+    heights = [float(corner) for corner in corners]
+    assert heights == sorted(heights)
     assert "300 times as many samples as the smallest" in report_pages.text_of(page)
     assert next(page.iter("details")).get("open") is None
 

@@ -1,16 +1,15 @@
 """The page about a run says what its log says."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
 import pytest
 
-from bench.report import charts
 from bench.report.log import read_log
-from bench.report.run_page import run_page
+from bench.report.page import run_page
 from tests.support import report_pages, run_logs
+from tests.support.report_pages import SVG
 
 
 def page_of(path: Path, told: Any, why: str = "nobody asked") -> Element:
@@ -58,60 +57,80 @@ def test_the_stages(whole: Element) -> None:
     assert report_pages.rows(whole, "Waiting within") == {"decode": ["a thread", "250", "500 ms"]}
 
 
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[Any, Any]]:
-    """Edges and values of each chart by the beginning of its title."""
-    found: dict[str, tuple[Any, Any]] = {}
+def test_speed_over_time(whole: Element) -> None:
+    """The chart has a column for every second with its rate, and a mark for every epoch but the first."""
+    told = report_pages.hovers(whole, "Speed")
 
-    def record(draw: Any, title: str, edges: Any, values: Any, *rest: Any, **more: Any) -> Any:
-        found[title.split(",")[0]] = edges, values
-        return draw(title, edges, values, *rest, **more)
-
-    for name in ("over_time", "shares_over_time"):
-        monkeypatch.setattr(charts, name, partial(record, getattr(charts, name)))
-    return found
+    assert len(told) == 25
+    assert told[3] == "3 s to 4 s: 160 samples/s"
+    [plot] = [one for one in whole.iter(f"{SVG}svg") if one.get("aria-label") == "Speed"]
+    marks = [one.text for one in plot.iter(f"{SVG}text") if "epoch" in (one.text or "")]
+    assert marks == ["epoch 1", "epoch 2"]
 
 
-SPEED = "Samples per second"
-
-
-def test_speed_over_time(drawn: dict[str, tuple[Any, Any]], whole: Element) -> None:
-    """The chart has the rate of every second, and a mark for every epoch but the first."""
-    assert drawn[SPEED] == (list(range(26)), [160.0] * 25)
-    [words] = [
-        words for title, words in report_pages.charts(whole).items() if title.startswith(SPEED)
+def test_a_rate_that_changes_is_seen(tmp_path: Path) -> None:
+    """Negative control: half the samples in the last second is another number there, and another line."""
+    told = list(run_logs.lines(25))
+    slower = [dict(line) for line in told]
+    slower[25]["samples"] -= 80
+    pages = [
+        page_of(tmp_path / f"{number}.jsonl", one) for number, one in enumerate((told, slower))
     ]
-    assert "epoch 1 epoch 2" in words
-    assert "epoch 0" not in words
+
+    before, after = (report_pages.hovers(page, "Speed") for page in pages)
+    assert before[:24] == after[:24]
+    assert (before[24], after[24]) == ("24 s to 25 s: 160 samples/s", "24 s to 25 s: 80 samples/s")
+    curves = [next(page.iter(f"{SVG}polyline")).get("points") for page in pages]
+    assert curves[0] != curves[1]
 
 
-def test_a_rate_that_changes_is_seen(tmp_path: Path, drawn: dict[str, tuple[Any, Any]]) -> None:
-    """Negative control: half the samples in the last second is another number there."""
-    told = [dict(line) for line in run_logs.lines(25)]
-    told[25]["samples"] -= 80
-    page_of(tmp_path / "run.jsonl", told)
-
-    assert drawn[SPEED][1] == [160.0] * 24 + [80.0]
-
-
-def test_waiting_is_divided_among_stages(drawn: dict[str, tuple[Any, Any]], whole: Element) -> None:
-    """Each stage that the loop waited for has a row; of each second decoding took a sixth."""
-    shares = drawn["Waiting of the loop"][1]
-
-    assert {name: round(values[4], 3) for name, values in shares.items()} == {
-        "decode: 83.3 %": 0.167,
-        "idle threads: 16.7 %": 0.033,
+def test_the_curve_lies_where_the_rates_are(tmp_path: Path) -> None:
+    """Points of the curve, turned back by the axis' own numbers, are the rates of the log."""
+    told = [run_logs.start()]
+    samples = 0
+    rates = [100, 400, 250, 0]
+    for second, rate in enumerate(rates, 1):
+        samples += rate
+        told.append({"kind": "stats", "at": second, "samples": samples})
+    [plot] = [
+        one
+        for one in page_of(tmp_path / "run.jsonl", told).iter(f"{SVG}svg")
+        if one.get("aria-label") == "Speed"
+    ]
+    ticks = {
+        float((one.text or "").replace(",", "")): float(one.attrib["y"].rstrip("%"))
+        for one in plot.iter(f"{SVG}text")
+        if one.get("text-anchor") == "end" and one.get("x") == "0"
     }
-    assert report_pages.rows(whole, "Waiting by stage")["decode"] == ["4.17 s", "83.3 %"]
+    curve = next(plot.iter(f"{SVG}polyline")).attrib["points"].split()
+    heights = [float(point.split(",")[1]) / 10 for point in curve][::2]  # percent from the top
+    per_percent = 400 / (ticks[0] - ticks[400])
+
+    assert [(ticks[0] - height) * per_percent for height in heights] == pytest.approx(
+        rates, abs=0.1
+    )
 
 
-def test_the_queue(drawn: dict[str, tuple[Any, Any]], whole: Element) -> None:
+def test_waiting_is_divided_among_stages(whole: Element) -> None:
+    """Each stage that the loop waited for has a row; of each second decoding took a sixth."""
+    title = "Waiting of the loop, by the stages that worked meanwhile"
+
+    assert (
+        report_pages.hovers(whole, f"{title}: decode")[4] == "4 s to 5 s: decode 16.7 % of the time"
+    )
+    assert report_pages.hovers(whole, f"{title}: idle threads")[4].endswith("3.3 % of the time")
+    text = report_pages.text_of(report_pages.section(whole, "time"))
+    assert "4.17 s, 83.3 %" in text
+    assert "The height of a row is 20 % of the time" in text
+
+
+def test_the_queue(whole: Element) -> None:
     """Depth, capacity, and how often nothing was there."""
     text = report_pages.text_of(report_pages.section(whole, "time"))
 
     assert "1.50 on average when the loop asked for one; 24.8 % of the times there was none" in text
-    assert "as many as there can be: 3" in text
-    assert drawn["Finished batches that wait for the loop"][1] == [1.5] * 25
+    told = report_pages.hovers(whole, "Finished batches that wait for the loop")
+    assert [words.rpartition(": ")[2] for words in told] == ["1.50 batches"] * 25
 
 
 def test_epochs(whole: Element) -> None:

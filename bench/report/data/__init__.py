@@ -1,0 +1,1 @@
+"""What an inspection found in data, one section per file."""

@@ -1,0 +1,1 @@
+"""What a log tells of a run, one section per file."""
