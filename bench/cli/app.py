@@ -12,7 +12,6 @@ from bench.cli.bench.busy import busy
 from bench.cli.bench.compare import compare
 from bench.cli.bench.crops import crops
 from bench.cli.bench.decode import decode
-from bench.cli.bench.install_peers import install_peers
 from bench.cli.bench.make_videos import make_videos
 from bench.cli.bench.ops import ops
 from bench.cli.bench.overhead import overhead
@@ -53,7 +52,7 @@ app.add_typer(_recipe, name="recipe")
 _COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
     app: (run, tune, report, warm, preview, pack, audit, inspect, index, cache, doctor),
     _bench: (
-        *(compare, make_videos, decode, crops, busy, read, remote, install_peers),
+        *(compare, make_videos, decode, crops, busy, read, remote),
         *(overhead, ops, batch, scale),
     ),
     _recipe: (show, convert),

@@ -1,7 +1,7 @@
 """The clips of a race: the same frames of the same videos in the same order for all contestants."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.compare.contestant import Footing
 from bench.output.errors import BenchError
 from bench.video.clips import ClipSettings, open_sound_videos
 from dali_pipes.video.clips import Clips
@@ -66,10 +65,13 @@ class ClipPlan:
     def __getitem__(self, position: int) -> Clip:
         """The clip at a position; after the last position the first one comes again."""
         position %= len(self.videos)
-        video = int(self.videos[position])
+        return self.clip(int(self.videos[position]), self.frames[position])
+
+    def clip(self, video: int, frames: NDArray[np.int64]) -> Clip:
+        """Some frames of a video, of which both are given by their numbers."""
         info = self.clips.info(video)
         assert isinstance(info, VideoInfo)
-        return Clip(self.files[video], info, self.frames[position], self.labels[video])
+        return Clip(self.files[video], info, frames, self.labels[video])
 
     def first(self, count: int) -> list[Clip]:
         """The clips at the first positions."""
@@ -79,22 +81,6 @@ class ClipPlan:
     def num_frames(self) -> int:
         """T, the frames of a clip."""
         return int(self.frames.shape[1])
-
-
-@dataclass(frozen=True)
-class ClipFooting(Footing):
-    """What every contestant gets: a batch is [batch_size, T, 3, height, width].
-
-    Attributes:
-        plan: The clips, position by position.
-    """
-
-    plan: ClipPlan = field(kw_only=True)
-
-    @property
-    def num_frames(self) -> int:
-        """Frames of a clip."""
-        return self.plan.num_frames
 
 
 def make_plan(
