@@ -14,13 +14,15 @@ from bench.video.clips import ClipSettings, open_sound_videos
 from dali_pipes.video.clips import Clips
 from readers import Order, Sample
 from readers.label_vector import class_number
-from readers.video import VideoInfo
+from readers.video import VideoError, VideoInfo
 
 MAX_VIDEOS = 256
 """So many are taken, spread evenly: enough to be typical, few enough to stay in memory."""
 
 NUM_CLIPS = 20_000
 """More than a race takes, so that no epoch ends while the clock runs."""
+
+_NO_KEYFRAME = "begins with frames that need an earlier keyframe, which not every library shows"
 
 
 class Clip(NamedTuple):
@@ -110,6 +112,13 @@ def make_plan(
         BenchError: Not one video is sound.
     """
     videos, left_out = open_sound_videos(source, settings, most=MAX_VIDEOS, how=how)
+    probe = settings.clips(videos)
+    ordinary = [video for video in range(len(videos)) if _begins_with_keyframe(probe.info(video))]
+    odd = set(range(len(videos))) - set(ordinary)
+    left_out += [f"{sample.key}: {_NO_KEYFRAME}" for sample in videos.fetch(sorted(odd))]
+    if not ordinary:
+        raise BenchError(f"{source} has no video that every library reads ({left_out[0]})")
+    videos = videos.take(ordinary)
     samples = [entry for entry in videos.fetch(range(len(videos))) if isinstance(entry, Sample)]
     clips = settings.clips(videos, sampling="random", clips_per_video=-(-num_clips // len(videos)))
     positions = np.arange(len(clips))
@@ -118,6 +127,12 @@ def make_plan(
     files = [_as_file(sample, source, folder) for sample in samples]
     labels = [max(0, class_number(sample.label)) for sample in samples]
     return ClipPlan(clips, files, labels, clips.videos(indices), frames), left_out
+
+
+def _begins_with_keyframe(info: VideoInfo | VideoError) -> bool:
+    return isinstance(info, VideoInfo) and int(info.packet_pts[info.keyframes].min()) <= int(
+        info.pts[0]
+    )
 
 
 def _as_file(sample: Sample, source: str, folder: Path) -> Path:
