@@ -165,7 +165,8 @@ def _print_ratios(rows: list[Row], console: Console) -> None:
     table.title, table.title_justify = "times the speed of the row", "left"
     table.add_column("", no_wrap=True)
     for mine in ours:
-        heading = mine.name.removeprefix(_OURS).replace("+", "+\n").replace(" (", "\n(")
+        heading = mine.name.removeprefix(_OURS).replace("+", "+\n").replace(" ", "\n")
+        heading = heading.replace("albumentations", "albu-\nmentations")
         table.add_column(heading, justify="right", overflow="fold")
     for other in others:
         table.add_row(other.name, *(f"{times(mine, other):.2f}" for mine in ours))

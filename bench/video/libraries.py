@@ -98,28 +98,23 @@ class OpencvAlbumentations(_ClipBaseline):
         return tensor
 
     def decode(self, clip: Clip) -> NDArray[np.uint8]:
-        """Seek by the number of the first frame, and convert only the frames that are wanted."""
+        """Seek by the number of the first frame, or read from the beginning where seeking misses frames."""
         import cv2
 
-        threads = [cv2.CAP_PROP_N_THREADS, 1]
-        capture = cv2.VideoCapture(str(clip.path), cv2.CAP_FFMPEG, threads)
-        found: dict[int, NDArray[np.uint8]] = {}
-        first, last = int(clip.frames.min()), int(clip.frames.max())
         wanted = set(clip.frames.tolist())
-        if first:
+        found: dict[int, NDArray[np.uint8]] = {}
+        for first in (min(wanted), 0):
+            capture = cv2.VideoCapture(str(clip.path), cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])
             capture.set(cv2.CAP_PROP_POS_FRAMES, first)
-        for number in range(first, last + 1):
-            if not capture.grab():
-                break
-            if number in wanted:
-                _, pixels = capture.retrieve()
-                found[number] = np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB), np.uint8)
-        capture.release()
-        if missing := len(wanted) - len(found):
-            raise RuntimeError(
-                f"OpenCV misses {missing} of {len(wanted)} frames of {clip.path.name}"
-            )
-        return np.stack([found[number] for number in clip.frames.tolist()])
+            for number in range(first, max(wanted) + 1):
+                if not capture.grab():
+                    break
+                if number in wanted:
+                    found[number] = cv2.cvtColor(capture.retrieve()[1], cv2.COLOR_BGR2RGB)
+            capture.release()
+            if len(found) == len(wanted):
+                return np.stack([found[number] for number in clip.frames.tolist()])
+        raise RuntimeError(f"OpenCV shows {len(found)} of {len(wanted)} frames of {clip.path.name}")
 
 
 class DecordTorchvision(_ClipBaseline):

@@ -22,7 +22,7 @@ MAX_VIDEOS = 256
 NUM_CLIPS = 20_000
 """More than a race takes, so that no epoch ends while the clock runs."""
 
-_NO_KEYFRAME = "begins with frames that need an earlier keyframe, which not every library shows"
+_NO_KEYFRAME = "does not begin with a keyframe, and libraries number its frames differently"
 
 
 class Clip(NamedTuple):
@@ -130,9 +130,8 @@ def make_plan(
 
 
 def _begins_with_keyframe(info: VideoInfo | VideoError) -> bool:
-    return isinstance(info, VideoInfo) and int(info.packet_pts[info.keyframes].min()) <= int(
-        info.pts[0]
-    )
+    """Whether the first packet is a keyframe: libraries number frames differently where it is not."""
+    return isinstance(info, VideoInfo) and int(info.keyframes[0]) == 0
 
 
 def _as_file(sample: Sample, source: str, folder: Path) -> Path:

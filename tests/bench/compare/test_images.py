@@ -15,6 +15,10 @@ from readers import Sample, open_dataset
 
 Jpeg = Callable[..., bytes]
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:The image decoding and encoding capabilities of TorchVision:DeprecationWarning"
+)
+
 
 def test_files_that_would_stop_somebody_are_left_out(tmp_path: Path, jpeg: Jpeg) -> None:
     """A torn file and formats that some library does not read are named, and nobody gets them."""

@@ -231,15 +231,15 @@ class Reversed(PyavTorchvision):
 
     def decode(self, clip: Clip) -> Any:
         """Cheat."""
-        return super().decode(clip)[::-1]
+        return super().decode(clip)[::-1].copy()
 
 
-class Darker(PyavTorchvision):
+class Negative(PyavTorchvision):
     """Has the right frames, and wrong colours."""
 
     def decode(self, clip: Clip) -> Any:
         """Cheat."""
-        return np.maximum(super().decode(clip), 40) - 40
+        return 255 - super().decode(clip)
 
 
 class Fewer(PyavTorchvision):
@@ -256,7 +256,7 @@ class Fewer(PyavTorchvision):
         (NextFrames, r"shows frame \d+, or one like it, where it should show frame \d+ of "),
         (OneFrame, r"shows frame \d+|differs from frame \d+ of "),
         (Reversed, r"shows frame \d+|differs from frame \d+ of "),
-        (Darker, r"differs from frame \d+ of .* by \d+\.\d/255, more than 20/255"),
+        (Negative, r"differs from frame \d+ of .* by \d+\.\d/255, more than 20/255|shows frame"),
         (Fewer, r"made \[2, 2, 3, 48, 48\], not \[2, 4, 3, 48, 48\]"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
@@ -315,7 +315,8 @@ def test_pyav_decodes_from_the_beginning_where_seeking_fails(
                 container.close()
 
             def seek(self, *_: object, **__: object) -> None:
-                list(container.decode(video=0))
+                for _ in container.demux(video=0):
+                    pass
 
         return Late()
 

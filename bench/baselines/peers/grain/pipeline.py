@@ -24,8 +24,8 @@ flags.FLAGS.mark_as_parsed()
 
 
 def start(task: Task) -> Pipeline:
-    """Start its workers."""
-    num_ahead = _NUM_AHEAD * task.num_threads
+    """Start its workers: each has its queue, a batch that waits to get in, and one in its reader's buffer."""
+    num_ahead = (_NUM_AHEAD + 2) * task.num_threads
     return Pipeline(_batches(task), _NOTE, num_ahead, num_ahead + task.num_threads)
 
 
