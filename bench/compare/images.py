@@ -153,11 +153,11 @@ def _refusal_of_torchvision(sample: Sample) -> str:
     """Say that torchvision.io does not read an image; "" if it does."""
     from torchvision.io import ImageReadMode, decode_image
 
-    data = bytearray(sample.image or b"")
+    data = bytes(sample.image or b"")
     if read_header(data).format == "jpeg":
         return ""
     try:
-        decode_image(torch.frombuffer(data, dtype=torch.uint8), ImageReadMode.RGB)
+        decode_image(torch.frombuffer(bytearray(data), dtype=torch.uint8), ImageReadMode.RGB)
     except RuntimeError:
         return "torchvision.io does not read it"
     return ""

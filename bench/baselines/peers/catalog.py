@@ -27,7 +27,7 @@ class Peer:
 
 PEERS: Mapping[str, Peer] = MappingProxyType(
     {
-        "decord2": Peer("decord2", 95),
+        "decord2": Peer("decord2", 98),
         "grain": Peer("grain", 26),
         "litdata": Peer("litdata", 28),
         "mosaic-streaming": Peer("mosaicml-streaming", 800),
