@@ -71,8 +71,10 @@ class _Reader:
                 self._last = next(outputs)
         except RuntimeError as error:
             codecs = {clip.info.codec for clip in task.clips.first(_NUM_CLIPS_LOOKED_AT)}
+            on_cpu = task.device.type == "cpu"
+            advice = "compare on a machine with a GPU" if on_cpu else _reason(error)
             raise Unable(
-                f"does not read {', '.join(sorted(codecs))} on {task.device.type}: {_reason(error)}"
+                f"does not read {', '.join(sorted(codecs))} on {task.device.type}: {advice}"
             ) from error
         while True:
             yield self._last["clips"].to(task.dtype)
