@@ -17,7 +17,7 @@ from llvmlite.binding import address_of_symbol
 from PIL import Image
 
 from bench.cli import main
-from bench.compare.timer import time_slice
+from bench.timing import take_turn
 from dali_pipes import Clips, Loader, warm
 from dali_pipes.decode.dali.feed import cut_intervals
 from dali_pipes.jpeg.checkpoints import EVERY, find_checkpoints
@@ -310,7 +310,7 @@ def test_stages_do_not_count_it() -> None:
 @pytest.mark.usefixtures("ticks")
 def test_rates_do_not_count_it() -> None:
     """Nor is it of the time that images per second are counted in, or that a loop waited."""
-    turn = time_slice(_compile_for_a_while, seconds=5, discard=0, finish=lambda: None)
+    turn = take_turn(_compile_for_a_while, seconds=5)
     assert turn.seconds < 20
     assert turn.wait_seconds < 20
 
