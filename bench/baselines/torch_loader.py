@@ -1,111 +1,120 @@
-"""A baseline inside torch's DataLoader."""
+"""A library's own way from a file to a tensor, in the worker processes of torch's DataLoader, or in threads."""
 
-import time
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset
 
-from bench.baselines.libraries import Baseline, Kornia
-from bench.compare.contestant import Footing, Kind, Share, share_of
-from bench.compare.timer import synchronise
-from bench.timing.limits import one_thread
+from bench.compare.contestant import Pipeline, Task
+from bench.compare.threads import NUM_AHEAD, threaded_batches
+from gpu_aug import Recipe
 
 _NUM_SAMPLES_MIN = 200_000  # as many as no comparison takes, so that no epoch ends within it
-_NUM_PREFETCHED = 2  # batches per worker, torch's default
-_NUM_INSTRUMENTED = 48
 
 
-class TorchLoader:
-    """A baseline in a DataLoader whose workers stay alive."""
+def one_opencv_thread(worker: int) -> None:  # noqa: ARG001 - in every worker alike
+    """Keep OpenCV to one thread, as is recommended for worker processes."""
+    import cv2
 
-    kind: Kind = "baseline"
+    cv2.setNumThreads(0)
 
-    def __init__(self, baseline: Baseline, footing: Footing) -> None:
-        self.name = baseline.name
-        self.note = baseline.note
-        if footing.dtype != torch.float32 and not isinstance(baseline, Kornia):
-            self.note += ", .to(dtype) in the worker"
-        self.num_ahead = _NUM_PREFETCHED * footing.num_threads
+
+class Baseline(ABC):
+    """A user's Dataset: what it does with one image or clip, and with the batch that was made of them.
+
+    Attributes:
+        note: What differs from our way.
+        worker_init: What its users do at the start of a DataLoader worker.
+    """
+
+    note: str
+    worker_init: Callable[[int], None] | None = None
+
+    @abstractmethod
+    def __init__(self, recipe: Recipe) -> None:
+        """Translate the recipe, or be Unable."""
+
+    @abstractmethod
+    def load(self, item: Any) -> torch.Tensor:
+        """Turn the path of an image, or a `Clip`, into a tensor [3, height, width], or [T, 3, height, width]."""
+
+    def finish(self, batch: torch.Tensor) -> torch.Tensor:
+        """Complete a batch that has arrived on the device, if anything is left to do."""
+        return batch
+
+    def adjust(self, task: Task) -> None:  # noqa: B027 - most have none that matters
+        """Find out which of its settings is the fastest, where one matters."""
+
+    @classmethod
+    def in_processes(cls, task: Task) -> Pipeline:
+        """Start a DataLoader whose workers stay alive."""
+        library = cls(task.recipe)
+        library.adjust(task)
+        num_ahead = NUM_AHEAD * task.num_threads
         # What was prefetched, and then the batches that the workers begin all at once.
-        self.num_discard = self.num_ahead + footing.num_threads
-        self._baseline = baseline
-        self._footing = footing
-        self._batches: Iterator[Any] | None = None
+        num_discard = num_ahead + task.num_threads
+        return Pipeline(_from_processes(library, task), library.note, num_ahead, num_discard)
 
-    def open(self) -> None:
-        """Start the workers."""
-        footing = self._footing
-        loader = DataLoader(
-            _Files(self._baseline, footing),
-            batch_size=footing.batch_size,
-            shuffle=True,
-            num_workers=footing.num_threads,
-            pin_memory=footing.device.type == "cuda",
-            drop_last=True,
-            worker_init_fn=self._baseline.worker_init,
-            prefetch_factor=_NUM_PREFETCHED,
-            persistent_workers=True,
-        )
-        self._batches = iter(loader)
-
-    def next_batch(self) -> torch.Tensor:
-        """Take a batch and bring it to the device, as a training loop does."""
-        if self._batches is None:
-            raise RuntimeError(f"{self.name} is not open")
-        images, _ = next(self._batches)
-        moved = images.to(self._footing.device, non_blocking=True)
-        return self._baseline.finish(moved).to(self._footing.dtype)
-
-    def share(self) -> Share:
-        """Time every step of a few dozen images in this thread, one after the other."""
-        baseline, footing = self._baseline, self._footing
-        seconds = dict.fromkeys(("read", "decode", "augment", "copy"), 0.0)
-        tensors = []
-        with one_thread():
-            for path in footing.spread(_NUM_INSTRUMENTED):
-                path.read_bytes()  # so that no file is colder for the first look than for the second
-                start = time.perf_counter()
-                path.read_bytes()
-                read = time.perf_counter()
-                image = baseline.open(path)
-                opened = time.perf_counter()
-                tensors.append(baseline.augment(image))
-                seconds["read"] += read - start
-                # open() reads as well; its own reading is taken off.
-                seconds["decode"] += max(0.0, (opened - read) - (read - start))
-                seconds["augment"] += time.perf_counter() - opened
-            start = time.perf_counter()
-            images = default_collate(tensors).to(footing.device)
-            copied = time.perf_counter()
-            baseline.finish(images).to(footing.dtype)
-            synchronise(footing.device)
-            seconds["copy"] = copied - start
-            seconds["augment"] += time.perf_counter() - copied
-        return share_of(seconds)
-
-    def close(self) -> None:
-        """Stop the workers."""
-        self._batches = None
+    @classmethod
+    def in_threads(cls, task: Task) -> Pipeline:
+        """Start threads; the consumer joins their tensors to batches."""
+        library = cls(task.recipe)
+        library.adjust(task)
+        return Pipeline(_from_threads(library, task), library.note, NUM_AHEAD, NUM_AHEAD + 1)
 
 
-class _Files(Dataset[tuple[torch.Tensor, int]]):
-    """The footing's files, over and over."""
+def _from_processes(library: Baseline, task: Task) -> Iterator[torch.Tensor]:
+    loader = DataLoader(
+        _Items(library, task),
+        batch_size=task.batch_size,
+        shuffle=task.plan is None,  # the plan is shuffled
+        num_workers=task.num_threads,
+        pin_memory=task.device.type == "cuda",
+        drop_last=True,
+        worker_init_fn=library.worker_init,
+        prefetch_factor=NUM_AHEAD,
+        persistent_workers=True,
+    )
+    for batch, _ in loader:
+        yield library.finish(batch.to(task.device, non_blocking=True)).to(task.dtype)
 
-    def __init__(self, baseline: Baseline, footing: Footing) -> None:
-        self._baseline = baseline
-        self._files = footing.files
-        self._labels = footing.labels
-        self._dtype = footing.dtype
+
+def _from_threads(library: Baseline, task: Task) -> Iterator[torch.Tensor]:
+    if library.worker_init is not None:
+        library.worker_init(0)  # OpenCV's number of threads is that of the process
+    # As in a DataLoader's worker: torch takes no threads of its own.
+    batches = threaded_batches(
+        _Items(library, task).__getitem__,
+        task.batch_size,
+        task.num_threads,
+        partial(torch.set_num_threads, 1),
+    )
+    for items in batches:
+        batch = torch.stack([tensor for tensor, _ in items]).to(task.device, non_blocking=True)
+        yield library.finish(batch).to(task.dtype)
+
+
+class _Items(Dataset[tuple[torch.Tensor, int]]):
+    """The task's images or clips, over and over."""
+
+    def __init__(self, library: Baseline, task: Task) -> None:
+        self._library, self._dtype = library, task.dtype
+        self._files, self._labels, self._plan = task.files, task.labels, task.plan
 
     def __len__(self) -> int:
-        return max(_NUM_SAMPLES_MIN, len(self._files))
+        return _NUM_SAMPLES_MIN
 
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        index %= len(self._files)
-        image = self._baseline.augment(self._baseline.open(self._files[index]))
-        if image.is_floating_point():
+    def __getitem__(self, position: int) -> tuple[torch.Tensor, int]:
+        if self._plan is not None:
+            clip = self._plan[position]
+            tensor, label = self._library.load(clip), clip.label
+        else:
+            file = position % len(self._files)
+            tensor, label = self._library.load(self._files[file]), self._labels[file]
+        if tensor.is_floating_point():
             # Image by image in the worker: 491 images/s; in its collate 469, in the trainer 452.
-            image = image.to(self._dtype)
-        return image, self._labels[index]
+            tensor = tensor.to(self._dtype)
+        return tensor, label

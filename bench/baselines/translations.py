@@ -63,9 +63,10 @@ def torchvision_transforms(recipe: Recipe, *, before_float: list[Any]) -> list[A
     return transforms + to_float
 
 
-def albumentations_transforms(recipe: Recipe) -> list[Any]:
-    """Translate into Albumentations 2 transforms, without the final ToTensorV2."""
+def albumentations_compose(recipe: Recipe) -> Any:
+    """Translate into an Albumentations 2 pipeline from uint8 [height, width, 3] to a tensor [3, height, width]."""
     import albumentations as A
+    from albumentations.pytorch import ToTensorV2
 
     transforms: list[Any] = []
     for step in recipe.operations:
@@ -95,7 +96,7 @@ def albumentations_transforms(recipe: Recipe) -> list[Any]:
                 raise _unknown(step)
     if not any(isinstance(step, Normalize) for step in recipe.operations):
         transforms.append(A.ToFloat(max_value=255))
-    return transforms
+    return A.Compose([*transforms, ToTensorV2()])
 
 
 def kornia_modules(recipe: Recipe) -> list[Any]:

@@ -8,7 +8,6 @@ import typer
 
 from bench.cli.audit import audit
 from bench.cli.bench.compare import compare
-from bench.cli.bench.install_peers import install_peers
 from bench.cli.bench.make_videos import make_videos
 from bench.cli.bench.micro import micro
 from bench.cli.bench.read import read
@@ -45,7 +44,7 @@ app.add_typer(_recipe, name="recipe")
 
 _COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
     app: (run, tune, report, warm, preview, pack, audit, inspect, index, cache, doctor),
-    _bench: (compare, read, micro, make_videos, install_peers),
+    _bench: (compare, read, micro, make_videos),
     _recipe: (show, convert),
 }
 for _group, _commands in _COMMANDS.items():

@@ -14,9 +14,8 @@ from rich.console import Console
 from bench.cli.arguments import check_different, check_writable, dtype_from, recipe_from
 from bench.cli.execution import INTERRUPTED
 from bench.cli.options import RunOptions
+from bench.cli.run_epochs import Tally, batches_of, num_steps, work_shares
 from bench.cli.run_live import RunView, stage_shares
-from bench.compare.contestant import share_of, stage_seconds
-from bench.compare.epochs import Tally, batches_of, num_steps
 from bench.compare.result import rates_of
 from bench.output.errors import BenchError, show_plainly
 from bench.output.results import save_result
@@ -222,7 +221,7 @@ def _row(loader: Loader, tally: Tally, clips: ClipSettings | None, unit: str) ->
         "name": pair_name(loader.decoder, loader.engine),
         "kind": "engine",
         **rates_of(tally.rate, clips.num_frames if clips else 0),
-        "share": {**share_of(stage_seconds(stats)), "wait": round(stats.wait_share, 3)},
+        "share": {**work_shares(stats), "wait": round(stats.wait_share, 3)},
         unit: stats.samples,
         "steps": stats.steps,
         "seconds": round(tally.seconds, 3),
@@ -234,7 +233,7 @@ def _print_summary(
     loader: Loader, tally: Tally, unit: str, console: Console, step_ms: float | None
 ) -> None:
     stats = loader.stats("run")
-    share, digits = share_of(stage_seconds(stats)), 0 if unit == "images" else 1
+    share, digits = work_shares(stats), 0 if unit == "images" else 1
     parts = ", ".join(f"{stage} {part:.0%}" for stage, part in share.items() if part is not None)
     print_sentence(
         console,

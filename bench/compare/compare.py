@@ -1,6 +1,7 @@
 """Each of our pipelines against its baselines: interleaved, repeated, with equal settings."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from math import inf
@@ -8,23 +9,30 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
+
+from bench.baselines.peers.install import missing_peers
 from bench.cli.arguments import dtype_from
-from bench.compare.contestant import Footing
+from bench.compare.contestant import Kind, Task, Unable
+from bench.compare.contestants import IMAGES, VIDEOS, Contestant, choose, peers_of
 from bench.compare.images import collect
-from bench.compare.lineup import Entry, lineup
-from bench.compare.race import Progress, opened, race
-from bench.compare.result import Comparison
+from bench.compare.process import ContestantProcess
+from bench.compare.result import Absent, Comparison, Row
 from bench.output.errors import BenchError
+from bench.timing import mean_of, measure_in_turns
 from bench.video.clips import ClipSettings
-from bench.video.lineup import clip_lineup
-from bench.video.plan import ClipFooting, make_plan
-from dali_pipes.choose import choose
+from bench.video.plan import make_plan
+from dali_pipes.choose import choose as choose_settings
 from gpu_aug import Recipe
 from gpu_aug.expected_recipe import require_recipe
 from readers.cores import usable_cores
 
+Progress = Callable[[str], None]
+
 _DTYPES = ("bfloat16", "float32")
-_START_SECONDS, _REST_SECONDS = 15.0, 4.0  # of a contestant; before each turn and after it
+_START_SECONDS, _REST_SECONDS = 8.0, 4.0  # of a contestant; before its first turn and after each
+_REST_SECONDS_MAX = 3.0
+_FIRST_RATE = 300.0  # items per second, until the first turn tells
 
 
 @dataclass(frozen=True)
@@ -73,15 +81,25 @@ class Settings:
             )
 
 
+def contestants_of(settings: Settings) -> list[Contestant]:
+    """Choose who takes part.
+
+    Raises:
+        BenchError: The settings have a name that is none.
+        dali_pipes.LoaderError: There is no such device.
+    """
+    return choose(
+        _everyone(settings),
+        on_gpu=_device(settings).type == "cuda",
+        peers=settings.peers,
+        only=settings.only,
+    )
+
+
 def expected_minutes(settings: Settings) -> float:
     """About how long a comparison takes, where every contestant can take part; more where data are large."""
     start = _START_SECONDS + settings.rounds * _REST_SECONDS
-    return len(_entries(settings)) * (settings.seconds + start) / 60
-
-
-def num_contestants(settings: Settings) -> int:
-    """How many pipelines a comparison has, where every one can take part."""
-    return len(_entries(settings))
+    return len(contestants_of(settings)) * (settings.seconds + start) / 60
 
 
 def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress) -> Comparison:
@@ -99,29 +117,41 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
         dali_pipes.LoaderError: There is no such device.
     """
     require_recipe(recipe, Recipe)
-    entries = _entries(settings)
+    contestants = contestants_of(settings)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gpu-aug-")))
-        footing, left_out = _footing(source, recipe, settings, folder, progress)
-        comparison = Comparison(settings=_described(source, settings, footing, left_out))
-        contestants = []
-        for contestant in opened(entries, footing, comparison, progress):
-            stack.callback(contestant.close)
-            contestants.append(contestant)
-        seconds = settings.seconds / settings.rounds
-        race(contestants, footing, seconds, settings.rounds, comparison, progress)
-    comparison.rows.sort(key=lambda row: row.rate.median, reverse=True)
+        task, left_out = _task(source, recipe, settings, folder, progress)
+        comparison = Comparison(settings=_described(source, settings, task, left_out))
+        if not (settings.peers or settings.only):
+            comparison.missing_peers = missing_peers(peers_of(_everyone(settings)))
+        running: dict[str, ContestantProcess] = {}
+        for process in _opened(contestants, task, comparison, stack, progress):
+            running[process.name] = process
+        measured = measure_in_turns(
+            {name: process.turn for name, process in running.items()},
+            seconds=settings.seconds / settings.rounds,
+            rounds=settings.rounds,
+            progress=progress,
+            after_turn=lambda name, turn: _rest(running[name], task, turn.rate),
+            on_failure=lambda name, error: _drop(running[name], error, comparison),
+        )
+    for name, turns in measured.items():
+        process = running[name]
+        used = mean_of(process.looks)
+        row = Row(name, process.kind, turns, process.note, task.num_frames, used)
+        comparison.rows.append(row)
+    comparison.rows.sort(key=lambda row: row.measured.median, reverse=True)
     return comparison
 
 
-def _footing(
+def _task(
     source: str, recipe: Recipe, settings: Settings, folder: Path, progress: Progress
-) -> tuple[Footing, list[str]]:
-    """The settings that all contestants share, and the images left out."""
+) -> tuple[Task, list[str]]:
+    """What everyone gets, and the images or videos left out."""
     alike: dict[str, Any] = {
         "recipe": recipe,
         "batch_size": settings.batch_size,
-        "device": choose(settings.device, "auto", "auto").device,
+        "device": _device(settings),
         "num_threads": settings.num_threads or usable_cores(),
         "seed": settings.seed,
         "dtype": dtype_from(settings.dtype),
@@ -129,48 +159,81 @@ def _footing(
     if settings.clips is not None:
         progress("looking at the videos")
         plan, left_out = make_plan(source, settings.clips, settings.seed, folder, how=settings.how)
-        return ClipFooting(plan.clips, plan.files, plan.labels, plan=plan, **alike), left_out
+        return Task(plan.clips, plan.files, plan.labels, plan=plan, **alike), left_out
     progress("looking at the images")
     images = collect(source, folder, how=settings.how)
-    return Footing(images.dataset, images.files, images.labels, **alike), images.left_out
+    return Task(images.dataset, images.files, images.labels, **alike), images.left_out
 
 
-def _entries(settings: Settings) -> list[Entry]:
-    everyone = lineup(settings.peers) if settings.clips is None else _clip_entries(settings)
-    only = settings.only
-    names = [entry.name for entry in everyone]
-    unknown = [name for name in only if name not in names]
-    if unknown:
-        raise BenchError(
-            f"a row must be one of {', '.join(names)}, got {', '.join(unknown)}: correct the name"
-        )
-    wanted = {*only, *(f"{name} (first epoch)" for name in only)}
-    return [entry for entry in everyone if not only or entry.name in wanted]
+def _opened(
+    contestants: Sequence[Contestant],
+    task: Task,
+    comparison: Comparison,
+    stack: ExitStack,
+    progress: Progress,
+) -> Iterator[ContestantProcess]:
+    """Start all contestants, and yield those that make the required batches; the others are absent."""
+    progress("starting processes")
+    processes: dict[str, ContestantProcess] = {}
+    for one in contestants:
+        try:
+            processes[one.name] = ContestantProcess(one)
+        except (Unable, OSError) as error:
+            comparison.absent.append(_absent(one.name, one.kind, error))
+        else:
+            stack.callback(processes[one.name].close)
+    for name, process in processes.items():
+        progress(f"warming up: {name}")
+        try:
+            process.open(task)
+        except Exception as error:  # noqa: BLE001 - a peer may raise anything; the result names it
+            _drop(process, error, comparison)
+        else:
+            _rest(process, task, _FIRST_RATE)
+            yield process
 
 
-def _clip_entries(settings: Settings) -> list[Entry]:
-    """Raise BenchError where something was asked for that is for images."""
-    if settings.peers:
-        raise BenchError("--peers is for images, and these are videos: leave it out")
-    return clip_lineup()
+def _rest(process: ContestantProcess, task: Task, rate: float) -> None:
+    """Wait until a contestant has filled its queue and no longer takes the cores from the next one."""
+    time.sleep(min(_REST_SECONDS_MAX, process.num_ahead * task.batch_size / max(rate, 1.0)))
+
+
+def _drop(process: ContestantProcess, error: Exception, comparison: Comparison) -> None:
+    """End a contestant that failed, and note why."""
+    process.close()
+    comparison.absent.append(_absent(process.name, process.kind, error))
+
+
+def _absent(name: str, kind: Kind, error: Exception) -> Absent:
+    reason = " ".join(str(error).split())
+    trace = "" if isinstance(error, Unable) else getattr(error, "trace", "")
+    return Absent(name, kind, reason, trace)
+
+
+def _device(settings: Settings) -> torch.device:
+    return choose_settings(settings.device, "auto", "auto").device
+
+
+def _everyone(settings: Settings) -> Sequence[Contestant]:
+    return IMAGES if settings.clips is None else VIDEOS
 
 
 def _described(
-    source: str, settings: Settings, footing: Footing, left_out: list[str]
+    source: str, settings: Settings, task: Task, left_out: list[str]
 ) -> dict[str, object]:
     clips = settings.clips
-    taken = {"images": len(footing.files)}
+    taken = {"images": len(task.files)}
     if clips is not None:
-        taken = {"videos": len(footing.files), "num_frames": clips.num_frames, **clips.step}
+        taken = {"videos": len(task.files), "num_frames": clips.num_frames, **clips.step}
     return {
         "data": source,
         **taken,
         "left_out": left_out,
-        "recipe": footing.recipe.to_dict(),
-        "batch": f"{settings.dtype} {list(footing.shape)}",
+        "recipe": task.recipe.to_dict(),
+        "batch": f"{settings.dtype} {list(task.shape)}",
         "dtype": settings.dtype,
-        "device": str(footing.device),
-        "threads": footing.num_threads,
+        "device": str(task.device),
+        "threads": task.num_threads,
         "seconds": settings.seconds,
         "rounds": settings.rounds,
         "seed": settings.seed,

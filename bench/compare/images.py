@@ -2,18 +2,23 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 from bench.output.errors import BenchError
 from dali_pipes.image_fields import ImageFields
 from dali_pipes.preview.sound import ONE_RGB, sound_samples
 from readers import BadSample, Dataset, Sample, read_header
+from readers.cores import usable_cores
 from readers.label_vector import class_number
 from readers.prepare.source import open_at_random
 
@@ -44,8 +49,7 @@ class Images:
 def collect(source: str, folder: Path, *, how: Mapping[str, Any] = MappingProxyType({})) -> Images:
     """Open a dataset, keep the images that decode, and give each of them a file.
 
-    An image that does not decode, or whose format DALI does not read, stops a baseline, so it is left out
-    for everybody.
+    An image that does not decode, or that a library does not read, stops a baseline, so it is left out for everybody.
 
     Args:
         source: A source as for `readers.open_dataset`.
@@ -58,12 +62,14 @@ def collect(source: str, folder: Path, *, how: Mapping[str, Any] = MappingProxyT
     """
     dataset = open_at_random(source, **how)
     sound, left_out = sound_samples(dataset, most=MAX_IMAGES)
-    left_out += [
-        f"{sample.key}: not every pipeline reads its format"
-        for sample in sound
-        if not _is_common(sample)
-    ]
-    sound = [sample for sample in sound if _is_common(sample)]
+    for refusal in (_refusal, _refusal_of_torchvision):
+        with ThreadPoolExecutor(usable_cores()) as pool:
+            reasons = list(pool.map(refusal, sound))
+        if all(reasons) and refusal is _refusal_of_torchvision:
+            break  # a folder of BMP files, of which its row says that it does not read them
+        pairs = list(zip(sound, reasons, strict=True))
+        left_out += [f"{sample.key}: {reason}" for sample, reason in pairs if reason]
+        sound = [sample for sample, reason in pairs if not reason]
     if not sound:
         raise BenchError(
             f"{source} has no image that decodes (the first of {len(left_out)} is {left_out[0]}): "
@@ -124,9 +130,37 @@ class Repeated:
         ]
 
 
-def _is_common(sample: Sample) -> bool:
-    """Whether DALI reads the format, too: one GIF ends its pipeline."""
-    return read_header(sample.image or b"").format in _COMMON_FORMATS
+def _refusal(sample: Sample) -> str:
+    """Say why DALI, Pillow or OpenCV would stop at an image; "" if none does."""
+    import cv2
+
+    data = bytes(sample.image or b"")
+    image_format = read_header(data).format
+    if image_format not in _COMMON_FORMATS:  # one GIF ends DALI's pipeline
+        return "not every pipeline reads its format"
+    if image_format == "jpeg":  # sound ones are read by all, and trying takes long
+        return ""
+    try:
+        with Image.open(BytesIO(data)) as image:
+            image.convert("RGB")
+    except Exception as error:  # noqa: BLE001 - Pillow's plugins raise anything
+        return f"Pillow does not read it ({error})"
+    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+    return "OpenCV does not read it" if pixels is None else ""
+
+
+def _refusal_of_torchvision(sample: Sample) -> str:
+    """Say that torchvision.io does not read an image; "" if it does."""
+    from torchvision.io import ImageReadMode, decode_image
+
+    data = bytes(sample.image or b"")
+    if read_header(data).format == "jpeg":
+        return ""
+    try:
+        decode_image(torch.frombuffer(bytearray(data), dtype=torch.uint8), ImageReadMode.RGB)
+    except RuntimeError:
+        return "torchvision.io does not read it"
+    return ""
 
 
 def _as_file(sample: Sample, source: str, folder: Path) -> Path:

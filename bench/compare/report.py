@@ -1,37 +1,40 @@
 """The report of a comparison: a table and sentences for people, JSON for programs."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from bench.baselines.peers.catalog import ENVIRONMENTS, PEERS
+from bench.baselines.peers.install import install_peers, missing_peers
 from bench.cli.arguments import check_writable, recipe_from
-from bench.compare.compare import Settings, compare, expected_minutes, num_contestants
-from bench.compare.contestant import STAGES
-from bench.compare.ratios import RATIO_MEANING, fastest_baseline, ratio_table, ratios, times
-from bench.compare.result import Comparison, Row
+from bench.compare.compare import Settings, compare, contestants_of, expected_minutes
+from bench.compare.contestants import peers_of
+from bench.compare.result import (
+    RATIO_MEANING,
+    Comparison,
+    Row,
+    fastest_baseline,
+    ratios,
+    times,
+    verdicts,
+)
 from bench.output.errors import BenchError
 from bench.output.results import document, write_json
-from bench.output.text import TABLE_WIDTH, print_plain, print_written, result_table, wide_console
+from bench.output.text import (
+    TABLE_WIDTH,
+    plain_table,
+    print_plain,
+    print_written,
+    result_table,
+    wide_console,
+)
 from gpu_aug import Views
 from readers.plural import counted
 
-SHARE_MEANING = (
-    "read, decode, augment and copy add up to 1: of our rows they are what the loader's threads spent, "
-    "summed over threads (with DALI, decode is the time spent waiting for it); of the baselines they are "
-    "from a separate pass over 48 images on one thread, where decode is opening less reading, or for DALI "
-    "from pipelines that stop after each part. wait is the part of the measured time that the consumer, "
-    "which does nothing else, waited for the next batch. null is not known."
-)
-
-# Ours beside the baseline that does the same work with the same libraries.
-_COUNTERPARTS = {
-    "gpu-aug/cpu+albumentations": "opencv-albumentations",
-    "gpu-aug/dali+kornia": "dali-cpu",
-}
-_CLIPS_WIDTH = 112  # columns that the whole table takes
+_OURS = "gpu-aug/"
 _COLOURS = {"engine": "green", "baseline": "", "ceiling": "dim"}
+_MOST_LEFT_OUT = 5
 
 
 def compare_and_show(
@@ -44,8 +47,9 @@ def compare_and_show(
         raise BenchError(
             f"the baselines make one view, got {len(parsed)} in {recipe}: give a Recipe"
         )
-    width = TABLE_WIDTH if settings.clips is None else _CLIPS_WIDTH
-    console = wide_console(width)
+    console = wide_console()
+    if settings.peers:
+        _install(settings, console)
     print_plain(Console(stderr=True), expected_duration(settings), "dim")
     with console.status("starting") as status:
         progress = status.update if console.is_terminal else _PartPrinter()
@@ -59,12 +63,23 @@ def compare_and_show(
 
 def expected_duration(settings: Settings) -> str:
     """Say how long a comparison takes, and of what this is made up."""
-    minutes, count = expected_minutes(settings), num_contestants(settings)
+    minutes, count = expected_minutes(settings), len(contestants_of(settings))
     time = f"{minutes:.0f} min" if minutes >= 1 else f"{60 * minutes:.0f} s"
     return (
         f"this takes about {time}: {counted(count, 'pipeline')} x {counted(settings.rounds, 'round')} x "
         f"{settings.seconds / settings.rounds:.3g} s, and their starts (--only, --rounds and --seconds shorten it)"
     )
+
+
+def _install(settings: Settings, console: Console) -> None:
+    """Install the peers that were asked for and are missing, after saying which, where and how large."""
+    names = missing_peers(peers_of(contestants_of(settings)))
+    if not names:
+        return
+    sizes = ", ".join(f"{name} (about {PEERS[name].megabytes} MB)" for name in names)
+    print_plain(console, f"installing into {ENVIRONMENTS.absolute()}: {sizes}")
+    with console.status("installing") as status:
+        install_peers(names, status.update)
 
 
 def comparison_document(comparison: Comparison) -> dict[str, object]:
@@ -77,89 +92,85 @@ def comparison_document(comparison: Comparison) -> dict[str, object]:
             {"name": absent.name, "kind": absent.kind, "reason": absent.reason}
             for absent in comparison.absent
         ],
+        not_installed=comparison.missing_peers,
         ratios=ratios(comparison.rows),
         verdicts=verdicts(comparison.rows),
         ratio_meaning=RATIO_MEANING,
-        share_meaning=SHARE_MEANING,
     )
 
 
 def show_comparison(comparison: Comparison, console: Console) -> None:
     """Print the table, who is absent and why, and the verdicts."""
-    width = _CLIPS_WIDTH if "videos" in comparison.settings else TABLE_WIDTH
-    console.print(_table(comparison, with_runs=console.width >= width))
-    if (ratios_found := ratio_table(comparison.rows)) is not None:
-        console.print(ratios_found)
+    console.print(_table(comparison, with_runs=console.width >= TABLE_WIDTH))
+    _print_ratios(comparison.rows, console)
     for row in comparison.rows:
         if row.kind != "engine":
             print_plain(console, f"{row.name}: {row.note}", "dim")
     for absent in comparison.absent:
         print_plain(console, f"{absent.name} took no part: {absent.reason}", "yellow")
-    for fault in _some(comparison.settings.get("left_out")):
+    if names := comparison.missing_peers:
+        print_plain(
+            console,
+            f"not installed: {', '.join(names)} (gpu-aug bench compare DATA --peers all installs and compares them)",
+            "yellow",
+        )
+    faults = comparison.settings.get("left_out")
+    assert isinstance(faults, list)
+    for fault in faults[:_MOST_LEFT_OUT]:
         print_plain(console, f"left out for everybody: {fault}", "yellow")
+    if (more := len(faults) - _MOST_LEFT_OUT) > 0:
+        print_plain(console, f"left out for everybody: and {more} more", "yellow")
     for verdict in verdicts(comparison.rows):
         print_plain(console, verdict)
-
-
-def verdicts(rows: Sequence[Row]) -> list[str]:
-    """How each of ours stands by the ratios within rounds, wins and losses in the same words."""
-    by_name = {row.name: row for row in rows}
-    ceiling = next((row for row in rows if row.kind == "ceiling"), None)
-    best = fastest_baseline(rows)
-    sentences = []
-    for row in (row for row in rows if row.kind == "engine"):
-        clauses = []
-        if best is not None:
-            clauses.append(_against(row, best, "the fastest baseline, "))
-        counterpart = by_name.get(_COUNTERPARTS.get(row.name, ""))
-        if counterpart is not None and counterpart is not best:
-            clauses.append(_against(row, counterpart, ""))
-        if ceiling is not None:
-            clauses.append(f"reaches {times(row, ceiling):.0%} of {ceiling.name}")
-        if clauses:
-            sentences.append(f"{row.name} {', '.join(clauses)}.")
-    return sentences
-
-
-def _against(row: Row, other: Row, what: str) -> str:
-    ratio = times(row, other)
-    word = "wins" if ratio >= 1 else "loses"
-    return f"{word} against {what}{other.name} ({ratio:.2f} times its speed)"
-
-
-def _median(row: Row) -> float:
-    return row.rate.median
 
 
 def _table(comparison: Comparison, *, with_runs: bool) -> Table:
     settings = comparison.settings
     kind, unit = ("videos", "clips/s") if "videos" in settings else ("images", "images/s")
     size, threads = int(str(settings[kind])), int(str(settings["threads"]))
-    runs = ("runs",) if with_runs else ()
-    more = ("frames/s",) if kind == "videos" else ()
+    is_video, digits = kind == "videos", 1 if kind == "videos" else 0
+    runs, frames = ["runs"] * with_runs, ["frames/s"] * is_video
     table = result_table(
         f"{settings['batch']} on {settings['device']}, {counted(threads, 'thread')}, "
         f"{counted(size, kind[:-1])} of {settings['data']}",
-        f"{unit}: median of the runs; ratio: to the baseline that is fastest by that; "
-        "here and below it is the median of the ratios within each round",
+        f"{unit}: median of the runs; ratio: to the fastest baseline, here and below the median of the ratios "
+        f"within each round; CPU ms: of all its processes per {'clip' if is_video else 'image'}; wait: of the consumer, "
+        "which does nothing else",
         "pipeline",
-        *(unit, *runs, *more, "ratio", *STAGES, "wait"),
+        *(unit, *runs, *frames, "ratio", "CPU ms", "wait"),
     )
     best = fastest_baseline(comparison.rows)
     for row in comparison.rows:
-        shares = [row.share.get(part) for part in (*STAGES, "wait")]
-        digits = 1 if kind == "videos" else 0
-        spread = f"{min(row.rate.runs):.{digits}f}-{max(row.rate.runs):.{digits}f}"
+        rates = row.measured.rates
         table.add_row(
             row.name,
-            f"{_median(row):.{digits}f}",
-            *([spread] if with_runs else []),
-            *(f"{_median(row) * row.num_frames:.0f}" for _ in more),
+            f"{row.measured.median:.{digits}f}",
+            *[f"{min(rates):.{digits}f}-{max(rates):.{digits}f}"] * with_runs,
+            *[f"{row.measured.median * row.num_frames:.0f}"] * is_video,
             "-" if best is None else f"{times(row, best):.2f}",
-            *("-" if share is None else f"{share:.0%}" for share in shares),
+            f"{1e3 * row.measured.cpu_seconds_per_item:.{1 if is_video else 2}f}",
+            f"{row.measured.wait_share:.0%}",
             style=_COLOURS[row.kind],
         )
     return table
+
+
+def _print_ratios(rows: list[Row], console: Console) -> None:
+    """Print how many times faster each of ours, in columns, is than each other row."""
+    ours = [row for row in rows if row.kind == "engine"]
+    others = [row for row in rows if row.kind != "engine"]
+    if not ours or not others:
+        return
+    table = plain_table()
+    table.title, table.title_justify = "times the speed of the row", "left"
+    table.add_column("", no_wrap=True)
+    for mine in ours:
+        heading = mine.name.removeprefix(_OURS).replace("+", "+\n").replace(" ", "\n")
+        heading = heading.replace("albumentations", "albu-\nmentations")
+        table.add_column(heading, justify="right", overflow="fold")
+    for other in others:
+        table.add_row(other.name, *(f"{times(mine, other):.2f}" for mine in ours))
+    console.print(table)
 
 
 class _PartPrinter:
@@ -174,11 +185,3 @@ class _PartPrinter:
         if part != self._last:
             self._console.print(part, style="dim")
         self._last = part
-
-
-def _some(faults: object) -> list[str]:
-    """The first faults, and how many more there are."""
-    if not isinstance(faults, list):
-        return []
-    rest = [f"and {len(faults) - 5} more"] if len(faults) > 5 else []
-    return [*faults[:5], *rest]

@@ -1,10 +1,21 @@
 """The result of a comparison: rows with rates, and the contestants without one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bench.compare.contestant import Kind, Share
-from bench.compare.timer import Rate
+from bench.compare.contestant import Kind
+from bench.timing import Measurement, ratio
+
+RATIO_MEANING = (
+    "every ratio, in ratios and in verdicts, is the median over rounds of the ratio within a round, over the rounds "
+    "in which both had a turn; the fastest baseline is the one with the largest median of its runs."
+)
+
+# Ours beside the baseline that does the same work with the same libraries.
+_COUNTERPARTS = {
+    "gpu-aug/cpu+albumentations": "opencv-albumentations",
+    "gpu-aug/dali+kornia": "dali-cpu",
+}
 
 
 @dataclass(frozen=True)
@@ -12,16 +23,16 @@ class Row:
     """One contestant's result.
 
     Attributes:
-        rate: Images, or clips, per second.
+        measured: Turns, counted in images or clips.
+        note: What a reader has to know to compare fairly.
         num_frames: Frames of a clip; 0 for images.
         busy: "percent of the cores", of the GPU and of its decoders, as far as they are known.
     """
 
     name: str
     kind: Kind
-    rate: Rate
-    share: Share
-    note: str
+    measured: Measurement
+    note: str = ""
     num_frames: int = 0
     busy: Mapping[str, int] = field(default_factory=dict)
 
@@ -30,19 +41,23 @@ class Row:
         return {
             "name": self.name,
             "kind": self.kind,
-            **rates_of(self.rate, self.num_frames),
-            "share": self.share,
+            **rates_of(self.measured, self.num_frames),
+            "cpu_ms_per_item": self.measured.to_dict()["cpu_ms_per_item"],
+            "wait_share": round(self.measured.wait_share, 3),
             "note": self.note,
             **self.busy,
         }
 
 
-def rates_of(rate: Rate, num_frames: int) -> dict[str, object]:
+def rates_of(measured: Measurement, num_frames: int) -> dict[str, object]:
     """Images per second; or clips per second, and frames per second."""
-    if not num_frames:
-        return {"images_per_second": rate.to_dict()}
-    frames = Rate(tuple(run * num_frames for run in rate.runs))
-    return {"clips_per_second": rate.to_dict(), "frames_per_second": frames.to_dict()}
+    scales = {"clips_per_second": 1, "frames_per_second": num_frames}
+    return {
+        name: {
+            key: value for key, value in measured.to_dict(scale).items() if key != "cpu_ms_per_item"
+        }
+        for name, scale in (scales if num_frames else {"images_per_second": 1}).items()
+    }
 
 
 @dataclass(frozen=True)
@@ -62,9 +77,58 @@ class Comparison:
     Attributes:
         rows: Fastest first.
         absent: Contestants that did not take part, or failed.
+        missing_peers: Names of peers that could take part if they were installed.
         settings: Settings shared by all.
     """
 
     rows: list[Row] = field(default_factory=list)
     absent: list[Absent] = field(default_factory=list)
+    missing_peers: list[str] = field(default_factory=list)
     settings: dict[str, object] = field(default_factory=dict)
+
+
+def times(one: Row, other: Row) -> float:
+    """Ratio of the rates of two rows: the median over rounds of the ratio within a round."""
+    return ratio(one.measured, other.measured).median
+
+
+def fastest_baseline(rows: Sequence[Row]) -> Row | None:
+    """The baseline with the largest median of its runs: that median is the speed which the table shows."""
+    baselines = (row for row in rows if row.kind == "baseline")
+    return max(baselines, key=lambda row: row.measured.median, default=None)
+
+
+def ratios(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, object]]]:
+    """Ratios of ours to each other row, by the name of ours and the name of the other: "median", and "runs"."""
+    ours = [row for row in rows if row.kind == "engine"]
+    others = [row for row in rows if row.kind != "engine"]
+    return {
+        mine.name: {other.name: ratio(mine.measured, other.measured).to_dict() for other in others}
+        for mine in ours
+    }
+
+
+def verdicts(rows: Sequence[Row]) -> list[str]:
+    """How each of ours stands by the ratios within rounds, wins and losses in the same words."""
+    by_name = {row.name: row for row in rows}
+    ceiling = next((row for row in rows if row.kind == "ceiling"), None)
+    best = fastest_baseline(rows)
+    sentences = []
+    for row in (row for row in rows if row.kind == "engine"):
+        clauses = []
+        if best is not None:
+            clauses.append(_against(row, best, "the fastest baseline, "))
+        counterpart = by_name.get(_COUNTERPARTS.get(row.name, ""))
+        if counterpart is not None and counterpart is not best:
+            clauses.append(_against(row, counterpart, ""))
+        if ceiling is not None:
+            clauses.append(f"reaches {times(row, ceiling):.0%} of {ceiling.name}")
+        if clauses:
+            sentences.append(f"{row.name} {', '.join(clauses)}.")
+    return sentences
+
+
+def _against(row: Row, other: Row, what: str) -> str:
+    factor = times(row, other)
+    word = "wins" if factor >= 1 else "loses"
+    return f"{word} against {what}{other.name} ({factor:.2f} times its speed)"

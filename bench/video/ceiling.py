@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.compare.contestant import Kind, Share
-from bench.compare.threads import NUM_AHEAD, ThreadedBatches
-from bench.timing.limits import one_thread
-from bench.video.libraries import NUM_TRIED, fastest_seek, load_torchcodec, torchcodec_frames
-from bench.video.plan import Clip, ClipFooting
+from bench.compare.contestant import Pipeline, Task
+from bench.compare.threads import NUM_AHEAD, threaded_batches
+from bench.video.libraries import fastest_seek, load_torchcodec, torchcodec_frames
+from bench.video.plan import Clip
 from dali_pipes.video.codec import padded_packet
 from readers.storage.blob.mmap_pages import map_file
 from readers.video import read_packets
@@ -20,74 +19,34 @@ from readers.video import read_packets
 _SKIPPING = frozenset({"h264", "hevc", "mpeg4", "vp8"})
 
 
-class _Decoding:
-    """Clips decoded on threads, and then forgotten."""
-
-    kind: Kind = "ceiling"
-    num_ahead = NUM_AHEAD
-    num_discard = NUM_AHEAD + 1
-    name: str
-    note: str
-    _batches: ThreadedBatches[object] | None = None
-
-    def __init__(self, footing: ClipFooting) -> None:
-        self._footing = footing
-
-    def next_batch(self) -> torch.Tensor:
-        """Decode a batch; the result has its length and no pixels."""
-        if self._batches is None:
-            raise RuntimeError(f"{self.name} is not open")
-        return torch.empty(len(self._batches.next()), 0)
-
-    def share(self) -> Share:
-        """Reading and decoding together, which are not measured separately."""
-        return {"read": None, "decode": 1.0, "augment": 0.0, "copy": 0.0}
-
-    def close(self) -> None:
-        """Stop the threads."""
-        if self._batches is not None:
-            self._batches.close()
-
-    def _start(self, decode: Callable[[Clip], object]) -> None:
-        footing = self._footing
-        self._batches = ThreadedBatches(
-            lambda position: decode(footing.plan[position]),
-            footing.batch_size,
-            footing.num_threads,
-        )
-
-
-class LibavcodecOnly(_Decoding):
-    """FFmpeg's decoder on the packets that the frames need: no container, no colours, no resizing."""
-
-    name = "libavcodec alone"
+def libavcodec(task: Task) -> Pipeline:
+    """Decode the packets that the frames need: no container, no colours, no resizing."""
     note = (
         "the packets from the keyframes on, those passed over that nobody needs, one thread per clip; "
         "frames stay as YUV in the decoder's memory"
     )
-
-    def open(self) -> None:
-        """Take PyAV for the way to libavcodec."""
-        self._start(decode_packets)
+    return _decoding(task, decode_packets, note)
 
 
-class TorchcodecOnly(_Decoding):
-    """torchcodec's whole frames as RGB: no resizing."""
+def torchcodec(task: Task) -> Pipeline:
+    """Decode whole frames as RGB: no resizing.
 
-    name = "torchcodec decode only"
-    note = "VideoDecoder.get_frames_at, one FFmpeg thread per clip, on threads"
+    Raises:
+        Unable: torchcodec does not load.
+    """
+    load_torchcodec()
+    seek, _ = fastest_seek(task.clips)
+    note = f"VideoDecoder.get_frames_at, one FFmpeg thread per clip, on threads; {seek} seeking"
+    return _decoding(task, lambda clip: torchcodec_frames(clip, seek), note)
 
-    def open(self) -> None:
-        """Choose among the ways of seeking.
 
-        Raises:
-            Unable: It does not load.
-        """
-        load_torchcodec()
-        with one_thread():
-            seek, _ = fastest_seek(self._footing.plan.first(NUM_TRIED))
-        self.note += f"; {seek} seeking"
-        self._start(lambda clip: torchcodec_frames(clip, seek))
+def _decoding(task: Task, decode: Callable[[Clip], object], note: str) -> Pipeline:
+    batches = threaded_batches(
+        lambda position: decode(task.clips[position]), task.batch_size, task.num_threads
+    )
+    # Of their length and without pixels.
+    lengths = (torch.empty(len(clips), 0) for clips in batches)
+    return Pipeline(lengths, note, NUM_AHEAD, NUM_AHEAD + 1)
 
 
 def decode_packets(clip: Clip) -> int:

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.compare.contestant import Kind, Share, Unable
+from bench.baselines.dali import NUM_AHEAD, empty_pipeline, endless_iterator
+from bench.compare.contestant import Pipeline, Task, Unable
 from bench.output.quiet import hushed
-from bench.video.plan import Clip, ClipFooting
+from bench.video.plan import Clip
 from gpu_aug import (
     HorizontalFlip,
     Normalize,
@@ -19,115 +20,96 @@ from gpu_aug import (
     Recipe,
     Resize,
 )
-from readers.video import VideoInfo
 
-_NUM_QUEUED = 2  # DALI's default prefetch_queue_depth
-_SHUFFLED = 1024
+_SHUFFLED = 1024  # clips; DALI's default for reading images
+_NUM_CLIPS_LOOKED_AT = 64
 
 
-class DaliVideoReader:
-    """`fn.readers.video` on a GPU, `fn.experimental.readers.video` on the CPU, and DALI's augmentations."""
+def start(task: Task) -> Pipeline:
+    """Start `fn.readers.video` on a GPU, `fn.experimental.readers.video` on the CPU, and DALI's augmentations.
 
-    name = "dali reader"
-    kind: Kind = "baseline"
-    num_ahead = _NUM_QUEUED + 1  # and the batch that DALI's iterator holds
-    num_discard = _NUM_QUEUED + 2
+    Raises:
+        Unable: DALI is missing, or does not read these videos here.
+    """
+    on_gpu = task.device.type == "cuda"
+    reader = _Reader(task, _stride(task))
+    name = "fn.readers.video" if on_gpu else "fn.experimental.readers.video"
+    note = f"{name}, random clips of DALI's own choice, then fn.resize"
+    return Pipeline(reader.batches(), note, NUM_AHEAD, NUM_AHEAD + 1, reader.shown)
 
-    def __init__(self, footing: ClipFooting) -> None:
-        on_gpu = footing.device.type == "cuda"
-        name = "fn.readers.video" if on_gpu else "fn.experimental.readers.video"
-        self.note = f"{name}, random clips of DALI's own choice, then fn.resize"
-        self._footing = footing
-        self._batches: Iterator[Any] | None = None
-        self._made: dict[str, torch.Tensor] = {}
-        plan = footing.plan
-        first = plan[0].frames
-        self._stride = int(first[1] - first[0]) if len(first) > 1 else 1
-        if any((np.diff(plan[position].frames) != self._stride).any() for position in range(16)):
-            raise Unable("reads frames at one stride alone: give --stride, and longer videos")
 
-    def open(self) -> None:
-        """Build the pipeline and start its threads.
+def _stride(task: Task) -> int:
+    """The one distance between the frames of all clips.
 
-        Raises:
-            Unable: DALI is missing, or does not read these videos here.
-        """
-        try:
-            from nvidia.dali.plugin.pytorch import DALIGenericIterator
-        except ImportError as error:
-            raise Unable("needs NVIDIA DALI: pip install 'gpu-aug[cuda12]'") from error
+    Raises:
+        Unable: There are several, where a clip is longer than its video.
+    """
+    frames = task.clips.frames[:_NUM_CLIPS_LOOKED_AT]
+    steps = np.unique(np.diff(frames, axis=1))
+    if len(steps) > 1:
+        raise Unable(
+            f"reads frames at one stride only, and some videos are too short for {frames.shape[1]} frames at it "
+            f"(or --fps was given): give a smaller --stride or --num-frames"
+        )
+    return int(steps[0]) if len(steps) else 1
+
+
+class _Reader:
+    """DALI's batches, and which clips the last one shows."""
+
+    def __init__(self, task: Task, stride: int) -> None:
+        self._task, self._stride = task, stride
+        self._last: dict[str, torch.Tensor] = {}
+
+    def batches(self) -> Iterator[torch.Tensor]:
+        """Yield the clips of DALI's choice."""
+        task = self._task
         names = ["clips", "labels", "frames"]
         try:
             with hushed():  # a line for every video that it does not read
-                # Without a size it never ends, so no epoch ends while the clock runs.
-                self._batches = DALIGenericIterator([self._pipeline()], names)
-                self.next_batch()
+                outputs = endless_iterator(_pipeline(task, self._stride), names)
+                self._last = next(outputs)
         except RuntimeError as error:
-            codecs = {self._info(video).codec for video in range(len(self._footing.files))}
+            codecs = {clip.info.codec for clip in task.clips.first(_NUM_CLIPS_LOOKED_AT)}
+            on_cpu = task.device.type == "cpu"
+            advice = "compare on a machine with a GPU" if on_cpu else _reason(error)
             raise Unable(
-                f"does not read {', '.join(sorted(codecs))} on {self._footing.device.type}: "
-                f"{_reason(error)}"
+                f"does not read {', '.join(sorted(codecs))} on {task.device.type}: {advice}"
             ) from error
+        while True:
+            yield self._last["clips"].to(task.dtype)
+            self._last = next(outputs)
 
-    def next_batch(self) -> torch.Tensor:
-        """Take a batch from DALI's iterator for PyTorch."""
-        if self._batches is None:
-            raise RuntimeError(f"{self.name} is not open")
-        self._made = next(self._batches)[0]
-        return self._made["clips"].to(self._footing.dtype)
-
-    @property
     def shown(self) -> list[Clip]:
-        """The clips of the last batch."""
-        numbers = self._made["frames"].cpu().numpy().reshape(self._footing.batch_size, -1)
-        steps = np.arange(self._footing.num_frames) * self._stride
-        videos = self._made["labels"].cpu().flatten().tolist()
-        files = self._footing.files
-        return [
-            Clip(files[video], self._info(video), numbers[row, 0] + steps, 0)
-            for row, video in enumerate(videos)
-        ]
+        """Return the clips of the last batch."""
+        numbers = self._last["frames"].cpu().numpy().reshape(self._task.batch_size, -1)
+        steps = np.arange(self._task.num_frames) * self._stride
+        videos = self._last["labels"].cpu().flatten().tolist()
+        clip = self._task.clips.clip
+        return [clip(video, numbers[row, 0] + steps) for row, video in enumerate(videos)]
 
-    def share(self) -> Share:
-        """Not known."""
-        return {"read": None, "decode": None, "augment": None, "copy": None}
 
-    def close(self) -> None:
-        """Stop its threads."""
-        self._batches = None
+def _pipeline(task: Task, stride: int) -> Any:
+    from nvidia.dali import fn
 
-    def _info(self, video: int) -> VideoInfo:
-        info = self._footing.plan.clips.info(video)
-        assert isinstance(info, VideoInfo)
-        return info
-
-    def _pipeline(self) -> Any:
-        from nvidia.dali import Pipeline, fn
-
-        footing = self._footing
-        on_gpu = footing.device.type == "cuda"
-        pipeline = Pipeline(
-            footing.batch_size,
-            footing.num_threads,
-            (footing.device.index or 0) if on_gpu else None,
-            seed=footing.seed,
+    on_gpu = task.device.type == "cuda"
+    read: Any = fn.readers.video if on_gpu else fn.experimental.readers.video
+    pipeline = empty_pipeline(task)
+    with pipeline:
+        clips, labels, numbers = read(
+            device="gpu" if on_gpu else "cpu",
+            filenames=[str(path) for path in task.files],
+            labels=list(range(len(task.files))),
+            sequence_length=task.num_frames,
+            stride=stride,
+            step=1,
+            random_shuffle=True,
+            initial_fill=_SHUFFLED,
+            enable_frame_num=True if on_gpu else "scalar",
         )
-        read: Any = fn.readers.video if on_gpu else fn.experimental.readers.video
-        with pipeline:
-            clips, labels, numbers = read(
-                device="gpu" if on_gpu else "cpu",
-                filenames=[str(path) for path in footing.files],
-                labels=list(range(len(footing.files))),
-                sequence_length=footing.num_frames,
-                stride=self._stride,
-                step=1,
-                random_shuffle=True,
-                initial_fill=_SHUFFLED,
-                enable_frame_num=True if on_gpu else "scalar",
-            )
-            pipeline.set_outputs(_augmented(clips, footing.recipe), labels, numbers)
-        pipeline.build()
-        return pipeline
+        pipeline.set_outputs(_augmented(clips, task.recipe), labels, numbers)
+    pipeline.build()
+    return pipeline
 
 
 def _augmented(clips: Any, recipe: Recipe) -> Any:

@@ -1,159 +1,161 @@
-"""Other people's ways from a video file to the frames of a clip, and on to a tensor.
-
-Each is a small class with the two steps that a user's Dataset has: decode the frames of a clip, augment
-them with one draw for all. `bench.video.workers` puts them into worker processes or threads.
-"""
+"""Other people's ways from a video file to the augmented frames of a clip, written as their users write them."""
 
 import importlib
 import json
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bench.baselines.libraries import one_opencv_thread
-from bench.baselines.translations import albumentations_transforms, torchvision_transforms
-from bench.compare.contestant import Unable
-from bench.video.plan import Clip
+from bench.baselines.torch_loader import Baseline, one_opencv_thread
+from bench.baselines.translations import albumentations_compose, torchvision_transforms
+from bench.compare.contestant import Task, Unable
+from bench.timing import Turn, measure_in_turns, one_thread, take_turn
+from bench.video.plan import Clip, ClipPlan
 from gpu_aug import Recipe
+from readers.video.info import UNSPECIFIED_MATRIX
 
-NUM_TRIED = 4
-"""Clips on which settings are tried."""
-
-_ROUNDS = 2
+_BT601 = 5  # of ITU-T H.273; what FFmpeg takes where a video does not say how its colours were made
+_NUM_TRIED = 4  # clips on which torchcodec's ways of seeking are tried
+_TRIAL_SECONDS, _NUM_TRIALS = 0.2, 2
 _WITHOUT_FFMPEG = (
     "torchcodec finds no FFmpeg libraries: install FFmpeg, for example with apt install ffmpeg"
 )
 
 
-class ClipReader(ABC):
-    """Another library's way from a file to the augmented frames of a clip.
+class _ClipBaseline(Baseline):
+    """A library that decodes clips to uint8, and transforms with one draw for all frames of a clip.
 
     Attributes:
-        name: As it is printed.
-        note: What differs from our way.
-        worker_init: What its users do at the start of a DataLoader worker.
+        decode: Returns the frames of a clip: uint8 [T, height, width, 3].
     """
 
-    name: ClassVar[str]
-    note: str
-    worker_init: Callable[[int], None] | None = None
-
-    @abstractmethod
-    def __init__(self, recipe: Recipe) -> None:
-        """Translate the recipe, or be Unable."""
-
-    @abstractmethod
-    def decode(self, clip: Clip) -> Any:
-        """Open the file and decode the frames of a clip."""
-
-    @abstractmethod
-    def augment(self, frames: Any) -> torch.Tensor:
-        """Turn decoded frames into a tensor [T, 3, height, width]."""
-
-    def settle(self, clips: Sequence[Clip]) -> None:
-        """Find out on a few clips which of its settings is the fastest that gives the right frames."""
-        del clips  # most have none that matter
-
-
-class TorchcodecTorchvision(ClipReader):
-    """torchcodec decodes to tensors, torchvision's v2 transforms work on them."""
-
-    name = "torchcodec+torchvision"
+    decode: Callable[[Clip], NDArray[np.uint8]]
 
     def __init__(self, recipe: Recipe) -> None:
         from torchvision.transforms import v2
 
-        load_torchcodec()
-        self.note = "VideoDecoder, one FFmpeg thread each, then transforms.v2 on uint8 clips"
         self._transform = v2.Compose(torchvision_transforms(recipe, before_float=[]))
-        self._seek = "exact"
 
-    def decode(self, clip: Clip) -> torch.Tensor:
-        """Decode to uint8 [T, 3, height, width]."""
-        return torchcodec_frames(clip, self._seek)
+    def load(self, item: Clip) -> torch.Tensor:
+        """Decode and transform with torchvision's v2 transforms."""
+        return self.augment(torch.from_numpy(self.decode(item)).permute(0, 3, 1, 2))
 
-    def augment(self, frames: torch.Tensor) -> torch.Tensor:
-        """Transform the frames, with one draw for all."""
+    def augment(self, frames: Any) -> torch.Tensor:
+        """Transform decoded frames into float32 [T, 3, height, width]."""
         tensor: torch.Tensor = self._transform(frames)
         return tensor
 
-    def settle(self, clips: Sequence[Clip]) -> None:
-        """Choose among the ways of seeking."""
-        self._seek, rates = fastest_seek(clips)
-        tried = ", ".join(f"{name} {rate:.0f}" for name, rate in rates.items())
-        self.note += f"; {self._seek} seeking (clips/s on a thread when tried: {tried})"
+
+class PyavTorchvision(_ClipBaseline):
+    """PyAV seeks and decodes."""
+
+    note = "av.open, seek, decode to the last frame, to_ndarray of those wanted, then transforms.v2 on uint8 clips"
+
+    def decode(self, clip: Clip) -> NDArray[np.uint8]:
+        """Decode from the keyframe before the clip, or from the beginning where seeking misses frames."""
+        import av
+
+        wanted = set(clip.pts.tolist())
+        found: dict[Any, NDArray[np.uint8]] = {}
+        for is_sought in (True, False):
+            with av.open(str(clip.path)) as container:
+                stream = container.streams.video[0]
+                stream.thread_type, stream.thread_count = "NONE", 1
+                if is_sought:
+                    container.seek(min(wanted), stream=stream)
+                for frame in container.decode(stream):
+                    if frame.pts in wanted:
+                        found[frame.pts] = upright(frame)
+                        if len(found) == len(wanted):
+                            return np.stack([found[pts] for pts in clip.pts.tolist()])
+        raise RuntimeError(f"PyAV shows {len(found)} of {len(wanted)} frames of {clip.path.name}")
 
 
-class PyavAlbumentations(ClipReader):
-    """PyAV seeks and decodes, Albumentations transforms."""
+class OpencvAlbumentations(_ClipBaseline):
+    """OpenCV's VideoCapture decodes, Albumentations transforms."""
 
-    name = "pyav+albumentations"
     note = (
-        "av.open, seek, decode to the last frame, to_ndarray of those wanted, then Albumentations on "
-        "images=, whose resizing is not antialiased"
+        "cv2.VideoCapture, set(CAP_PROP_POS_FRAMES), read to the last frame, then Albumentations on images=, whose "
+        "resizing is not antialiased"
     )
     worker_init = staticmethod(one_opencv_thread)
 
     def __init__(self, recipe: Recipe) -> None:
-        import albumentations as A
-        from albumentations.pytorch import ToTensorV2
+        self._transform = albumentations_compose(recipe)
 
-        self._transform = A.Compose([*albumentations_transforms(recipe), ToTensorV2()])
-
-    def decode(self, clip: Clip) -> NDArray[np.uint8]:
-        """Decode to uint8 [T, height, width, 3]."""
-        import av
-
-        wanted = set(clip.pts.tolist())
-        found: dict[Any, Any] = {}
-        with av.open(str(clip.path)) as container:
-            stream = container.streams.video[0]
-            stream.thread_type, stream.thread_count = "NONE", 1
-            container.seek(min(wanted), stream=stream)
-            for frame in container.decode(stream):
-                if frame.pts in wanted:
-                    found[frame.pts] = frame.to_ndarray(format="rgb24")
-                    if len(found) == len(wanted):
-                        break
-        return np.stack([found[pts] for pts in clip.pts.tolist()])
+    def load(self, item: Clip) -> torch.Tensor:
+        """Decode and transform arrays."""
+        return self.augment(self.decode(item))
 
     def augment(self, frames: NDArray[np.uint8]) -> torch.Tensor:
-        """Transform the frames, with one draw for all."""
+        """Transform decoded frames into float32 [T, 3, height, width]."""
         tensor: torch.Tensor = self._transform(images=frames)["images"]
         return tensor
 
+    def decode(self, clip: Clip) -> NDArray[np.uint8]:
+        """Seek by the number of the first frame, or read from the beginning where seeking misses frames."""
+        import cv2
 
-class DecordTorchvision(ClipReader):
-    """decord decodes, torchvision's v2 transforms work on tensors."""
+        wanted = set(clip.frames.tolist())
+        found: dict[int, NDArray[np.uint8]] = {}
+        for first in (min(wanted), 0):
+            capture = cv2.VideoCapture(str(clip.path), cv2.CAP_FFMPEG, [cv2.CAP_PROP_N_THREADS, 1])
+            capture.set(cv2.CAP_PROP_POS_FRAMES, first)
+            for number in range(first, max(wanted) + 1):
+                if not capture.grab():
+                    break
+                if number in wanted:
+                    found[number] = cv2.cvtColor(capture.retrieve()[1], cv2.COLOR_BGR2RGB)
+            capture.release()
+            if len(found) == len(wanted):
+                return np.stack([found[number] for number in clip.frames.tolist()])
+        raise RuntimeError(f"OpenCV shows {len(found)} of {len(wanted)} frames of {clip.path.name}")
 
-    name = "decord+torchvision"
+
+class DecordTorchvision(_ClipBaseline):
+    """decord decodes."""
+
     note = "decord.VideoReader, one thread each, then transforms.v2 on uint8 clips"
 
+    def decode(self, clip: Clip) -> NDArray[np.uint8]:
+        """Open the file and get a batch of frames."""
+        decord = importlib.import_module("decord")
+        reader = decord.VideoReader(str(clip.path), num_threads=1)
+        pixels: NDArray[np.uint8] = reader.get_batch(clip.frames).asnumpy()
+        return pixels
+
+
+class TorchcodecTorchvision(_ClipBaseline):
+    """torchcodec decodes to tensors."""
+
     def __init__(self, recipe: Recipe) -> None:
-        from torchvision.transforms import v2
+        super().__init__(recipe)
+        load_torchcodec()
+        self.note = "VideoDecoder, one FFmpeg thread each, then transforms.v2 on uint8 clips"
+        self._seek = "exact"
 
-        try:
-            self._decord: Any = importlib.import_module("decord")
-        except ImportError as error:
-            raise Unable("needs decord: pip install decord") from error
-        self._transform = v2.Compose(torchvision_transforms(recipe, before_float=[]))
+    def load(self, item: Clip) -> torch.Tensor:
+        """Decode to uint8 [T, 3, height, width], and transform."""
+        return self.augment(torchcodec_frames(item, self._seek))
 
-    def decode(self, clip: Clip) -> torch.Tensor:
-        """Decode to uint8 [T, 3, height, width]."""
-        reader = self._decord.VideoReader(str(clip.path), num_threads=1)
-        pixels = reader.get_batch(clip.frames).asnumpy()
-        return torch.from_numpy(pixels).permute(0, 3, 1, 2)
+    def adjust(self, task: Task) -> None:
+        """Choose among the ways of seeking."""
+        self._seek, rates = fastest_seek(task.clips)
+        tried = ", ".join(f"{name} {rate:.0f}" for name, rate in rates.items())
+        self.note += f"; {self._seek} seeking (clips/s on a thread when tried: {tried})"
 
-    def augment(self, frames: torch.Tensor) -> torch.Tensor:
-        """Transform the frames, with one draw for all."""
-        tensor: torch.Tensor = self._transform(frames)
-        return tensor
+
+def upright(frame: Any) -> NDArray[np.uint8]:
+    """Convert a frame of PyAV to RGB, turned as its video says: uint8 [height, width, 3]."""
+    matrix = int(frame.colorspace)
+    colours = _BT601 if matrix == UNSPECIFIED_MATRIX else matrix
+    rgb = frame.reformat(format="rgb24", src_colorspace=colours).to_ndarray()
+    return np.ascontiguousarray(np.rot90(rgb, round(frame.rotation / 90)))
 
 
 def load_torchcodec() -> Any:
@@ -187,44 +189,37 @@ def torchcodec_frames(clip: Clip, seek: str) -> torch.Tensor:
     return frames
 
 
-def fastest_seek(clips: Sequence[Clip]) -> tuple[str, dict[str, float]]:
-    """Try torchcodec's ways of seeking in turns, once for the same clips.
+def fastest_seek(plan: ClipPlan) -> tuple[str, dict[str, float]]:
+    """Try torchcodec's ways of seeking in turns, for a few clips on one thread.
 
     Returns:
         The fastest of those that give the same frames as "exact"; the clips per second of each of these.
     """
-    key = b"".join(bytes(clip.path) + clip.frames.tobytes() for clip in clips)
-    if key not in _rates:
-        _rates[key] = _seek_rates(clips)
-    rates = _rates[key]
+    clips = plan.first(_NUM_TRIED)
+    right = [torchcodec_frames(clip, "exact") for clip in clips]
+
+    def decode(seek: str) -> list[torch.Tensor]:
+        return [torchcodec_frames(clip, seek) for clip in clips]
+
+    def turn(seek: str, seconds: float) -> Turn:
+        if not all(map(torch.equal, decode(seek), right)):
+            raise ValueError(f"{seek} seeking shows other frames")
+        return take_turn(lambda: decode(seek), seconds=seconds)
+
+    ways = {seek: partial(turn, seek) for seek in ("exact", "approximate", "mapped")}
+    with one_thread():
+        tried = measure_in_turns(
+            ways, seconds=_TRIAL_SECONDS, rounds=_NUM_TRIALS, on_failure=lambda *_: None
+        )
+    rates = {seek: one.median for seek, one in tried.items()}
     return max(rates, key=lambda seek: rates[seek]), rates
 
 
-def _seek_rates(clips: Sequence[Clip]) -> dict[str, float]:
-    right = [torchcodec_frames(clip, "exact") for clip in clips]
-    rates: dict[str, float] = {}
-    for seek in ("exact", "approximate", "mapped"):
-        try:
-            found = [torchcodec_frames(clip, seek) for clip in clips]
-        except (RuntimeError, ValueError):
-            continue
-        if all(map(torch.equal, found, right)):
-            rates[seek] = 0.0
-    for _ in range(_ROUNDS):
-        for seek in rates:
-            began = time.perf_counter()
-            for clip in clips:
-                torchcodec_frames(clip, seek)
-            rates[seek] = max(rates[seek], len(clips) / (time.perf_counter() - began))
-    return rates
-
-
-_rates: dict[bytes, dict[str, float]] = {}
-_mappings: dict[Path, str] = {}
+_mappings: dict[Path, str] = {}  # made once for each video, as a user would beside the data
 
 
 def _mapping(clip: Clip) -> str:
-    """The index of a video in torchcodec's form, made once."""
+    """The index of a video in torchcodec's form."""
     if clip.path not in _mappings:
         info = clip.info
         keys = set(info.packet_pts[info.keyframes].tolist())

@@ -1,7 +1,7 @@
 """The clips of a race: the same frames of the same videos in the same order for all contestants."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -9,19 +9,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.compare.contestant import Footing
 from bench.output.errors import BenchError
 from bench.video.clips import ClipSettings, open_sound_videos
 from dali_pipes.video.clips import Clips
 from readers import Order, Sample
 from readers.label_vector import class_number
-from readers.video import VideoInfo
+from readers.video import VideoError, VideoInfo
 
 MAX_VIDEOS = 256
 """So many are taken, spread evenly: enough to be typical, few enough to stay in memory."""
 
 NUM_CLIPS = 20_000
 """More than a race takes, so that no epoch ends while the clock runs."""
+
+_NO_KEYFRAME = "does not begin with a keyframe, and libraries number its frames differently"
 
 
 class Clip(NamedTuple):
@@ -66,10 +67,13 @@ class ClipPlan:
     def __getitem__(self, position: int) -> Clip:
         """The clip at a position; after the last position the first one comes again."""
         position %= len(self.videos)
-        video = int(self.videos[position])
+        return self.clip(int(self.videos[position]), self.frames[position])
+
+    def clip(self, video: int, frames: NDArray[np.int64]) -> Clip:
+        """Some frames of a video, of which both are given by their numbers."""
         info = self.clips.info(video)
         assert isinstance(info, VideoInfo)
-        return Clip(self.files[video], info, self.frames[position], self.labels[video])
+        return Clip(self.files[video], info, frames, self.labels[video])
 
     def first(self, count: int) -> list[Clip]:
         """The clips at the first positions."""
@@ -79,22 +83,6 @@ class ClipPlan:
     def num_frames(self) -> int:
         """T, the frames of a clip."""
         return int(self.frames.shape[1])
-
-
-@dataclass(frozen=True)
-class ClipFooting(Footing):
-    """What every contestant gets: a batch is [batch_size, T, 3, height, width].
-
-    Attributes:
-        plan: The clips, position by position.
-    """
-
-    plan: ClipPlan = field(kw_only=True)
-
-    @property
-    def num_frames(self) -> int:
-        """Frames of a clip."""
-        return self.plan.num_frames
 
 
 def make_plan(
@@ -124,6 +112,13 @@ def make_plan(
         BenchError: Not one video is sound.
     """
     videos, left_out = open_sound_videos(source, settings, most=MAX_VIDEOS, how=how)
+    probe = settings.clips(videos)
+    ordinary = [video for video in range(len(videos)) if _begins_with_keyframe(probe.info(video))]
+    odd = set(range(len(videos))) - set(ordinary)
+    left_out += [f"{sample.key}: {_NO_KEYFRAME}" for sample in videos.fetch(sorted(odd))]
+    if not ordinary:
+        raise BenchError(f"{source} has no video that every library reads ({left_out[0]})")
+    videos = videos.take(ordinary)
     samples = [entry for entry in videos.fetch(range(len(videos))) if isinstance(entry, Sample)]
     clips = settings.clips(videos, sampling="random", clips_per_video=-(-num_clips // len(videos)))
     positions = np.arange(len(clips))
@@ -132,6 +127,11 @@ def make_plan(
     files = [_as_file(sample, source, folder) for sample in samples]
     labels = [max(0, class_number(sample.label)) for sample in samples]
     return ClipPlan(clips, files, labels, clips.videos(indices), frames), left_out
+
+
+def _begins_with_keyframe(info: VideoInfo | VideoError) -> bool:
+    """Whether the first packet is a keyframe: libraries number frames differently where it is not."""
+    return isinstance(info, VideoInfo) and int(info.keyframes[0]) == 0
 
 
 def _as_file(sample: Sample, source: str, folder: Path) -> Path:

@@ -1,5 +1,4 @@
-"""Other people's loaders. Each has a folder with what it installs and a pipeline as its users write it.
+"""Other people's loaders. Each has a folder with the packages it installs, and a pipeline as its users write it.
 
-Each runs in a virtual environment of its own under ``.peers/``, in a process of its own, and answers line
-by line, so that its turns can stand between ours.
+Each runs in a virtual environment of its own under ``.peers/`` unless its package is here already.
 """

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.baselines.translations import albumentations_transforms
+from bench.baselines.translations import albumentations_compose
 from gpu_aug import Recipe
 
 NOTE = "cv2.imdecode, then Albumentations, whose resizing is not antialiased"
@@ -18,10 +18,7 @@ class Augment:
     """From encoded bytes to a tensor [3, height, width] of a dtype; can be pickled for workers."""
 
     def __init__(self, recipe: Recipe, dtype: torch.dtype) -> None:
-        import albumentations as A
-        from albumentations.pytorch import ToTensorV2
-
-        self._transform = A.Compose([*albumentations_transforms(recipe), ToTensorV2()])
+        self._transform = albumentations_compose(recipe)
         self._dtype = dtype
 
     def __call__(self, encoded: Any) -> torch.Tensor:

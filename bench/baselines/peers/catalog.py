@@ -1,7 +1,10 @@
 """The peers, the packages they install, and the folders of their environments."""
 
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 ENVIRONMENTS = Path(".peers")
 """The folder that gets one virtual environment per peer; in the folder where the command is called."""
@@ -9,19 +12,34 @@ ENVIRONMENTS = Path(".peers")
 _HERE = Path(__file__).parent
 
 
-def peer_names() -> list[str]:
-    """Every peer, sorted: the folders beside this file that have a pipeline."""
-    return sorted(path.parent.name.replace("_", "-") for path in _HERE.glob("*/pipeline.py"))
+@dataclass(frozen=True)
+class Peer:
+    """A library that gpu-aug does not depend on.
+
+    Attributes:
+        distribution: Its name in the package index; where this interpreter has it, no environment is needed.
+        megabytes: Of its environment, as measured on Linux x86-64; torch is shared.
+    """
+
+    distribution: str
+    megabytes: int
+
+
+PEERS: Mapping[str, Peer] = MappingProxyType(
+    {
+        "decord2": Peer("decord2", 98),
+        "grain": Peer("grain", 26),
+        "litdata": Peer("litdata", 28),
+        "mosaic-streaming": Peer("mosaicml-streaming", 800),
+        "spdl": Peer("spdl", 67),
+        "webdataset": Peer("webdataset", 26),
+    }
+)
 
 
 def requirements(name: str) -> Path:
     """The file that names the packages of a peer, with their versions."""
     return _HERE / name.replace("-", "_") / "requirements.txt"
-
-
-def module_name(name: str) -> str:
-    """The module of a peer's pipeline."""
-    return f"bench.baselines.peers.{name.replace('-', '_')}.pipeline"
 
 
 def environment(name: str) -> Path:

@@ -5,66 +5,54 @@ import site
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
-from bench.baselines.peers.catalog import environment, peer_names, python_of, requirements
-from bench.output.errors import BenchError
+from bench.baselines.peers.catalog import PEERS, environment, python_of, requirements
 
-REASON = "why-not.txt"
-"""Stands in an environment that could not be filled, and says why."""
-
+_REASON = "why-not.txt"  # in an environment that could not be filled; says why
 _COMPLETE = "complete"
 
 
-@dataclass(frozen=True)
-class Installed:
-    """The outcome of an installation; ``reason`` is empty when it is ready."""
-
-    name: str
-    reason: str
-
-
-def install_peers(names: Sequence[str], progress: Callable[[str], None]) -> list[Installed]:
-    """Build the environments of some peers, or of all when none is named, anew where they exist.
-
-    Args:
-        names: As in `peer_names`.
-        progress: Gets a line of text for every peer that is begun.
-
-    Raises:
-        BenchError: There is no such peer.
-    """
-    for name in names:
-        require_peer(name)
-    results = []
-    for name in names or peer_names():
-        progress(f"installing {name} into {environment(name)}")
-        reason = build(environment(name), requirements(name))
-        results.append(Installed(name, reason))
-    return results
+def has_package(name: str) -> bool:
+    """Whether this interpreter has the package of a peer, which then needs no environment."""
+    try:
+        metadata.distribution(PEERS[name].distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
-def require_peer(name: str) -> None:
-    """Refuse a name that is not a peer's.
-
-    Raises:
-        BenchError: With the names there are.
-    """
-    if name not in peer_names():
-        raise BenchError(
-            f"a peer must be one of {', '.join(peer_names())}, got {name!r}: choose one"
-        )
+def is_ready(name: str) -> bool:
+    """Whether a peer can be started; "" for a contestant that needs no peer's packages."""
+    return not name or has_package(name) or not why_not(name)
 
 
 def why_not(name: str) -> str:
-    """Why a peer cannot be started here, or "" when its environment is complete."""
+    """Why the environment of a peer cannot be used, or "" when it is complete."""
     folder = environment(name)
-    if (folder / REASON).is_file():
-        return (folder / REASON).read_text(encoding="utf-8")
+    if (folder / _REASON).is_file():
+        return f"cannot be installed: {(folder / _REASON).read_text(encoding='utf-8')}"
     if not (folder / _COMPLETE).is_file():
-        return f"not installed: gpu-aug bench install-peers {name}"
+        return f"not installed: gpu-aug bench compare DATA --peers {name} installs it"
     return ""
+
+
+def missing_peers(names: Sequence[str]) -> list[str]:
+    """Those of some keys of `PEERS` that have to be installed."""
+    return [name for name in names if not is_ready(name)]
+
+
+def install_peers(names: Sequence[str], progress: Callable[[str], object]) -> None:
+    """Build the environments of some peers, anew where they exist; `why_not` says how each ended.
+
+    Args:
+        names: Keys of `PEERS`.
+        progress: Gets a line of text for every peer that is begun.
+    """
+    for name in names:
+        progress(f"installing {name} into {environment(name)}")
+        build(environment(name), requirements(name))
 
 
 def build(folder: Path, packages: Path) -> str:
@@ -83,7 +71,7 @@ def build(folder: Path, packages: Path) -> str:
         pip = [str(python_of(folder)), "-m", "pip", "install", "--disable-pip-version-check"]
         failure = _run(*pip, "--requirement", str(packages))
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / (REASON if failure else _COMPLETE)).write_text(failure, encoding="utf-8")
+    (folder / (_REASON if failure else _COMPLETE)).write_text(failure, encoding="utf-8")
     return failure
 
 

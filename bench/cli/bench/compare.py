@@ -30,7 +30,8 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="all|none|NAME",
-            help="Baselines, repeatable; when left out, those that need no environment of their own.",
+            help="Baselines, repeatable; what is missing is installed into .peers/. When left out, those that are "
+            "installed.",
         ),
     ] = None,
     only: Annotated[

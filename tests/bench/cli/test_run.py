@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from bench.cli.run_epochs import batches_of
 from bench.cli.run_live import RunView, stage_shares, waiting_in_words
 from bench.cli.run_show import verdict
-from bench.compare.epochs import batches_of
 from bench.output.run_log import Coverage
 from dali_pipes import Loader
 from dali_pipes.stats import STAGES

@@ -1,42 +1,36 @@
-"""Races of clips: the same frames for everyone, and who shows others is found out, and what is told of videos."""
+"""Clips in comparisons: the same frames for everyone, and who shows others is found out; what is told of videos."""
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from bench.compare import compare as comparing
-from bench.compare.compare import Settings, compare, expected_minutes
-from bench.compare.contestant import Unable
-from bench.compare.lineup import Entry
-from bench.compare.ours import OurLoader
+from bench.compare import ours
+from bench.compare.compare import Settings, compare
+from bench.compare.contestant import Pipeline, Task, Unable
 from bench.compare.report import comparison_document
-from bench.compare.result import Comparison
 from bench.output.errors import BenchError
-from bench.video import ceiling
+from bench.video import ceiling, dali_reader
 from bench.video.ceiling import decode_packets
 from bench.video.check import check_frames
 from bench.video.clips import ClipSettings, clip_settings
-from bench.video.dali_reader import DaliVideoReader
 from bench.video.libraries import (
-    ClipReader,
     DecordTorchvision,
-    PyavAlbumentations,
+    OpencvAlbumentations,
+    PyavTorchvision,
     TorchcodecTorchvision,
     fastest_seek,
 )
-from bench.video.lineup import clip_lineup
 from bench.video.making import make_videos
-from bench.video.plan import Clip, ClipFooting, make_plan
-from bench.video.workers import ClipProcesses, ClipThreads
+from bench.video.plan import Clip, make_plan
 from dali_pipes import Loader
 from gpu_aug import CenterCrop, HorizontalFlip, Normalize, RandomCrop, RandomShortestSize, Recipe
 from readers.video import scan_video
@@ -46,11 +40,7 @@ from tests.support.videos import decode_all, pan, write_video
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 NUM_FRAMES, STRIDE = 4, 2
-LIBRARIES: tuple[type[ClipReader], ...] = (
-    TorchcodecTorchvision,
-    PyavAlbumentations,
-    DecordTorchvision,
-)
+LIBRARIES = (PyavTorchvision, OpencvAlbumentations, DecordTorchvision, TorchcodecTorchvision)
 RECIPE = Recipe(
     [
         RandomShortestSize((48, 56)),
@@ -73,15 +63,15 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def footing(videos: Path, tmp_path: Path) -> ClipFooting:
+def task(videos: Path, tmp_path: Path) -> Task:
     """Two clips of four frames in a batch, on the CPU."""
-    return footing_of(videos, tmp_path)
+    return task_of(videos, tmp_path)
 
 
-def footing_of(source: Path, folder: Path) -> ClipFooting:
-    """A footing over the videos below a folder."""
+def task_of(source: Path, folder: Path) -> Task:
+    """A task over the videos below a folder."""
     plan, _ = make_plan(str(source), SETTINGS, 0, folder, num_clips=600)
-    return ClipFooting(
+    return Task(
         plan.clips,
         plan.files,
         plan.labels,
@@ -97,27 +87,27 @@ def footing_of(source: Path, folder: Path) -> ClipFooting:
 # The clips that everybody gets.
 
 
-def test_everyone_gets_the_clips_of_our_loader(footing: ClipFooting) -> None:
+def test_everyone_gets_the_clips_of_our_loader(task: Task) -> None:
     """Position by position the plan has the videos and frames of the loader's first epoch."""
     recipe = Recipe([CenterCrop(8)])  # which frames are chosen depends on no operation on images
     options: Any = {"device": "cpu", "decoder": "cpu", "engine": "kornia", "dtype": torch.float32}
-    loader = Loader(footing.dataset, recipe, batch_size=6, seed=0, **options)
+    loader = Loader(task.dataset, recipe, batch_size=6, seed=0, **options)
     with loader:
         batch = next(iter(loader))
 
-    planned = [footing.plan[position] for position in range(6)]
+    planned = [task.clips[position] for position in range(6)]
     for clip, key in zip(planned, batch.keys, strict=True):
         assert key.startswith(f"{clip.path.parent.name}/{clip.path.name}#")
     assert batch.frames is not None
     np.testing.assert_array_equal(batch.frames, [clip.frames for clip in planned])
 
 
-def test_plan_draws_frames_anew(footing: ClipFooting) -> None:
+def test_plan_draws_frames_anew(task: Task) -> None:
     """Clips of one video begin at many of its frames, and keep the stride."""
-    starts = {(clip.path.name, int(clip.frames[0])) for clip in footing.plan.first(400)}
+    starts = {(clip.path.name, int(clip.frames[0])) for clip in task.clips.first(400)}
 
     assert len(starts) > 60  # of 3 videos with 24 places each
-    assert all((np.diff(clip.frames) == STRIDE).all() for clip in footing.plan.first(400))
+    assert all((np.diff(clip.frames) == STRIDE).all() for clip in task.clips.first(400))
 
 
 def test_damaged_videos_are_left_out(videos: Path, tmp_path: Path) -> None:
@@ -155,25 +145,45 @@ def test_videos_that_do_not_decode_are_left_out(videos: Path, tmp_path: Path) ->
     assert [fault.partition(":")[0] for fault in left_out] == ["spoiled.mp4"]
 
 
+def test_videos_that_begin_without_a_keyframe_are_left_out(videos: Path, tmp_path: Path) -> None:
+    """Some libraries never show such frames, so nobody gets that video."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "good.mp4").write_bytes((videos / "cats" / "a.mp4").read_bytes())
+    write_video(tmp_path / "whole.mkv", pan(40, (64, 80)), options={"g": "10"})
+    with (
+        av.open(str(tmp_path / "whole.mkv")) as whole,
+        av.open(str(source / "cut.mkv"), "w") as cut,
+    ):
+        stream = cut.add_stream_from_template(whole.streams.video[0])
+        packets = [packet for packet in whole.demux(video=0) if packet.dts is not None]
+        for packet in packets[3:]:
+            packet.stream = stream
+            cut.mux(packet)
+
+    plan, left_out = make_plan(str(source), SETTINGS, 0, tmp_path, num_clips=10)
+
+    assert [path.name for path in plan.files] == ["good.mp4"]
+    assert [fault.partition(":")[0] for fault in left_out] == ["cut.mkv"]
+
+
 # Whether the frames are right.
 
 
-def enter(reader: type[ClipReader], where: Any = ClipThreads) -> Callable[[ClipFooting], Any]:
-    """How a library takes part; skips the test where it is missing."""
-
-    def build(footing: ClipFooting) -> Any:
-        try:
-            return where(reader(footing.recipe), footing)
-        except Unable as error:
-            pytest.skip(str(error))
-
-    return build
+def check(library: type[Any], task: Task, where: str = "threads") -> str:
+    """Check a library; skips the test where it is missing."""
+    try:
+        return check_frames(getattr(library, f"in_{where}"), task)
+    except (Unable, ImportError) as error:
+        if any(word in str(error) for word in ("decord", "FFmpeg", "torchcodec")):
+            pytest.skip(f"needs {error}")
+        raise
 
 
-@pytest.mark.parametrize("reader", LIBRARIES, ids=lambda reader: reader.name)
-def test_libraries_show_the_right_frames(reader: type[ClipReader], footing: ClipFooting) -> None:
-    """Every library in threads shows what the check expects."""
-    check_frames(enter(reader), footing)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_libraries_show_the_right_frames(library: type[Any], task: Task) -> None:
+    """Every library in threads shows what the check expects, in the same colours."""
+    assert check(library, task) == ""
 
 
 def test_torchcodec_without_ffmpeg_takes_no_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,17 +195,22 @@ def test_torchcodec_without_ffmpeg_takes_no_part(monkeypatch: pytest.MonkeyPatch
         TorchcodecTorchvision(RECIPE)
 
 
-def test_worker_processes_show_the_right_frames(footing: ClipFooting) -> None:
+@pytest.mark.parametrize("library", [PyavTorchvision, OpencvAlbumentations])
+def test_worker_processes_show_the_right_frames(library: type[Any], task: Task) -> None:
     """So does one in the worker processes of a DataLoader."""
-    check_frames(enter(PyavAlbumentations, ClipProcesses), footing)
+    assert check(library, task, "processes") == ""
 
 
-def test_our_loader_shows_the_right_frames(footing: ClipFooting) -> None:
+def test_our_loader_shows_the_right_frames(task: Task) -> None:
     """So does ours."""
-    check_frames(lambda own: OurLoader(own, "cpu", "fused"), footing)
+
+    def start(own: Task) -> Pipeline:
+        return ours.start(own, decoder="cpu", engine="fused")
+
+    assert check_frames(start, task) == ""
 
 
-class NextFrames(PyavAlbumentations):
+class NextFrames(PyavTorchvision):
     """Takes each frame one place too late."""
 
     def decode(self, clip: Clip) -> Any:
@@ -203,7 +218,7 @@ class NextFrames(PyavAlbumentations):
         return super().decode(clip._replace(frames=clip.frames + 1))
 
 
-class OneFrame(PyavAlbumentations):
+class OneFrame(PyavTorchvision):
     """Decodes the first frame only."""
 
     def decode(self, clip: Clip) -> Any:
@@ -211,23 +226,23 @@ class OneFrame(PyavAlbumentations):
         return super().decode(clip._replace(frames=np.full_like(clip.frames, clip.frames[0])))
 
 
-class Reversed(PyavAlbumentations):
+class Reversed(PyavTorchvision):
     """Has the right frames in the wrong order."""
 
     def decode(self, clip: Clip) -> Any:
         """Cheat."""
-        return super().decode(clip)[::-1]
+        return super().decode(clip)[::-1].copy()
 
 
-class Darker(PyavAlbumentations):
+class Negative(PyavTorchvision):
     """Has the right frames, and wrong colours."""
 
     def decode(self, clip: Clip) -> Any:
         """Cheat."""
-        return np.maximum(super().decode(clip), 8) - 8
+        return 255 - super().decode(clip)
 
 
-class Fewer(PyavAlbumentations):
+class Fewer(PyavTorchvision):
     """Leaves half of the frames out."""
 
     def decode(self, clip: Clip) -> Any:
@@ -241,27 +256,34 @@ class Fewer(PyavAlbumentations):
         (NextFrames, r"shows frame \d+, or one like it, where it should show frame \d+ of "),
         (OneFrame, r"shows frame \d+|differs from frame \d+ of "),
         (Reversed, r"shows frame \d+|differs from frame \d+ of "),
-        (Darker, r"differs from frame \d+ of .* by \d+\.\d/255, more than 4/255"),
+        (Negative, r"differs from frame \d+ of .* by \d+\.\d/255, more than 20/255|shows frame"),
         (Fewer, r"made \[2, 2, 3, 48, 48\], not \[2, 4, 3, 48, 48\]"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
-def test_cheats_are_found_out(cheat: type[ClipReader], words: str, footing: ClipFooting) -> None:
+def test_cheats_are_found_out(cheat: type[Any], words: str, task: Task) -> None:
     """Who shows other frames or other pixels takes no part."""
     with pytest.raises(Unable, match=words):
-        check_frames(enter(cheat), footing)
+        check_frames(cheat.in_threads, task)
 
 
-@pytest.mark.parametrize("reader", LIBRARIES, ids=lambda reader: reader.name)
-def test_libraries_draw_once_for_a_clip(reader: type[ClipReader]) -> None:
+def test_other_colours_are_noted(task: Task) -> None:
+    """Who converts colours by another matrix shows the right frames, and a reader of the table is told."""
+
+    class Tinted(PyavTorchvision):
+        def decode(self, clip: Clip) -> Any:
+            return np.maximum(super().decode(clip), 10) - 10
+
+    assert check_frames(Tinted.in_threads, task) == "; colours differ by 10/255"
+
+
+@pytest.mark.parametrize("library", [PyavTorchvision, OpencvAlbumentations])
+def test_libraries_draw_once_for_a_clip(library: type[Any]) -> None:
     """A clip of equal frames stays one, and the next clip is drawn anew."""
-    try:
-        own = reader(RECIPE)
-    except Unable as error:
-        pytest.skip(str(error))
+    own = library(RECIPE)
     frame = pan(1, (64, 80))[0]
     frames: Any = np.repeat(frame[None], 3, axis=0)
-    if reader is not PyavAlbumentations:
+    if library is PyavTorchvision:
         frames = torch.from_numpy(frames).permute(0, 3, 1, 2)
 
     made = [own.augment(frames) for _ in range(8)]
@@ -271,13 +293,45 @@ def test_libraries_draw_once_for_a_clip(reader: type[ClipReader]) -> None:
     assert len({clip.numpy().tobytes() for clip in made}) > 4
 
 
+def test_pyav_decodes_from_the_beginning_where_seeking_fails(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a seek that lands too late the wanted frames never come; they do from the beginning."""
+    clip = task.clips[0]
+    expected = PyavTorchvision(RECIPE).decode(clip)
+    opened = av.open
+
+    def broken(path: str) -> Any:
+        container = opened(path)
+
+        class Late:
+            streams = container.streams
+            decode = container.decode
+
+            def __enter__(self) -> Any:
+                return self
+
+            def __exit__(self, *_: object) -> None:
+                container.close()
+
+            def seek(self, *_: object, **__: object) -> None:
+                for _ in container.demux(video=0):
+                    pass
+
+        return Late()
+
+    monkeypatch.setattr(av, "open", broken)
+
+    np.testing.assert_array_equal(PyavTorchvision(RECIPE).decode(clip), expected)
+
+
 @pytest.mark.usefixtures("torchcodec_decoders")
 def test_seeking_that_misses_frames_is_not_chosen(tmp_path: Path) -> None:
     """Where frames are not shown equally long, approximate seeking gives others, so it is out."""
     steps = np.where(np.arange(30) < 15, 512, 2048)
     write_video(tmp_path / "a.mp4", pan(30, (64, 80)), pts=np.cumsum(steps).tolist())
 
-    _, rates = fastest_seek(footing_of(tmp_path, tmp_path).plan.first(3))
+    _, rates = fastest_seek(task_of(tmp_path, tmp_path).clips)
 
     assert set(rates) == {"exact", "mapped"}
 
@@ -298,17 +352,17 @@ def test_ceiling_decodes_the_wanted_frames(
 ) -> None:
     """All frames of a clip come out of the decoder, wherever the clip begins."""
     write_video(tmp_path / name, pan(30, (64, 80)), codec=codec, options=options)
-    plan = footing_of(tmp_path, tmp_path).plan
+    plan = task_of(tmp_path, tmp_path).clips
 
     assert [decode_packets(clip) for clip in plan.first(6)] == [NUM_FRAMES] * 6
 
 
-def test_ceiling_misses_no_frame(footing: ClipFooting, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ceiling_misses_no_frame(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where frames do not come out it raises, rather than count less work."""
     monkeypatch.setattr(ceiling, "_runs", lambda _: iter(()))
 
     with pytest.raises(RuntimeError, match=r"4 frames of .* are missing"):
-        decode_packets(footing.plan[0])
+        decode_packets(task.clips[0])
 
 
 @pytest.mark.needs_dali
@@ -322,71 +376,57 @@ def test_dali_says_which_frames_it_shows(tmp_path: Path) -> None:
             source / f"{number}.webm", frames, codec="libvpx-vp9", options={"cpu-used": "8"}
         )
 
-    check_frames(DaliVideoReader, footing_of(source, tmp_path))
+    check_frames(dali_reader.start, task_of(source, tmp_path))
 
 
 @pytest.mark.needs_dali
-def test_dali_says_what_it_does_not_read(footing: ClipFooting) -> None:
+def test_dali_says_what_it_does_not_read(task: Task) -> None:
     """H.264 is not for DALI on a CPU, which is one sentence, not a crash."""
     with pytest.raises(Unable, match="does not read h264 on cpu: ") as caught:
-        check_frames(DaliVideoReader, footing)
+        check_frames(dali_reader.start, task)
 
     assert "\n" not in str(caught.value)
 
 
-# The race.
+def test_dali_says_what_helps(videos: Path, tmp_path: Path) -> None:
+    """Clips that are longer than their videos have no one stride."""
+    plan, _ = make_plan(str(videos), ClipSettings(20, 2), 0, tmp_path, num_clips=10)
+    long = replace(task_of(videos, tmp_path), plan=plan)
+
+    with pytest.raises(Unable, match="give a smaller --stride or --num-frames"):
+        dali_reader.start(long)
 
 
-def test_race_of_clips(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows have clips and frames per second, ours a ratio to the others; who cheats is absent with the reason."""
-    entries = [
-        entry for entry in clip_lineup() if entry.name in ("libavcodec alone", "gpu-aug/cpu+fused")
-    ]
+# Comparisons of clips.
 
-    def cheating(footing: Any) -> Any:
-        check_frames(enter(NextFrames), footing)
 
-    honest = next(entry for entry in clip_lineup() if entry.name == "pyav+albumentations (threads)")
-    entries += [honest, Entry("cheat", "baseline", cheating)]
-    monkeypatch.setattr(comparing, "clip_lineup", lambda: entries)
+@pytest.mark.long
+def test_comparison_of_clips(videos: Path) -> None:
+    """Rows have clips and frames per second, and ours a ratio to the others."""
+    names = ("libavcodec alone", "gpu-aug/cpu+fused", "pyav+torchvision (threads)")
     settings = Settings(
-        seconds=0.1, rounds=2, batch_size=2, dtype="float32", device="cpu", clips=SETTINGS
+        seconds=0.1,
+        rounds=2,
+        batch_size=2,
+        dtype="float32",
+        device="cpu",
+        clips=SETTINGS,
+        only=names,
     )
 
-    document = comparison_document(compare(str(videos), RECIPE, settings, lambda _: None))
+    document: Any = comparison_document(compare(str(videos), RECIPE, settings, lambda _: None))
 
-    rows: Any = document["rows"]
-    assert {row["name"] for row in rows} == {
-        "libavcodec alone",
-        "gpu-aug/cpu+fused",
-        "pyav+albumentations (threads)",
-    }
-    for row in rows:
+    assert document["absent"] == []
+    assert {row["name"] for row in document["rows"]} == set(names)
+    for row in document["rows"]:
         clips, frames = row["clips_per_second"], row["frames_per_second"]
         assert len(clips["runs"]) == 2
         assert frames["median"] == pytest.approx(NUM_FRAMES * clips["median"], abs=0.5)
-    ratios: Any = document["ratios"]
-    assert ratios["gpu-aug/cpu+fused"]["pyav+albumentations (threads)"]["median"] > 0
-    [absent] = document["absent"]  # type: ignore[misc]
-    assert "shows frame" in absent["reason"]
-    described: Any = document["settings"]
+    ratios = document["ratios"]
+    assert ratios["gpu-aug/cpu+fused"]["pyav+torchvision (threads)"]["median"] > 0
+    described = document["settings"]
     assert (described["num_frames"], described["stride"], described["videos"]) == (4, 2, 3)
     assert described["batch"] == "float32 [2, 4, 3, 48, 48]"
-
-
-def test_everyone_has_a_checked_entry() -> None:
-    """Processes come before threads, ours on both decoders, and decoding alone twice."""
-    names = [entry.name for entry in clip_lineup()]
-
-    assert names == [
-        *(f"{reader.name} (processes)" for reader in LIBRARIES),
-        *(f"{reader.name} (threads)" for reader in LIBRARIES),
-        "dali reader",
-        "gpu-aug/dali+fused",
-        "gpu-aug/cpu+fused",
-        "libavcodec alone",
-        "torchcodec decode only",
-    ]
 
 
 def test_time_is_told_before_it_passes(
@@ -400,39 +440,10 @@ def test_time_is_told_before_it_passes(
     monkeypatch.setattr("bench.compare.report.compare", stop)
     short = run("bench", "compare", videos, "--only", "libavcodec alone", "--seconds", 0.1)
     long = run("bench", "compare", videos, "--seconds", 60)
-    everyone = Settings(clips=SETTINGS, seconds=60)
 
-    assert re.match(r"this takes about 35 s: 1 pipeline x 5 rounds x 0.02 s, and", short[2])
-    assert long[2].startswith(f"this takes about {expected_minutes(everyone):.0f} min: ")
+    assert re.match(r"this takes about \d+ s: 1 pipeline x 5 rounds x 0.02 s, and", short[2])
+    assert re.match(r"this takes about \d\d min: \d+ pipelines x 5 rounds x 12 s, and", long[2])
     assert "the race would begin here" in short[2]
-    assert expected_minutes(everyone) > len(clip_lineup())
-    assert expected_minutes(replace(everyone, only=("dali reader",))) < 2
-
-
-def test_what_is_for_images_is_refused(videos: Path) -> None:
-    """Peers that read images have nothing to do with videos."""
-    with pytest.raises(BenchError, match="--peers is for images"):
-        compare(str(videos), RECIPE, Settings(clips=SETTINGS, peers=("all",)), lambda _: None)
-
-
-def test_table_counts_clips(capsys: pytest.CaptureFixture[str]) -> None:
-    """The table says clips/s and frames/s where the data are videos."""
-    from rich.console import Console
-
-    from bench.compare.report import show_comparison
-    from bench.compare.result import Row
-    from bench.compare.timer import Rate
-
-    share = {"read": None, "decode": 1.0, "augment": 0.0, "copy": 0.0, "wait": 1.0}
-    settings = {"batch": "b", "device": "cpu", "threads": 2, "videos": 3, "data": "d"}
-    row = Row("x", "baseline", Rate((2.5,)), share, "", num_frames=16)
-
-    show_comparison(Comparison([row], [], settings), Console(width=120))
-
-    printed = capsys.readouterr().out
-    assert "clips/s" in printed
-    assert "3 videos of d" in printed
-    assert " 40 " in printed  # frames per second
 
 
 # The commands.

@@ -2,7 +2,7 @@
 
     python tests/data/mds/write.py FOLDER [COMPRESSION ...]
 
-runs where mosaicml-streaming is installed (gpu-aug bench install-peers). What lies beside it was written so.
+runs where mosaicml-streaming is installed (gpu-aug bench compare --peers mosaic-streaming). What lies beside it was written so.
 """
 
 import base64

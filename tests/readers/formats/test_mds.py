@@ -105,7 +105,9 @@ def test_values_are_those_of_mosaicml_streaming() -> None:
     assert list(dataset.verify()) == []
 
 
-@pytest.mark.skipif(not PEER.exists(), reason="gpu-aug bench compare --peers all makes it")
+@pytest.mark.skipif(
+    not PEER.exists(), reason="gpu-aug bench compare --peers mosaic-streaming makes it"
+)
 def test_live(tmp_path: Path, cache: Path) -> None:
     """What the installed mosaicml-streaming writes today, as it is and compressed in each of its ways."""
     pytest.importorskip("pyarrow")

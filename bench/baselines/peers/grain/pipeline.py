@@ -10,48 +10,52 @@ from absl import flags
 
 from bench.baselines.peers import augment
 from bench.baselines.peers.augment import Augment
-from bench.baselines.peers.spec import Spec
+from bench.compare.contestant import Pipeline, Task
 
-NOTE = (
+_NOTE = (
     "grain.MapDataset in worker processes, float32 arrays through shared memory (it carries no "
     f"bfloat16), .to(dtype) in the trainer; {augment.NOTE}"
 )
 
 _NUM_AHEAD = 2  # batches per worker
 
+# Grain reads flags, which only absl's own main parses; here, so that it is also done in worker processes.
+flags.FLAGS.mark_as_parsed()
 
-def num_ahead(spec: Spec) -> int:
-    """Number of batches that its workers prefetch."""
-    return _NUM_AHEAD * spec.num_threads
+
+def start(task: Task) -> Pipeline:
+    """Start its workers: each has its queue, a batch that waits to get in, and one in its reader's buffer."""
+    num_ahead = (_NUM_AHEAD + 2) * task.num_threads
+    return Pipeline(_batches(task), _NOTE, num_ahead, num_ahead + task.num_threads)
 
 
 class _Load:
-    def __init__(self, spec: Spec) -> None:
-        self._spec = spec
-        self._transform = Augment(spec.recipe, torch.float32)
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._transform = Augment(task.recipe, torch.float32)
 
     def __call__(self, index: int) -> dict[str, object]:
-        encoded = Path(self._spec.files[index]).read_bytes()
+        encoded = Path(self._task.files[index]).read_bytes()
         return {
             "image": self._transform(encoded).numpy(),
-            "label": np.int64(self._spec.labels[index]),
+            "label": np.int64(self._task.labels[index]),
         }
 
 
-def batches(spec: Spec) -> Iterator[torch.Tensor]:
+def _batches(task: Task) -> Iterator[torch.Tensor]:
     """Shuffle, load and batch in workers; convert here."""
     # Worker processes look at a flag of absl, whose flags only absl.app.run parses; all keep their defaults.
     flags.FLAGS.mark_as_parsed()
     dataset = (
-        grain.MapDataset.source(range(len(spec.files)))
-        .seed(spec.seed)
+        grain.MapDataset.source(range(len(task.files)))
+        .seed(task.seed)
         .shuffle()
         .repeat()
-        .map(_Load(spec))
-        .batch(spec.batch_size, drop_remainder=True)
+        .map(_Load(task))
+        .batch(task.batch_size, drop_remainder=True)
         .to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=1))
-        .mp_prefetch(grain.MultiprocessingOptions(spec.num_threads, _NUM_AHEAD))
+        .mp_prefetch(grain.MultiprocessingOptions(task.num_threads, _NUM_AHEAD))
     )
     for batch in dataset:
         images = torch.from_numpy(batch["image"])
-        yield images.to(spec.device, spec.dtype, non_blocking=True)
+        yield images.to(task.device, task.dtype, non_blocking=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import torch
@@ -9,47 +10,48 @@ from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
 
 from bench.baselines.peers import augment
 from bench.baselines.peers.augment import Augment
-from bench.baselines.peers.spec import Spec
+from bench.compare.contestant import Pipeline, Task
 
-NOTE = f"MDS shards with encoded bytes, StreamingDataLoader, shuffled by py1e; {augment.NOTE}"
+_NOTE = f"MDS shards with encoded bytes, StreamingDataLoader, shuffled by py1e; {augment.NOTE}"
 
 _NUM_AHEAD = 2  # batches per worker
 _NUM_SAMPLES = 1_000_000  # more than any comparison takes: the samples are repeated
 
 
-def num_ahead(spec: Spec) -> int:
-    """Number of batches that its workers prefetch."""
-    return _NUM_AHEAD * spec.num_threads
+def start(task: Task) -> Pipeline:
+    """Start its workers."""
+    num_ahead = _NUM_AHEAD * task.num_threads
+    return Pipeline(_batches(task), _NOTE, num_ahead, num_ahead + task.num_threads)
 
 
 class _Photos(StreamingDataset):  # type: ignore[misc]
-    def __init__(self, spec: Spec, **options: Any) -> None:
+    def __init__(self, task: Task, folder: str) -> None:
         super().__init__(
-            local=str(spec.folder),
+            local=folder,
             shuffle=True,
-            shuffle_seed=spec.seed,
-            batch_size=spec.batch_size,
+            shuffle_seed=task.seed,
+            batch_size=task.batch_size,
             epoch_size=_NUM_SAMPLES,
-            **options,
         )
-        self._transform = Augment(spec.recipe, spec.dtype)
+        self._transform = Augment(task.recipe, task.dtype)
 
     def __getitem__(self, at: Any) -> Any:
         sample = super().__getitem__(at)
         return self._transform(sample["image"]), sample["label"]
 
 
-def batches(spec: Spec) -> Iterator[torch.Tensor]:
+def _batches(task: Task) -> Iterator[torch.Tensor]:
     """Write shards, then read and map in workers."""
-    with MDSWriter(out=str(spec.folder), columns={"image": "bytes", "label": "int"}) as writer:
-        for path, label in zip(spec.files, spec.labels, strict=True):
+    folder = mkdtemp()
+    with MDSWriter(out=folder, columns={"image": "bytes", "label": "int"}) as writer:
+        for path, label in zip(task.files, task.labels, strict=True):
             writer.write({"image": Path(path).read_bytes(), "label": label})
     loader = StreamingDataLoader(
-        _Photos(spec),
-        batch_size=spec.batch_size,
-        num_workers=spec.num_threads,
+        _Photos(task, folder),
+        batch_size=task.batch_size,
+        num_workers=task.num_threads,
         prefetch_factor=_NUM_AHEAD,
         drop_last=True,
     )
     for images, _ in loader:
-        yield images.to(spec.device, non_blocking=True)
+        yield images.to(task.device, non_blocking=True)

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import spdl.io
@@ -10,12 +11,11 @@ import torch
 from spdl.pipeline import PipelineBuilder
 from torchvision.transforms import v2
 
-from bench.baselines.peers.spec import Spec
 from bench.baselines.translations import torchvision_transforms
-from bench.compare.contestant import Unable
+from bench.compare.contestant import Pipeline, Task, Unable
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 
-NOTE = (
+_NOTE = (
     "threads; FFmpeg's decoder with its crop, scale (bilinear, not antialiased) and hflip filters; "
     "then torchvision's transforms.v2 on uint8 tensors"
 )
@@ -23,47 +23,48 @@ NOTE = (
 _NUM_AHEAD = 2
 
 
-def num_ahead(spec: Spec) -> int:  # noqa: ARG001 - others need it
-    """Its sink's queue, and the batch that waits to get in."""
-    return _NUM_AHEAD + 1
+def start(task: Task) -> Pipeline:
+    """Start it; its sink's queue lies ready, and the batch that waits to get in."""
+    num_ahead = _NUM_AHEAD + 1
+    return Pipeline(_batches(task), _NOTE, num_ahead, num_ahead + task.num_threads)
 
 
-def batches(spec: Spec) -> Iterator[torch.Tensor]:
+def _batches(task: Task) -> Iterator[torch.Tensor]:
     """Decode and transform single images on threads, and stack them."""
-    crop = spec.recipe.operations[0]
+    crop = task.recipe.operations[0]
     if not isinstance(crop, RandomResizedCrop):
         raise Unable("this peer is written for recipes that begin with RandomResizedCrop")
-    _require_ffmpeg(spec.files[0])
+    _require_ffmpeg(task.files[0])
     torch.set_num_threads(1)  # the pipeline's threads are the threads
     pipeline = (
         PipelineBuilder()
-        .add_source(_endless(spec))
-        .pipe(partial(_load, crop, *_rest(spec.recipe), spec.dtype), concurrency=spec.num_threads)
-        .aggregate(spec.batch_size)
+        .add_source(_endless(task))
+        .pipe(partial(_load, crop, *_rest(task.recipe), task.dtype), concurrency=task.num_threads)
+        .aggregate(task.batch_size)
         .pipe(torch.stack)
         .add_sink(_NUM_AHEAD)
-        .build(num_threads=spec.num_threads)
+        .build(num_threads=task.num_threads)
     )
     with pipeline.auto_stop():
         for images in pipeline:
-            yield images.to(spec.device, non_blocking=True)
+            yield images.to(task.device, non_blocking=True)
 
 
-def _require_ffmpeg(path: str) -> None:
+def _require_ffmpeg(path: Path) -> None:
     try:
-        spdl.io.demux_image(path)
+        spdl.io.demux_image(str(path))
     except RuntimeError as error:
         if "libspdl" not in str(error):  # its extension, which is linked to FFmpeg's libraries
             raise
         raise Unable(
-            "needs FFmpeg's shared libraries (libavcodec and its kin), of which it found none"
+            "finds no FFmpeg libraries: install FFmpeg, for example with apt install ffmpeg"
         ) from None
 
 
-def _endless(spec: Spec) -> Iterator[str]:
-    chance = random.Random(spec.seed)
+def _endless(task: Task) -> Iterator[Path]:
+    chance = random.Random(task.seed)
     while True:
-        yield from chance.sample(spec.files, len(spec.files))
+        yield from chance.sample(task.files, len(task.files))
 
 
 def _rest(recipe: Recipe) -> tuple[float, Any]:
@@ -74,9 +75,9 @@ def _rest(recipe: Recipe) -> tuple[float, Any]:
 
 
 def _load(
-    crop: RandomResizedCrop, flip: float, transform: Any, dtype: torch.dtype, path: str
+    crop: RandomResizedCrop, flip: float, transform: Any, dtype: torch.dtype, path: Path
 ) -> torch.Tensor:
-    packets = spdl.io.demux_image(path)
+    packets = spdl.io.demux_image(str(path))
     size = torch.empty((3, packets.codec.height, packets.codec.width), device="meta")
     window = v2.RandomResizedCrop(crop.size, crop.scale, crop.ratio).make_params([size])
     height, width = _pair(crop.size)

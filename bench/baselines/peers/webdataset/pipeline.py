@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import torch
@@ -10,46 +11,48 @@ from torch.utils.data import default_collate
 
 from bench.baselines.peers import augment
 from bench.baselines.peers.augment import Augment
-from bench.baselines.peers.spec import Spec
+from bench.compare.contestant import Pipeline, Task
 
-NOTE = f"tar shards, resampled, a shuffle buffer of 1000, wds.WebLoader; {augment.NOTE}"
+_NOTE = f"tar shards, resampled, a shuffle buffer of 1000, wds.WebLoader; {augment.NOTE}"
 
 _NUM_SHARDS_PER_WORKER = 4
 _NUM_AHEAD = 2  # batches per worker
 
 
-def num_ahead(spec: Spec) -> int:
-    """Number of batches that its workers prefetch."""
-    return _NUM_AHEAD * spec.num_threads
+def start(task: Task) -> Pipeline:
+    """Start its workers."""
+    num_ahead = _NUM_AHEAD * task.num_threads
+    return Pipeline(_batches(task), _NOTE, num_ahead, num_ahead + task.num_threads)
 
 
-def batches(spec: Spec) -> Iterator[torch.Tensor]:
+def _batches(task: Task) -> Iterator[torch.Tensor]:
     """Write shards, then read, shuffle, map and batch in workers."""
     dataset = (
-        wds.WebDataset(_write_shards(spec), resampled=True, nodesplitter=wds.split_by_node)
+        wds.WebDataset(_write_shards(task), resampled=True, nodesplitter=wds.split_by_node)
         .shuffle(1000)
         .to_tuple("jpg", "cls")
-        .map_tuple(Augment(spec.recipe, spec.dtype), int)
-        .batched(spec.batch_size, collation_fn=default_collate, partial=False)
+        .map_tuple(Augment(task.recipe, task.dtype), int)
+        .batched(task.batch_size, collation_fn=default_collate, partial=False)
     )
     loader: Any = wds.WebLoader(
-        dataset, batch_size=None, num_workers=spec.num_threads, prefetch_factor=_NUM_AHEAD
+        dataset, batch_size=None, num_workers=task.num_threads, prefetch_factor=_NUM_AHEAD
     )
     for images, _ in loader:
-        yield images.to(spec.device, non_blocking=True)
+        yield images.to(task.device, non_blocking=True)
 
 
-def _write_shards(spec: Spec) -> list[str]:
-    count = min(len(spec.files), _NUM_SHARDS_PER_WORKER * spec.num_threads)
-    shards = [str(spec.folder / f"train-{number:06d}.tar") for number in range(count)]
+def _write_shards(task: Task) -> list[str]:
+    count = min(len(task.files), _NUM_SHARDS_PER_WORKER * task.num_threads)
+    folder = Path(mkdtemp())
+    shards = [str(folder / f"train-{number:06d}.tar") for number in range(count)]
     for number, shard in enumerate(shards):
         with wds.TarWriter(shard) as writer:
-            for index in range(number, len(spec.files), count):
+            for index in range(number, len(task.files), count):
                 writer.write(
                     {
                         "__key__": f"{index:08d}",
-                        "jpg": Path(spec.files[index]).read_bytes(),
-                        "cls": str(spec.labels[index]),
+                        "jpg": Path(task.files[index]).read_bytes(),
+                        "cls": str(task.labels[index]),
                     }
                 )
     return shards

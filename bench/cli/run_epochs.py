@@ -4,12 +4,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
-from bench.compare.timer import Rate
+from bench.timing import Measurement, Turn
 from dali_pipes import Batch, Loader
 from dali_pipes.stats import Stats
 from gpu_aug.compiled.clock import clock
 
-_STRETCH_SECONDS = 1.0
+_STRETCH_SECONDS = 1.0  # long enough for several batches, short enough to see a slow one
+
+# What people ask about, and the stages of the loader that belong to it.
+_STAGES = {
+    "read": ("read", "header"),
+    "decode": ("decode",),
+    "augment": ("draw", "augment", "targets"),
+    "copy": ("transfer", "hand_over"),
+}
 
 
 @dataclass
@@ -17,7 +25,7 @@ class Tally:
     """The rate in stretches of a second; all else stands in the loader's statistics."""
 
     images: int = 0
-    rates: list[float] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
     began: float = field(default_factory=clock)
     seconds: float = 0.0
     _first: float = 0.0
@@ -36,7 +44,7 @@ class Tally:
             return
         self._stretch_images += num_images
         if now - self._stretch_began >= _STRETCH_SECONDS:
-            self.rates.append(self._stretch_images / (now - self._stretch_began))
+            self.turns.append(Turn(self._stretch_images, now - self._stretch_began))
             self._stretch_images, self._stretch_began = 0, now
 
     @property
@@ -48,15 +56,13 @@ class Tally:
         return (self.images - self._first_images) / max(seconds, 1e-9)
 
     @property
-    def rate(self) -> Rate:
+    def rate(self) -> Measurement:
         """Images per second in stretches of a second after the first batch.
 
         A run that is too short for one goes by all of its time: batches that were made beside the first one would
         count as if they took none.
         """
-        if self.rates:
-            return Rate(tuple(self.rates))
-        return Rate((self.images / max(self.seconds, 1e-9),))
+        return Measurement(tuple(self.turns or [Turn(self.images, self.seconds)]))
 
 
 def batches_of(
@@ -94,3 +100,13 @@ def num_steps(loader: Loader, *, epochs: int | None, steps: int | None) -> int:
     if steps is None:
         return whole
     return steps if epochs is None else min(steps, whole)
+
+
+def work_shares(stats: Stats) -> dict[str, float | None]:
+    """Which part of the loader's work each of read, decode, augment and copy was; None before there is any."""
+    seconds = {
+        name: sum(stats.stages[stage].busy_seconds for stage in stages)
+        for name, stages in _STAGES.items()
+    }
+    total = sum(seconds.values())
+    return {name: round(own / total, 3) if total > 0 else None for name, own in seconds.items()}

@@ -1,0 +1,127 @@
+"""Other people's ways from an image file to an augmented batch, written as their users write them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bench.baselines.torch_loader import Baseline, one_opencv_thread
+from bench.baselines.translations import (
+    albumentations_compose,
+    kornia_modules,
+    torchvision_transforms,
+)
+from gpu_aug import Recipe, Resize
+
+
+class TorchvisionPil(Baseline):
+    """Pillow decodes, torchvision's v2 transforms work on PIL images."""
+
+    note = "Pillow, then transforms.v2 on PIL images, .to(dtype) in the worker"
+
+    def __init__(self, recipe: Recipe) -> None:
+        from torchvision.transforms import v2
+
+        self._transform = v2.Compose(
+            torchvision_transforms(recipe, before_float=[v2.PILToTensor()])
+        )
+
+    def load(self, item: Path) -> torch.Tensor:
+        """Open as torchvision's ImageFolder does, and transform."""
+        from PIL import Image
+
+        with Image.open(item) as image:
+            tensor: torch.Tensor = self._transform(image.convert("RGB"))
+        return tensor
+
+
+class TorchvisionV2(TorchvisionPil):
+    """Pillow decodes, torchvision's v2 transforms work on tensors, as its documentation advises."""
+
+    note = "Pillow, then transforms.v2 on uint8 tensors, .to(dtype) in the worker"
+
+    def __init__(self, recipe: Recipe) -> None:
+        from torchvision.transforms import v2
+
+        steps = torchvision_transforms(recipe, before_float=[])
+        self._transform = v2.Compose([v2.PILToTensor(), *steps])
+
+
+class TorchvisionTensor(Baseline):
+    """torchvision.io decodes to tensors, the v2 transforms work on them."""
+
+    note = "torchvision.io, then transforms.v2 on uint8 tensors, .to(dtype) in the worker"
+
+    def __init__(self, recipe: Recipe) -> None:
+        from torchvision.transforms import v2
+
+        self._transform = v2.Compose(torchvision_transforms(recipe, before_float=[]))
+
+    def load(self, item: Path) -> torch.Tensor:
+        """Decode to uint8 [3, height, width], and transform."""
+        from torchvision.io import ImageReadMode, decode_image
+
+        tensor: torch.Tensor = self._transform(decode_image(str(item), mode=ImageReadMode.RGB))
+        return tensor
+
+
+class OpencvAlbumentations(Baseline):
+    """OpenCV reads, Albumentations transforms."""
+
+    note = "cv2.imread, then Albumentations, whose resizing is not antialiased, .to(dtype) in the worker"
+    worker_init = staticmethod(one_opencv_thread)
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._transform = albumentations_compose(recipe)
+
+    def load(self, item: Path) -> torch.Tensor:
+        """Read to uint8 [height, width, 3], and transform."""
+        tensor: torch.Tensor = self._transform(image=_imread(item))["image"]
+        return tensor
+
+
+class Kornia(Baseline):
+    """OpenCV reads and resizes to one size in the workers, Kornia augments the whole batch."""
+
+    worker_init = staticmethod(one_opencv_thread)
+
+    def __init__(self, recipe: Recipe) -> None:
+        import kornia.augmentation as K
+
+        self._side = _common_side(recipe)
+        self._augment: Any = K.AugmentationSequential(*kornia_modules(recipe))
+        self.note = (
+            f"cv2.imread, resized to {self._side}x{self._side} without antialiasing so that the batch "
+            "has one size, then kornia.augmentation on the batch"
+        )
+
+    def load(self, item: Path) -> torch.Tensor:
+        """Read and bring to the common size: uint8 [3, side, side]."""
+        import cv2
+
+        size = (self._side, self._side)
+        resized = cv2.resize(_imread(item), size, interpolation=cv2.INTER_LINEAR)
+        return torch.from_numpy(np.ascontiguousarray(resized.transpose(2, 0, 1)))
+
+    def finish(self, batch: torch.Tensor) -> torch.Tensor:
+        """Augment a uint8 batch on its device."""
+        with torch.no_grad():
+            augmented: torch.Tensor = self._augment(batch.float() / 255)
+        return augmented
+
+
+def _imread(path: Path) -> NDArray[np.uint8]:
+    import cv2
+
+    return np.asarray(cv2.imread(str(path), cv2.IMREAD_COLOR_RGB), np.uint8)
+
+
+def _common_side(recipe: Recipe) -> int:
+    """The recipe's own resize, or an eighth more than its result: 256 for 224."""
+    for step in recipe.operations:
+        if isinstance(step, Resize):
+            size = step.size or step.max_size or 256
+            return size if isinstance(size, int) else max(size)
+    return max(recipe.fixed_size) * 8 // 7

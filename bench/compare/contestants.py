@@ -1,0 +1,132 @@
+"""Who takes part in a comparison: one line each."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bench.baselines.peers.catalog import PEERS
+from bench.baselines.peers.install import is_ready
+from bench.compare.contestant import Kind
+from bench.output.errors import BenchError
+from dali_pipes.preview.pairs import DECODERS, ENGINES, pair_name
+
+ALL, NONE = "all", "none"
+FIRST_EPOCH = " (first epoch)"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A pipeline that is started in a process of its own.
+
+    Attributes:
+        name: As it is printed.
+        kind: Ours ("engine"), somebody else's ("baseline"), or an upper bound ("ceiling").
+        start: "module:function", imported in that process: gets a `Task` and the options, returns a `Pipeline`.
+        options: Further arguments of `start`.
+        peer: A key of `PEERS` where it needs packages that gpu-aug does not depend on; else "".
+        needs_gpu: Whether it works on a CUDA device only.
+    """
+
+    name: str
+    kind: Kind
+    start: str
+    options: Mapping[str, object] = field(default_factory=dict)
+    peer: str = ""
+    needs_gpu: bool = False
+
+
+_IMAGES = "bench.baselines.images"
+_VIDEOS = "bench.video.libraries"
+
+
+def _ours(decoder: str, engine: str, **options: object) -> Contestant:
+    name = pair_name(decoder, engine) + (FIRST_EPOCH if options else "")
+    chosen = {"decoder": decoder, "engine": engine, **options}
+    return Contestant(name, "engine", "bench.compare.ours:start", chosen)
+
+
+def _peer(name: str) -> Contestant:
+    module = f"bench.baselines.peers.{name.replace('-', '_')}.pipeline"
+    return Contestant(name, "baseline", f"{module}:start", peer=name)
+
+
+def _of_clips(name: str, library: str, peer: str = "") -> Iterator[Contestant]:
+    for where in ("processes", "threads"):
+        start = f"{_VIDEOS}:{library}.in_{where}"
+        yield Contestant(f"{name} ({where})", "baseline", start, peer=peer)
+
+
+IMAGES: tuple[Contestant, ...] = (
+    Contestant("torchvision-pil", "baseline", f"{_IMAGES}:TorchvisionPil.in_processes"),
+    Contestant("torchvision-v2", "baseline", f"{_IMAGES}:TorchvisionV2.in_processes"),
+    Contestant("torchvision-tensor", "baseline", f"{_IMAGES}:TorchvisionTensor.in_processes"),
+    Contestant("opencv-albumentations", "baseline", f"{_IMAGES}:OpencvAlbumentations.in_processes"),
+    Contestant("kornia", "baseline", f"{_IMAGES}:Kornia.in_processes"),
+    Contestant("dali-cpu", "baseline", "bench.baselines.dali:start", {"decode": "cpu"}),
+    Contestant(
+        "dali-gpu", "baseline", "bench.baselines.dali:start", {"decode": "mixed"}, needs_gpu=True
+    ),
+    Contestant(
+        "torchvision-cuda", "baseline", "bench.baselines.torchvision_cuda:start", needs_gpu=True
+    ),
+    *map(_peer, ("grain", "litdata", "mosaic-streaming", "spdl", "webdataset")),
+    *(_ours(decoder, engine) for decoder in DECODERS for engine in ENGINES),
+    _ours("cpu", "fused", is_first_epoch=True),
+    Contestant("decode-only", "ceiling", "bench.baselines.ceiling:start"),
+)
+
+VIDEOS: tuple[Contestant, ...] = (
+    *_of_clips("pyav+torchvision", "PyavTorchvision"),
+    *_of_clips("opencv+albumentations", "OpencvAlbumentations"),
+    *_of_clips("decord+torchvision", "DecordTorchvision", "decord2"),
+    *_of_clips("torchcodec+torchvision", "TorchcodecTorchvision"),
+    Contestant("dali reader", "baseline", "bench.video.dali_reader:start"),
+    *(_ours(decoder, "fused") for decoder in DECODERS),
+    Contestant("libavcodec alone", "ceiling", "bench.video.ceiling:libavcodec"),
+    Contestant("torchcodec decode only", "ceiling", "bench.video.ceiling:torchcodec"),
+)
+
+
+def choose(
+    everyone: Sequence[Contestant], *, on_gpu: bool, peers: Sequence[str], only: Sequence[str]
+) -> list[Contestant]:
+    """Choose who takes part.
+
+    Args:
+        everyone: IMAGES or VIDEOS.
+        on_gpu: Whether batches are made for a CUDA device.
+        peers: Names of baselines or keys of `PEERS`; ("all",) or ("none",); empty for those whose packages are there.
+        only: Names of rows; empty for all.
+
+    Raises:
+        BenchError: There is no such name.
+    """
+    names = [one.name for one in everyone]
+    baselines = [one for one in everyone if one.kind == "baseline"]
+    known = {name for one in baselines for name in (one.name, one.peer) if name}
+    if unknown := [name for name in only if name not in names]:
+        raise BenchError(
+            f"a row must be one of {', '.join(names)}, got {', '.join(unknown)}: correct the name"
+        )
+    if tuple(peers) not in ((ALL,), (NONE,)) and (unknown := [*{*peers} - known]):
+        raise BenchError(
+            f"peers must be {ALL}, {NONE} or some of {', '.join(sorted(known))}, got "
+            f"{', '.join(sorted(unknown))}: correct the name"
+        )
+    asked = {*peers, *only}
+
+    def takes_part(one: Contestant) -> bool:
+        if only and one.name.removesuffix(FIRST_EPOCH) not in only and one.name not in only:
+            return False
+        if one.kind != "baseline" or asked & {one.name, one.peer}:
+            return True
+        if not on_gpu and one.needs_gpu:
+            return False
+        return tuple(peers) == (ALL,) or (not peers and is_ready(one.peer))
+
+    return [one for one in everyone if takes_part(one)]
+
+
+def peers_of(contestants: Sequence[Contestant]) -> list[str]:
+    """The keys of `PEERS` that some contestants need, each once."""
+    needed = {one.peer for one in contestants}
+    return [name for name in PEERS if name in needed]

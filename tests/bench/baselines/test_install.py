@@ -1,0 +1,45 @@
+"""Environments of peers."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from bench.baselines.peers import catalog, install
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A requirements file without a line."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "requirements.txt").write_text("")
+    return tmp_path / "requirements.txt"
+
+
+def test_an_environment_reuses_the_packages_of_this_one(packages: Path) -> None:
+    """A new environment without packages of its own finds torch, and is ready."""
+    folder = catalog.environment("spdl")
+
+    reason = install.build(folder, packages)
+
+    assert (reason, install.why_not("spdl")) == ("", "")
+    found = subprocess.run(
+        [catalog.python_of(folder), "-c", "import torch, sys; print(torch.__file__, sys.prefix)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert found == [torch.__file__, str(folder)]
+
+
+def test_an_environment_that_fails_keeps_the_reason(packages: Path) -> None:
+    """What pip said stands in the row of a peer that cannot be installed."""
+    packages.write_text("./no-such-folder\n")
+
+    reason = install.build(catalog.environment("spdl"), packages)
+
+    assert "no-such-folder" in reason
+    assert install.why_not("spdl") == f"cannot be installed: {reason}"
