@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bench.report.frames import first_frame
-from bench.report.thumbnails import Thumbnail, thumbnail_of_file
+from bench.report.thumbnails import Thumbnail, first_frame, thumbnail_of_file
 from dali_pipes.preview.annotate import annotate
 from dali_pipes.preview.canvas import Picture
 from dali_pipes.targets import KINDS, TargetReader
