@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bench.output.errors import BenchError
 from dali_pipes.image_fields import ImageFields
-from dali_pipes.preview.sound import ONE_RGB, sound_samples
+from dali_pipes.preview.decodable_samples import ONE_RGB, sound_samples
 from readers import BadSample, Dataset, Sample, read_header
 from readers.label_vector import class_number
 from readers.prepare.source import open_at_random

@@ -18,7 +18,7 @@ from bench.output.results import save_result
 from bench.output.text import print_plain, result_table, wide_console
 from bench.timing.limits import one_thread
 from dali_pipes.decode import opencv
-from dali_pipes.preview.sound import sound_samples
+from dali_pipes.preview.decodable_samples import sound_samples
 from readers import Sample, open_dataset, read_header
 
 SIZE = (1080, 1920)

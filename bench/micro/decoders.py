@@ -16,7 +16,7 @@ from bench.output.errors import BenchError
 from bench.output.results import save_result
 from bench.output.text import result_table, wide_console
 from bench.timing.limits import one_thread
-from dali_pipes.preview.sound import sound_samples
+from dali_pipes.preview.decodable_samples import sound_samples
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Sample, open_dataset, read_header
 from readers.image.jpeg_process import jpeg_process

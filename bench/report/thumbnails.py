@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFile, ImageOps
 
 from dali_pipes.errors import DecodeError, told
-from dali_pipes.preview.canvas import Picture
+from dali_pipes.preview.pictures import Picture
 from readers import BadSample, HeaderError, ReadersError, Sample, read_header
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.stream import TarStream

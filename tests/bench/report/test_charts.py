@@ -6,13 +6,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from matplotlib.ticker import LogLocator, MaxNLocator
-
 from bench.report.charts.density import density_chart
 from bench.report.charts.histogram import histogram
 from bench.report.charts.lines import Curve, line_chart
 from bench.report.charts.scale import Scale, clock
 from bench.report.markup import Markup, escaped, tag
+from matplotlib.ticker import LogLocator, MaxNLocator
+
 from bench.report.numbers import plain, seconds, share, size
 from readers.prepare.percentiles import Spread
 from tests.support.report_pages import SVG
