@@ -3,13 +3,14 @@
 import base64
 import io
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench.report.elements import Chart
+from bench.report.elements import Chart, cleaned
 from bench.report.log import Interval
 from bench.report.numbers import seconds as seconds_words
 from readers.prepare.percentiles import Spread
@@ -52,10 +53,12 @@ def _drawing(title: str, height: float, x: str, y: str) -> Iterator[tuple["Axes"
     from matplotlib.figure import Figure
 
     drawing = _Drawing()
-    with _LOCK, rc_context(_STYLE):
+    with _LOCK, rc_context(_STYLE), warnings.catch_warnings():
+        # Text is drawn by the reader's fonts, which may have letters that matplotlib's font lacks.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         axes = figure.add_subplot()
-        axes.set(title=title, xlabel=x, ylabel=y)
+        axes.set(title=cleaned(title), xlabel=x, ylabel=y)
         yield axes, drawing
         buffer = io.BytesIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -118,7 +121,9 @@ def waiting_chart(
         base = np.zeros(len(edges) - 1)
         for number, (name, values) in enumerate(shares.items()):
             top = base + np.asarray(values)
-            axes.stairs(top, edges, baseline=base, fill=True, color=f"C{number % 10}", label=name)
+            axes.stairs(
+                top, edges, baseline=base, fill=True, color=f"C{number % 10}", label=cleaned(name)
+            )
             base = top
         # Few names fit into one row of the chart's width.
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
@@ -150,6 +155,7 @@ def histogram(title: str, spread: Spread, *, x: str, y: str, unit: float = 1) ->
 def density_chart(title: str, shapes: Mapping[tuple[int, int], int], things: str) -> Chart:
     """Draw how often each height and width occurs; `shapes` counts things by (height, width) in pixels."""
     from matplotlib.colors import LogNorm
+    from matplotlib.ticker import NullFormatter
 
     heights, widths = np.array(list(shapes)).T
     ends = [(int(one.min()), int(one.max())) for one in (widths, heights)]
@@ -163,7 +169,8 @@ def density_chart(title: str, shapes: Mapping[tuple[int, int], int], things: str
         for name, end in zip("xy", ends, strict=True):
             _scale(axes, name, *end)
         assert axes.figure is not None
-        axes.figure.colorbar(mesh, label=f"{things} in a cell", format=_number)
+        bar = axes.figure.colorbar(mesh, label=f"{things} in a cell", format=_number)
+        bar.minorformatter = NullFormatter()
     return Chart(title, drawing.source)
 
 

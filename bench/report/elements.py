@@ -1,10 +1,19 @@
 """The content of a page as plain values: sections of notes, tables, charts and pictures; `templates/page.html` writes them."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from bench.report.numbers import NONE, plain, share
+
+# What XML 1.0 (section 2.2) forbids: control characters, and surrogates, which stand for bytes that are no UTF-8.
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def cleaned(text: str) -> str:
+    """Return a text whose characters are all allowed in HTML and SVG; others become U+FFFD."""
+    return _FORBIDDEN.sub("\ufffd", text)
 
 
 @dataclass(frozen=True)

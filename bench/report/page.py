@@ -1,6 +1,5 @@
 """The page: one HTML file that loads nothing."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -11,15 +10,12 @@ from markupsafe import Markup
 
 from bench.report.bad_samples import bad_of_log, bad_section
 from bench.report.data_sections import data_sections
-from bench.report.elements import Note, Section, section
+from bench.report.elements import Note, Section, cleaned, section
 from bench.report.log import RunLog, number_of, object_of
 from bench.report.numbers import count
 from bench.report.pictures import Views, bad_pictures, look_at_samples
 from bench.report.run_sections import coverage, run_sections, setup
 from readers.prepare import Inspection
-
-# What XML 1.0 (section 2.2) forbids: control characters, and surrogates, which stand for bytes that are no UTF-8.
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
@@ -93,7 +89,7 @@ def _render(title: str, about: str, sections: Iterable[Section | None]) -> str:
         style=Markup(style),
         footer=f"Written by gpu-aug {metadata.version('gpu-aug')}. This page loads nothing.",
     )
-    return _FORBIDDEN.sub("\ufffd", page) + "\n"
+    return cleaned(page) + "\n"
 
 
 @cache
