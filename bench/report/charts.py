@@ -142,11 +142,13 @@ def histogram(title: str, spread: Spread, *, x: str, y: str, unit: float = 1) ->
         y: What is counted.
         unit: By which the numbers are divided.
     """
+    from matplotlib.ticker import MaxNLocator
+
     edges = _edges(spread.lowest, spread.highest, _BINS)
     with _drawing(title, 2.4, x, y) as (axes, drawing):
         axes.stairs(spread.histogram(edges.tolist()), edges / unit, fill=True, color=_COLOUR)
         _scale(axes, "x", spread.lowest, spread.highest)
-        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_ylim(bottom=0)
     about = "" if spread.is_exact else "Numbers are rounded to 1 %."
     return Chart(title, drawing.source, about)

@@ -184,3 +184,13 @@ def test_a_page_that_cannot_be_replaced(run: Run, work: Path) -> None:
     code, _, error = run("report", "data", "-o", "folder.html")
     assert code == 2
     assert "folder.html" in error
+
+
+@pytest.mark.usefixtures("work")
+def test_without_matplotlib(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence that says what to install, before anything is read."""
+    monkeypatch.setattr("bench.report.write.find_spec", lambda _: None)
+
+    code, _, error = run("report", "data")
+    assert code == 2
+    assert "pip install 'gpu-aug[plots]'" in error
