@@ -22,9 +22,9 @@ from dali_pipes.preview import (
     render_strips,
     write_animation,
 )
-from dali_pipes.preview.animation import MOVING
 from dali_pipes.preview.images import as_views
 from dali_pipes.preview.page import Page
+from dali_pipes.preview.strips import MOVING
 from dali_pipes.schedule import MAX_EPOCH
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.source import find_clips

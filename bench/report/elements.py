@@ -1,125 +1,160 @@
-"""What sections are made of: headings, notes, tables, tiles."""
+"""The content of a page as plain values: sections of notes, tables, charts and pictures; `templates/page.html` writes them."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from bench.report.markup import Markup, joined, tag
-from bench.report.numbers import NONE, plain
+from bench.report.numbers import NONE, plain, share
 
-Cells = Sequence[object]
-
-
-def section(name: str, heading: str, *parts: object) -> Markup:
-    """A section with its heading; nothing where it has no parts."""
-    inside = joined(*parts)
-    if not inside:
-        return Markup()
-    return tag("section", tag("h2", heading, id=f"{name}-h"), inside, id=name)
+# What XML 1.0 (section 2.2) forbids: control characters, and surrogates, which stand for bytes that are no UTF-8.
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def note(*words: object) -> Markup:
-    """A paragraph that explains."""
-    return tag("p", *words, class_="note")
+def cleaned(text: str) -> str:
+    """Return a text whose characters are all allowed in HTML and SVG; others become U+FFFD."""
+    return _FORBIDDEN.sub("\ufffd", text)
 
 
-def warning(*words: object) -> Markup:
-    """A paragraph that must not be missed."""
-    return tag("p", tag("strong", "Note: "), *words, class_="warning", role="note")
+@dataclass(frozen=True)
+class Share:
+    """A table cell with a bar and a percentage: `part` of `total`."""
+
+    part: float
+    total: float
+
+    @property
+    def fraction(self) -> float:
+        """Between 0 and 1."""
+        return min(max(self.part / self.total, 0.0), 1.0) if self.total > 0 else 0.0
+
+    def __str__(self) -> str:
+        return share(self.part, self.total)
 
 
-def data(number: float, words: str) -> Markup:
-    """A number as people read it, with the number itself for programs."""
-    return tag("data", words, value=repr(number))
+@dataclass(frozen=True)
+class Note:
+    """A paragraph; a warning is set off from the others."""
+
+    kind: ClassVar[str] = "note"
+    text: str
+    is_warning: bool = False
 
 
-def table(headings: Sequence[str], rows: Iterable[Cells], *, caption: str = "") -> Markup:
-    """A table whose first column names its rows; cells that begin with a digit stand on the right.
+@dataclass(frozen=True)
+class Tiles:
+    """The most important numbers: (name, number, explanation) each."""
 
-    Args:
-        headings: Names of the columns.
-        rows: Text or markup, as many of each as there are headings.
-        caption: What it shows.
-    """
-    cells = list(rows)
-    if not cells:
-        return Markup()
-    body = [tag("tr", tag("th", row[0], scope="row"), *map(_cell, row[1:])) for row in cells]
-    names = [
-        tag(
-            "th", name, scope="col", class_="n" if number and _is_number(cells[0][number]) else None
-        )
-        for number, name in enumerate(headings)
-    ]
-    head = tag("tr", *names)
-    title = tag("caption", tag("span", caption)) if caption else ""
-    whole = tag("table", title, tag("thead", head), tag("tbody", *body))
-    return tag("div", whole, class_="scroll", tabindex=0, role="group", aria_label=caption or None)
+    kind: ClassVar[str] = "tiles"
+    entries: Sequence[tuple[str, object, str]]
 
 
-def facts(pairs: Iterable[tuple[str, object]]) -> Markup:
-    """A table of names and what they are."""
-    rows = [
-        tag("tr", tag("th", name, scope="row"), tag("td", value))
-        for name, value in pairs
-        if value not in ("", None)
-    ]
-    return tag("table", tag("tbody", *rows), class_="facts") if rows else Markup()
+@dataclass(frozen=True)
+class Table:
+    """Rows whose first cell names them. Without headings it lists facts; a folded one is opened by a click."""
+
+    kind: ClassVar[str] = "table"
+    caption: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    folded: bool = False
+
+    @property
+    def numeric(self) -> list[bool]:
+        """For each column whether it is aligned to the right."""
+        return [_is_number(cell) for cell in self.rows[0]]
 
 
-def tiles(entries: Iterable[tuple[str, object, str]]) -> Markup:
-    """The most telling numbers: (name, number, what it means) each."""
-    return tag(
-        "dl",
-        *(
-            tag("div", tag("dt", name), tag("dd", value), tag("dd", words, class_="note"))
-            for name, value, words in entries
-        ),
-        class_="tiles",
-    )
+@dataclass(frozen=True)
+class Chart:
+    """A drawing: `source` is a data URI of an SVG file, `title` is read aloud in its place."""
+
+    kind: ClassVar[str] = "chart"
+    title: str
+    source: str
+    caption: str = ""
 
 
-def folded(summary: str, *parts: object, is_long: bool = False) -> Markup:
-    """Parts that are shown when somebody asks for them; printed, too, unless they are long."""
-    return tag("details", tag("summary", summary), *parts, class_="long" if is_long else None)
+@dataclass(frozen=True)
+class Card:
+    """A picture of a sample with its key and further words."""
+
+    key: str
+    words: str
+    picture: Any  # a Thumbnail
 
 
-def code(text: str) -> Markup:
-    """A name that comes from the data."""
-    return tag("code", text)
+@dataclass(frozen=True)
+class Gallery:
+    """Cards beside each other."""
+
+    kind: ClassVar[str] = "gallery"
+    cards: Sequence[Card]
 
 
-def flat(values: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:
-    """Names and values of objects within objects, as "cache.size"."""
-    found: list[tuple[str, str]] = []
+Part = Note | Tiles | Table | Chart | Gallery
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page under a heading; `name` is its anchor."""
+
+    name: str
+    heading: str
+    parts: Sequence[Part]
+
+
+def section(name: str, heading: str, *parts: Part | None) -> Section | None:
+    """Return a section of the parts that exist; None if there are none."""
+    present = [part for part in parts if part is not None]
+    return Section(name, heading, present) if present else None
+
+
+def note(text: str, *, when: object = True) -> Note | None:
+    """Return a paragraph under a condition."""
+    return Note(text) if when else None
+
+
+def table(
+    caption: str,
+    headings: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    folded: bool = False,
+) -> Table | None:
+    """Return a table; None without rows."""
+    listed = list(rows)
+    return Table(caption, headings, listed, folded) if listed else None
+
+
+def facts(
+    caption: str, pairs: Iterable[tuple[str, object]], *, folded: bool = False
+) -> Table | None:
+    """Return a table of names and values, without those that are empty."""
+    return table(caption, (), [pair for pair in pairs if pair[1] not in ("", None)], folded=folded)
+
+
+def flat(values: Mapping[str, Any], before: str = "") -> list[tuple[str, object]]:
+    """Return the names and values of nested objects, as in ("cache.size", "3")."""
+    pairs: list[tuple[str, object]] = []
     for name, value in values.items():
         if isinstance(value, Mapping):
-            found += flat(value, f"{before}{name}.")
+            pairs += flat(value, f"{before}{name}.")
         else:
-            found.append((f"{before}{name}", worded(value)))
-    return found
+            pairs.append((f"{before}{name}", _worded(value)))
+    return pairs
 
 
-def worded(value: Any) -> str:
-    """A value of JSON in words; a dash where there is none."""
+def _worded(value: Any) -> str:
     if value is None:
         return NONE
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:g}"
-    if isinstance(value, list):
-        return ", ".join(map(worded, value))
-    return str(value)
+    return ", ".join(map(_worded, value)) if isinstance(value, list) else str(value)
 
 
-def _cell(value: object) -> Markup:
-    class_ = "n" if _is_number(value) else None
-    return tag("td", plain(value) if isinstance(value, float) else value, class_=class_)
-
-
-def _is_number(value: object) -> bool:
-    """Whether a cell stands on the right: it begins with a digit, or has nothing to say."""
-    if isinstance(value, Markup):
-        return value.startswith("<data")
-    text = str(value)
+def _is_number(cell: object) -> bool:
+    text = plain(cell) if isinstance(cell, float) else str(cell)
     return text in (NONE, "") or text.lstrip("~")[:1].isdigit()

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bench.report.frames import first_frame
-from bench.report.thumbnails import Thumbnail, thumbnail_of_file
-from dali_pipes.preview.annotate import annotate
-from dali_pipes.preview.canvas import Picture
+from bench.report.thumbnails import Thumbnail, first_frame, thumbnail_of_file
+from dali_pipes.preview.pictures import Picture, annotate
 from dali_pipes.targets import KINDS, TargetReader
 from gpu_aug import CenterCrop, Recipe, Targets
 from gpu_aug.errors import TargetsError

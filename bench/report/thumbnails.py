@@ -1,4 +1,4 @@
-"""Small pictures within a page: of sound images, and of damaged ones as far as they can be decoded."""
+"""Small pictures within a page: of images, also damaged ones as far as they can be decoded, and of videos."""
 
 import base64
 import io
@@ -9,13 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageFile, ImageOps
 
-from bench.report.markup import Markup, tag
-from dali_pipes.errors import told
-from dali_pipes.preview.canvas import Picture
-from readers import HeaderError, read_header
-from readers.sample import Payload
+from dali_pipes.errors import DecodeError, told
+from dali_pipes.preview.pictures import Picture
+from readers import BadSample, HeaderError, ReadersError, Sample, read_header
+from readers.formats.lerobot.dataset import LeRobotDataset
+from readers.formats.stream import TarStream
+from readers.sample import Dataset, Payload
+from readers.video import VideoError, VideoInfo
+from readers.video.frame_folder import FrameFolderDataset
 
 SIDE = 168
 """The largest height and width of a small picture, in pixels."""
@@ -42,15 +46,19 @@ class Thumbnail:
     width: int = 0
     fault: str = ""
 
-    def markup(self, words: str) -> Markup:
-        """An element for it; the words are read aloud in its place."""
-        if self.fault:
-            return tag("span", "no picture: ", self.fault, class_="missing")
-        times = max(
-            1, _SMALL // max(self.height, self.width)
-        )  # of a picture of a few pixels each is seen
-        height, width = times * self.height, times * self.width
-        return tag("img", src=self.source, alt=words, width=width, height=height)
+    @property
+    def _times(self) -> int:
+        return max(1, _SMALL // max(self.height, self.width, 1))
+
+    @property
+    def shown_height(self) -> int:
+        """Height on the page; pictures of a few pixels are enlarged so that each pixel is seen."""
+        return self._times * self.height
+
+    @property
+    def shown_width(self) -> int:
+        """Width on the page."""
+        return self._times * self.width
 
 
 def thumbnail_of_file(data: Payload, draw: Callable[[Picture], Picture] | None = None) -> Thumbnail:
@@ -111,3 +119,41 @@ def _rgb(image: Image.Image) -> Image.Image:
         pixels = (pixels - low) * (255 / max(high - low, 1e-9))
         image = Image.fromarray(pixels.astype(np.uint8))
     return image.convert("RGB")
+
+
+def first_frame(dataset: Dataset | TarStream, sample: Sample) -> Thumbnail:
+    """Draw the first frame of a video; of a robot's sample the frame that it is, by the first camera.
+
+    Args:
+        dataset: Where the sample is from.
+        sample: With a video, or a folder of frames.
+    """
+    try:
+        if isinstance(dataset, FrameFolderDataset):
+            [picture] = dataset.fetch_frames(sample.index, [0])
+            if isinstance(picture, BadSample):
+                return Thumbnail(fault=picture.reason)
+            return thumbnail_of_file(picture)
+        data = sample.video
+        if data is None:
+            return Thumbnail(fault="it has no video")
+        info, frame = _frame_of(dataset, sample)
+        return thumbnail_of(Image.fromarray(_decoded(bytes(data), info, frame)))
+    except (VideoError, DecodeError, ReadersError, OSError) as error:
+        return Thumbnail(fault=told(error))
+
+
+def _frame_of(dataset: Dataset | TarStream, sample: Sample) -> tuple[VideoInfo, int]:
+    from readers.video.scan import scan_video
+
+    if isinstance(dataset, LeRobotDataset):
+        info, frames = dataset.camera(0).shown(dataset.place(sample.index))
+        return info, int(frames[-1])
+    assert sample.video is not None
+    return scan_video(sample.video), 0
+
+
+def _decoded(data: bytes, info: VideoInfo, frame: int) -> NDArray[np.uint8]:
+    from dali_pipes.video.decode import decode_frames
+
+    return decode_frames(data, info, np.array([frame]))[frame]

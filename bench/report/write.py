@@ -2,6 +2,7 @@
 
 import ast
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,16 @@ def write_report(source: str, out: Path, asked: Asked) -> None:
 
     Raises:
         BenchError: The page cannot be written, or the log not be read.
+        MissingPackageError: matplotlib is not installed.
         ReadersError: The data cannot be read.
     """
     check_writable(out)
     if out.suffix.lower() not in _ENDINGS:
         raise BenchError(f"a page's name must end in .html, got {out}: name it so")
+    if find_spec("matplotlib") is None:
+        raise MissingPackageError(
+            "gpu-aug report draws its charts with matplotlib: pip install 'gpu-aug[plots]'"
+        )
     if is_run_log(source):
         page = _page_of_log(Path(source), asked)
     elif asked.log_only:

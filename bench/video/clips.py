@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bench.output.errors import BenchError
-from dali_pipes.preview.sound import sound_videos
+from dali_pipes.preview.decodable_samples import sound_videos
 from dali_pipes.video.clips import Clips
 from readers import Dataset
 from readers.dataset import Subset

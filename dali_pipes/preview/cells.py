@@ -13,12 +13,10 @@ from dali_pipes.batch import Batch
 from dali_pipes.decode import opencv
 from dali_pipes.decode.stored import decode_stored
 from dali_pipes.image_fields import ImageFields
-from dali_pipes.preview.annotate import annotate, color_of
-from dali_pipes.preview.canvas import Picture
-from dali_pipes.preview.grid import NARROWEST, Cell
-from dali_pipes.preview.layers import stored
+from dali_pipes.preview.chosen_batches import stored
 from dali_pipes.preview.lettering import shorten_start
-from dali_pipes.preview.page import FAINT, FONT_SIZE, Line
+from dali_pipes.preview.page import FAINT, FONT_SIZE, NARROWEST, Cell, Line
+from dali_pipes.preview.pictures import Picture, annotate, color_of
 from dali_pipes.targets import KINDS, TargetReader
 from gpu_aug import BoxParams, Recipe, Targets
 from gpu_aug.errors import TargetsError

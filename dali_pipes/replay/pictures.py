@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from dali_pipes.preview.canvas import to_pictures, viewable
+from dali_pipes.preview.pictures import to_pictures, viewable
 from gpu_aug import Recipe
 from gpu_aug.ops.operation import Operation
 

@@ -169,7 +169,9 @@ class _Words:
         self, operation: Operation, stage: Stage, params: Sequence[Params], image: Tensor | None
     ) -> Step:
         """Describe the next operation, of whose leaves these are the parameters."""
-        from dali_pipes.preview.words import leaf_words  # its package imports the loader
+        from dali_pipes.preview.draw_descriptions import (
+            leaf_words,  # its package imports the loader
+        )
 
         leaves = operation.leaves or (operation,)  # those on the time of clips have none
         found: dict[str, Any] = {}

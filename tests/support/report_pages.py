@@ -1,5 +1,6 @@
 """Pages of `gpu-aug report`, read again with the parsers of Python."""
 
+import base64
 import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -7,6 +8,7 @@ from xml.etree.ElementTree import Element
 
 SVG = "{http://www.w3.org/2000/svg}"
 _ELSEWHERE = re.compile(r"url\(|@import|https?:|//[a-z]", re.IGNORECASE)
+_WITHIN = ("#", "data:image/webp;base64,", "data:image/svg+xml;base64,")
 _LINKS = ("href", "src", "srcset", "action", "data", "poster", "background", "formaction")
 
 
@@ -41,9 +43,9 @@ def loads(root: Element) -> list[str]:
     found += [one.tag for one in root.iter("link")] + [one.tag for one in root.iter("form")]
     for one in root.iter():
         for name, value in one.attrib.items():
-            is_link = name in _LINKS and not value.startswith(("#", "data:image/webp;base64,"))
+            is_link = name in _LINKS and not value.startswith(_WITHIN)
             is_event = name.startswith("on") or name == "style"
-            if (is_link and not (one.tag == "data" and name == "value")) or is_event:
+            if is_link or is_event:
                 found.append(f"{name}={value}")
     found += [css for style in root.iter("style") for css in _ELSEWHERE.findall(style.text or "")]
     return found
@@ -62,37 +64,26 @@ def section(root: Element, name: str) -> Element:
 
 def rows(root: Element, caption: str) -> dict[str, list[str]]:
     """The cells of a table by the names of its rows."""
-    [table] = [one for one in root.iter("table") if caption in one.findtext("caption/span", "")]
+    [table] = [one for one in root.iter("table") if caption in one.findtext("caption", "")]
     body = table.find("tbody")
     assert body is not None
     return {text_of(row[0]): [text_of(cell) for cell in row[1:]] for row in body}
 
 
-def numbers(root: Element, caption: str) -> dict[str, list[float]]:
-    """The numbers of a table as they were before they were rounded, by the names of its rows."""
-    [table] = [one for one in root.iter("table") if caption in one.findtext("caption/span", "")]
-    body = table.find("tbody")
-    assert body is not None
+def tiles(root: Element, name: str) -> dict[str, str]:
+    """The most important numbers of a section."""
     return {
-        text_of(row[0]): [float(one.attrib["value"]) for one in row.iter("data")] for row in body
+        text_of(one[0]): text_of(one[1])
+        for list_ in section(root, name).iter("dl")
+        for one in list_
     }
 
 
-def tiles(root: Element, name: str) -> dict[str, float | str]:
-    """The most telling numbers of a section, as they were before they were rounded."""
-    found: dict[str, float | str] = {}
-    for tile in section(root, name).iter("dl"):
-        for one in tile:
-            value = one[1].find("data")
-            text = text_of(one[1])
-            found[text_of(one[0])] = text if value is None else float(value.attrib["value"])
+def charts(root: Element) -> dict[str, Element]:
+    """The SVG drawings of a page by their titles."""
+    found = {}
+    for image in root.iter("img"):
+        kind, _, text = image.attrib["src"].partition(",")
+        if kind == "data:image/svg+xml;base64":
+            found[image.attrib["alt"]] = ElementTree.fromstring(base64.b64decode(text))
     return found
-
-
-def hovers(root: Element, title: str) -> list[str]:
-    """What the columns of a chart say under the pointer."""
-    [plot] = [one for one in root.iter(f"{SVG}svg") if one.get("aria-label") == title]
-    groups = [
-        one for one in plot.iter(f"{SVG}g") if one.get("class") in ("hover", "columns", "cells")
-    ]
-    return [one.text or "" for group in groups for one in group.iter(f"{SVG}title")]

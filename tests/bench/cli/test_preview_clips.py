@@ -10,9 +10,9 @@ from bench.cli.arguments import schedule_from
 from bench.output.errors import BenchError
 from bench.preview import Shown, write_clips
 from bench.video.clips import ClipSettings
-from dali_pipes.preview import animation
-from dali_pipes.preview.animation import durations_ms
+from dali_pipes.preview import strips
 from dali_pipes.preview.page import GAP
+from dali_pipes.preview.strips import durations_ms
 from tests.support.videos import pan, write_video
 
 SIZE = (64, 80)
@@ -63,7 +63,7 @@ def test_strips_of_several_epochs_and_engines(data: Path, tmp_path: Path) -> Non
     assert mixed > 100
 
 
-@pytest.mark.parametrize("ending", animation.MOVING)
+@pytest.mark.parametrize("ending", strips.MOVING)
 def test_animation_plays_as_the_video(ending: str, tmp_path: Path) -> None:
     """There is a page for every frame, shown as long as the video shows it, also at a variable rate."""
     source = tmp_path / "source"
@@ -86,7 +86,7 @@ def test_animation_plays_as_the_video(ending: str, tmp_path: Path) -> None:
     with Image.open(out) as picture:
         assert picture.n_frames == 16  # type: ignore[attr-defined]
         assert picture.info.get("loop") == 0
-        assert picture.height == animation.HEADING + 256 + GAP
+        assert picture.height == strips.ANIMATION_HEADING + 256 + GAP
         for page in range(16):
             picture.seek(page)
             picture.load()

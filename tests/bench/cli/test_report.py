@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bench.report.numbers import plain, seconds
 from tests.support import report_pages, run_logs
 from tests.support.commands import Run
 
@@ -36,7 +37,7 @@ def test_data(run: Run, work: Path) -> None:
     code, printed, _ = run("report", "data")
 
     assert (code, printed) == (0, "written: report.html\n")
-    assert report_pages.tiles(page("report.html"), "data")["bad samples"] == 1
+    assert report_pages.tiles(page("report.html"), "data")["bad samples"] == "1"
 
 
 def test_options_of_the_source(run: Run, work: Path) -> None:
@@ -47,7 +48,7 @@ def test_options_of_the_source(run: Run, work: Path) -> None:
     code, _, error = run("report", "table.csv", *arguments, "-o", "out.html")
 
     assert (code, error) == (0, "")
-    assert report_pages.tiles(page("out.html"), "data")["samples"] == 2
+    assert report_pages.tiles(page("out.html"), "data")["samples"] == "2"
     assert "--verify" not in report_pages.text_of(page("out.html"))
 
 
@@ -58,8 +59,8 @@ def test_a_log_and_its_data(run: Run) -> None:
     found = page("report.html")
 
     assert code == 0
-    assert report_pages.tiles(found, "data")["samples"] == 10
-    assert report_pages.tiles(found, "overview")["samples"] == 30 * run_logs.PER_STEP
+    assert report_pages.tiles(found, "data")["samples"] == "10"
+    assert report_pages.tiles(found, "overview")["samples"] == "480"
     [picture] = report_pages.section(found, "bad").iter("img")
     assert "cats/2.jpg" in picture.attrib["alt"]
     assert "the data has 10 samples now, and had 40 in the run" in report_pages.text_of(found)
@@ -88,15 +89,14 @@ def test_the_log_of_a_real_run(run: Run, work: Path) -> None:
     found = page("report.html")
 
     tiles = report_pages.tiles(found, "overview")
-    assert (tiles["samples"], tiles["speed"]) == (20, last["images_per_second"])
+    assert (tiles["samples"], tiles["speed"]) == ("20", f"{plain(last['images_per_second'])} /s")
     assert set(report_pages.rows(found, "Each epoch")) == {"0", "1"}
-    assert report_pages.numbers(found, "Different samples")["came"] == [
-        lines[-1]["coverage"]["samples"]
-    ]
+    came = report_pages.rows(found, "Different samples")["came"][0]
+    assert came == str(lines[-1]["coverage"]["samples"])
     busy = {name: stage["busy_seconds"] for name, stage in last["stages"].items()}
-    stages = report_pages.numbers(found, "Work of the threads")
-    assert {name: numbers[1] for name, numbers in stages.items()} == {
-        name.replace("_", "-"): spent for name, spent in busy.items() if spent
+    stages = report_pages.rows(found, "Work of the threads")
+    assert {name: cells[1] for name, cells in stages.items()} == {
+        name.replace("_", "-"): seconds(spent) for name, spent in busy.items() if spent
     }
     section = report_pages.section(found, "bad")
     [bad] = report_pages.rows(section, "List of 1 bad sample").values()
@@ -184,3 +184,13 @@ def test_a_page_that_cannot_be_replaced(run: Run, work: Path) -> None:
     code, _, error = run("report", "data", "-o", "folder.html")
     assert code == 2
     assert "folder.html" in error
+
+
+@pytest.mark.usefixtures("work")
+def test_without_matplotlib(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sentence that says what to install, before anything is read."""
+    monkeypatch.setattr("bench.report.write.find_spec", lambda _: None)
+
+    code, _, error = run("report", "data")
+    assert code == 2
+    assert "pip install 'gpu-aug[plots]'" in error

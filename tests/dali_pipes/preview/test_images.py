@@ -11,8 +11,8 @@ from PIL import Image
 from dali_pipes import Loader
 from dali_pipes.errors import BadSampleError, LoaderError
 from dali_pipes.preview import preview_engines, preview_images
-from dali_pipes.preview.annotate import _tinted
 from dali_pipes.preview.page import Page
+from dali_pipes.preview.pictures import annotate
 from gpu_aug import (
     HorizontalFlip,
     MixUp,
@@ -162,7 +162,7 @@ def test_pairs_that_cannot_run_are_named(
 ) -> None:
     """Without DALI its pairs are missing, with the reason, and the first of the others is compared with."""
     monkeypatch.setattr(
-        "dali_pipes.preview.engines.available_decoders",
+        "dali_pipes.preview.images.available_decoders",
         lambda: {"dali": "it is not installed", "cpu": ""},
     )
     preview = preview_engines(dataset, PLAIN, [0])
@@ -226,7 +226,7 @@ def test_nothing_to_draw(dataset: IndexedDataset) -> None:
 def test_members_of_masks_differ_and_ignored_pixels_are_gray() -> None:
     """Neighbouring numbers get other hues; 255 is what losses leave out."""
     picture = np.zeros((1, 4, 3), np.uint8)
-    tinted = _tinted(picture, np.array([[0, 1, 2, 255]]))[0].tolist()
+    tinted = annotate(picture, masks=[np.array([[0, 1, 2, 255]])])[0].tolist()
 
     assert tinted[0] == [0, 0, 0]
     assert tinted[1] != tinted[2]

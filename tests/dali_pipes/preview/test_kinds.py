@@ -13,7 +13,7 @@ from PIL import Image
 
 from dali_pipes import Flow, NumberMap
 from dali_pipes.preview import preview_engines, preview_images, sound_samples
-from dali_pipes.preview.layers import seen
+from dali_pipes.preview.chosen_batches import seen
 from gpu_aug import CenterCrop, HorizontalFlip, Recipe
 from readers import open_dataset
 from tests.dali_pipes.preview.test_images import pictures, texts

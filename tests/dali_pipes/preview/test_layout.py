@@ -8,7 +8,6 @@ from PIL import Image, ImageDraw
 
 from dali_pipes.preview import lettering
 from dali_pipes.preview.clips import ClipPictures, Strip
-from dali_pipes.preview.grid import Cell, Row, lay_out
 from dali_pipes.preview.lettering import (
     draw_text,
     line_height,
@@ -18,7 +17,7 @@ from dali_pipes.preview.lettering import (
     visible,
     wrap,
 )
-from dali_pipes.preview.page import PAPER, Line, Page
+from dali_pipes.preview.page import PAPER, Cell, Line, Page, Row, lay_out
 from dali_pipes.preview.strips import render_strips
 
 LONG = "Plantae_Tracheophyta_Magnoliopsida_" * 9

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torchvision.transforms.v2 import functional
 
-from dali_pipes.preview.matrix_words import color_words, warp_words
-from dali_pipes.preview.words import draw_words
+from dali_pipes.preview.draw_descriptions import draw_words
+from dali_pipes.preview.matrix_descriptions import color_words, warp_words
 from gpu_aug import (
     ChannelShuffle,
     ColorJitter,

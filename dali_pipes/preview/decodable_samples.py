@@ -1,4 +1,4 @@
-"""Which samples of a dataset decode."""
+"""Find the samples of a dataset that decode."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial

@@ -1,4 +1,4 @@
-"""What a matrix does, in words: to places (turned, scaled, sheared, moved), and to colours."""
+"""Describe in words what a matrix does: to places (turned, scaled, sheared, moved), and to colours."""
 
 import math
 

@@ -1,1 +1,0 @@
-"""What an inspection found in data, one section per file."""

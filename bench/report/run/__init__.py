@@ -1,1 +1,0 @@
-"""What a log tells of a run, one section per file."""

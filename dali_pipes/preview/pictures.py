@@ -1,0 +1,92 @@
+"""Turn tensors into pictures, and draw masks, boxes and keypoints on them."""
+
+import colorsys
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torchvision.utils import draw_bounding_boxes, draw_keypoints, draw_segmentation_masks
+
+from gpu_aug import Normalize, Recipe
+
+_MASK_SHARE = 0.45  # of the mask's colour over the picture, which stays visible below it
+_LINE_WIDTH = 2
+_DOT_RADIUS = 3
+_DOT_EDGE = (255, 255, 255)  # sets a keypoint off from pixels of its own colour
+_USUAL_SIDE = 320  # pixels, for which these widths are meant; large pictures may be shrunk later
+
+Picture = NDArray[np.uint8]
+"""uint8 [height, width, 3]."""
+
+
+def viewable(images: torch.Tensor, recipe: Recipe) -> torch.Tensor:
+    """Undo Normalize, so that values are in [0, 1] again, as far as they were."""
+    for leaf in reversed(recipe.leaves):
+        if isinstance(leaf, Normalize):
+            mean, std = torch.tensor(leaf.mean), torch.tensor(leaf.std)
+            images = images * std.view(-1, 1, 1) + mean.view(-1, 1, 1)
+    return images
+
+
+def to_pictures(images: torch.Tensor) -> list[Picture]:
+    """Turn floats [N, 3, height, width] in [0, 1] into uint8 [height, width, 3]."""
+    pixels = (images.clamp(0, 1) * 255).round().to(torch.uint8).permute(0, 2, 3, 1)
+    return list(pixels.contiguous().numpy())
+
+
+def small(picture: Picture, height: int, width: int) -> Image.Image:
+    """Shrink a picture until it fits; a smaller one stays as it is."""
+    image = Image.fromarray(picture)
+    scale = min(1.0, height / image.height, width / image.width)
+    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
+    return image if scale == 1 else image.resize(size, Image.Resampling.LANCZOS)
+
+
+def annotate(
+    picture: Picture,
+    *,
+    masks: Iterable[NDArray[np.integer]] = (),
+    boxes: NDArray[np.floating] | None = None,
+    box_labels: NDArray[np.integer] | None = None,
+    keypoints: NDArray[np.floating] | None = None,
+) -> Picture:
+    """Return the picture with its targets on it.
+
+    Args:
+        picture: uint8 [H, W, 3].
+        masks: Integer arrays [H, W]; every value but 0 gets a colour of its own.
+        boxes: [N, 4] as x1, y1, x2, y2 in pixels.
+        box_labels: [N]; boxes of one label have the colour that this value has in a mask.
+        keypoints: [K, 2] as x, y in pixels.
+    """
+    image = torch.from_numpy(np.array(picture)).permute(2, 0, 1)
+    scale = max(1, round(max(picture.shape[:2]) / _USUAL_SIDE))
+    for mask in masks:
+        values = np.unique(mask[mask != 0])
+        if len(values):
+            layers = torch.from_numpy(mask == values[:, None, None])
+            colours = [color_of(value) for value in values.tolist()]
+            image = draw_segmentation_masks(image, layers, alpha=_MASK_SHARE, colors=colours)
+    if boxes is not None and len(boxes):
+        numbers = range(1, len(boxes) + 1) if box_labels is None else box_labels.tolist()
+        corners = torch.from_numpy(np.array(boxes, np.float32))
+        # A box ends where the next pixel would begin; torchvision colours its last pixel too.
+        corners[:, 2:] = torch.maximum(corners[:, :2], corners[:, 2:] - 1)
+        colours = [color_of(int(number)) for number in numbers]
+        image = draw_bounding_boxes(image, corners, colors=colours, width=scale * _LINE_WIDTH)
+    for number, point in enumerate([] if keypoints is None else np.array(keypoints, np.float32)):
+        place, radius = torch.from_numpy(point)[None, None], scale * _DOT_RADIUS
+        image = draw_keypoints(image, place, colors=_DOT_EDGE, radius=radius + scale)
+        image = draw_keypoints(image, place, colors=color_of(number + 1), radius=radius)
+    return image.permute(1, 2, 0).contiguous().numpy()
+
+
+def color_of(number: int) -> tuple[int, int, int]:
+    """Return the colour of a class or of a mask's value; 255, "ignore", is gray."""
+    if number == 255:
+        return 160, 160, 160
+    # The golden ratio keeps the hues of neighbouring numbers apart.
+    red, green, blue = colorsys.hsv_to_rgb(number * 0.61803398875 % 1, 0.85, 1.0)
+    return round(255 * red), round(255 * green), round(255 * blue)
