@@ -22,11 +22,11 @@ def pages() -> Iterator[tuple[str, str]]:
 
 
 def _told(command: Any, name: str) -> Iterator[str]:
-    children = getattr(command, "commands", None)
-    if children is None:
+    if not hasattr(command, "list_commands"):
         yield heading(name, "-") + _described(command, name)
         return
-    for word, child in children.items():
+    for word in command.list_commands(None):
+        child = command.get_command(None, word)
         if child.hidden:  # such as one that was removed and says what to do instead
             continue
         yield from _told(child, f"{name} {word}")
