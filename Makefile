@@ -9,8 +9,9 @@
 #               (own photographs: PHOTOS=folder; time limit of a part: SECONDS=240; single steps: STEPS="waits races";
 #               REHEARSE=1 runs the same code on the CPU with small inputs); see docs/gpu.md
 #
-# demo, test, docs, check and dist build .venv by themselves: demo with what it needs, the others with all that the
-# tests need, which is about twice as much. gpu uses the packages that are importable.
+# demo, test, docs, check and dist build .venv by themselves: demo with what it needs (7 GB, of which PyTorch with its
+# CUDA libraries takes 6), the others with the tools of the tests as well (9.3 GB). gpu uses the packages that are
+# importable.
 
 SHELL := /bin/bash
 BIN := .venv/bin
