@@ -9,10 +9,13 @@
 #               (own photographs: PHOTOS=folder; time limit of a part: SECONDS=240; single steps: STEPS="waits races";
 #               REHEARSE=1 runs the same code on the CPU with small inputs); see docs/gpu.md
 #
-# demo, test, docs, check and dist build .venv by themselves; gpu uses the packages that are importable.
+# demo, test, docs, check and dist build .venv by themselves: demo with what it needs (7 GB, of which PyTorch with its
+# CUDA libraries takes 6), the others with the tools of the tests as well (9.3 GB). gpu uses the packages that are
+# importable.
 
 SHELL := /bin/bash
 BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 CODE := readers gpu_aug dali_pipes bench examples tests
 # A test that hangs or crashes ends the run: pytest-xdist would wait for its worker without end.
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder \
@@ -26,7 +29,7 @@ export NO_ALBUMENTATIONS_UPDATE := 1
 
 .PHONY: demo test test-all docs check dist gpu
 
-demo: .venv/ready
+demo: .venv/demo-ready
 	@$(BIN)/python -m bench.demo --out "$(OUT)" $(if $(DATA),--data "$(DATA)")
 
 test: .venv/ready
@@ -54,7 +57,12 @@ gpu:
 	@$(PYTHON) -m bench.gpu --out "$(OUT)" $(PART:%=--part=%) $(STEPS:%=--only=%) \
 	  $(if $(PHOTOS),--photos "$(PHOTOS)") $(if $(SECONDS),--seconds $(SECONDS)) $(if $(REHEARSE),--rehearse)
 
-.venv/ready: pyproject.toml constraints.txt
+.venv/ready: .venv/demo-ready
+	@echo "adding the tools of the tests to .venv, a few minutes the first time"
+	@$(INSTALL) -e ".[cuda12,dev]"
+	@touch $@
+
+.venv/demo-ready: pyproject.toml constraints.txt
 	@good='import sys, venv; sys.exit(sys.version_info < (3, 11))'; \
 	for python in $(PYTHON) python3 python3.13 python3.12 python3.11 python3.14; do \
 	  if $$python -c "$$good" 2>/dev/null; then found=$$python; break; fi; \
@@ -66,5 +74,5 @@ gpu:
 	echo "building .venv with $$($$found --version), a few minutes the first time"; \
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $$found -m venv --clear .venv || { \
 	  echo "$$found could not make .venv: install its venv and ensurepip (on Debian: apt install python3-venv)." >&2; exit 1; }
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[cuda12,dev]"
+	@$(INSTALL) -e ".[cuda12,demo]"
 	@touch $@

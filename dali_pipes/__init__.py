@@ -1,57 +1,76 @@
-"""From encoded samples to augmented batches: the loader, with NVIDIA DALI or without it."""
+"""From encoded samples to augmented batches: the loader, with NVIDIA DALI or without it.
+
+A name is imported from its module when it is first used, so that `import dali_pipes` loads neither torch nor Numba.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from dali_pipes import (
     foreign_packages as foreign_packages,  # first: a foreign module called readers would break the rest
 )
-from dali_pipes.bad_samples import BadRecord
-from dali_pipes.batch import Batch
-from dali_pipes.choose import available_decoders
-from dali_pipes.decode.dali.user_pipeline import from_dali
-from dali_pipes.errors import (
-    BadSampleError,
-    ClusterError,
-    DecodeError,
-    LoaderError,
-    MissingPackageError,
-    StateMismatchError,
-)
-from dali_pipes.fields import Field
-from dali_pipes.loader import Loader
-from dali_pipes.maps import Flow, NumberMap
-from dali_pipes.multi_scale import MultiScale
-from dali_pipes.ranks.heartbeat import Heartbeat
-from dali_pipes.ranks.table import RankTable
-from dali_pipes.state import LoaderState
-from dali_pipes.stats import Stats
-from dali_pipes.stats.metrics import Every
-from dali_pipes.stats.trace import traced
-from dali_pipes.video.clips import Clips
-from dali_pipes.video.scores import ViewMean
-from readers.buckets import Buckets
 
-__all__ = [
-    "BadRecord",
-    "BadSampleError",
-    "Batch",
-    "Buckets",
-    "Clips",
-    "ClusterError",
-    "DecodeError",
-    "Every",
-    "Field",
-    "Flow",
-    "Heartbeat",
-    "Loader",
-    "LoaderError",
-    "LoaderState",
-    "MissingPackageError",
-    "MultiScale",
-    "NumberMap",
-    "RankTable",
-    "StateMismatchError",
-    "Stats",
-    "ViewMean",
-    "available_decoders",
-    "from_dali",
-    "traced",
-]
+if TYPE_CHECKING:
+    from dali_pipes.bad_samples import BadRecord as BadRecord
+    from dali_pipes.batch import Batch as Batch
+    from dali_pipes.choose import available_decoders as available_decoders
+    from dali_pipes.decode.dali.user_pipeline import from_dali as from_dali
+    from dali_pipes.errors import BadSampleError as BadSampleError
+    from dali_pipes.errors import ClusterError as ClusterError
+    from dali_pipes.errors import DecodeError as DecodeError
+    from dali_pipes.errors import LoaderError as LoaderError
+    from dali_pipes.errors import MissingPackageError as MissingPackageError
+    from dali_pipes.errors import StateMismatchError as StateMismatchError
+    from dali_pipes.fields import Field as Field
+    from dali_pipes.loader import Loader as Loader
+    from dali_pipes.maps import Flow as Flow
+    from dali_pipes.maps import NumberMap as NumberMap
+    from dali_pipes.multi_scale import MultiScale as MultiScale
+    from dali_pipes.ranks.heartbeat import Heartbeat as Heartbeat
+    from dali_pipes.ranks.table import RankTable as RankTable
+    from dali_pipes.state import LoaderState as LoaderState
+    from dali_pipes.stats import Stats as Stats
+    from dali_pipes.stats.metrics import Every as Every
+    from dali_pipes.stats.trace import traced as traced
+    from dali_pipes.video.clips import Clips as Clips
+    from dali_pipes.video.scores import ViewMean as ViewMean
+    from readers.buckets import Buckets as Buckets
+
+_MODULES = {
+    "BadRecord": "dali_pipes.bad_samples",
+    "BadSampleError": "dali_pipes.errors",
+    "Batch": "dali_pipes.batch",
+    "Buckets": "readers.buckets",
+    "Clips": "dali_pipes.video.clips",
+    "ClusterError": "dali_pipes.errors",
+    "DecodeError": "dali_pipes.errors",
+    "Every": "dali_pipes.stats.metrics",
+    "Field": "dali_pipes.fields",
+    "Flow": "dali_pipes.maps",
+    "Heartbeat": "dali_pipes.ranks.heartbeat",
+    "Loader": "dali_pipes.loader",
+    "LoaderError": "dali_pipes.errors",
+    "LoaderState": "dali_pipes.state",
+    "MissingPackageError": "dali_pipes.errors",
+    "MultiScale": "dali_pipes.multi_scale",
+    "NumberMap": "dali_pipes.maps",
+    "RankTable": "dali_pipes.ranks.table",
+    "StateMismatchError": "dali_pipes.errors",
+    "Stats": "dali_pipes.stats",
+    "ViewMean": "dali_pipes.video.scores",
+    "available_decoders": "dali_pipes.choose",
+    "from_dali": "dali_pipes.decode.dali.user_pipeline",
+    "traced": "dali_pipes.stats.trace",
+}
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -1,4 +1,4 @@
-"""Notices foreign packages that hide ours: `readers` and `bench` are names that others use, too."""
+"""Notices foreign packages that hide ours: `readers`, for one, is a name that others use, too."""
 
 import importlib.util
 from pathlib import Path

@@ -1,6 +1,7 @@
 """Recipes of image augmentations, their draws, and the engines that carry them out."""
 
 import logging
+from importlib import import_module as _import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -35,4 +36,6 @@ __all__ = sorted(  # operations are listed in the __all__ of their file
 if not TYPE_CHECKING:  # else every name would be right
 
     def __getattr__(name: str) -> Any:
+        if name == "convert":  # many modules, which few programs need
+            return _import_module("gpu_aug.convert")
         raise _missing(__name__, name, __all__)

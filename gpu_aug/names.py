@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib import import_module
 from importlib.util import find_spec
 
 ALIASES = {
@@ -122,6 +123,7 @@ def hint(name: str, known: Iterable[str]) -> str:
     """Return what to write instead of ``name``, a phrase for the end of an error; empty if unknown."""
     if name in NEEDLESS:
         return "images come decoded in RGB and leave as tensors, so leave it out"
+    import_module("gpu_aug.convert")  # whose import takes long, and fills REFUSED
     if name in REFUSED:
         return f"it has no equal here: {REFUSED[name]}"
     near = closest(name, known)

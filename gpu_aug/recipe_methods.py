@@ -4,8 +4,10 @@ The functions know `Recipe`; so that it need not know them, they are attached he
 """
 
 from functools import partialmethod
+from importlib import import_module
+from types import MethodType
+from typing import Any
 
-from gpu_aug.convert import from_albumentations, from_torchvision, to_albumentations, to_kornia
 from gpu_aug.engines.choose import explain_recipe
 from gpu_aug.files.schema import (
     from_dict,
@@ -27,6 +29,23 @@ from gpu_aug.targets.targets import BoxParams, KeypointParams
 from gpu_aug.transform import ScheduleTransform, Transform, ViewsTransform
 from gpu_aug.views import Views
 
+
+class _Conversion:
+    """A function of `gpu_aug.convert`, imported when it is first used: converters are many modules.
+
+    Args:
+        name: Its name there.
+        is_method: Whether it is a method of recipes; otherwise it makes one.
+    """
+
+    def __init__(self, name: str, *, is_method: bool) -> None:
+        self._name, self._is_method = name, is_method
+
+    def __get__(self, recipe: Recipe | None, owner: type[Recipe]) -> Any:
+        function = getattr(import_module("gpu_aug.convert"), self._name)
+        return function if recipe is None or not self._is_method else MethodType(function, recipe)
+
+
 Recipe.preset = staticmethod(make_preset)
 Recipe.imagenet_train = staticmethod(imagenet_train)
 Recipe.imagenet_train_jitter = staticmethod(imagenet_train_jitter)
@@ -38,10 +57,10 @@ for made in (Recipe, Views, Schedule):
 Operation.from_dict = staticmethod(operation_from_dict)
 for params in (BoxParams, KeypointParams):
     params.from_dict = classmethod(params_from_dict)  # type: ignore[assignment] # bound as a function is
-Recipe.from_albumentations = staticmethod(from_albumentations)
-Recipe.from_torchvision = staticmethod(from_torchvision)
-Recipe.to_albumentations = to_albumentations
-Recipe.to_kornia = to_kornia
+Recipe.from_albumentations = _Conversion("from_albumentations", is_method=False)  # type: ignore[assignment] # a descriptor
+Recipe.from_torchvision = _Conversion("from_torchvision", is_method=False)  # type: ignore[assignment] # a descriptor
+Recipe.to_albumentations = _Conversion("to_albumentations", is_method=True)  # type: ignore[assignment] # a descriptor
+Recipe.to_kornia = _Conversion("to_kornia", is_method=True)  # type: ignore[assignment] # a descriptor
 Recipe.explain = explain_recipe
 Recipe.transform = partialmethod(Transform)  # type: ignore[assignment] # bound as a function is
 Views.transform = partialmethod(ViewsTransform)  # type: ignore[assignment] # bound as a function is

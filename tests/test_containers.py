@@ -56,7 +56,7 @@ def commands(text: str) -> set[str]:
 def known() -> set[str]:
     """The commands there are."""
     command: Any = typer.main.get_command(app)
-    return set(command.commands)
+    return set(command.list_commands(None))
 
 
 def test_the_dockerfile() -> None:

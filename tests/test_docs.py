@@ -128,9 +128,10 @@ def test_commands(page: Page) -> None:
 def check_command(words: list[str]) -> None:
     """Fail for a command or option that does not exist."""
     command: Any = typer.main.get_command(app)
-    while hasattr(command, "commands") and words and words[0].islower():
-        assert words[0] in command.commands, f"there is no {' '.join(words)}"
-        command, words = command.commands[words[0]], words[1:]
+    while hasattr(command, "get_command") and words and words[0].islower():
+        command = command.get_command(None, words[0])
+        assert command is not None, f"there is no {' '.join(words)}"
+        words = words[1:]
     options = {
         option for param in command.params for option in (*param.opts, *param.secondary_opts)
     }

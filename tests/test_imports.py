@@ -1,15 +1,21 @@
 """Which package may import which, that no modules import each other in a circle, what an import costs, and what happens when a part is missing."""
 
 import ast
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+from PIL import Image
 
+import dali_pipes
 import gpu_aug
+from bench.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 ARROWS = {
@@ -18,7 +24,8 @@ ARROWS = {
     "dali_pipes": {"readers", "gpu_aug"},
     "bench": {"readers", "gpu_aug", "dali_pipes"},
 }
-OPTIONAL = ["nvidia", "nvidia.dali", "albumentations", "kornia", "cv2"]
+MISSING = ["nvidia", "nvidia.dali", "albumentations", "kornia", "cv2"]
+HEAVY = {"albumentations", "cv2", "kornia", "nvidia.dali", "PIL", "torchvision", "webdataset"}
 
 
 def imports(source: str) -> Iterator[tuple[str, str]]:
@@ -69,12 +76,12 @@ def find_circle(root: Path, package: str) -> list[str]:
     return []
 
 
-def run(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
-    """Run code in a fresh interpreter with folders put in front of the import path."""
-    folders = [str(folder) for folder in (*path, ROOT)]
-    code = f"import sys; sys.path[:0] = {folders}\n{code}"
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd="/")
+def run(code: str) -> Any:
+    """Run code in a fresh interpreter and return what it prints as JSON."""
+    command = [sys.executable, "-c", f"import json, sys; sys.path.insert(0, {str(ROOT)!r})\n{code}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd="/")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize("package", ARROWS)
@@ -139,92 +146,108 @@ def test_a_circle_is_noticed(first: str, second: str, tmp_path: Path) -> None:
     assert {"readers.first", "readers.second"} <= set(find_circle(tmp_path, "readers"))
 
 
-@pytest.mark.parametrize("package", ["readers", "dali_pipes"])
-def test_import_without_the_optional_parts(package: str) -> None:
-    """Importing works where DALI, Albumentations, Kornia and OpenCV are missing."""
-    blocked = f"sys.modules.update(dict.fromkeys({OPTIONAL}))"
-    result = run(f"{blocked}\nimport {package}\nprint('imported')")
-
-    assert result.stdout == "imported\n", result.stderr
-
-
-def test_a_missing_part_would_be_noticed() -> None:
-    """Blocking a module as above really keeps it from being imported."""
-    result = run(f"sys.modules.update(dict.fromkeys({OPTIONAL}))\nimport cv2")
-
-    assert "ModuleNotFoundError" in result.stderr
+IMPORTS = {  # one after the other, with what each may not bring in
+    "import readers": {"torch", "numba", *HEAVY},
+    "import dali_pipes": {"torch", "numba", *HEAVY},
+    "import gpu_aug": {*HEAVY, "gpu_aug.convert"},
+    "from dali_pipes import *": {*HEAVY, "gpu_aug.convert"},
+}
 
 
-def test_readers_needs_no_torch() -> None:
-    """The readers serve people who train without torch."""
-    assert run("import readers; print('torch' in sys.modules)").stdout == "False\n"
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ("decoder='dali'", "pip install 'gpu-aug[cuda12]'"),
-        pytest.param(
-            "decoder='cpu', engine='albumentations'",
-            "pip install 'gpu-aug'",
-            marks=pytest.mark.long,
-        ),
-        ("decoder='cpu', engine='kornia'", "pip install 'gpu-aug'"),
-    ],
-)
-def test_using_a_missing_part_says_how_to_install_it(
-    options: str, sentence: str, photos: list[Path]
-) -> None:
-    """One sentence with the install line, when a part is asked for that is not there."""
-    result = run(
-        f"sys.modules.update(dict.fromkeys({OPTIONAL}))\n"
-        "from dali_pipes import Loader; from gpu_aug import Recipe; from readers import open_dataset\n"
-        f"photos = open_dataset([{str(photos[0])!r}])\n"
-        "try:\n"
-        f"    Loader(photos, Recipe.imagenet_train(), batch_size=1, device='cpu', {options})\n"
-        "except (ImportError, ValueError) as error:\n"
-        "    print(error)\n"
+@pytest.fixture(scope="module")
+def loaded() -> dict[str, list[str]]:
+    """The modules that are there after each of the imports."""
+    return run(  # type: ignore[no-any-return]
+        "loaded = {}\n"
+        f"for line in {list(IMPORTS)}:\n"
+        "    exec(line)\n"
+        "    loaded[line] = list(sys.modules)\n"
+        "print(json.dumps(loaded))"
     )
-    assert sentence in result.stdout
-    assert result.stdout.count("\n") == 1
 
 
-@pytest.mark.parametrize("package", ["readers", "dali_pipes"])
-def test_import_brings_in_nothing_heavy(package: str) -> None:
-    """What takes long to import waits until it is used."""
-    heavy = ["albumentations", "cv2", "kornia", "nvidia.dali", "PIL", "torchvision", "webdataset"]
-    code = f"import {package}, sys; print([name for name in {heavy} if name in sys.modules])"
+@pytest.mark.parametrize("line", IMPORTS)
+def test_an_import_brings_in_nothing_heavy(line: str, loaded: dict[str, list[str]]) -> None:
+    """Torch, Numba, DALI, the decoders and the converters wait until they are used."""
+    assert line.split()[1] in loaded[line]
+    assert IMPORTS[line].intersection(loaded[line]) == set()
 
-    assert run(code).stdout == "[]\n"
+
+USES = {
+    "a dataset": ("", "64 x 64"),
+    "decoder dali": ("decoder='dali'", "pip install 'gpu-aug[cuda12]'"),
+    "engine albumentations": ("decoder='cpu', engine='albumentations'", "pip install 'gpu-aug'"),
+    "engine kornia": ("decoder='cpu', engine='kornia'", "pip install 'gpu-aug'"),
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What each use comes to where DALI, Albumentations, Kornia and OpenCV are missing."""
+    photo = tmp_path_factory.mktemp("photos") / "photo.jpg"
+    Image.new("RGB", (64, 64)).save(photo)
+    return run(  # type: ignore[no-any-return]
+        f"sys.modules.update(dict.fromkeys({MISSING}))\n"
+        "from dali_pipes import Loader; from gpu_aug import Recipe; from readers import open_dataset, read_header\n"
+        f"photos, outcomes = open_dataset([{str(photo)!r}]), {{}}\n"
+        f"for name, (options, _) in {USES}.items():\n"
+        "    try:\n"
+        "        if options:\n"
+        "            options = eval(f'dict({options})')\n"
+        "            Loader(photos, Recipe.imagenet_train(), batch_size=1, device='cpu', **options)\n"
+        "        header = read_header(photos[0].fields['jpg'])\n"
+        "        outcomes[name] = f'{header.height} x {header.width}'\n"
+        "    except (ImportError, ValueError) as error:\n"
+        "        outcomes[name] = str(error)\n"
+        "print(json.dumps(outcomes))"
+    )
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_missing_part_is_named_when_it_is_used(use: str, outcomes: dict[str, str]) -> None:
+    """Importing works without it; asking for it says in one sentence how to install it."""
+    assert USES[use][1] in outcomes[use]
+    assert "\n" not in outcomes[use]
 
 
 @pytest.mark.parametrize("package", ["readers", "gpu_aug"])
-def test_a_foreign_package_of_our_name_is_named(package: str, tmp_path: Path) -> None:
-    """A module that hides one of ours is named in one sentence, with its place."""
+def test_a_foreign_package_of_our_name_is_named(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command says in one sentence which module hides one of ours, and where it is."""
     (tmp_path / f"{package}.py").write_text("")
-    result = run("import dali_pipes", tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in (package, "dali_pipes.foreign_packages"):
+        monkeypatch.delitem(sys.modules, name)
 
-    last = result.stderr.strip().splitlines()[-1]
-    assert f"needs its own package '{package}', but Python finds {tmp_path}" in last
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
 
-
-def test_the_command_notices_a_foreign_bench(tmp_path: Path) -> None:
-    """The command line does not start somebody else's `bench`."""
-    (tmp_path / "bench.py").write_text("")
-    result = run("from dali_pipes.command import main; main()", tmp_path)
-
-    assert result.returncode == 1
-    assert result.stderr.count("\n") == 1
-    assert f"'bench', but Python finds {tmp_path}" in result.stderr
+    sentence = f"gpu-aug: gpu-aug needs its own package '{package}', but Python finds {tmp_path}"
+    assert str(ended.value).startswith(sentence)
 
 
-@pytest.mark.parametrize("package", ["readers", "dali_pipes"])
+@pytest.mark.parametrize("package", ["readers", "gpu_aug", "dali_pipes"])
 def test_all_is_true(package: str) -> None:
     """Every name in __all__ is there, and nothing is listed twice."""
-    module = __import__(package)
+    module = import_module(package)
 
     assert all(hasattr(module, name) for name in module.__all__)
     assert len(set(module.__all__)) == len(module.__all__)
+
+
+def test_type_checkers_see_what_is_imported() -> None:
+    """The names of dali_pipes come from the same modules for type checkers and when it runs."""
+    tree = ast.parse(Path(dali_pipes.__file__).read_text())
+    [block] = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {
+        alias.asname: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+    assert seen == dali_pipes._MODULES
 
 
 def test_every_operation_is_a_name_of_gpu_aug() -> None:

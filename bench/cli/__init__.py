@@ -1,10 +1,20 @@
 """The command ``gpu-aug``: each file holds one command, which parses, calls the library and prints."""
 
+import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and leave the process with its exit code."""
+    """Run the command and leave the process with its exit code.
+
+    Args:
+        arguments: What follows the program's name; None means those of this process.
+    """
+    try:
+        import_module("dali_pipes.foreign_packages")  # finds those that hide ours
+    except ImportError as error:
+        sys.exit(f"gpu-aug: {error}")
     from bench.cli.app import app
     from bench.output.errors import call
 

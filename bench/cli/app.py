@@ -1,55 +1,86 @@
-"""All commands put together. Heavy imports happen inside the commands, so that --help is quick."""
+"""All commands put together; the module of each is imported when the command, or a list of commands, is shown or run."""
 
-from collections.abc import Callable
-from importlib import metadata
-from typing import Annotated
+from collections.abc import Iterable
+from importlib import import_module, metadata
+from typing import Annotated, Any
 
 import typer
+import typer.core
+import typer.main
 
-from bench.cli.audit import audit
-from bench.cli.bench.compare import compare
-from bench.cli.bench.make_videos import make_videos
-from bench.cli.bench.micro import micro
-from bench.cli.bench.read import read
-from bench.cli.cache import cache
-from bench.cli.doctor import doctor
 from bench.cli.groups import spread_groups
-from bench.cli.index import index
-from bench.cli.inspect import inspect
-from bench.cli.pack import pack
-from bench.cli.preview import preview
-from bench.cli.recipe.convert import convert
-from bench.cli.recipe.show import show
-from bench.cli.report import report
-from bench.cli.run import run
 from bench.cli.tile import tile
-from bench.cli.tune import tune
-from bench.cli.warm import warm
 from bench.output.errors import DEBUG_FLAG
+
+_COMMANDS = {
+    "gpu-aug": {
+        "run": "bench.cli.run:run",
+        "tune": "bench.cli.tune:tune",
+        "report": "bench.cli.report:report",
+        "warm": "bench.cli.warm:warm",
+        "preview": "bench.cli.preview:preview",
+        "pack": "bench.cli.pack:pack",
+        "audit": "bench.cli.audit:audit",
+        "inspect": "bench.cli.inspect:inspect",
+        "index": "bench.cli.index:index",
+        "cache": "bench.cli.cache:cache",
+        "doctor": "bench.cli.doctor:doctor",
+    },
+    "bench": {
+        "compare": "bench.cli.bench.compare:compare",
+        "read": "bench.cli.bench.read:read",
+        "micro": "bench.cli.bench.micro:micro",
+        "make-videos": "bench.cli.bench.make_videos:make_videos",
+    },
+    "recipe": {
+        "show": "bench.cli.recipe.show:show",
+        "convert": "bench.cli.recipe.convert:convert",
+    },
+}
+
+
+class _Group(typer.core.TyperGroup):
+    """A group that imports a command of the table when it is asked for it."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names, those of the table first and the groups behind them."""
+        table = _COMMANDS[self.name or ""]
+        return [*table, *(name for name in super().list_commands(ctx) if name not in table)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, or None if there is none of that name."""
+        table = _COMMANDS[self.name or ""]
+        # For an unknown name, all of them: typer looks for the nearest among those it has.
+        self._import([cmd_name] if cmd_name in {*table, *self.commands} else table)
+        return super().get_command(ctx, cmd_name)
+
+    def _import(self, names: Iterable[str]) -> None:
+        table = _COMMANDS[self.name or ""]
+        for name in names:
+            if name in table and name not in self.commands:
+                module, _, function = table[name].partition(":")
+                single = typer.Typer(add_completion=False)
+                single.command(name)(spread_groups(getattr(import_module(module), function)))
+                self.add_command(typer.main.get_command(single), name)
+
 
 app = typer.Typer(
     name="gpu-aug",
+    cls=_Group,
     help="Encoded images in, augmented batches out: run it, look at it, compare it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_bench = typer.Typer(help="Measure this machine.", no_args_is_help=True)
+_bench = typer.Typer(cls=_Group, help="Measure this machine.", no_args_is_help=True)
 _recipe = typer.Typer(
-    help="Look at a recipe, or convert another library's pipeline to one.", no_args_is_help=True
+    cls=_Group,
+    help="Look at a recipe, or convert another library's pipeline to one.",
+    no_args_is_help=True,
 )
 app.add_typer(_bench, name="bench")
 app.add_typer(_recipe, name="recipe")
-
-_COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
-    app: (run, tune, report, warm, preview, pack, audit, inspect, index, cache, doctor),
-    _bench: (compare, read, micro, make_videos),
-    _recipe: (show, convert),
-}
-for _group, _commands in _COMMANDS.items():
-    for _command in _commands:
-        _group.command()(spread_groups(_command))
 _ANY = {"ignore_unknown_options": True, "allow_extra_args": True}
 app.command(hidden=True, add_help_option=False, context_settings=_ANY)(tile)
 

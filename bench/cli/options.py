@@ -14,9 +14,6 @@ Data = Annotated[
         "that is known, or a URL of them.",
     ),
 ]
-Recipe = Annotated[
-    str, typer.Option(metavar="NAME|FILE", help="A preset, or a recipe in a YAML or JSON file.")
-]
 AnyRecipe = Annotated[
     str | None,
     typer.Option(

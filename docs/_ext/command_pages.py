@@ -20,12 +20,12 @@ def pages() -> Iterator[tuple[str, str]]:
 
 def _sections(command: Any, name: str) -> Iterator[str]:
     """Yield a section for each command below a group."""
-    children = getattr(command, "commands", None)
-    if children is None:
+    if not hasattr(command, "list_commands"):
         yield heading(name, "-") + _described(command, name)
         return
-    for word, child in children.items():
-        if child.hidden:
+    for word in command.list_commands(None):
+        child = command.get_command(None, word)
+        if child.hidden:  # such as one that was removed and says what to do instead
             continue
         yield from _sections(child, f"{name} {word}")
 

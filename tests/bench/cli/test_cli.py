@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,14 @@ from bench.cli.arguments import source_options
 from bench.output import errors
 from readers import open_dataset
 from tests.support.commands import Run
+
+GROUPS = {
+    "": "run tune report warm preview pack audit inspect index cache doctor bench recipe",
+    "bench": "compare read micro make-videos",
+    "recipe": "show convert",
+}
+COMMANDS = [[*group.split(), name] for group, names in GROUPS.items() for name in names.split()]
+ANSWERED_AT_ONCE = [["--help"], *([*words, "--help"] for words in COMMANDS), ["--version"], ["rn"]]
 
 
 def write_bad_recipe(path: Path) -> None:
@@ -140,10 +149,21 @@ def test_runtime_warnings_are_sentences(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_help_does_not_wait_for_torch() -> None:
-    """The command line is up before torch, OpenCV or any engine has been imported."""
-    code = "import bench.cli, sys; sys.exit(bool({'torch', 'cv2', 'kornia'} & set(sys.modules)))"
+    """Help, the version and mistyped commands are answered before torch or Numba has been imported."""
+    code = (
+        "import sys; from contextlib import suppress; from bench.cli import main\n"
+        f"for words in {ANSWERED_AT_ONCE}:\n"
+        "    with suppress(SystemExit):\n"
+        "        main(words)\n"
+        "    assert not {'torch', 'numba', 'cv2'} & set(sys.modules), words\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
+    )
 
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Usage: ") == sum("--help" in words for words in ANSWERED_AT_ONCE)
+    assert "No such command 'rn'. Did you mean 'run'?" in done.stderr
 
 
 def test_interrupt_ends_quietly(data: Path) -> None:
@@ -237,6 +257,15 @@ def test_what_may_not_be_written_is_refused_first(
 
     assert (code, printed) == (2, "")
     assert "cannot be written to locked/result.png (permission denied)" in error
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_help_lists_the_commands(run: Run, group: str) -> None:
+    """Each with its first line, and no other."""
+    code, printed, _ = run(*group.split(), "--help")
+
+    assert code == 0
+    assert re.findall(r"^│ ([a-z][a-z-]*) ", printed, re.MULTILINE) == GROUPS[group].split()
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
