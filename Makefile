@@ -36,7 +36,7 @@ test: .venv/ready
 	@$(PYTEST) --timeout 300 $(ARGS)
 
 test-all: .venv/ready
-	@GPU_AUG_TESTS=all $(PYTEST) --timeout 1800 --write-outcome tests/outcome.md $(ARGS)
+	@GPU_AUG_TESTS=all $(PYTEST) --timeout 1800 --durations 20 --write-outcome tests/outcome.md $(ARGS)
 
 docs: .venv/ready
 	@$(BIN)/python -m sphinx -M html docs site --quiet --fail-on-warning --jobs auto $(ARGS)
