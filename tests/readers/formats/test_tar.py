@@ -9,48 +9,35 @@ import weakref
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
-from webdataset.tariterators import group_by_keys, tar_file_expander
 
 from readers import BadSample, Sample, SourceError, TarDataset, open_dataset
 from readers.storage.blob.mapped import mapped_file
+from tests.support.damage import flip, overwrite
 from tests.support.kinds import by_pillow
+from tests.support.tars import by_webdataset, tar_of
 
 Jpeg = Callable[..., bytes]
 BLOCK = 512
 
 
-def shard_of(*files: tuple[str, bytes], **options: Any) -> bytes:
-    """The bytes of a tar of files."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w", **options) as archive:
-        for name, content in files:
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return stream.getvalue()
-
-
 def write_tar(path: Path, files: list[tuple[str, bytes]], **options: Any) -> Path:
-    path.write_bytes(shard_of(*files, **options))
+    path.write_bytes(tar_of(files, **options))
     return path
 
 
 def change_header(shard: Path, place: int, changes: dict[int, bytes]) -> None:
     """Overwrite parts of a header, by their offsets, and give it a checksum that fits."""
-    data = bytearray(shard.read_bytes())
-    header = data[place : place + BLOCK]
+    header = bytearray(shard.read_bytes()[place : place + BLOCK])
     for offset, content in {**changes, 148: b" " * 8}.items():
         header[offset : offset + len(content)] = content
     header[148:156] = b"%06o\0 " % sum(header)
-    data[place : place + BLOCK] = header
-    shard.write_bytes(data)
+    overwrite(shard, place, header)
 
 
 def plain_shard(path: Path, num_samples: int = 4) -> Path:
@@ -64,26 +51,9 @@ def plain_shard(path: Path, num_samples: int = 4) -> Path:
     return write_tar(path, files)
 
 
-def by_webdataset(*shards: Path) -> list[tuple[str, str, dict[str, bytes]]]:
-    """(shard, key, fields) of each sample, read by the webdataset package."""
-    with ExitStack() as stack:  # webdataset itself leaves its files open
-        sources = [
-            {"url": shard.name, "stream": stack.enter_context(shard.open("rb"))} for shard in shards
-        ]
-        samples = list(group_by_keys(tar_file_expander(sources)))
+def by_us(dataset: TarDataset) -> list[tuple[str, dict[str, bytes]]]:
     return [
-        (
-            sample["__url__"],
-            sample["__key__"],
-            {name: data for name, data in sample.items() if not name.startswith("__")},
-        )
-        for sample in samples
-    ]
-
-
-def by_us(dataset: TarDataset) -> list[tuple[str, str, dict[str, bytes]]]:
-    return [
-        (*sample.key.split("/", 1), {name: bytes(data) for name, data in sample.fields.items()})
+        (sample.key, {name: bytes(data) for name, data in sample.fields.items()})
         for sample in dataset.fetch(range(len(dataset)))
     ]
 
@@ -283,7 +253,7 @@ def test_sparse_file_is_a_bad_sample(tmp_path: Path) -> None:
 def test_cut_off_at_any_block(tmp_path: Path) -> None:
     """Samples before the cut are whole; the one that it hits is a bad sample, with the place."""
     whole = plain_shard(tmp_path / "whole.tar", 3).read_bytes()
-    expected = [entry[2] for entry in by_us(TarDataset([tmp_path / "whole.tar"]))]
+    expected = [fields for _, fields in by_us(TarDataset([tmp_path / "whole.tar"]))]
     stride = BLOCK * 5  # header and two blocks of jpg, header and one block of cls
     for cut in [*range(BLOCK + 100, 3 * stride, 256), 3 * stride - 510, 3 * stride]:
         shard = tmp_path / f"cut-{cut}.tar"
@@ -310,11 +280,8 @@ def test_cut_off_at_any_block(tmp_path: Path) -> None:
 
 def test_damaged_header_is_not_taken_for_the_end(tmp_path: Path) -> None:
     """Tar readers stop silently at a damaged header: here a bad sample says what was lost."""
-    shard = plain_shard(tmp_path / "a.tar", 4)
-    data = bytearray(shard.read_bytes())
     place = 2 * 5 * BLOCK
-    data[place + 5] ^= 0x10
-    shard.write_bytes(data)
+    shard = flip(plain_shard(tmp_path / "a.tar", 4), place + 5, 0x10)
     reason = f"a.tar is damaged at byte {place}: what lies behind it cannot be found"
     entries = TarDataset([shard]).fetch([0, 1, 2])
 
@@ -355,10 +322,10 @@ def test_cut_within_a_long_name(tmp_path: Path, kind: int) -> None:
         (b"no tar", r"is not a tar file \(truncated header\)"),
         (b"<html>" * 400, "is not a tar file"),
         (bytes(10240), "holds no samples"),
-        (shard_of(("README", b"x"), (".hidden", b"y")), "holds no samples"),
-        (gzip.compress(shard_of(("a.jpg", b"")), mtime=0), "is compressed: decompress it"),
-        (bz2.compress(shard_of(("a.jpg", b""))), "is compressed: decompress it"),
-        (lzma.compress(shard_of(("a.jpg", b""))), "is compressed: decompress it"),
+        (tar_of([("README", b"x"), (".hidden", b"y")]), "holds no samples"),
+        (gzip.compress(tar_of([("a.jpg", b"")]), mtime=0), "is compressed: decompress it"),
+        (bz2.compress(tar_of([("a.jpg", b"")])), "is compressed: decompress it"),
+        (lzma.compress(tar_of([("a.jpg", b"")])), "is compressed: decompress it"),
     ],
     ids=["empty", "short", "text", "zeros", "no keys", "gz", "bz2", "xz"],
 )
