@@ -1,0 +1,3 @@
+from tests.readers.formats.conftest import no_pauses
+
+__all__ = ["no_pauses"]
