@@ -2,7 +2,9 @@
 
 import io
 import json
+import re
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from tests.support.annotated import (
 )
 
 IMAGE = picture(kind="JPEG")
+SIDES = ("xmin", "ymin", "xmax", "ymax")
 EDGE = voc_object("person", (1, 1, WIDTH, HEIGHT))
 
 
@@ -56,21 +59,18 @@ def test_objects_are_those_of_torchvision(devkit: Path, split: str) -> None:
     """Pictures, names, boxes and flags; torchvision hands out the texts, from which 1 is taken at the first corner."""
     theirs = VOCDetection(devkit.parent.parent, "2012", split)
     ours = open_dataset(devkit.parent, split=split)
+    entries = ours.fetch(range(len(ours)))
 
-    assert len(ours) == len(theirs) > 1
-    for entry, path, (_, target) in zip(
-        ours.fetch(range(len(ours))), theirs.images, theirs, strict=True
-    ):
+    assert len(ours) > 1
+    for entry, path, (_, target) in zip(entries, theirs.images, theirs, strict=True):
         objects = target["annotation"]["object"]
-        sides = [
-            [float(one["bndbox"][side]) for side in ("xmin", "ymin", "xmax", "ymax")]
-            for one in objects
-        ]
+        sides = [[float(one["bndbox"][side]) for side in SIDES] for one in objects]
+        found = told(entry)
         assert entry.image == Path(path).read_bytes()
-        assert told(entry)["boxes"] == [[x - 1, y - 1, right, bottom] for x, y, right, bottom in sides]  # fmt: skip
-        assert [ours.class_names[label] for label in told(entry)["labels"]] == [one["name"] for one in objects]  # fmt: skip
-        assert told(entry)["difficult"] == [int(one.get("difficult", 0)) for one in objects]
-        assert told(entry)["pose"] == [one.get("pose", "Unspecified") for one in objects]
+        assert found["boxes"] == [[x - 1, y - 1, right, bottom] for x, y, right, bottom in sides]
+        assert [ours.class_names[label] for label in found["labels"]] == [one["name"] for one in objects]  # fmt: skip
+        assert found["difficult"] == [int(one.get("difficult", 0)) for one in objects]
+        assert found["pose"] == [one.get("pose", "Unspecified") for one in objects]
 
 
 def test_the_filled_box(devkit: Path) -> None:
@@ -78,13 +78,13 @@ def test_the_filled_box(devkit: Path) -> None:
     dataset = VocDataset(devkit, split="trainval")
     first, _, third, _ = dataset.fetch(range(4))
 
-    assert told(first)["boxes"] == [[*BOX], [0, 0, WIDTH, HEIGHT]]
-    assert told(first)["labels"] == [11, 14]
-    assert told(first)["truncated"] == [1, 0]
-    assert told(third)["boxes"][0] == [2.5, 1.25, 30.75, 40.5]
-    assert len(told(third)["boxes"]) == 2
-    assert dataset.class_names == CLASSES
-    assert dataset.coords == "one-based"
+    assert {name: told(first)[name] for name in ("boxes", "labels", "truncated")} == {
+        "boxes": [[*BOX], [0, 0, WIDTH, HEIGHT]],
+        "labels": [11, 14],
+        "truncated": [1, 0],
+    }
+    assert told(third)["boxes"] == [[2.5, 1.25, 30.75, 40.5], [0, 0, WIDTH, HEIGHT]]
+    assert (dataset.class_names, dataset.coords) == (CLASSES, "one-based")
     assert [entry.size for entry in (first, third)] == [(HEIGHT, WIDTH)] * 2
     assert dataset.column("height").tolist() == [HEIGHT] * 4
     assert dataset.column("width").tolist() == [WIDTH] * 4
@@ -94,8 +94,7 @@ def test_difficult_objects_can_be_left_out(devkit: Path) -> None:
     """They are marked, or not there."""
     [entry] = VocDataset(devkit, split="train", difficult=False).fetch([0])
 
-    assert told(entry)["labels"] == [11]
-    assert told(entry)["difficult"] == [0]
+    assert (told(entry)["labels"], told(entry)["difficult"]) == ([11], [0])
 
 
 @pytest.mark.parametrize("kind", ["class", "object"])
@@ -120,24 +119,25 @@ def test_masks_in_colours(devkit: Path) -> None:
     for number, color in ((2, (9, 9, 9)), (3, (12, 34, 56))):
         colors[30, 30] = color
         Image.fromarray(colors).save(devkit / "SegmentationClass" / f"{number}.png")
-    [bare] = VocDataset(devkit, split="val", masks="class").fetch([0])
-    assert "is in colours, and no labelmap.txt says whose they are" in bare.reason
-    put(devkit, {"labelmap.txt": "background:0,0,0::\ncat:1,2,3::\ndog:12,34,56::\nperson:::\n"})
-    dataset = VocDataset(devkit, split="val", masks="class")
+
+    def opened(split: str, labelmap: str) -> VocDataset:
+        put(devkit, {"labelmap.txt": labelmap} if labelmap else {})
+        return VocDataset(devkit, split=split, masks="class")
+
+    labelmap = "background:0,0,0::\ncat:1,2,3::\ndog:12,34,56::\nperson:::\n"
+    [bare] = opened("val", "").fetch([0])
+    [bad] = opened("train", labelmap).fetch([0])
+    dataset = opened("val", labelmap)
+    before = dataset.fingerprint
     with Image.open(io.BytesIO(dataset.fetch([0])[0].fields["mask.png"])) as mask:
         numbers = np.asarray(mask)
 
-    before = dataset.fingerprint
-    put(devkit, {"labelmap.txt": "cat:1,2,3::\ndog:12,34,57::\nperson:::\n"})
-    assert VocDataset(devkit, split="val", masks="class").fingerprint != before
+    assert "is in colours, and no labelmap.txt says whose they are" in bare.reason
+    assert bad.reason.endswith("2.png has the colour 9,9,9, which labelmap.txt gives no class")
     assert dataset.class_names == ("cat", "dog", "person")
     assert numbers[:, 0].tolist() == [0] * 4 + [2] * 5 + [255] * 3 + [0] * (HEIGHT - 12)
     assert numbers[30, 30] == 2
-    [bad] = VocDataset(devkit, split="train", masks="class").fetch([0])
-    assert (
-        bad.reason
-        == "SegmentationClass/2.png has the colour 9,9,9, which labelmap.txt gives no class"
-    )
+    assert opened("val", labelmap.replace("34,56", "34,57")).fingerprint != before
 
 
 def test_the_palette() -> None:
@@ -154,10 +154,9 @@ def test_lists_of_one_class(devkit: Path) -> None:
     dataset = open_dataset(devkit, split="dog_val")
     entries = dataset.fetch(range(2))
 
-    assert [entry.label for entry in entries] == [-1, 1]
+    assert [(entry.label, list(entry.fields)) for entry in entries] == [(-1, ["jpg"]), (1, ["jpg"])]
     assert open_dataset(devkit, split="dog_train").column("label").tolist() == [1, 0]
     assert dataset.class_names == ("not dog", "dog")
-    assert [list(entry.fields) for entry in entries] == [["jpg"], ["jpg"]]
 
 
 @pytest.mark.parametrize(
@@ -167,58 +166,51 @@ def test_lists_of_one_class(devkit: Path) -> None:
         ([voc_object(box=(5, 5, WIDTH, 9))], "one-based", ""),
         ([voc_object(box=(5, 5, 9, HEIGHT))], "one-based", ""),
         ([voc_object(box=(0, 3, 9, 9)), EDGE], "zero-based", "object 1 of a.xml begins at 0"),
-        (
-            [voc_object(box=(2, 3, 9, 9))],
-            "one-based",
-            "from 1, as no box shows it and this format mostly does .*say coords=",
-        ),
+        ([voc_object(box=(2, 3, 9, 9))], "one-based", "from 1, as no box shows it and this format mostly does .*say coords="),
         ([voc_object(box=(-1, 3, 9, 9)), EDGE], "one-based", ""),
     ],
-)
+)  # fmt: skip
 def test_from_where_coordinates_count(
     tmp_path: Path, objects: list[str], coords: str, warned: str
 ) -> None:
     """All boxes of the folder tell it; what is not certain is said, and an argument settles it."""
-    plain = voc_xml(voc_object())
     files: dict[str, Any] = {"a.jpg": IMAGE, "a.xml": voc_xml(*objects), "b.jpg": IMAGE}
-    root = put(tmp_path, files | {"b.xml": plain})
-    if warned:
-        with pytest.warns(UserWarning, match=warned):
-            dataset = open_dataset(root)
-    else:
+    root = put(tmp_path, files | {"b.xml": voc_xml(voc_object())})
+    with pytest.warns(UserWarning, match=warned) if warned else nullcontext():
         dataset = open_dataset(root)
-    assert isinstance(dataset, VocDataset)
-    assert dataset.coords == coords
     first = [[8, 4, 40, 36]] if coords == "one-based" else [[9, 5, 40, 36]]
+
+    assert dataset.coords == coords
     assert told(dataset.fetch([1])[0])["boxes"] == first
     for asked in ("one-based", "zero-based"):
-        assert VocDataset(root, coords=asked).coords == asked  # type: ignore[arg-type]
+        assert VocDataset(root, coords=asked).coords == asked
 
 
-def test_classes(tmp_path: Path) -> None:
-    """The fixed 20, else all names of all splits, else those of CVAT or of the caller."""
+def test_classes_of_all_splits(tmp_path: Path) -> None:
+    """Without the fixed 20 they are all names of all splits, else those of the caller."""
     files: dict[str, Any] = {}
     for split, name in (("train", "zebra"), ("valid", "ant")):
         files[f"{split}/a.b.jpg"] = IMAGE
         files[f"{split}/a.b.xml"] = voc_xml(voc_object(name), voc_object(name, (1, 1, 64, 48)))
-    root = put(tmp_path / "own", files)
+    root = put(tmp_path, files)
 
     with pytest.raises(SourceError, match="holds the splits train, validation"):
         open_dataset(root)
     dataset = open_dataset(root, split="train")
-    assert dataset.class_names == ("ant", "zebra")
-    assert [entry.key for entry in dataset.fetch([0])] == ["train/a.b"]
-    assert told(dataset.fetch([0])[0])["labels"] == [1, 1]
+    [entry] = dataset.fetch([0])
+    assert (dataset.class_names, entry.key) == (("ant", "zebra"), "train/a.b")
+    assert told(entry)["labels"] == [1, 1]
     given = open_dataset(root, split="val", classes=["zebra", "ant"], coords="one-based")
     assert told(given.fetch([0])[0])["labels"] == [1, 1]
-    unknown = open_dataset(root, split="train", classes=["ant"], coords="one-based")
-    [bad] = unknown.fetch([0])
+    [bad] = open_dataset(root, split="train", classes=["ant"], coords="one-based").fetch([0])
     assert bad.reason == "train/a.b.xml object 1: 'zebra' is none of the classes (ant)"
 
-    cvat = write_voc(tmp_path / "cvat", IMAGE, 1, default="0\n")
+
+def test_classes_of_cvat(tmp_path: Path) -> None:
+    """labelmap.txt lists them."""
+    root = write_voc(tmp_path, IMAGE, 1, default="0\n")
     text = "# label:color_rgb:parts:actions\nbackground:0,0,0::\nperson:1,2,3:head:\ndog:4,5,6::\n"
-    put(cvat, {"labelmap.txt": text})
-    dataset = open_dataset(cvat)
+    dataset = open_dataset(put(root, {"labelmap.txt": text}))
     assert dataset.class_names == ("person", "dog")
     assert told(dataset.fetch([0])[0])["labels"] == [1, 0]
     for text, sentence in {
@@ -226,9 +218,9 @@ def test_classes(tmp_path: Path) -> None:
         "dog:0,0,1::\ndog:0,0,2::\n": "labelmap.txt:2 names dog a second time",
         "dog:0,0,256::\n": "three numbers to 255, such as 128,0,0, got '0,0,256'",
     }.items():
-        put(cvat, {"labelmap.txt": text})
+        put(root, {"labelmap.txt": text})
         with pytest.raises(SourceError, match=sentence):
-            open_dataset(cvat)
+            open_dataset(root)
 
 
 BAD = {
@@ -267,10 +259,8 @@ def test_bad_annotations_are_bad_samples(tmp_path: Path, text: str) -> None:
     root = put(tmp_path, files | {"b.xml": voc_xml(voc_object(), EDGE)})
     bad, good = VocDataset(root, classes=["dog", "person"], coords="one-based").fetch([0, 1])
 
-    assert isinstance(bad, BadSample)
     assert (bad.key, bad.stage) == ("a", "read")
-    with pytest.raises(ValueError, match=BAD[text]):
-        raise ValueError(bad.reason)
+    assert re.search(BAD[text], bad.reason), bad.reason
     assert str(tmp_path) not in bad.reason
     assert told(good)["labels"] == [0, 1]
 
@@ -338,52 +328,59 @@ def test_what_has_no_counterpart(tmp_path: Path) -> None:
 
     listed = write_voc(tmp_path / "listed", IMAGE, 2, train="0\n7\n1\n")
     (listed / "Annotations" / "1.xml").unlink()
-    good, picture_gone, annotation_gone = open_dataset(listed).fetch(range(3))
+    good, *bad = open_dataset(listed).fetch(range(3))
     assert told(good)["boxes"]
-    assert picture_gone.reason == "there is no picture for 7"
-    assert annotation_gone.reason == "there is no annotation for 1"
+    reasons = ["there is no picture for 7", "there is no annotation for 1"]
+    assert [one.reason for one in bad] == reasons
 
 
-def test_refusals(devkit: Path, tmp_path: Path) -> None:
-    """Several splits or years, lists that are none, masks that are not there, arguments of no meaning."""
+@pytest.mark.parametrize(
+    ("split", "options", "sentence"),
+    [
+        ("test", {}, "has no split 'test': its splits are train"),
+        ("a", {}, "a.txt:2 names 0 a second time"),
+        ("b", {}, "names no pictures"),
+        ("c_x", {}, "c_x.txt:2 must be a picture and 1, -1 or 0"),
+        ("d", {}, "holds no picture of the split"),
+        ("train", {"coords": "1"}, "coords='1' must be one of None, 'one-based', 'zero-based'"),
+        ("train", {"masks": True}, "masks=True must be one of None, 'class', 'object'"),
+        ("train", {"outside": None}, "outside=None must be one of 'raise', 'clip'"),
+        ("train", {"classes": "dog"}, "the file of classes dog cannot be read"),
+        ("train", {"classes": ["dog", "dog"]}, "names the class 'dog' twice"),
+        ("train", {"masks": "object"}, "has no folder SegmentationObject"),
+    ],
+)
+def test_refusals(devkit: Path, split: str, options: dict[str, Any], sentence: str) -> None:
+    """Lists that are none, masks that are not there, arguments of no meaning."""
+    lists = {"a": "0\n0\n", "b": "\n", "c_x": "0 1\n2 5\n", "d": "../../etc/passwd\n"}
+    put(devkit, {f"ImageSets/Main/{name}.txt": text for name, text in lists.items()})
+    shutil.rmtree(devkit / "SegmentationObject")
+    with pytest.raises(SourceError, match=sentence):
+        VocDataset(devkit, split=split, **options)
+
+
+def test_several_splits_or_years_are_refused(devkit: Path) -> None:
+    """One has to be named, in whatever folder they lie."""
     for source in (devkit, devkit.parent, devkit.parent.parent):
         with pytest.raises(SourceError, match="the splits train, trainval, val, which are never"):
             open_dataset(source)
-    with pytest.raises(SourceError, match="has no split 'test': its splits are train"):
-        open_dataset(devkit, split="test")
-    lists = {"a": "0\n0\n", "b": "\n", "c_x": "0 1\n2 5\n", "d": "../../etc/passwd\n"}
-    put(devkit, {f"ImageSets/Main/{name}.txt": text for name, text in lists.items()})
-    sentences = {
-        "a": "a.txt:2 names 0 a second time",
-        "b": "names no pictures",
-        "c_x": "c_x.txt:2 must be a picture and 1, -1 or 0",
-        "d": "holds no picture of the split",
-    }
-    for name, sentence in sentences.items():
-        with pytest.raises(SourceError, match=sentence):
-            VocDataset(devkit, split=name)
-    options: dict[str, Any]
-    for options, sentence in (  # type: ignore[assignment]
-        ({"coords": "1"}, "coords='1' must be one of None, 'one-based', 'zero-based'"),
-        ({"masks": True}, "masks=True must be one of None, 'class', 'object'"),
-        ({"outside": None}, "outside=None must be one of 'raise', 'clip'"),
-        ({"classes": "dog"}, "the file of classes dog cannot be read"),
-        ({"classes": ["dog", "dog"]}, "names the class 'dog' twice"),
-    ):
-        with pytest.raises(SourceError, match=sentence):
-            VocDataset(devkit, split="train", **options)
-    shutil.rmtree(devkit / "SegmentationObject")
-    with pytest.raises(SourceError, match="has no folder SegmentationObject"):
-        VocDataset(devkit, split="train", masks="object")
     shutil.copytree(devkit, devkit.parent / "VOC2007")
     with pytest.raises(SourceError, match="holds VOC2007, VOC2012: open one of them"):
         open_dataset(devkit.parent, split="train")
-    put(tmp_path / "two", {"a.jpg": IMAGE, "a.png": IMAGE, "a.xml": voc_xml(EDGE)})
-    with pytest.raises(SourceError, match=r"a.jpg and a.png, which an annotation cannot tell"):
-        VocDataset(tmp_path / "two")
-    put(tmp_path / "none", {"a.jpg": IMAGE, "b.xml": voc_xml(EDGE)})
-    with pytest.raises(SourceError, match=r"has 1 picture and 1 \.xml file, of which no two"):
-        VocDataset(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (("a.jpg", "a.png", "a.xml"), r"a.jpg and a.png, which an annotation cannot tell"),
+        (("a.jpg", "b.xml"), r"has 1 picture and 1 \.xml file, of which no two"),
+    ],
+)
+def test_partners_are_not_guessed(tmp_path: Path, names: tuple[str, ...], sentence: str) -> None:
+    """Two pictures of one annotation, and an annotation of another picture."""
+    put(tmp_path, {name: voc_xml(EDGE) if name.endswith("xml") else IMAGE for name in names})
+    with pytest.raises(SourceError, match=sentence):
+        VocDataset(tmp_path)
 
 
 def test_masks_without_annotations(devkit: Path) -> None:
@@ -405,18 +402,18 @@ def test_fingerprint(devkit: Path) -> None:
     def of(**options: Any) -> str:
         return VocDataset(devkit, split="train", **options).fingerprint
 
-    found = {
-        of(),
-        of(difficult=False),
-        of(outside="clip"),
-        of(coords="zero-based"),
-        of(classes=("dog", "person", "cat")),
-    }
-    assert of() in found
+    settings: tuple[dict[str, Any], ...] = (
+        {"difficult": False},
+        {"outside": "clip"},
+        {"coords": "zero-based"},
+        {"classes": ("dog", "person", "cat")},
+        {"masks": "class"},
+        {"masks": "object"},
+    )
+    before = of()
+    others = {of(**options) for options in settings}
+    assert before == of()
     path = devkit / "Annotations" / "2.xml"
     path.write_text(path.read_text().replace("30.75", "30.76"))
-    found.add(of())
-    found.add(of(masks="class"))
-    found.add(of(masks="object"))
 
-    assert len(found) == 8
+    assert len({before, of(), *others}) == 8
