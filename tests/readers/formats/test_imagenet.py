@@ -53,8 +53,7 @@ def test_classes_are_those_of_torchvision(
 
     assert {one.key: one.label for one in dataset.fetch(range(5))} == expected
     assert list(expected.values()) != LABELS  # torchvision sorts by class
-    assert dataset.column("label").tolist() == LABELS
-    assert list(dataset.class_names) == theirs.wnids
+    assert (dataset.column("label").tolist(), list(dataset.class_names)) == (LABELS, theirs.wnids)
     assert isinstance(dataset, ImageNetDataset)
     assert [tuple(words.split(", ")) for words in dataset.words] == theirs.classes
     in_folders = open_dataset(root, format="imagenet", devkit=parts["devkit"], split="val")
@@ -70,8 +69,7 @@ def test_a_folder_with_kit_train_and_val(val: Path, tmp_path: Path, jpeg: Jpeg) 
     with pytest.raises(SourceError, match="holds the splits train, validation"):
         open_dataset(tmp_path)
     train = open_dataset(tmp_path, split="train")
-    assert train.column("label").tolist() == [1, 2]
-    assert train.class_names == IDS
+    assert (train.column("label").tolist(), train.class_names) == ([1, 2], IDS)
     (tmp_path / "val" / "ILSVRC2012_val_00000002.JPEG").unlink()
     subset = open_dataset(tmp_path, split="validation")
     assert subset.column("label").tolist() == [0, 1, 1, 2]

@@ -74,12 +74,10 @@ def test_the_filled_box(tmp_path: Path, made: dict[str, Any]) -> None:
     """All shapes of the same pixels have the same box and the same mask."""
     [entry] = LabelMeDataset(write(tmp_path, made), classes=CLASSES, masks=True).fetch([0])
 
-    assert told(entry)["boxes"] == [[*BOX]]
-    assert told(entry)["labels"] == [1]
+    assert (told(entry)["boxes"], told(entry)["labels"]) == ([[*BOX]], [1])
     assert told(entry)["shapes"][0]["points"] == made["points"]
     assert np.array_equal(mask_of(entry), inside())
-    assert entry.image == IMAGE
-    assert entry.size == (HEIGHT, WIDTH)
+    assert (entry.image, entry.size) == (IMAGE, (HEIGHT, WIDTH))
 
 
 def test_circles(tmp_path: Path) -> None:
@@ -120,8 +118,7 @@ def test_points_and_lines(tmp_path: Path) -> None:
     assert dataset.class_names == ("dog", "ear", "nose", "road")
     assert (found["boxes"], found["labels"]) == ([[*BOX]], [0])
     assert found["keypoints"] == [[3.5, 4.5], [9, 5], [9, 5]]
-    assert found["keypoint_labels"] == [2, 2, 1]
-    assert found["keypoint_objects"] == [-1, 0, -1]
+    assert (found["keypoint_labels"], found["keypoint_objects"]) == ([2, 2, 1], [-1, 0, -1])
     assert len(found["shapes"]) == 6
 
 
@@ -176,8 +173,7 @@ def test_coordinates_are_of_the_upright_picture(tmp_path: Path, orientation: int
     files: dict[str, Any] = {"0.jpg": picture(orientation, "JPEG"), "0.json": labelme_json(shape())}
     [entry] = LabelMeDataset(put(tmp_path, files), classes=CLASSES).fetch([0])
 
-    assert told(entry)["boxes"] == [[*BOX]]
-    assert entry.size == (HEIGHT, WIDTH)
+    assert (told(entry)["boxes"], entry.size) == ([[*BOX]], (HEIGHT, WIDTH))
 
 
 BAD: list[tuple[list[dict[str, Any]], dict[str, Any], str]] = [
@@ -230,7 +226,6 @@ def test_bad_files_are_bad_samples(
     put(root, {"1.jpg": IMAGE, "1.json": labelme_json(shape(), image="1.jpg")})
     bad, good = LabelMeDataset(root, classes=CLASSES, masks=True).fetch([0, 1])
 
-    assert isinstance(bad, BadSample)
     with pytest.raises(ValueError, match=sentence):
         raise ValueError(bad.reason)
     assert str(tmp_path) not in bad.reason

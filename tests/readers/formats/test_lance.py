@@ -58,8 +58,7 @@ def test_positions_are_those_of_lance(path: Path, version: int) -> None:
     assert dataset.version == version
     assert ids(dataset) == own.to_table()["id"].to_pylist()
     fetched = [int(bytes(sample.fields["id"])) for sample in dataset.fetch(order)]
-    assert fetched == own.take(order)["id"].to_pylist()
-    assert fetched[0] == (2 if version == 3 else 1)
+    assert (fetched, fetched[0]) == (own.take(order)["id"].to_pylist(), 2 if version == 3 else 1)
     assert dataset.column("label").tolist() == own.to_table()["label"].to_pylist()
 
 

@@ -131,7 +131,6 @@ def test_rows_that_are_wrong(folder: Path, change: tuple[str, str], match: str) 
     path = table(folder, ROWS[0].replace(*change), ROWS[1])
     bad, sound = open_dataset(path).fetch([0, 1])
 
-    assert isinstance(bad, BadSample)
     with pytest.raises(ValueError, match=match):
         raise ValueError(bad.reason)
     assert not isinstance(sound, BadSample)

@@ -88,8 +88,7 @@ class TestText:
     def test_what_pandas_does_without_being_told(self) -> None:
         """The comparison above can tell: by default pandas makes other values of such cells."""
         read = pd.read_csv(io.StringIO("image,note\n0000,NA\n0001,0007\n"))
-        assert read["image"].tolist() == [0, 1]
-        assert read["note"].isna().tolist() == [True, False]
+        assert (read["image"].tolist(), read["note"].isna().tolist()) == ([0, 1], [True, False])
 
     def test_index_of_pandas(self, table: Callable[..., IndexedDataset]) -> None:
         """A column without a name, in which pandas numbers rows, is left out."""

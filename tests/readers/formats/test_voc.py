@@ -180,8 +180,7 @@ def test_from_where_coordinates_count(
         dataset = open_dataset(root)
     first = [[8, 4, 40, 36]] if coords == "one-based" else [[9, 5, 40, 36]]
 
-    assert dataset.coords == coords
-    assert told(dataset.fetch([1])[0])["boxes"] == first
+    assert (dataset.coords, told(dataset.fetch([1])[0])["boxes"]) == (coords, first)
     for asked in ("one-based", "zero-based"):
         assert VocDataset(root, coords=asked).coords == asked
 

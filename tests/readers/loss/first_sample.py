@@ -82,8 +82,7 @@ def first_fields_are_bad(folder: Path, writer: ModuleType) -> None:
     assert {one.stage for one in loader.bad_samples} == {"fields"}
     shapes = {(*one.images.shape[1:], len(one[name]) == len(one)) for one in batches}
     assert len(shapes) == 1
-    assert len(batches[0]) == 0
-    assert batches[0].labels.shape[1:] == batches[-1].labels.shape[1:]
+    assert (len(batches[0]), batches[0].labels.shape[1:]) == (0, batches[-1].labels.shape[1:])
 
     with loader_of(data, fields={name: Parser(refused)}, on_bad_sample="replace") as loader:
         indices = [index for one in loader for index in one.indices.tolist()]
