@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from readers import SourceError, open_dataset
+from tests.support.opening import open_with_warning
 
 _VOC = (
     "<annotation><filename>a.jpg</filename><object><name>gadget</name><bndbox><xmin>1</xmin><ymin>1</ymin>"
@@ -26,8 +27,7 @@ def test_annotations_beside_a_record_file(
         open_dataset(tmp_path)
     assert f"open_dataset({str(tmp_path)!r}, format='voc')" in str(refused.value)
     assert f"open_dataset({str(tmp_path / record)!r})" in str(refused.value)
-    with pytest.warns(UserWarning, match="coordinates"):
-        assert open_dataset(tmp_path, format="voc").class_names == ("gadget",)
+    assert open_with_warning("coordinates", tmp_path, format="voc").class_names == ("gadget",)
 
 
 def test_a_folder_of_annotations_alone(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from readers import BadSample, Sample, SourceError
+from readers import BadSample, Sample
 from readers.formats.arrayrecord.dataset import ArrayRecordDataset
+from tests.support.entries import fetch_all
+from tests.support.opening import assert_refused
 
 module = pytest.importorskip("array_record.python.array_record_module")
 
@@ -33,10 +35,6 @@ def example(**features: object) -> bytes:
 def noise(count: int, seed: int = 0) -> list[bytes]:
     rng = random.Random(seed)
     return [rng.randbytes(rng.choice([0, 1, 100, 5000])) for _ in range(count)]
-
-
-def fetched(dataset: ArrayRecordDataset) -> list[Sample | BadSample]:
-    return dataset.fetch(range(len(dataset)))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +69,7 @@ def test_records_are_those_of_the_library(tmp_path: Path, options: str) -> None:
 def test_plain_images(tmp_path: Path, jpeg: Jpeg) -> None:
     """A record that begins like an image is one, and its size is told."""
     dataset = ArrayRecordDataset([write(tmp_path / "a", [jpeg(20, 30), b"text", jpeg(9, 8)])])
-    samples = fetched(dataset)
+    samples = fetch_all(dataset)
 
     assert [sample.size for sample in samples] == [(20, 30), None, (9, 8)]
     assert [sample.image == jpeg(20, 30) for sample in samples] == [True, False, False]
@@ -102,11 +100,11 @@ def test_columns_and_roles(tmp_path: Path) -> None:
     dataset = ArrayRecordDataset(
         [path], image="photo", label="number", key="name", columns=["photo"]
     )
-    [sample] = fetched(dataset)
+    [sample] = fetch_all(dataset)
 
     assert (sample.image, sample.label, sample.key) == (b"photo", 2, "a/n")
     assert sample.fields.keys() == {"photo"}
-    assert fetched(pickle.loads(pickle.dumps(dataset))) == [sample]
+    assert fetch_all(pickle.loads(pickle.dumps(dataset))) == [sample]
 
 
 @pytest.mark.parametrize(("group_size", "num_lost"), [(1, 1), (4, 4)])
@@ -135,7 +133,7 @@ def test_damaged_chunk_costs_its_own_records(
 def test_damaged_example_is_a_bad_sample(tmp_path: Path) -> None:
     """Records that are no Examples among Examples, and a label that is no number."""
     records = [example(image=b"i", label=1), b"\x07", example(image=b"i", label=b"cat")]
-    samples = fetched(ArrayRecordDataset([write(tmp_path / "a", records)]))
+    samples = fetch_all(ArrayRecordDataset([write(tmp_path / "a", records)]))
 
     assert [type(sample) for sample in samples] == [Sample, BadSample, BadSample]
     assert "tf.train.Example cannot be read" in samples[1].reason
@@ -196,14 +194,12 @@ def test_bad_files(tmp_path: Path) -> None:
     ]
     for content, message in cases:
         path.write_bytes(content)
-        with pytest.raises(SourceError, match=message):
-            ArrayRecordDataset([path])
-    with pytest.raises(SourceError, match="is not a file"):
-        ArrayRecordDataset([tmp_path / "nowhere"])
-    with pytest.raises(SourceError, match="list of shards is empty"):
-        ArrayRecordDataset([])
-    with pytest.raises(SourceError, match="copy the file to this machine"):
-        ArrayRecordDataset(["s3://bucket/a.array_record"])
+        assert_refused(message, [path], by=ArrayRecordDataset)
+    assert_refused("is not a file", [tmp_path / "nowhere"], by=ArrayRecordDataset)
+    assert_refused("list of shards is empty", [], by=ArrayRecordDataset)
+    assert_refused(
+        "copy the file to this machine", ["s3://bucket/a.array_record"], by=ArrayRecordDataset
+    )
 
 
 def test_bad_options(tmp_path: Path) -> None:
@@ -215,10 +211,8 @@ def test_bad_options(tmp_path: Path) -> None:
         ({"columns": ["x"]}, "no column 'x' for columns="),
         ({"image": "label"}, "int64 values in the feature label"),
     ):
-        with pytest.raises(SourceError, match=message):
-            ArrayRecordDataset([path], **options)
-    with pytest.raises(SourceError, match="leave out image="):
-        ArrayRecordDataset([plain], image="image")
+        assert_refused(message, [path], by=ArrayRecordDataset, **options)
+    assert_refused("leave out image=", [plain], by=ArrayRecordDataset, image="image")
 
 
 def test_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,5 +220,4 @@ def test_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     path = write(tmp_path / "a", [b"text"])
     monkeypatch.setitem(sys.modules, "array_record.python.array_record_module", None)
 
-    with pytest.raises(SourceError, match=r"pip install 'gpu-aug\[arrayrecord\]'"):
-        ArrayRecordDataset([path])
+    assert_refused(r"pip install 'gpu-aug\[arrayrecord\]'", [path], by=ArrayRecordDataset)

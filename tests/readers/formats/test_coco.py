@@ -17,6 +17,8 @@ from gpu_aug import BoxParams, HorizontalFlip, KeypointParams, Recipe, Resize
 from readers import BadSample, SourceError
 from readers.formats.coco.dataset import CocoDataset
 from readers.formats.coco.masks import rasterise, write_png
+from tests.support.entries import json_of
+from tests.support.opening import assert_refused
 
 Jpeg = Callable[..., bytes]
 
@@ -66,10 +68,6 @@ def write(folder: Path, annotations: list[dict[str, Any]], **changed: Any) -> Pa
     return path
 
 
-def told(entry: Any) -> Any:
-    return json.loads(bytes(entry.fields["json"]))
-
-
 def test_objects(folder: Path) -> None:
     """Boxes as corners, classes counted by category number, visible keypoints, each with its image."""
     path = write(
@@ -93,7 +91,7 @@ def test_objects(folder: Path) -> None:
     assert dataset.class_names == ("person", "dog")
     assert first.key == "instances_train2017.json/0.jpg"
     assert first.image == (folder / "train2017" / "0.jpg").read_bytes()
-    assert told(first) == {
+    assert json_of(first) == {
         "boxes": [[0.5, 1.5, 3.5, 5.75]],
         "labels": [0],
         "iscrowd": [0],
@@ -103,11 +101,11 @@ def test_objects(folder: Path) -> None:
         "keypoint_visibility": [2, 1],
         "box_format": "xyxy",
     }
-    assert told(second)["boxes"] == []
-    assert (told(third)["boxes"], told(third)["labels"]) == ([[1, 2, 4, 6]], [1])
-    assert told(third)["area"] == [9.5]
+    assert json_of(second)["boxes"] == []
+    assert (json_of(third)["boxes"], json_of(third)["labels"]) == ([[1, 2, 4, 6]], [1])
+    assert json_of(third)["area"] == [9.5]
     [crowded] = CocoDataset(path, crowd=True).fetch([2])
-    assert told(crowded)["iscrowd"] == [0, 1]
+    assert json_of(crowded)["iscrowd"] == [0, 1]
     assert dataset.column("height").tolist() == [18, 18, 18]
     assert dataset.column("label").tolist() == [-1, -1, -1]
 
@@ -218,7 +216,7 @@ def test_flags_of_crowds(folder: Path, flag: Any, expected: int | None, crowd: b
     if expected is None:
         assert "annotation 3: iscrowd must be 0 or 1, got" in entry.reason
     else:
-        assert told(entry)["iscrowd"] == [expected] * (crowd or not expected)
+        assert json_of(entry)["iscrowd"] == [expected] * (crowd or not expected)
 
 
 def test_bad_entries_are_bad_samples(folder: Path) -> None:
@@ -271,8 +269,7 @@ def test_images_are_found(folder: Path, place: str) -> None:
     """The folder of the images is found where people put it, or named."""
     path = write(folder, [])
     (folder / "train2017").rename(folder / "moved")
-    with pytest.raises(SourceError, match=r"holds 0.jpg: name the folder with images="):
-        CocoDataset(path)
+    assert_refused(r"holds 0.jpg: name the folder with images=", path, by=CocoDataset)
     assert len(CocoDataset(path, images=folder / "moved")) == 3
     (folder / place).parent.mkdir(exist_ok=True)
     if place == "annotations":
@@ -290,8 +287,7 @@ def test_files_are_refused(folder: Path) -> None:
     text = path.read_text()
     for stop in range(0, len(text) - 1, 37):
         path.write_text(text[:stop])
-        with pytest.raises(SourceError, match=r"\.json is cut off or no JSON.*the list images"):
-            CocoDataset(path)
+        assert_refused(r"\.json is cut off or no JSON.*the list images", path, by=CocoDataset)
     for other in (
         "[1]",
         '{"images": []}',
@@ -303,12 +299,8 @@ def test_files_are_refused(folder: Path) -> None:
     ):
         path.write_text(other)
         is_list = other.startswith("[")
-        with pytest.raises(
-            SourceError, match="JSON list" if is_list else r"lists no images|no JSON"
-        ):
-            CocoDataset(path)
-    with pytest.raises(SourceError, match="not a file"):
-        CocoDataset(folder / "nowhere.json")
+        assert_refused("JSON list" if is_list else r"lists no images|no JSON", path, by=CocoDataset)
+    assert_refused("not a file", folder / "nowhere.json", by=CocoDataset)
 
 
 def test_layouts_of_the_json(folder: Path) -> None:
@@ -324,7 +316,7 @@ def test_layouts_of_the_json(folder: Path) -> None:
     [sample] = dataset.fetch([0])
 
     assert (sample.key, sample.image) == ("instances_train2017.json/ä.jpg", b"image")
-    assert told(sample)["labels"] == [9]
+    assert json_of(sample)["labels"] == [9]
     assert dataset.class_names == ()
 
 
@@ -352,7 +344,7 @@ def test_one_bad_name(folder: Path, name: bytes) -> None:
     entries = dataset.fetch(range(3))
 
     assert [isinstance(entry, BadSample) for entry in entries] == [False, True, False]
-    assert told(entries[0])["boxes"] == [[1, 2, 4, 6]]
+    assert json_of(entries[0])["boxes"] == [[1, 2, 4, 6]]
     assert len(dataset.fingerprint) == 32
 
 

@@ -18,6 +18,7 @@ from readers import BadSample, Sample, SourceError
 from readers.formats.hdf5.chunks import _filters
 from readers.formats.hdf5.dataset import Hdf5Dataset
 from readers.video import read_seconds
+from tests.support.opening import assert_refused
 
 h5py = pytest.importorskip("h5py")
 
@@ -269,8 +270,7 @@ def test_what_leads_out_of_the_file(tmp_path: Path, path: Path, images: list[byt
     assert list(sample.fields) == ["hard", "image"]
     for name in ("linked", "soft", "elsewhere", "virtual"):
         message = f"a.h5: {name} (is a link|keeps its rows|is put together)"
-        with pytest.raises(SourceError, match=message):
-            Hdf5Dataset(path, label=name)
+        assert_refused(message, path, by=Hdf5Dataset, label=name)
 
 
 @pytest.mark.parametrize(
@@ -290,12 +290,10 @@ def test_types_that_are_no_columns(path: Path, images: list[bytes], dtype: Any, 
     [sample] = Hdf5Dataset(path).fetch([0])
 
     assert list(sample.fields) == ["image"]
-    with pytest.raises(SourceError, match=f"a.h5: odd .*{match}"):
-        Hdf5Dataset(path, columns=["image", "odd"])
+    assert_refused(f"a.h5: odd .*{match}", path, by=Hdf5Dataset, columns=["image", "odd"])
     with h5py.File(path, "a") as file:
         file.move("odd", "label")
-    with pytest.raises(SourceError, match=f"a.h5: label .*{match}.* with columns="):
-        Hdf5Dataset(path)
+    assert_refused(f"a.h5: label .*{match}.* with columns=", path, by=Hdf5Dataset)
     assert Hdf5Dataset(path, columns=["image"]).fetch([0])[0].label == -1
 
 
@@ -321,8 +319,7 @@ def test_bad_files_are_refused(
     path.with_name("text.h5").write_bytes(b"text")
     write_file(path.with_name("none.h5"), image=np.zeros((0, 8, 8, 3), np.uint8))
 
-    with pytest.raises(SourceError, match=match):
-        Hdf5Dataset(path.with_name(name), **options)
+    assert_refused(match, path.with_name(name), by=Hdf5Dataset, **options)
 
 
 def test_after_a_fork(path: Path, images: list[bytes]) -> None:
@@ -416,8 +413,12 @@ def test_a_dataset_that_is_compressed_twice(path: Path) -> None:
         h5py.h5d.create(file.id, b"other", h5py.h5t.NATIVE_INT64, space, plan)
 
     assert len(Hdf5Dataset(path).fetch([0, 1])) == 2
-    with pytest.raises(SourceError, match=r"a\.h5: other is compressed twice by deflate: write it"):
-        Hdf5Dataset(path, label="other")
+    assert_refused(
+        r"a\.h5: other is compressed twice by deflate: write it",
+        path,
+        by=Hdf5Dataset,
+        label="other",
+    )
 
 
 def test_labels_of_another_number_are_told(path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from gpu_aug import Recipe, RecipeError
 from readers import SourceError, open_dataset
+from tests.support.opening import assert_refused
 
 LIMIT = 100_000
 
@@ -38,10 +39,9 @@ def test_a_limit_that_is_no_number(
     np.save(tmp_path / "images.npy", np.zeros((2, 3, 3, 3), np.uint8))
     monkeypatch.setenv(name, text)
 
-    with pytest.raises(
-        SourceError, match=f"variable {name} is {text!r}: set it to .* from {least} on"
-    ):
-        open_dataset(tmp_path / "images.npy")
+    assert_refused(
+        f"variable {name} is {text!r}: set it to .* from {least} on", tmp_path / "images.npy"
+    )
 
 
 def lmdb_page(number: int, flags: int, body: bytes, size: int = 4096) -> bytes:
@@ -75,8 +75,7 @@ def test_lmdb_whose_branches_lead_to_one_page(tmp_path: Path) -> None:
     path = tmp_path / "fan.mdb"
     path.write_bytes(b"".join(pages))
 
-    with pytest.raises(SourceError, match="pages known before"):
-        open_dataset(path)
+    assert_refused("pages known before", path)
 
 
 def test_hdf5_heap_whose_free_space_takes_no_space(tmp_path: Path) -> None:
@@ -126,8 +125,7 @@ def test_parquet_group_of_more_rows_than_its_column(tmp_path: Path) -> None:
     footer = footer[: footer.rfind(b"\x16\x14")] + many + footer[footer.rfind(b"\x16\x14") + 2 :]
     path.write_bytes(data[: -8 - length] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
 
-    with pytest.raises(SourceError, match="a row group of 10000000 rows has a column of 10 values"):
-        open_dataset(path)
+    assert_refused("a row group of 10000000 rows has a column of 10 values", path)
 
 
 @pytest.mark.usefixtures("limited")
@@ -168,8 +166,7 @@ class TestMemory:
             file.create_dataset("image", (4, 500, 400, 3), np.uint8, chunks=chunks)
             file["label"] = [1, 2, 3, 4]
 
-        with pytest.raises(SourceError, match="a row would take 600000 bytes"):
-            open_dataset(tmp_path / "a.h5")
+        assert_refused("a row would take 600000 bytes", tmp_path / "a.h5")
 
     def test_rows_of_an_array(self, tmp_path: Path) -> None:
         """Rows of 600 kB."""

@@ -26,6 +26,7 @@ from readers.formats.hub.dataset import _choose
 from readers.formats.hub.repository import _in_folder
 from tests.support.annotated import put
 from tests.support.hub_server import COMMIT, NAME, Hub, hub
+from tests.support.opening import assert_refused
 from tests.support.pages import ROOT
 
 ADDRESS = f"hf://datasets/{NAME}"
@@ -196,8 +197,7 @@ class TestCards:
             (None, r"has the configs train, test: open one .* config='train'"),
             ("val", "has no config 'val': it has train, test"),
         ):
-            with pytest.raises(SourceError, match=match):
-                open_dataset(clone, config=config)
+            assert_refused(match, clone, config=config)
         head[1]["default"] = True
         write_card(clone, f"configs: {json.dumps(head)}")
         assert len(open_dataset(clone)) == 2
@@ -220,8 +220,7 @@ class TestCards:
     def test_bad_cards(self, clone: Path, head: str, match: str) -> None:
         """One sentence each."""
         write_card(clone, head)
-        with pytest.raises(SourceError, match=match):
-            open_dataset(clone)
+        assert_refused(match, clone)
 
     def test_other_readmes(self, tmp_path: Path) -> None:
         """They are none of our business: the folder is opened as it was before."""
@@ -230,8 +229,7 @@ class TestCards:
             (tmp_path / "README.md").write_text(text)
             assert type(open_dataset(tmp_path)).__name__ == "ParquetDataset"
         match = r"config='a' is for repositories of the Hugging Face Hub"
-        with pytest.raises(SourceError, match=match):
-            open_dataset(tmp_path, config="a")
+        assert_refused(match, tmp_path, config="a")
 
 
 def _config_of(root: Path) -> Callable[[str | None], list[str]]:
@@ -311,8 +309,7 @@ class TestHub:
     ) -> None:
         """What the Hub refuses, in sentences that say what to do."""
         server.gated = gated
-        with pytest.raises(SourceError, match=match):
-            open_dataset(url, **options)
+        assert_refused(match, url, **options)
 
     @pytest.mark.usefixtures("server")
     def test_images_are_opened_by_their_folder(self, clone: Path) -> None:
@@ -365,8 +362,7 @@ class TestCache:
             (snapshot, train),
             (f"{ADDRESS}/data/train-*", {}),
         ):
-            with pytest.raises(SourceError, match=match):
-                open_dataset(source, **options)
+            assert_refused(match, source, **options)
         assert len(open_dataset(snapshot, split="test")) == 2
 
     @pytest.mark.parametrize(
@@ -384,8 +380,7 @@ class TestCache:
         """Nothing is downloaded."""
         if not library:
             monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-        with pytest.raises(SourceError, match=match):
-            open_dataset(source)
+        assert_refused(match, source)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from dali_pipes import Batch, Loader
 from gpu_aug import Recipe, Resize
 from gpu_aug.errors import TargetsError
 from gpu_aug.targets.targets import KeypointParams, Targets
-from readers import SourceError, open_dataset
+from readers import open_dataset
+from tests.support.opening import assert_refused
 from tests.support.small import make_small
 
 RECIPE = Recipe([Resize((16, 16))], keypoints=KeypointParams(remove_invisible=False))
@@ -137,7 +138,6 @@ def test_a_list_of_files(tmp_path: Path, jpeg: Callable[..., bytes], digits: int
     (tmp_path / "a.jpg").write_bytes(jpeg(20, 24))
     listed = tmp_path / "list.txt"
     listed.write_text(f"a.jpg {'9' * digits}\n")
-    with pytest.raises(
-        SourceError, match=r"list.txt, line 1: the label .* a class number is|is not a whole number"
-    ):
-        open_dataset(listed)
+    assert_refused(
+        r"list.txt, line 1: the label .* a class number is|is not a whole number", listed
+    )

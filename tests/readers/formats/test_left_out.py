@@ -4,10 +4,9 @@ import os
 import warnings
 from pathlib import Path
 
-import pytest
-
-from readers import SourceError, open_dataset
+from readers import open_dataset
 from tests.support.one_other import jpeg
+from tests.support.opening import assert_refused
 
 AVIF = b"\0\0\0\x18ftypavif\0\0\0\0mif1miaf" + bytes(40)
 
@@ -79,8 +78,7 @@ def test_nothing_is_said_of_what_belongs_to_images(tmp_path: Path) -> None:
 def test_a_folder_of_nothing_else_names_them(tmp_path: Path) -> None:
     """The error says that there are pictures, and of which kind."""
     fill(tmp_path / "cat", {".avif": (3, AVIF)})
-    with pytest.raises(SourceError, match=r"holds no images.*3 of \.avif"):
-        open_dataset(tmp_path, format="folder")
+    assert_refused(r"holds no images.*3 of \.avif", tmp_path, format="folder")
 
 
 def test_yolo_counts_them_in_its_own_walk(tmp_path: Path) -> None:

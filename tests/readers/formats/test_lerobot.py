@@ -18,6 +18,7 @@ from readers import BadSample, Sample, SourceError, open_dataset
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.prepare import PrepareError, pack
 from tests.support.lerobot import TOP, WRIST, Robot, change_info
+from tests.support.opening import open_with_warning
 
 TABLE = "data/chunk-000/file-000.parquet"
 EPISODES = "meta/episodes/chunk-000/file-000.parquet"
@@ -290,8 +291,7 @@ def test_distances_are_warned_of(root: Path) -> None:
     told = {**_info(root)["features"], **features}
     change_info(root, features=told)
 
-    with pytest.warns(UserWarning, match=rf"{TOP} .* holds distances"):
-        open_dataset(root)
+    open_with_warning(rf"{TOP} .* holds distances", root)
     open_dataset(root, cameras=WRIST)
 
 

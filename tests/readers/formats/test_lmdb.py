@@ -15,6 +15,7 @@ import pytest
 from readers import BadSample, Sample, SourceError
 from readers.formats.lmdb.dataset import LmdbDataset
 from readers.formats.lmdb.tree import Tree
+from tests.support.opening import assert_refused
 
 lmdb = pytest.importorskip("lmdb")
 
@@ -228,8 +229,7 @@ def test_named_databases(tmp_path: Path, image: bytes) -> None:
                 txn.put(name + b".jpg", image)
             if name == b"train":
                 assert fetched(tmp_path)[0].key == "data.mdb/train"
-    with pytest.raises(SourceError, match=r"'train', 'val'.*database="):
-        LmdbDataset(tmp_path)
+    assert_refused(r"'train', 'val'.*database=", tmp_path, by=LmdbDataset)
     dataset = LmdbDataset(tmp_path, database="val")
 
     for each in (dataset, pickle.loads(pickle.dumps(dataset))):
@@ -287,8 +287,7 @@ def test_no_environment_is_refused(
     with env, env.begin(write=True, db=env.open_db(b"x", dupsort=True)) as txn:
         txn.put(b"a", b"1")
 
-    with pytest.raises(SourceError, match=match):
-        LmdbDataset(tmp_path / name, **options)
+    assert_refused(match, tmp_path / name, by=LmdbDataset, **options)
 
 
 def test_cut_off_file(tmp_path: Path, jpeg: Jpeg) -> None:

@@ -13,13 +13,14 @@ from dali_pipes import Loader
 from dali_pipes.mask_files import read_mask
 from gpu_aug import Recipe, Resize
 from gpu_aug.errors import TargetsError
-from readers import SourceError, open_dataset
+from readers import open_dataset
 from readers.formats.mask_folder.values import ADE20K, CITYSCAPES
 from readers.prepare import pack
 from readers.sample import MASK_VALUES
 from tests.support.annotated import put
 from tests.support.kinds import by_pillow
 from tests.support.moved import assert_masks_fit, block, moved_batch
+from tests.support.opening import assert_refused, open_with_warning
 
 SIZE = (48, 64)
 BOX = (8, 4, 40, 36)
@@ -119,8 +120,7 @@ def test_cityscapes_names_what_is_there(
     cityscapes: Path, options: dict[str, Any], match: str
 ) -> None:
     """The kinds of masks, and the splits, are listed when none was chosen; a split without masks is refused."""
-    with pytest.raises(SourceError, match=match):
-        open_dataset(cityscapes, **options)
+    assert_refused(match, cityscapes, **options)
 
 
 def test_oxford_pets_are_those_of_torchvision(tmp_path: Path) -> None:
@@ -154,8 +154,9 @@ def test_masks_follow_their_images(tmp_path: Path) -> None:
         photo(tmp_path / f"train/{name}.png")
         save(tmp_path / f"train_masks/{name}_mask.gif", BLOCK)
     photo(tmp_path / "test/9.png")
-    with pytest.warns(UserWarning, match=r"masks of 0 and 255 alone \(3 of 3 were looked at\)"):
-        dataset = open_dataset(tmp_path, mask_suffix="_mask")
+    dataset = open_with_warning(
+        r"masks of 0 and 255 alone \(3 of 3 were looked at\)", tmp_path, mask_suffix="_mask"
+    )
     batch = moved_batch(dataset)
 
     assert np.unique(batch.masks).tolist() == [0, 1]
@@ -223,8 +224,7 @@ def test_colours_need_their_meaning(tmp_path: Path) -> None:
     colored[4:36, 8:40] = (128, 0, 64)
     colored[0] = (192, 0, 0)
     root = pairs(tmp_path, [colored])
-    with pytest.raises(SourceError, match=r"holds colours such as \(128, 0, 64\), \(192, 0, 0\)"):
-        open_dataset(root)
+    assert_refused(r"holds colours such as \(128, 0, 64\), \(192, 0, 0\)", root)
     table = {(0, 0, 0): 0, (128, 0, 64): 5}
     with pytest.raises(Exception, match="has the values #c00000, of which mask_values= or colors="):
         masks_of(open_dataset(root, colors=table))
@@ -262,14 +262,13 @@ def test_partners(tmp_path: Path) -> None:
     photo(root / "images/lonely.png")
     (root / "masks/1.png").rename(root / "masks/one.png")
     counts = r"2 of 4 images have no mask \(1.png, lonely.png\) and 1 of 3 masks have no image \(one.png\)"
-    with pytest.raises(SourceError, match=counts + ": unpaired='leave out'"):
-        open_dataset(root)
-    with pytest.warns(UserWarning, match="2 images without a mask and 1 mask without an image"):
-        dataset = open_dataset(root, unpaired="leave out")
+    assert_refused(counts + ": unpaired='leave out'", root)
+    dataset = open_with_warning(
+        "2 images without a mask and 1 mask without an image", root, unpaired="leave out"
+    )
     assert keys(dataset) == ["images/0.png", "images/2.png"]
     save(root / "images/0.bmp", BLOCK)
-    with pytest.raises(SourceError, match=r"0.bmp and 0.png have the same name"):
-        open_dataset(root)
+    assert_refused(r"0.bmp and 0.png have the same name", root)
 
 
 def test_the_first_mask_is_missing(tmp_path: Path) -> None:
@@ -277,8 +276,7 @@ def test_the_first_mask_is_missing(tmp_path: Path) -> None:
     root = pairs(tmp_path, [IDS, IDS, IDS])
     (root / "masks/0.png").unlink()
 
-    with pytest.raises(SourceError, match=r"1 of 3 images have no mask \(0.png\)"):
-        open_dataset(root)
+    assert_refused(r"1 of 3 images have no mask \(0.png\)", root)
 
 
 def test_one_folder_for_both(tmp_path: Path) -> None:
@@ -286,8 +284,7 @@ def test_one_folder_for_both(tmp_path: Path) -> None:
     photo(tmp_path / "a/x.png")
     save(tmp_path / "a/x_mask.png", IDS)
     options: dict[str, Any] = {"format": "mask-folder", "images": ".", "masks": "."}
-    with pytest.raises(SourceError, match="lie in one folder: say mask_suffix="):
-        open_dataset(tmp_path, **options)
+    assert_refused("lie in one folder: say mask_suffix=", tmp_path, **options)
     dataset = open_dataset(tmp_path, **options, mask_suffix="_mask")
 
     assert keys(dataset) == ["a/x.png"]
@@ -325,23 +322,22 @@ def test_the_mask_has_the_size_of_the_upright_image(tmp_path: Path) -> None:
 )
 def test_options_that_are_wrong(tmp_path: Path, options: dict[str, Any], match: str) -> None:
     """One sentence each."""
-    with pytest.raises(SourceError, match=match):
-        open_dataset(pairs(tmp_path, [IDS]), **options)
+    assert_refused(match, pairs(tmp_path, [IDS]), **options)
 
 
 def test_jpeg_masks_are_refused(tmp_path: Path) -> None:
     """Also where the folder was named."""
     root = pairs(tmp_path, [IDS], "jpg")
-    with pytest.raises(SourceError, match=r"0.jpg cannot hold a mask, .* changes values at edges"):
-        open_dataset(root)
+    assert_refused(r"0.jpg cannot hold a mask, .* changes values at edges", root)
 
 
 def test_folders_that_are_not_these(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
     """Without folders of known names they are asked for; class folders stay class folders."""
     put(tmp_path, {"cat/a.jpg": jpeg(8, 9), "dog/b.jpg": jpeg(8, 9)})
     assert open_dataset(tmp_path).class_names == ("cat", "dog")
-    with pytest.raises(SourceError, match="no folders images/ and masks/: say images= and masks="):
-        open_dataset(tmp_path, format="mask-folder")
+    assert_refused(
+        "no folders images/ and masks/: say images= and masks=", tmp_path, format="mask-folder"
+    )
 
 
 EMPTY = Image.new("L", (64, 48))

@@ -19,6 +19,8 @@ from PIL import Image
 from readers import BadSample, Sample, SourceError
 from readers.formats.mds.dataset import MdsDataset
 from tests.support.damage import flip, overwrite
+from tests.support.entries import fetch_all
+from tests.support.opening import assert_refused
 from tests.support.writers.mds import write_mds
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "mds"
@@ -31,10 +33,6 @@ Row = dict[str, bytes]
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
-
-
-def fetched(dataset: MdsDataset) -> list[Sample | BadSample]:
-    return dataset.fetch(range(len(dataset)))
 
 
 COLUMNS = {"image": ("jpeg", None), "label": ("int", 8)}
@@ -98,7 +96,7 @@ def check_field(fields: dict[str, bytes], name: str, expected: Any) -> None:
 
 
 def check_all(dataset: MdsDataset, expected: list[dict[str, Any]]) -> None:
-    for sample, row in zip(fetched(dataset), expected, strict=True):
+    for sample, row in zip(fetch_all(dataset), expected, strict=True):
         for name, value in row.items():
             check_field(dict(sample.fields), name, value)
         assert sample.label == row["class"]
@@ -166,7 +164,7 @@ def test_views_of_the_shard(tmp_path: Path) -> None:
 def test_nothing_is_written(tmp_path: Path, cache: Path) -> None:
     """A folder of shards that are not compressed needs no index and no cache."""
     before = sorted(numbered(tmp_path / "mds").iterdir())
-    fetched(MdsDataset(tmp_path / "mds"))
+    fetch_all(MdsDataset(tmp_path / "mds"))
 
     assert sorted((tmp_path / "mds").iterdir()) == before
     assert not cache.exists()
@@ -185,12 +183,12 @@ def test_columns_and_roles(tmp_path: Path) -> None:
     write_mds(tmp_path, columns, [row])
     options = {"image": "b", "label": "c", "key": "d", "columns": ["b", "d"]}
     dataset = MdsDataset(tmp_path, **options)
-    [sample] = fetched(dataset)
+    [sample] = fetch_all(dataset)
 
     assert (sample.image, sample.label, sample.key) == (b"\xff\xd8b", 7, "shard.00000.mds/seven")
     assert sample.fields.keys() == {"b", "d"}
     assert dataset.column("num_bytes").tolist() == [8]
-    assert fetched(pickle.loads(pickle.dumps(dataset))) == [sample]
+    assert fetch_all(pickle.loads(pickle.dumps(dataset))) == [sample]
 
 
 def test_first_column_of_images_is_the_image(tmp_path: Path) -> None:
@@ -205,7 +203,7 @@ def test_labels_that_are_no_whole_numbers(tmp_path: Path) -> None:
     texts = [{"label": text} for text in (b"3", b"cat", b"5")]
     write_mds(tmp_path, {"label": ("str", None)}, texts)
     dataset = MdsDataset(tmp_path)
-    first, bad, last = fetched(dataset)
+    first, bad, last = fetch_all(dataset)
 
     assert (first.label, last.label) == (3, 5)
     assert "'cat' is not a whole number" in bad.reason
@@ -241,7 +239,7 @@ BAD_VALUES = [
 def test_bad_values(tmp_path: Path, encoding: str, value: bytes, message: str) -> None:
     """A value that is not what its encoding says costs its own sample, and the reason names the column."""
     write_mds(tmp_path, {"x": (encoding, None)}, [{"x": value}])
-    [bad] = fetched(MdsDataset(tmp_path))
+    [bad] = fetch_all(MdsDataset(tmp_path))
 
     assert "the column x holds" in bad.reason
     assert message in bad.reason
@@ -251,7 +249,7 @@ def test_places_that_lead_out_of_the_shard(tmp_path: Path) -> None:
     """Places of samples that are out of order, or behind the end, cost the samples that they bound."""
     shard = numbered(tmp_path) / "shard.00000.mds"
     overwrite(shard, 4 + 4 * 3, struct.pack("<I", 2**32 - 1))
-    kinds = [type(sample) for sample in fetched(MdsDataset(tmp_path))]
+    kinds = [type(sample) for sample in fetch_all(MdsDataset(tmp_path))]
 
     assert kinds == [Sample, Sample, BadSample, BadSample, Sample, Sample]
 
@@ -273,7 +271,7 @@ def test_wrong_hash_is_found_by_verify(tmp_path: Path) -> None:
 def test_compressed_shards(tmp_path: Path, cache: Path, compression: str, damage: str) -> None:
     """They are decompressed once; one that is damaged, or a bomb, gives BadSamples and leaves nothing."""
     folder = numbered(tmp_path / "mds")
-    expected = fetched(MdsDataset(folder))
+    expected = fetch_all(MdsDataset(folder))
     bomb = bytes(10**7 if damage == "too long" else 0)
     packed = COMPRESSIONS[compression]((folder / "shard.00000.mds").read_bytes() + bomb)
     damaged = {
@@ -282,7 +280,7 @@ def test_compressed_shards(tmp_path: Path, cache: Path, compression: str, damage
         "within": packed[:10] + b"\xff" * 20 + packed[30:],
     }
     compress_shard(folder, compression, damaged.get(damage, packed))
-    samples = fetched(MdsDataset(folder))
+    samples = fetch_all(MdsDataset(folder))
 
     if damage == "none":
         assert samples == expected
@@ -340,8 +338,7 @@ def test_bad_indexes(
     """An index that does not hold what it must is one sentence."""
     folder = changed_index(numbered(tmp_path / "mds"), change)
 
-    with pytest.raises(SourceError, match=message):
-        MdsDataset(folder)
+    assert_refused(message, folder, by=MdsDataset)
 
 
 BAD_OPTIONS = [
@@ -355,8 +352,7 @@ BAD_OPTIONS = [
 @pytest.mark.parametrize(("options", "message"), BAD_OPTIONS)
 def test_bad_options(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     """A column that is not there or holds something else is one sentence."""
-    with pytest.raises(SourceError, match=message):
-        MdsDataset(numbered(tmp_path), **options)
+    assert_refused(message, numbered(tmp_path), by=MdsDataset, **options)
 
 
 @pytest.mark.parametrize(
@@ -365,8 +361,7 @@ def test_bad_options(tmp_path: Path, options: dict[str, Any], message: str) -> N
 def test_bad_json(tmp_path: Path, content: bytes) -> None:
     """An index that is no JSON, or other JSON."""
     (numbered(tmp_path) / "index.json").write_bytes(content)
-    with pytest.raises(SourceError, match="no index of an MDS folder"):
-        MdsDataset(tmp_path)
+    assert_refused("no index of an MDS folder", tmp_path, by=MdsDataset)
 
 
 def test_bad_folders(tmp_path: Path) -> None:
@@ -378,8 +373,7 @@ def test_bad_folders(tmp_path: Path) -> None:
         (tmp_path, r"give one of its splits, such as .*mds"),
         (tmp_path / "mds", r"copy the folder again"),
     ):
-        with pytest.raises(SourceError, match=message):
-            MdsDataset(folder)
+        assert_refused(message, folder, by=MdsDataset)
 
 
 def test_foreign_shard_gives_bad_samples(tmp_path: Path) -> None:
@@ -387,7 +381,7 @@ def test_foreign_shard_gives_bad_samples(tmp_path: Path) -> None:
     folder = numbered(tmp_path, num_samples=20, size_limit=700)
     shard = folder / "shard.00000.mds"
     shard.write_bytes(bytes(shard.stat().st_size))
-    samples = fetched(MdsDataset(folder))
+    samples = fetch_all(MdsDataset(folder))
     bad = [sample for sample in samples if isinstance(sample, BadSample)]
 
     assert 0 < len(bad) < len(samples)
@@ -408,7 +402,7 @@ def test_a_shard_lost_before_its_first_use(tmp_path: Path, how: str) -> None:
     elif how == "a folder":
         lost.mkdir()
 
-    entries = fetched(dataset)
+    entries = fetch_all(dataset)
     bad = [entry for entry in entries if isinstance(entry, BadSample)]
 
     assert 0 < len(bad) < len(entries)
@@ -426,5 +420,4 @@ def test_half_characters_in_the_index(tmp_path: Path) -> None:
     assert (dataset.fetch([3])[0].fields["\ud800"], len(dataset.fingerprint)) == (b"3", 32)
 
     changed_index(folder, lambda index: index["shards"][0]["raw_data"].update(basename="\ud800"))
-    with pytest.raises(SourceError, match=r"index\.json"):
-        MdsDataset(folder)
+    assert_refused(r"index\.json", folder, by=MdsDataset)

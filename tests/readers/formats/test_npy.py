@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from readers import SourceError, open_dataset, read_header
+from readers import SourceError, read_header
 from readers.formats.npy import NpyDataset
+from tests.support.opening import assert_refused
 
 
 def save(path: Path, array: NDArray[np.generic]) -> Path:
@@ -59,8 +60,7 @@ def test_rows_that_are_no_images_are_refused(
     """When the array is opened: the sentence says what it holds, and what to save instead."""
     path = save(tmp_path / "a.npy", np.zeros(shape, dtype))
 
-    with pytest.raises(SourceError, match=rf"a\.npy holds .*, which are no images: .*{advice}"):
-        open_dataset(path)
+    assert_refused(rf"a\.npy holds .*, which are no images: .*{advice}", path)
 
 
 def test_what_the_refusal_says_to_save(tmp_path: Path) -> None:
@@ -92,8 +92,7 @@ def test_labels_that_do_not_fit_are_refused(tmp_path: Path, labels: NDArray[np.g
     path = save(tmp_path / "a.npy", np.zeros((3, 2, 2, 3), np.uint8))
     save(tmp_path / "labels.npy", labels)
 
-    with pytest.raises(SourceError, match=r"labels.npy must be 3 whole numbers.*labels=False"):
-        NpyDataset(path)
+    assert_refused(r"labels.npy must be 3 whole numbers.*labels=False", path, by=NpyDataset)
 
 
 def test_bad_files_are_refused(tmp_path: Path) -> None:
@@ -120,8 +119,7 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
         "scalar.npy": "one row at least",
         "none.npy": "one row at least",
     }.items():
-        with pytest.raises(SourceError, match=match):
-            NpyDataset(tmp_path / name)
+        assert_refused(match, tmp_path / name, by=NpyDataset)
 
 
 def test_fingerprint_sees_pixels(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from readers.formats.parquet import groups  # noqa: E402
 from readers.formats.parquet.dataset import ParquetDataset, _open_all  # noqa: E402
 from readers.formats.parquet.files import find_files  # noqa: E402
 from readers.formats.parquet.snappy import BLOCK_BYTES, block_starts, decompress_blocks  # noqa: E402
+from tests.support.opening import assert_refused  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -201,11 +202,11 @@ def test_splits_of_one_folder_are_not_mixed(tmp_path: Path, images: list[bytes])
     for split in ("train", "test"):
         write(tmp_path / f"{split}-00000-of-00001.parquet", images[:3])
 
-    with pytest.raises(
-        SourceError,
-        match=r"holds the splits train, test, .*split='train'.* or /.*train-00000-of-00001.parquet",
-    ):
-        ParquetDataset(tmp_path)
+    assert_refused(
+        r"holds the splits train, test, .*split='train'.* or /.*train-00000-of-00001.parquet",
+        tmp_path,
+        by=ParquetDataset,
+    )
 
 
 @pytest.mark.parametrize("count", [3, 20])
@@ -432,8 +433,7 @@ def test_zero_rows(tmp_path: Path, images: list[bytes]) -> None:
     dataset = ParquetDataset([empty, write(tmp_path / "a.parquet", images[:2]), empty])
 
     assert payloads(dataset) == images[:2]
-    with pytest.raises(SourceError, match="holds no rows"):
-        ParquetDataset(empty)
+    assert_refused("holds no rows", empty, by=ParquetDataset)
 
 
 @pytest.mark.parametrize(
@@ -467,8 +467,7 @@ def test_encrypted_files(
     )
     path = write(tmp_path / "a.parquet", images[:3], encryption_properties=properties)
 
-    with pytest.raises(SourceError, match=message):
-        ParquetDataset(path)
+    assert_refused(message, path, by=ParquetDataset)
 
 
 @pytest.fixture(scope="module")
@@ -527,8 +526,7 @@ def test_refusals(odd_files: Path, names: str, options: dict[str, Any], message:
     """What cannot be opened is told in one sentence that says what to do."""
     paths = [odd_files / name for name in names.split()]
 
-    with pytest.raises(SourceError, match=message):
-        ParquetDataset(paths if len(paths) > 1 else paths[0], **options)
+    assert_refused(message, paths if len(paths) > 1 else paths[0], by=ParquetDataset, **options)
 
 
 def test_pickles_stay_bytes(tmp_path: Path, images: list[bytes]) -> None:
@@ -565,8 +563,7 @@ def test_row_groups_of_no_such_length(tmp_path: Path, images: list[bytes], numbe
     footer = footer[: place + 1] + _zigzag(number) + footer[place + 2 :]
     end = len(footer).to_bytes(4, "little") + b"PAR1"
     path.write_bytes(content[: -8 - length] + footer + end)
-    with pytest.raises(SourceError, match=r"stands where a number must|has a column of 4 values"):
-        ParquetDataset(path)
+    assert_refused(r"stands where a number must|has a column of 4 values", path, by=ParquetDataset)
 
 
 def _zigzag(number: int) -> bytes:

@@ -12,6 +12,7 @@ import pytest
 
 from readers import IndexedDataset, Sample, SourceError, open_dataset
 from readers.formats.splits import folder_splits, splits_of
+from tests.support.opening import assert_refused, open_with_warning
 
 Jpeg = Callable[..., bytes]
 
@@ -64,8 +65,7 @@ def test_splits_are_those_of_hugging_face(load: Any, tmp_path: Path, names: list
         for split, rows in load(str(root), streaming=True).items()
     }
 
-    with pytest.raises(SourceError, match=f"holds the splits {', '.join(expected)}, .*split="):
-        open_dataset(root)
+    assert_refused(f"holds the splits {', '.join(expected)}, .*split=", root)
     for split, rows in expected.items():
         assert ids(open_dataset(root, split=split)) == rows
 
@@ -81,8 +81,7 @@ def test_a_star_does_not_join_splits(tmp_path: Path) -> None:
     assert ids(open_dataset(root / "*.parquet", split="train")) == names
     assert len(open_dataset(root / "{train,test}-*.parquet", split="test")) == 1
     assert len(open_dataset([root / "train-*.parquet", root / "test-*.parquet"])) == 3
-    with pytest.raises(SourceError, match="has no split 'val': its splits are train, test"):
-        open_dataset(root, split="val")
+    assert_refused("has no split 'val': its splits are train, test", root, split="val")
 
 
 def write_tar(path: Path) -> None:
@@ -124,22 +123,23 @@ def test_splits_of_a_column(tmp_path: Path, jpeg: Jpeg, kind: str) -> None:
         return dataset.column("label").tolist()
 
     several = made(["train", "val", "train"])
-    with pytest.raises(SourceError, match="holds the splits train, val, which are never one"):
-        open_dataset(several)
+    assert_refused("holds the splits train, val, which are never one", several)
     assert labels(open_dataset(several, split="train")) == [0, 2]
     assert labels(open_dataset(several, split="validation")) == [1]
-    with pytest.raises(SourceError, match="no split 'test': its splits are train, val"):
-        open_dataset(several, split="test")
+    assert_refused("no split 'test': its splits are train, val", several, split="test")
     capitals = made(["train", "Train", "val"])
     for split in (None, "train"):
-        with pytest.raises(SourceError, match=r"'train' \(1 row\), 'Train' \(1 row\)"):
-            open_dataset(capitals, split=split)
+        assert_refused(r"'train' \(1 row\), 'Train' \(1 row\)", capitals, split=split)
     assert labels(open_dataset(capitals, split="val")) == [2]
     empty = made(["train", "", "train"])
-    with pytest.warns(UserWarning, match="1 of 3 rows without a split .* read together"):
-        assert labels(open_dataset(empty)) == [0, 1, 2]
-    with pytest.warns(UserWarning, match="1 of 3 rows without a split .* left out"):
-        assert labels(open_dataset(empty, split="train")) == [0, 2]
+    assert labels(open_with_warning("1 of 3 rows without a split .* read together", empty)) == [
+        0,
+        1,
+        2,
+    ]
+    assert labels(
+        open_with_warning("1 of 3 rows without a split .* left out", empty, split="train")
+    ) == [0, 2]
     for split in (None, "train"):
         whole = open_dataset(made(["train"] * 3), split=split)
         assert labels(whole) == [0, 1, 2]
@@ -164,8 +164,7 @@ def test_shards_of_other_formats(tmp_path: Path, suffix: str) -> None:
         writer.close()
     (tmp_path / "dataset_info.json").write_text('{"fileFormat": "tfrecord"}')
 
-    with pytest.raises(SourceError, match="holds the splits train, validation"):
-        open_dataset(tmp_path)
+    assert_refused("holds the splits train, validation", tmp_path)
     keys = [sample.key for sample in open_dataset(tmp_path, split="val").fetch([0]) if sample.key]
     assert "validation" in keys[0]
 
@@ -178,8 +177,9 @@ def test_saved_splits(tmp_path: Path) -> None:
 
     assert len(open_dataset(tmp_path / "saved", split="train")) == 3
     assert open_dataset(tmp_path / "saved", split="test").column("label").tolist() == [3]
-    with pytest.raises(SourceError, match="has no split 'dev': its splits are train, test"):
-        open_dataset(tmp_path / "saved", split="dev")
+    assert_refused(
+        "has no split 'dev': its splits are train, test", tmp_path / "saved", split="dev"
+    )
 
 
 def test_folders_of_splits_are_no_classes(tmp_path: Path, jpeg: Jpeg) -> None:
@@ -188,8 +188,7 @@ def test_folders_of_splits_are_no_classes(tmp_path: Path, jpeg: Jpeg) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(jpeg(9, 8))
 
-    with pytest.raises(SourceError, match=r"splits train, validation, .*/train; .*format='folder'"):
-        open_dataset(tmp_path)
+    assert_refused(r"splits train, validation, .*/train; .*format='folder'", tmp_path)
     assert open_dataset(tmp_path, split="train").class_names == ("cat", "dog")
     [sample] = open_dataset(tmp_path, split="val").fetch([0])
     assert isinstance(sample, Sample)
@@ -205,8 +204,7 @@ def test_lists_of_splits(tmp_path: Path, jpeg: Jpeg) -> None:
         line = f'{{"file_name": "images/{name}.jpg", "label": {label}}}'
         (tmp_path / f"{name}.jsonl").write_text(line)
 
-    with pytest.raises(SourceError, match=r"splits train, test, .*the file .*/train\.jsonl"):
-        open_dataset(tmp_path)
+    assert_refused(r"splits train, test, .*the file .*/train\.jsonl", tmp_path)
     assert open_dataset(tmp_path, split="test").column("label").tolist() == [4]
 
 
@@ -240,9 +238,9 @@ def test_classes_of_a_split_are_those_of_train(tmp_path: Path) -> None:
     assert val.class_names == ("ant", "bee", "cow")
     assert [entry.label for entry in val.fetch([0])] == [2]
     assert open_dataset(tmp_path, split="train").class_names == val.class_names
-    with pytest.warns(UserWarning, match=r"so that their numbers differ: open_dataset\(.*'val'\)"):
-        assert open_dataset(tmp_path / "val").class_names == ("cow",)
+    assert open_with_warning(
+        r"so that their numbers differ: open_dataset\(.*'val'\)", tmp_path / "val"
+    ).class_names == ("cow",)
     (tmp_path / "val" / "dog").mkdir()
     (tmp_path / "val" / "dog" / "1.jpg").write_bytes(b"\xff\xd8")
-    with pytest.raises(SourceError, match="has the class 'dog', and the classes are ant, bee, cow"):
-        open_dataset(tmp_path, split="val")
+    assert_refused("has the class 'dog', and the classes are ant, bee, cow", tmp_path, split="val")

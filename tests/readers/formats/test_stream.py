@@ -28,6 +28,7 @@ from gpu_aug import RandomResizedCrop, Recipe
 from readers import BadSample, Sample, SourceError, TarDataset
 from readers.formats.stream import TarStream
 from readers.formats.stream.forward import StoredFile, zstd_library
+from tests.support.opening import assert_refused
 from tests.support.tars import by_webdataset, tar_of
 
 Entry = Sample | BadSample
@@ -259,8 +260,7 @@ def test_bad_sources_are_refused(
     if content is not None:
         write(tmp_path / name, content)
 
-    with pytest.raises(SourceError, match=f"{tmp_path / name} {message}"):
-        TarStream(tmp_path / name)
+    assert_refused(f"{tmp_path / name} {message}", tmp_path / name, by=TarStream)
 
 
 def test_commands_run_only_when_allowed(tmp_path: Path) -> None:
@@ -268,8 +268,9 @@ def test_commands_run_only_when_allowed(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tar", tar_of(numbered(3)))
     command = f"pipe:touch {tmp_path}/ran; cat {path}"
 
-    with pytest.raises(SourceError, match="runs a command: say allow_pipe=True if you trust"):
-        TarStream(["b.tar", command])
+    assert_refused(
+        "runs a command: say allow_pipe=True if you trust", ["b.tar", command], by=TarStream
+    )
     assert not (tmp_path / "ran").exists()
     keys = [entry.key for entry in TarStream(command, allow_pipe=True)]
     assert keys == ["pipe-0/000", "pipe-0/001", "pipe-0/002"]
@@ -412,8 +413,7 @@ def test_zstd_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "compression.zstd", None)
     path = write(tmp_path / "a.tar.zst", b"\x28\xb5\x2f\xfd" + bytes(100))
 
-    with pytest.raises(SourceError, match=r"needs? .*zstandard|package zstandard.*gpu-aug\[zstd\]"):
-        TarStream(path)
+    assert_refused(r"needs? .*zstandard|package zstandard.*gpu-aug\[zstd\]", path, by=TarStream)
 
 
 def test_zstd(tmp_path: Path) -> None:
@@ -463,5 +463,4 @@ def test_fingerprint_and_pickling(tmp_path: Path) -> None:
 
 def test_empty_list_is_refused() -> None:
     """No source is no stream."""
-    with pytest.raises(SourceError, match="the list of sources is empty"):
-        TarStream([])
+    assert_refused("the list of sources is empty", [], by=TarStream)

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from readers import BadSample, Sample, SourceError, TarDataset, open_dataset
+from readers import BadSample, Sample, SourceError, TarDataset
 from readers.storage.blob.mapped import mapped_file
 from tests.support.damage import flip, overwrite
 from tests.support.kinds import by_pillow
+from tests.support.opening import assert_refused, open_with_warning
 from tests.support.tars import by_webdataset, tar_of
 
 Jpeg = Callable[..., bytes]
@@ -334,16 +335,14 @@ def test_what_is_no_shard_is_refused(tmp_path: Path, content: bytes, message: st
     path = tmp_path / "a.tar"
     path.write_bytes(content)
 
-    with pytest.raises(SourceError, match=f"^{path} {message}"):
-        TarDataset([path])
+    assert_refused(f"^{path} {message}", [path], by=TarDataset)
 
 
 def test_missing_shards_are_counted(tmp_path: Path) -> None:
     """The error names the first shard that is missing and how many are."""
     shards = [plain_shard(tmp_path / "0.tar"), tmp_path / "1.tar", tmp_path / "2.tar"]
 
-    with pytest.raises(SourceError, match=r"1\.tar is not a file \(2 of 3 shards are missing\)"):
-        TarDataset(shards)
+    assert_refused(r"1\.tar is not a file \(2 of 3 shards are missing\)", shards, by=TarDataset)
 
 
 def test_shard_that_changed_gives_bad_samples(tmp_path: Path) -> None:
@@ -428,5 +427,12 @@ def test_shards_of_one_name_are_told(tmp_path: Path) -> None:
     for folder in "abc":
         (tmp_path / folder).mkdir()
         write_tar(tmp_path / folder / "x.tar", [("0.cls", b"0")])
-    with pytest.warns(UserWarning, match="2 shards with the name of an earlier one, such as x.tar"):
-        assert len(open_dataset(str(tmp_path / "*" / "x.tar"))) == 3
+    assert (
+        len(
+            open_with_warning(
+                "2 shards with the name of an earlier one, such as x.tar",
+                str(tmp_path / "*" / "x.tar"),
+            )
+        )
+        == 3
+    )

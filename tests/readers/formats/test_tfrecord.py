@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from readers import BadSample, Sample, SourceError, open_dataset
+from readers import BadSample, Sample, open_dataset
 from readers.formats.protobuf.example import ExampleReader, decode_fields
 from readers.formats.protobuf.wire import find_features
 from readers.formats.tfrecord.crc32c import crc32c, find_checked_lengths, masked
 from readers.formats.tfrecord.dataset import TfRecordDataset, looks_like_tfrecord
 from tests.support.damage import flip, overwrite
+from tests.support.entries import fetch_all
+from tests.support.opening import assert_refused
 
 writer = pytest.importorskip("tfrecord.writer")
 reader = pytest.importorskip("tfrecord.reader")
@@ -49,10 +51,6 @@ def shard(path: Path, records: list[bytes]) -> Path:
 
 def plain(number: int) -> bytes:
     return example(image=b"\xff\xd8%03d" % number * 50, label=number, key=b"k%d" % number)
-
-
-def fetched(dataset: TfRecordDataset) -> list[Sample | BadSample]:
-    return dataset.fetch(range(len(dataset)))
 
 
 def opened(folder: Path, records: list[bytes], **options: Any) -> TfRecordDataset:
@@ -112,7 +110,7 @@ def test_features_are_those_of_the_package(tmp_path: Path, photos: list[Path]) -
             }
         )
     file.close()
-    found = fetched(TfRecordDataset([path]))
+    found = fetch_all(TfRecordDataset([path]))
 
     assert len(found) == len(photos)
     for sample, expected in zip(found, reader.tfrecord_loader(str(path), None), strict=True):
@@ -140,7 +138,7 @@ def test_the_package_reads_records_made_by_hand(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("every_payload_is_long")
 def test_fields_are_views(tmp_path: Path) -> None:
     """A long bytes feature is not copied."""
-    [sample] = fetched(opened(tmp_path, [plain(1)]))
+    [sample] = fetch_all(opened(tmp_path, [plain(1)]))
 
     assert sample.fields["image"].readonly
 
@@ -149,7 +147,7 @@ def test_size_and_restarts_are_known(tmp_path: Path, jpeg: Jpeg) -> None:
     """The index says the size of the image and where its restart intervals lie."""
     image = jpeg(40, 56, restart_marker_rows=1)
     dataset = opened(tmp_path, [example(image=image, label=2)])
-    [sample] = fetched(dataset)
+    [sample] = fetch_all(dataset)
 
     assert (sample.size, dataset.column("height").tolist()) == ((40, 56), [40])
     assert len(sample.restarts) == 4  # 40 rows are three rows of MCUs
@@ -280,7 +278,7 @@ def test_records_behind_damage_are_found(tmp_path: Path, damage: str) -> None:
     size = len(frame(plain(0)))
     for place in DAMAGES[damage]:
         flip(path, 3 * size + place, 0x55)
-    found = fetched(TfRecordDataset([path]))
+    found = fetch_all(TfRecordDataset([path]))
 
     assert f"damaged at byte {3 * size}" in found.pop(3).reason
     assert [sample.label for sample in found] == [0, 1, 2, 4, 5, 6, 7]
@@ -291,7 +289,7 @@ def test_garbage_between_records(tmp_path: Path) -> None:
     path = tmp_path / "a.tfrecord"
     noise = random.Random(0).randbytes(2_000_003)
     path.write_bytes(frame(plain(1)) + noise + frame(plain(2)))
-    first, lost, second = fetched(TfRecordDataset([path]))
+    first, lost, second = fetch_all(TfRecordDataset([path]))
 
     assert (first.label, second.label, type(lost)) == (1, 2, BadSample)
 
@@ -301,7 +299,7 @@ def test_cut_off_shard(tmp_path: Path, missing: int) -> None:
     """The samples before the cut are read, and one BadSample stands for the loss."""
     path = shard(tmp_path / "a.tfrecord", [plain(number) for number in range(4)])
     path.write_bytes(path.read_bytes()[:-missing])
-    *samples, bad = fetched(TfRecordDataset([path]))
+    *samples, bad = fetch_all(TfRecordDataset([path]))
 
     assert [sample.label for sample in samples] == [0, 1, 2]
     assert "cut off" in bad.reason
@@ -318,16 +316,16 @@ def test_changed_byte_is_found_by_its_checksum(tmp_path: Path) -> None:
     [bad] = dataset.verify()
 
     assert (bad.index, "checksum is wrong" in bad.reason) == (2, True)
-    assert [type(sample) for sample in fetched(dataset)] == [Sample] * 4
+    assert [type(sample) for sample in fetch_all(dataset)] == [Sample] * 4
     for each in (checked, pickle.loads(pickle.dumps(checked))):
-        kinds = [type(sample) for sample in fetched(each)]
+        kinds = [type(sample) for sample in fetch_all(each)]
         assert kinds == [Sample, Sample, BadSample, Sample]
 
 
 def test_records_of_another_kind(tmp_path: Path, jpeg: Jpeg) -> None:
     """Records that are no Examples are one field, and images where they begin like one."""
     records = [jpeg(20, 30), b"\xff\xd8 no image", jpeg(10, 10)]
-    found = fetched(opened(tmp_path, records))
+    found = fetch_all(opened(tmp_path, records))
 
     assert [bytes(sample.fields["record"]) for sample in found] == records
     assert [sample.size for sample in found] == [(20, 30), None, (10, 10)]
@@ -338,7 +336,7 @@ def test_records_of_another_kind(tmp_path: Path, jpeg: Jpeg) -> None:
 def test_damaged_first_example_does_not_make_the_others_plain(tmp_path: Path) -> None:
     """What kind of records there are is not told by one whose checksum is wrong."""
     path = shard(tmp_path / "a.tfrecord", [plain(number) for number in range(3)])
-    bad, *samples = fetched(TfRecordDataset([overwrite(path, 12, b"\x07")]))
+    bad, *samples = fetch_all(TfRecordDataset([overwrite(path, 12, b"\x07")]))
 
     assert isinstance(bad, BadSample)
     assert [sample.label for sample in samples] == [1, 2]
@@ -350,13 +348,13 @@ def test_columns_and_roles(tmp_path: Path) -> None:
     record = example(**features, number=2, name=b"n", id=7)
     options = {"image": "photo", "label": "number", "key": "name", "columns": ["photo", "id"]}
     dataset = opened(tmp_path, [record], **options)
-    [sample] = fetched(dataset)
-    [usual] = fetched(opened(tmp_path, [record]))
+    [sample] = fetch_all(dataset)
+    [usual] = fetch_all(opened(tmp_path, [record]))
 
     assert (sample.image, sample.label, sample.key) == (b"\xff\xd8photo", 2, "a.tfrecord/n")
     assert sample.fields.keys() == {"photo", "id"}
     assert (usual.image, usual.label, usual.key) == (b"\xff\xd8image", 1, "a.tfrecord/7")
-    assert fetched(pickle.loads(pickle.dumps(dataset))) == [sample]
+    assert fetch_all(pickle.loads(pickle.dumps(dataset))) == [sample]
 
 
 @pytest.mark.parametrize(
@@ -365,7 +363,7 @@ def test_columns_and_roles(tmp_path: Path) -> None:
 )
 def test_labels(tmp_path: Path, label: object, expected: int) -> None:
     """Whole numbers of any kind are labels."""
-    [sample] = fetched(opened(tmp_path, [example(image=b"i", label=label)]))
+    [sample] = fetch_all(opened(tmp_path, [example(image=b"i", label=label)]))
 
     assert sample.label == expected
 
@@ -380,7 +378,7 @@ def test_labels(tmp_path: Path, label: object, expected: int) -> None:
 def test_label_that_is_no_whole_number(tmp_path: Path, label: object, name: str) -> None:
     """Its sample is bad and says why; the next one is not."""
     records = [example(image=b"i", **{name: each}) for each in (label, 1)]
-    bad, good = fetched(opened(tmp_path, records))
+    bad, good = fetch_all(opened(tmp_path, records))
 
     assert "the label" in bad.reason
     assert good.label == 1
@@ -389,7 +387,7 @@ def test_label_that_is_no_whole_number(tmp_path: Path, label: object, name: str)
 def test_missing_features_of_later_records(tmp_path: Path) -> None:
     """A record without a label has none; one without the image that was asked for is bad."""
     records = [plain(0), example(image=b"i"), example(label=3)]
-    _, unlabelled, bad = fetched(opened(tmp_path, records, image="image"))
+    _, unlabelled, bad = fetch_all(opened(tmp_path, records, image="image"))
 
     assert (unlabelled.label, unlabelled.key) == (-1, "a.tfrecord/1")
     assert "no feature image" in bad.reason
@@ -417,25 +415,22 @@ def test_bad_files(tmp_path: Path, content: bytes, options: dict[str, str], mess
     path = tmp_path / "a.tfrecord"
     path.write_bytes(content)
 
-    with pytest.raises(SourceError, match=message):
-        TfRecordDataset([path], **options)
+    assert_refused(message, [path], by=TfRecordDataset, **options)
 
 
 def test_missing_and_no_shards(tmp_path: Path) -> None:
     """A path that leads nowhere, and an empty list."""
-    with pytest.raises(SourceError, match="is not a file"):
-        TfRecordDataset([tmp_path / "a.tfrecord"])
-    with pytest.raises(SourceError, match="list of shards is empty"):
-        TfRecordDataset([])
+    assert_refused("is not a file", [tmp_path / "a.tfrecord"], by=TfRecordDataset)
+    assert_refused("list of shards is empty", [], by=TfRecordDataset)
 
 
-@pytest.mark.parametrize(
-    "other", [b"PAR1" + bytes(12), bytes(16), b"\xff\xd8\xff\xe0" + bytes(12), b"", frame(plain(0))[1:17], frame(plain(0))[:11]]
-)  # fmt: skip
-def test_recognised_by_content(other: bytes) -> None:
+def test_recognised_by_content() -> None:
     """ImageNet's shards have no extension; other files do not begin with a checked length."""
-    assert looks_like_tfrecord(frame(plain(0))[:16])
-    assert not looks_like_tfrecord(other)
+    data = frame(plain(0))
+    others = [b"PAR1" + bytes(12), bytes(16), b"\xff\xd8\xff\xe0" + bytes(12), b""]
+
+    assert looks_like_tfrecord(data[:16])
+    assert [looks_like_tfrecord(one) for one in (*others, data[1:17], data[:11])] == [False] * 6
 
 
 def test_num_bytes_where_fields_are_bytes(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from tfrecord import example_pb2
 from tfrecord.reader import tfrecord_loader
 from tfrecord.writer import TFRecordWriter
 
-from readers import SourceError, open_dataset
+from readers import open_dataset
 from readers.formats.tfrecord.label_map import read_label_map
 from tests.support.moved import assert_boxes_fit, assert_masks_fit, block, moved_batch
+from tests.support.opening import assert_refused, open_with_warning
 
 SIZE = (48, 64)
 BOX = (8, 4, 40, 36)
@@ -194,8 +195,7 @@ def test_features_that_do_not_agree(tmp_path: Path, change: dict[str, Any], matc
 def test_without_a_label_map(tmp_path: Path) -> None:
     """Numbers stay and a warning says so; names alone cannot be numbered; classes= does either."""
     path = write(tmp_path, [record(objects([BOX, BOX], **FULL | {"object__is_crowd": []}))], None)
-    with pytest.warns(UserWarning, match="no label map beside it"):
-        plain = open_dataset(path)
+    plain = open_with_warning("no label map beside it", path)
     assert (told(plain.fetch([0])[0])["labels"], plain.class_names) == ([18, 1], ())
     named = open_dataset(path, classes={1: "person", 18: 'd"og'})
     assert told(named.fetch([0])[0])["labels"] == [1, 0]
@@ -284,13 +284,9 @@ def test_label_maps_are_read_as_by_protobuf(tmp_path: Path) -> None:
 def test_label_maps_that_are_none(tmp_path: Path, text: str, match: str) -> None:
     """One sentence each; so for several of them and for classes that are none."""
     path = write(tmp_path, [record(objects([BOX], **FULL))], text)
-    with pytest.raises(SourceError, match=match):
-        open_dataset(path)
+    assert_refused(match, path)
     (tmp_path / "label_map.pbtxt").rename(tmp_path / "one.pbtxt")
     (tmp_path / "two.pbtxt").write_text(MAP)
-    with pytest.raises(SourceError, match=r"several label maps \(one.pbtxt, two.pbtxt\)"):
-        open_dataset(path)
-    with pytest.raises(SourceError, match="cannot be read as a label map"):
-        open_dataset(path, classes=tmp_path / "none.pbtxt")
-    with pytest.raises(SourceError, match=r"must have whole numbers from 0 and names, got 'a': 1"):
-        open_dataset(path, classes={"a": 1})
+    assert_refused(r"several label maps \(one.pbtxt, two.pbtxt\)", path)
+    assert_refused("cannot be read as a label map", path, classes=tmp_path / "none.pbtxt")
+    assert_refused(r"must have whole numbers from 0 and names, got 'a': 1", path, classes={"a": 1})

@@ -16,6 +16,7 @@ from readers.video.frame_folder import FrameFolderDataset
 from readers.video.scan import scan_video
 from tests.support.loss import Cell, NotApplicable
 from tests.support.one_other import jpeg, reason_of, reasons, write_and_open, write_stream
+from tests.support.opening import open_with_warning
 from tests.support.tars import write_samples
 
 WANTED = "AVIF, which is not read: convert it to JPEG, PNG or WebP"
@@ -81,8 +82,7 @@ def videos(folder: Path) -> None:
     head = b"\0\0\0\x18ftypisom\0\0\0\0isomiso2" + bytes(50)
     for name in ("a.mp4", "b", "c.m2v"):
         (folder / name).write_bytes(head)
-    with pytest.warns(UserWarning, match="1 of no ending, 1 of .m2v.*2 of 3 files"):
-        open_dataset(folder, format="video-folder")
+    open_with_warning("1 of no ending, 1 of .m2v.*2 of 3 files", folder, format="video-folder")
 
 
 CELLS: dict[str, Cell] = {name: partial(one_is_named, name) for name in FORMATS}

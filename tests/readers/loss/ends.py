@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from readers import BadSample, SourceError, open_dataset
+from readers import BadSample, open_dataset
 from readers.sample import ReadersError
 from tests.support.jpegs import encode, picture
 from tests.support.loss import Cell, NotApplicable
+from tests.support.opening import assert_refused
 from tests.support.writers import Written
 
 NUM_SAMPLES = 6
@@ -149,8 +150,9 @@ def ends_of_tars(name: str, folder: Path) -> None:
     assert (labels, bad) == ([-1], [])
     assert "keys='last-dot'" in said[0]
     assert read(dotted, keys="last-dot") == ([2], [], [])
-    with pytest.raises(SourceError, match="give one of first-dot, last-dot"):
-        open_dataset(str(folder / "0.tar"), format=name, keys="dot")  # type: ignore[call-overload]
+    assert_refused(
+        "give one of first-dot, last-dot", str(folder / "0.tar"), format=name, keys="dot"
+    )
 
     linked = tar_of({**numbered(0, 1), "1.jpg": "0.jpg", "1.cls": b"1", "2.jpg": "none.jpg"})
     labels, bad, _ = read(linked)
