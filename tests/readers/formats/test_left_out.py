@@ -1,12 +1,10 @@
 """Files of a folder that are not read are counted, all of them, when it is opened."""
 
 import os
-import warnings
 from pathlib import Path
 
-from readers import open_dataset
 from tests.support.one_other import jpeg
-from tests.support.opening import assert_refused
+from tests.support.opening import assert_refused, warnings_of
 
 AVIF = b"\0\0\0\x18ftypavif\0\0\0\0mif1miaf" + bytes(40)
 
@@ -20,11 +18,8 @@ def fill(folder: Path, files: dict[str, tuple[int, bytes]]) -> Path:
     return folder
 
 
-def remark(folder: Path) -> str:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        open_dataset(folder)
-    return " ".join(str(one.message) for one in caught)
+def remark(folder: Path, **options: str) -> str:
+    return " ".join(warnings_of(folder, **options))
 
 
 def test_counts_are_true(tmp_path: Path) -> None:
@@ -88,8 +83,5 @@ def test_yolo_counts_them_in_its_own_walk(tmp_path: Path) -> None:
     (tmp_path / "data.yaml").write_text(
         "path: .\ntrain: images/train\nval: images/train\nnames: [cat]\n"
     )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        open_dataset(tmp_path, split="train")
 
-    assert any("5 of .avif, 1 of .tga" in str(one.message) for one in caught)
+    assert "5 of .avif, 1 of .tga" in remark(tmp_path, split="train")

@@ -1,7 +1,6 @@
 """YOLO: rows of every task as objects in pixels, descriptions, splits, and what is refused rather than guessed."""
 
 import io
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from PIL import Image
 from pycocotools import mask as api
 
-from readers import BadSample, open_dataset
+from readers import open_dataset
 from readers.formats.yolo.dataset import YoloDataset
 from readers.formats.yolo.layout import beside_images
 from tests.support.annotated import (
@@ -25,6 +24,8 @@ from tests.support.annotated import (
     write_yolo,
     yolo_row,
 )
+from tests.support.entries import fetch_all, json_of
+from tests.support.kinds import by_pillow
 from tests.support.opening import assert_refused, open_with_warning
 
 IMAGE = picture(kind="JPEG")
@@ -34,8 +35,7 @@ KEYPOINTS = (0.125, 0.25, 2, 0.5, 0.75, 1, 0, 0, 0)
 
 
 def told(entry: Any) -> Any:
-    assert not isinstance(entry, BadSample), entry
-    found = json.loads(bytes(entry.fields["json"]))
+    found = json_of(entry)
     assert found.pop("box_format") == "xyxy"
     return found
 
@@ -97,12 +97,13 @@ def test_outlines(tmp_path: Path) -> None:
 def test_turned_boxes_are_not_guessed(tmp_path: Path) -> None:
     """Four corners may be an outline or a turned box: the caller says it."""
     root = write_yolo(tmp_path, IMAGE, yolo_row(1, outline()), yolo_row(0, outline()))
-
-    assert_refused("say task='segment' or task='obb'", root)
     turned = open_dataset(root, task="obb")
-    assert near(told(turned.fetch([0])[0])["boxes"], [[*BOX]])
-    assert near(told(turned.fetch([0])[0])["polygons"], [[8, 4, 40, 4, 40, 36, 8, 36]])
+    found = told(turned.fetch([0])[0])
+
+    assert near(found["boxes"], [[*BOX]])
+    assert near(found["polygons"], [[8, 4, 40, 4, 40, 36, 8, 36]])
     assert turned.fingerprint != open_dataset(root, task="segment").fingerprint
+    assert_refused("say task='segment' or task='obb'", root)
     assert_refused(r"masks=True is for outlines, and .* task='obb'", root, task="obb", masks=True)
 
 
@@ -134,22 +135,16 @@ def test_masks_of_classes(tmp_path: Path) -> None:
     """A mask for each picture; a palette of greys may be read in two ways, which is refused."""
     mask = np.zeros((HEIGHT, WIDTH), np.uint8)
     mask[BOX[1] : BOX[3], BOX[0] : BOX[2]] = 1
-    with io.BytesIO() as file:
-        Image.fromarray(mask).save(file, "PNG")
-        plain = file.getvalue()
+    plain = by_pillow("PNG", Image.fromarray(mask))
     greys = Image.frombytes("P", (WIDTH, HEIGHT), mask.tobytes())
     greys.putpalette([0, 0, 0, 255, 255, 255])
-    greys.save(tmp_path / "greys.png")
     yaml = "train: images/train\nnames: [bg, dog]\nmasks_dir: maps\n"
     files: dict[str, Any] = {f"images/train/{number}.jpg": IMAGE for number in range(3)}
-    files |= {"maps/train/0.png": plain, "maps/train/1.png": (tmp_path / "greys.png").read_bytes()}
-    root = put(tmp_path / "data", files | {"data.yaml": yaml})
-    (root / "maps").rename(root / "masks")
-    put(root, {"data.yaml": yaml.replace("maps", "masks")})
+    files |= {"masks/train/0.png": plain, "masks/train/1.png": by_pillow("PNG", greys)}
+    root = put(tmp_path, files | {"data.yaml": yaml.replace("maps", "masks")})
     assert type(open_dataset(root)) is YoloDataset
     (root / "masks").rename(root / "maps")
-    put(root, {"data.yaml": yaml})
-    dataset = YoloDataset(root)
+    dataset = YoloDataset(put(root, {"data.yaml": yaml}))
     good, bad, gone = dataset.fetch(range(3))
 
     assert dataset.task == "semantic"
@@ -191,7 +186,7 @@ BAD = {
 def test_bad_rows_are_bad_samples(tmp_path: Path, text: str) -> None:
     """One sentence that names file, line and value; the neighbour is read."""
     root = write_yolo(tmp_path, IMAGE, "", yolo_row())
-    (root / "labels" / "train" / "0.txt").write_bytes(text.encode("utf-8", "surrogateescape"))
+    put(root, {"labels/train/0.txt": text.encode("utf-8", "surrogateescape")})
     bad, good = YoloDataset(root, task="detect").fetch([0, 1])
 
     assert re.search(BAD[text], bad.reason), bad.reason
@@ -229,31 +224,29 @@ def test_rounding_and_clipping(tmp_path: Path) -> None:
 
 def test_splits_and_lists(tmp_path: Path) -> None:
     """Folders with all below them, lists, and lists of these; one of several splits must be named."""
-    files: dict[str, Any] = {}
-    for name in ("train/1", "train/deep/a.b", "val/0", "more/2"):
-        files[f"images/{name}.jpg"] = IMAGE
-        files[f"labels/{name}.txt"] = yolo_row()
+    names = ("train/1", "train/deep/a.b", "val/0", "more/2")
+    files: dict[str, Any] = {f"images/{name}.jpg": IMAGE for name in names}
+    files |= {f"labels/{name}.txt": yolo_row() for name in names}
     lists = {"list.txt": "./images/val/0.jpg\nimages/more/2.jpg\n\n", "sub/l.txt": "./x.jpg\n"}
     files |= lists | {"sub/x.jpg": IMAGE, "sub/x.txt": yolo_row(0)}
     yaml = (
         "train: [images/train, list.txt]\nval: ../images/val\ntest:\nnc: 2\nnames: [person, dog]\n"
     )
+    other = yaml.replace("test:", "test: sub/l.txt")
     root = put(tmp_path, files | {"data.yaml": yaml, "other.yaml": yaml + "test: sub/l.txt\n"})
 
     assert_refused("holds the splits train, val, which are never one", root)
-    train = open_dataset(root, split="train")
-    assert [entry.key for entry in train.fetch(range(4))] == [
+    assert_refused("has no split 'test': its splits are train, val", root, split="test")
+    train = fetch_all(open_dataset(root, split="train"))
+    assert [entry.key for entry in train] == [
         "images/more/2", "images/train/1", "images/train/deep/a.b", "images/val/0",
     ]  # fmt: skip
-    assert all(near(told(entry)["boxes"], [[*BOX]]) for entry in train.fetch(range(4)))
+    assert all(near(told(entry)["boxes"], [[*BOX]]) for entry in train)
     for split in ("val", "validation", "valid"):
-        assert [entry.key for entry in open_dataset(root, split=split).fetch([0])] == [
-            "images/val/0"
-        ]
-    put(root, {"other.yaml": yaml.replace("test:", "test: sub/l.txt")})
-    [entry] = open_dataset(root / "other.yaml", split="test").fetch([0])
+        entries = open_dataset(root, split=split).fetch([0])
+        assert [entry.key for entry in entries] == ["images/val/0"]
+    [entry] = open_dataset(put(root, {"other.yaml": other}) / "other.yaml", split="test").fetch([0])
     assert told(entry)["labels"] == [0]
-    assert_refused("has no split 'test': its splits are train, val", root, split="test")
 
 
 def test_lists_of_pictures_that_are_elsewhere(tmp_path: Path) -> None:
@@ -291,9 +284,9 @@ def test_pictures_without_labels(tmp_path: Path) -> None:
 
     with pytest.warns(UserWarning, match="without") as warned:
         dataset = open_dataset(root)
-    told_of = [str(one.message) for one in warned]
-    assert "0 pictures without .txt and 1 .txt without a picture" in told_of[0]
-    assert "no .txt for 1 of the 3 pictures of the split, which count as background" in told_of[1]
+    first, second = (str(one.message) for one in warned)
+    assert "0 pictures without .txt and 1 .txt without a picture" in first
+    assert "no .txt for 1 of the 3 pictures of the split, which count as background" in second
     assert told(dataset.fetch([2])[0]) == {"boxes": [], "labels": []}
     for path in (root / "labels" / "train").iterdir():
         path.unlink()
@@ -367,15 +360,21 @@ def test_nothing_is_written_or_run(tmp_path: Path) -> None:
     assert sorted((path, path.stat().st_mtime_ns) for path in root.rglob("*")) == before
 
 
-def test_arguments(tmp_path: Path) -> None:
-    """Of no meaning, or against the description."""
-    root = write_yolo(tmp_path, IMAGE, yolo_row())
-    options: dict[str, Any]
-    for options, sentence in (  # type: ignore[assignment]
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
         ({"task": "boxes"}, "task='boxes' must be one of None, 'detect', 'segment', 'pose'"),
         ({"task": "pose"}, "task='pose' needs kpt_shape"),
         ({"classes": ["a"]}, "names other classes than classes="),
-    ):
-        assert_refused(sentence, root, by=YoloDataset, **options)
-    put(root, {"images/train/a.heic": b"x"})
+    ],
+)
+def test_arguments(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
+    """Of no meaning, or against the description."""
+    root = write_yolo(tmp_path, IMAGE, yolo_row())
+    assert_refused(sentence, root, by=YoloDataset, **options)
+
+
+def test_pictures_of_other_kinds(tmp_path: Path) -> None:
+    """They are counted."""
+    root = put(write_yolo(tmp_path, IMAGE, yolo_row()), {"images/train/a.heic": b"x"})
     open_with_warning(r"kinds that are left out \(1 of .heic\)", root)
