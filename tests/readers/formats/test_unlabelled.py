@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from readers import BadSample, SourceError, open_dataset
+from tests.support.damage import flip
+from tests.support.entries import fetch_all
 from tests.support.labelled import picture, write_files, write_tar
 from tests.support.opening import assert_refused, open_with_warning
 from tests.support.tars import write_samples
@@ -57,15 +59,13 @@ def test_a_damaged_page_of_labels(tmp_path: Path) -> None:
     """Its rows are bad samples, and no selection by labels goes on without them."""
     labels = pa.table({"image": [picture()] * 20, "label": range(20)})
     options: dict[str, Any] = {"row_group_size": 10, "use_dictionary": False}
-    pq.write_table(labels, tmp_path / "a.parquet", write_page_checksum=True, **options)
-    told = pq.read_metadata(tmp_path / "a.parquet").row_group(1).column(1)
-    content = bytearray((tmp_path / "a.parquet").read_bytes())
-    content[told.data_page_offset + told.total_compressed_size - 4] ^= 0xFF
-    (tmp_path / "a.parquet").write_bytes(content)
-    dataset = open_dataset(tmp_path / "a.parquet")
+    path = tmp_path / "a.parquet"
+    pq.write_table(labels, path, write_page_checksum=True, **options)
+    told = pq.read_metadata(path).row_group(1).column(1)
+    dataset = open_dataset(flip(path, told.data_page_offset + told.total_compressed_size - 4))
 
-    bad = [entry for entry in dataset.fetch(range(20)) if isinstance(entry, BadSample)]
-    assert [entry.index for entry in bad] == list(range(10, 20))
+    bad = [entry.index for entry in fetch_all(dataset) if isinstance(entry, BadSample)]
+    assert bad == list(range(10, 20))
     with pytest.raises(SourceError, match=r"a\.parquet/10 .*'label' of row group 1 .* 10 of 20"):
         dataset.where("label == 3")
     assert dataset.take(10).column("label").tolist() == list(range(10))
