@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from readers import Sample, open_dataset
+from readers import Sample, SourceError, open_dataset
 from readers.formats.mds.columns import make_plan
-from tests.support.annotated import put
+from tests.support.annotated import put, voc_object, voc_xml
 from tests.support.opening import assert_refused, open_with_warning, warnings_of
 from tests.support.tars import tar_of
 
@@ -357,3 +357,26 @@ def test_columns_of_boxes(tmp_path: Path, jpeg: Jpeg) -> None:
     sides = [word.strip("' ") for word in found[0][1:-1].split(",")]
     [sample] = open_dataset(table, label="class", boxes=sides, coords="zero-based").fetch([0])
     assert b"[1.0,2.0,30.0,40.0]" in bytes(sample.fields["json"])
+
+
+BOXES = voc_xml(voc_object("gadget", (1, 1, 5, 5)))
+
+
+@pytest.mark.parametrize("record", ["extra.tar", "extra.parquet"])
+def test_annotations_beside_a_record_file(tmp_path: Path, jpeg: Jpeg, record: str) -> None:
+    """Both calls are named; the name of the format decides."""
+    put(tmp_path, {"a.jpg": jpeg(20, 20), "a.xml": BOXES, record: bytes(1024)})
+    with pytest.raises(SourceError, match="holds files of voc and extra") as refused:
+        open_dataset(tmp_path)
+    assert f"open_dataset({str(tmp_path)!r}, format='voc')" in str(refused.value)
+    assert f"open_dataset({str(tmp_path / record)!r})" in str(refused.value)
+    assert open_with_warning("coordinates", tmp_path, format="voc").class_names == ("gadget",)
+
+
+def test_a_folder_of_annotations_alone(tmp_path: Path) -> None:
+    """The call that opens its file is named."""
+    nothing = json.dumps({"images": [], "annotations": [], "categories": []})
+    folder = put(tmp_path, {"annotations/instances.json": nothing}) / "annotations"
+    (tmp_path / "images").mkdir()
+    call = f"as in open_dataset({str(folder / 'instances.json')!r})"
+    assert_refused(re.escape(call), folder)
