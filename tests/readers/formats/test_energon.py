@@ -1,6 +1,5 @@
 """Shards that other tools keep account of: Megatron-Energon, wids and img2dataset."""
 
-import io
 import json
 import shutil
 import struct
@@ -11,25 +10,20 @@ from typing import Any
 import pytest
 
 from readers import BadSample, open_dataset
+from tests.support.entries import fetch_all
 from tests.support.opening import assert_refused, open_with_warning
+from tests.support.tars import tar_of
 from tests.support.writers.energon import prepare
 
 
 def write_tar(path: Path, keys: list[str], **more: bytes) -> None:
     """A shard whose samples are their keys."""
-    with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as archive:
-        for key in keys:
-            text = json.dumps({"id": key, "tags": ["a", {"class": int(key[-1]) + 5}]}).encode()
-            parts = {
-                "jpg": b"image " + key.encode(),
-                "cls": key[-1:].encode(),
-                "json": text,
-                **more,
-            }
-            for ending, content in parts.items():
-                member = tarfile.TarInfo(f"{key}.{ending}")
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
+    files = []
+    for key in keys:
+        text = json.dumps({"id": key, "tags": ["a", {"class": int(key[-1]) + 5}]}).encode()
+        parts = {"jpg": b"image " + key.encode(), "cls": key[-1:].encode(), "json": text, **more}
+        files += [(f"{key}.{ending}", content) for ending, content in parts.items()]
+    path.write_bytes(tar_of(files, format=tarfile.USTAR_FORMAT))
 
 
 @pytest.fixture
@@ -44,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def keys(dataset: Any) -> list[str]:
-    return [one.key.rpartition("/")[2] for one in dataset.fetch(range(len(dataset)))]
+    return [one.key.rpartition("/")[2] for one in fetch_all(dataset)]
 
 
 class TestEnergon:
@@ -136,14 +130,8 @@ class TestEnergon:
         """A loader that dataset.yaml names is told of and left alone."""
         (folder / ".nv-meta" / "sample_loader.py").write_text("raise SystemExit('was run')\n")
         prepare(folder, {"train": ["s_000.tar"]}, sample_loader="sample_loader.py:load")
-        assert (
-            len(
-                open_with_warning(
-                    r"makes samples by sample_loader.py:load, which is never run", folder
-                )
-            )
-            == 3
-        )
+        match = r"makes samples by sample_loader.py:load, which is never run"
+        assert len(open_with_warning(match, folder)) == 3
 
     def test_older_metadata(self, folder: Path) -> None:
         """.info.yaml, and no splits at all."""

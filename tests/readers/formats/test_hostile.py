@@ -1,20 +1,19 @@
 """Files made to hang, to end the process or to take all memory are refused, with the reason."""
 
 import gzip
-import io
 import json
 import struct
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gpu_aug import Recipe, RecipeError
-from readers import SourceError, open_dataset
+from readers import open_dataset
 from tests.support.opening import assert_refused
+from tests.support.tars import tar_of
 
 LIMIT = 100_000
 
@@ -102,13 +101,8 @@ def test_hdf5_heap_whose_free_space_takes_no_space(tmp_path: Path) -> None:
     code = "import sys; from readers import open_dataset; print(open_dataset(sys.argv[1]).fetch(range(4))[3].label)"
 
     assert emptied
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    options = {"capture_output": True, "text": True, "timeout": 60}
+    done = subprocess.run([sys.executable, "-c", code, str(path)], **options)
     assert done.stdout == "4\n", done.stderr
 
 
@@ -132,14 +126,8 @@ def test_parquet_group_of_more_rows_than_its_column(tmp_path: Path) -> None:
 class TestMemory:
     def test_tar_that_is_compressed(self, tmp_path: Path) -> None:
         """A member of 10 MB that gzip made 10 kB of, and its neighbour."""
-        stream = io.BytesIO()
-        with tarfile.open(fileobj=stream, mode="w") as tar:
-            for name, size in (("a.jpg", 10_000_000), ("b.jpg", 100)):
-                info = tarfile.TarInfo(name)
-                info.size = size
-                tar.addfile(info, io.BytesIO(bytes(size)))
-        (tmp_path / "a.tar.gz").write_bytes(gzip.compress(stream.getvalue()))
-
+        tar = tar_of([("a.jpg", bytes(10_000_000)), ("b.jpg", bytes(100))])
+        (tmp_path / "a.tar.gz").write_bytes(gzip.compress(tar))
         bad, good = open_dataset(tmp_path / "a.tar.gz", format="stream").iterate()
 
         assert "would take 10000000 bytes of memory, more than 100000" in bad.reason
@@ -171,8 +159,7 @@ class TestMemory:
     def test_rows_of_an_array(self, tmp_path: Path) -> None:
         """Rows of 600 kB."""
         np.save(tmp_path / "a.npy", np.zeros((2, 500, 400, 3), np.uint8))
-        with pytest.raises(SourceError, match="a row would take 600015 bytes"):  # with its head
-            open_dataset(tmp_path / "a.npy")
+        assert_refused("a row would take 600015 bytes", tmp_path / "a.npy")  # with its head
 
     def test_lines_of_a_manifest(self, tmp_path: Path) -> None:
         """A line whose JSON takes a hundred times its bytes."""

@@ -12,6 +12,7 @@ from torchvision.datasets import ImageNet, imagenet
 from readers import open_dataset
 from readers.formats.imagenet.dataset import ImageNetDataset
 from readers.formats.imagenet.matlab import read_structures
+from tests.support.annotated import put
 from tests.support.opening import assert_refused
 from tests.support.writers.imagenet import SYNSETS, write_devkit
 
@@ -24,12 +25,9 @@ IDS = ("n01440764", "n02100735", "n02119789")
 @pytest.fixture
 def val(tmp_path: Path, jpeg: Jpeg) -> Path:
     """Validation images in a folder of their own, with the kit beside it."""
-    folder = tmp_path / "ILSVRC2012_img_val"
-    folder.mkdir()
-    for number in range(1, 6):
-        (folder / f"ILSVRC2012_val_{number:08d}.JPEG").write_bytes(jpeg(8, 9, seed=number))
     write_devkit(tmp_path / "ILSVRC2012_devkit_t12", NUMBERS)
-    return folder
+    names = {f"ILSVRC2012_val_{n:08d}.JPEG": jpeg(8, 9, seed=n) for n in range(1, 6)}
+    return put(tmp_path / "ILSVRC2012_img_val", names)
 
 
 def test_classes_are_those_of_torchvision(
@@ -64,9 +62,7 @@ def test_classes_are_those_of_torchvision(
 def test_a_folder_with_kit_train_and_val(val: Path, tmp_path: Path, jpeg: Jpeg) -> None:
     """It is recognised; classes count by the kit's list, whichever folders are there; a subset keeps its lines."""
     val.rename(tmp_path / "val")
-    for wnid in IDS[1:]:
-        (tmp_path / "train" / wnid).mkdir(parents=True)
-        (tmp_path / "train" / wnid / f"{wnid}_1.JPEG").write_bytes(jpeg(8, 9))
+    put(tmp_path / "train", {f"{wnid}/{wnid}_1.JPEG": jpeg(8, 9) for wnid in IDS[1:]})
     assert_refused("holds the splits train, validation", tmp_path)
     train = open_dataset(tmp_path, split="train")
     assert (train.column("label").tolist(), train.class_names) == ([1, 2], IDS)
@@ -87,10 +83,7 @@ def test_kaggle(tmp_path: Path, jpeg: Jpeg) -> None:
         "test/ILSVRC2012_test_00000001",
         "train/n02119789/n02119789_3",
     ]
-    for name in names:
-        path = images / f"{name}.JPEG"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(jpeg(8, 9))
+    put(images, {f"{name}.JPEG": jpeg(8, 9) for name in names})
     assert_refused(r"LOC_val_solution.csv is missing", tmp_path, split="val")
     solution = tmp_path / "LOC_val_solution.csv"
     head = "ImageId,PredictionString\n"
@@ -100,9 +93,8 @@ def test_kaggle(tmp_path: Path, jpeg: Jpeg) -> None:
     )
     solution.write_text(head + rows)
 
-    assert open_dataset(tmp_path, split="val").column("label").tolist() == [0, 2]
-    assert open_dataset(tmp_path, split="train").column("label").tolist() == [2]
-    assert open_dataset(tmp_path, split="test").column("label").tolist() == [-1]
+    for split, labels in {"val": [0, 2], "train": [2], "test": [-1]}.items():
+        assert open_dataset(tmp_path, split=split).column("label").tolist() == labels
     for wrong, match in (
         (rows.splitlines()[0], r"1 of 2 validation images \(ILSVRC2012_val_00000001"),
         (rows.replace("n01440764", "n09999999"), "line 3: it must have an ImageId and boxes"),

@@ -17,6 +17,7 @@ import pytest
 from readers import BadSample, Sample, SourceError, open_dataset
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.prepare import PrepareError, pack
+from tests.support.damage import overwrite
 from tests.support.lerobot import TOP, WRIST, Robot, change_info
 from tests.support.opening import open_with_warning
 
@@ -185,7 +186,7 @@ BAD: list[tuple[Change, list[int], str]] = [
         r"is not int64 of the shape \[2, 3\] that meta/info.json tells",
     ),
     (lambda r: drop(r, TABLE, "reward"), [*range(8)], r"no column 'reward'"),
-    (lambda r: spoil_row_group(r / TABLE), [*range(4)], r"row group 0 .* cannot be read"),
+    (lambda r: overwrite(r / TABLE, 4, bytes(36)), [*range(4)], r"row group 0 .* cannot be read"),
     (
         lambda r: (r / f"videos/{WRIST}/chunk-000/file-000.mp4").write_bytes(b"no video"),
         [*range(8)],
@@ -197,13 +198,6 @@ BAD: list[tuple[Change, list[int], str]] = [
         r"No such file",
     ),
 ]
-
-
-def spoil_row_group(path: Path) -> None:
-    """Overwrite the beginning of the first row group."""
-    content = bytearray(path.read_bytes())
-    content[4:40] = bytes(36)
-    path.write_bytes(content)
 
 
 @pytest.mark.parametrize(("spoil", "rows", "says"), BAD, ids=[one[2] for one in BAD])
@@ -244,16 +238,13 @@ def test_little_memory_gives_the_same(made: Path) -> None:
     """Row groups that are not kept are read again."""
     options: dict[str, Any] = {"delta_timestamps": {"action": [-0.3, 0.0, 0.4]}}
     kept = open_dataset(made, **options)
+    again = pickle.loads(pickle.dumps(kept))
     little = open_dataset(made, decoded_bytes=1, **options)
     wanted = [13, 0, 5, 0, 7, 12]
 
-    assert [fields(one) for one in little.fetch(wanted)] == [
-        fields(one) for one in kept.fetch(wanted)
-    ]
-    again = pickle.loads(pickle.dumps(kept))
-    assert [fields(one) for one in again.fetch(wanted)] == [
-        fields(one) for one in kept.fetch(wanted)
-    ]
+    expected = [fields(one) for one in kept.fetch(wanted)]
+    for other in (little, again):
+        assert [fields(one) for one in other.fetch(wanted)] == expected
     assert again.fingerprint == kept.fingerprint != little.take(3).fingerprint
 
 
@@ -288,16 +279,11 @@ def test_distances_are_warned_of(root: Path) -> None:
             "info": {"video.is_depth_map": True},
         }
     }
-    told = {**_info(root)["features"], **features}
+    told = json.loads((root / "meta/info.json").read_text())["features"] | features
     change_info(root, features=told)
 
     open_with_warning(rf"{TOP} .* holds distances", root)
     open_dataset(root, cameras=WRIST)
-
-
-def _info(root: Path) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((root / "meta/info.json").read_text())
-    return told
 
 
 def test_frames_are_not_packed(made: Path, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """TensorFlow's object detection in TFRecord files: what the packages tfrecord and protobuf write and read."""
 
-import io
 import json
 import re
 from pathlib import Path
@@ -17,6 +16,8 @@ from tfrecord.writer import TFRecordWriter
 
 from readers import open_dataset
 from readers.formats.tfrecord.label_map import read_label_map
+from tests.support.entries import json_of
+from tests.support.kinds import by_pillow
 from tests.support.moved import assert_boxes_fit, assert_masks_fit, block, moved_batch
 from tests.support.opening import assert_refused, open_with_warning
 
@@ -34,9 +35,7 @@ NAMES = ("person", "bicycle", 'd"og')
 
 
 def png(pixels: np.ndarray) -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, "PNG")
-    return stream.getvalue()
+    return by_pillow("PNG", Image.fromarray(pixels))
 
 
 def photo() -> bytes:
@@ -86,7 +85,7 @@ def write(folder: Path, records: list[bytes], label_map: str | None = MAP) -> Pa
 
 
 def told(sample: Any) -> Any:
-    found = json.loads(bytes(sample.fields["json"]))
+    found = json_of(sample)
     assert found.pop("box_format", "xyxy") == "xyxy"
     return found
 
@@ -211,12 +210,12 @@ def test_without_a_label_map(tmp_path: Path) -> None:
 
 def test_boxes_of_a_lying_picture(tmp_path: Path) -> None:
     """Where the stored size is that of the picture before its rotation, so are the boxes."""
-    stream, exif = io.BytesIO(), Image.Exif()
+    exif = Image.Exif()
     exif[274] = 6
-    Image.fromarray(block(SIZE, BOX)).save(stream, "JPEG", exif=exif)
+    image = by_pillow("JPEG", Image.fromarray(block(SIZE, BOX)), exif=exif)
     features = objects([BOX], object__class__label=[1])
-    lying = record(features | {"image/height": [48], "image/width": [64]}, stream.getvalue())
-    upright = record(features | {"image/height": [64], "image/width": [48]}, stream.getvalue())
+    lying = record(features | {"image/height": [48], "image/width": [64]}, image)
+    upright = record(features | {"image/height": [64], "image/width": [48]}, image)
     bad, sound = open_dataset(write(tmp_path, [lying, upright])).fetch([0, 1])
 
     assert (
