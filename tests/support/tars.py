@@ -18,6 +18,16 @@ def tar_of(files: Iterable[tuple[str, bytes]], **options: Any) -> bytes:
     return stream.getvalue()
 
 
+def with_header(data: bytes, place: int, edits: dict[int, bytes]) -> bytes:
+    """Return a tar with other bytes in the header at a place, by their offsets, and the checksum that fits."""
+    header = bytearray(data[place : place + 512])
+    for offset, value in edits.items():
+        header[offset : offset + len(value)] = value
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return data[:place] + bytes(header) + data[place + 512 :]
+
+
 def write_samples(path: Path, samples: dict[str, dict[str, bytes]]) -> Path:
     """Write a tar whose samples, by key, are fields of bytes by their endings; returns its path."""
     files = [

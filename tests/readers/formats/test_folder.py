@@ -1,7 +1,5 @@
 import os
-import shutil
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -50,19 +48,6 @@ def test_class_folders_agree_with_torchvision(tmp_path: Path) -> None:
     assert list(dataset.class_names) == expected.classes
     assert [bytes(s.image).decode() for s in samples] == [s.key for s in samples]
     assert len(dataset) == len(TREE)
-
-
-def test_photographs_agree_with_torchvision(shared_data: Path) -> None:
-    """The same holds for a tree of real photographs."""
-    expected = ImageFolder(str(shared_data / "photos"))
-    dataset = FolderDataset(shared_data / "photos")
-    places = [0, len(dataset) // 2, len(dataset) - 1]
-
-    assert len(dataset) == len(expected)
-    for place, sample in zip(places, dataset.fetch(places), strict=True):
-        path, label = expected.samples[place]
-        assert sample == Sample(place, sample.key, {"jpg": Path(path).read_bytes()}, label)
-        assert path.endswith(sample.key)
 
 
 def test_hidden_names_are_passed_over(tmp_path: Path) -> None:
@@ -174,26 +159,6 @@ def test_fractions_are_no_indices(tmp_path: Path) -> None:
 
     with pytest.raises(TypeError, match="indices must be integers, got float64"):
         dataset.fetch([0.5])
-
-
-def test_threads_read_the_same(tmp_path: Path) -> None:
-    """Many fetches at once give what one gives."""
-    dataset = FolderDataset(grow(tmp_path, [f"{number}.jpg" for number in range(50)]))
-    expected = dataset.fetch(range(50))
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(dataset.fetch, [range(50)] * 40))
-
-    assert found == [expected] * 40
-
-
-def test_fingerprint_stays_when_the_folder_moves(tmp_path: Path) -> None:
-    """Neither the place nor the times of the files matter."""
-    root = grow(tmp_path / "here", TREE)
-    before = FolderDataset(root).fingerprint
-    shutil.copytree(root, tmp_path / "there")
-
-    assert FolderDataset(tmp_path / "there").fingerprint == before
-    assert len(before) == 32
 
 
 @pytest.mark.parametrize("change", ["rename", "resize", "relabel", "add"])

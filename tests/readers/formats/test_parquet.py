@@ -261,7 +261,7 @@ def test_random_damage_never_escapes(tmp_path: Path, images: list[bytes]) -> Non
         options = {"row_group_size": 30, "compression": compression, "data_page_size": 16_000}
         path = write(tmp_path / "a.parquet", rows, **options)
         sound = path.read_bytes()
-        for _ in range(40):
+        for _ in range(25):
             content = bytearray(sound)
             for place in rng.integers(4, len(content) - 8, 20):
                 content[place : place + 4] = rng.bytes(4)
