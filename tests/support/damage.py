@@ -4,10 +4,10 @@ from pathlib import Path
 
 
 def overwrite(path: Path, place: int, content: bytes) -> Path:
-    """Write bytes over those at a place of a file, which keeps its length otherwise; returns its path."""
-    data = bytearray(path.read_bytes())
-    data[place : place + len(content)] = content
-    path.write_bytes(data)
+    """Write bytes over those at a place of a file, which stays the file that it was; returns its path."""
+    with path.open("r+b") as file:
+        file.seek(place)
+        file.write(content)
     return path
 
 

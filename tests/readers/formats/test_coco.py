@@ -17,6 +17,7 @@ from gpu_aug import BoxParams, HorizontalFlip, KeypointParams, Recipe, Resize
 from readers import BadSample, SourceError
 from readers.formats.coco.dataset import CocoDataset
 from readers.formats.coco.masks import rasterise, write_png
+from tests.support.damage import overwrite
 from tests.support.entries import json_of
 from tests.support.opening import assert_refused
 
@@ -365,9 +366,7 @@ def test_damage_after_opening(folder: Path) -> None:
     """Fetching gives BadSamples, and the names of the classes are a SourceError."""
     path = write(folder, [])
     dataset = CocoDataset(path)
-    with path.open("r+b") as file:
-        file.seek(1)
-        file.write(b"\xff" * (path.stat().st_size - 1))
+    overwrite(path, 1, b"\xff" * (path.stat().st_size - 1))
 
     assert all(isinstance(entry, BadSample) for entry in dataset.fetch(range(3)))
     with pytest.raises(SourceError):

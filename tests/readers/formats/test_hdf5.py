@@ -18,6 +18,7 @@ from readers import BadSample, Sample, SourceError
 from readers.formats.hdf5.chunks import _filters
 from readers.formats.hdf5.dataset import Hdf5Dataset
 from readers.video import read_seconds
+from tests.support.damage import overwrite
 from tests.support.opening import assert_refused
 
 h5py = pytest.importorskip("h5py")
@@ -222,10 +223,7 @@ def test_a_damaged_chunk(path: Path) -> None:
     with h5py.File(path, "w") as file:
         file.create_dataset("image", data=array, chunks=(4, 8, 8, 3), compression="gzip")
         place = file["image"].id.get_chunk_info(1).byte_offset
-    data = bytearray(path.read_bytes())
-    data[place : place + 40] = bytes(40)
-    path.write_bytes(data)
-    entries = Hdf5Dataset(path).fetch(range(12))
+    entries = Hdf5Dataset(overwrite(path, place, bytes(40))).fetch(range(12))
 
     assert [entry.index for entry in entries if isinstance(entry, BadSample)] == [4, 5, 6, 7]
     assert all(e.image.endswith(array[e.index].tobytes()) for e in entries if isinstance(e, Sample))
@@ -242,9 +240,7 @@ def test_damaged_heaps_are_bad_samples(
     with h5py.File(path, "w") as file:
         write_bytes(file, "image", images)
         place = file["image"].id.get_offset()
-    data = bytearray(path.read_bytes())
-    struct.pack_into(code, data, place + 16 * 7 + at, value)
-    path.write_bytes(data)
+    overwrite(path, place + 16 * 7 + at, struct.pack(code, value))
     entries = Hdf5Dataset(path).fetch(range(NUM_ROWS))
 
     assert "damaged" in entries.pop(7).reason

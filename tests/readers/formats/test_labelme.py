@@ -24,6 +24,7 @@ from tests.support.annotated import (
     shape,
 )
 from tests.support.entries import json_of
+from tests.support.kinds import by_pillow
 from tests.support.opening import assert_refused, open_with_warning
 
 IMAGE = picture(kind="JPEG")
@@ -32,9 +33,7 @@ CLASSES = ["cat", "dog"]
 
 
 def png(pixels: NDArray[Any]) -> str:
-    with io.BytesIO() as file:
-        Image.fromarray(pixels).save(file, "PNG")
-        return base64.b64encode(file.getvalue()).decode()
+    return base64.b64encode(by_pillow("PNG", Image.fromarray(pixels))).decode()
 
 
 def mask_of(entry: Any, number: int = 0) -> NDArray[np.bool_]:
@@ -247,10 +246,8 @@ def test_splits_and_counterparts(tmp_path: Path) -> None:
     dataset = open_with_warning(r"sorted order \(cat, dog\)", root, split="train")
     assert json_of(dataset.fetch([0])[0])["labels"] == [1]
     put(root, {"val/9.jpg": IMAGE})
-    assert (
-        len(open_with_warning(r"has 1 picture without \.json", root, split="val", classes=CLASSES))
-        == 1
-    )
+    options = {"split": "val", "classes": CLASSES}
+    assert len(open_with_warning(r"has 1 picture without \.json", root, **options)) == 1
     shutil.rmtree(root / "train")
     assert_refused(
         "has no split 'train': its splits are validation", root, by=LabelMeDataset, split="train"
@@ -263,12 +260,9 @@ def test_fingerprint(tmp_path: Path) -> None:
     """It sees one digit of a shape, the classes and the options; sizes are told by the files."""
     root = write(tmp_path, shape())
     dataset = LabelMeDataset(root, classes=CLASSES)
-    found = {
-        dataset.fingerprint,
-        LabelMeDataset(root, classes=["dog", "cat"]).fingerprint,
-        LabelMeDataset(root, classes=CLASSES, masks=True).fingerprint,
-        LabelMeDataset(root, classes=CLASSES, outside="clip").fingerprint,
-    }
+    settings = ({"classes": ["dog", "cat"]}, {"masks": True}, {"outside": "clip"})
+    found = {LabelMeDataset(root, **{"classes": CLASSES, **one}).fingerprint for one in settings}
+    found.add(dataset.fingerprint)
     write(tmp_path, shape(points=[[8, 4], [40, 37]]))
     found.add(LabelMeDataset(root, classes=CLASSES).fingerprint)
 

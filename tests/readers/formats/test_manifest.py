@@ -15,6 +15,7 @@ from readers import BadSample, Sample, SourceError
 from readers.formats.manifest import LineReader, ManifestDataset
 from readers.video import read_seconds
 from tests.support.annotated import put
+from tests.support.damage import overwrite
 from tests.support.entries import fetch_all
 from tests.support.kinds import by_pillow
 from tests.support.opening import assert_refused
@@ -283,8 +284,7 @@ def test_fingerprint_of_a_file_damaged_in_use(folder: Path) -> None:
     path = write(folder, [{"image": "a.jpg"}])
     sound, dataset = ManifestDataset(path).fingerprint, ManifestDataset(path)
     status = path.stat()
-    with path.open("r+b") as file:
-        file.write(b"\xff")
+    overwrite(path, 0, b"\xff")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
     assert dataset.fingerprint != sound

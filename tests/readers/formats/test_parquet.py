@@ -22,6 +22,7 @@ from readers.formats.parquet import groups  # noqa: E402
 from readers.formats.parquet.dataset import ParquetDataset, _open_all  # noqa: E402
 from readers.formats.parquet.files import find_files  # noqa: E402
 from readers.formats.parquet.snappy import BLOCK_BYTES, block_starts, decompress_blocks  # noqa: E402
+from tests.support.damage import overwrite  # noqa: E402
 from tests.support.opening import assert_refused  # noqa: E402
 
 
@@ -242,10 +243,7 @@ def test_a_damaged_row_group_leaves_the_others(
     path = write(tmp_path / "a.parquet", images, **options)
     told = pq.read_metadata(path).row_group(1).column(column)
     place = (told.dictionary_page_offset or told.data_page_offset) + told.total_compressed_size // 2
-    content = bytearray(path.read_bytes())
-    content[place : place + 40] = os.urandom(40)
-    path.write_bytes(content)
-    found = payloads(ParquetDataset(path))
+    found = payloads(ParquetDataset(overwrite(path, place, os.urandom(40))))
     bad = {index for index, image in enumerate(found) if image is None}
 
     assert bad
@@ -542,9 +540,7 @@ def test_a_footer_damaged_since_it_was_opened(tmp_path: Path, images: list[bytes
     path = write(tmp_path / "a.parquet", images[:4])
     dataset = ParquetDataset(path)
     status = path.stat()
-    with path.open("r+b") as file:
-        file.seek(-200, os.SEEK_END)
-        file.write(b"\xff" * 190)
+    overwrite(path, status.st_size - 200, b"\xff" * 190)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
     assert all(isinstance(entry, BadSample) for entry in dataset.fetch(range(4)))
