@@ -3,9 +3,7 @@
 The table of formats in docs/reading.md is made of what is shown here: `pytest tests/readers/formats/test_formats.py --write-formats`.
 """
 
-import importlib
 import pickle
-import pkgutil
 import random
 import shutil
 import warnings
@@ -21,7 +19,6 @@ import numpy as np
 import pytest
 import torch
 
-import tests.support.writers
 from dali_pipes import Loader
 from dali_pipes.video.clips import Clips
 from gpu_aug import BoxParams, CenterCrop, HorizontalFlip, KeypointParams, RandomResizedCrop, Recipe
@@ -29,6 +26,7 @@ from readers import BadSample, Dataset, Sample, SourceError, open_dataset
 from readers.formats.registry import FORMATS
 from tests.support.annotated import BOX, HEIGHT, WIDTH
 from tests.support.entries import fetch_all
+from tests.support.one_other import all_writers
 from tests.support.s3_server import storage
 from tests.support.target_files import CORNERS, TARGETS
 from tests.support.writers import Expected, Written
@@ -37,11 +35,7 @@ NUM_SAMPLES = 23
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reading.md"
 COLUMNS = ("labels", "boxes", "keypoints", "masks", "remote")
 OF_ALL = {"random access", "global shuffle", "exact resume"}
-WRITERS = {
-    module.FORMAT: module
-    for found in pkgutil.iter_modules(tests.support.writers.__path__)
-    for module in [importlib.import_module(f"tests.support.writers.{found.name}")]
-}
+WRITERS = all_writers()
 FLIPPED = [[WIDTH - x, y] for x, y in CORNERS]
 every_format = pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
 

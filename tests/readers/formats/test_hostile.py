@@ -106,22 +106,6 @@ def test_hdf5_heap_whose_free_space_takes_no_space(tmp_path: Path) -> None:
     assert done.stdout == "4\n", done.stderr
 
 
-def test_parquet_group_of_more_rows_than_its_column(tmp_path: Path) -> None:
-    """The numbers of rows of the group and of the file say 10 million, the columns 10."""
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "a.parquet"
-    table = pa.table({"image": [b"x" * 40] * 10, "label": list(range(10))})
-    pq.write_table(table, path, compression="none", write_statistics=False, use_dictionary=False)
-    data = path.read_bytes()
-    length = int.from_bytes(data[-8:-4], "little")
-    footer = data[-8 - length : -8]
-    many = b"\x16\x80\xda\xc4\x09"  # field of Thrift: 64 bits, 10,000,000 in zigzag
-    footer = footer[: footer.rfind(b"\x16\x14")] + many + footer[footer.rfind(b"\x16\x14") + 2 :]
-    path.write_bytes(data[: -8 - length] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
-
-    assert_refused("a row group of 10000000 rows has a column of 10 values", path)
-
-
 @pytest.mark.usefixtures("limited")
 class TestMemory:
     def test_tar_that_is_compressed(self, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """What follows a cut, and members of containers: nothing is lost without a refusal, a warning or a bad sample."""
 
-import importlib
 import io
 import json
 import os
@@ -16,6 +15,7 @@ from readers import BadSample, open_dataset
 from readers.sample import ReadersError
 from tests.support.jpegs import encode, picture
 from tests.support.loss import Cell, NotApplicable
+from tests.support.one_other import writer_of
 from tests.support.opening import assert_refused
 from tests.support.writers import Written
 
@@ -24,7 +24,6 @@ SAMPLES = [
     Written(f"n{number:02d}", encode(picture(16, 16, number), "4:2:0"), number % 3)
     for number in range(NUM_SAMPLES)
 ]
-WRITERS = {"csv": "path_table"}
 Told = tuple[list[int], list[str], list[str]]
 
 
@@ -43,8 +42,7 @@ def look(source: Any, name: str, **options: Any) -> Told:
 
 
 def written(name: str, folder: Path) -> Any:
-    module = WRITERS.get(name, name.replace("-", "_"))
-    return importlib.import_module(f"tests.support.writers.{module}").write(folder, SAMPLES)
+    return writer_of(name).write(folder, SAMPLES)
 
 
 def cut_anywhere(name: str, folder: Path) -> None:
