@@ -3,7 +3,7 @@
 import importlib
 import io
 import pkgutil
-import tarfile
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +15,7 @@ import tests.support.writers
 from dali_pipes.pipeline.image_of import image_of
 from readers import BadSample, Dataset, open_dataset
 from readers.storage.copies import copied_sample
+from tests.support.tars import tar_of
 from tests.support.writers import Written
 
 OTHER = 3
@@ -22,13 +23,19 @@ OTHER = 3
 _NUM_SAMPLES = 6
 
 
+@cache
+def all_writers() -> dict[str, ModuleType]:
+    """Return the modules of `tests.support.writers` by the names of their formats."""
+    modules = [
+        importlib.import_module(f"tests.support.writers.{found.name}")
+        for found in pkgutil.iter_modules(tests.support.writers.__path__)
+    ]
+    return {module.FORMAT: module for module in modules}
+
+
 def writer_of(format_name: str) -> ModuleType:
     """Return the module of `tests.support.writers` that writes a format."""
-    for found in pkgutil.iter_modules(tests.support.writers.__path__):
-        module = importlib.import_module(f"tests.support.writers.{found.name}")
-        if format_name == module.FORMAT:
-            return module
-    raise KeyError(format_name)
+    return all_writers()[format_name]
 
 
 def jpeg(seed: int) -> bytes:
@@ -56,11 +63,7 @@ def write_and_open(format_name: str, folder: Path, other: bytes) -> Dataset:
 def write_stream(folder: Path, other: bytes) -> Path:
     """Write such samples as a tar."""
     path = folder / "train.tar"
-    with tarfile.open(path, "w") as archive:
-        for one in samples_with(other):
-            member = tarfile.TarInfo(f"{one.name}.jpg")
-            member.size = len(one.image)
-            archive.addfile(member, io.BytesIO(one.image))
+    path.write_bytes(tar_of((f"{one.name}.jpg", one.image) for one in samples_with(other)))
     return path
 
 

@@ -5,7 +5,8 @@ import os
 import pickle
 import shutil
 import signal
-from collections.abc import Callable
+import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from readers import BadSample, Sample, SourceError, open_dataset
 pa = pytest.importorskip("pyarrow")
 ipc = pytest.importorskip("pyarrow.ipc")
 from readers.formats.arrow.dataset import ArrowDataset  # noqa: E402
+from tests.support.annotated import put  # noqa: E402
+from tests.support.damage import overwrite  # noqa: E402
+from tests.support.opening import assert_refused  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +71,7 @@ def test_every_layout(
     order = np.random.default_rng(0).integers(0, 31, 100)
 
     assert payloads(dataset, order) == [rows[k] for k in order]
-    assert dataset.column("label").tolist() == list(range(31))
-    assert dataset.block_size == 8
+    assert (dataset.column("label").tolist(), dataset.block_size) == (list(range(31)), 8)
     first = dataset.fetch([3])[0]
     assert isinstance(first, Sample)
     if codec is None and kind in ("binary", "large_binary"):
@@ -84,7 +87,6 @@ def test_views_lie_in_the_map(tmp_path: Path, images: list[bytes]) -> None:
     view = dataset._files[0]._blob.view()
     base = np.frombuffer(view, np.uint8).__array_interface__["data"][0]
     for entry in kept:
-        assert isinstance(entry, Sample)
         assert entry.image is not None
         place = np.frombuffer(entry.image, np.uint8).__array_interface__["data"][0]
         assert base <= place < base + len(view)
@@ -123,32 +125,22 @@ def made(hugging_face: Any, images: list[bytes]) -> Any:
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_saved_to_disk(made: Any, hugging_face: Any, tmp_path: Path, shuffled: bool) -> None:
     """A folder of save_to_disk gives the rows that load_from_disk gives, in its order."""
-    (made.shuffle(seed=1).select(range(40)) if shuffled else made).save_to_disk(
-        tmp_path / "s", num_shards=3
-    )
-    read_back = hugging_face.load_from_disk(tmp_path / "s").cast_column(
-        "image", hugging_face.Image(decode=False)
-    )
+    saved = made.shuffle(seed=1).select(range(40)) if shuffled else made
+    saved.save_to_disk(tmp_path / "s", num_shards=3)
+    undecoded = hugging_face.Image(decode=False)
+    read_back = hugging_face.load_from_disk(tmp_path / "s").cast_column("image", undecoded)
     dataset = open_dataset(tmp_path / "s")
-    entries = dataset.fetch(range(len(dataset)))
+    found = [(s.label, bytes(s.image), bytes(s.fields["text"]).decode()) for s in dataset]
 
-    assert len(dataset) == len(read_back)
+    assert found == [(row["label"], row["image"]["bytes"], row["text"]) for row in read_back]
     assert dataset.class_names == ("cat", "dog", "owl")
-    for entry, row in zip(entries, read_back, strict=True):
-        assert isinstance(entry, Sample)
-        assert entry.label == row["label"]
-        assert bytes(entry.image or b"") == row["image"]["bytes"]
-        assert bytes(entry.fields["text"]).decode() == row["text"]
 
 
 def test_splits_are_not_mixed(made: Any, hugging_face: Any, tmp_path: Path) -> None:
     """A folder of several splits names them."""
     hugging_face.DatasetDict(train=made, test=made).save_to_disk(tmp_path / "both")
 
-    with pytest.raises(
-        SourceError, match=r"holds the splits train, test, .*the folder /.*/both/train"
-    ):
-        open_dataset(tmp_path / "both")
+    assert_refused(r"holds the splits train, test, .*the folder /.*/both/train", tmp_path / "both")
     assert len(open_dataset(tmp_path / "both" / "train")) == 60
 
 
@@ -165,29 +157,31 @@ def test_cache_of_hugging_face(made: Any, hugging_face: Any, tmp_path: Path) -> 
     assert payloads(ArrowDataset(folder)) == [row["bytes"] for row in raw["image"]]
 
 
-def test_old_selection_by_indices_is_refused(made: Any, tmp_path: Path) -> None:
-    """Rows selected by a file of indices would come in the wrong order."""
-    made.save_to_disk(tmp_path / "s")
-    state = json.loads((tmp_path / "s" / "state.json").read_text())
-    state["_indices_data_files"] = [{"filename": "indices.arrow"}]
-    (tmp_path / "s" / "state.json").write_text(json.dumps(state))
-
-    with pytest.raises(SourceError, match=r"a selection of its rows by indices.*save it again"):
-        ArrowDataset(tmp_path / "s")
-
-
-def test_files_outside_of_the_folder_are_refused(made: Any, tmp_path: Path) -> None:
-    """A folder names its own files only."""
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        # Rows selected by a file of indices would come in the wrong order.
+        (
+            {"_indices_data_files": [{"filename": "indices.arrow"}]},
+            r"a selection of its rows by indices.*save it again",
+        ),
+        # A folder names its own files only.
+        (
+            {"_data_files": [{"filename": "../other.arrow"}]},
+            r"'\.\./other\.arrow', which is not a file of that folder",
+        ),
+    ],
+)
+def test_files_outside_of_the_folder_are_refused(
+    made: Any, tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    """So are saved datasets that are a selection of their rows."""
     made.save_to_disk(tmp_path / "s")
     shutil.copy(tmp_path / "s" / "data-00000-of-00001.arrow", tmp_path / "other.arrow")
-    state = json.loads((tmp_path / "s" / "state.json").read_text())
-    state["_data_files"] = [{"filename": "../other.arrow"}]
-    (tmp_path / "s" / "state.json").write_text(json.dumps(state))
+    state = tmp_path / "s" / "state.json"
+    state.write_text(json.dumps(json.loads(state.read_text()) | changes))
 
-    with pytest.raises(
-        SourceError, match=r"'\.\./other\.arrow', which is not a file of that folder"
-    ):
-        ArrowDataset(tmp_path / "s")
+    assert_refused(message, tmp_path / "s", by=ArrowDataset)
 
 
 def test_paths_without_bytes_are_bad_samples(
@@ -222,98 +216,88 @@ def test_fork_and_pickle(tmp_path: Path, images: list[bytes]) -> None:
 def test_fingerprint_sees_a_changed_byte(tmp_path: Path, images: list[bytes]) -> None:
     """Labels that change places make other data; a copy made later does not."""
     columns = {"image": pa.array(images[:2]), "label": [0, 1]}
-    before = ArrowDataset(write(tmp_path / "a.arrow", columns)).fingerprint
+    path = write(tmp_path / "a.arrow", columns)
+    before = ArrowDataset(path).fingerprint
     (tmp_path / "b").mkdir()
-    shutil.copy(tmp_path / "a.arrow", tmp_path / "b" / "a.arrow")
-    os.utime(tmp_path / "b" / "a.arrow", (1, 1))
+    copy = shutil.copy(path, tmp_path / "b" / "a.arrow")
+    os.utime(copy, (1, 1))
 
-    assert ArrowDataset(tmp_path / "b" / "a.arrow").fingerprint == before
-    columns["label"] = [1, 0]
-    assert ArrowDataset(write(tmp_path / "a.arrow", columns)).fingerprint != before
+    assert ArrowDataset(copy).fingerprint == before
+    assert ArrowDataset(write(path, columns | {"label": [1, 0]})).fingerprint != before
 
 
 def test_random_damage_never_escapes(tmp_path: Path, images: list[bytes]) -> None:
     """Whatever bytes a file holds, it is refused, or each sample is there or is a BadSample."""
     rng = np.random.default_rng(5)
-    columns = {"image": pa.array(images), "label": list(range(60)), "text": ["a"] * 60}
-    for number in range(120):
+    rows = [image[-2_000:] for image in images]
+    columns = {"image": pa.array(rows), "label": list(range(60)), "text": ["a"] * 60}
+    for number in range(60):
         codec = ("lz4", None, "zstd")[number % 3]
         path = write(tmp_path / "a.arrow", columns, stream=bool(number % 2), codec=codec)
         content = bytearray(path.read_bytes())
-        for place in rng.integers(0, min(len(content), 3000), 6):
-            content[place] = rng.integers(256)
-        for place in rng.integers(0, len(content), 6):
+        for place in (
+            *rng.integers(0, min(len(content), 3000), 6),
+            *rng.integers(0, len(content), 6),
+        ):
             content[place] = rng.integers(256)
         path.write_bytes(content)
-        try:
+        with suppress(SourceError):
             dataset = ArrowDataset(path)
-        except SourceError:
-            continue
-        entries = dataset.fetch(range(min(len(dataset), 60)))
-        assert all(isinstance(entry, Sample | BadSample) for entry in entries)
-        for entry in entries:
-            if isinstance(entry, Sample):
-                _ = [bytes(each) for each in entry.fields.values()]
+            for entry in dataset.fetch(range(min(len(dataset), 60))):
+                assert isinstance(entry, Sample | BadSample)
+                _ = [bytes(each) for each in getattr(entry, "fields", {}).values()]
 
 
 def test_impossible_offsets_are_bad_samples(tmp_path: Path, images: list[bytes]) -> None:
     """Lists that would lie behind the end of their values are told before they are looked up."""
     columns = {"image": pa.array(images[:16]), "boxes": [[k, k] for k in range(16)]}
     path = write(tmp_path / "a.arrow", columns)
-    sound = np.arange(0, 18, 2, dtype=np.int32)
-    wrong = sound.copy()
-    wrong[4] = 1 << 30
-    content = path.read_bytes()
-    assert sound.tobytes() in content
-    path.write_bytes(content.replace(sound.tobytes(), wrong.tobytes(), 1))
-    entries = ArrowDataset(path).fetch(range(16))
+    place = path.read_bytes().index(np.arange(0, 18, 2, dtype=np.int32).tobytes())
+    entries = ArrowDataset(overwrite(path, place + 16, struct.pack("<i", 1 << 30))).fetch(range(16))
 
-    assert all(isinstance(entry, BadSample) for entry in entries[:8])
-    assert all(isinstance(entry, Sample) for entry in entries[8:])
+    assert [type(entry) for entry in entries] == [BadSample] * 8 + [Sample] * 8
 
 
-def _refusals(folder: Path, images: list[bytes]) -> dict[str, tuple[Callable[[], Any], str]]:
+@pytest.fixture(scope="module")
+def odd_files(tmp_path_factory: pytest.TempPathFactory, images: list[bytes]) -> Path:
+    """A folder with good files, whole.arrow and stream.arrow, and those that are refused."""
+    folder = tmp_path_factory.mktemp("odd")
     whole = write(folder / "whole.arrow", {"image": pa.array(images), "label": [0] * 60})
     stream = write(folder / "stream.arrow", {"image": pa.array(images)}, stream=True)
-    (folder / "cut.arrow").write_bytes(whole.read_bytes()[:-100])
-    (folder / "cutstream.arrow").write_bytes(stream.read_bytes()[:300_000])
-    (folder / "foreign.arrow").write_bytes(images[0])
-    (folder / "empty.arrow").write_bytes(b"")
-    (folder / "folder").mkdir()
     write(folder / "text.arrow", {"image": ["a.jpg"]})
     write(folder / "none.arrow", {"image": pa.array([], pa.binary())})
-
-    def opened(name: str, **options: Any) -> Callable[[], Any]:
-        return lambda: ArrowDataset(folder / name, **options)
-
-    return {
-        "cut": (opened("cut.arrow"), "is no Arrow file, or is cut off"),
-        "cut stream": (opened("cutstream.arrow"), "is no Arrow file, or is cut off"),
-        "foreign": (opened("foreign.arrow"), "is no Arrow file, or is cut off"),
-        "empty": (opened("empty.arrow"), r"is empty \(0 bytes\)"),
-        "missing": (opened("missing.arrow"), "cannot be read: No such file"),
-        "folder": (opened("folder"), "holds no .arrow files"),
-        "text": (opened("text.arrow"), "'image' .* holds string, not the bytes of images"),
-        "no rows": (opened("none.arrow"), "holds no rows"),
-        "wrong image": (opened("whole.arrow", image="photo"), "no column 'photo' for image="),
-        "other columns": (lambda: ArrowDataset([whole, stream]), "has other columns than"),
-        "far away": (lambda: ArrowDataset("s3://a/b.arrow"), "lies elsewhere: download"),
+    (folder / "folder").mkdir()
+    contents = {
+        "cut": whole.read_bytes()[:-100],
+        "cutstream": stream.read_bytes()[:300_000],
+        "foreign": images[0],
+        "empty": b"",
     }
+    return put(folder, {f"{name}.arrow": content for name, content in contents.items()})
 
 
-REFUSALS = (
-    *("cut", "cut stream", "foreign", "empty", "missing", "folder", "text", "no rows"),
-    *("wrong image", "other columns", "far away"),
+@pytest.mark.parametrize(
+    ("names", "options", "message"),
+    [
+        ("cut.arrow", {}, "is no Arrow file, or is cut off"),
+        ("cutstream.arrow", {}, "is no Arrow file, or is cut off"),
+        ("foreign.arrow", {}, "is no Arrow file, or is cut off"),
+        ("empty.arrow", {}, r"is empty \(0 bytes\)"),
+        ("missing.arrow", {}, "cannot be read: No such file"),
+        ("folder", {}, "holds no .arrow files"),
+        ("text.arrow", {}, "'image' .* holds string, not the bytes of images"),
+        ("none.arrow", {}, "holds no rows"),
+        ("whole.arrow", {"image": "photo"}, "no column 'photo' for image="),
+        ("whole.arrow stream.arrow", {}, "has other columns than"),
+        ("s3://a/b.arrow", {}, "lies elsewhere: download"),
+    ],
 )
-
-
-@pytest.mark.parametrize("case", REFUSALS)
-def test_refusals(tmp_path: Path, images: list[bytes], case: str) -> None:
+def test_refusals(odd_files: Path, names: str, options: dict[str, Any], message: str) -> None:
     """What cannot be opened is told in one sentence that says what to do."""
-    attempt, text = _refusals(tmp_path, images)[case]
+    sources = [name if "://" in name else odd_files / name for name in names.split()]
+    source = sources if len(sources) > 1 else sources[0]
 
-    with pytest.raises(SourceError, match=text):
-        attempt()
+    assert_refused(message, source, by=ArrowDataset, **options)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -322,8 +306,7 @@ def test_names_that_are_no_text(tmp_path: Path, images: list[bytes], stream: boo
     path = write(tmp_path / "a.arrow", {"image": images[:2], "QQQQ": [1, 2]}, stream=stream)
     path.write_bytes(path.read_bytes().replace(b"QQQQ", b"\xff\xed\xa0\x80"))
 
-    with pytest.raises(SourceError, match=r"a\.arrow is no Arrow file, or is cut off \(.*utf-8"):
-        ArrowDataset(path)
+    assert_refused(r"a\.arrow is no Arrow file, or is cut off \(.*utf-8", path, by=ArrowDataset)
 
 
 @pytest.mark.parametrize("in_stream", [False, True])
@@ -350,5 +333,4 @@ def test_batches_that_would_take_too_much_are_refused(
     if compression is None:
         assert len(open_dataset(path)) == 50
     else:
-        with pytest.raises(SourceError, match=r"a record batch would take 50\d{3} bytes"):
-            open_dataset(path)
+        assert_refused(r"a record batch would take 50\d{3} bytes", path)

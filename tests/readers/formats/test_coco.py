@@ -17,6 +17,9 @@ from gpu_aug import BoxParams, HorizontalFlip, KeypointParams, Recipe, Resize
 from readers import BadSample, SourceError
 from readers.formats.coco.dataset import CocoDataset
 from readers.formats.coco.masks import rasterise, write_png
+from tests.support.damage import overwrite
+from tests.support.entries import json_of
+from tests.support.opening import assert_refused
 
 Jpeg = Callable[..., bytes]
 
@@ -66,10 +69,6 @@ def write(folder: Path, annotations: list[dict[str, Any]], **changed: Any) -> Pa
     return path
 
 
-def told(entry: Any) -> Any:
-    return json.loads(bytes(entry.fields["json"]))
-
-
 def test_objects(folder: Path) -> None:
     """Boxes as corners, classes counted by category number, visible keypoints, each with its image."""
     path = write(
@@ -93,7 +92,7 @@ def test_objects(folder: Path) -> None:
     assert dataset.class_names == ("person", "dog")
     assert first.key == "instances_train2017.json/0.jpg"
     assert first.image == (folder / "train2017" / "0.jpg").read_bytes()
-    assert told(first) == {
+    assert json_of(first) == {
         "boxes": [[0.5, 1.5, 3.5, 5.75]],
         "labels": [0],
         "iscrowd": [0],
@@ -103,12 +102,11 @@ def test_objects(folder: Path) -> None:
         "keypoint_visibility": [2, 1],
         "box_format": "xyxy",
     }
-    assert told(second)["boxes"] == []
-    assert told(third)["boxes"] == [[1, 2, 4, 6]]
-    assert told(third)["labels"] == [1]
-    assert told(third)["area"] == [9.5]
+    assert json_of(second)["boxes"] == []
+    assert (json_of(third)["boxes"], json_of(third)["labels"]) == ([[1, 2, 4, 6]], [1])
+    assert json_of(third)["area"] == [9.5]
     [crowded] = CocoDataset(path, crowd=True).fetch([2])
-    assert told(crowded)["iscrowd"] == [0, 1]
+    assert json_of(crowded)["iscrowd"] == [0, 1]
     assert dataset.column("height").tolist() == [18, 18, 18]
     assert dataset.column("label").tolist() == [-1, -1, -1]
 
@@ -119,8 +117,7 @@ def test_polygons_are_those_of_cocos_api(name: str) -> None:
     polygons, counts, area = POLYGONS[name]
     mask = rasterise(polygons, 18, 20)
 
-    assert mask.shape == (18, 20)
-    assert mask.sum() == area
+    assert (mask.shape, mask.sum()) == ((18, 20), area)
     assert np.array_equal(mask, rasterise({"counts": counts, "size": [18, 20]}, 18, 20))
 
 
@@ -201,8 +198,7 @@ def test_through_the_loader(folder: Path) -> None:
     for number, masks in enumerate(batch.masks):
         expected = rasterise(polygons[number % 2], 18, 20)[:, ::-1]
         assert np.array_equal(masks[0].numpy(), expected)
-    assert batch.boxes[0].tolist() == [[8, 1, 18, 13]] * 2
-    assert batch.box_labels[0].tolist() == [1, 1]
+    assert (batch.boxes[0].tolist(), batch.box_labels[0].tolist()) == ([[8, 1, 18, 13]] * 2, [1, 1])
 
 
 @pytest.mark.parametrize("crowd", [False, True])
@@ -221,7 +217,7 @@ def test_flags_of_crowds(folder: Path, flag: Any, expected: int | None, crowd: b
     if expected is None:
         assert "annotation 3: iscrowd must be 0 or 1, got" in entry.reason
     else:
-        assert told(entry)["iscrowd"] == [expected] * (crowd or not expected)
+        assert json_of(entry)["iscrowd"] == [expected] * (crowd or not expected)
 
 
 def test_bad_entries_are_bad_samples(folder: Path) -> None:
@@ -263,7 +259,6 @@ def test_bad_entries_are_bad_samples(folder: Path) -> None:
     [bad] = CocoDataset(
         write(folder, [{"image_id": 7, "category_id": 1, **box}]), masks=True
     ).fetch([0])
-    assert isinstance(bad, BadSample)
     assert "segmentation must be" in bad.reason
 
 
@@ -275,8 +270,7 @@ def test_images_are_found(folder: Path, place: str) -> None:
     """The folder of the images is found where people put it, or named."""
     path = write(folder, [])
     (folder / "train2017").rename(folder / "moved")
-    with pytest.raises(SourceError, match=r"holds 0.jpg: name the folder with images="):
-        CocoDataset(path)
+    assert_refused(r"holds 0.jpg: name the folder with images=", path, by=CocoDataset)
     assert len(CocoDataset(path, images=folder / "moved")) == 3
     (folder / place).parent.mkdir(exist_ok=True)
     if place == "annotations":
@@ -294,8 +288,7 @@ def test_files_are_refused(folder: Path) -> None:
     text = path.read_text()
     for stop in range(0, len(text) - 1, 37):
         path.write_text(text[:stop])
-        with pytest.raises(SourceError, match=r"\.json is cut off or no JSON.*the list images"):
-            CocoDataset(path)
+        assert_refused(r"\.json is cut off or no JSON.*the list images", path, by=CocoDataset)
     for other in (
         "[1]",
         '{"images": []}',
@@ -307,12 +300,8 @@ def test_files_are_refused(folder: Path) -> None:
     ):
         path.write_text(other)
         is_list = other.startswith("[")
-        with pytest.raises(
-            SourceError, match="JSON list" if is_list else r"lists no images|no JSON"
-        ):
-            CocoDataset(path)
-    with pytest.raises(SourceError, match="not a file"):
-        CocoDataset(folder / "nowhere.json")
+        assert_refused("JSON list" if is_list else r"lists no images|no JSON", path, by=CocoDataset)
+    assert_refused("not a file", folder / "nowhere.json", by=CocoDataset)
 
 
 def test_layouts_of_the_json(folder: Path) -> None:
@@ -328,7 +317,7 @@ def test_layouts_of_the_json(folder: Path) -> None:
     [sample] = dataset.fetch([0])
 
     assert (sample.key, sample.image) == ("instances_train2017.json/ä.jpg", b"image")
-    assert told(sample)["labels"] == [9]
+    assert json_of(sample)["labels"] == [9]
     assert dataset.class_names == ()
 
 
@@ -356,7 +345,7 @@ def test_one_bad_name(folder: Path, name: bytes) -> None:
     entries = dataset.fetch(range(3))
 
     assert [isinstance(entry, BadSample) for entry in entries] == [False, True, False]
-    assert told(entries[0])["boxes"] == [[1, 2, 4, 6]]
+    assert json_of(entries[0])["boxes"] == [[1, 2, 4, 6]]
     assert len(dataset.fingerprint) == 32
 
 
@@ -377,9 +366,7 @@ def test_damage_after_opening(folder: Path) -> None:
     """Fetching gives BadSamples, and the names of the classes are a SourceError."""
     path = write(folder, [])
     dataset = CocoDataset(path)
-    with path.open("r+b") as file:
-        file.seek(1)
-        file.write(b"\xff" * (path.stat().st_size - 1))
+    overwrite(path, 1, b"\xff" * (path.stat().st_size - 1))
 
     assert all(isinstance(entry, BadSample) for entry in dataset.fetch(range(3)))
     with pytest.raises(SourceError):

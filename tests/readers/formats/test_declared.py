@@ -1,26 +1,18 @@
 """Shards that are missing or too short are noticed by numbers in names and by counts in files beside them."""
 
 import json
-import warnings
 from pathlib import Path
 
 import pytest
 
-from readers import open_dataset
 from readers.formats.declared import missing_shards
+from tests.support.opening import warnings_of
 from tests.support.tars import write_samples
 
 
 def shard(path: Path, count: int = 2) -> str:
     samples = {f"{number}": {"jpg": b"1", "cls": b"1"} for number in range(count)}
     return write_samples(path, samples)
-
-
-def said(source: object) -> list[str]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        open_dataset(source)  # type: ignore[call-overload]
-    return [str(one.message) for one in caught]
 
 
 @pytest.mark.parametrize(
@@ -47,10 +39,10 @@ def test_numbers_in_names(names: list[str], missing: str) -> None:
 def test_whoever_names_each_shard_has_chosen(tmp_path: Path) -> None:
     names = [shard(tmp_path / f"a-{number}.tar") for number in (0, 1, 3)]
 
-    assert "(a-2.tar)" in said(tmp_path)[0]
-    assert "(a-2.tar)" in said(f"{tmp_path}/*.tar")[0]
-    assert said(names) == said(names[0]) == []
-    assert said(f"{tmp_path}/a-{{0..1}}.tar") == []
+    assert "(a-2.tar)" in warnings_of(tmp_path)[0]
+    assert "(a-2.tar)" in warnings_of(f"{tmp_path}/*.tar")[0]
+    assert warnings_of(names) == warnings_of(names[0]) == []
+    assert warnings_of(f"{tmp_path}/a-{{0..1}}.tar") == []
 
 
 @pytest.mark.parametrize(
@@ -63,9 +55,9 @@ def test_whoever_names_each_shard_has_chosen(tmp_path: Path) -> None:
 def test_counts_of_files_beside(tmp_path: Path, name: str, declared: dict[str, object]) -> None:
     names = [shard(tmp_path / "a-0.tar"), shard(tmp_path / "a-1.tar")]
     (tmp_path / name).write_text(json.dumps(declared))
-    assert said(names) == []
+    assert warnings_of(names) == []
     shard(tmp_path / "a-1.tar", 1)
-    [text] = said(names)
+    [text] = warnings_of(names)
 
     assert f"{name} declares 2 samples in a-1.tar, and 1 are there" in text
 
@@ -77,14 +69,14 @@ def test_a_manifest_lists_the_shards(tmp_path: Path) -> None:
         shard(tmp_path / name)
     declared = {"shards": [{"name": name, "samples": 2} for name in names]}
     (tmp_path / "manifest.json").write_text(json.dumps(declared))
-    assert said(tmp_path) == []
+    assert warnings_of(tmp_path) == []
     (tmp_path / "a-3.tar").unlink()
 
-    assert "(a-3.tar)" in said(tmp_path)[0]
+    assert "(a-3.tar)" in warnings_of(tmp_path)[0]
 
 
 def test_a_file_of_another_program_declares_nothing(tmp_path: Path) -> None:
     name = shard(tmp_path / "a.tar")
     for text in ("", "[]", '{"shards": 3}', '{"shards": [{"name": "a.tar", "samples": "many"}]}'):
         (tmp_path / "manifest.json").write_text(text)
-        assert said(name) == []
+        assert warnings_of(name) == []

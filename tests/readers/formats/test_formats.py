@@ -3,9 +3,7 @@
 The table of formats in docs/reading.md is made of what is shown here: `pytest tests/readers/formats/test_formats.py --write-formats`.
 """
 
-import importlib
 import pickle
-import pkgutil
 import random
 import shutil
 import warnings
@@ -21,13 +19,14 @@ import numpy as np
 import pytest
 import torch
 
-import tests.support.writers
 from dali_pipes import Loader
 from dali_pipes.video.clips import Clips
 from gpu_aug import BoxParams, CenterCrop, HorizontalFlip, KeypointParams, RandomResizedCrop, Recipe
 from readers import BadSample, Dataset, Sample, SourceError, open_dataset
 from readers.formats.registry import FORMATS
 from tests.support.annotated import BOX, HEIGHT, WIDTH
+from tests.support.entries import fetch_all
+from tests.support.one_other import all_writers
 from tests.support.s3_server import storage
 from tests.support.target_files import CORNERS, TARGETS
 from tests.support.writers import Expected, Written
@@ -36,11 +35,7 @@ NUM_SAMPLES = 23
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reading.md"
 COLUMNS = ("labels", "boxes", "keypoints", "masks", "remote")
 OF_ALL = {"random access", "global shuffle", "exact resume"}
-WRITERS = {
-    module.FORMAT: module
-    for found in pkgutil.iter_modules(tests.support.writers.__path__)
-    for module in [importlib.import_module(f"tests.support.writers.{found.name}")]
-}
+WRITERS = all_writers()
 FLIPPED = [[WIDTH - x, y] for x, y in CORNERS]
 every_format = pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
 
@@ -83,10 +78,19 @@ def opened(writer: ModuleType, source: Any) -> Dataset:
 
 
 def told(entry: Sample | BadSample) -> Expected:
-    assert isinstance(entry, Sample), entry
     payload = entry.image if entry.video is None else entry.video
     assert payload is not None
     return Expected(entry.key, bytes(payload), entry.label)
+
+
+@pytest.fixture
+def dataset(writer: ModuleType, made: Callable[[ModuleType], Any]) -> Dataset:
+    """The samples in a format."""
+    return opened(writer, made(writer))
+
+
+def all_of(dataset: Dataset) -> list[Expected]:
+    return [told(entry) for entry in fetch_all(dataset)]
 
 
 def test_every_random_access_format_is_here() -> None:
@@ -107,11 +111,10 @@ def test_bytes_are_those_of_the_formats_own_library(
 ) -> None:
     """Keys, images and labels are what the format's library reads from the same files, in its order."""
     source = made(writer)
-    dataset = opened(writer, source)
     expected = writer.expected(source)
 
-    assert [told(entry) for entry in dataset.fetch(range(len(dataset)))] == expected
-    assert len(dataset) == NUM_SAMPLES
+    assert all_of(opened(writer, source)) == expected
+    assert len(expected) == NUM_SAMPLES
     if not getattr(writer, "DECODED", False):  # as arrays are, which hold no JPEGs
         assert sorted(one.image for one in expected) == sorted(one.image for one in samples)
     proved[writer.FORMAT] |= {"labels"} if len({one.label for one in expected}) > 1 else set()
@@ -156,13 +159,11 @@ def test_targets_move_with_their_picture(
 
 @every_format
 def test_any_order_and_repeats(
-    writer: ModuleType, made: Callable[[ModuleType], Any], proved: dict[str, set[str]]
+    writer: ModuleType, dataset: Dataset, proved: dict[str, set[str]]
 ) -> None:
     """A batch comes in the order that was asked for, however often an index is in it."""
-    dataset = opened(writer, made(writer))
     wanted = random.Random(1).choices(range(NUM_SAMPLES), k=100)
     one_by_one = [told(dataset.fetch([index])[0]) for index in range(NUM_SAMPLES)]
-
     fetched = dataset.fetch(wanted)
 
     assert [entry.index for entry in fetched] == wanted
@@ -173,12 +174,10 @@ def test_any_order_and_repeats(
 
 
 @every_format
-def test_threads(writer: ModuleType, made: Callable[[ModuleType], Any]) -> None:
+def test_threads(dataset: Dataset) -> None:
     """Eight threads that fetch at once get what one gets."""
-    dataset = opened(writer, made(writer))
-    alone = [told(entry) for entry in dataset.fetch(range(NUM_SAMPLES))]
-    orders = [random.Random(seed).sample(range(NUM_SAMPLES), NUM_SAMPLES) for seed in range(64)]
-
+    alone = all_of(dataset)
+    orders = [random.Random(seed).sample(range(NUM_SAMPLES), NUM_SAMPLES) for seed in range(24)]
     with ThreadPoolExecutor(8) as pool:
         batches = list(pool.map(dataset.fetch, orders))
 
@@ -187,14 +186,12 @@ def test_threads(writer: ModuleType, made: Callable[[ModuleType], Any]) -> None:
 
 
 @every_format
-def test_pickled(writer: ModuleType, made: Callable[[ModuleType], Any]) -> None:
+def test_pickled(dataset: Dataset) -> None:
     """What another process unpickles is the same dataset."""
-    dataset = opened(writer, made(writer))
     dataset.fetch([0])  # with whatever is open
     again = pickle.loads(pickle.dumps(dataset))
 
-    assert again.fingerprint == dataset.fingerprint
-    assert again.fetch([3])[0] == dataset.fetch([3])[0]
+    assert (again.fingerprint, again.fetch([3])) == (dataset.fingerprint, dataset.fetch([3]))
 
 
 @every_format
@@ -203,8 +200,7 @@ def test_payloads_outlive_the_dataset(
 ) -> None:
     """What was fetched can be used when the dataset is gone."""
     dataset = opened(writer, made(writer))
-    expected = [told(entry) for entry in dataset.fetch(range(NUM_SAMPLES))]
-    kept = dataset.fetch(range(NUM_SAMPLES))
+    expected, kept = all_of(dataset), fetch_all(dataset)
     del dataset
 
     assert [told(entry) for entry in kept] == expected
@@ -226,15 +222,13 @@ def test_fingerprint(writer: ModuleType, samples: list[Written], tmp_path: Path)
 
 
 @every_format
-def test_columns(writer: ModuleType, made: Callable[[ModuleType], Any]) -> None:
+def test_columns(dataset: Dataset) -> None:
     """The columns that selections use say what the samples say."""
-    dataset = opened(writer, made(writer))
-    entries = dataset.fetch(range(NUM_SAMPLES))
+    entries = fetch_all(dataset)
+    exact = [sum(map(len, entry.fields.values())) for entry in entries]
 
     assert dataset.column("label").tolist() == [entry.label for entry in entries]
-    sizes = dataset.column("num_bytes").tolist()
-    exact = [sum(map(len, entry.fields.values())) for entry in entries]
-    assert sizes in (exact, [-1] * NUM_SAMPLES)
+    assert dataset.column("num_bytes").tolist() in (exact, [-1] * NUM_SAMPLES)
     assert dataset.block_size >= 1
 
 
@@ -246,15 +240,14 @@ def test_one_bad_record_is_one_bad_sample(
     if not hasattr(writer, "damage"):
         pytest.skip("this format cannot lose a single record")
     source = writer.write(tmp_path, samples)
-    sound = [told(entry) for entry in opened(writer, source).fetch(range(NUM_SAMPLES))]
-    entries = opened(writer, writer.damage(source)).fetch(range(NUM_SAMPLES))
-    bad = [entry for entry in entries if isinstance(entry, BadSample)]
+    sound = all_of(opened(writer, source))
+    entries = fetch_all(opened(writer, writer.damage(source)))
+    [bad] = [entry for entry in entries if isinstance(entry, BadSample)]
 
-    assert len(bad) == 1, bad
-    assert bad[0].reason
-    assert str(tmp_path) not in bad[0].reason + bad[0].key
+    assert bad.reason
+    assert str(tmp_path) not in bad.reason + bad.key
     for entry, expected in zip(entries, sound, strict=True):
-        assert isinstance(entry, BadSample) or told(entry) == expected
+        assert entry is bad or told(entry) == expected
 
 
 @every_format
@@ -263,9 +256,8 @@ def test_zero_copy(writer: ModuleType, samples: list[Written], tmp_path: Path) -
     write = getattr(writer, "write_plain", writer.write)
     long = [replace(sample, image=sample.image + bytes(1 << 20)) for sample in samples[:3]]
     [entry] = opened(writer, write(tmp_path, long)).fetch([1])
-    assert isinstance(entry, Sample)
     view = entry.image if entry.video is None else entry.video
-    owner = view.obj if isinstance(view, memoryview) else view
+    owner = getattr(view, "obj", view)
 
     is_view = isinstance(view, memoryview) and not isinstance(owner, bytes | bytearray)
     assert is_view == FORMATS[writer.FORMAT].zero_copy
@@ -290,10 +282,10 @@ def test_remote(
                 opened(writer, urls[0])
             return
         remote = opened(writer, urls)
-        told_remotely = [told(entry) for entry in remote.fetch(range(NUM_SAMPLES))]
+        told_remotely = all_of(remote)
         fingerprint = remote.fingerprint
 
-    assert told_remotely == [told(entry) for entry in local.fetch(range(NUM_SAMPLES))]
+    assert told_remotely == all_of(local)
     assert fingerprint == local.fingerprint
     proved[writer.FORMAT].add("remote")
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,12 @@ from readers import Sample, SourceError, open_dataset
 from readers.formats.hub.card import HubAddress, choose_config, read_card
 from readers.formats.hub.dataset import _choose
 from readers.formats.hub.repository import _in_folder
+from tests.support.annotated import put
 from tests.support.hub_server import COMMIT, NAME, Hub, hub
+from tests.support.opening import assert_refused
 from tests.support.pages import ROOT
 
+ADDRESS = f"hf://datasets/{NAME}"
 CARD = """---
 configs:
 - config_name: default
@@ -90,30 +94,18 @@ def offline(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def server(clone: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """The Hub with that repository, for a process that may use it."""
     del cache
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    constants = huggingface_hub.constants
     with hub(clone) as running:
-        template = huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE
-        for name, value in (
-            ("ENDPOINT", running.url),
-            (
-                "HUGGINGFACE_CO_URL_TEMPLATE",
-                template.replace("https://huggingface.co", running.url),
-            ),
-        ):
-            monkeypatch.setattr(huggingface_hub.constants, name, value)
-        monkeypatch.setattr(huggingface_hub.HfApi, "__init__", _init_of(running.url))
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE
+        template = template.replace("https://huggingface.co", running.url)
+        monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(constants, "ENDPOINT", running.url)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        # HfApi reads the endpoint as it is imported; see `test_another_process` for how users set it.
+        init = partialmethod(huggingface_hub.HfApi.__init__, endpoint=running.url)
+        monkeypatch.setattr(huggingface_hub.HfApi, "__init__", init)
         yield running
-
-
-def _init_of(url: str) -> Callable[..., None]:
-    """HfApi reads the endpoint as it is imported; see `test_another_process` for how users set it."""
-    before = huggingface_hub.HfApi.__init__
-
-    def init(self: Any, endpoint: str | None = None, **options: Any) -> None:
-        before(self, endpoint=endpoint or url, **options)
-
-    return init
 
 
 def store(clone: Path, cache: Path, without: str = "") -> Path:
@@ -135,6 +127,10 @@ def store(clone: Path, cache: Path, without: str = "") -> Path:
 def images(dataset: Any) -> list[str]:
     found = dataset.fetch(range(len(dataset)))
     return [bytes(one.image).decode() for one in found if isinstance(one, Sample)]
+
+
+def write_card(root: Path, head: str) -> None:
+    (root / "README.md").write_text(f"---\n{head}\n---\n")
 
 
 class TestCards:
@@ -193,17 +189,17 @@ class TestCards:
 
     def test_configs(self, clone: Path) -> None:
         """Several without a default one have to be chosen from."""
+        head: list[dict[str, Any]]
         head = [{"config_name": name, "data_files": f"data/{name}-*"} for name in ("train", "test")]
-        (clone / "README.md").write_text(f"---\nconfigs: {json.dumps(head)}\n---\n")
-        with pytest.raises(
-            SourceError, match=r"has the configs train, test: open one .* config='train'"
-        ):
-            open_dataset(clone)
+        write_card(clone, f"configs: {json.dumps(head)}")
         assert images(open_dataset(clone, config="test")) == ["image 4", "image 5"]
-        with pytest.raises(SourceError, match="has no config 'val': it has train, test"):
-            open_dataset(clone, config="val")
-        head[1]["default"] = True  # type: ignore[assignment]
-        (clone / "README.md").write_text(f"---\nconfigs: {json.dumps(head)}\n---\n")
+        for config, match in (
+            (None, r"has the configs train, test: open one .* config='train'"),
+            ("val", "has no config 'val': it has train, test"),
+        ):
+            assert_refused(match, clone, config=config)
+        head[1]["default"] = True
+        write_card(clone, f"configs: {json.dumps(head)}")
         assert len(open_dataset(clone)) == 2
 
     @pytest.mark.parametrize(
@@ -223,9 +219,8 @@ class TestCards:
     )
     def test_bad_cards(self, clone: Path, head: str, match: str) -> None:
         """One sentence each."""
-        (clone / "README.md").write_text(f"---\n{head}\n---\n")
-        with pytest.raises(SourceError, match=match):
-            open_dataset(clone)
+        write_card(clone, head)
+        assert_refused(match, clone)
 
     def test_other_readmes(self, tmp_path: Path) -> None:
         """They are none of our business: the folder is opened as it was before."""
@@ -233,10 +228,8 @@ class TestCards:
         for text in ("# configs:\n", "---\ntitle: [\n---\n", "---\nlicense: mit\n---\n"):
             (tmp_path / "README.md").write_text(text)
             assert type(open_dataset(tmp_path)).__name__ == "ParquetDataset"
-        with pytest.raises(
-            SourceError, match=r"config='a' is for repositories of the Hugging Face Hub"
-        ):
-            open_dataset(tmp_path, config="a")
+        match = r"config='a' is for repositories of the Hugging Face Hub"
+        assert_refused(match, tmp_path, config="a")
 
 
 def _config_of(root: Path) -> Callable[[str | None], list[str]]:
@@ -254,34 +247,30 @@ def _config_of(root: Path) -> Callable[[str | None], list[str]]:
 class TestHub:
     def test_only_what_is_needed_is_downloaded(self, server: Hub, clone: Path) -> None:
         """The card and the files of the split; the samples are those of the folder."""
-        dataset = open_dataset(f"hf://datasets/{NAME}", split="train")
-
-        assert sorted(server.served) == [
-            "README.md",
-            *(f"data/{name}.parquet" for name in PARTS[:2]),
-        ]
-        assert images(dataset) == images(open_dataset(clone, split="train"))
-        assert (dataset.repository, dataset.commit) == (NAME, COMMIT)  # type: ignore[attr-defined]
-        assert dataset.class_names == ("cat", "dog", "horse")
+        dataset = open_dataset(ADDRESS, split="train")
         again = pickle.loads(pickle.dumps(dataset))
+        open_dataset(f"{ADDRESS}@{COMMIT}", split="train")
+
+        files = ["README.md", *(f"data/{name}.parquet" for name in PARTS[:2])]
+        assert sorted(server.served) == files
+        assert images(dataset) == images(open_dataset(clone, split="train"))
+        assert (dataset.repository, dataset.commit) == (NAME, COMMIT)
+        assert dataset.class_names == ("cat", "dog", "horse")
         assert (again.fingerprint, again.class_names) == (dataset.fingerprint, dataset.class_names)
-        open_dataset(f"hf://datasets/{NAME}@{COMMIT}", split="train")
-        assert len(server.served) == 3
 
     @pytest.mark.usefixtures("server")
     def test_labels_of_ones_own(self) -> None:
         """They replace those of the repository, with the names of their classes."""
         names = ["dog", "dog", "cat", "dog"]
-        address = f"hf://datasets/{NAME}"
-        dataset = open_dataset(address, split="train", labels=names, classes=["dog", "cat"])
+        dataset = open_dataset(ADDRESS, split="train", labels=names, classes=["dog", "cat"])
         assert dataset.column("label").tolist() == [0, 0, 1, 0]
         assert dataset.class_names == ("dog", "cat")
 
     def test_another_commit_is_another_dataset(self, server: Hub) -> None:
         """Also where the files are the same; the old one can still be named."""
-        first = open_dataset(f"hf://datasets/{NAME}", split="test")
+        first = open_dataset(ADDRESS, split="test")
         server.commit = COMMIT[::-1]
-        second = open_dataset(f"hf://datasets/{NAME}", split="test")
+        second = open_dataset(ADDRESS, split="test")
         assert images(first) == images(second)
         assert first.fingerprint != second.fingerprint
 
@@ -289,80 +278,66 @@ class TestHub:
         self, server: Hub, cache: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A split that was not is refused, not taken for smaller than it is."""
-        online = open_dataset(f"hf://datasets/{NAME}", split="train")
-        (
-            cache
-            / f"datasets--{NAME.replace('/', '--')}/snapshots/{COMMIT}/data/{PARTS[1]}.parquet"
-        ).unlink()
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-        with pytest.raises(
-            SourceError,
-            match=r"1 of 2 files \(data/train-00001.*\) are not in the cache .*unset HF_HUB_OFFLINE",
-        ):
-            open_dataset(f"hf://datasets/{NAME}", split="train")
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-        assert (
-            open_dataset(f"hf://datasets/{NAME}", split="train").fingerprint == online.fingerprint
-        )
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-        server.shutdown()
-        assert (
-            open_dataset(f"hf://datasets/{NAME}", split="train").fingerprint == online.fingerprint
-        )
 
-    def test_refusals(self, server: Hub) -> None:
+        def fingerprint(*, offline: bool) -> str:
+            monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", offline)
+            return open_dataset(ADDRESS, split="train").fingerprint
+
+        online = fingerprint(offline=False)
+        [file] = cache.glob(f"datasets--*/snapshots/{COMMIT}/data/{PARTS[1]}.parquet")
+        file.unlink()
+        match = r"1 of 2 files \(data/train-00001.*\) are not in the cache .*unset HF_HUB_OFFLINE"
+        with pytest.raises(SourceError, match=match):
+            fingerprint(offline=True)
+        assert fingerprint(offline=False) == online
+        server.shutdown()
+        assert fingerprint(offline=True) == online
+
+    @pytest.mark.parametrize(
+        ("url", "options", "gated", "match"),
+        [
+            ("hf://datasets/me/nobody", {}, False, r"no such dataset, or you may not see it: .*hf auth login"),
+            (f"hf://datasets/{NAME}@dev", {}, False, "it has no such revision"),
+            (f"hf://datasets/{NAME}/data/x-*", {}, False, "has no files 'data/x-"),
+            (f"hf://datasets/{NAME}/data", {}, False, "holds the splits train, test, other"),
+            (f"hf://datasets/{NAME}", {"split": "dev"}, False, "has no split 'dev': its splits are train, test"),
+            (f"hf://datasets/{NAME}/data/{PARTS[0]}.parquet", {}, True, "ask for access on its page"),
+        ],
+    )  # fmt: skip
+    def test_refusals(
+        self, server: Hub, url: str, options: dict[str, str], gated: bool, match: str
+    ) -> None:
         """What the Hub refuses, in sentences that say what to do."""
-        for url, match in (
-            ("hf://datasets/me/nobody", r"no such dataset, or you may not see it: .*hf auth login"),
-            (f"hf://datasets/{NAME}@dev", "it has no such revision"),
-            (f"hf://datasets/{NAME}/data/x-*", "has no files 'data/x-"),
-            (f"hf://datasets/{NAME}/data", "holds the splits train, test, other"),
-        ):
-            with pytest.raises(SourceError, match=match):
-                open_dataset(url)
-        with pytest.raises(SourceError, match="has no split 'dev': its splits are train, test"):
-            open_dataset(f"hf://datasets/{NAME}", split="dev")
-        server.gated = True
-        with pytest.raises(SourceError, match="ask for access on its page"):
-            open_dataset(f"hf://datasets/{NAME}/data/{PARTS[0]}.parquet")
+        server.gated = gated
+        assert_refused(match, url, **options)
 
     @pytest.mark.usefixtures("server")
     def test_images_are_opened_by_their_folder(self, clone: Path) -> None:
         """A repository of folders of classes."""
         shutil.rmtree(clone / "data")
-        (clone / "README.md").write_text("# no card\n")
-        for split in ("train", "test"):
-            for name in ("cat", "dog"):
-                (clone / split / name).mkdir(parents=True)
-                (clone / split / name / "0.jpg").write_bytes(b"\xff\xd8 " + name.encode())
-        dataset = open_dataset(f"hf://datasets/{NAME}", split="test")
+        names = [f"{split}/{name}/0.jpg" for split in ("train", "test") for name in ("cat", "dog")]
+        put(clone, {"README.md": "# no card\n", **dict.fromkeys(names, b"\xff\xd8 image")})
+        dataset = open_dataset(ADDRESS, split="test")
         assert dataset.class_names == ("cat", "dog")
         assert [one.key for one in dataset.fetch([0, 1])] == ["cat/0.jpg", "dog/0.jpg"]
-        assert len(open_dataset(f"hf://datasets/{NAME}/train")) == 2
+        assert len(open_dataset(f"{ADDRESS}/train")) == 2
 
     @pytest.mark.long
     def test_another_process(self, clone: Path, tmp_path: Path) -> None:
         """With the variables that users set: downloaded, then offline, then as a folder, always the same."""
         script = "import sys, readers; print(readers.open_dataset(sys.argv[1], split='train').fingerprint)"
-        found = []
+        command = [sys.executable, "-c", script, ADDRESS]
+        found = set()
         with hub(clone) as server:
             for offline in "01":
-                variables = {
-                    "HF_ENDPOINT": server.url,
-                    "HF_HUB_CACHE": str(tmp_path / "cache"),
-                    "HF_HUB_OFFLINE": offline,
-                }
-                done = subprocess.run(
-                    [sys.executable, "-c", script, f"hf://datasets/{NAME}"],
-                    env={**os.environ, **variables},
-                    cwd=ROOT,
-                    capture_output=True,
-                    text=True,
-                )
+                cache = {"HF_HUB_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": offline}
+                variables = {**os.environ, "HF_ENDPOINT": server.url, **cache}
+                options = {"env": variables, "cwd": ROOT, "capture_output": True, "text": True}
+                done = subprocess.run(command, **options)
                 assert done.returncode == 0, done.stderr
-                found.append(done.stdout.strip())
+                found.add(done.stdout.strip())
         [snapshot] = (tmp_path / "cache").glob("datasets--*/snapshots/*")
-        assert {*found, open_dataset(snapshot, split="train").fingerprint} == {found[0]}
+        assert found == {open_dataset(snapshot, split="train").fingerprint}
 
 
 class TestCache:
@@ -371,33 +346,41 @@ class TestCache:
     def test_it_is_read(self, clone: Path, offline: Path) -> None:
         """By its name, and by its folder."""
         snapshot = store(clone, offline)
-        named = open_dataset(f"hf://datasets/{NAME}", split="train")
+        named = open_dataset(ADDRESS, split="train")
         assert images(named) == [f"image {number}" for number in range(4)]
         assert open_dataset(snapshot, split="train").fingerprint == named.fingerprint
-        one = open_dataset(f"hf://datasets/{NAME}/data/{PARTS[1]}.parquet")
+        one = open_dataset(f"{ADDRESS}/data/{PARTS[1]}.parquet")
         assert images(one) == ["image 2", "image 3"]
 
     def test_a_part_of_it_is_refused(self, clone: Path, offline: Path) -> None:
         """Files that count themselves tell how many there are."""
         snapshot = store(clone, offline, without=f"data/{PARTS[1]}.parquet")
         match = r"holds 1 of the 2 files data/train-\*-of-00002.parquet: download the others"
-        for source in (f"hf://datasets/{NAME}", snapshot):
-            with pytest.raises(SourceError, match=match):
-                open_dataset(source, split="train")
-        with pytest.raises(SourceError, match=match):
-            open_dataset(f"hf://datasets/{NAME}/data/train-*")
+        train = {"split": "train"}
+        for source, options in (
+            (ADDRESS, train),
+            (snapshot, train),
+            (f"{ADDRESS}/data/train-*", {}),
+        ):
+            assert_refused(match, source, **options)
         assert len(open_dataset(snapshot, split="test")) == 2
 
+    @pytest.mark.parametrize(
+        ("source", "library", "match"),
+        [
+            (f"hf://datasets/{NAME}", True, "it is not in the cache: unset HF_HUB_OFFLINE"),
+            ([f"hf://datasets/{NAME}", "more.parquet"], True, "a list must not hold hf://"),
+            (f"hf://datasets/{NAME}", False, r"huggingface_hub.*pip install 'gpu-aug\[hf\]'"),
+        ],
+    )
     @pytest.mark.usefixtures("offline")
-    def test_what_is_not_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_is_not_there(
+        self, monkeypatch: pytest.MonkeyPatch, source: Any, library: bool, match: str
+    ) -> None:
         """Nothing is downloaded."""
-        with pytest.raises(SourceError, match="it is not in the cache: unset HF_HUB_OFFLINE"):
-            open_dataset(f"hf://datasets/{NAME}")
-        with pytest.raises(SourceError, match="a list must not hold hf://"):
-            open_dataset([f"hf://datasets/{NAME}", "more.parquet"])
-        monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-        with pytest.raises(SourceError, match=r"huggingface_hub.*pip install 'gpu-aug\[hf\]'"):
-            open_dataset(f"hf://datasets/{NAME}")
+        if not library:
+            monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+        assert_refused(match, source)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,9 @@ pytest.importorskip("pyiceberg")
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from readers import SourceError, open_dataset
+from readers import open_dataset
+from tests.support.entries import numbers_of
+from tests.support.opening import assert_refused
 from tests.support.writers.iceberg import new_table, newest
 
 SCHEMA = pa.schema([("id", pa.int64()), ("image", pa.binary())])
@@ -43,10 +45,6 @@ def path(table: Any, tmp_path: Path) -> Path:
     return tmp_path / "photos"
 
 
-def ids(dataset: Any) -> list[int]:
-    return sorted(int(bytes(sample.fields["id"])) for sample in dataset.fetch(range(len(dataset))))
-
-
 def change(path: Path, **changes: Any) -> None:
     """Write the newest metadata again with other values, as the next one."""
     file = sorted((path / "metadata").glob("*.metadata.json"))[-1]
@@ -60,11 +58,11 @@ def test_each_snapshot_has_its_rows(path: Path) -> None:
     numbers = [one.snapshot_id for one in own.metadata.snapshots]
     for number in numbers:
         found = own.scan(snapshot_id=number).to_arrow()["id"].to_pylist()
-        assert ids(open_dataset(path, snapshot=number)) == sorted(found)
-    assert ids(open_dataset(path)) == [1, 3, 4]
+        assert sorted(numbers_of(open_dataset(path, snapshot=number))) == sorted(found)
+    assert sorted(numbers_of(open_dataset(path))) == [1, 3, 4]
     assert open_dataset(path).version == numbers[-1]
     files = sorted((path / "metadata").glob("*.metadata.json"))
-    assert ids(open_dataset(files[1])) == [1, 2, 3]
+    assert sorted(numbers_of(open_dataset(files[1]))) == [1, 2, 3]
     assert len(list((path / "data").iterdir())) == 3
 
 
@@ -75,7 +73,7 @@ def test_what_is_opened_stays(table: Any, path: Path) -> None:
     table.append(rows([5]))
 
     assert dataset.fetch(range(3)) == before
-    assert ids(open_dataset(path)) == [1, 3, 4, 5]
+    assert sorted(numbers_of(open_dataset(path))) == [1, 3, 4, 5]
     assert open_dataset(path, snapshot=dataset.version).fingerprint == dataset.fingerprint
     assert open_dataset(path).fingerprint != dataset.fingerprint
 
@@ -85,7 +83,7 @@ def test_a_table_that_was_moved(path: Path, tmp_path: Path) -> None:
     before = open_dataset(path).fingerprint
     shutil.move(path, tmp_path / "elsewhere")
     dataset = open_dataset(tmp_path / "elsewhere")
-    assert ids(dataset) == [1, 3, 4]
+    assert sorted(numbers_of(dataset)) == [1, 3, 4]
     assert dataset.fingerprint == before
 
 
@@ -169,22 +167,16 @@ def test_position_deletes(path: Path) -> None:
 
     own = newest(path).scan().to_arrow()["id"].to_pylist()
     dataset = open_dataset(path)
-    assert ids(dataset) == sorted(own) == [1, 4]
+    assert sorted(numbers_of(dataset)) == sorted(own) == [1, 4]
     assert dataset.version == 77
     (path / "data" / "deletes.parquet").write_bytes(b"PAR1")
-    with pytest.raises(
-        SourceError, match=r"deletes.parquet, which deletes rows of .* cannot be read"
-    ):
-        open_dataset(path)
+    assert_refused(r"deletes.parquet, which deletes rows of .* cannot be read", path)
 
 
 def test_equality_deletes_are_refused(path: Path) -> None:
     """They name values, which are not looked for."""
     write_deletes(path, "EQUALITY_DELETES", {"": [0]})
-    with pytest.raises(
-        SourceError, match=r"deletes rows by their values \(equality deletes\), which is not read"
-    ):
-        open_dataset(path)
+    assert_refused(r"deletes rows by their values \(equality deletes\), which is not read", path)
 
 
 def test_columns_that_changed(table: Any, path: Path) -> None:
@@ -202,12 +194,9 @@ def test_columns_that_changed(table: Any, path: Path) -> None:
     assert {name for one in dataset.fetch(range(4)) for name in one.fields} == {"id", "image"}
     with table.update_schema() as update:
         update.rename_column("image", "photo")
-    with pytest.raises(
-        SourceError, match=r"calls the column 'image' of data/.*parquet 'photo' since: rewrite"
-    ):
-        open_dataset(path)
+    assert_refused(r"calls the column 'image' of data/.*parquet 'photo' since: rewrite", path)
     number = newest(path).metadata.snapshots[0].snapshot_id
-    assert ids(open_dataset(path, snapshot=number)) == [1, 2, 3]
+    assert sorted(numbers_of(open_dataset(path, snapshot=number))) == [1, 2, 3]
 
 
 def test_names_that_files_cannot_have(tmp_path: Path) -> None:
@@ -228,8 +217,7 @@ def test_names_that_files_cannot_have(tmp_path: Path) -> None:
     assert bytes(masks.image) == row["mask.png"]
     with made.update_schema() as update:
         update.rename_column("my label", "label")
-    with pytest.raises(SourceError, match=r"calls the column 'my_x20label' of .* 'label' since"):
-        open_dataset(tmp_path / "photos")
+    assert_refused(r"calls the column 'my_x20label' of .* 'label' since", tmp_path / "photos")
 
 
 def test_a_column_that_was_dropped_and_added_again(table: Any, path: Path) -> None:
@@ -238,10 +226,7 @@ def test_a_column_that_was_dropped_and_added_again(table: Any, path: Path) -> No
         update.delete_column("id")
     with table.update_schema() as update:
         update.add_column("id", _integer())
-    with pytest.raises(
-        SourceError, match=r"has dropped the column 'id' of data/.* and added another one"
-    ):
-        open_dataset(path)
+    assert_refused(r"has dropped the column 'id' of data/.* and added another one", path)
 
 
 def _integer() -> Any:
@@ -253,22 +238,19 @@ def _integer() -> Any:
 def test_files_of_a_table_are_not_opened_without_it(path: Path) -> None:
     """Neither as a pattern nor as a folder: those of earlier snapshots are among them."""
     for source in (path / "data" / "*.parquet", path / "data", path.parent):
-        with pytest.raises(
-            SourceError, match=r"belongs to the Iceberg table .*/photos, whose files"
-        ):
-            open_dataset(source, format="parquet")
+        assert_refused(
+            r"belongs to the Iceberg table .*/photos, whose files", source, format="parquet"
+        )
 
 
 def test_nothing_outside_is_read_or_imported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a file elsewhere, nor a class that the table's properties name."""
     change(path, properties={"py-io-impl": "tests.support.nobody.Files"})
-    assert ids(open_dataset(path)) == [1, 3, 4]
+    assert sorted(numbers_of(open_dataset(path))) == [1, 3, 4]
     change(path, location=f"file://{path}/data")
-    with pytest.raises(SourceError, match="does not lie below its location"):
-        open_dataset(path)
+    assert_refused("does not lie below its location", path)
     monkeypatch.setitem(sys.modules, "pyiceberg.table", None)
-    with pytest.raises(SourceError, match=r"pyiceberg.*pip install 'gpu-aug\[iceberg\]'"):
-        open_dataset(path)
+    assert_refused(r"pyiceberg.*pip install 'gpu-aug\[iceberg\]'", path)
 
 
 def test_which_metadata_is_the_newest(path: Path) -> None:
@@ -277,36 +259,27 @@ def test_which_metadata_is_the_newest(path: Path) -> None:
     for number, file in enumerate(files):
         shutil.copy(file, file.with_name(f"v{number}.metadata.json"))
         file.unlink()
-    assert ids(open_dataset(path)) == [1, 3, 4]
+    assert sorted(numbers_of(open_dataset(path))) == [1, 3, 4]
     (path / "metadata" / "version-hint.text").write_text("1\n")
-    assert ids(open_dataset(path)) == [1, 2, 3]
+    assert sorted(numbers_of(open_dataset(path))) == [1, 2, 3]
     (path / "metadata" / "version-hint.text").unlink()
     shutil.copy(path / "metadata" / "v3.metadata.json", path / "metadata" / "00003-a.metadata.json")
-    with pytest.raises(SourceError, match=r"no one newest metadata \(00003-a.metadata.json, v3"):
-        open_dataset(path)
+    assert_refused(r"no one newest metadata \(00003-a.metadata.json, v3", path)
 
 
 def test_refusals(path: Path, tmp_path: Path) -> None:
     """What there is not, and what is damaged."""
-    with pytest.raises(
-        SourceError, match=r"has no snapshot 7: the latest are [0-9]+, [0-9]+, [0-9]+$"
-    ):
-        open_dataset(path, snapshot=7)
+    assert_refused(r"has no snapshot 7: the latest are [0-9]+, [0-9]+, [0-9]+$", path, snapshot=7)
     files = sorted((path / "metadata").glob("*.metadata.json"))
-    with pytest.raises(SourceError, match="has no snapshot yet"):
-        open_dataset(files[0])
-    with pytest.raises(
-        SourceError, match="is no Iceberg table: give the folder that holds metadata"
-    ):
-        open_dataset(tmp_path, format="iceberg")
+    assert_refused("has no snapshot yet", files[0])
+    assert_refused(
+        "is no Iceberg table: give the folder that holds metadata", tmp_path, format="iceberg"
+    )
     [data, *_] = newest(path).scan().plan_files()
     Path(data.file.file_path.removeprefix("file://")).unlink()
-    with pytest.raises(SourceError, match=r"lacks data/.*parquet of its snapshot"):
-        open_dataset(path)
+    assert_refused(r"lacks data/.*parquet of its snapshot", path)
     for avro in (path / "metadata").glob("*-m*.avro"):
         avro.write_bytes(b"")
-    with pytest.raises(SourceError, match=r"snapshot [0-9]+ of .* cannot be read"):
-        open_dataset(path)
+    assert_refused(r"snapshot [0-9]+ of .* cannot be read", path)
     files[-1].write_text("{}")
-    with pytest.raises(SourceError, match="is no metadata of an Iceberg table"):
-        open_dataset(path)
+    assert_refused("is no metadata of an Iceberg table", path)

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from torchvision.datasets import ImageNet, imagenet
 
-from readers import SourceError, open_dataset
+from readers import open_dataset
 from readers.formats.imagenet.dataset import ImageNetDataset
 from readers.formats.imagenet.matlab import read_structures
+from tests.support.annotated import put
+from tests.support.opening import assert_refused
 from tests.support.writers.imagenet import SYNSETS, write_devkit
 
 Jpeg = Callable[..., bytes]
@@ -23,12 +25,9 @@ IDS = ("n01440764", "n02100735", "n02119789")
 @pytest.fixture
 def val(tmp_path: Path, jpeg: Jpeg) -> Path:
     """Validation images in a folder of their own, with the kit beside it."""
-    folder = tmp_path / "ILSVRC2012_img_val"
-    folder.mkdir()
-    for number in range(1, 6):
-        (folder / f"ILSVRC2012_val_{number:08d}.JPEG").write_bytes(jpeg(8, 9, seed=number))
     write_devkit(tmp_path / "ILSVRC2012_devkit_t12", NUMBERS)
-    return folder
+    names = {f"ILSVRC2012_val_{n:08d}.JPEG": jpeg(8, 9, seed=n) for n in range(1, 6)}
+    return put(tmp_path / "ILSVRC2012_img_val", names)
 
 
 def test_classes_are_those_of_torchvision(
@@ -53,8 +52,7 @@ def test_classes_are_those_of_torchvision(
 
     assert {one.key: one.label for one in dataset.fetch(range(5))} == expected
     assert list(expected.values()) != LABELS  # torchvision sorts by class
-    assert dataset.column("label").tolist() == LABELS
-    assert list(dataset.class_names) == theirs.wnids
+    assert (dataset.column("label").tolist(), list(dataset.class_names)) == (LABELS, theirs.wnids)
     assert isinstance(dataset, ImageNetDataset)
     assert [tuple(words.split(", ")) for words in dataset.words] == theirs.classes
     in_folders = open_dataset(root, format="imagenet", devkit=parts["devkit"], split="val")
@@ -64,20 +62,15 @@ def test_classes_are_those_of_torchvision(
 def test_a_folder_with_kit_train_and_val(val: Path, tmp_path: Path, jpeg: Jpeg) -> None:
     """It is recognised; classes count by the kit's list, whichever folders are there; a subset keeps its lines."""
     val.rename(tmp_path / "val")
-    for wnid in IDS[1:]:
-        (tmp_path / "train" / wnid).mkdir(parents=True)
-        (tmp_path / "train" / wnid / f"{wnid}_1.JPEG").write_bytes(jpeg(8, 9))
-    with pytest.raises(SourceError, match="holds the splits train, validation"):
-        open_dataset(tmp_path)
+    put(tmp_path / "train", {f"{wnid}/{wnid}_1.JPEG": jpeg(8, 9) for wnid in IDS[1:]})
+    assert_refused("holds the splits train, validation", tmp_path)
     train = open_dataset(tmp_path, split="train")
-    assert train.column("label").tolist() == [1, 2]
-    assert train.class_names == IDS
+    assert (train.column("label").tolist(), train.class_names) == ([1, 2], IDS)
     (tmp_path / "val" / "ILSVRC2012_val_00000002.JPEG").unlink()
     subset = open_dataset(tmp_path, split="validation")
     assert subset.column("label").tolist() == [0, 1, 1, 2]
     (tmp_path / "train" / "n00000000").mkdir()
-    with pytest.raises(SourceError, match="n00000000, which is none of the 3 classes"):
-        open_dataset(tmp_path, split="train")
+    assert_refused("n00000000, which is none of the 3 classes", tmp_path, split="train")
 
 
 def test_kaggle(tmp_path: Path, jpeg: Jpeg) -> None:
@@ -90,12 +83,8 @@ def test_kaggle(tmp_path: Path, jpeg: Jpeg) -> None:
         "test/ILSVRC2012_test_00000001",
         "train/n02119789/n02119789_3",
     ]
-    for name in names:
-        path = images / f"{name}.JPEG"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(jpeg(8, 9))
-    with pytest.raises(SourceError, match=r"LOC_val_solution.csv is missing"):
-        open_dataset(tmp_path, split="val")
+    put(images, {f"{name}.JPEG": jpeg(8, 9) for name in names})
+    assert_refused(r"LOC_val_solution.csv is missing", tmp_path, split="val")
     solution = tmp_path / "LOC_val_solution.csv"
     head = "ImageId,PredictionString\n"
     rows = (
@@ -104,27 +93,23 @@ def test_kaggle(tmp_path: Path, jpeg: Jpeg) -> None:
     )
     solution.write_text(head + rows)
 
-    assert open_dataset(tmp_path, split="val").column("label").tolist() == [0, 2]
-    assert open_dataset(tmp_path, split="train").column("label").tolist() == [2]
-    assert open_dataset(tmp_path, split="test").column("label").tolist() == [-1]
+    for split, labels in {"val": [0, 2], "train": [2], "test": [-1]}.items():
+        assert open_dataset(tmp_path, split=split).column("label").tolist() == labels
     for wrong, match in (
         (rows.splitlines()[0], r"1 of 2 validation images \(ILSVRC2012_val_00000001"),
         (rows.replace("n01440764", "n09999999"), "line 3: it must have an ImageId and boxes"),
         (rows.replace("2 3 4 4", "2 3 4"), "line 3: it must have"),
     ):
         solution.write_text(head + wrong)
-        with pytest.raises(SourceError, match=match):
-            open_dataset(tmp_path, split="val")
+        assert_refused(match, tmp_path, split="val")
     (tmp_path / "LOC_synset_mapping.txt").write_text("".join(sorted(lines, reverse=True)))
-    with pytest.raises(SourceError, match="sorted by id: restore it"):
-        open_dataset(tmp_path, split="val")
+    assert_refused("sorted by id: restore it", tmp_path, split="val")
 
 
 def test_kits_that_do_not_fit(val: Path, tmp_path: Path) -> None:
     """No kit, a kit that is damaged, more images than lines, a class that is none."""
     kit = tmp_path / "ILSVRC2012_devkit_t12"
-    with pytest.raises(SourceError, match=r"holds no meta.mat: give the folder"):
-        open_dataset(val, devkit=tmp_path / "nowhere")
+    assert_refused(r"holds no meta.mat: give the folder", val, devkit=tmp_path / "nowhere")
     truth = kit / "data" / "ILSVRC2012_validation_ground_truth.txt"
     for text, match in (
         ("3\n1\n", r"5 validation images .* and 2 lines of .* do not fit"),
@@ -132,11 +117,9 @@ def test_kits_that_do_not_fit(val: Path, tmp_path: Path) -> None:
         ("x\n" * 5, "cannot be read as one number of a class"),
     ):
         truth.write_text(text)
-        with pytest.raises(SourceError, match=match):
-            open_dataset(val, devkit=kit)
+        assert_refused(match, val, devkit=kit)
     (kit / "data" / "meta.mat").write_bytes(b"no matrix")
-    with pytest.raises(SourceError, match="cannot be read as ImageNet's classes"):
-        open_dataset(val, devkit=kit)
+    assert_refused("cannot be read as ImageNet's classes", val, devkit=kit)
 
 
 @pytest.mark.parametrize("compressed", [False, True])

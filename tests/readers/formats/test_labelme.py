@@ -2,7 +2,7 @@
 
 import base64
 import io
-import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from readers import BadSample, SourceError, open_dataset
+from readers import BadSample, open_dataset
 from readers.formats.labelme.dataset import LabelMeDataset
 from tests.support.annotated import (
     BOX,
@@ -23,21 +23,17 @@ from tests.support.annotated import (
     put,
     shape,
 )
+from tests.support.entries import json_of
+from tests.support.kinds import by_pillow
+from tests.support.opening import assert_refused, open_with_warning
 
 IMAGE = picture(kind="JPEG")
 CORNERS = [[8, 4], [40, 4], [40, 36], [8, 36]]
 CLASSES = ["cat", "dog"]
 
 
-def told(entry: Any) -> Any:
-    assert not isinstance(entry, BadSample), entry
-    return json.loads(bytes(entry.fields["json"]))
-
-
 def png(pixels: NDArray[Any]) -> str:
-    with io.BytesIO() as file:
-        Image.fromarray(pixels).save(file, "PNG")
-        return base64.b64encode(file.getvalue()).decode()
+    return base64.b64encode(by_pillow("PNG", Image.fromarray(pixels))).decode()
 
 
 def mask_of(entry: Any, number: int = 0) -> NDArray[np.bool_]:
@@ -74,12 +70,10 @@ def test_the_filled_box(tmp_path: Path, made: dict[str, Any]) -> None:
     """All shapes of the same pixels have the same box and the same mask."""
     [entry] = LabelMeDataset(write(tmp_path, made), classes=CLASSES, masks=True).fetch([0])
 
-    assert told(entry)["boxes"] == [[*BOX]]
-    assert told(entry)["labels"] == [1]
-    assert told(entry)["shapes"][0]["points"] == made["points"]
+    assert (json_of(entry)["boxes"], json_of(entry)["labels"]) == ([[*BOX]], [1])
+    assert json_of(entry)["shapes"][0]["points"] == made["points"]
     assert np.array_equal(mask_of(entry), inside())
-    assert entry.image == IMAGE
-    assert entry.size == (HEIGHT, WIDTH)
+    assert (entry.image, entry.size) == (IMAGE, (HEIGHT, WIDTH))
 
 
 def test_circles(tmp_path: Path) -> None:
@@ -90,7 +84,7 @@ def test_circles(tmp_path: Path) -> None:
     ImageDraw.Draw(large).ellipse([10 * 16, 11.5 * 16, 30 * 16, 31.5 * 16], fill=1)
     share = np.asarray(large, np.float64).reshape(HEIGHT, 16, WIDTH, 16).mean((1, 3))
 
-    assert told(entry)["boxes"] == [[10, 11.5, 30, 31.5]]
+    assert json_of(entry)["boxes"] == [[10, 11.5, 30, 31.5]]
     assert mask_of(entry)[share == 1].all()
     assert not mask_of(entry)[share == 0].any()
     assert abs(mask_of(entry).sum() - np.pi * 100) < 6
@@ -115,13 +109,12 @@ def test_points_and_lines(tmp_path: Path) -> None:
     ):
         dataset = open_dataset(root)
     [entry] = dataset.fetch([0])
-    found = told(entry)
+    found = json_of(entry)
 
     assert dataset.class_names == ("dog", "ear", "nose", "road")
     assert (found["boxes"], found["labels"]) == ([[*BOX]], [0])
     assert found["keypoints"] == [[3.5, 4.5], [9, 5], [9, 5]]
-    assert found["keypoint_labels"] == [2, 2, 1]
-    assert found["keypoint_objects"] == [-1, 0, -1]
+    assert (found["keypoint_labels"], found["keypoint_objects"]) == ([2, 2, 1], [-1, 0, -1])
     assert len(found["shapes"]) == 6
 
 
@@ -146,8 +139,8 @@ def test_groups_are_one_object(tmp_path: Path) -> None:
     ]
     [entry] = LabelMeDataset(write(tmp_path, *parts), classes=CLASSES, masks=True).fetch([0])
 
-    assert told(entry)["boxes"] == [[1, 2, 40, 41], [1, 2, 5, 6], [1, 2, 5, 6]]
-    assert told(entry)["labels"] == [1, 0, 1]
+    assert json_of(entry)["boxes"] == [[1, 2, 40, 41], [1, 2, 5, 6], [1, 2, 5, 6]]
+    assert json_of(entry)["labels"] == [1, 0, 1]
     assert np.array_equal(mask_of(entry), inside((1, 2, 5, 6)) | inside((20, 30, 40, 41)))
 
 
@@ -167,7 +160,7 @@ def test_the_picture_in_the_file_counts(tmp_path: Path) -> None:
     first, second = LabelMeDataset(named, classes=CLASSES).fetch([0, 1])
     assert [first.key, second.key] == ["notes/deep", "pictures/0"]
     assert list(first.fields) == ["jpg", "json"]
-    assert told(second)["boxes"] == []
+    assert json_of(second)["boxes"] == []
 
 
 @pytest.mark.parametrize("orientation", [3, 6, 8])
@@ -176,8 +169,7 @@ def test_coordinates_are_of_the_upright_picture(tmp_path: Path, orientation: int
     files: dict[str, Any] = {"0.jpg": picture(orientation, "JPEG"), "0.json": labelme_json(shape())}
     [entry] = LabelMeDataset(put(tmp_path, files), classes=CLASSES).fetch([0])
 
-    assert told(entry)["boxes"] == [[*BOX]]
-    assert entry.size == (HEIGHT, WIDTH)
+    assert (json_of(entry)["boxes"], entry.size) == ([[*BOX]], (HEIGHT, WIDTH))
 
 
 BAD: list[tuple[list[dict[str, Any]], dict[str, Any], str]] = [
@@ -230,11 +222,9 @@ def test_bad_files_are_bad_samples(
     put(root, {"1.jpg": IMAGE, "1.json": labelme_json(shape(), image="1.jpg")})
     bad, good = LabelMeDataset(root, classes=CLASSES, masks=True).fetch([0, 1])
 
-    assert isinstance(bad, BadSample)
-    with pytest.raises(ValueError, match=sentence):
-        raise ValueError(bad.reason)
+    assert re.search(sentence, bad.reason), bad.reason
     assert str(tmp_path) not in bad.reason
-    assert told(good)["boxes"] == [[*BOX]]
+    assert json_of(good)["boxes"] == [[*BOX]]
 
 
 def test_boxes_can_be_clipped(tmp_path: Path) -> None:
@@ -243,7 +233,7 @@ def test_boxes_can_be_clipped(tmp_path: Path) -> None:
     dataset = LabelMeDataset(write(tmp_path, *shapes), classes=CLASSES, masks=True, outside="clip")
     [entry] = dataset.fetch([0])
 
-    assert told(entry)["boxes"] == [[60, 40, 64, 48]]
+    assert json_of(entry)["boxes"] == [[60, 40, 64, 48]]
     assert list(entry.fields) == ["jpg", "json", "mask.0.png"]
     assert np.array_equal(mask_of(entry), inside((60, 40, 64, 48)))
 
@@ -252,32 +242,27 @@ def test_splits_and_counterparts(tmp_path: Path) -> None:
     """Classes are those of all splits; pictures that nobody has annotated are counted."""
     write(tmp_path / "train", shape(label="dog"))
     root = write(tmp_path / "val", shape(label="cat")).parent
-    with pytest.raises(SourceError, match="holds the splits train, validation"):
-        open_dataset(root)
-    with pytest.warns(UserWarning, match=r"sorted order \(cat, dog\)"):
-        dataset = open_dataset(root, split="train")
-    assert told(dataset.fetch([0])[0])["labels"] == [1]
+    assert_refused("holds the splits train, validation", root)
+    dataset = open_with_warning(r"sorted order \(cat, dog\)", root, split="train")
+    assert json_of(dataset.fetch([0])[0])["labels"] == [1]
     put(root, {"val/9.jpg": IMAGE})
-    with pytest.warns(UserWarning, match=r"has 1 picture without \.json"):
-        assert len(open_dataset(root, split="val", classes=CLASSES)) == 1
+    options = {"split": "val", "classes": CLASSES}
+    assert len(open_with_warning(r"has 1 picture without \.json", root, **options)) == 1
     shutil.rmtree(root / "train")
-    with pytest.raises(SourceError, match="has no split 'train': its splits are validation"):
-        LabelMeDataset(root, split="train")
+    assert_refused(
+        "has no split 'train': its splits are validation", root, by=LabelMeDataset, split="train"
+    )
     (root / "val" / "0.json").unlink()
-    with pytest.raises(SourceError, match=r"holds no \.json files"):
-        LabelMeDataset(root)
+    assert_refused(r"holds no \.json files", root, by=LabelMeDataset)
 
 
 def test_fingerprint(tmp_path: Path) -> None:
     """It sees one digit of a shape, the classes and the options; sizes are told by the files."""
     root = write(tmp_path, shape())
     dataset = LabelMeDataset(root, classes=CLASSES)
-    found = {
-        dataset.fingerprint,
-        LabelMeDataset(root, classes=["dog", "cat"]).fingerprint,
-        LabelMeDataset(root, classes=CLASSES, masks=True).fingerprint,
-        LabelMeDataset(root, classes=CLASSES, outside="clip").fingerprint,
-    }
+    settings = ({"classes": ["dog", "cat"]}, {"masks": True}, {"outside": "clip"})
+    found = {LabelMeDataset(root, **{"classes": CLASSES, **one}).fingerprint for one in settings}
+    found.add(dataset.fingerprint)
     write(tmp_path, shape(points=[[8, 4], [40, 37]]))
     found.add(LabelMeDataset(root, classes=CLASSES).fingerprint)
 

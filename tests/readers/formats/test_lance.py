@@ -20,6 +20,8 @@ import pyarrow as pa
 
 from readers import BadSample, Sample, SourceError, open_dataset
 from readers.formats.lance.dataset import LanceDataset
+from tests.support.entries import numbers_of
+from tests.support.opening import assert_refused
 from tests.support.pages import ROOT
 
 
@@ -44,10 +46,6 @@ def path(tmp_path: Path) -> Path:
     return made
 
 
-def ids(dataset: Any) -> list[int]:
-    return [int(bytes(sample.fields["id"])) for sample in dataset.fetch(range(len(dataset)))]
-
-
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_positions_are_those_of_lance(path: Path, version: int) -> None:
     """They count the rows that a version has: the second row is another one after a deletion."""
@@ -56,10 +54,9 @@ def test_positions_are_those_of_lance(path: Path, version: int) -> None:
     order = [1, 0, 4, 1]
 
     assert dataset.version == version
-    assert ids(dataset) == own.to_table()["id"].to_pylist()
+    assert numbers_of(dataset) == own.to_table()["id"].to_pylist()
     fetched = [int(bytes(sample.fields["id"])) for sample in dataset.fetch(order)]
-    assert fetched == own.take(order)["id"].to_pylist()
-    assert fetched[0] == (2 if version == 3 else 1)
+    assert (fetched, fetched[0]) == (own.take(order)["id"].to_pylist(), 2 if version == 3 else 1)
     assert dataset.column("label").tolist() == own.to_table()["label"].to_pylist()
 
 
@@ -77,7 +74,7 @@ def test_an_open_dataset_stays_at_its_version(path: Path) -> None:
     assert (again.version, again.fingerprint) == (3, dataset.fingerprint)
     assert again.fetch([6]) == before[6:]
     newest = open_dataset(path)
-    assert ids(newest) == [3, 4, 5, 6, 7, 8]
+    assert numbers_of(newest) == [3, 4, 5, 6, 7, 8]
     assert newest.fingerprint != dataset.fingerprint
     assert open_dataset(path, version=3).fingerprint == dataset.fingerprint
 
@@ -98,10 +95,9 @@ def test_tags(path: Path) -> None:
     """A version may be named."""
     lance.dataset(str(path)).tags.create("first", 1)
     assert open_dataset(path, version="first").version == 1
-    with pytest.raises(
-        SourceError, match="has no version 'second': it has version 1 to 3, and the tags first"
-    ):
-        open_dataset(path, version="second")
+    assert_refused(
+        "has no version 'second': it has version 1 to 3, and the tags first", path, version="second"
+    )
 
 
 def blob_v1(path: Path, values: list[bytes | None]) -> None:
@@ -204,29 +200,20 @@ def test_a_dataset_that_was_written_anew(path: Path) -> None:
 )
 def test_refusals(path: Path, options: dict[str, Any], match: str) -> None:
     """What there is not, told with what there is."""
-    with pytest.raises(SourceError, match=match):
-        open_dataset(path, **options)
+    assert_refused(match, path, **options)
 
 
 def test_sources_that_are_no_dataset(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder above, one of other data, a renamed column, one without rows, and two formats at once."""
-    with pytest.raises(SourceError, match=r"holds images\.lance: give one of these folders"):
-        open_dataset(path.parent)
-    with pytest.raises(SourceError, match="is no Lance dataset: give the folder"):
-        LanceDataset(path.parent)
+    assert_refused(r"holds images\.lance: give one of these folders", path.parent)
+    assert_refused("is no Lance dataset: give the folder", path.parent, by=LanceDataset)
     lance.dataset(str(path)).alter_columns({"path": "image", "name": "picture_of"})
-    with pytest.raises(
-        SourceError, match=r"has no column 'image' .* its columns are id, picture_of, label"
-    ):
-        open_dataset(path, image="image")
+    assert_refused(
+        r"has no column 'image' .* its columns are id, picture_of, label", path, image="image"
+    )
     lance.dataset(str(path)).delete("true")
-    with pytest.raises(SourceError, match="holds no rows at version 5"):
-        open_dataset(path)
+    assert_refused("holds no rows at version 5", path)
     (path / "_delta_log").mkdir()
-    with pytest.raises(
-        SourceError, match="is laid out as Lance and as Delta table: say format='lance' or"
-    ):
-        open_dataset(path)
+    assert_refused("is laid out as Lance and as Delta table: say format='lance' or", path)
     monkeypatch.setitem(sys.modules, "lance", None)
-    with pytest.raises(SourceError, match=r"lance.*pip install 'gpu-aug\[lance\]'"):
-        open_dataset(path, format="lance")
+    assert_refused(r"lance.*pip install 'gpu-aug\[lance\]'", path, format="lance")

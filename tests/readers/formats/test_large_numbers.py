@@ -13,7 +13,9 @@ from dali_pipes import Batch, Loader
 from gpu_aug import Recipe, Resize
 from gpu_aug.errors import TargetsError
 from gpu_aug.targets.targets import KeypointParams, Targets
-from readers import SourceError, open_dataset
+from readers import open_dataset
+from tests.support.annotated import put
+from tests.support.opening import assert_refused
 from tests.support.small import make_small
 
 RECIPE = Recipe([Resize((16, 16))], keypoints=KeypointParams(remove_invisible=False))
@@ -37,10 +39,9 @@ def run(dataset: Any) -> tuple[list[Batch], list[str]]:
 
 def run_json(folder: Path, jpeg: Callable[..., bytes], text: str) -> tuple[list[Batch], list[str]]:
     """Run over two images, of which the second has a good json beside it and the first this text."""
-    for number, stored in enumerate((text, json.dumps(GOOD))):
-        (folder / f"{number}.jpg").write_bytes(jpeg(20, 24, seed=number))
-        (folder / f"{number}.json").write_text(stored)
-    return run(open_dataset(folder))
+    texts = {"0.json": text, "1.json": json.dumps(GOOD)}
+    images = {f"{number}.jpg": jpeg(20, 24, seed=number) for number in range(2)}
+    return run(open_dataset(put(folder, texts | images)))
 
 
 @pytest.mark.parametrize("number", LARGE.values(), ids=LARGE)
@@ -54,13 +55,10 @@ def test_labels_of_boxes_and_keypoints(
     """The neighbour keeps its own, and the reason names the range."""
     labels = [number, *beside]
     copies = {key: value * len(labels) for key, value in GOOD.items() if "labels" not in key}
-    batches, [reason] = run_json(tmp_path, jpeg, json.dumps({**copies, name: labels}))
+    [batch], [reason] = run_json(tmp_path, jpeg, json.dumps({**copies, name: labels}))
 
     assert f"{name} must be a list of whole numbers from -2**63 to 2**63 - 1, got" in reason
-    [batch] = batches
-    assert batch.indices.tolist() == [1]
-    assert batch.box_labels is not None
-    assert batch.box_labels[0].tolist() == [3]
+    assert (batch.indices.tolist(), batch.box_labels[0].tolist()) == ([1], [3])
 
 
 @pytest.mark.parametrize(
@@ -84,7 +82,6 @@ def test_the_largest_labels_stay(tmp_path: Path, jpeg: Callable[..., bytes]) -> 
     )
 
     assert bad == []
-    assert batch.box_labels is not None
     assert batch.box_labels[0].tolist() == largest
 
 
@@ -134,10 +131,8 @@ def test_whole_numbers_of_any_type(jpeg: Callable[..., bytes], label: Any) -> No
 @pytest.mark.parametrize("digits", [19, 400, 5000])
 def test_a_list_of_files(tmp_path: Path, jpeg: Callable[..., bytes], digits: int) -> None:
     """A label in a list is refused with its line, and not taken for a part of the name."""
-    (tmp_path / "a.jpg").write_bytes(jpeg(20, 24))
-    listed = tmp_path / "list.txt"
-    listed.write_text(f"a.jpg {'9' * digits}\n")
-    with pytest.raises(
-        SourceError, match=r"list.txt, line 1: the label .* a class number is|is not a whole number"
-    ):
-        open_dataset(listed)
+    put(tmp_path, {"a.jpg": jpeg(20, 24), "list.txt": f"a.jpg {'9' * digits}\n"})
+    assert_refused(
+        r"list.txt, line 1: the label .* a class number is|is not a whole number",
+        tmp_path / "list.txt",
+    )

@@ -1,13 +1,10 @@
 """Files of a folder that are not read are counted, all of them, when it is opened."""
 
 import os
-import warnings
 from pathlib import Path
 
-import pytest
-
-from readers import SourceError, open_dataset
 from tests.support.one_other import jpeg
+from tests.support.opening import assert_refused, warnings_of
 
 AVIF = b"\0\0\0\x18ftypavif\0\0\0\0mif1miaf" + bytes(40)
 
@@ -21,11 +18,8 @@ def fill(folder: Path, files: dict[str, tuple[int, bytes]]) -> Path:
     return folder
 
 
-def remark(folder: Path) -> str:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        open_dataset(folder)
-    return " ".join(str(one.message) for one in caught)
+def remark(folder: Path, **options: str) -> str:
+    return " ".join(warnings_of(folder, **options))
 
 
 def test_counts_are_true(tmp_path: Path) -> None:
@@ -79,8 +73,7 @@ def test_nothing_is_said_of_what_belongs_to_images(tmp_path: Path) -> None:
 def test_a_folder_of_nothing_else_names_them(tmp_path: Path) -> None:
     """The error says that there are pictures, and of which kind."""
     fill(tmp_path / "cat", {".avif": (3, AVIF)})
-    with pytest.raises(SourceError, match=r"holds no images.*3 of \.avif"):
-        open_dataset(tmp_path, format="folder")
+    assert_refused(r"holds no images.*3 of \.avif", tmp_path, format="folder")
 
 
 def test_yolo_counts_them_in_its_own_walk(tmp_path: Path) -> None:
@@ -90,8 +83,5 @@ def test_yolo_counts_them_in_its_own_walk(tmp_path: Path) -> None:
     (tmp_path / "data.yaml").write_text(
         "path: .\ntrain: images/train\nval: images/train\nnames: [cat]\n"
     )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        open_dataset(tmp_path, split="train")
 
-    assert any("5 of .avif, 1 of .tga" in str(one.message) for one in caught)
+    assert "5 of .avif, 1 of .tga" in remark(tmp_path, split="train")

@@ -17,7 +17,9 @@ import pytest
 from readers import BadSample, Sample, SourceError, open_dataset
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.prepare import PrepareError, pack
+from tests.support.damage import overwrite
 from tests.support.lerobot import TOP, WRIST, Robot, change_info
+from tests.support.opening import open_with_warning
 
 TABLE = "data/chunk-000/file-000.parquet"
 EPISODES = "meta/episodes/chunk-000/file-000.parquet"
@@ -184,7 +186,7 @@ BAD: list[tuple[Change, list[int], str]] = [
         r"is not int64 of the shape \[2, 3\] that meta/info.json tells",
     ),
     (lambda r: drop(r, TABLE, "reward"), [*range(8)], r"no column 'reward'"),
-    (lambda r: spoil_row_group(r / TABLE), [*range(4)], r"row group 0 .* cannot be read"),
+    (lambda r: overwrite(r / TABLE, 4, bytes(36)), [*range(4)], r"row group 0 .* cannot be read"),
     (
         lambda r: (r / f"videos/{WRIST}/chunk-000/file-000.mp4").write_bytes(b"no video"),
         [*range(8)],
@@ -196,13 +198,6 @@ BAD: list[tuple[Change, list[int], str]] = [
         r"No such file",
     ),
 ]
-
-
-def spoil_row_group(path: Path) -> None:
-    """Overwrite the beginning of the first row group."""
-    content = bytearray(path.read_bytes())
-    content[4:40] = bytes(36)
-    path.write_bytes(content)
 
 
 @pytest.mark.parametrize(("spoil", "rows", "says"), BAD, ids=[one[2] for one in BAD])
@@ -243,21 +238,17 @@ def test_little_memory_gives_the_same(made: Path) -> None:
     """Row groups that are not kept are read again."""
     options: dict[str, Any] = {"delta_timestamps": {"action": [-0.3, 0.0, 0.4]}}
     kept = open_dataset(made, **options)
+    again = pickle.loads(pickle.dumps(kept))
     little = open_dataset(made, decoded_bytes=1, **options)
     wanted = [13, 0, 5, 0, 7, 12]
 
-    assert [fields(one) for one in little.fetch(wanted)] == [
-        fields(one) for one in kept.fetch(wanted)
-    ]
-    again = pickle.loads(pickle.dumps(kept))
-    assert [fields(one) for one in again.fetch(wanted)] == [
-        fields(one) for one in kept.fetch(wanted)
-    ]
+    expected = [fields(one) for one in kept.fetch(wanted)]
+    for other in (little, again):
+        assert [fields(one) for one in other.fetch(wanted)] == expected
     assert again.fingerprint == kept.fingerprint != little.take(3).fingerprint
 
 
 def fields(entry: Sample | BadSample) -> dict[str, bytes]:
-    assert isinstance(entry, Sample)
     return {name: bytes(one) for name, one in entry.fields.items()}
 
 
@@ -266,7 +257,6 @@ def test_declared_types_are_those_of_the_fields(made: Path) -> None:
     deltas = {"done": [0.0, 0.1], "grid": [0.0], "note": [0.0, 0.1], TOP: [0.0, 0.1]}
     dataset = open_dataset(made, delta_timestamps=deltas)
     [entry] = dataset.fetch([13])
-    assert isinstance(entry, Sample)
     arrays = {
         name: np.load(io.BytesIO(one))
         for name, one in entry.fields.items()
@@ -289,17 +279,11 @@ def test_distances_are_warned_of(root: Path) -> None:
             "info": {"video.is_depth_map": True},
         }
     }
-    told = {**_info(root)["features"], **features}
+    told = json.loads((root / "meta/info.json").read_text())["features"] | features
     change_info(root, features=told)
 
-    with pytest.warns(UserWarning, match=rf"{TOP} .* holds distances"):
-        open_dataset(root)
+    open_with_warning(rf"{TOP} .* holds distances", root)
     open_dataset(root, cameras=WRIST)
-
-
-def _info(root: Path) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads((root / "meta/info.json").read_text())
-    return told
 
 
 def test_frames_are_not_packed(made: Path, tmp_path: Path) -> None:

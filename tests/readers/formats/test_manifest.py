@@ -1,6 +1,5 @@
 """Manifests: which columns mean what, lines that are no samples, and paths that lead elsewhere."""
 
-import io
 import json
 import os
 from pathlib import Path
@@ -15,6 +14,11 @@ from gpu_aug import BoxParams, HorizontalFlip, KeypointParams, Recipe
 from readers import BadSample, Sample, SourceError
 from readers.formats.manifest import LineReader, ManifestDataset
 from readers.video import read_seconds
+from tests.support.annotated import put
+from tests.support.damage import overwrite
+from tests.support.entries import fetch_all
+from tests.support.kinds import by_pillow
+from tests.support.opening import assert_refused
 
 
 def write(folder: Path, lines: list[Any], name: str = "train.jsonl") -> Path:
@@ -23,20 +27,14 @@ def write(folder: Path, lines: list[Any], name: str = "train.jsonl") -> Path:
     return folder / name
 
 
-def png(array: np.ndarray) -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(array).save(stream, "PNG")
-    return stream.getvalue()
+GOOD = {"image": "a.jpg"}
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with files whose content is their name."""
-    for name in ("a.jpg", "sub/ä b.PNG", "noext"):
-        (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "data" / name).write_bytes(name.encode())
-    (tmp_path / "outside.jpg").write_bytes(b"secret")
-    return tmp_path / "data"
+    put(tmp_path, {"outside.jpg": b"secret"})
+    return put(tmp_path / "data", {name: name for name in ("a.jpg", "sub/ä b.PNG", "noext")})
 
 
 @pytest.mark.parametrize(
@@ -64,7 +62,6 @@ def test_video_columns(folder: Path, column: str) -> None:
     line = {column: "a.mp4", "label": 3, "start_seconds": 1.5, "end_seconds": 4}
     [sample] = ManifestDataset(write(folder, [line])).fetch([0])
 
-    assert isinstance(sample, Sample)
     assert (sample.video_field, sample.label) == ("mp4", 3)
     assert isinstance(sample.video, memoryview)
     assert bytes(sample.video) == b"video"
@@ -83,59 +80,49 @@ def test_roles_that_are_named(folder: Path) -> None:
     assert next(iter(sample.fields)) == "png"
     assert ManifestDataset(path).fetch([0])[0].fields["jpg"] == b"noext"
     for role in ("image", "label", "key"):
-        with pytest.raises(SourceError, match=f"train.jsonl has no column 'nope' for {role}="):
-            ManifestDataset(path, **{role: "nope"})
+        assert_refused(
+            f"train.jsonl has no column 'nope' for {role}=",
+            path,
+            by=ManifestDataset,
+            **{role: "nope"},
+        )
 
 
-def test_bad_lines_are_bad_samples(folder: Path) -> None:
-    """Each line that is no sample is one BadSample which says why; empty lines do not count."""
-    good = {"image": "a.jpg"}
-    lines = [
-        (good, ""),
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
         ('{"image": "a.jpg"', "line 2: it is no JSON"),
-        ("", None),
-        (["a.jpg"], "line 4: it is no JSON object but"),
-        ({"label": 3}, "line 5: it has no image's path"),
-        ({"image": 7}, "line 6: it has an image's path that is 7"),
-        ({"image": "a.jpg", "label": "cat"}, "line 7: the label 'cat' is not a whole number"),
-        ("[" * 100_000, "line 8: it is no JSON"),
+        (["a.jpg"], "line 2: it is no JSON object but"),
+        ({"label": 3}, "line 2: it has no image's path"),
+        ({"image": 7}, "line 2: it has an image's path that is 7"),
+        ({"image": "a.jpg", "label": "cat"}, "line 2: the label 'cat' is not a whole number"),
+        ("[" * 100_000, "line 2: it is no JSON"),
         ({"image": "gone.jpg"}, "the file gone.jpg cannot be read: No such file"),
         ({"image": "sub"}, "the file sub cannot be read"),
         ({"image": "a.jpg", "mask": "gone.png"}, "the file gone.png cannot be read"),
         ({"image": "a\0.jpg"}, "names no file"),
-        (good, ""),
-    ]
-    dataset = ManifestDataset(write(folder, [line for line, _ in lines]))
-    entries = dataset.fetch(range(len(dataset)))
-    expected = [reason for _, reason in lines if reason is not None]
+    ],
+)
+def test_bad_lines_are_bad_samples(folder: Path, line: Any, reason: str) -> None:
+    """Each line that is no sample is one BadSample which says why; empty lines do not count."""
+    good, bad, after = fetch_all(ManifestDataset(write(folder, [GOOD, line, "", GOOD])))
 
-    assert len(entries) == len(expected) == 12
-    for entry, reason in zip(entries, expected, strict=True):
-        assert isinstance(entry, BadSample) == bool(reason), entry
-        assert not reason or reason in entry.reason
-        assert str(folder) not in getattr(entry, "reason", "")
+    assert (good.image, after.image) == (b"a.jpg", b"a.jpg")
+    assert reason in bad.reason
+    assert str(folder) not in bad.reason
 
 
 def test_paths_that_leave_the_folder_are_refused(folder: Path) -> None:
     """Neither dots nor absolute paths lead out, and nothing tells where this machine keeps its files."""
     secret = str(folder.parent / "outside.jpg")
-    paths = ["../outside.jpg", "sub/../../outside.jpg", secret, f"{folder}/../outside.jpg"]
-    path = write(
-        folder,
-        [
-            *({"image": p} for p in paths),
-            {"image": "a.jpg", "masks": ["../outside.jpg"]},
-            {"image": "sub/../a.jpg"},
-            {"image": f"{folder}/a.jpg"},
-        ],
-    )
-    dataset = ManifestDataset(path)
-    entries = dataset.fetch(range(7))
+    outside = ["../outside.jpg", "sub/../../outside.jpg", secret, f"{folder}/../outside.jpg"]
+    inside = [{"image": "sub/../a.jpg"}, {"image": f"{folder}/a.jpg"}]
+    lines = [*({"image": name} for name in outside), GOOD | {"masks": ["../outside.jpg"]}, *inside]
+    entries = fetch_all(ManifestDataset(write(folder, lines)))
 
-    assert [isinstance(entry, BadSample) for entry in entries] == [True] * 5 + [False] * 2
-    assert all(
-        "outside.jpg lies outside the folder of the manifest" in e.reason for e in entries[:5]
-    )
+    assert [isinstance(entry, Sample) for entry in entries] == [False] * 5 + [True] * 2
+    reason = "outside.jpg lies outside the folder of the manifest"
+    assert all(reason in entry.reason for entry in entries[:5])
     assert not any(str(folder) in repr(entry) for entry in entries)
 
 
@@ -154,81 +141,81 @@ def test_root(folder: Path) -> None:
 def test_targets_are_what_the_loader_reads(tmp_path: Path) -> None:
     """Boxes, keypoints and masks of a line go through the loader's own reader."""
     mask = np.arange(12, dtype=np.uint8).reshape(3, 4)
-    (tmp_path / "a.jpg").write_bytes(b"image")
-    (tmp_path / "m.png").write_bytes(png(mask))
-    targets = {
-        "boxes": [[0, 0, 2, 2], [1, 1, 3, 3]],
-        "labels": [4, 5],
-        "keypoints": [[1, 2]],
-        "keypoint_labels": [7],
-    }
-    path = write(
-        tmp_path,
-        [
-            {"image": "a.jpg", **targets, "mask": "m.png"},
-            {"image": "a.jpg", "masks": ["m.png"] * 3},
-        ],
-    )
-    first, second = ManifestDataset(path).fetch([0, 1])
+    put(tmp_path, {"a.jpg": b"image", "m.png": by_pillow("PNG", Image.fromarray(mask))})
+    boxes = {"boxes": [[0, 0, 2, 2], [1, 1, 3, 3]], "labels": [4, 5]}
+    targets = {**boxes, "keypoints": [[1, 2]], "keypoint_labels": [7]}
+    lines = [GOOD | targets | {"mask": "m.png"}, GOOD | {"masks": ["m.png"] * 3}]
+    first, second = ManifestDataset(write(tmp_path, lines)).fetch([0, 1])
     recipe = Recipe([HorizontalFlip()], boxes=BoxParams(), keypoints=KeypointParams())
     reader = TargetReader(recipe, frozenset({"boxes", "keypoints", "masks"}))
     found = reader.read(first.fields, (3, 4)).targets
 
     assert first.label == -1
-    assert np.array_equal(found.boxes, targets["boxes"])
-    assert np.array_equal(found.box_labels, [4, 5])
-    assert np.array_equal(found.keypoints, [[1, 2]])
+    assert (found.boxes.tolist(), found.box_labels.tolist()) == (targets["boxes"], [4, 5])
+    assert found.keypoints.tolist() == [[1, 2]]
     assert np.array_equal(found.masks, mask[None])
     assert np.array_equal(reader.read(second.fields, (3, 4)).targets.masks, [mask] * 3)
 
 
-def test_files_are_refused(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("nowhere.jsonl", "is not a file"),
+        ("binary.jsonl", "binary.jsonl names no files .*JSON object per line"),
+        ("empty.jsonl", "empty.jsonl names no files"),
+        ("text.jsonl", r"no column that is known to name the image or video .its columns are text.*image="),
+        ("list.jsonl", "list.jsonl names no files"),
+        ("names.jsonl", r"names.jsonl has no label that can be read .*'dog' .*classes=\['cat'"),
+    ],
+)  # fmt: skip
+def test_files_are_refused(folder: Path, name: str, match: str) -> None:
     """A manifest that is missing, empty, foreign, or names no images."""
     (folder / "binary.jsonl").write_bytes(bytes(range(256)) * 99)
-    write(folder, [], "empty.jsonl")
-    write(folder, [{"text": "a"}], "text.jsonl")
-    write(folder, [{"image": "a.jpg", "label": "dog"}], "names.jsonl")
-    write(folder, json.dumps([{"image": "a.jpg"}], indent=1).split("\n"), "list.jsonl")
-    for name, match in {
-        "nowhere.jsonl": "is not a file",
-        "binary.jsonl": "binary.jsonl names no files .*JSON object per line",
-        "empty.jsonl": "empty.jsonl names no files",
-        "text.jsonl": r"no column that is known to name the image or video .its columns are text.*image=",
-        "list.jsonl": "list.jsonl names no files",
-        "names.jsonl": r"names.jsonl has no label that can be read .*'dog' .*classes=\['cat'",
-    }.items():
-        with pytest.raises(SourceError, match=match):
-            ManifestDataset(folder / name)
+    lines = {
+        "empty": [],
+        "text": [{"text": "a"}],
+        "names": [GOOD | {"label": "dog"}],
+        "list": json.dumps([GOOD], indent=1).split("\n"),
+    }
+    for stem, written in lines.items():
+        write(folder, written, f"{stem}.jsonl")
+    assert_refused(match, folder / name, by=ManifestDataset)
 
 
-def test_lines_end_as_they_like(folder: Path) -> None:
+LINE = b'{"image": "a.jpg", "label": 1}'
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (b"\xef\xbb\xbf" + LINE, 1),
+        (LINE + b"\r\n" + LINE + b"\r\n", 2),
+        (LINE + b"\n\n \n" + LINE, 2),
+    ],
+)
+def test_lines_end_as_they_like(folder: Path, text: bytes, count: int) -> None:
     """A byte order mark, CR LF, and a last line with or without an end."""
-    line = b'{"image": "a.jpg", "label": 1}'
-    for number, text in enumerate(
-        [b"\xef\xbb\xbf" + line, line + b"\r\n" + line + b"\r\n", line + b"\n\n \n" + line]
-    ):
-        path = folder / f"{number}.jsonl"
-        path.write_bytes(text)
-        dataset = ManifestDataset(path)
-        assert [entry.image for entry in dataset.fetch(range(len(dataset)))] == [
-            b"a.jpg"
-        ] * text.count(b"{")
-        assert set(dataset.column("label").tolist()) == {1}
+    (folder / "a.jsonl").write_bytes(text)
+    dataset = ManifestDataset(folder / "a.jsonl")
+
+    assert [entry.image for entry in fetch_all(dataset)] == [b"a.jpg"] * count
+    assert dataset.column("label").tolist() == [1] * count
 
 
 def test_fingerprint(folder: Path) -> None:
     """It sees other boxes and other sizes of files, and not when they were written."""
-    line = {"image": "a.jpg", "boxes": [[1, 2, 3, 4]]}
-    path = write(folder, [line])
-    first = ManifestDataset(path).fingerprint
-    os.utime(path, ns=(0, 0))
-    assert ManifestDataset(path).fingerprint == first
-    write(folder, [{**line, "boxes": [[1, 2, 3, 5]]}])
-    assert ManifestDataset(path).fingerprint != first
-    write(folder, [line])
-    assert ManifestDataset(path).fingerprint == first
+    line = GOOD | {"boxes": [[1, 2, 3, 4]]}
+
+    def fingerprint(line: dict[str, Any]) -> str:
+        path = write(folder, [line])
+        os.utime(path, ns=(0, 0))
+        return ManifestDataset(path).fingerprint
+
+    first = ManifestDataset(write(folder, [line])).fingerprint
+    other = fingerprint({**line, "boxes": [[1, 2, 3, 5]]})
+    assert fingerprint(line) == first != other
     (folder / "a.jpg").write_bytes(b"longer")
-    assert ManifestDataset(path).fingerprint != first
+    assert fingerprint(line) not in (first, other)
 
 
 def test_an_indexed_manifest_opens_without_being_read(
@@ -285,7 +272,6 @@ def test_half_characters_in_names(folder: Path, text: str) -> None:
     dataset = ManifestDataset(write(folder, lines))
     first, second = dataset.fetch([0, 1])
 
-    assert isinstance(first, Sample)
     assert isinstance(second, BadSample if text == "\ud800" else Sample)  # the key is a field, too
     assert second.key == f"train.jsonl/{text}".replace("\ud800", "\\ud800")
     assert first.fields[text] == b"1"
@@ -298,8 +284,7 @@ def test_fingerprint_of_a_file_damaged_in_use(folder: Path) -> None:
     path = write(folder, [{"image": "a.jpg"}])
     sound, dataset = ManifestDataset(path).fingerprint, ManifestDataset(path)
     status = path.stat()
-    with path.open("r+b") as file:
-        file.write(b"\xff")
+    overwrite(path, 0, b"\xff")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
     assert dataset.fingerprint != sound

@@ -1,6 +1,5 @@
 """Folders of images and masks: torchvision's Cityscapes and Oxford pets, Kaggle's layouts, values, and what has no partner."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,14 @@ from dali_pipes import Loader
 from dali_pipes.mask_files import read_mask
 from gpu_aug import Recipe, Resize
 from gpu_aug.errors import TargetsError
-from readers import SourceError, open_dataset
+from readers import open_dataset
 from readers.formats.mask_folder.values import ADE20K, CITYSCAPES
 from readers.prepare import pack
 from readers.sample import MASK_VALUES
+from tests.support.annotated import put
+from tests.support.kinds import by_pillow
 from tests.support.moved import assert_masks_fit, block, moved_batch
+from tests.support.opening import assert_refused, open_with_warning
 
 SIZE = (48, 64)
 BOX = (8, 4, 40, 36)
@@ -58,6 +60,10 @@ def masks_of(dataset: Any) -> np.ndarray:
     return batch.masks.numpy()
 
 
+def keys(dataset: Any) -> list[str]:
+    return [one.key for one in dataset.fetch(range(len(dataset)))]
+
+
 @pytest.fixture
 def cityscapes(tmp_path: Path) -> Path:
     for city, number in (("aachen", 0), ("aachen", 1), ("bochum", 0)):
@@ -66,12 +72,13 @@ def cityscapes(tmp_path: Path) -> Path:
         ids = IDS.copy()
         ids[number : number + 2] = number + 19
         masks = tmp_path / f"gtFine/train/{city}"
-        save(masks / f"{stem}_gtFine_labelIds.png", ids)
-        save(
-            masks / f"{stem}_gtFine_instanceIds.png",
-            np.where(ids == 26, 26001, 7).astype(np.uint16),
-        )
-        save(masks / f"{stem}_gtFine_color.png", np.repeat(ids[..., None], 4, axis=2))
+        kinds = {
+            "labelIds": ids,
+            "instanceIds": np.where(ids == 26, 26001, 7).astype(np.uint16),
+            "color": np.repeat(ids[..., None], 4, axis=2),
+        }
+        for kind, pixels in kinds.items():
+            save(masks / f"{stem}_gtFine_{kind}.png", pixels)
         (masks / f"{stem}_gtFine_polygons.json").write_text("{}")
     photo(tmp_path / "leftImg8bit/val/ulm/ulm_000000_000019_leftImg8bit.png")
     (tmp_path / "gtFine/val").mkdir()
@@ -84,13 +91,9 @@ def test_cityscapes_is_that_of_torchvision(cityscapes: Path) -> None:
     found = {}
     for suffix in ("labelIds", "instanceIds"):
         dataset = open_dataset(cityscapes, split="train", mask_suffix=f"_gtFine_{suffix}")
-        keys = [sample.key for sample in dataset.fetch(range(3))]
-        found[suffix] = dict(zip(keys, masks_of(dataset), strict=True))
-    of_training = masks_of(
-        open_dataset(
-            cityscapes, split="train", mask_suffix="_gtFine_labelIds", mask_values="cityscapes"
-        )
-    )
+        found[suffix] = dict(zip(keys(dataset), masks_of(dataset), strict=True))
+    options = {"mask_suffix": "_gtFine_labelIds", "mask_values": "cityscapes"}
+    of_training = masks_of(open_dataset(cityscapes, split="train", **options))
     table = {one.id: one.train_id if one.train_id >= 0 else 255 for one in Cityscapes.classes}
 
     assert {value: table[value] for value in range(34)} == CITYSCAPES
@@ -104,16 +107,20 @@ def test_cityscapes_is_that_of_torchvision(cityscapes: Path) -> None:
         assert np.array_equal(of_training[row], np.vectorize(table.get)(np.asarray(semantic)))
 
 
-def test_cityscapes_names_what_is_there(cityscapes: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"split": "train"}, r"3 of 3 images have no mask .*_gtFine_instanceIds' or"),
+        ({"mask_suffix": "_gtFine_labelIds"}, "holds the splits train, validation"),
+        ({"split": "val", "mask_suffix": "_gtFine_labelIds"}, "holds no pictures"),
+        ({"split": "test"}, "no split 'test': its splits are train, validation"),
+    ],
+)
+def test_cityscapes_names_what_is_there(
+    cityscapes: Path, options: dict[str, Any], match: str
+) -> None:
     """The kinds of masks, and the splits, are listed when none was chosen; a split without masks is refused."""
-    with pytest.raises(SourceError, match=r"3 of 3 images have no mask .*_gtFine_instanceIds' or"):
-        open_dataset(cityscapes, split="train")
-    with pytest.raises(SourceError, match="holds the splits train, validation"):
-        open_dataset(cityscapes, mask_suffix="_gtFine_labelIds")
-    with pytest.raises(SourceError, match="holds no pictures"):
-        open_dataset(cityscapes, split="val", mask_suffix="_gtFine_labelIds")
-    with pytest.raises(SourceError, match="no split 'test': its splits are train, validation"):
-        open_dataset(cityscapes, split="test")
+    assert_refused(match, cityscapes, **options)
 
 
 def test_oxford_pets_are_those_of_torchvision(tmp_path: Path) -> None:
@@ -130,13 +137,11 @@ def test_oxford_pets_are_those_of_torchvision(tmp_path: Path) -> None:
     for split in ("trainval", "test"):
         (root / f"annotations/{split}.txt").write_text(lines)
     theirs = OxfordIIITPet(str(tmp_path), target_types="segmentation")
-    options: dict[str, Any] = {"format": "mask-folder", "images": "images"}
-    dataset = open_dataset(root, **options, masks="annotations/trimaps")
-    numbered = open_dataset(
-        root, **options, masks="annotations/trimaps", mask_values={1: 1, 2: 0, 3: 255}
-    )
+    folders = {"format": "mask-folder", "images": "images", "masks": "annotations/trimaps"}
+    dataset = open_dataset(root, **folders)
+    numbered = open_dataset(root, **folders, mask_values={1: 1, 2: 0, 3: 255})
 
-    assert [sample.key for sample in dataset.fetch(range(3))] == [f"images/{n}.jpg" for n in names]
+    assert keys(dataset) == [f"images/{name}.jpg" for name in names]
     for mask, (_, expected) in zip(masks_of(dataset), theirs, strict=True):
         assert np.array_equal(mask, expected)
     assert np.array_equal(masks_of(numbered)[0], np.array([9, 1, 0, 255])[masks_of(dataset)[0]])
@@ -149,8 +154,9 @@ def test_masks_follow_their_images(tmp_path: Path) -> None:
         photo(tmp_path / f"train/{name}.png")
         save(tmp_path / f"train_masks/{name}_mask.gif", BLOCK)
     photo(tmp_path / "test/9.png")
-    with pytest.warns(UserWarning, match=r"masks of 0 and 255 alone \(3 of 3 were looked at\)"):
-        dataset = open_dataset(tmp_path, mask_suffix="_mask")
+    dataset = open_with_warning(
+        r"masks of 0 and 255 alone \(3 of 3 were looked at\)", tmp_path, mask_suffix="_mask"
+    )
     batch = moved_batch(dataset)
 
     assert np.unique(batch.masks).tolist() == [0, 1]
@@ -163,43 +169,53 @@ def test_masks_follow_their_images(tmp_path: Path) -> None:
 
 def test_ade20k(tmp_path: Path) -> None:
     """Its folders training and validation, 0 ignored and all others one less."""
+    numbers = np.where(BLOCK > 0, 150, 0).astype("u1")
     for split in ("training", "validation"):
         photo(tmp_path / f"images/{split}/ADE_{split}_1.png")
-        save(
-            tmp_path / f"annotations/{split}/ADE_{split}_1.png",
-            np.where(BLOCK > 0, 150, 0).astype("u1"),
-        )
+        save(tmp_path / f"annotations/{split}/ADE_{split}_1.png", numbers)
     dataset = open_dataset(tmp_path, split="validation", mask_values="ade20k")
 
-    assert [dataset.fetch([0])[0].key] == ["images/validation/ADE_validation_1.png"]
+    assert keys(dataset) == ["images/validation/ADE_validation_1.png"]
     assert np.array_equal(masks_of(dataset)[0], np.where(BLOCK > 0, 149, 255))
-    assert ADE20K[1] == 0
-    assert len(ADE20K) == 151
+    assert (ADE20K[1], len(ADE20K)) == (0, 151)
 
 
 def test_palettes_are_indices(tmp_path: Path) -> None:
-    """A PNG with a palette holds class numbers, whatever its colours."""
+    """A PNG with a palette holds class numbers, whatever its colours, unless a table says what these mean."""
     photo(tmp_path / "images/0.png")
     indices = np.where(BLOCK > 0, 3, 0)
     stored = palette(tmp_path / "masks/0.png", indices)
+    table = {(0, 0, 0): 9, (128, 128, 0): 4}
 
     assert np.array_equal(masks_of(open_dataset(tmp_path))[0], indices)
     assert not np.array_equal(np.asarray(Image.open(stored).convert("L")), indices)
+    [of_colors] = masks_of(open_dataset(tmp_path, colors=table))
+    assert np.array_equal(of_colors, np.where(BLOCK > 0, 4, 9))
 
 
-def test_kinds_of_files(tmp_path: Path) -> None:
+GREYS = (np.arange(48 * 64) % 251).reshape(SIZE).astype(np.uint8)
+
+
+COLORS = np.repeat(GREYS[..., None], 3, axis=2)
+
+
+WIDE = GREYS.astype(np.uint16) * 257
+
+
+KINDS_OF_FILES = [
+    *((ending, stored, GREYS) for ending in ("png", "gif", "bmp", "tif", "tiff") for stored in (GREYS, COLORS)),
+    *((ending, WIDE, WIDE) for ending in ("png", "tif")),
+    ("png", BLOCK > 0, BLOCK > 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ending", "stored", "expected"), KINDS_OF_FILES)
+def test_kinds_of_files(
+    tmp_path: Path, ending: str, stored: np.ndarray, expected: np.ndarray
+) -> None:
     """Grey levels come back from every kind of file without loss, of one bit, 8, 16 and as three equal channels."""
-    mask = (np.arange(48 * 64) % 251).reshape(SIZE).astype(np.uint8)
-    for ending in ("png", "gif", "bmp", "tif", "tiff"):
-        for number, pixels in enumerate((mask, np.repeat(mask[..., None], 3, axis=2))):
-            root = pairs(tmp_path / f"{ending}{number}", [pixels], ending)
-            assert np.array_equal(masks_of(open_dataset(root))[0], mask), (ending, number)
-    one_bit = pairs(tmp_path / "bit", [BLOCK > 0])
-    assert np.array_equal(masks_of(open_dataset(one_bit))[0], BLOCK > 0)
-    wide = mask.astype(np.uint16) * 257
-    for ending in ("png", "tif"):
-        root = pairs(tmp_path / f"{ending}-16", [wide], ending)
-        assert np.array_equal(masks_of(open_dataset(root))[0], wide)
+    root = pairs(tmp_path, [stored], ending)
+    assert np.array_equal(masks_of(open_dataset(root))[0], expected)
 
 
 def test_colours_need_their_meaning(tmp_path: Path) -> None:
@@ -208,8 +224,7 @@ def test_colours_need_their_meaning(tmp_path: Path) -> None:
     colored[4:36, 8:40] = (128, 0, 64)
     colored[0] = (192, 0, 0)
     root = pairs(tmp_path, [colored])
-    with pytest.raises(SourceError, match=r"holds colours such as \(128, 0, 64\), \(192, 0, 0\)"):
-        open_dataset(root)
+    assert_refused(r"holds colours such as \(128, 0, 64\), \(192, 0, 0\)", root)
     table = {(0, 0, 0): 0, (128, 0, 64): 5}
     with pytest.raises(Exception, match="has the values #c00000, of which mask_values= or colors="):
         masks_of(open_dataset(root, colors=table))
@@ -218,17 +233,6 @@ def test_colours_need_their_meaning(tmp_path: Path) -> None:
     expected[0] = 255
 
     assert np.array_equal(mask, expected)
-
-
-def test_colours_of_palettes(tmp_path: Path) -> None:
-    """A table of colours counts for a PNG with a palette too, in place of its indices."""
-    photo(tmp_path / "images/0.png")
-    palette(tmp_path / "masks/0.png", np.where(BLOCK > 0, 3, 0))
-    table = {(0, 0, 0): 9, (128, 128, 0): 4}
-
-    assert np.array_equal(
-        masks_of(open_dataset(tmp_path, colors=table))[0], np.where(BLOCK > 0, 4, 9)
-    )
 
 
 @pytest.mark.filterwarnings("ignore:.*masks of 0 and 255 alone")
@@ -248,10 +252,8 @@ def test_values_that_are_not_listed(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="has the values 75, of which"):
         masks_of(open_dataset(root, mask_values={38: 1}))
 
-    assert np.unique(masks_of(open_dataset(root, mask_values={38: 1}, ignore=255))).tolist() == [
-        1,
-        255,
-    ]
+    masks = masks_of(open_dataset(root, mask_values={38: 1}, ignore=255))
+    assert np.unique(masks).tolist() == [1, 255]
 
 
 def test_partners(tmp_path: Path) -> None:
@@ -260,17 +262,13 @@ def test_partners(tmp_path: Path) -> None:
     photo(root / "images/lonely.png")
     (root / "masks/1.png").rename(root / "masks/one.png")
     counts = r"2 of 4 images have no mask \(1.png, lonely.png\) and 1 of 3 masks have no image \(one.png\)"
-    with pytest.raises(SourceError, match=counts + ": unpaired='leave out'"):
-        open_dataset(root)
-    with pytest.warns(UserWarning, match="2 images without a mask and 1 mask without an image"):
-        dataset = open_dataset(root, unpaired="leave out")
-    assert [one.key for one in dataset.fetch(range(len(dataset)))] == [
-        "images/0.png",
-        "images/2.png",
-    ]
+    assert_refused(counts + ": unpaired='leave out'", root)
+    dataset = open_with_warning(
+        "2 images without a mask and 1 mask without an image", root, unpaired="leave out"
+    )
+    assert keys(dataset) == ["images/0.png", "images/2.png"]
     save(root / "images/0.bmp", BLOCK)
-    with pytest.raises(SourceError, match=r"0.bmp and 0.png have the same name"):
-        open_dataset(root)
+    assert_refused(r"0.bmp and 0.png have the same name", root)
 
 
 def test_the_first_mask_is_missing(tmp_path: Path) -> None:
@@ -278,8 +276,7 @@ def test_the_first_mask_is_missing(tmp_path: Path) -> None:
     root = pairs(tmp_path, [IDS, IDS, IDS])
     (root / "masks/0.png").unlink()
 
-    with pytest.raises(SourceError, match=r"1 of 3 images have no mask \(0.png\)"):
-        open_dataset(root)
+    assert_refused(r"1 of 3 images have no mask \(0.png\)", root)
 
 
 def test_one_folder_for_both(tmp_path: Path) -> None:
@@ -287,11 +284,10 @@ def test_one_folder_for_both(tmp_path: Path) -> None:
     photo(tmp_path / "a/x.png")
     save(tmp_path / "a/x_mask.png", IDS)
     options: dict[str, Any] = {"format": "mask-folder", "images": ".", "masks": "."}
-    with pytest.raises(SourceError, match="lie in one folder: say mask_suffix="):
-        open_dataset(tmp_path, **options)
+    assert_refused("lie in one folder: say mask_suffix=", tmp_path, **options)
     dataset = open_dataset(tmp_path, **options, mask_suffix="_mask")
 
-    assert [one.key for one in dataset.fetch(range(len(dataset)))] == ["a/x.png"]
+    assert keys(dataset) == ["a/x.png"]
     assert np.array_equal(masks_of(dataset)[0], IDS)
 
 
@@ -326,50 +322,36 @@ def test_the_mask_has_the_size_of_the_upright_image(tmp_path: Path) -> None:
 )
 def test_options_that_are_wrong(tmp_path: Path, options: dict[str, Any], match: str) -> None:
     """One sentence each."""
-    with pytest.raises(SourceError, match=match):
-        open_dataset(pairs(tmp_path, [IDS]), **options)
+    assert_refused(match, pairs(tmp_path, [IDS]), **options)
 
 
 def test_jpeg_masks_are_refused(tmp_path: Path) -> None:
     """Also where the folder was named."""
     root = pairs(tmp_path, [IDS], "jpg")
-    with pytest.raises(SourceError, match=r"0.jpg cannot hold a mask, .* changes values at edges"):
-        open_dataset(root)
+    assert_refused(r"0.jpg cannot hold a mask, .* changes values at edges", root)
 
 
 def test_folders_that_are_not_these(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
     """Without folders of known names they are asked for; class folders stay class folders."""
-    for name in ("cat/a.jpg", "dog/b.jpg"):
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_bytes(jpeg(8, 9))
+    put(tmp_path, {"cat/a.jpg": jpeg(8, 9), "dog/b.jpg": jpeg(8, 9)})
     assert open_dataset(tmp_path).class_names == ("cat", "dog")
-    with pytest.raises(SourceError, match="no folders images/ and masks/: say images= and masks="):
-        open_dataset(tmp_path, format="mask-folder")
+    assert_refused(
+        "no folders images/ and masks/: say images= and masks=", tmp_path, format="mask-folder"
+    )
 
 
-def encoded(picture: Image.Image, kind: str, **options: Any) -> bytes:
-    stream = io.BytesIO()
-    picture.save(stream, kind, **options)
-    return stream.getvalue()
+EMPTY = Image.new("L", (64, 48))
 
 
 @pytest.mark.parametrize(
     ("data", "match"),
     [
-        (encoded(Image.new("RGB", (64, 48), (1, 2, 3)), "PNG"), "got colours in 3 channels"),
-        (encoded(Image.new("RGBA", (64, 48), (1, 1, 1, 9)), "PNG"), "not be transparent"),
-        (encoded(Image.new("L", (64, 48)), "JPEG"), "png or gif or bmp or tiff, got jpeg"),
-        (encoded(Image.new("F", (64, 48)), "TIFF"), "mode F"),
-        (
-            encoded(
-                Image.new("L", (64, 48)),
-                "TIFF",
-                save_all=True,
-                append_images=[Image.new("L", (64, 48))],
-            ),
-            "one picture, got 2",
-        ),
-        (encoded(Image.new("L", (64, 48)), "PNG")[:60], "cannot be decoded"),
+        (by_pillow("PNG", Image.new("RGB", (64, 48), (1, 2, 3))), "got colours in 3 channels"),
+        (by_pillow("PNG", Image.new("RGBA", (64, 48), (1, 1, 1, 9))), "not be transparent"),
+        (by_pillow("JPEG", EMPTY), "png or gif or bmp or tiff, got jpeg"),
+        (by_pillow("TIFF", Image.new("F", (64, 48))), "mode F"),
+        (by_pillow("TIFF", EMPTY, save_all=True, append_images=[EMPTY]), "one picture, got 2"),
+        (by_pillow("PNG", EMPTY)[:60], "cannot be decoded"),
         (b"nothing", "must be a png or gif or bmp or tiff: not an image"),
     ],
 )
@@ -383,4 +365,4 @@ def test_files_that_are_no_masks(data: bytes, match: str) -> None:
 def test_meanings_that_cannot_be_read(meaning: bytes) -> None:
     """A field of that name which somebody else wrote."""
     with pytest.raises(TargetsError, match=f"{MASK_VALUES} cannot be read"):
-        read_mask("mask.png", encoded(Image.new("L", (64, 48)), "PNG"), SIZE, meaning)
+        read_mask("mask.png", by_pillow("PNG", EMPTY), SIZE, meaning)

@@ -11,7 +11,11 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from readers import BadSample, IndexedDataset, Sample, SourceError, open_dataset
+from readers import BadSample, open_dataset
+from tests.support.annotated import put
+from tests.support.entries import fetch_samples
+from tests.support.kinds import by_pillow
+from tests.support.opening import assert_refused, open_with_warning
 
 datasets = pytest.importorskip("datasets")
 
@@ -24,13 +28,11 @@ ROWS = [
 @pytest.fixture
 def folder(tmp_path: Path, jpeg: Callable[..., bytes]) -> Path:
     """b.jpg, deep/a.jpg, and a mask of each."""
-    root = tmp_path / "photos"
-    (root / "deep").mkdir(parents=True)
-    (root / "b.jpg").write_bytes(jpeg(20, 30, seed=1))
-    (root / "deep" / "a.jpg").write_bytes(jpeg(20, 30, seed=2))
-    for number, name in enumerate(("m0", "m1")):
-        Image.fromarray(np.full((20, 30), number, np.uint8)).save(root / f"{name}.png")
-    return root
+    files = {"b.jpg": jpeg(20, 30, seed=1), "deep/a.jpg": jpeg(20, 30, seed=2)}
+    for number in range(2):
+        mask = Image.fromarray(np.full((20, 30), number, np.uint8))
+        files[f"m{number}.png"] = by_pillow("PNG", mask)
+    return put(tmp_path / "photos", files)
 
 
 def write(folder: Path, rows: list[dict[str, Any]], kind: str) -> None:
@@ -49,14 +51,10 @@ def reference(folder: Path, cache: Path) -> list[dict[str, Any]]:
     return list(found["train"])
 
 
-def pixels(payload: Any) -> Any:
-    return np.asarray(Image.open(io.BytesIO(payload))).tolist()
-
-
-def samples(dataset: IndexedDataset) -> list[Sample]:
-    found = dataset.fetch(range(len(dataset)))
-    assert all(isinstance(one, Sample) for one in found), found
-    return found  # type: ignore[return-value]
+def pixels(picture: Any) -> Any:
+    """The pixels of a file's content, or of a picture that datasets decoded."""
+    opened = Image.open(io.BytesIO(picture)) if isinstance(picture, bytes | memoryview) else picture
+    return np.asarray(opened).tolist()
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
@@ -67,15 +65,13 @@ def test_rows_are_those_of_datasets(folder: Path, tmp_path: Path, kind: str) -> 
     write(folder, ROWS, kind)
     expected = reference(folder, tmp_path / "cache")
     dataset = open_dataset(folder, classes=["cat", "dog"])
+    found = fetch_samples(dataset)
 
-    assert [pixels(s.image) for s in samples(dataset)] == [
-        np.asarray(row["image"]).tolist() for row in expected
-    ]
+    assert [pixels(s.image) for s in found] == [pixels(row["image"]) for row in expected]
     for name in ("label", "note"):
-        assert [bytes(s.fields[name]).decode() for s in samples(dataset)] == [
-            row[name] for row in expected
-        ]
-    assert [s.label for s in samples(dataset)] == [1, 0]
+        texts = [bytes(s.fields[name]).decode() for s in found]
+        assert texts == [row[name] for row in expected]
+    assert [s.label for s in found] == [1, 0]
     assert dataset.class_names == ("cat", "dog")
 
 
@@ -86,12 +82,11 @@ def test_further_files(folder: Path, tmp_path: Path, kind: str) -> None:
     rows = [{**row, "mask_file_name": f"m{number}.png"} for number, row in enumerate(ROWS)]
     write(folder, rows, kind)
     expected = reference(folder, tmp_path / "cache")
-    found = samples(open_dataset(folder))
+    found = fetch_samples(open_dataset(folder))
 
-    assert [pixels(s.fields["mask.png"]) for s in found] == [
-        np.asarray(row["mask"]).tolist() for row in expected
+    assert [(pixels(s.fields["mask.png"]), pixels(s.image)) for s in found] == [
+        (pixels(row["mask"]), pixels(row["image"])) for row in expected
     ]
-    assert [pixels(s.image) for s in found] == [np.asarray(r["image"]).tolist() for r in expected]
     assert [sorted(s.fields) for s in found] == [["jpg", "label", "mask.png", "note"]] * 2
     assert found[0].label == 1
 
@@ -102,13 +97,10 @@ def test_lists_of_files(folder: Path, tmp_path: Path) -> None:
     rows = [{"view_file_names": ["b.jpg", "deep/a.jpg"]}, {"view_file_names": ["m1.png"]}]
     write(folder, rows, "jsonl")
     expected = [row["view"] for row in reference(folder, tmp_path / "cache")]
-    with pytest.warns(UserWarning, match="no row for 1 image"):
-        first, second = samples(open_dataset(folder))
+    first, second = fetch_samples(open_with_warning("no row for 1 image", folder))
 
     found = [[first.image, first.fields["view.1.jpg"]], [second.image]]
-    assert [[pixels(one) for one in row] for row in found] == [
-        [np.asarray(one).tolist() for one in row] for row in expected
-    ]
+    assert [[*map(pixels, row)] for row in found] == [[*map(pixels, row)] for row in expected]
 
 
 @pytest.mark.parametrize("name", ["../b.jpg", "/etc/b.jpg", "file:///etc/b.jpg"])
@@ -117,11 +109,9 @@ def test_paths_that_leave_the_folder(folder: Path, tmp_path: Path, name: str) ->
     write(folder, [{"file_name": name}], "csv")
     with pytest.raises(Exception, match=r"file_name|generating"):
         reference(folder, tmp_path / "cache")
-    with pytest.raises(SourceError, match=r"line 2: .* (leaves the folder|is absolute|is a URL)"):
-        open_dataset(folder)
+    assert_refused(r"line 2: .* (leaves the folder|is absolute|is a URL)", folder)
     write(folder, [{"file_name": "b.jpg", "mask_file_name": name}], "csv")
-    with pytest.raises(SourceError, match="line 2, column mask_file_name"):
-        open_dataset(folder)
+    assert_refused("line 2, column mask_file_name", folder)
 
 
 def test_what_does_not_fit(folder: Path) -> None:
@@ -135,41 +125,33 @@ def test_what_does_not_fit(folder: Path) -> None:
     assert len(said) == 1
     assert isinstance(dataset.fetch([2])[0], BadSample)
     write(folder, ROWS, "jsonl")
-    with pytest.raises(SourceError, match=r"holds metadata.csv and metadata.jsonl, which both"):
-        open_dataset(folder)
+    assert_refused(r"holds metadata.csv and metadata.jsonl, which both", folder)
 
 
 def test_of_the_old_kind(folder: Path) -> None:
     """A metadata.jsonl that names images alone is the manifest that it was, and is compared with the folder, too."""
     write(folder, [{"file_name": row["file_name"], "label": 3} for row in ROWS], "jsonl")
-    with pytest.warns(UserWarning, match=r"no row for 2 images \(m0.png\)"):
-        dataset = open_dataset(folder)
+    dataset = open_with_warning(r"no row for 2 images \(m0.png\)", folder)
     assert type(dataset).__name__ == "ManifestDataset"
-    assert [s.label for s in samples(dataset)] == [3, 3]
+    assert [s.label for s in fetch_samples(dataset)] == [3, 3]
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 @pytest.mark.filterwarnings("default")
 def test_splits_are_folders(tmp_path: Path, jpeg: Callable[..., bytes], kind: str) -> None:
     """A metadata file in the folder of each split; datasets reads the same splits."""
-    for number, split in enumerate(("train", "test")):
-        (tmp_path / "data" / split).mkdir(parents=True)
-        names = [f"{index}.jpg" for index in range(3 - number)]
-        for name in names:
-            (tmp_path / "data" / split / name).write_bytes(jpeg(20, 30))
-        write(
-            tmp_path / "data" / split, [{"file_name": name, "text": split} for name in names], kind
-        )
-    found = datasets.load_dataset(
-        "imagefolder", data_dir=str(tmp_path / "data"), cache_dir=str(tmp_path / "cache")
-    )
+    root = tmp_path / "data"
+    for split, names in {"train": ["0.jpg", "1.jpg", "2.jpg"], "test": ["0.jpg", "1.jpg"]}.items():
+        put(root / split, dict.fromkeys(names, jpeg(20, 30)))
+        write(root / split, [{"file_name": name, "text": split} for name in names], kind)
+    cache = str(tmp_path / "cache")
+    expected = datasets.load_dataset("imagefolder", data_dir=str(root), cache_dir=cache)
 
     for split in ("train", "test"):
-        dataset = open_dataset(tmp_path / "data", split=split)
-        texts = [bytes(one.fields["text"]).decode() for one in samples(dataset)]
-        assert texts == [row["text"] for row in found[split]]
-    with pytest.raises(SourceError, match="its splits are train, test"):
-        open_dataset(tmp_path / "data", split="val")
+        found = fetch_samples(open_dataset(root, split=split))
+        texts = [bytes(one.fields["text"]).decode() for one in found]
+        assert texts == [row["text"] for row in expected[split]]
+    assert_refused("its splits are train, test", root, split="val")
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -178,15 +160,13 @@ def test_classes_of_splits_with_names_of_their_own(
 ) -> None:
     """A class that only training data has moves numbers: a warning names all of them."""
     for split, names in (("train", ["ant", "bee"]), ("test", ["bee"])):
-        (tmp_path / split).mkdir()
-        for name in names:
-            (tmp_path / split / f"{name}.jpg").write_bytes(jpeg(20, 30))
+        put(tmp_path / split, {f"{name}.jpg": jpeg(20, 30) for name in names})
         rows = [{"file_name": f"{name}.jpg", "label": name} for name in names]
         write(tmp_path / split, rows, kind)
     reason = r"test has 1 class and .*train 2, so that .* give both classes=\['ant', 'bee'\]"
-    with pytest.warns(UserWarning, match=reason):
-        assert samples(open_dataset(tmp_path, split="test"))[0].label == 0
-    assert samples(open_dataset(tmp_path, split="test", classes=["ant", "bee"]))[0].label == 1
+    [unlike] = fetch_samples(open_with_warning(reason, tmp_path, split="test"))
+    [alike] = fetch_samples(open_dataset(tmp_path, split="test", classes=["ant", "bee"]))
+    assert (unlike.label, alike.label) == (0, 1)
     assert len(open_dataset(tmp_path, split="train")) == 2
 
 
@@ -200,5 +180,5 @@ def test_objects_of_hugging_face(folder: Path, tmp_path: Path, further: dict[str
         pytest.warns(UserWarning, match="no row for"),
         pytest.warns(UserWarning, match=r"the boxes of its column objects \(bbox, categories\)"),
     ):
-        [sample] = samples(open_dataset(folder))
+        [sample] = fetch_samples(open_dataset(folder))
     assert json.loads(bytes(sample.fields["objects"])) == told

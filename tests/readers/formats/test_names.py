@@ -24,11 +24,9 @@ def test_names_come_back(names: list[str]) -> None:
     assert len(packed) == len(names)
     assert [*packed] == names
     assert [packed[number] for number in range(len(names))] == names
-    assert packed[::-1] == names[::-1]
-    assert packed[1:4] == names[1:4]
+    assert (packed[::-1], packed[1:4]) == (names[::-1], names[1:4])
     order = np.random.default_rng(0).permutation(len(names))
-    assert packed.take(order) == [names[number] for number in order]
-    assert packed.take([]) == []
+    assert (packed.take(order), packed.take([])) == ([names[number] for number in order], [])
     for index in (len(names), -len(names) - 1):
         with pytest.raises(IndexError):
             packed[index]

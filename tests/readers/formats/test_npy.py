@@ -1,6 +1,7 @@
 """Arrays in .npy files: images as files that decoders read, everything else is refused."""
 
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from readers import SourceError, open_dataset, read_header
+from readers import SourceError, read_header
 from readers.formats.npy import NpyDataset
+from tests.support.annotated import put
+from tests.support.opening import assert_refused
 
 
 def save(path: Path, array: NDArray[np.generic]) -> Path:
@@ -59,8 +62,7 @@ def test_rows_that_are_no_images_are_refused(
     """When the array is opened: the sentence says what it holds, and what to save instead."""
     path = save(tmp_path / "a.npy", np.zeros(shape, dtype))
 
-    with pytest.raises(SourceError, match=rf"a\.npy holds .*, which are no images: .*{advice}"):
-        open_dataset(path)
+    assert_refused(rf"a\.npy holds .*, which are no images: .*{advice}", path)
 
 
 def test_what_the_refusal_says_to_save(tmp_path: Path) -> None:
@@ -92,36 +94,42 @@ def test_labels_that_do_not_fit_are_refused(tmp_path: Path, labels: NDArray[np.g
     path = save(tmp_path / "a.npy", np.zeros((3, 2, 2, 3), np.uint8))
     save(tmp_path / "labels.npy", labels)
 
-    with pytest.raises(SourceError, match=r"labels.npy must be 3 whole numbers.*labels=False"):
-        NpyDataset(path)
+    assert_refused(r"labels.npy must be 3 whole numbers.*labels=False", path, by=NpyDataset)
 
 
-def test_bad_files_are_refused(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def odd_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with files that are refused."""
+    folder = tmp_path_factory.mktemp("odd")
+    sound = save(folder / "a.npy", np.zeros((30, 20, 20, 3), np.uint8)).read_bytes()
+    contents = {"cut": sound[:-1], "head": sound[:40], "text": b"no array, but text", "empty": b""}
+    put(folder, {f"{name}.npy": content for name, content in contents.items()})
+    np.savez(folder / "some.npz", np.zeros(3))
+    shutil.copy(folder / "some.npz", folder / "zip.npy")
+    np.save(folder / "objects.npy", np.array([{}, []], object), allow_pickle=True)
+    save(folder / "scalar.npy", np.array(7))
+    save(folder / "none.npy", np.zeros((0, 2, 2, 3), np.uint8))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "match"),
+    [
+        ("nowhere.npy", "not a file"),
+        ("cut.npy", "cut off at byte"),
+        ("head.npy", "no .npy file"),
+        ("text.npy", "no .npy file"),
+        ("empty.npy", "no .npy file"),
+        ("some.npz", "np.save"),
+        ("zip.npy", "np.save"),
+        ("objects.npy", "pickled"),
+        ("scalar.npy", "one row at least"),
+        ("none.npy", "one row at least"),
+    ],
+)
+def test_bad_files_are_refused(odd_files: Path, name: str, match: str) -> None:
     """Missing, foreign, cut off, empty, archives and Python objects: each with what to do."""
-    sound = save(tmp_path / "a.npy", np.zeros((30, 20, 20, 3), np.uint8)).read_bytes()
-    (tmp_path / "cut.npy").write_bytes(sound[:-1])
-    (tmp_path / "head.npy").write_bytes(sound[:40])
-    (tmp_path / "text.npy").write_bytes(b"no array, but text")
-    (tmp_path / "empty.npy").write_bytes(b"")
-    np.savez(tmp_path / "some.npz", np.zeros(3))
-    (tmp_path / "zip.npy").write_bytes((tmp_path / "some.npz").read_bytes())
-    np.save(tmp_path / "objects.npy", np.array([{}, []], object), allow_pickle=True)
-    save(tmp_path / "scalar.npy", np.array(7))
-    save(tmp_path / "none.npy", np.zeros((0, 2, 2, 3), np.uint8))
-    for name, match in {
-        "nowhere.npy": "not a file",
-        "cut.npy": "cut off at byte",
-        "head.npy": "no .npy file",
-        "text.npy": "no .npy file",
-        "empty.npy": "no .npy file",
-        "some.npz": "np.save",
-        "zip.npy": "np.save",
-        "objects.npy": "pickled",
-        "scalar.npy": "one row at least",
-        "none.npy": "one row at least",
-    }.items():
-        with pytest.raises(SourceError, match=match):
-            NpyDataset(tmp_path / name)
+    assert_refused(match, odd_files / name, by=NpyDataset)
 
 
 def test_fingerprint_sees_pixels(tmp_path: Path) -> None:
@@ -153,7 +161,7 @@ def test_damaged_headers(tmp_path: Path) -> None:
     whole = save(tmp_path / "a.npy", np.zeros((3, 2, 2, 3), np.uint8)).read_bytes()
     refusals = []
     for place in range(6, 128):
-        for byte in b"\xff\x00('{9":
+        for byte in b"\xff\x00'9":
             path = tmp_path / "b.npy"
             path.write_bytes(whole[:place] + bytes([byte]) + whole[place + 1 :])
             try:

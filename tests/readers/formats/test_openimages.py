@@ -1,16 +1,18 @@
 """OpenImages: boxes and labels as pandas reads their tables, boxes that move with their images, and tables that are none."""
 
 import json
+import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
 
-from readers import BadSample, SourceError, open_dataset
+from readers import BadSample, open_dataset
+from tests.support.entries import json_of
 from tests.support.moved import assert_boxes_fit, block, moved_batch
+from tests.support.opening import assert_refused
 from tests.support.writers.openimages import COLUMNS
 
 SIZE = (48, 64)
@@ -41,10 +43,6 @@ def table(folder: Path, *rows: str, columns: tuple[str, ...] = COLUMNS, end: str
     return path
 
 
-def told(sample: Any) -> Any:
-    return json.loads(bytes(sample.fields["json"]))
-
-
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_boxes_are_those_of_the_table(folder: Path, end: str) -> None:
     """Boxes in pixels, classes in the order of the descriptions, flags as stored, groups left out unless asked for."""
@@ -61,17 +59,17 @@ def test_boxes_are_those_of_the_table(folder: Path, end: str) -> None:
         dataset.fetch([0, 1]), theirs.groupby("ImageID", sort=False), strict=True
     ):
         shares = rows[["XMin", "YMin", "XMax", "YMax"]].to_numpy()
-        assert np.allclose(told(sample)["boxes"], shares * [64, 48, 64, 48])
-        labels = [names[0][label] for label in told(sample)["labels"]]
+        assert np.allclose(json_of(sample)["boxes"], shares * [64, 48, 64, 48])
+        labels = [names[0][label] for label in json_of(sample)["labels"]]
         assert labels == list(rows.LabelName)
         for column, name in (
             ("IsOccluded", "occluded"),
             ("IsInside", "inside"),
             ("IsGroupOf", "iscrowd"),
         ):
-            assert told(sample)[name] == list(rows[column])
+            assert json_of(sample)[name] == list(rows[column])
     plain = open_dataset(path)
-    assert [len(told(one)["boxes"]) for one in plain.fetch([0, 1])] == [2, 0]
+    assert [len(json_of(one)["boxes"]) for one in plain.fetch([0, 1])] == [2, 0]
     assert plain.fingerprint != dataset.fingerprint
 
 
@@ -131,9 +129,7 @@ def test_rows_that_are_wrong(folder: Path, change: tuple[str, str], match: str) 
     path = table(folder, ROWS[0].replace(*change), ROWS[1])
     bad, sound = open_dataset(path).fetch([0, 1])
 
-    assert isinstance(bad, BadSample)
-    with pytest.raises(ValueError, match=match):
-        raise ValueError(bad.reason)
+    assert re.search(match, bad.reason), bad.reason
     assert not isinstance(sound, BadSample)
 
 
@@ -145,22 +141,18 @@ def test_files_that_are_missing_or_others(folder: Path) -> None:
         (("ImageID", "LabelName", "x"), ROWS, "has no column Confidence: give OpenImages' table"),
         (COLUMNS, (), "has no rows"),
     ):
-        with pytest.raises(SourceError, match=match):
-            open_dataset(table(folder, *rows, columns=columns))
+        assert_refused(match, table(folder, *rows, columns=columns))
     path = table(folder, *ROWS)
     (folder / "train").rename(folder / "pictures")
-    with pytest.raises(
-        SourceError, match=r"holds 0001eeaf4aed83f9.jpg .*: name the folder with images="
-    ):
-        open_dataset(path)
+    assert_refused(r"holds 0001eeaf4aed83f9.jpg .*: name the folder with images=", path)
     assert len(open_dataset(path, images=folder / "pictures")) == 2
     described = folder / "class-descriptions-boxable.csv"
     described.write_text("LabelName,DisplayName\n" + NAMED)
     assert open_dataset(path, images=folder / "pictures").class_names == ("Dog", "Person, standing")
     for text, match in ((NAMED + NAMED, "each label once"), ("", "each label once")):
         described.write_text(text)
-        with pytest.raises(SourceError, match=match):
-            open_dataset(path, images=folder / "pictures")
+        assert_refused(match, path, images=folder / "pictures")
     described.unlink()
-    with pytest.raises(SourceError, match=r"has no files class-descriptions.*: say descriptions="):
-        open_dataset(path, images=folder / "pictures")
+    assert_refused(
+        r"has no files class-descriptions.*: say descriptions=", path, images=folder / "pictures"
+    )

@@ -2,6 +2,7 @@
 
 import io
 import json
+import pickle
 import re
 import warnings
 from collections.abc import Callable
@@ -18,9 +19,11 @@ from torchvision.ops import box_convert
 
 from dali_pipes import Loader
 from gpu_aug import CenterCrop, Recipe
-from readers import BadSample, IndexedDataset, Sample, SourceError, open_dataset
+from readers import IndexedDataset, Sample, SourceError, open_dataset
 from readers.formats.path_table import PathTableDataset
 from readers.video.files import ClipListDataset
+from tests.support.entries import fetch_samples
+from tests.support.opening import assert_refused
 
 COUNT = 4
 
@@ -47,18 +50,12 @@ def table(tmp_path: Path, pictures: Path) -> Callable[..., IndexedDataset]:
     return make
 
 
-def samples(dataset: IndexedDataset) -> list[Sample]:
-    found = dataset.fetch(range(len(dataset)))
-    assert all(isinstance(one, Sample) for one in found), found
-    return found  # type: ignore[return-value]
-
-
 def texts(dataset: IndexedDataset, name: str) -> list[str]:
-    return [bytes(one.fields[name]).decode() for one in samples(dataset)]
+    return [bytes(one.fields[name]).decode() for one in fetch_samples(dataset)]
 
 
 def labels(dataset: IndexedDataset) -> list[Any]:
-    return [np.asarray(one.label).tolist() for one in samples(dataset)]
+    return [np.asarray(one.label).tolist() for one in fetch_samples(dataset)]
 
 
 TRICKY = [
@@ -77,37 +74,26 @@ class TestText:
         options: dict[str, Any] = {"sep": delimiter, "skipinitialspace": True}
         source = io.BytesIO(text.encode())
         expected = pd.read_csv(source, dtype=str, keep_default_na=False, **options)
-
         dataset = table(text)
 
         assert texts(dataset, "note") == expected["note"].tolist()
-        assert [one.key for one in samples(dataset)] == [
+        assert [one.key for one in fetch_samples(dataset)] == [
             f"{name}.jpg" for name in expected["image"]
         ]
 
     def test_what_pandas_does_without_being_told(self) -> None:
         """The comparison above can tell: by default pandas makes other values of such cells."""
         read = pd.read_csv(io.StringIO("image,note\n0000,NA\n0001,0007\n"))
-        assert read["image"].tolist() == [0, 1]
-        assert read["note"].isna().tolist() == [True, False]
+        assert (read["image"].tolist(), read["note"].isna().tolist()) == ([0, 1], [True, False])
 
     def test_index_of_pandas(self, table: Callable[..., IndexedDataset]) -> None:
         """A column without a name, in which pandas numbers rows, is left out."""
         text = pd.DataFrame({"path": ["0000.jpg", "0001.jpg"], "n": [5, 6]}).to_csv()
-        assert list(samples(table(text))[0].fields) == ["jpg", "n"]
-
-    def test_without_header(self, table: Callable[..., IndexedDataset]) -> None:
-        """Rows of a path and a label need no names of columns; more columns are named."""
-        assert labels(table("0001.jpg,dog\n0000.jpg,cat\n")) == [1, 0]
-        assert labels(table("dog\t0001.jpg\ncat\t0000.jpg\n", "a.csv")) == [1, 0]
-        dataset = table("x,0001.jpg,3\ny,0000.jpg,2\n", header=["note", "image", "label"])
-        assert (labels(dataset), texts(dataset, "note")) == ([3, 2], ["x", "y"])
+        assert list(fetch_samples(table(text))[0].fields) == ["jpg", "n"]
 
     def test_tsv(self, table: Callable[..., IndexedDataset]) -> None:
-        """A .tsv with names of columns is a table, one without is a list as ever."""
+        """A .tsv with names of columns is a table; one without is a list, which takes no root=."""
         assert type(table("image\tlabel\n0000.jpg\tcat\n", "a.tsv")) is PathTableDataset
-        with pytest.raises(SourceError, match="list of files has no option 'root'"):
-            table("0000.jpg\t3\n", "b.tsv")
 
 
 class TestArrow:
@@ -128,69 +114,63 @@ class TestArrow:
         dataset = open_dataset(path, root=pictures)
         text = table("file_name,label\n0002,dog\n0000.jpg,cat\n")
 
-        assert [(s.key, s.label, s.image) for s in samples(dataset)] == [
-            (s.key, s.label, s.image) for s in samples(text)
+        assert [(s.key, s.label, s.image) for s in fetch_samples(dataset)] == [
+            (s.key, s.label, s.image) for s in fetch_samples(text)
         ]
-        assert [s.fields.get("note") for s in samples(dataset)] == [b"NA", None]
+        assert [s.fields.get("note") for s in fetch_samples(dataset)] == [b"NA", None]
 
-    def test_class_names_of_hugging_face(self, tmp_path: Path, pictures: Path) -> None:
-        """Numbers that datasets calls a ClassLabel have its names, in its order."""
+    @pytest.mark.parametrize(
+        ("name", "options", "expected"),
+        [
+            ("class", {}, ([1, 0], ("zebra", "ant"))),
+            ("vector", {"label": "v"}, ([[0.5, 2.0], [1.0, 0.0]], ())),
+            ("names", {"label": "n"}, ([[1, 1], [0, 0]], ("a", "b"))),
+        ],
+    )
+    def test_labels(
+        self, tmp_path: Path, pictures: Path, name: str, options: dict[str, Any], expected: Any
+    ) -> None:
+        """A ClassLabel of datasets has its names in its order; lists are vectors of numbers, or several classes."""
         features = {"label": {"names": ["zebra", "ant"], "_type": "ClassLabel"}}
-        info = {"info": {"features": features}}
-        written = pa.table({"image": ["0000.jpg", "0001.jpg"], "label": [1, 0]})
-        pq.write_table(
-            written.replace_schema_metadata({"huggingface": json.dumps(info)}),
-            tmp_path / "t.parquet",
-        )
-        dataset = open_dataset(tmp_path / "t.parquet", root=pictures)
-        assert (dataset.class_names, labels(dataset)) == (("zebra", "ant"), [1, 0])
-
-    def test_lists(self, tmp_path: Path, pictures: Path) -> None:
-        """Lists of numbers are vectors, lists of names are several classes."""
         columns = {
-            "image": ["0000.jpg", "0001.jpg"],
-            "v": [[0.5, 2.0], [1.0, 0.0]],
-            "n": [["b", "a"], []],
-        }
-        pq.write_table(pa.table(columns), tmp_path / "t.parquet")
-        vectors = open_dataset(tmp_path / "t.parquet", root=pictures, label="v")
-        names = open_dataset(tmp_path / "t.parquet", root=pictures, label="n")
-        assert labels(vectors) == columns["v"]
-        assert (labels(names), names.class_names) == ([[1, 1], [0, 0]], ("a", "b"))
+            "class": {"label": [1, 0]},
+            "vector": {"v": [[0.5, 2.0], [1.0, 0.0]]},
+            "names": {"n": [["b", "a"], []]},
+        }[name]
+        written = pa.table({"image": ["0000.jpg", "0001.jpg"], **columns})
+        info = json.dumps({"info": {"features": features}})
+        written = written.replace_schema_metadata({"huggingface": info})
+        pq.write_table(written, tmp_path / "t.parquet")
+        dataset = open_dataset(tmp_path / "t.parquet", root=pictures, **options)
+        assert (labels(dataset), dataset.class_names) == expected
 
 
 class TestFiles:
     def test_names_without_extension(self, table: Callable[..., IndexedDataset]) -> None:
         """A name without extension stands for exactly one file, and is the key where it stands in a column id."""
-        dataset = table("id,label\n0003,1\n0001,0\n")
-        assert [(s.key, s.label) for s in samples(dataset)] == [("0003", 1), ("0001", 0)]
-        assert [next(iter(s.fields)) for s in samples(dataset)] == ["jpg", "jpg"]
+        found = fetch_samples(table("id,label\n0003,1\n0001,0\n"))
+        assert [(s.key, s.label, next(iter(s.fields))) for s in found] == [
+            ("0003", 1, "jpg"),
+            ("0001", 0, "jpg"),
+        ]
 
     def test_missing_file(self, table: Callable[..., IndexedDataset]) -> None:
-        """A file that is not there is one bad sample; if none of the first is, the folder is another."""
-        dataset = table("image,label\n0000.jpg,1\nnowhere.jpg,2\n")
-        first, bad = dataset.fetch([0, 1])
+        """A file that is not there is one bad sample."""
+        first, bad = table("image,label\n0000.jpg,1\nnowhere.jpg,2\n").fetch([0, 1])
         assert isinstance(first, Sample)
-        assert isinstance(bad, BadSample)
         assert "No such file" in bad.reason
-        with pytest.raises(SourceError, match=r"line 2: the file .*x/1.jpg is not there.* root="):
-            table("image,label\nx/1.jpg,1\nx/2.jpg,2\n")
 
     def test_absolute(self, tmp_path: Path, pictures: Path) -> None:
         """A list that you write may name any file; keys do not depend on where they lie."""
         (tmp_path / "a.csv").write_text(f"image\n{pictures}/0001.jpg\n{pictures}/0000.jpg\n")
-        assert [s.key for s in samples(open_dataset(tmp_path / "a.csv"))] == [
-            "0001.jpg",
-            "0000.jpg",
-        ]
+        found = fetch_samples(open_dataset(tmp_path / "a.csv"))
+        assert [s.key for s in found] == ["0001.jpg", "0000.jpg"]
 
     def test_pickled_elsewhere(self, table: Callable[..., IndexedDataset]) -> None:
         """Fields, labels and keys survive pickling, whose result is the same data."""
-        import pickle
-
         dataset = table("image,label,note\n0000.jpg,a b,x\n0001.jpg,,y\n", label_separator=" ")
         again = pickle.loads(pickle.dumps(dataset))
-        assert samples(again) == samples(dataset)
+        assert fetch_samples(again) == fetch_samples(dataset)
         assert again.fingerprint == dataset.fingerprint
 
     @pytest.mark.parametrize(
@@ -210,6 +190,56 @@ class TestFiles:
         assert table(other).fingerprint != table(text).fingerprint
 
 
+SPLIT = "image,label,split\n0000,a,train\n0001,c,val\n0002,b,train\n0003,d d e,dev\n"
+
+
+INTEGERS = 'image,label\n0000,"[0, 3]"\n0001,"[1]"\n'
+
+
+SEVERAL_ROWS = "image,label,by\n0000,dog,Ann\n0001,cat,Bo\n0000,cat,Cy\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "expected", "names"),
+    [
+        # Rows of a path and a label need no names of columns; more columns are named.
+        ("0001.jpg,dog\n0000.jpg,cat\n", {}, [1, 0], ("cat", "dog")),
+        ("dog\t0001.jpg\ncat\t0000.jpg\n", {}, [1, 0], ("cat", "dog")),
+        ("x,0001.jpg,3\ny,0000.jpg,2\n", {"header": ["note", "image", "label"]}, [3, 2], ()),
+        # Whole numbers are the class numbers: 10 comes not before 9, and gaps stay.
+        ("image,label\n0000,10\n0001,9\n0002,007\n", {}, [10, 9, 7], ()),
+        # Numbers are numbers of the classes that are named; a class may be called by a number.
+        ("image,label\n0000,1\n0001,0\n", {"classes": ["cat", "dog"]}, [1, 0], ("cat", "dog")),
+        ("image,label\n0000,20\n0001,10\n", {"classes": ["20", "10"]}, [0, 1], ("20", "10")),
+        # With the classes of training a class that val lacks shifts no number.
+        ("image,label\n0003,eel\n0001,dog\n", {}, [1, 0], ("dog", "eel")),
+        ("image,label\n0003,eel\n0001,dog\n", {"classes": ("cat", "dog", "eel")}, [2, 1], ("cat", "dog", "eel")),
+        ("image,label\n0003,eel\n0001,dog\n", {"classes": {"eel": 2, "cat": 0, "dog": 1}}, [2, 1], ("cat", "dog", "eel")),
+        # The splits of one table have the numbers of the whole table.
+        (SPLIT, {"split": "val"}, [2], ("a", "b", "c", "d d e")),
+        (SPLIT, {"split": "train", "label_separator": " "}, [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0]], ("a", "b", "c", "d", "e")),
+        # Lists of whole numbers may be classes or vectors, so somebody says which.
+        (INTEGERS, {"multi_label": True}, [[1, 0, 0, 1], [0, 1, 0, 0]], ()),
+        (INTEGERS, {"multi_label": False}, [[0, 3], [1]], ()),
+        (INTEGERS.replace("3", "1").replace("[1]", "[1, 1]"), {}, [[0, 1], [1, 1]], ()),
+        ('image,label\n0000,"[""b""]"\n0001,"[""a"", ""b""]"\n', {}, [[0, 1], [1, 1]], ("a", "b")),
+        # A label that is asked for, or a text that says what the table is for, needs no warning.
+        ("image,id,caption\n0000,x,a cat\n", {}, [-1], ()),
+        ("image,species\n0000,cat\n", {"label": "species"}, [0], ("cat",)),
+    ],
+)  # fmt: skip
+def test_classes(
+    table: Callable[..., IndexedDataset],
+    text: str,
+    options: dict[str, Any],
+    expected: list[Any],
+    names: tuple[str, ...],
+) -> None:
+    """Labels of every kind become the numbers of classes, which have names where the table has them."""
+    dataset = table(text, **options)
+    assert (labels(dataset), dataset.class_names) == (expected, names)
+
+
 class TestClasses:
     def test_sorted_text(self, table: Callable[..., IndexedDataset]) -> None:
         """Names are numbered in sorted order, as pandas' categories are."""
@@ -220,110 +250,47 @@ class TestClasses:
         assert dataset.class_names == tuple(expected.categories)
         assert labels(dataset) == expected.codes.tolist()
 
-    def test_numbers_are_themselves(self, table: Callable[..., IndexedDataset]) -> None:
-        """Whole numbers are the class numbers: 10 comes not before 9, and gaps stay."""
-        assert labels(table("image,label\n0000,10\n0001,9\n0002,007\n")) == [10, 9, 7]
-
-    def test_the_same_for_train_and_val(
-        self, table: Callable[..., IndexedDataset], tmp_path: Path
-    ) -> None:
-        """With the classes of training a class that val lacks shifts no number, out of a list or a file."""
-        train = table("image,label\n0000,cat\n0001,dog\n0002,eel\n")
+    def test_of_a_file(self, table: Callable[..., IndexedDataset], tmp_path: Path) -> None:
+        """A file may hold the names of the classes."""
         (tmp_path / "classes.txt").write_text("cat\ndog\neel\n")
-        for classes in (
-            train.class_names,
-            tmp_path / "classes.txt",
-            {"eel": 2, "cat": 0, "dog": 1},
-        ):
-            val = table("image,label\n0003,eel\n0001,dog\n", "val.csv", classes=classes)
-            assert (labels(val), val.class_names) == ([2, 1], train.class_names)
-        assert labels(table("image,label\n0003,eel\n0001,dog\n", "val.csv")) == [1, 0]  # without
-
-    def test_splits_share_numbers(self, table: Callable[..., IndexedDataset]) -> None:
-        """The splits of one table have the numbers of the whole table."""
-        text = "image,label,split\n0000,a,train\n0001,c,val\n0002,b,train\n0003,d d e,dev\n"
-        val = table(text, split="val")
-        assert (labels(val), val.class_names) == ([2], ("a", "b", "c", "d d e"))
-        with pytest.raises(SourceError, match="'validation' may be dev or val"):
-            table(text, split="validation")
-        several = table(text, split="train", label_separator=" ")
-        assert (labels(several), several.class_names) == (
-            [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0]],
-            ("a", "b", "c", "d", "e"),
-        )
-
-    def test_numbers_with_names(self, table: Callable[..., IndexedDataset]) -> None:
-        """Numbers are numbers of the classes that are named; a class may be called by a number."""
-        assert labels(table("image,label\n0000,1\n0001,0\n", classes=["cat", "dog"])) == [1, 0]
-        assert labels(table("image,label\n0000,20\n0001,10\n", classes=["20", "10"])) == [0, 1]
-
-    def test_unlabelled(self, table: Callable[..., IndexedDataset]) -> None:
-        """An empty label is -1, and one warning says how many there are."""
-        with pytest.warns(UserWarning, match=r"1 of 2 samples of .*t.* have no label"):
-            assert labels(table("image,label\n0000,cat\n0001,\n")) == [0, -1]
+        val = table("image,label\n0003,eel\n0001,dog\n", classes=tmp_path / "classes.txt")
+        assert (labels(val), val.class_names) == ([2, 1], ("cat", "dog", "eel"))
 
 
 class TestVectors:
     TEXT = "image,label\n0000.jpg,cat dog\n0001.jpg,\n0002.jpg,eel\n0003.jpg,dog cat dog\n"
 
     def test_several_classes(self, table: Callable[..., IndexedDataset]) -> None:
-        """Cells of several classes become the multi-hot vectors that pandas makes of them."""
+        """Cells of several classes become the multi-hot vectors that pandas makes of them, also in a batch."""
         read = pd.read_csv(io.StringIO(self.TEXT), dtype=str, keep_default_na=False)
         expected = read["label"].str.get_dummies(" ").drop(columns=[""], errors="ignore")
         dataset = table(self.TEXT, label_separator=" ")
-        assert dataset.class_names == tuple(expected.columns)
-        assert labels(dataset) == expected.to_numpy().tolist()
-        assert dataset.label_shape == (3,)
+        [batch] = Loader.eval(dataset, Recipe([CenterCrop(16)]), batch_size=4, device="cpu")
+        assert (dataset.class_names, dataset.label_shape) == (tuple(expected.columns), (3,))
+        assert labels(dataset) == batch.labels.tolist() == expected.to_numpy().tolist()
+        assert batch.labels.dtype == torch.float32
 
     def test_columns(self, table: Callable[..., IndexedDataset]) -> None:
         """Columns of numbers are the numbers of a vector, which they name."""
         text = "image,dog,cat,score\n0000.jpg,1,0,-0.25\n0001.jpg,0.5,.5,1e3\n"
-        expected = pd.read_csv(io.StringIO(text))[["score", "dog"]]
-        dataset = table(text, label=["score", "dog"])
-        assert (labels(dataset), dataset.class_names) == (
-            expected.to_numpy().tolist(),
-            ("score", "dog"),
-        )
-        assert labels(table(text, label=["score"])) == [[-0.25], [1000]]
+        expected = pd.read_csv(io.StringIO(text))
+        for names in (["score", "dog"], ["score"]):
+            dataset = table(text, label=names)
+            assert labels(dataset) == expected[names].to_numpy().tolist()
+            assert dataset.class_names == tuple(names)
 
     def test_json(self, table: Callable[..., IndexedDataset]) -> None:
-        """JSON lists are vectors of one length or several, or names of classes."""
+        """JSON lists are vectors of one length or several."""
         cells = [[0.5, 1], [2.5], [], [1, 2, 3.5]]
         rows = [f'000{number}.jpg,"{json.dumps(cell)}"' for number, cell in enumerate(cells)]
         dataset = table("image,label\n" + "\n".join(rows))
         assert (labels(dataset), dataset.label_shape) == (cells, None)
-        names = table('image,label\n0000,"[""b""]"\n0001,"[""a"", ""b""]"\n')
-        assert (labels(names), names.class_names) == ([[0, 1], [1, 1]], ("a", "b"))
-
-    def test_whole_numbers_in_lists(self, table: Callable[..., IndexedDataset]) -> None:
-        """Lists of whole numbers may be classes or vectors, so somebody says which."""
-        text = 'image,label\n0000,"[0, 3]"\n0001,"[1]"\n'
-        with pytest.raises(
-            SourceError, match=r"line 2: the label \[0, 3\] is a list of whole numbers: say multi"
-        ):
-            table(text)
-        assert labels(table(text, multi_label=True)) == [[1, 0, 0, 1], [0, 1, 0, 0]]
-        assert labels(table(text, multi_label=False)) == [[0, 3], [1]]
-        assert labels(table(text.replace("3", "1").replace("[1]", "[1, 1]"))) == [[0, 1], [1, 1]]
 
     def test_rows_of_one_image(self, table: Callable[..., IndexedDataset]) -> None:
-        """With multi_label=True the rows of an image are one sample; else two labels are an error with both lines."""
-        text = "image,label,by\n0000,dog,Ann\n0001,cat,Bo\n0000,cat,Cy\n"
-        dataset = table(text, multi_label=True)
+        """With multi_label=True the rows of an image are one sample."""
+        dataset = table(SEVERAL_ROWS, multi_label=True)
         assert (labels(dataset), dataset.class_names) == ([[1, 1], [1, 0]], ("cat", "dog"))
         assert texts(dataset, "by") == ['["Ann","Cy"]', "Bo"]
-        with pytest.raises(
-            SourceError, match=r"lines 2 and 4: 0000.jpg has the labels dog and cat: .*multi_label"
-        ):
-            table(text)
-
-    def test_loader(self, table: Callable[..., IndexedDataset]) -> None:
-        """The vectors reach the batch."""
-        dataset = table(self.TEXT, label_separator=" ")
-        loader = Loader.eval(dataset, Recipe([CenterCrop(16)]), batch_size=4, device="cpu")
-        [batch] = loader
-        assert batch.labels.tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 1], [1, 1, 0]]
-        assert batch.labels.dtype == torch.float32
 
 
 class TestBoxes:
@@ -356,55 +323,51 @@ class TestBoxes:
 
 
 class TestDetection:
-    def test_videos_stay_videos(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("text", ["path,start,end,label\na.mp4,0,1,3\n", "a.mp4,3\n"])
+    def test_videos_stay_videos(self, tmp_path: Path, text: str) -> None:
         """A .csv of videos is a list of clips, as ever."""
-        (tmp_path / "a.csv").write_text("path,start,end,label\na.mp4,0,1,3\n")
-        assert type(open_dataset(tmp_path / "a.csv")) is ClipListDataset
-        (tmp_path / "b.csv").write_text("a.mp4,3\n")
-        assert type(open_dataset(tmp_path / "b.csv")) is ClipListDataset
-
-    @pytest.mark.parametrize(
-        ("text", "reason"),
-        [
-            (
-                "path,label\na.mp4,1\nb.jpg,2\n",
-                r"names images \(b.jpg\) and videos \(a.mp4\): say format=",
-            ),
-            ("what,where\na,b\n", "names neither images nor videos .* say format='csv' and image="),
-        ],
-    )
-    def test_undecidable(self, tmp_path: Path, text: str, reason: str) -> None:
-        """What may be either is refused, and the error says how to say it."""
         (tmp_path / "a.csv").write_text(text)
-        with pytest.raises(SourceError, match=reason):
-            open_dataset(tmp_path / "a.csv")
+        assert type(open_dataset(tmp_path / "a.csv")) is ClipListDataset
 
     def test_parquet_with_images_stays(self, tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
         """A table that holds images is read as ever, though it has a column of paths, too."""
-        pq.write_table(
-            pa.table({"path": ["x.jpg"], "image": [jpeg(20, 20)]}), tmp_path / "t.parquet"
-        )
+        written = pa.table({"path": ["x.jpg"], "image": [jpeg(20, 20)]})
+        pq.write_table(written, tmp_path / "t.parquet")
         assert type(open_dataset(tmp_path / "t.parquet")).__name__ == "ParquetDataset"
 
     def test_splits(self, table: Callable[..., IndexedDataset]) -> None:
         """Rows of several splits are opened one split at a time, by any of its names."""
-        text = "image,label,split\n0000,a,train\n0001,b,val\n0002,a,train\n"
-        with pytest.raises(SourceError, match="holds the splits train, val, which are never one"):
-            table(text)
-        assert len(table(text, split="train")) == 2
-        assert [s.key for s in samples(table(text, split="validation"))] == ["0001.jpg"]
-        with pytest.raises(SourceError, match="no split 'test': its splits are train, val"):
-            table(text, split="test")
-        with pytest.raises(SourceError, match="no column 'fold' for split_column="):
-            table(text, split="train", split_column="fold")
-        with pytest.raises(SourceError, match="has no split 'val': no column 'split'"):
-            table("image,label\n0000,a\n", split="val")
+        for split, keys in (("train", ["0000.jpg", "0002.jpg"]), ("validation", ["0001.jpg"])):
+            found = fetch_samples(table(TWO_SPLITS, split=split))
+            assert [sample.key for sample in found] == keys
         assert len(table("image,label\n0000,a\n", "val.csv", split="val")) == 1
+
+
+TWO_SPLITS = "image,label,split\n0000,a,train\n0001,b,val\n0002,a,train\n"
+
+
+SIDES = ["xmin", "ymin", "xmax", "ymax"]
+
+
+BOX_ROWS = "image,xmin,ymin,xmax,ymax,label\n0000,1,1,5,5,dog\n0000,2,2,6,6,{}\n"
 
 
 @pytest.mark.parametrize(
     ("text", "options", "reason"),
     [
+        ("0000.jpg\t3\n", {"name": "b.tsv"}, "list of files has no option 'root'"),
+        ("image,label\nx/1.jpg,1\nx/2.jpg,2\n", {}, r"line 2: the file .*x/1.jpg is not there.* root="),
+        (SPLIT, {"split": "validation"}, "'validation' may be dev or val"),
+        (TWO_SPLITS, {}, "holds the splits train, val, which are never one"),
+        (TWO_SPLITS, {"split": "test"}, "no split 'test': its splits are train, val"),
+        (TWO_SPLITS, {"split": "train", "split_column": "fold"}, "no column 'fold' for split_column="),
+        ("image,label\n0000,a\n", {"split": "val"}, "has no split 'val': no column 'split'"),
+        (INTEGERS, {}, r"line 2: the label \[0, 3\] is a list of whole numbers: say multi"),
+        (SEVERAL_ROWS, {}, r"lines 2 and 4: 0000.jpg has the labels dog and cat: .*multi_label"),
+        ("path,label\na.mp4,1\nb.jpg,2\n", {}, r"names images \(b.jpg\) and videos \(a.mp4\): say format="),
+        ("what,where\na,b\n", {}, "names neither images nor videos .* say format='csv' and image="),
+        ("left,right\n0000.jpg,0001.jpg\n", {}, r"several columns of image files \(left, right\): name one"),
+        (BOX_ROWS.format("cat"), {}, r"has the labels dog and cat: say (boxes=\['xmin', 'ymin', 'xmax', 'ymax'\]) where each row is a box, multi"),
         ("image,label\n0000,a,b\n0001\n", {}, r"line 2 has 3 cells, the header 2 \(image, label\)"),
         ("image,label\n", {}, "has no rows"),
         (f"image,label\n0000,1\n0001,{'x' * (1 << 18)}\n", {}, r"train.csv, line 3 .* 131,072 .* csv.field_size_limit\(n\)"),
@@ -451,85 +414,60 @@ def test_refused(
     assert "\n" not in str(error.value)
 
 
-def test_two_columns_that_fit(table: Callable[..., IndexedDataset]) -> None:
-    """Of two columns that may be the label or the image one is taken, and a warning names both."""
-    with pytest.warns(
-        UserWarning, match="of the columns class, y, which may each be the label, class was"
-    ):
-        table("image,y,class\n0000,a,b\n")
-    with pytest.warns(
-        UserWarning, match="of the columns path, mask, which may each be the image, path was"
-    ):
-        table("mask,path\n0000.jpg,0001.jpg\n")
-    with pytest.raises(
-        SourceError, match=r"several columns of image files \(left, right\): name one"
-    ):
-        table("left,right\n0000.jpg,0001.jpg\n")
-
-
-def test_two_columns_of_which_one_is_called_like_its_role(
+@pytest.mark.parametrize(
+    ("text", "options", "warning", "expected"),
+    [
+        ("image,label\n0000,cat\n0001,\n", {}, r"1 of 2 samples of .*t.* have no label", [0, -1]),
+        ("image,id,species\n0000,x,cat\n", {}, "no sample of .* has a label .* with label=", [-1]),
+        # Of two columns that may be the label or the image one is taken, also where it is called like its role.
+        ("image,y,class\n0000,a,b\n", {}, "of the columns class, y, which may each be the label, class was", [0]),
+        ("mask,path\n0000.jpg,0001.jpg\n", {}, "of the columns path, mask, which may each be the image, path was", [-1]),
+        ("path,image,label\n0000.jpg,0001.jpg,a\n", {}, "of the columns image, path, which may each be the image", [0]),
+        ("image,target,label\n0000,1,a\n", {}, "the columns label, target, which may each be the label", [0]),
+        # No mask is a picture to train on, and a column that is named is no guess.
+        ("mask,image,label\n0000.jpg,0001.jpg,a\n", {}, None, [0]),
+        ("path,image,label\n0000.jpg,0001.jpg,a\n", {"image": "path"}, None, [0]),
+        # Rows that are boxes, and boxes without a class.
+        (BOX_ROWS.format("dog"), {}, "is a sample: say boxes=.* is a box, else remove", [0, 0]),
+        (BOX_ROWS.format(""), {"boxes": SIDES, "coords": "zero-based"}, r"1 of 2 boxes have no class \(class -1\)", [-1]),
+        # An image that two rows name with one label is two samples, and a key of two samples is said.
+        ("image,label\n0000,1\n0001,2\n0000,1\n", {}, "names 1 image in several rows .*0000.jpg, lines 2 and 4", [1, 2, 1]),
+        ("image,id\n0000,x\n0001,x\n", {}, r"1 of 2 samples have the key of another in the column id \(x, lines 2 and 3", [-1, -1]),
+    ],
+)  # fmt: skip
+def test_warnings(
     table: Callable[..., IndexedDataset],
+    text: str,
+    options: dict[str, Any],
+    warning: str | None,
+    expected: list[int],
 ) -> None:
-    """A warning comes as well; not of a mask, which is no picture to train on, and not where one is named."""
-    with pytest.warns(UserWarning, match="of the columns image, path, which may each be the image"):
-        table("path,image,label\n0000.jpg,0001.jpg,a\n")
-    with pytest.warns(UserWarning, match="the columns label, target, which may each be the label"):
-        table("image,target,label\n0000,1,a\n")
-    table("mask,image,label\n0000.jpg,0001.jpg,a\n")
-    table("path,image,label\n0000.jpg,0001.jpg,a\n", image="path")
-
-
-def test_a_table_without_labels(table: Callable[..., IndexedDataset]) -> None:
-    """It is said, and not where the label was asked for, or a column of texts says what the table is for."""
-    with pytest.warns(UserWarning, match="no sample of .* has a label .* with label="):
-        assert labels(table("image,id,species\n0000,x,cat\n")) == [-1]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert labels(table("image,id,caption\n0000,x,a cat\n")) == [-1]
-    assert labels(table("image,species\n0000,cat\n", label="species")) == [0]
+    """Where a guess may be wrong a warning says what was taken, and nothing where there is no doubt."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        dataset = table(text, **options)
+    messages = [str(one.message) for one in said]
+    assert any(re.search(warning, one) for one in messages) if warning else not messages, messages
+    assert labels(dataset) == expected
 
 
 def test_rows_that_are_boxes(table: Callable[..., IndexedDataset]) -> None:
-    """Of columns that are called like sides boxes= is named first, before what would lose boxes, and it reads them."""
-    text = "image,xmin,ymin,xmax,ymax,label\n0000,1,1,5,5,dog\n0000,2,2,6,6,{}\n"
-    match = r"has the labels dog and cat: say (boxes=\['xmin', 'ymin', 'xmax', 'ymax'\]) where each row is a box, multi"
-    with pytest.raises(SourceError, match=match):
-        table(text.format("cat"))
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        table(text.format("dog"))
-    assert any(
-        re.search("is a sample: say boxes=.* is a box, else remove", str(one.message))
-        for one in said
-    )
-    [sample] = samples(
-        table(text.format("cat"), boxes=["xmin", "ymin", "xmax", "ymax"], coords="zero-based")
-    )
-    assert json.loads(bytes(sample.fields["json"]))["labels"] == [1, 0]
-    with pytest.warns(UserWarning, match=r"1 of 2 boxes have no class \(class -1\)"):
-        table(text.format(""), boxes=["xmin", "ymin", "xmax", "ymax"], coords="zero-based")
+    """Columns that are called like sides are read with boxes=."""
+    dataset = table(BOX_ROWS.format("cat"), boxes=SIDES, coords="zero-based")
+    [text] = texts(dataset, "json")
+    assert json.loads(text)["labels"] == [1, 0]
 
 
-def test_missing_and_in_another_encoding(tmp_path: Path) -> None:
-    """A file that is not there is said to be missing, and of UTF-16 the encoding is named."""
-    with pytest.raises(SourceError, match=r"trian.csv does not exist: give"):
-        open_dataset(tmp_path / "trian.csv")
-    with pytest.raises(SourceError, match=r"nowhere.csv does not exist: give"):
-        PathTableDataset(tmp_path / "nowhere.csv")
-    for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32"):
-        (tmp_path / "wide.csv").write_bytes("image,label\n0000.jpg,cat\n".encode(encoding))
-        with pytest.raises(
-            SourceError, match=r"wide.csv is in UTF-16 or UTF-32: write it as CSV in UTF-8"
-        ):
-            open_dataset(tmp_path / "wide.csv")
+def test_missing_files(tmp_path: Path) -> None:
+    """A file that is not there is said to be missing."""
+    for opened in (open_dataset, PathTableDataset):
+        with pytest.raises(SourceError, match=r"trian.csv does not exist: give"):
+            opened(tmp_path / "trian.csv")
 
 
-def test_repeated_rows(table: Callable[..., IndexedDataset]) -> None:
-    """An image that two rows name with one label is two samples, and a key of two samples is said."""
-    with pytest.warns(UserWarning, match="names 1 image in several rows .*0000.jpg, lines 2 and 4"):
-        assert len(table("image,label\n0000,1\n0001,2\n0000,1\n")) == 3
-    with pytest.warns(
-        UserWarning,
-        match=r"1 of 2 samples have the key of another in the column id \(x, lines 2 and 3",
-    ):
-        table("image,id\n0000,x\n0001,x\n")
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_another_encoding(tmp_path: Path, encoding: str) -> None:
+    """It is named."""
+    (tmp_path / "wide.csv").write_bytes("image,label\n0000.jpg,cat\n".encode(encoding))
+    message = r"wide.csv is in UTF-16 or UTF-32: write it as CSV in UTF-8"
+    assert_refused(message, tmp_path / "wide.csv")

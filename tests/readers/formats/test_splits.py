@@ -1,9 +1,7 @@
 """Splits are told apart as Hugging Face's datasets tells them, and never opened as one dataset."""
 
-import io
 import itertools
 import json
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,10 @@ import pytest
 
 from readers import IndexedDataset, Sample, SourceError, open_dataset
 from readers.formats.splits import folder_splits, splits_of
+from tests.support.annotated import put
+from tests.support.entries import fetch_all
+from tests.support.opening import assert_refused, open_with_warning
+from tests.support.tars import tar_of
 
 Jpeg = Callable[..., bytes]
 
@@ -35,9 +37,7 @@ def fill(root: Path, names: list[str]) -> Path:
 
 
 def ids(dataset: Any) -> list[str]:
-    return sorted(
-        bytes(sample.fields["id"]).decode() for sample in dataset.fetch(range(len(dataset)))
-    )
+    return sorted(bytes(sample.fields["id"]).decode() for sample in fetch_all(dataset))
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,7 @@ def test_splits_are_those_of_hugging_face(load: Any, tmp_path: Path, names: list
         for split, rows in load(str(root), streaming=True).items()
     }
 
-    with pytest.raises(SourceError, match=f"holds the splits {', '.join(expected)}, .*split="):
-        open_dataset(root)
+    assert_refused(f"holds the splits {', '.join(expected)}, .*split=", root)
     for split, rows in expected.items():
         assert ids(open_dataset(root, split=split)) == rows
 
@@ -81,72 +80,59 @@ def test_a_star_does_not_join_splits(tmp_path: Path) -> None:
     assert ids(open_dataset(root / "*.parquet", split="train")) == names
     assert len(open_dataset(root / "{train,test}-*.parquet", split="test")) == 1
     assert len(open_dataset([root / "train-*.parquet", root / "test-*.parquet"])) == 3
-    with pytest.raises(SourceError, match="has no split 'val': its splits are train, test"):
-        open_dataset(root, split="val")
+    assert_refused("has no split 'val': its splits are train, test", root, split="val")
 
 
-def write_tar(path: Path) -> None:
-    with tarfile.open(path, "w") as archive:
-        member = tarfile.TarInfo("a.jpg")
-        member.size = 1
-        archive.addfile(member, io.BytesIO(b"x"))
+def write_column(path: Path, jpeg: Jpeg, splits: list[str]) -> Path:
+    """Write a table, of the kind that the name ends in, whose rows have labels 0, 1, ... and these splits."""
+    count = len(splits)
+    if path.suffix in (".parquet", ".arrow"):
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        table = pa.table({"image": [jpeg(9, 9)] * count, "label": range(count), "split": splits})
+        if path.suffix == ".parquet":
+            pq.write_table(table, path, row_group_size=2)
+        else:
+            with pa.ipc.new_file(path, table.schema) as writer:
+                writer.write_table(table, max_chunksize=2)
+        return path
+    put(path.parent, {f"{number}.jpg": jpeg(9, 9) for number in range(count)})
+    rows = [
+        {"path": f"{number}.jpg", "label": str(number), "split": split}
+        for number, split in enumerate(splits)
+    ]
+    lines = ["path,label,split", *(",".join(row.values()) for row in rows)]
+    path.write_text("\n".join(lines if path.suffix == ".csv" else map(json.dumps, rows)))
+    return path
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "arrow"])
 def test_splits_of_a_column(tmp_path: Path, jpeg: Jpeg, kind: str) -> None:
     """Rows of several splits are refused, with split= those of one are taken, and rows without a split are counted."""
 
-    def made(told: list[str]) -> Path:
-        for number in range(len(told)):
-            (tmp_path / f"{number}.jpg").write_bytes(jpeg(9, 9))
-        rows = [
-            {"path": f"{number}.jpg", "label": str(number), "split": value}
-            for number, value in enumerate(told)
-        ]
-        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.{kind}"
-        if kind in ("parquet", "arrow"):
-            pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-            made = {"image": [jpeg(9, 9)] * len(told), "label": range(len(told)), "split": told}
-            if kind == "parquet":
-                pq.write_table(pa.table(made), path, row_group_size=2)
-            else:
-                with pa.ipc.new_file(path, pa.table(made).schema) as writer:
-                    writer.write_table(pa.table(made), max_chunksize=2)
-        elif kind == "csv":
-            path.write_text(
-                "\n".join(["path,label,split", *(",".join(row.values()) for row in rows)])
-            )
-        else:
-            path.write_text("\n".join(map(json.dumps, rows)))
-        return path
+    def made(stem: str, splits: list[str]) -> Path:
+        return write_column(tmp_path / f"{stem}.{kind}", jpeg, splits)
 
     def labels(dataset: IndexedDataset) -> list[int]:
         return dataset.column("label").tolist()
 
-    several = made(["train", "val", "train"])
-    with pytest.raises(SourceError, match="holds the splits train, val, which are never one"):
-        open_dataset(several)
+    several = made("several", ["train", "val", "train"])
     assert labels(open_dataset(several, split="train")) == [0, 2]
     assert labels(open_dataset(several, split="validation")) == [1]
-    with pytest.raises(SourceError, match="no split 'test': its splits are train, val"):
-        open_dataset(several, split="test")
-    capitals = made(["train", "Train", "val"])
+    assert_refused("holds the splits train, val, which are never one", several)
+    assert_refused("no split 'test': its splits are train, val", several, split="test")
+    capitals = made("capitals", ["train", "Train", "val"])
     for split in (None, "train"):
-        with pytest.raises(SourceError, match=r"'train' \(1 row\), 'Train' \(1 row\)"):
-            open_dataset(capitals, split=split)
+        assert_refused(r"'train' \(1 row\), 'Train' \(1 row\)", capitals, split=split)
     assert labels(open_dataset(capitals, split="val")) == [2]
-    empty = made(["train", "", "train"])
-    with pytest.warns(UserWarning, match="1 of 3 rows without a split .* read together"):
-        assert labels(open_dataset(empty)) == [0, 1, 2]
-    with pytest.warns(UserWarning, match="1 of 3 rows without a split .* left out"):
-        assert labels(open_dataset(empty, split="train")) == [0, 2]
+    empty = made("empty", ["train", "", "train"])
+    told = "1 of 3 rows without a split .* "
+    assert labels(open_with_warning(told + "read together", empty)) == [0, 1, 2]
+    assert labels(open_with_warning(told + "left out", empty, split="train")) == [0, 2]
     for split in (None, "train"):
-        whole = open_dataset(made(["train"] * 3), split=split)
+        whole = open_dataset(made("whole", ["train"] * 3), split=split)
         assert labels(whole) == [0, 1, 2]
         assert type(whole).__name__ != "Subset"  # whose fingerprint is another one
-    named = made(["train"] * 3)
-    named = named.rename(named.with_name(f"val.{kind}"))
-    assert len(open_dataset(named, split="val")) == 3
+    assert len(open_dataset(made("val", ["train"] * 3), split="val")) == 3
 
 
 @pytest.mark.parametrize("suffix", [".tar", ".tfrecord", ".tfrecord-00000-of-00001", ""])
@@ -157,17 +143,15 @@ def test_shards_of_other_formats(tmp_path: Path, suffix: str) -> None:
         number = f"-{numbers}-of-00002"
         path = tmp_path / (f"x-{split}{suffix}" if "-of-" in suffix else f"{split}{number}{suffix}")
         if suffix == ".tar":
-            write_tar(path)
+            path.write_bytes(tar_of([("a.jpg", b"x")]))
             continue
         writer = tfrecord.TFRecordWriter(str(path))
         writer.write({"image": (b"bytes", "byte"), "id": (path.name.encode(), "byte")})
         writer.close()
     (tmp_path / "dataset_info.json").write_text('{"fileFormat": "tfrecord"}')
 
-    with pytest.raises(SourceError, match="holds the splits train, validation"):
-        open_dataset(tmp_path)
-    keys = [sample.key for sample in open_dataset(tmp_path, split="val").fetch([0]) if sample.key]
-    assert "validation" in keys[0]
+    assert_refused("holds the splits train, validation", tmp_path)
+    assert "validation" in open_dataset(tmp_path, split="val").fetch([0])[0].key
 
 
 def test_saved_splits(tmp_path: Path) -> None:
@@ -178,35 +162,30 @@ def test_saved_splits(tmp_path: Path) -> None:
 
     assert len(open_dataset(tmp_path / "saved", split="train")) == 3
     assert open_dataset(tmp_path / "saved", split="test").column("label").tolist() == [3]
-    with pytest.raises(SourceError, match="has no split 'dev': its splits are train, test"):
-        open_dataset(tmp_path / "saved", split="dev")
+    assert_refused(
+        "has no split 'dev': its splits are train, test", tmp_path / "saved", split="dev"
+    )
 
 
 def test_folders_of_splits_are_no_classes(tmp_path: Path, jpeg: Jpeg) -> None:
     """Images in train/ and val/, whatever lies beside them: refused, one opened, or said to be classes."""
-    for name in ("train/cat/a.jpg", "train/dog/a.jpg", "val2017/cat/b.jpg", "annotations/c.jpg"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(jpeg(9, 8))
+    names = ("train/cat/a.jpg", "train/dog/a.jpg", "val2017/cat/b.jpg", "annotations/c.jpg")
+    put(tmp_path, dict.fromkeys(names, jpeg(9, 8)))
 
-    with pytest.raises(SourceError, match=r"splits train, validation, .*/train; .*format='folder'"):
-        open_dataset(tmp_path)
+    assert_refused(r"splits train, validation, .*/train; .*format='folder'", tmp_path)
     assert open_dataset(tmp_path, split="train").class_names == ("cat", "dog")
     [sample] = open_dataset(tmp_path, split="val").fetch([0])
-    assert isinstance(sample, Sample)
-    assert sample.key == "cat/b.jpg"
+    assert (sample.key, type(sample)) == ("cat/b.jpg", Sample)
     assert len(open_dataset(tmp_path, format="folder").class_names) == 3
 
 
 def test_lists_of_splits(tmp_path: Path, jpeg: Jpeg) -> None:
     """Manifests beside the images of all splits: the images alone would be all of them, without labels."""
-    (tmp_path / "images").mkdir()
     for name, label in (("train", 3), ("test", 4)):
-        (tmp_path / "images" / f"{name}.jpg").write_bytes(jpeg(9, 8))
         line = f'{{"file_name": "images/{name}.jpg", "label": {label}}}'
-        (tmp_path / f"{name}.jsonl").write_text(line)
+        put(tmp_path, {f"images/{name}.jpg": jpeg(9, 8), f"{name}.jsonl": line})
 
-    with pytest.raises(SourceError, match=r"splits train, test, .*the file .*/train\.jsonl"):
-        open_dataset(tmp_path)
+    assert_refused(r"splits train, test, .*the file .*/train\.jsonl", tmp_path)
     assert open_dataset(tmp_path, split="test").column("label").tolist() == [4]
 
 
@@ -232,17 +211,14 @@ def test_one_file_of_two_splits() -> None:
 
 def test_classes_of_a_split_are_those_of_train(tmp_path: Path) -> None:
     """A class that validation lacks moves no number; one that only validation has is refused."""
-    for name in ("train/ant/1.jpg", "train/bee/1.jpg", "train/cow/1.jpg", "val/cow/1.jpg"):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_bytes(b"\xff\xd8")
+    names = ("train/ant/1.jpg", "train/bee/1.jpg", "train/cow/1.jpg", "val/cow/1.jpg")
+    put(tmp_path, dict.fromkeys(names, b"\xff\xd8"))
     val = open_dataset(tmp_path, split="val")
+    match = r"so that their numbers differ: open_dataset\(.*'val'\)"
 
+    assert val.class_names == open_dataset(tmp_path, split="train").class_names
     assert val.class_names == ("ant", "bee", "cow")
     assert [entry.label for entry in val.fetch([0])] == [2]
-    assert open_dataset(tmp_path, split="train").class_names == val.class_names
-    with pytest.warns(UserWarning, match=r"so that their numbers differ: open_dataset\(.*'val'\)"):
-        assert open_dataset(tmp_path / "val").class_names == ("cow",)
-    (tmp_path / "val" / "dog").mkdir()
-    (tmp_path / "val" / "dog" / "1.jpg").write_bytes(b"\xff\xd8")
-    with pytest.raises(SourceError, match="has the class 'dog', and the classes are ant, bee, cow"):
-        open_dataset(tmp_path, split="val")
+    assert open_with_warning(match, tmp_path / "val").class_names == ("cow",)
+    put(tmp_path, {"val/dog/1.jpg": b"\xff\xd8"})
+    assert_refused("has the class 'dog', and the classes are ant, bee, cow", tmp_path, split="val")

@@ -6,15 +6,19 @@ import struct
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from readers import BadSample, Sample, SourceError, open_dataset
+from readers import BadSample, Sample, open_dataset
 from readers.formats.protobuf.example import ExampleReader, decode_fields
 from readers.formats.protobuf.wire import find_features
 from readers.formats.tfrecord.crc32c import crc32c, find_checked_lengths, masked
 from readers.formats.tfrecord.dataset import TfRecordDataset, looks_like_tfrecord
+from tests.support.damage import flip, overwrite
+from tests.support.entries import fetch_all
+from tests.support.opening import assert_refused
 
 writer = pytest.importorskip("tfrecord.writer")
 reader = pytest.importorskip("tfrecord.reader")
@@ -49,8 +53,9 @@ def plain(number: int) -> bytes:
     return example(image=b"\xff\xd8%03d" % number * 50, label=number, key=b"k%d" % number)
 
 
-def fetched(dataset: TfRecordDataset) -> list[Sample | BadSample]:
-    return dataset.fetch(range(len(dataset)))
+def opened(folder: Path, records: list[bytes], **options: Any) -> TfRecordDataset:
+    """Write a shard of records and open it."""
+    return TfRecordDataset([shard(folder / "a.tfrecord", records)], **options)
 
 
 def tag(number: int, wire: int) -> bytes:
@@ -105,18 +110,17 @@ def test_features_are_those_of_the_package(tmp_path: Path, photos: list[Path]) -
             }
         )
     file.close()
-    found = fetched(TfRecordDataset([path]))
+    found = fetch_all(TfRecordDataset([path]))
 
+    assert len(found) == len(photos)
     for sample, expected in zip(found, reader.tfrecord_loader(str(path), None), strict=True):
         assert sample.image == bytes(expected["image/encoded"])
         assert sample.label == expected["image/class/label"][0]
-        for name in ("image/class/label", "negative", "large"):
-            assert np.array_equal(np.atleast_1d(json.loads(sample.fields[name])), expected[name])
-        boxes = np.atleast_1d(json.loads(sample.fields["boxes"])).astype(np.float32)
-        assert np.array_equal(boxes, expected["boxes"])
+        for name in ("image/class/label", "negative", "large", "boxes"):
+            values = np.atleast_1d(json.loads(sample.fields[name]))
+            assert np.array_equal(values.astype(expected[name].dtype), expected[name])
         texts = [bytes(sample.fields[f"texts.{place}"]) for place in range(3)]
         assert texts == expected["texts"].tolist()
-    assert len(found) == len(photos)
 
 
 def test_the_package_reads_records_made_by_hand(tmp_path: Path) -> None:
@@ -134,21 +138,40 @@ def test_the_package_reads_records_made_by_hand(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("every_payload_is_long")
 def test_fields_are_views(tmp_path: Path) -> None:
     """A long bytes feature is not copied."""
-    [sample] = fetched(TfRecordDataset([shard(tmp_path / "a.tfrecord", [plain(1)])]))
+    [sample] = fetch_all(opened(tmp_path, [plain(1)]))
 
-    assert isinstance(sample.fields["image"], memoryview)
     assert sample.fields["image"].readonly
 
 
 def test_size_and_restarts_are_known(tmp_path: Path, jpeg: Jpeg) -> None:
     """The index says the size of the image and where its restart intervals lie."""
     image = jpeg(40, 56, restart_marker_rows=1)
-    dataset = TfRecordDataset([shard(tmp_path / "a.tfrecord", [example(image=image, label=2)])])
-    [sample] = fetched(dataset)
+    dataset = opened(tmp_path, [example(image=image, label=2)])
+    [sample] = fetch_all(dataset)
 
-    assert sample.size == (40, 56)
+    assert (sample.size, dataset.column("height").tolist()) == ((40, 56), [40])
     assert len(sample.restarts) == 4  # 40 rows are three rows of MCUs
-    assert dataset.column("height").tolist() == [40]
+
+
+def fields_and_values(record: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of an Example, and what they must be by the library's reading of it."""
+    members = ExampleReader().read(record).members
+    fields = decode_fields({name: record[start:stop] for name, start, stop in members})
+    expected: dict[str, Any] = {}
+    for name, feature in example_pb2.Example.FromString(record).features.feature.items():
+        kind = feature.WhichOneof("kind")
+        found = list(getattr(feature, kind).value)
+        if len(found) == 1:
+            expected[name] = found[0]
+        elif kind == "bytes_list":
+            expected |= {f"{name}.{place}": one for place, one in enumerate(found)}
+        else:
+            expected[name] = found
+    read = {
+        name: value if isinstance(expected.get(name), bytes) else json.loads(value)
+        for name, value in fields.items()
+    }
+    return read, expected
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -167,13 +190,9 @@ def test_lists_packed_and_not(packed: bool) -> None:
         block(1, block(1, name) + block(2, one))
         for name, one in zip([b"f", b"i"], lists, strict=True)
     ]
-    record = block(1, b"".join(entries))
-    members = ExampleReader().read(record).members
-    fields = decode_fields({name: record[start:stop] for name, start, stop in members})
-    expected = example_pb2.Example.FromString(record).features.feature
+    fields, expected = fields_and_values(block(1, b"".join(entries)))
 
-    assert json.loads(fields["f"]) == list(expected["f"].float_list.value) == [0.5, -1, 3e8]
-    assert json.loads(fields["i"]) == list(expected["i"].int64_list.value) == [5, 300, -1]
+    assert fields == expected == {"f": [0.5, -1, 3e8], "i": [5, 300, -1]}
 
 
 def test_unknown_fields_are_passed_over() -> None:
@@ -209,24 +228,8 @@ def test_random_examples_agree_with_the_library() -> None:
         names = {rng.choice("abcdefgé") * rng.choice([1, 5, 200]) for _ in range(rng.randrange(9))}
         values = {name: value() for name in names}
         record = example(**{name: one for name, one in values.items() if one})
-        members = ExampleReader().read(record).members
-        fields = decode_fields({name: record[start:stop] for name, start, stop in members})
-
-        expected: dict[str, object] = {}
-        for name, feature in example_pb2.Example.FromString(record).features.feature.items():
-            kind = feature.WhichOneof("kind")
-            found = list(getattr(feature, kind).value)
-            if kind != "bytes_list":
-                expected[name] = found[0] if len(found) == 1 else found
-            elif len(found) == 1:
-                expected[name] = found[0]
-            else:
-                expected |= {f"{name}.{place}": one for place, one in enumerate(found)}
-        assert fields.keys() == expected.keys()
-        for name, one in expected.items():
-            assert (
-                fields[name] == one if isinstance(one, bytes) else json.loads(fields[name]) == one
-            )
+        fields, expected = fields_and_values(record)
+        assert fields == expected
 
 
 def test_hostile_records_are_errors_and_nothing_else() -> None:
@@ -256,35 +259,29 @@ def test_hostile_records_are_errors_and_nothing_else() -> None:
     assert 100 < failures < len(cut)
 
 
-def test_length_without_an_end_is_an_error() -> None:
+@pytest.mark.parametrize(
+    "record", [b"\x0a" + b"\xff" * 11, b"\x0a" + b"\xff" * 8 + b"\x7f", b"\x0a", b"\x0b\x0c"]
+)
+def test_length_without_an_end_is_an_error(record: bytes) -> None:
     """A varint of eleven bytes, and a length of 2 to the 63, lead nowhere."""
-    for record in (b"\x0a" + b"\xff" * 11, b"\x0a" + b"\xff" * 8 + b"\x7f", b"\x0a", b"\x0b\x0c"):
-        with pytest.raises(ValueError, match=r"no end|leads out|ends at|no field"):
-            find_features(record)
+    with pytest.raises(ValueError, match=r"no end|leads out|ends at|no field"):
+        find_features(record)
 
 
-@pytest.mark.parametrize("damage", ["length", "checksum of the length", "both"])
+DAMAGES = {"length": [0, 5], "checksum of the length": [9], "both": range(12)}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_records_behind_damage_are_found(tmp_path: Path, damage: str) -> None:
     """Where a length is wrong the next record is searched, and one BadSample stands for what is lost."""
     path = shard(tmp_path / "a.tfrecord", [plain(number) for number in range(8)])
-    data = bytearray(path.read_bytes())
     size = len(frame(plain(0)))
-    for place in {"length": [0, 5], "checksum of the length": [9], "both": range(12)}[damage]:
-        data[3 * size + place] ^= 0x55
-    path.write_bytes(data)
-    found = fetched(TfRecordDataset([path]))
+    for place in DAMAGES[damage]:
+        flip(path, 3 * size + place, 0x55)
+    found = fetch_all(TfRecordDataset([path]))
 
-    assert [s.label if isinstance(s, Sample) else "bad" for s in found] == [
-        0,
-        1,
-        2,
-        "bad",
-        4,
-        5,
-        6,
-        7,
-    ]
-    assert f"damaged at byte {3 * size}" in found[3].reason
+    assert f"damaged at byte {3 * size}" in found.pop(3).reason
+    assert [sample.label for sample in found] == [0, 1, 2, 4, 5, 6, 7]
 
 
 def test_garbage_between_records(tmp_path: Path) -> None:
@@ -292,58 +289,43 @@ def test_garbage_between_records(tmp_path: Path) -> None:
     path = tmp_path / "a.tfrecord"
     noise = random.Random(0).randbytes(2_000_003)
     path.write_bytes(frame(plain(1)) + noise + frame(plain(2)))
-    found = fetched(TfRecordDataset([path]))
+    first, lost, second = fetch_all(TfRecordDataset([path]))
 
-    assert [type(sample) for sample in found] == [Sample, BadSample, Sample]
-    assert found[2].label == 2
+    assert (first.label, second.label, type(lost)) == (1, 2, BadSample)
 
 
 @pytest.mark.parametrize("missing", [1, 4, 5, 100, 188])
 def test_cut_off_shard(tmp_path: Path, missing: int) -> None:
     """The samples before the cut are read, and one BadSample stands for the loss."""
     path = shard(tmp_path / "a.tfrecord", [plain(number) for number in range(4)])
-    data = path.read_bytes()
-    path.write_bytes(data[:-missing])
-    found = fetched(TfRecordDataset([path]))
+    path.write_bytes(path.read_bytes()[:-missing])
+    *samples, bad = fetch_all(TfRecordDataset([path]))
 
-    assert [type(sample) for sample in found] == [Sample, Sample, Sample, BadSample]
-    assert "cut off" in found[3].reason
+    assert [sample.label for sample in samples] == [0, 1, 2]
+    assert "cut off" in bad.reason
 
 
-def test_changed_byte_is_found_by_verify(tmp_path: Path) -> None:
-    """A changed image reads like any other; its checksum tells."""
+def test_changed_byte_is_found_by_its_checksum(tmp_path: Path) -> None:
+    """A changed image reads like any other; with verify=True, and in verify(), it is bad, and its neighbours are not."""
     path = shard(tmp_path / "a.tfrecord", [plain(number) for number in range(4)])
-    dataset = TfRecordDataset([path])
-    assert list(dataset.verify()) == []
-    data = bytearray(path.read_bytes())
-    data[data.index(b"\xff\xd8002") + 20] ^= 1
-    path.write_bytes(data)
-    dataset = TfRecordDataset([path])
-
-    assert all(isinstance(sample, Sample) for sample in fetched(dataset))
+    sound = TfRecordDataset([path])
+    assert list(sound.verify()) == []
+    assert TfRecordDataset([path], verify=True).fingerprint == sound.fingerprint
+    flip(path, path.read_bytes().index(b"\xff\xd8002") + 20, 1)
+    dataset, checked = open_dataset(path), open_dataset(path, verify=True)
     [bad] = dataset.verify()
+
     assert (bad.index, "checksum is wrong" in bad.reason) == (2, True)
-
-
-def test_checksums_that_are_asked_for(tmp_path: Path) -> None:
-    """With verify=True a changed image is a bad sample, here and in another process, and its neighbours are not."""
-    path = shard(tmp_path / "a.tfrecord", [plain(number) for number in range(4)])
-    whole = TfRecordDataset([path])
-    assert TfRecordDataset([path], verify=True).fingerprint == whole.fingerprint
-    data = bytearray(path.read_bytes())
-    data[data.index(b"\xff\xd8002") + 20] ^= 1
-    path.write_bytes(data)
-    dataset = open_dataset(path, verify=True)
-
-    for each in (dataset, pickle.loads(pickle.dumps(dataset))):
-        kinds = [type(sample) for sample in each.fetch(range(4))]
+    assert [type(sample) for sample in fetch_all(dataset)] == [Sample] * 4
+    for each in (checked, pickle.loads(pickle.dumps(checked))):
+        kinds = [type(sample) for sample in fetch_all(each)]
         assert kinds == [Sample, Sample, BadSample, Sample]
 
 
 def test_records_of_another_kind(tmp_path: Path, jpeg: Jpeg) -> None:
     """Records that are no Examples are one field, and images where they begin like one."""
     records = [jpeg(20, 30), b"\xff\xd8 no image", jpeg(10, 10)]
-    found = fetched(TfRecordDataset([shard(tmp_path / "a.tfrecord", records)]))
+    found = fetch_all(opened(tmp_path, records))
 
     assert [bytes(sample.fields["record"]) for sample in found] == records
     assert [sample.size for sample in found] == [(20, 30), None, (10, 10)]
@@ -354,30 +336,25 @@ def test_records_of_another_kind(tmp_path: Path, jpeg: Jpeg) -> None:
 def test_damaged_first_example_does_not_make_the_others_plain(tmp_path: Path) -> None:
     """What kind of records there are is not told by one whose checksum is wrong."""
     path = shard(tmp_path / "a.tfrecord", [plain(number) for number in range(3)])
-    data = bytearray(path.read_bytes())
-    data[12] = 7
-    path.write_bytes(data)
-    found = fetched(TfRecordDataset([path]))
+    bad, *samples = fetch_all(TfRecordDataset([overwrite(path, 12, b"\x07")]))
 
-    assert [type(sample) for sample in found] == [BadSample, Sample, Sample]
-    assert found[1].label == 1
+    assert isinstance(bad, BadSample)
+    assert [sample.label for sample in samples] == [1, 2]
 
 
 def test_columns_and_roles(tmp_path: Path) -> None:
     """The caller names features, and only those asked for become fields."""
-    record = example(
-        photo=b"\xff\xd8photo", image=b"\xff\xd8image", label=1, number=2, name=b"n", id=7
-    )
-    path = shard(tmp_path / "a.tfrecord", [record])
+    features = {"photo": b"\xff\xd8photo", "image": b"\xff\xd8image", "label": 1}
+    record = example(**features, number=2, name=b"n", id=7)
     options = {"image": "photo", "label": "number", "key": "name", "columns": ["photo", "id"]}
-    dataset = TfRecordDataset([path], **options)
-    [sample] = fetched(dataset)
-    [usual] = fetched(TfRecordDataset([path]))
+    dataset = opened(tmp_path, [record], **options)
+    [sample] = fetch_all(dataset)
+    [usual] = fetch_all(opened(tmp_path, [record]))
 
     assert (sample.image, sample.label, sample.key) == (b"\xff\xd8photo", 2, "a.tfrecord/n")
     assert sample.fields.keys() == {"photo", "id"}
     assert (usual.image, usual.label, usual.key) == (b"\xff\xd8image", 1, "a.tfrecord/7")
-    assert fetched(pickle.loads(pickle.dumps(dataset))) == [sample]
+    assert fetch_all(pickle.loads(pickle.dumps(dataset))) == [sample]
 
 
 @pytest.mark.parametrize(
@@ -386,38 +363,34 @@ def test_columns_and_roles(tmp_path: Path) -> None:
 )
 def test_labels(tmp_path: Path, label: object, expected: int) -> None:
     """Whole numbers of any kind are labels."""
-    [sample] = fetched(TfRecordDataset([shard(tmp_path / "a", [example(image=b"i", label=label)])]))
+    [sample] = fetch_all(opened(tmp_path, [example(image=b"i", label=label)]))
 
     assert sample.label == expected
 
 
-@pytest.mark.parametrize("name", ["label", "image/class/label"])
-@pytest.mark.parametrize("label", [0.5, b"cat", [1, 2], b"9" * 40, [b"1", b"2"]])
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        *((name, label) for name in ("label", "image/class/label") for label in (0.5, b"cat", [1, 2], b"9" * 40, [b"1", b"2"])),
+        *((name, [1, 2]) for name in ("fine_label", "category", "y")),
+    ],
+)  # fmt: skip
 def test_label_that_is_no_whole_number(tmp_path: Path, label: object, name: str) -> None:
     """Its sample is bad and says why; the next one is not."""
-    records = [example(image=b"i", **{name: label}), plain(1)]
-    found = fetched(TfRecordDataset([shard(tmp_path / "a", records)]))
+    records = [example(image=b"i", **{name: each}) for each in (label, 1)]
+    bad, good = fetch_all(opened(tmp_path, records))
 
-    assert [type(sample) for sample in found] == [BadSample, Sample]
-    assert "the label" in found[0].reason
-
-
-@pytest.mark.parametrize("name", ["fine_label", "category", "y"])
-def test_several_numbers_under_a_further_name(tmp_path: Path, name: str) -> None:
-    records = [example(image=b"i", **{name: label}) for label in ([1, 2], 3)]
-    found = fetched(TfRecordDataset([shard(tmp_path / "a", records)]))
-
-    assert [getattr(sample, "label", None) for sample in found] == [None, 3]
+    assert "the label" in bad.reason
+    assert good.label == 1
 
 
 def test_missing_features_of_later_records(tmp_path: Path) -> None:
     """A record without a label has none; one without the image that was asked for is bad."""
     records = [plain(0), example(image=b"i"), example(label=3)]
-    found = fetched(TfRecordDataset([shard(tmp_path / "a", records)], image="image"))
+    _, unlabelled, bad = fetch_all(opened(tmp_path, records, image="image"))
 
-    assert found[1].label == -1
-    assert found[1].key == "a/1"
-    assert "no feature image" in found[2].reason
+    assert (unlabelled.label, unlabelled.key) == (-1, "a.tfrecord/1")
+    assert "no feature image" in bad.reason
 
 
 SEQUENCE = block(1, b"") + block(2, block(1, block(1, b"f")))
@@ -442,34 +415,26 @@ def test_bad_files(tmp_path: Path, content: bytes, options: dict[str, str], mess
     path = tmp_path / "a.tfrecord"
     path.write_bytes(content)
 
-    with pytest.raises(SourceError, match=message):
-        TfRecordDataset([path], **options)
+    assert_refused(message, [path], by=TfRecordDataset, **options)
 
 
 def test_missing_and_no_shards(tmp_path: Path) -> None:
     """A path that leads nowhere, and an empty list."""
-    with pytest.raises(SourceError, match="is not a file"):
-        TfRecordDataset([tmp_path / "a.tfrecord"])
-    with pytest.raises(SourceError, match="list of shards is empty"):
-        TfRecordDataset([])
+    assert_refused("is not a file", [tmp_path / "a.tfrecord"], by=TfRecordDataset)
+    assert_refused("list of shards is empty", [], by=TfRecordDataset)
 
 
 def test_recognised_by_content() -> None:
     """ImageNet's shards have no extension; other files do not begin with a checked length."""
     data = frame(plain(0))
+    others = [b"PAR1" + bytes(12), bytes(16), b"\xff\xd8\xff\xe0" + bytes(12), b""]
 
     assert looks_like_tfrecord(data[:16])
-    assert not looks_like_tfrecord(data[:11])
-    for other in (b"PAR1" + bytes(12), bytes(16), b"\xff\xd8\xff\xe0" + bytes(12), b"", data[1:17]):
-        assert not looks_like_tfrecord(other)
+    assert [looks_like_tfrecord(one) for one in (*others, data[1:17], data[:11])] == [False] * 6
 
 
 def test_num_bytes_where_fields_are_bytes(tmp_path: Path) -> None:
     """The index knows the size of fields that it keeps as they are, and says so of no others."""
-    path = shard(tmp_path / "a.tfrecord", [plain(0), plain(1)])
-
-    assert TfRecordDataset([path]).column("num_bytes").tolist() == [-1, -1]
-    assert TfRecordDataset([path], columns=["image", "key"]).column("num_bytes").tolist() == [
-        252,
-        252,
-    ]
+    for options, expected in (({}, -1), ({"columns": ["image", "key"]}, 252)):
+        dataset = opened(tmp_path, [plain(0), plain(1)], **options)
+        assert dataset.column("num_bytes").tolist() == [expected] * 2

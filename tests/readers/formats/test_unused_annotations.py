@@ -1,9 +1,7 @@
 """What lies beside images and is not read is said when they are opened; so is a choice among columns."""
 
-import io
 import json
 import re
-import tarfile
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -15,15 +13,13 @@ import pytest
 
 from readers import Sample, SourceError, open_dataset
 from readers.formats.mds.columns import make_plan
+from tests.support.annotated import put, voc_object, voc_xml
+from tests.support.opening import assert_refused, open_with_warning, warnings_of
+from tests.support.tars import tar_of
 
 Jpeg = Callable[..., bytes]
-
-
-def put(root: Path, files: dict[str, bytes]) -> Path:
-    for name, content in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(content)
-    return root
+CVAT = b"<?xml version='1.0'?><annotations><version>1.1</version></annotations>"
+OPEN_IMAGES = b"ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax\n"
 
 
 @pytest.mark.parametrize(
@@ -130,13 +126,18 @@ def test_masks_that_are_taken_for_images(
         ["cat/1.jpg", "cat/2.jpg", "cat/3.jpg", "dog/1.png", "dog/2.png", "dog/4.png"],
         ["cat/gas_mask.jpg", "dog/b.jpg"],
         ["cat/1.jpg", "results.csv"],
+        ["cat/a.jpg", "cat/a.cls", "cat/more/b.jpg", "testing grounds/a.jpg"],
+        # Pictures with numbers of a camera, far apart, are no frames.
+        [f"cat/trip/img_{number:04d}.jpg" for number in (1, 7, 30)],
     ],
 )
 def test_classes_that_are_none(tmp_path: Path, jpeg: Jpeg, names: list[str]) -> None:
-    """Numbered pictures of two classes, and a picture of a mask, are said nothing of."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        open_dataset(put(tmp_path, dict.fromkeys(names, jpeg(9, 8))))
+    """Numbered pictures of two classes, a picture of a mask and folders within classes are said nothing of."""
+    images = [name for name in names if name.endswith(("jpg", "png"))]
+    files = dict.fromkeys(names, b"1") | dict.fromkeys(images, jpeg(9, 8))
+    dataset = open_dataset(put(tmp_path, files))
+    assert len(dataset) == len(images)
+    assert set(dataset.class_names) == {name.partition("/")[0] for name in names if "/" in name}
 
 
 @pytest.mark.parametrize("name", ["Annotations/a.xml", "labels/a.txt"])
@@ -144,18 +145,15 @@ def test_a_folder_of_annotations_is_no_class(tmp_path: Path, jpeg: Jpeg, name: s
     """Beside the folder of images: the error says which of them to open."""
     root = put(tmp_path, {"images/a.jpg": jpeg(9, 8), name: b"0 0.5 0.5 0.25 1"})
 
-    with pytest.raises(
-        SourceError, match=r"annotations .*: say format='yolo', classes=.*/images to"
-    ):
-        open_dataset(root)
+    assert_refused(r"annotations .*: say format='yolo', classes=.*/images to", root)
 
 
-def test_other_texts_are_no_boxes(tmp_path: Path, jpeg: Jpeg) -> None:
+@pytest.mark.parametrize(
+    "text", [{"a.txt": b"a cat 0.5"}, {"a.txt": b"7"}, {"a.txt": b""}, {"a.json": b"{}"}]
+)
+def test_other_texts_are_no_boxes(tmp_path: Path, jpeg: Jpeg, text: dict[str, bytes]) -> None:
     """Captions, numbers and what is read anyway are nothing to warn of (warnings are errors here)."""
-    texts = {"a.txt": b"a cat 0.5", "b.txt": b"7", "c.txt": b"", "d.json": b"{}"}
-    for number, (name, text) in enumerate(texts.items()):
-        root = put(tmp_path / str(number), {f"{name[0]}.jpg": jpeg(9, 8), name: text})
-        open_dataset(root)
+    open_dataset(put(tmp_path, {"a.jpg": jpeg(9, 8), **text}))
 
 
 def test_boxes_of_tensorflow(tmp_path: Path) -> None:
@@ -166,8 +164,9 @@ def test_boxes_of_tensorflow(tmp_path: Path) -> None:
     writer.write({"image/encoded": (b"bytes", "byte"), **boxes})
     writer.close()
 
-    with pytest.warns(UserWarning, match="boxes in the features image/object/bbox/xmax, image"):
-        open_dataset(tmp_path / "a.tfrecord")
+    open_with_warning(
+        "boxes in the features image/object/bbox/xmax, image", tmp_path / "a.tfrecord"
+    )
 
 
 @pytest.mark.parametrize("missing", [0, 1, 5, 9])
@@ -180,17 +179,9 @@ def test_a_missing_frame(tmp_path: Path, jpeg: Jpeg, missing: int) -> None:
     if not missing:
         assert len(open_dataset(root)) == 1
         return
-    with pytest.raises(SourceError, match=rf"but number {missing} is missing: say format="):
-        open_dataset(root)
+    assert_refused(rf"but number {missing} is missing: say format=", root)
     assert len(open_dataset(root, format="frame-folder")) == 1
     assert len(open_dataset(root, format="folder")) == 9
-
-
-def test_pictures_with_numbers_of_a_camera(tmp_path: Path, jpeg: Jpeg) -> None:
-    """Numbers far apart are no frames."""
-    names = [f"cat/trip/img_{number:04d}.jpg" for number in (1, 7, 30)]
-
-    assert len(open_dataset(put(tmp_path, dict.fromkeys(names, jpeg(9, 8))))) == 3
 
 
 def write_parquet(path: Path, columns: dict[str, Any]) -> Path:
@@ -247,8 +238,9 @@ def test_a_choice_is_said(tmp_path: Path, jpeg: Jpeg, write: Callable[..., Path]
     columns = {"img": [jpeg(9, 8)], "coarse_label": [1], "fine_label": [7]}
     path = write(tmp_path / "a.parquet", columns)
 
-    with pytest.warns(UserWarning, match="fine_label was taken; say label='fine_label'"):
-        assert open_dataset(path).column("label").tolist() == [7]
+    assert open_with_warning("fine_label was taken; say label='fine_label'", path).column(
+        "label"
+    ).tolist() == [7]
     assert open_dataset(path, label="coarse_label").column("label").tolist() == [1]
 
 
@@ -272,8 +264,7 @@ def test_the_class_label_of_hugging_face(tmp_path: Path) -> None:
     datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "a.parquet")
     dataset = open_dataset(tmp_path / "a.parquet")
 
-    assert dataset.column("label").tolist() == [1, 0]
-    assert dataset.class_names == ("cat", "dog")
+    assert (dataset.column("label").tolist(), dataset.class_names) == ([1, 0], ("cat", "dog"))
 
 
 def test_text_is_no_label_by_a_further_name(tmp_path: Path, jpeg: Jpeg) -> None:
@@ -283,118 +274,54 @@ def test_text_is_no_label_by_a_further_name(tmp_path: Path, jpeg: Jpeg) -> None:
     assert [sample.label for sample in open_dataset(path).fetch([0])] == [-1]
 
 
-def photographs(folder: Path, *names: str) -> None:
-    """Files with a picture that is never decoded."""
-    for name in names:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(b"\xff\xd8")
-
-
-@pytest.mark.parametrize(
-    ("names", "said"),
-    [
-        (
-            ["cat/a.jpg", "dog/a.jpg", "test/a.jpg"],
-            "the class 'test', which is called like a split",
-        ),
-        (
-            ["images/a.jpg", "masks/b.png"],
-            "the class 'masks': its images are taken for photographs",
-        ),
-        (["data/cat/a.jpg", "data/dog/a.jpg"], "the one class 'data', whose images lie in folders"),
-        ([f"a/v/img_{n:05d}.jpg" for n in range(7, 12)], "do not begin at 0 or 1"),
-        (["cat/a.jpg", "dog/a.jpg", "dog/b.avif", "dog/c.AVIF"], "left out (2 of .avif)"),
-    ],
-)
-def test_doubtful_folders_are_told(tmp_path: Path, names: list[str], said: str) -> None:
-    """A split, masks, a folder too high and files of other kinds among classes."""
-    photographs(tmp_path, *names)
-    with pytest.warns(UserWarning, match=re.escape(said)):
-        open_dataset(tmp_path)
-
-
-def test_ordinary_folders_are_silent(tmp_path: Path) -> None:
-    """Classes, also ones with folders of their own, and labels beside images."""
-    photographs(tmp_path, "cat/a.jpg", "cat/more/b.jpg", "testing grounds/a.jpg")
-    (tmp_path / "cat" / "a.cls").write_text("1")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        open_dataset(tmp_path)
-
-
 def test_splits_within_a_tar_are_told(tmp_path: Path) -> None:
     """Names of folders in a tar tell no splits to anybody but people."""
     for name, folders in (("one", ("train/a", "train/b")), ("two", ("train/a", "test/a"))):
-        with tarfile.open(tmp_path / f"{name}.tar", "w") as tar:
-            for number, folder in enumerate(folders):
-                info = tarfile.TarInfo(f"data/{folder}/{number}.jpg")
-                info.size = 2
-                tar.addfile(info, io.BytesIO(b"\xff\xd8"))
+        files = [(f"data/{folder}/{n}.jpg", b"\xff\xd8") for n, folder in enumerate(folders)]
+        put(tmp_path, {f"{name}.tar": tar_of(files)})
     assert len(open_dataset(tmp_path / "one.tar")) == 2
-    with pytest.warns(UserWarning, match="the splits train, test, and all of it is read as one"):
-        open_dataset(tmp_path / "two.tar")
+    open_with_warning("the splits train, test, and all of it is read as one", tmp_path / "two.tar")
 
 
 def test_our_own_files_fit_no_pattern(tmp_path: Path) -> None:
     """A pattern without an ending fits the index beside a shard, which is no shard."""
-    with tarfile.open(tmp_path / "shard-0.tar", "w") as tar:
-        info = tarfile.TarInfo("a.jpg")
-        info.size = 2
-        tar.addfile(info, io.BytesIO(b"\xff\xd8"))
+    put(tmp_path, {"shard-0.tar": tar_of([("a.jpg", b"\xff\xd8")])})
     for _ in range(2):
         assert len(open_dataset(str(tmp_path / "shard-*"))) == 1
     assert list(tmp_path.glob("*gpuaug*"))
 
 
-CVAT = b"<?xml version='1.0'?><annotations><version>1.1</version></annotations>"
-OPEN_IMAGES = b"ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax\n"
-
-
 @pytest.mark.parametrize(
     ("names", "beside", "match"),
     [
+        # What lies around the images, and what tools write beside such folders, is no class without a word.
         (["images/a.jpg"], {}, "one class 'images', so that all labels are 0.*open .*/images$"),
         (["train_images/a.jpg"], {}, "one class 'train_images', so that all labels are 0"),
         (["train/im/a.jpg"], {}, "one class 'train', so that all labels are 0"),
         (["a/a.jpg", "b/b.jpg"], {"annotations.xml": CVAT}, "export them from CVAT as COCO"),
-        (
-            ["a/a.jpg", "b/b.jpg"],
-            {"x-train-annotations-bbox.csv": OPEN_IMAGES},
-            "objects in .*x-train-annotations-bbox.csv: open that file",
-        ),
-        (
-            ["train2017/a.jpg", "annotations/p.png"],
-            {"annotations/instances_train2017.json": b"{}"},
-            "objects in .*instances_train2017.json: open that file",
-        ),
+        (["a/a.jpg", "b/b.jpg"], {"x-train-annotations-bbox.csv": OPEN_IMAGES}, "objects in .*x-train-annotations-bbox.csv: open that file"),
+        (["train2017/a.jpg", "annotations/p.png"], {"annotations/instances_train2017.json": b"{}"}, "objects in .*instances_train2017.json: open that file"),
+        # A split, masks, a folder too high and files of other kinds among classes.
+        (["cat/a.jpg", "dog/a.jpg", "test/a.jpg"], {}, "the class 'test', which is called like a split"),
+        (["images/a.jpg", "masks/b.png"], {}, "the class 'masks': its images are taken for photographs"),
+        (["data/cat/a.jpg", "data/dog/a.jpg"], {}, "the one class 'data', whose images lie in folders"),
+        ([f"a/v/img_{n:05d}.jpg" for n in range(7, 12)], {}, "do not begin at 0 or 1"),
+        (["cat/a.jpg", "dog/a.jpg", "dog/b.avif", "dog/c.AVIF"], {}, r"left out \(2 of .avif\)"),
     ],
-)
+)  # fmt: skip
 def test_folders_that_are_no_classes(
     tmp_path: Path, jpeg: Jpeg, names: list[str], beside: dict[str, bytes], match: str
 ) -> None:
-    """A folder around the images, and what tools write beside such folders, is no class without a word."""
-    put(tmp_path, {**dict.fromkeys(names, jpeg(9, 8)), **beside})
-
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        open_dataset(tmp_path)
-    said = [str(one.message) for one in warned]
+    """A warning says what is doubtful about the folders that are read as classes."""
+    said = warnings_of(put(tmp_path, {**dict.fromkeys(names, jpeg(9, 8)), **beside}))
     assert [text for text in said if re.search(match, text)], said
-
-
-def test_one_class_of_a_name_of_its_own(tmp_path: Path, jpeg: Jpeg) -> None:
-    """One class called like an object is one class."""
-    put(tmp_path, {"cat/a.jpg": jpeg(9, 8)})
-
-    assert open_dataset(tmp_path).class_names == ("cat",)
 
 
 def test_folders_of_annotations_name_their_file(tmp_path: Path, jpeg: Jpeg) -> None:
     """As CVAT exports COCO: the refusal names the file to open."""
     put(tmp_path, {"images/a.jpg": jpeg(9, 8), "annotations/instances_default.json": b"{}"})
 
-    with pytest.raises(SourceError, match=r"give .*annotations/instances_default\.json of COCO's"):
-        open_dataset(tmp_path)
+    assert_refused(r"give .*annotations/instances_default\.json of COCO's", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -410,20 +337,14 @@ def test_dots_in_the_names_of_a_tar(
     tmp_path: Path, jpeg: Jpeg, names: tuple[str, ...], is_told: bool
 ) -> None:
     """Names with dots become one sample, as for WebDataset; it is said where that is not meant."""
-    with tarfile.open(tmp_path / "a.tar", "w") as archive:
-        for name in names:
-            content = jpeg(9, 8) if name.endswith("jpg") else b"1"
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        warnings.filterwarnings("ignore", "no sample of .* has a label")
-        assert len(open_dataset(tmp_path / "a.tar")) == 1
-    said = [str(one.message) for one in warned]
+    files = [(name, jpeg(9, 8) if name.endswith("jpg") else b"1") for name in names]
+    said = warnings_of(put(tmp_path, {"a.tar": tar_of(files)}) / "a.tar")
     told = [text for text in said if "v1.0.jpg, v1.1.jpg" in text and "first dot" in text]
+
     assert len(told) == is_told
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert len(open_dataset(tmp_path / "a.tar")) == 1
 
 
 def test_columns_of_boxes(tmp_path: Path, jpeg: Jpeg) -> None:
@@ -437,5 +358,27 @@ def test_columns_of_boxes(tmp_path: Path, jpeg: Jpeg) -> None:
     found = re.findall(r"say boxes=(\[.*\])", str(warned[0].message))
     sides = [word.strip("' ") for word in found[0][1:-1].split(",")]
     [sample] = open_dataset(table, label="class", boxes=sides, coords="zero-based").fetch([0])
-    assert isinstance(sample, Sample)
     assert b"[1.0,2.0,30.0,40.0]" in bytes(sample.fields["json"])
+
+
+BOXES = voc_xml(voc_object("gadget", (1, 1, 5, 5)))
+
+
+@pytest.mark.parametrize("record", ["extra.tar", "extra.parquet"])
+def test_annotations_beside_a_record_file(tmp_path: Path, jpeg: Jpeg, record: str) -> None:
+    """Both calls are named; the name of the format decides."""
+    put(tmp_path, {"a.jpg": jpeg(20, 20), "a.xml": BOXES, record: bytes(1024)})
+    with pytest.raises(SourceError, match="holds files of voc and extra") as refused:
+        open_dataset(tmp_path)
+    assert f"open_dataset({str(tmp_path)!r}, format='voc')" in str(refused.value)
+    assert f"open_dataset({str(tmp_path / record)!r})" in str(refused.value)
+    assert open_with_warning("coordinates", tmp_path, format="voc").class_names == ("gadget",)
+
+
+def test_a_folder_of_annotations_alone(tmp_path: Path) -> None:
+    """The call that opens its file is named."""
+    nothing = json.dumps({"images": [], "annotations": [], "categories": []})
+    folder = put(tmp_path, {"annotations/instances.json": nothing}) / "annotations"
+    (tmp_path / "images").mkdir()
+    call = f"as in open_dataset({str(folder / 'instances.json')!r})"
+    assert_refused(re.escape(call), folder)

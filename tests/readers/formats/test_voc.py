@@ -1,8 +1,9 @@
 """Pascal VOC: what torchvision reads from the same files, the conventions of coordinates, and files that are none."""
 
 import io
-import json
+import re
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from torchvision.datasets import VOCDetection, VOCSegmentation
 
 from dali_pipes import Loader
 from gpu_aug import Recipe, Resize
-from readers import BadSample, SourceError, open_dataset
+from readers import BadSample, open_dataset
 from readers.formats.voc.dataset import VocDataset
 from readers.formats.voc.survey import CLASSES, palette
 from tests.support.annotated import (
@@ -27,13 +28,12 @@ from tests.support.annotated import (
     voc_xml,
     write_voc,
 )
+from tests.support.entries import json_of
+from tests.support.opening import assert_refused, open_with_warning
 
 IMAGE = picture(kind="JPEG")
+SIDES = ("xmin", "ymin", "xmax", "ymax")
 EDGE = voc_object("person", (1, 1, WIDTH, HEIGHT))
-
-
-def told(entry: Any) -> Any:
-    return json.loads(bytes(entry.fields["json"]))
 
 
 @pytest.fixture
@@ -56,21 +56,18 @@ def test_objects_are_those_of_torchvision(devkit: Path, split: str) -> None:
     """Pictures, names, boxes and flags; torchvision hands out the texts, from which 1 is taken at the first corner."""
     theirs = VOCDetection(devkit.parent.parent, "2012", split)
     ours = open_dataset(devkit.parent, split=split)
+    entries = ours.fetch(range(len(ours)))
 
-    assert len(ours) == len(theirs) > 1
-    for entry, path, (_, target) in zip(
-        ours.fetch(range(len(ours))), theirs.images, theirs, strict=True
-    ):
+    assert len(ours) > 1
+    for entry, path, (_, target) in zip(entries, theirs.images, theirs, strict=True):
         objects = target["annotation"]["object"]
-        sides = [
-            [float(one["bndbox"][side]) for side in ("xmin", "ymin", "xmax", "ymax")]
-            for one in objects
-        ]
+        sides = [[float(one["bndbox"][side]) for side in SIDES] for one in objects]
+        found = json_of(entry)
         assert entry.image == Path(path).read_bytes()
-        assert told(entry)["boxes"] == [[x - 1, y - 1, right, bottom] for x, y, right, bottom in sides]  # fmt: skip
-        assert [ours.class_names[label] for label in told(entry)["labels"]] == [one["name"] for one in objects]  # fmt: skip
-        assert told(entry)["difficult"] == [int(one.get("difficult", 0)) for one in objects]
-        assert told(entry)["pose"] == [one.get("pose", "Unspecified") for one in objects]
+        assert found["boxes"] == [[x - 1, y - 1, right, bottom] for x, y, right, bottom in sides]
+        assert [ours.class_names[label] for label in found["labels"]] == [one["name"] for one in objects]  # fmt: skip
+        assert found["difficult"] == [int(one.get("difficult", 0)) for one in objects]
+        assert found["pose"] == [one.get("pose", "Unspecified") for one in objects]
 
 
 def test_the_filled_box(devkit: Path) -> None:
@@ -78,13 +75,13 @@ def test_the_filled_box(devkit: Path) -> None:
     dataset = VocDataset(devkit, split="trainval")
     first, _, third, _ = dataset.fetch(range(4))
 
-    assert told(first)["boxes"] == [[*BOX], [0, 0, WIDTH, HEIGHT]]
-    assert told(first)["labels"] == [11, 14]
-    assert told(first)["truncated"] == [1, 0]
-    assert told(third)["boxes"][0] == [2.5, 1.25, 30.75, 40.5]
-    assert len(told(third)["boxes"]) == 2
-    assert dataset.class_names == CLASSES
-    assert dataset.coords == "one-based"
+    assert {name: json_of(first)[name] for name in ("boxes", "labels", "truncated")} == {
+        "boxes": [[*BOX], [0, 0, WIDTH, HEIGHT]],
+        "labels": [11, 14],
+        "truncated": [1, 0],
+    }
+    assert json_of(third)["boxes"] == [[2.5, 1.25, 30.75, 40.5], [0, 0, WIDTH, HEIGHT]]
+    assert (dataset.class_names, dataset.coords) == (CLASSES, "one-based")
     assert [entry.size for entry in (first, third)] == [(HEIGHT, WIDTH)] * 2
     assert dataset.column("height").tolist() == [HEIGHT] * 4
     assert dataset.column("width").tolist() == [WIDTH] * 4
@@ -94,8 +91,7 @@ def test_difficult_objects_can_be_left_out(devkit: Path) -> None:
     """They are marked, or not there."""
     [entry] = VocDataset(devkit, split="train", difficult=False).fetch([0])
 
-    assert told(entry)["labels"] == [11]
-    assert told(entry)["difficult"] == [0]
+    assert (json_of(entry)["labels"], json_of(entry)["difficult"]) == ([11], [0])
 
 
 @pytest.mark.parametrize("kind", ["class", "object"])
@@ -120,24 +116,25 @@ def test_masks_in_colours(devkit: Path) -> None:
     for number, color in ((2, (9, 9, 9)), (3, (12, 34, 56))):
         colors[30, 30] = color
         Image.fromarray(colors).save(devkit / "SegmentationClass" / f"{number}.png")
-    [bare] = VocDataset(devkit, split="val", masks="class").fetch([0])
-    assert "is in colours, and no labelmap.txt says whose they are" in bare.reason
-    put(devkit, {"labelmap.txt": "background:0,0,0::\ncat:1,2,3::\ndog:12,34,56::\nperson:::\n"})
-    dataset = VocDataset(devkit, split="val", masks="class")
+
+    def opened(split: str, labelmap: str) -> VocDataset:
+        put(devkit, {"labelmap.txt": labelmap} if labelmap else {})
+        return VocDataset(devkit, split=split, masks="class")
+
+    labelmap = "background:0,0,0::\ncat:1,2,3::\ndog:12,34,56::\nperson:::\n"
+    [bare] = opened("val", "").fetch([0])
+    [bad] = opened("train", labelmap).fetch([0])
+    dataset = opened("val", labelmap)
+    before = dataset.fingerprint
     with Image.open(io.BytesIO(dataset.fetch([0])[0].fields["mask.png"])) as mask:
         numbers = np.asarray(mask)
 
-    before = dataset.fingerprint
-    put(devkit, {"labelmap.txt": "cat:1,2,3::\ndog:12,34,57::\nperson:::\n"})
-    assert VocDataset(devkit, split="val", masks="class").fingerprint != before
+    assert "is in colours, and no labelmap.txt says whose they are" in bare.reason
+    assert bad.reason.endswith("2.png has the colour 9,9,9, which labelmap.txt gives no class")
     assert dataset.class_names == ("cat", "dog", "person")
     assert numbers[:, 0].tolist() == [0] * 4 + [2] * 5 + [255] * 3 + [0] * (HEIGHT - 12)
     assert numbers[30, 30] == 2
-    [bad] = VocDataset(devkit, split="train", masks="class").fetch([0])
-    assert (
-        bad.reason
-        == "SegmentationClass/2.png has the colour 9,9,9, which labelmap.txt gives no class"
-    )
+    assert opened("val", labelmap.replace("34,56", "34,57")).fingerprint != before
 
 
 def test_the_palette() -> None:
@@ -154,10 +151,9 @@ def test_lists_of_one_class(devkit: Path) -> None:
     dataset = open_dataset(devkit, split="dog_val")
     entries = dataset.fetch(range(2))
 
-    assert [entry.label for entry in entries] == [-1, 1]
+    assert [(entry.label, list(entry.fields)) for entry in entries] == [(-1, ["jpg"]), (1, ["jpg"])]
     assert open_dataset(devkit, split="dog_train").column("label").tolist() == [1, 0]
     assert dataset.class_names == ("not dog", "dog")
-    assert [list(entry.fields) for entry in entries] == [["jpg"], ["jpg"]]
 
 
 @pytest.mark.parametrize(
@@ -167,68 +163,58 @@ def test_lists_of_one_class(devkit: Path) -> None:
         ([voc_object(box=(5, 5, WIDTH, 9))], "one-based", ""),
         ([voc_object(box=(5, 5, 9, HEIGHT))], "one-based", ""),
         ([voc_object(box=(0, 3, 9, 9)), EDGE], "zero-based", "object 1 of a.xml begins at 0"),
-        (
-            [voc_object(box=(2, 3, 9, 9))],
-            "one-based",
-            "from 1, as no box shows it and this format mostly does .*say coords=",
-        ),
+        ([voc_object(box=(2, 3, 9, 9))], "one-based", "from 1, as no box shows it and this format mostly does .*say coords="),
         ([voc_object(box=(-1, 3, 9, 9)), EDGE], "one-based", ""),
     ],
-)
+)  # fmt: skip
 def test_from_where_coordinates_count(
     tmp_path: Path, objects: list[str], coords: str, warned: str
 ) -> None:
     """All boxes of the folder tell it; what is not certain is said, and an argument settles it."""
-    plain = voc_xml(voc_object())
     files: dict[str, Any] = {"a.jpg": IMAGE, "a.xml": voc_xml(*objects), "b.jpg": IMAGE}
-    root = put(tmp_path, files | {"b.xml": plain})
-    if warned:
-        with pytest.warns(UserWarning, match=warned):
-            dataset = open_dataset(root)
-    else:
+    root = put(tmp_path, files | {"b.xml": voc_xml(voc_object())})
+    with pytest.warns(UserWarning, match=warned) if warned else nullcontext():
         dataset = open_dataset(root)
-    assert isinstance(dataset, VocDataset)
-    assert dataset.coords == coords
     first = [[8, 4, 40, 36]] if coords == "one-based" else [[9, 5, 40, 36]]
-    assert told(dataset.fetch([1])[0])["boxes"] == first
+
+    assert (dataset.coords, json_of(dataset.fetch([1])[0])["boxes"]) == (coords, first)
     for asked in ("one-based", "zero-based"):
-        assert VocDataset(root, coords=asked).coords == asked  # type: ignore[arg-type]
+        assert VocDataset(root, coords=asked).coords == asked
 
 
-def test_classes(tmp_path: Path) -> None:
-    """The fixed 20, else all names of all splits, else those of CVAT or of the caller."""
+def test_classes_of_all_splits(tmp_path: Path) -> None:
+    """Without the fixed 20 they are all names of all splits, else those of the caller."""
     files: dict[str, Any] = {}
     for split, name in (("train", "zebra"), ("valid", "ant")):
         files[f"{split}/a.b.jpg"] = IMAGE
         files[f"{split}/a.b.xml"] = voc_xml(voc_object(name), voc_object(name, (1, 1, 64, 48)))
-    root = put(tmp_path / "own", files)
+    root = put(tmp_path, files)
 
-    with pytest.raises(SourceError, match="holds the splits train, validation"):
-        open_dataset(root)
+    assert_refused("holds the splits train, validation", root)
     dataset = open_dataset(root, split="train")
-    assert dataset.class_names == ("ant", "zebra")
-    assert [entry.key for entry in dataset.fetch([0])] == ["train/a.b"]
-    assert told(dataset.fetch([0])[0])["labels"] == [1, 1]
+    [entry] = dataset.fetch([0])
+    assert (dataset.class_names, entry.key) == (("ant", "zebra"), "train/a.b")
+    assert json_of(entry)["labels"] == [1, 1]
     given = open_dataset(root, split="val", classes=["zebra", "ant"], coords="one-based")
-    assert told(given.fetch([0])[0])["labels"] == [1, 1]
-    unknown = open_dataset(root, split="train", classes=["ant"], coords="one-based")
-    [bad] = unknown.fetch([0])
+    assert json_of(given.fetch([0])[0])["labels"] == [1, 1]
+    [bad] = open_dataset(root, split="train", classes=["ant"], coords="one-based").fetch([0])
     assert bad.reason == "train/a.b.xml object 1: 'zebra' is none of the classes (ant)"
 
-    cvat = write_voc(tmp_path / "cvat", IMAGE, 1, default="0\n")
+
+def test_classes_of_cvat(tmp_path: Path) -> None:
+    """labelmap.txt lists them."""
+    root = write_voc(tmp_path, IMAGE, 1, default="0\n")
     text = "# label:color_rgb:parts:actions\nbackground:0,0,0::\nperson:1,2,3:head:\ndog:4,5,6::\n"
-    put(cvat, {"labelmap.txt": text})
-    dataset = open_dataset(cvat)
+    dataset = open_dataset(put(root, {"labelmap.txt": text}))
     assert dataset.class_names == ("person", "dog")
-    assert told(dataset.fetch([0])[0])["labels"] == [1, 0]
+    assert json_of(dataset.fetch([0])[0])["labels"] == [1, 0]
     for text, sentence in {
         "background:0,0,0::\n": "lists no classes",
         "dog:0,0,1::\ndog:0,0,2::\n": "labelmap.txt:2 names dog a second time",
         "dog:0,0,256::\n": "three numbers to 255, such as 128,0,0, got '0,0,256'",
     }.items():
-        put(cvat, {"labelmap.txt": text})
-        with pytest.raises(SourceError, match=sentence):
-            open_dataset(cvat)
+        put(root, {"labelmap.txt": text})
+        assert_refused(sentence, root)
 
 
 BAD = {
@@ -267,12 +253,10 @@ def test_bad_annotations_are_bad_samples(tmp_path: Path, text: str) -> None:
     root = put(tmp_path, files | {"b.xml": voc_xml(voc_object(), EDGE)})
     bad, good = VocDataset(root, classes=["dog", "person"], coords="one-based").fetch([0, 1])
 
-    assert isinstance(bad, BadSample)
     assert (bad.key, bad.stage) == ("a", "read")
-    with pytest.raises(ValueError, match=BAD[text]):
-        raise ValueError(bad.reason)
+    assert re.search(BAD[text], bad.reason), bad.reason
     assert str(tmp_path) not in bad.reason
-    assert told(good)["labels"] == [0, 1]
+    assert json_of(good)["labels"] == [0, 1]
 
 
 def _polygon(points: str) -> str:
@@ -291,7 +275,7 @@ def _polygon(points: str) -> str:
 def test_other_spellings(tmp_path: Path, text: str) -> None:
     """Tags in capitals, and outlines in place of boxes."""
     root = put(tmp_path, {"a.jpg": IMAGE, "a.xml": text, "b.jpg": IMAGE, "b.xml": voc_xml(EDGE)})
-    assert told(open_dataset(root, coords="one-based").fetch([0])[0])["boxes"] == [[*BOX]]
+    assert json_of(open_dataset(root, coords="one-based").fetch([0])[0])["boxes"] == [[*BOX]]
 
 
 def test_objects_without_a_box_name_their_class(tmp_path: Path) -> None:
@@ -311,7 +295,7 @@ def test_boxes_can_be_clipped(tmp_path: Path) -> None:
     root = put(tmp_path, {"a.jpg": IMAGE, "a.xml": voc_xml(*objects)})
     [entry] = VocDataset(root, outside="clip", coords="one-based").fetch([0])
 
-    assert told(entry)["boxes"] == [[59, 0, 64, 9], [*BOX]]
+    assert json_of(entry)["boxes"] == [[59, 0, 64, 9], [*BOX]]
 
 
 @pytest.mark.parametrize("orientation", [3, 6, 8])
@@ -323,67 +307,71 @@ def test_frames_that_exif_turns(tmp_path: Path, orientation: int) -> None:
     put(root, {"a.xml": voc_xml(voc_object()), "b.xml": turned, "c.xml": voc_xml(EDGE, size=None)})
     upright, other, unsaid = VocDataset(root).fetch(range(3))
 
-    assert told(upright)["boxes"] == [[*BOX]]
+    assert json_of(upright)["boxes"] == [[*BOX]]
     assert "EXIF orientation" in other.reason or orientation == 3
     assert isinstance(other, BadSample)
-    assert told(unsaid)["boxes"] == [[0, 0, WIDTH, HEIGHT]]
+    assert json_of(unsaid)["boxes"] == [[0, 0, WIDTH, HEIGHT]]
 
 
 def test_what_has_no_counterpart(tmp_path: Path) -> None:
     """It is counted in one warning; what a list names and is not there is a bad sample."""
     files: dict[str, Any] = {f"{name}.jpg": IMAGE for name in "abc"}
     root = put(tmp_path / "flat", files | {"a.xml": voc_xml(EDGE), "x.xml": voc_xml(EDGE)})
-    with pytest.warns(UserWarning, match=r"2 pictures without \.xml and 1 \.xml without a picture"):
-        assert len(open_dataset(root)) == 1
+    assert (
+        len(open_with_warning(r"2 pictures without \.xml and 1 \.xml without a picture", root)) == 1
+    )
 
     listed = write_voc(tmp_path / "listed", IMAGE, 2, train="0\n7\n1\n")
     (listed / "Annotations" / "1.xml").unlink()
-    good, picture_gone, annotation_gone = open_dataset(listed).fetch(range(3))
-    assert told(good)["boxes"]
-    assert picture_gone.reason == "there is no picture for 7"
-    assert annotation_gone.reason == "there is no annotation for 1"
+    good, *bad = open_dataset(listed).fetch(range(3))
+    assert json_of(good)["boxes"]
+    reasons = ["there is no picture for 7", "there is no annotation for 1"]
+    assert [one.reason for one in bad] == reasons
 
 
-def test_refusals(devkit: Path, tmp_path: Path) -> None:
-    """Several splits or years, lists that are none, masks that are not there, arguments of no meaning."""
-    for source in (devkit, devkit.parent, devkit.parent.parent):
-        with pytest.raises(SourceError, match="the splits train, trainval, val, which are never"):
-            open_dataset(source)
-    with pytest.raises(SourceError, match="has no split 'test': its splits are train"):
-        open_dataset(devkit, split="test")
+@pytest.mark.parametrize(
+    ("split", "options", "sentence"),
+    [
+        ("test", {}, "has no split 'test': its splits are train"),
+        ("a", {}, "a.txt:2 names 0 a second time"),
+        ("b", {}, "names no pictures"),
+        ("c_x", {}, "c_x.txt:2 must be a picture and 1, -1 or 0"),
+        ("d", {}, "holds no picture of the split"),
+        ("train", {"coords": "1"}, "coords='1' must be one of None, 'one-based', 'zero-based'"),
+        ("train", {"masks": True}, "masks=True must be one of None, 'class', 'object'"),
+        ("train", {"outside": None}, "outside=None must be one of 'raise', 'clip'"),
+        ("train", {"classes": "dog"}, "the file of classes dog cannot be read"),
+        ("train", {"classes": ["dog", "dog"]}, "names the class 'dog' twice"),
+        ("train", {"masks": "object"}, "has no folder SegmentationObject"),
+    ],
+)
+def test_refusals(devkit: Path, split: str, options: dict[str, Any], sentence: str) -> None:
+    """Lists that are none, masks that are not there, arguments of no meaning."""
     lists = {"a": "0\n0\n", "b": "\n", "c_x": "0 1\n2 5\n", "d": "../../etc/passwd\n"}
     put(devkit, {f"ImageSets/Main/{name}.txt": text for name, text in lists.items()})
-    sentences = {
-        "a": "a.txt:2 names 0 a second time",
-        "b": "names no pictures",
-        "c_x": "c_x.txt:2 must be a picture and 1, -1 or 0",
-        "d": "holds no picture of the split",
-    }
-    for name, sentence in sentences.items():
-        with pytest.raises(SourceError, match=sentence):
-            VocDataset(devkit, split=name)
-    options: dict[str, Any]
-    for options, sentence in (  # type: ignore[assignment]
-        ({"coords": "1"}, "coords='1' must be one of None, 'one-based', 'zero-based'"),
-        ({"masks": True}, "masks=True must be one of None, 'class', 'object'"),
-        ({"outside": None}, "outside=None must be one of 'raise', 'clip'"),
-        ({"classes": "dog"}, "the file of classes dog cannot be read"),
-        ({"classes": ["dog", "dog"]}, "names the class 'dog' twice"),
-    ):
-        with pytest.raises(SourceError, match=sentence):
-            VocDataset(devkit, split="train", **options)
     shutil.rmtree(devkit / "SegmentationObject")
-    with pytest.raises(SourceError, match="has no folder SegmentationObject"):
-        VocDataset(devkit, split="train", masks="object")
+    assert_refused(sentence, devkit, by=VocDataset, split=split, **options)
+
+
+def test_several_splits_or_years_are_refused(devkit: Path) -> None:
+    """One has to be named, in whatever folder they lie."""
+    for source in (devkit, devkit.parent, devkit.parent.parent):
+        assert_refused("the splits train, trainval, val, which are never", source)
     shutil.copytree(devkit, devkit.parent / "VOC2007")
-    with pytest.raises(SourceError, match="holds VOC2007, VOC2012: open one of them"):
-        open_dataset(devkit.parent, split="train")
-    put(tmp_path / "two", {"a.jpg": IMAGE, "a.png": IMAGE, "a.xml": voc_xml(EDGE)})
-    with pytest.raises(SourceError, match=r"a.jpg and a.png, which an annotation cannot tell"):
-        VocDataset(tmp_path / "two")
-    put(tmp_path / "none", {"a.jpg": IMAGE, "b.xml": voc_xml(EDGE)})
-    with pytest.raises(SourceError, match=r"has 1 picture and 1 \.xml file, of which no two"):
-        VocDataset(tmp_path / "none")
+    assert_refused("holds VOC2007, VOC2012: open one of them", devkit.parent, split="train")
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (("a.jpg", "a.png", "a.xml"), r"a.jpg and a.png, which an annotation cannot tell"),
+        (("a.jpg", "b.xml"), r"has 1 picture and 1 \.xml file, of which no two"),
+    ],
+)
+def test_partners_are_not_guessed(tmp_path: Path, names: tuple[str, ...], sentence: str) -> None:
+    """Two pictures of one annotation, and an annotation of another picture."""
+    put(tmp_path, {name: voc_xml(EDGE) if name.endswith("xml") else IMAGE for name in names})
+    assert_refused(sentence, tmp_path, by=VocDataset)
 
 
 def test_masks_without_annotations(devkit: Path) -> None:
@@ -395,8 +383,7 @@ def test_masks_without_annotations(devkit: Path) -> None:
     assert list(entry.fields) == ["jpg", "mask.png"]
     with Image.open(io.BytesIO(entry.fields["mask.png"])) as mask:
         assert mask.mode == "P"
-    with pytest.raises(SourceError, match="no annotation for any of the 2 pictures"):
-        open_dataset(devkit, split="val")
+    assert_refused("no annotation for any of the 2 pictures", devkit, split="val")
 
 
 def test_fingerprint(devkit: Path) -> None:
@@ -405,18 +392,18 @@ def test_fingerprint(devkit: Path) -> None:
     def of(**options: Any) -> str:
         return VocDataset(devkit, split="train", **options).fingerprint
 
-    found = {
-        of(),
-        of(difficult=False),
-        of(outside="clip"),
-        of(coords="zero-based"),
-        of(classes=("dog", "person", "cat")),
-    }
-    assert of() in found
+    settings: tuple[dict[str, Any], ...] = (
+        {"difficult": False},
+        {"outside": "clip"},
+        {"coords": "zero-based"},
+        {"classes": ("dog", "person", "cat")},
+        {"masks": "class"},
+        {"masks": "object"},
+    )
+    before = of()
+    others = {of(**options) for options in settings}
+    assert before == of()
     path = devkit / "Annotations" / "2.xml"
     path.write_text(path.read_text().replace("30.75", "30.76"))
-    found.add(of())
-    found.add(of(masks="class"))
-    found.add(of(masks="object"))
 
-    assert len(found) == 8
+    assert len({before, of(), *others}) == 8

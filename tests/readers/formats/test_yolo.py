@@ -1,7 +1,7 @@
 """YOLO: rows of every task as objects in pixels, descriptions, splits, and what is refused rather than guessed."""
 
 import io
-import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from pycocotools import mask as api
 
-from readers import BadSample, SourceError, open_dataset
+from readers import open_dataset
 from readers.formats.yolo.dataset import YoloDataset
 from readers.formats.yolo.layout import beside_images
 from tests.support.annotated import (
@@ -24,6 +24,9 @@ from tests.support.annotated import (
     write_yolo,
     yolo_row,
 )
+from tests.support.entries import fetch_all, json_of
+from tests.support.kinds import by_pillow
+from tests.support.opening import assert_refused, open_with_warning
 
 IMAGE = picture(kind="JPEG")
 TRIANGLE = (0.125, 0.25, 0.75, 0.25, 0.5, 0.875)
@@ -32,8 +35,7 @@ KEYPOINTS = (0.125, 0.25, 2, 0.5, 0.75, 1, 0, 0, 0)
 
 
 def told(entry: Any) -> Any:
-    assert not isinstance(entry, BadSample), entry
-    found = json.loads(bytes(entry.fields["json"]))
+    found = json_of(entry)
     assert found.pop("box_format") == "xyxy"
     return found
 
@@ -45,13 +47,14 @@ def near(found: Any, expected: Any) -> bool:
 def test_boxes(tmp_path: Path) -> None:
     """In pixels between the edges, with the classes as they are written; equal rows count once, as a warning says."""
     text = yolo_row(1) + "\n" + yolo_row(0, (0.5, 0.5, 1, 1)) + yolo_row(1)
-    with pytest.warns(UserWarning, match="repeats 1 row of labels exactly, in 3 files"):
-        dataset = open_dataset(write_yolo(tmp_path, IMAGE, text, "", "1.0  5e-1 .5 0.25 1\r\n"))
+    dataset = open_with_warning(
+        "repeats 1 row of labels exactly, in 3 files",
+        write_yolo(tmp_path, IMAGE, text, "", "1.0  5e-1 .5 0.25 1\r\n"),
+    )
     first, empty, third = dataset.fetch(range(3))
 
     assert isinstance(dataset, YoloDataset)
-    assert dataset.task == "detect"
-    assert dataset.class_names == ("person", "dog")
+    assert (dataset.task, dataset.class_names) == ("detect", ("person", "dog"))
     assert near(told(first)["boxes"], [[*BOX], [0, 0, WIDTH, HEIGHT]])
     assert told(first)["labels"] == [1, 0]
     assert told(empty) == {"boxes": [], "labels": []}
@@ -94,15 +97,14 @@ def test_outlines(tmp_path: Path) -> None:
 def test_turned_boxes_are_not_guessed(tmp_path: Path) -> None:
     """Four corners may be an outline or a turned box: the caller says it."""
     root = write_yolo(tmp_path, IMAGE, yolo_row(1, outline()), yolo_row(0, outline()))
-
-    with pytest.raises(SourceError, match="say task='segment' or task='obb'"):
-        open_dataset(root)
     turned = open_dataset(root, task="obb")
-    assert near(told(turned.fetch([0])[0])["boxes"], [[*BOX]])
-    assert near(told(turned.fetch([0])[0])["polygons"], [[8, 4, 40, 4, 40, 36, 8, 36]])
+    found = told(turned.fetch([0])[0])
+
+    assert near(found["boxes"], [[*BOX]])
+    assert near(found["polygons"], [[8, 4, 40, 4, 40, 36, 8, 36]])
     assert turned.fingerprint != open_dataset(root, task="segment").fingerprint
-    with pytest.raises(SourceError, match=r"masks=True is for outlines, and .* task='obb'"):
-        open_dataset(root, task="obb", masks=True)
+    assert_refused("say task='segment' or task='obb'", root)
+    assert_refused(r"masks=True is for outlines, and .* task='obb'", root, task="obb", masks=True)
 
 
 def test_poses(tmp_path: Path) -> None:
@@ -133,22 +135,16 @@ def test_masks_of_classes(tmp_path: Path) -> None:
     """A mask for each picture; a palette of greys may be read in two ways, which is refused."""
     mask = np.zeros((HEIGHT, WIDTH), np.uint8)
     mask[BOX[1] : BOX[3], BOX[0] : BOX[2]] = 1
-    with io.BytesIO() as file:
-        Image.fromarray(mask).save(file, "PNG")
-        plain = file.getvalue()
+    plain = by_pillow("PNG", Image.fromarray(mask))
     greys = Image.frombytes("P", (WIDTH, HEIGHT), mask.tobytes())
     greys.putpalette([0, 0, 0, 255, 255, 255])
-    greys.save(tmp_path / "greys.png")
     yaml = "train: images/train\nnames: [bg, dog]\nmasks_dir: maps\n"
     files: dict[str, Any] = {f"images/train/{number}.jpg": IMAGE for number in range(3)}
-    files |= {"maps/train/0.png": plain, "maps/train/1.png": (tmp_path / "greys.png").read_bytes()}
-    root = put(tmp_path / "data", files | {"data.yaml": yaml})
-    (root / "maps").rename(root / "masks")
-    put(root, {"data.yaml": yaml.replace("maps", "masks")})
+    files |= {"masks/train/0.png": plain, "masks/train/1.png": by_pillow("PNG", greys)}
+    root = put(tmp_path, files | {"data.yaml": yaml.replace("maps", "masks")})
     assert type(open_dataset(root)) is YoloDataset
     (root / "masks").rename(root / "maps")
-    put(root, {"data.yaml": yaml})
-    dataset = YoloDataset(root)
+    dataset = YoloDataset(put(root, {"data.yaml": yaml}))
     good, bad, gone = dataset.fetch(range(3))
 
     assert dataset.task == "semantic"
@@ -156,8 +152,7 @@ def test_masks_of_classes(tmp_path: Path) -> None:
     assert "maps/train/1.png has a palette of greys" in bad.reason
     assert "maps/train/2.png cannot be read" in gone.reason
     put(root, {"data.yaml": yaml + "label_mapping: {0: 1}\n"})
-    with pytest.raises(SourceError, match="label_mapping, which is not applied here"):
-        YoloDataset(root)
+    assert_refused("label_mapping, which is not applied here", root, by=YoloDataset)
 
 
 @pytest.mark.parametrize("orientation", [3, 6, 8])
@@ -191,12 +186,10 @@ BAD = {
 def test_bad_rows_are_bad_samples(tmp_path: Path, text: str) -> None:
     """One sentence that names file, line and value; the neighbour is read."""
     root = write_yolo(tmp_path, IMAGE, "", yolo_row())
-    (root / "labels" / "train" / "0.txt").write_bytes(text.encode("utf-8", "surrogateescape"))
+    put(root, {"labels/train/0.txt": text.encode("utf-8", "surrogateescape")})
     bad, good = YoloDataset(root, task="detect").fetch([0, 1])
 
-    assert isinstance(bad, BadSample)
-    with pytest.raises(ValueError, match=BAD[text]):
-        raise ValueError(bad.reason)
+    assert re.search(BAD[text], bad.reason), bad.reason
     assert near(told(good)["boxes"], [[*BOX]])
 
 
@@ -216,9 +209,7 @@ def test_rows_of_other_tasks(tmp_path: Path, task: Any, text: str, sentence: str
     root = write_yolo(tmp_path, IMAGE, text, yaml=POSE if task == "pose" else "")
     [bad] = YoloDataset(root, task=task).fetch([0])
 
-    assert isinstance(bad, BadSample)
-    with pytest.raises(ValueError, match=sentence):
-        raise ValueError(bad.reason)
+    assert re.search(sentence, bad.reason), bad.reason
 
 
 def test_rounding_and_clipping(tmp_path: Path) -> None:
@@ -233,33 +224,29 @@ def test_rounding_and_clipping(tmp_path: Path) -> None:
 
 def test_splits_and_lists(tmp_path: Path) -> None:
     """Folders with all below them, lists, and lists of these; one of several splits must be named."""
-    files: dict[str, Any] = {}
-    for name in ("train/1", "train/deep/a.b", "val/0", "more/2"):
-        files[f"images/{name}.jpg"] = IMAGE
-        files[f"labels/{name}.txt"] = yolo_row()
+    names = ("train/1", "train/deep/a.b", "val/0", "more/2")
+    files: dict[str, Any] = {f"images/{name}.jpg": IMAGE for name in names}
+    files |= {f"labels/{name}.txt": yolo_row() for name in names}
     lists = {"list.txt": "./images/val/0.jpg\nimages/more/2.jpg\n\n", "sub/l.txt": "./x.jpg\n"}
     files |= lists | {"sub/x.jpg": IMAGE, "sub/x.txt": yolo_row(0)}
     yaml = (
         "train: [images/train, list.txt]\nval: ../images/val\ntest:\nnc: 2\nnames: [person, dog]\n"
     )
+    other = yaml.replace("test:", "test: sub/l.txt")
     root = put(tmp_path, files | {"data.yaml": yaml, "other.yaml": yaml + "test: sub/l.txt\n"})
 
-    with pytest.raises(SourceError, match="holds the splits train, val, which are never one"):
-        open_dataset(root)
-    train = open_dataset(root, split="train")
-    assert [entry.key for entry in train.fetch(range(4))] == [
+    assert_refused("holds the splits train, val, which are never one", root)
+    assert_refused("has no split 'test': its splits are train, val", root, split="test")
+    train = fetch_all(open_dataset(root, split="train"))
+    assert [entry.key for entry in train] == [
         "images/more/2", "images/train/1", "images/train/deep/a.b", "images/val/0",
     ]  # fmt: skip
-    assert all(near(told(entry)["boxes"], [[*BOX]]) for entry in train.fetch(range(4)))
+    assert all(near(told(entry)["boxes"], [[*BOX]]) for entry in train)
     for split in ("val", "validation", "valid"):
-        assert [entry.key for entry in open_dataset(root, split=split).fetch([0])] == [
-            "images/val/0"
-        ]
-    put(root, {"other.yaml": yaml.replace("test:", "test: sub/l.txt")})
-    [entry] = open_dataset(root / "other.yaml", split="test").fetch([0])
+        entries = open_dataset(root, split=split).fetch([0])
+        assert [entry.key for entry in entries] == ["images/val/0"]
+    [entry] = open_dataset(put(root, {"other.yaml": other}) / "other.yaml", split="test").fetch([0])
     assert told(entry)["labels"] == [0]
-    with pytest.raises(SourceError, match="has no split 'test': its splits are train, val"):
-        open_dataset(root, split="test")
 
 
 def test_lists_of_pictures_that_are_elsewhere(tmp_path: Path) -> None:
@@ -270,13 +257,9 @@ def test_lists_of_pictures_that_are_elsewhere(tmp_path: Path) -> None:
         "data.yaml": "train: train.txt\nnames: [a, b]\n",
     }
 
-    with pytest.raises(
-        SourceError, match=r"train.txt:1 names data/images/train/0.jpg, but .* exist"
-    ):
-        open_dataset(put(tmp_path, files))
+    assert_refused(r"train.txt:1 names data/images/train/0.jpg, but .* exist", put(tmp_path, files))
     put(tmp_path, {"train.txt": "images/train/0.jpg\nimages/train/gone.jpg\n"})
-    with pytest.warns(UserWarning, match="has no .txt for 1"):
-        assert len(open_dataset(tmp_path)) == 2
+    assert len(open_with_warning("has no .txt for 1", tmp_path)) == 2
 
 
 @pytest.mark.parametrize(
@@ -301,14 +284,13 @@ def test_pictures_without_labels(tmp_path: Path) -> None:
 
     with pytest.warns(UserWarning, match="without") as warned:
         dataset = open_dataset(root)
-    told_of = [str(one.message) for one in warned]
-    assert "0 pictures without .txt and 1 .txt without a picture" in told_of[0]
-    assert "no .txt for 1 of the 3 pictures of the split, which count as background" in told_of[1]
+    first, second = (str(one.message) for one in warned)
+    assert "0 pictures without .txt and 1 .txt without a picture" in first
+    assert "no .txt for 1 of the 3 pictures of the split, which count as background" in second
     assert told(dataset.fetch([2])[0]) == {"boxes": [], "labels": []}
     for path in (root / "labels" / "train").iterdir():
         path.unlink()
-    with pytest.raises(SourceError, match=r"labels for none of the 3 .*labels/train/0.txt"):
-        open_dataset(root)
+    assert_refused(r"labels for none of the 3 .*labels/train/0.txt", root)
 
 
 def test_the_folder_of_the_dataset(tmp_path: Path) -> None:
@@ -320,17 +302,14 @@ def test_the_folder_of_the_dataset(tmp_path: Path) -> None:
     above = put(tmp_path, {"data.yaml": f"path: coco8\n{names}", "else/a.yaml": f"path: {root}\n{names}"})  # fmt: skip
     assert open_dataset(above).fingerprint == open_dataset(root).fingerprint
 
-    with pytest.raises(SourceError, match="do not lie in its folder: name the folder"):
-        open_dataset(tmp_path / "else" / "a.yaml")
+    assert_refused("do not lie in its folder: name the folder", tmp_path / "else" / "a.yaml")
     moved = open_dataset(tmp_path / "else" / "a.yaml", root=root)
     assert moved.fingerprint == open_dataset(root).fingerprint
     for place in ("/etc", "images/../../..", "images/gone"):
         put(root, {"data.yaml": f"train: {place}\nval: images/train\nnc: 2\n"})
-        with pytest.raises(SourceError, match=r"leads out of|does not exist"):
-            open_dataset(root, split="train")
+        assert_refused(r"leads out of|does not exist", root, split="train")
     put(root, {"data.yaml": "train: l.txt\nnc: 2\n", "l.txt": "images/train/0.jpg\n/etc/a.jpg\n"})
-    with pytest.raises(SourceError, match=r"l.txt:2 names /etc/a.jpg, which leads out of"):
-        open_dataset(root)
+    assert_refused(r"l.txt:2 names /etc/a.jpg, which leads out of", root)
 
 
 @pytest.mark.parametrize(
@@ -352,8 +331,7 @@ def test_the_folder_of_the_dataset(tmp_path: Path) -> None:
 )
 def test_descriptions_are_refused(tmp_path: Path, yaml: str, sentence: str) -> None:
     """Each with what is wrong in it."""
-    with pytest.raises(SourceError, match=sentence):
-        open_dataset(write_yolo(tmp_path, IMAGE, yolo_row(), yaml=yaml))
+    assert_refused(sentence, write_yolo(tmp_path, IMAGE, yolo_row(), yaml=yaml))
 
 
 def test_without_a_description(tmp_path: Path) -> None:
@@ -362,12 +340,12 @@ def test_without_a_description(tmp_path: Path) -> None:
     (root / "data.yaml").unlink()
     put(root, {"images/val/0.jpg": IMAGE, "labels/val/0.txt": yolo_row(0)})
 
-    with pytest.raises(SourceError, match="format='yolo', classes="):
-        open_dataset(root, split="train", format="yolo")
+    assert_refused("format='yolo', classes=", root, split="train", format="yolo")
     dataset = open_dataset(root, split="val", format="yolo", classes=["person", "dog"])
     assert told(dataset.fetch([0])[0])["labels"] == [0]
-    with pytest.raises(SourceError, match="holds the splits train, validation"):
-        open_dataset(root, format="yolo", classes=["person", "dog"])
+    assert_refused(
+        "holds the splits train, validation", root, format="yolo", classes=["person", "dog"]
+    )
 
 
 def test_nothing_is_written_or_run(tmp_path: Path) -> None:
@@ -382,17 +360,21 @@ def test_nothing_is_written_or_run(tmp_path: Path) -> None:
     assert sorted((path, path.stat().st_mtime_ns) for path in root.rglob("*")) == before
 
 
-def test_arguments(tmp_path: Path) -> None:
-    """Of no meaning, or against the description."""
-    root = write_yolo(tmp_path, IMAGE, yolo_row())
-    options: dict[str, Any]
-    for options, sentence in (  # type: ignore[assignment]
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
         ({"task": "boxes"}, "task='boxes' must be one of None, 'detect', 'segment', 'pose'"),
         ({"task": "pose"}, "task='pose' needs kpt_shape"),
         ({"classes": ["a"]}, "names other classes than classes="),
-    ):
-        with pytest.raises(SourceError, match=sentence):
-            YoloDataset(root, **options)
-    put(root, {"images/train/a.heic": b"x"})
-    with pytest.warns(UserWarning, match=r"kinds that are left out \(1 of .heic\)"):
-        open_dataset(root)
+    ],
+)
+def test_arguments(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
+    """Of no meaning, or against the description."""
+    root = write_yolo(tmp_path, IMAGE, yolo_row())
+    assert_refused(sentence, root, by=YoloDataset, **options)
+
+
+def test_pictures_of_other_kinds(tmp_path: Path) -> None:
+    """They are counted."""
+    root = put(write_yolo(tmp_path, IMAGE, yolo_row()), {"images/train/a.heic": b"x"})
+    open_with_warning(r"kinds that are left out \(1 of .heic\)", root)

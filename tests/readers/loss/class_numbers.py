@@ -8,19 +8,15 @@ from typing import Any
 
 import pytest
 
-from readers import BadSample, Sample, SourceError, open_dataset
+from readers import BadSample, SourceError, open_dataset
 from tests.support.annotated import labelme_json, picture, put, shape, voc_object, voc_xml
 from tests.support.failing import failing
 from tests.support.loss import Cell, NotApplicable
+from tests.support.opening import assert_refused, open_with_warning
 from tests.support.target_files import TARGETS
 from tests.support.writers import Written, imagenet
 
 _NAMES = ("ant", "bee", "cow")
-
-
-def _refused(source: Any, match: str, **options: Any) -> None:
-    with pytest.raises(SourceError, match=match):
-        open_dataset(source, **options)
 
 
 def _class_folders(files: dict[str, bytes], format_name: str, root: Path) -> None:
@@ -28,7 +24,7 @@ def _class_folders(files: dict[str, bytes], format_name: str, root: Path) -> Non
     put(root, {f"{name}/{file}": data for name in _NAMES for file, data in files.items()})
     assert open_dataset(root, format=format_name).class_names == _NAMES
     with failing(root / "bee"):
-        _refused(root, "bee", format=format_name)
+        assert_refused("bee", root, format=format_name)
 
 
 def _folder(root: Path) -> None:
@@ -39,7 +35,7 @@ def _folder(root: Path) -> None:
     put(root / "s", dict.fromkeys(files, b"x"))
     assert open_dataset(root / "s", split="val").class_names == _NAMES
     with failing(root / "s" / "train"):
-        _refused(root / "s", "train", split="val")
+        assert_refused("train", root / "s", split="val")
 
 
 def _annotations(
@@ -54,16 +50,15 @@ def _annotations(
     before = dataset.fingerprint
     annotation = root / f"1.{ending}"
     with failing(annotation):
-        _refused(root, f"1.{ending}.*Input/output error.*the storage failed", **options)
+        assert_refused(f"1.{ending}.*Input/output error.*the storage failed", root, **options)
         [bad] = dataset.fetch([1])
-        assert isinstance(bad, BadSample)
         assert bad.transient
         with pytest.raises(SourceError, match="the storage failed"):
             _ = open_dataset(root, **options, **names).fingerprint
     put(root, {f"1.{ending}": ""})
     empty = open_dataset(root, **options, **names).fingerprint
     put(root, {f"1.{ending}": broken})
-    _refused(root, f"1.{ending}.*may name further classes.*classes=", **options)
+    assert_refused(f"1.{ending}.*may name further classes.*classes=", root, **options)
     dataset = open_dataset(root, **options, **names)
     entries = dataset.fetch([0, 1, 2])
     assert [isinstance(one, BadSample) for one in entries] == [False, True, False]
@@ -71,7 +66,7 @@ def _annotations(
     annotation.unlink()
     annotation.mkdir()
     assert len({before, empty, dataset.fingerprint}) == 3
-    _refused(root, f"1.{ending}.*may name further classes.*classes=", **options)
+    assert_refused(f"1.{ending}.*may name further classes.*classes=", root, **options)
     [bad] = open_dataset(root, **options, **names).fetch([1])
     assert isinstance(bad, BadSample)
 
@@ -97,10 +92,10 @@ def _labelme(root: Path) -> None:
 def _csv(root: Path) -> None:
     """A row that lacks a cell, or a table that is away, is refused by its name."""
     put(root, {"a.jpg": picture(), "a.csv": "image,label\na.jpg,ant\na.jpg\na.jpg,cow\n"})
-    _refused(root / "a.csv", "line 3")
+    assert_refused("line 3", root / "a.csv")
     put(root, {"a.csv": "image,label\na.jpg,ant\n"})
     with failing(root / "a.csv"):
-        _refused(root / "a.csv", "a.csv")
+        assert_refused("a.csv", root / "a.csv")
 
 
 def _manifest(root: Path) -> None:
@@ -122,18 +117,15 @@ def _coco(root: Path) -> None:
         ({"images": [image, image | {"file_name": "b.png"}]}, "image id 7 to a.png and to b.png"),
     ):
         source.write_text(json.dumps(stored | changed))
-        _refused(source, match)
+        assert_refused(match, source)
     for nothing in ({"categories": []}, {"categories": None}):
         source.write_text(json.dumps(stored | nothing))
-        with pytest.warns(UserWarning, match="no categories, so that labels are its category_ids"):
-            open_dataset(source)
+        open_with_warning("no categories, so that labels are its category_ids", source)
     source.write_text(json.dumps(stored | {"images": [image, image | {"id": 8}]}))
-    with pytest.warns(UserWarning, match="lists 1 image again under another id"):
-        open_dataset(source)
+    open_with_warning("lists 1 image again under another id", source)
     objects = [*stored["annotations"], {"id": 2, "bbox": [1, 1, 2, 2]}, 3]
     source.write_text(json.dumps(stored | {"annotations": objects}))
-    with pytest.warns(UserWarning, match="has 2 annotations of images that it does not list"):
-        open_dataset(source)
+    open_with_warning("has 2 annotations of images that it does not list", source)
 
 
 def _openimages(root: Path) -> None:
@@ -141,18 +133,18 @@ def _openimages(root: Path) -> None:
     source, options = TARGETS["openimages"][0](root)
     descriptions = root / "class-descriptions-boxable.csv"
     with failing(descriptions):
-        _refused(source, "Input/output error", **options)
+        assert_refused("Input/output error", source, **options)
     put(root, {descriptions.name: "/m/1,Dog\n/m/1,Cat\n"})
-    _refused(source, "each label once", **options)
+    assert_refused("each label once", source, **options)
 
 
 def _yolo(root: Path) -> None:
     """A number with two names is refused, and so is a description or a file of labels that is away for a while."""
     source, _ = TARGETS["yolo"][0](root)
     with failing(root / "labels" / "a.txt"):
-        _refused(source, "the storage failed")
+        assert_refused("the storage failed", source)
     put(root, {"data.yaml": "train: images\nnames:\n  0: a\n  0: b\n"})
-    _refused(source, "cannot be read as YAML")
+    assert_refused("cannot be read as YAML", source)
 
 
 def _tfrecord(root: Path) -> None:
@@ -160,14 +152,14 @@ def _tfrecord(root: Path) -> None:
     source, _ = TARGETS["tfrecord"][0](root)
     items = "item { id: 1 name: 'ant' } item { id: 1 name: 'bee' }"
     put(root, {"label_map.pbtxt": items})
-    _refused(source, "the same number for two classes")
+    assert_refused("the same number for two classes", source)
 
 
 def _mask_folder(root: Path) -> None:
     """What values mean is not decided without a mask that is away for a while."""
     source, options = TARGETS["mask-folder"][0](root)
     with failing(root / "masks" / "a.png"):
-        _refused(source, "what masks hold is not known", **options)
+        assert_refused("what masks hold is not known", source, **options)
 
 
 def _imagenet(root: Path) -> None:
@@ -175,16 +167,15 @@ def _imagenet(root: Path) -> None:
     source = imagenet.write(root, [Written("a", picture(), 0)])
     truth = next(source.rglob("ILSVRC2012_validation_ground_truth.txt"))
     with failing(truth):
-        _refused(source, "Input/output error", split="val")
+        assert_refused("Input/output error", source, split="val")
     truth.write_text("x\n")
-    _refused(source, "one number of a class for each line", split="val")
+    assert_refused("one number of a class for each line", source, split="val")
 
 
 def _packed_classes(root: Path) -> None:
     """The numbers of a tar's labels do not hang on what other samples say."""
     source, options = TARGETS["tar"][0](root)
     [entry] = open_dataset(source, **options).fetch([0])
-    assert isinstance(entry, Sample)
     assert entry.label == -1
 
 

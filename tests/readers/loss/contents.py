@@ -1,11 +1,9 @@
 """Content decides what a file is: a picture of a kind that is not read is named, and is not called a video."""
 
-import io
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -14,17 +12,17 @@ from readers.formats.registry import FORMATS
 from readers.video.containers.open import VideoError
 from readers.video.frame_folder import FrameFolderDataset
 from readers.video.scan import scan_video
+from tests.support.kinds import by_pillow
 from tests.support.loss import Cell, NotApplicable
 from tests.support.one_other import jpeg, reason_of, reasons, write_and_open, write_stream
+from tests.support.opening import open_with_warning
 from tests.support.tars import write_samples
 
 WANTED = "AVIF, which is not read: convert it to JPEG, PNG or WebP"
 
 
 def avif() -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(np.zeros((16, 16, 3), np.uint8)).save(stream, "AVIF")
-    return stream.getvalue()
+    return by_pillow("AVIF", Image.new("RGB", (16, 16)))
 
 
 def one_is_named(format_name: str, folder: Path) -> None:
@@ -81,8 +79,7 @@ def videos(folder: Path) -> None:
     head = b"\0\0\0\x18ftypisom\0\0\0\0isomiso2" + bytes(50)
     for name in ("a.mp4", "b", "c.m2v"):
         (folder / name).write_bytes(head)
-    with pytest.warns(UserWarning, match="1 of no ending, 1 of .m2v.*2 of 3 files"):
-        open_dataset(folder, format="video-folder")
+    open_with_warning("1 of no ending, 1 of .m2v.*2 of 3 files", folder, format="video-folder")
 
 
 CELLS: dict[str, Cell] = {name: partial(one_is_named, name) for name in FORMATS}

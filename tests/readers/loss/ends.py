@@ -1,6 +1,5 @@
 """What follows a cut, and members of containers: nothing is lost without a refusal, a warning or a bad sample."""
 
-import importlib
 import io
 import json
 import os
@@ -12,10 +11,12 @@ from typing import Any
 
 import pytest
 
-from readers import BadSample, SourceError, open_dataset
+from readers import BadSample, open_dataset
 from readers.sample import ReadersError
 from tests.support.jpegs import encode, picture
 from tests.support.loss import Cell, NotApplicable
+from tests.support.one_other import writer_of
+from tests.support.opening import assert_refused
 from tests.support.writers import Written
 
 NUM_SAMPLES = 6
@@ -23,7 +24,6 @@ SAMPLES = [
     Written(f"n{number:02d}", encode(picture(16, 16, number), "4:2:0"), number % 3)
     for number in range(NUM_SAMPLES)
 ]
-WRITERS = {"csv": "path_table"}
 Told = tuple[list[int], list[str], list[str]]
 
 
@@ -42,8 +42,7 @@ def look(source: Any, name: str, **options: Any) -> Told:
 
 
 def written(name: str, folder: Path) -> Any:
-    module = WRITERS.get(name, name.replace("-", "_"))
-    return importlib.import_module(f"tests.support.writers.{module}").write(folder, SAMPLES)
+    return writer_of(name).write(folder, SAMPLES)
 
 
 def cut_anywhere(name: str, folder: Path) -> None:
@@ -149,8 +148,9 @@ def ends_of_tars(name: str, folder: Path) -> None:
     assert (labels, bad) == ([-1], [])
     assert "keys='last-dot'" in said[0]
     assert read(dotted, keys="last-dot") == ([2], [], [])
-    with pytest.raises(SourceError, match="give one of first-dot, last-dot"):
-        open_dataset(str(folder / "0.tar"), format=name, keys="dot")  # type: ignore[call-overload]
+    assert_refused(
+        "give one of first-dot, last-dot", str(folder / "0.tar"), format=name, keys="dot"
+    )
 
     linked = tar_of({**numbered(0, 1), "1.jpg": "0.jpg", "1.cls": b"1", "2.jpg": "none.jpg"})
     labels, bad, _ = read(linked)

@@ -1,8 +1,5 @@
 """The first samples are like any others: what is bad in them is skipped, and decides nothing for the others."""
 
-import importlib
-import io
-import pkgutil
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -11,12 +8,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-import tests.support.writers
 from dali_pipes import Clips, Loader
 from gpu_aug import CenterCrop, Recipe
 from readers import Dataset, Sample, open_dataset
 from readers.prepare.kind import holds_videos
+from tests.support.kinds import by_pillow
 from tests.support.loss import Cell
+from tests.support.one_other import all_writers
 from tests.support.writers import Written
 
 NUM_SAMPLES, NUM_BAD, BATCH_SIZE = 20, 12, 6
@@ -38,9 +36,8 @@ class Parser:
 def written() -> list[Written]:
     samples = []
     for number in range(NUM_SAMPLES):
-        stream = io.BytesIO()
-        Image.new("RGB", (32, 32), (8 * number, 0, 255 - 8 * number)).save(stream, "JPEG")
-        samples.append(Written(f"photo-{number:03d}", stream.getvalue(), number % 3))
+        picture = Image.new("RGB", (32, 32), (8 * number, 0, 255 - 8 * number))
+        samples.append(Written(f"photo-{number:03d}", by_pillow("JPEG", picture), number % 3))
     return samples
 
 
@@ -82,8 +79,7 @@ def first_fields_are_bad(folder: Path, writer: ModuleType) -> None:
     assert {one.stage for one in loader.bad_samples} == {"fields"}
     shapes = {(*one.images.shape[1:], len(one[name]) == len(one)) for one in batches}
     assert len(shapes) == 1
-    assert len(batches[0]) == 0
-    assert batches[0].labels.shape[1:] == batches[-1].labels.shape[1:]
+    assert (len(batches[0]), batches[0].labels.shape[1:]) == (0, batches[-1].labels.shape[1:])
 
     with loader_of(data, fields={name: Parser(refused)}, on_bad_sample="replace") as loader:
         indices = [index for one in loader for index in one.indices.tolist()]
@@ -124,12 +120,10 @@ def first_frames_are_bad(folder: Path) -> None:
     assert len(loader.bad_samples) == NUM_BAD
 
 
-_WRITERS = [
-    importlib.import_module(f"tests.support.writers.{found.name}")
-    for found in pkgutil.iter_modules(tests.support.writers.__path__)
-]
 CELLS: dict[str, Cell] = {
-    **{writer.FORMAT: partial(first_fields_are_bad, writer=writer) for writer in _WRITERS},
+    **{
+        name: partial(first_fields_are_bad, writer=writer) for name, writer in all_writers().items()
+    },
     "frame-folder": first_frames_are_bad,
     "stream": first_members_are_bad,
 }

@@ -11,6 +11,7 @@ import pytest
 from readers import BadSample, IndexedDataset, SourceError, open_dataset
 from tests.support import labelled as write
 from tests.support.loss import Cell, NotApplicable
+from tests.support.opening import assert_refused, open_with_warning
 
 SOUND, BAD = (
     [b"3", b"\xef\xbb\xbf1 ", b"-1"],
@@ -21,8 +22,7 @@ SOUND, BAD = (
 def check(source: Path, missing: int, num_sound: int, num_bad: int) -> None:
     """The sound ones first, then the bad ones, then those without a label."""
     count = num_sound + num_bad + missing
-    with pytest.warns(UserWarning, match=rf"{missing} of {count} samples of .* have no label"):
-        dataset = open_dataset(source)
+    dataset = open_with_warning(rf"{missing} of {count} samples of .* have no label", source)
     check_dataset(dataset, num_sound, num_bad)
 
 
@@ -68,8 +68,7 @@ def parquet(folder: Path) -> None:
             if name != "part=b":
                 pq.write_table(pq.read_table(path, partitioning=None).drop_columns("label"), path)
         match = rf"2 of 3 samples .*: 1 file \({without}/a.parquet\) without the column 'label'"
-        with pytest.warns(UserWarning, match=match):
-            dataset = open_dataset(parts)
+        dataset = open_with_warning(match, parts)
         assert sorted(dataset.column("label").tolist()) == [-1, -1, 3]
 
 
@@ -93,8 +92,9 @@ def no_label(make: Callable[[Path], Path], format_name: Any = None) -> Callable[
     """A format that has labels for all samples or none: which it is, is told when it is opened."""
 
     def cell(folder: Path) -> None:
-        with pytest.warns(UserWarning, match=r"no sample of .* has a label \(all are -1"):
-            dataset = open_dataset(make(folder), format=format_name)
+        dataset = open_with_warning(
+            r"no sample of .* has a label \(all are -1", make(folder), format=format_name
+        )
         assert set(dataset.column("label").tolist()) == {-1}
 
     return cell
@@ -137,23 +137,28 @@ def path_table(folder: Path) -> None:
     """All labels are read at once: a wrong one is refused with file and line, a missing one is told."""
     names = write.write_files(folder, 3)
     rows = [[name, label] for name, label in zip(names, ["3", "cat", ""], strict=True)]
-    with pytest.raises(SourceError, match=r"3.* and others are names .*'cat'"):
-        open_dataset(csv_rows(folder, [["image", "label"], *rows]))
+    assert_refused(
+        r"3.* and others are names .*'cat'", csv_rows(folder, [["image", "label"], *rows])
+    )
     for labels in (["3", "9" * 20, "4"], ["9" * 20] * 3):
         large = [[name, label] for name, label in zip(names, labels, strict=True)]
-        with pytest.raises(SourceError, match=r"line [23]: the label '9{20}' is no class number"):
-            open_dataset(csv_rows(folder, [["image", "label"], *large]))
-    with pytest.warns(UserWarning, match=r"1 of 3 samples of .*a.csv have no label"):
-        open_dataset(csv_rows(folder, [["image", "label"], rows[0], [names[1], "4"], rows[2]]))
+        assert_refused(
+            r"line [23]: the label '9{20}' is no class number",
+            csv_rows(folder, [["image", "label"], *large]),
+        )
+    open_with_warning(
+        r"1 of 3 samples of .*a.csv have no label",
+        csv_rows(folder, [["image", "label"], rows[0], [names[1], "4"], rows[2]]),
+    )
     csv_rows(folder, [["file_name", "label"], rows[0], [names[1], "4"], rows[2]]).rename(
         folder / "metadata.csv"
     )
-    with pytest.warns(UserWarning, match=r"1 of 3 samples of .* have no label"):
-        open_dataset(folder)
-    with pytest.raises(SourceError, match=r"line 3: .*'1e300', which does not fit float32"):
-        open_dataset(
-            csv_rows(folder, [["image", "x"], [names[0], "1"], [names[1], "1e300"]]), label=["x"]
-        )
+    open_with_warning(r"1 of 3 samples of .* have no label", folder)
+    assert_refused(
+        r"line 3: .*'1e300', which does not fit float32",
+        csv_rows(folder, [["image", "x"], [names[0], "1"], [names[1], "1e300"]]),
+        label=["x"],
+    )
 
 
 def npy(folder: Path) -> None:
