@@ -1,6 +1,7 @@
 """`index` with a finder, and `pack`: the checkpoints of all images, the same bytes whoever finds them."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from dali_pipes.jpeg.finder import FINDER as FOUND_BY_US
 from readers import open_dataset
 from readers.checkpoints.layout import Entry
 from readers.checkpoints.store import DatasetCheckpoints
@@ -102,7 +104,7 @@ def test_what_has_none_is_counted_by_reason(source: Path) -> None:
     assert found.none == {"not a JPEG (3)": 1, "no image, or it cannot be read": 1}
 
 
-@pytest.mark.parametrize("kind", ["folder", "tar", "parquet"])
+@pytest.mark.parametrize("kind", ["folder", "tar", pytest.param("parquet", marks=pytest.mark.long)])
 def test_whoever_finds_them_the_bytes_are_the_same(kind: str, source: Path, cache: Path) -> None:
     """One process, several, one that does all in the wrong order and twice, and tasks that nothing connects."""
     data, places = source, (cache,)
@@ -148,7 +150,9 @@ def test_what_loaders_kept_before_is_put_in_order(source: Path, cache: Path) -> 
     assert len(finder.looked_at) == NUM_IMAGES - 3
 
 
-@pytest.mark.parametrize("most", [1, 2, 7, 30])
+@pytest.mark.parametrize(
+    "most", [2, 7, *(pytest.param(most, marks=pytest.mark.long) for most in (1, 30))]
+)
 def test_killed_and_begun_again(most: int, source: Path, cache: Path) -> None:
     """In the middle of writing a row or a slot: the next run ends with the same bytes."""
     found_of(source)
@@ -238,6 +242,7 @@ def test_the_command_line_says_what_it_found(
     printed = " ".join(printed.split())
 
     assert code == 0
+    assert pickle.loads(pickle.dumps(FOUND_BY_US)).version == FOUND_BY_US.version  # as for workers
     assert "checkpoints: of 25 of 29 images" in printed
     assert "1 have none: sound, but progressive, or too small" in printed
     assert "2 have none: does not begin and end like a JPEG, such as" in printed

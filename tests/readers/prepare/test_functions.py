@@ -79,10 +79,10 @@ def test_a_missing_source_keeps_its_error(tmp_path: Path) -> None:
 
 
 def test_nothing_heavy_is_needed() -> None:
-    """Data can be prepared where torch, DALI and what draws on terminals are missing."""
+    """Data can be prepared, also in workers, where torch, DALI and what draws on terminals are missing."""
     code = (
         "import sys; sys.modules.update(dict.fromkeys(['torch', 'nvidia', 'rich', 'cv2']))\n"
-        "import readers.prepare; print(readers.prepare.__all__)"
+        "import readers.prepare, readers.storage.index.builder; print(readers.prepare.__all__)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
 

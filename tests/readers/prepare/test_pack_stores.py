@@ -1,8 +1,5 @@
 """Packing into an object store and out of one gives the bytes of a pack on a disk."""
 
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +10,12 @@ pytest.importorskip("moto")
 pytest.importorskip("flask")
 
 from readers import SourceError, open_dataset
-from readers.prepare import PrepareError, pack
+from readers.prepare import PrepareError, load_plan, make_shard, merge, pack, plan_shards
 from readers.storage.destination import Destination, open_destination
+from readers.storage.remote import StorageOptions
 from tests.support.commands import Run
-from tests.support.packed import KILL, ROOT
+from tests.support.killed_pack import OPTIONS as KILLED
+from tests.support.killed_pack import pack_and_kill
 from tests.support.remote_data import MakeJpeg, assert_same_samples, set_up, write_shards
 from tests.support.s3_server import Storage, storage
 
@@ -109,23 +108,42 @@ def test_tasks_of_an_array_job(run: Run, source: Path, tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("s3")
-def test_a_killed_run_goes_on(run: Run, source: Path, tmp_path: Path, place: str) -> None:
+def test_a_killed_run_goes_on(source: Path, tmp_path: Path, place: str) -> None:
     """After kill -9 no half shard is there, and a second run gives what one run would have given."""
     whole = open_destination(tmp_path / "whole")
-    run("pack", source, whole.location, *OPTIONS)
     far = open_destination(f"s3://bucket/killed-{place.rpartition(':')[0].replace(':', '-')}")
-    killed = subprocess.run(
-        [sys.executable, "-c", KILL, place, str(source), far.location, *OPTIONS],
-        cwd=ROOT,
-        capture_output=True,
-        timeout=120,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    pack(str(source), whole.location, **KILLED)
+    pack_and_kill(place, source, far.location)
     assert content(far).items() <= content(whole).items()
-    assert run("pack", source, far.location, *OPTIONS)[0] == 0
+    pack(str(source), far.location, **KILLED)
     assert content(far) == content(whole)
     shards = [name for name in far.names() if name.endswith(".tar")]
     assert all(far.size_bytes(f"{name}.gpuaug-index") for name in shards)
+
+
+def test_the_options_of_a_store_are_given(
+    running: Storage, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan alone is enough to merge, and the shards are packed again from the store."""
+    set_up(monkeypatch, tmp_path)
+    location, options = "s3://bucket/given", {"endpoint": running.url, "cache_bytes": 0}
+    reached = StorageOptions(**options)
+    pack(str(source), tmp_path / "near", shard_size="30kB")
+    make_shard(plan_shards(str(source), location, bytes_per_shard=30_000, storage=reached), 1)
+    with pytest.raises(PrepareError, match=rf"shards of {location} are missing \(0, 2"):
+        merge(load_plan(location, reached))
+    packed = pack(str(source), location, shard_size="30kB", storage=reached)
+
+    assert pack(str(source), location, shard_size="30kB", storage=reached) == packed
+    far, near = open_destination(location, reached), open_destination(tmp_path / "near")
+    assert content(far) == content(near)
+    indexes = [name for name in far.names() if name.endswith(".gpuaug-index")]
+    assert len(indexes) == packed.num_shards
+    assert len(open_dataset(f"{location}/", **options)) == 24
+    pack(f"{location}/", tmp_path / "back", **options)
+    pack(str(tmp_path / "near"), tmp_path / "back_from_folder")
+    one, other = (tmp_path / name / "shard-000000.tar" for name in ("back", "back_from_folder"))
+    assert one.read_bytes() == other.read_bytes()
 
 
 def test_a_store_that_fails_in_between(s3: Storage, source: Path, tmp_path: Path) -> None:
