@@ -33,8 +33,7 @@ def test_pack_and_index(source: Path, tmp_path: Path) -> None:
 
     assert packed == again
     assert packed.num_samples == len(found.dataset) == 24
-    assert (packed.bad_samples, packed.breaks) == ([], [])
-    assert progress.told[0] == (0, 24)
+    assert (packed.bad_samples, packed.breaks, progress.told[0]) == ([], [], (0, 24))
     assert progress.told[-1] == (24, 24)
     assert [entry.built for _, entry in found.shards] == [False] * len(packed.shards)
     assert shards.told[-1][0] == shards.told[-1][1] == sum(one["bytes"] for one in packed.shards)

@@ -75,8 +75,7 @@ def test_a_plan_is_the_same_wherever_it_is_made(source: Path, tmp_path: Path) ->
         for name in "ab"
     ]
 
-    assert stored[0] == stored[1]
-    assert set(stored[0]) == {"plan.json", "boundaries"}
+    assert (stored[0], set(stored[0])) == (stored[1], {"plan.json", "boundaries"})
     loaded = load_plan(tmp_path / "a")
     assert loaded.identity == pickle.loads(pickle.dumps(plan_of(source, tmp_path / "a"))).identity
 

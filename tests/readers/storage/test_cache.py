@@ -135,8 +135,7 @@ def test_what_was_used_last_stays(tmp_path: Path) -> None:
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns - 10**10))
         read(cache, [(0, 10), (number * BLOCK, number * BLOCK + 10)], counted)
     read(cache, [(BLOCK, BLOCK + 10)], counted)
-    assert counted.places.count((0, BLOCK)) == 1
-    assert counted.places.count((BLOCK, 2 * BLOCK)) == 2
+    assert (counted.places.count((0, BLOCK)), counted.places.count((BLOCK, 2 * BLOCK))) == (1, 2)
 
 
 def test_a_wrong_account_is_put_right(tmp_path: Path) -> None:
@@ -197,8 +196,7 @@ def test_a_full_disk_is_told_once(
     counted = Counted()
     read(cache, [(0, len(DATA)), (7, 9), (3, 3)], counted)  # a second warning would be an error
     # What is not kept is not rounded up to blocks either.
-    assert counted.places == [(0, len(DATA)), (7, 9)]
-    assert entries(tmp_path / "blocks") == []
+    assert (counted.places, entries(tmp_path / "blocks")) == ([(0, len(DATA)), (7, 9)], [])
 
 
 def test_a_deleted_folder_is_told_once(cache: BlockCache, tmp_path: Path) -> None:

@@ -117,28 +117,15 @@ def entries_of(found: FoundIndex) -> list[Entry]:
     return [index.entry(row) for row in range(len(index))]
 
 
-def test_entries_come_back_as_they_were(shard: Path) -> None:
-    """What was scanned is what the index says, when built and when read."""
-    built = find(shard, Counting())
-    read = find(shard, Counting())
-
-    assert entries_of(built) == ENTRIES
-    assert entries_of(read) == ENTRIES
-    assert read.head.mark == built.head.mark
-    assert (built.built, read.built) == (True, False)
-
-
-def test_second_opening_does_not_scan(shard: Path) -> None:
-    """The file beside the shard saves the scan, and nothing else is left in the folder."""
+def test_entries_come_back_without_another_scan(shard: Path) -> None:
+    """What was scanned is what the index beside the shard says; nothing else is left in the folder."""
     scan = Counting()
-    find(shard, scan)
-    find(shard, scan)
+    built, read = find(shard, scan), find(shard, scan)
 
+    assert (entries_of(built), entries_of(read)) == (ENTRIES, ENTRIES)
+    assert (read.head.mark, built.built, read.built) == (built.head.mark, True, False)
     assert scan.count == 1
-    assert sorted(path.name for path in shard.parent.iterdir()) == [
-        "train.tar",
-        "train.tar.gpuaug-index",
-    ]
+    assert sorted(shard.parent.iterdir()) == [shard, beside(shard)]
 
 
 @pytest.mark.parametrize("change", ["size", "time", "first byte", "last byte"])
@@ -294,8 +281,7 @@ def test_a_damaged_stamp_costs_a_look_at_the_content(shard: Path, pins: list[str
         find(shard, scan)
         find(shard, scan)
 
-        assert len(pins) == 1
-        assert beside(shard).read_bytes() == intact
+        assert (len(pins), beside(shard).read_bytes()) == (1, intact)
     assert scan.count == 1
 
 
@@ -475,8 +461,7 @@ def test_a_damaged_head_leads_to_a_new_scan(shard: Path) -> None:
         scan = Counting()
 
         assert entries_of(find(shard, scan)) == ENTRIES
-        assert scan.count == 1
-        assert without_stamp(beside(shard)) == expected
+        assert (scan.count, without_stamp(beside(shard))) == (1, expected)
 
 
 def test_a_damaged_table_is_seen_when_it_is_used(shard: Path) -> None:
@@ -501,8 +486,7 @@ def test_a_dataset_builds_a_damaged_index_anew(shard: Path) -> None:
     dataset = ShardDataset([shard], tenths())
     (sample,) = dataset.fetch([7])
 
-    assert sample.fields["txt"] == bytes(range(70, 80))
-    assert without_stamp(beside(shard)) == expected
+    assert (sample.fields["txt"], without_stamp(beside(shard))) == (bytes(range(70, 80)), expected)
 
     dataset = ShardDataset([shard], tenths())
     beside(shard).write_bytes(intact[:-1] + b"?")
@@ -541,8 +525,7 @@ def test_long_tables_are_spilled_and_come_back(
     found = find(shard, Counting(entries))
     index = found.map()
 
-    assert found.head.digest == expected
-    assert without_stamp(beside(shard)) == intact
+    assert (found.head.digest, without_stamp(beside(shard))) == (expected, intact)
     assert [index.entry(row) for row in (0, 3999, 4000, 4999)] == [
         entries[row] for row in (0, 3999, 4000, 4999)
     ]
@@ -575,8 +558,7 @@ def test_cache_folder_is_used_where_the_shards_cannot_be_written(
     find(lonely_shard, scan)
     found = find(lonely_shard, scan)
 
-    assert entries_of(found) == ENTRIES
-    assert scan.count == 1
+    assert (entries_of(found), scan.count) == (ENTRIES, 1)
     assert [path.suffix for path in cache.iterdir()] == [".gpuaug-index"]
     assert list(lonely_shard.parent.iterdir()) == [lonely_shard]
 
@@ -673,10 +655,8 @@ def test_a_killed_builder_holds_nobody_up(shard: Path, tmp_path: Path) -> None:
         os.kill(victim, signal.SIGKILL)
         answers = builders.answers()
 
-    assert waiting == [str(victim)]
-    assert [label for _, label, _ in answers] == ["299"] * 2
-    assert len(log.read_text().split()) == 2
-    assert len(list(shard.parent.iterdir())) == 2
+    assert (waiting, [label for _, label, _ in answers]) == ([str(victim)], ["299"] * 2)
+    assert (len(log.read_text().split()), len(list(shard.parent.iterdir()))) == (2, 2)
 
 
 def test_a_lock_has_one_holder_though_its_file_comes_and_goes(tmp_path: Path) -> None:
@@ -695,9 +675,7 @@ def test_a_lock_has_one_holder_though_its_file_comes_and_goes(tmp_path: Path) ->
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(hold, range(8)))
 
-    assert max(most) == 1
-    assert len(most) == 160
-    assert list(tmp_path.iterdir()) == []
+    assert (max(most), len(most), list(tmp_path.iterdir())) == (1, 160, [])
 
 
 @pytest.mark.parametrize("moment", ["half written", "not yet renamed"])
@@ -751,5 +729,4 @@ def test_version_before_is_replaced(shard: Path) -> None:
     scan = Counting()
     find(shard, scan)
 
-    assert scan.count == 1
-    assert without_stamp(beside(shard)) == new
+    assert (scan.count, without_stamp(beside(shard))) == (1, new)
