@@ -54,8 +54,7 @@ def test_no_shuffle_keeps_the_order_of_the_dataset() -> None:
     found = Order(5, seed=9, shuffle="none").indices(3, positions)
     found[0] = 100
 
-    assert found.tolist() == [100, 1, 2, 3, 4]
-    assert positions.tolist() == [0, 1, 2, 3, 4]
+    assert (found.tolist(), positions.tolist()) == ([100, 1, 2, 3, 4], [0, 1, 2, 3, 4])
 
 
 def chi_square(counts: np.ndarray) -> float:

@@ -63,8 +63,7 @@ def test_a_killed_run_goes_on(source: Path, tmp_path: Path, place: str) -> None:
     packed = pack(str(source), out, **OPTIONS)
 
     assert there.items() <= content(tmp_path / "whole").items()
-    assert packed.num_samples == 24
-    assert content(out) == content(tmp_path / "whole")
+    assert (packed.num_samples, content(out)) == (24, content(tmp_path / "whole"))
     assert not list(out.rglob(".gpuaug-*.part"))
     assert all((out / one["name"]).stat().st_mtime_ns == times[one["name"]] for one in done)
     assert len({sample["__key__"] for sample in by_webdataset(out)}) == 24
@@ -235,8 +234,7 @@ def test_workers_repeat_no_warning(tmp_path: Path, capfd: Any) -> None:
         open_source(str(tmp_path))
     with Processes(1, open_source) as crew:
         [found] = crew.map(open_source, [str(tmp_path)])
-    assert len(found) == 1
-    assert capfd.readouterr().err == ""
+    assert (len(found), capfd.readouterr().err) == (1, "")
 
 
 BUSY = """
