@@ -118,8 +118,7 @@ def test_several_sizes_and_where() -> None:
 
     assert [one.size for one in dataset.where("width > 5")] == [(8, 9), (8, 20)]
     assert dataset.where("label == 'b'").column("width").tolist() == [9]
-    assert dataset.classes == ("a", "b")
-    assert from_arrays(PIXELS)[0].label == -1
+    assert (dataset.classes, from_arrays(PIXELS)[0].label) == (("a", "b"), -1)
 
 
 def test_the_fingerprint_of_arrays() -> None:
@@ -212,8 +211,7 @@ def test_a_class_without_both_methods_is_refused() -> None:
         def fetch(self, indices: Any) -> Any:
             return [Sample(int(index), str(index), {}, 2) for index in indices]
 
-    assert Fetching()[-1].key == "2"
-    assert Fetching().column("label").tolist() == [2, 2, 2]
+    assert (Fetching()[-1].key, Fetching().column("label").tolist()) == ("2", [2, 2, 2])
 
 
 def test_samples_by_number() -> None:

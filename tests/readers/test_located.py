@@ -1,10 +1,8 @@
 """Where images lie: what is read there must be the samples that `fetch` returns."""
 
 import importlib
-import io
 import os
 import pkgutil
-import tarfile
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,6 +32,7 @@ from readers.located import Located, Reads, merge
 from readers.sample import is_image_field
 from readers.storage.blob import mapped
 from tests.readers.storage.test_index_restarts import write_shard
+from tests.support.tars import write_tar
 from tests.support.writers import Written
 
 WRITERS = [
@@ -98,8 +97,7 @@ def check(
         assert made == entry
         assert type(made.index) is int
         assert type(made.label) is int
-        assert list(made.fields) == list(entry.fields)
-        assert data == entry.image
+        assert (list(made.fields), data) == (list(entry.fields), entry.image)
         assert located.labels[row] == entry.label
         assert tuple(located.sizes[row].tolist()) == (entry.size or (0, 0))
         restarts = None if located.restarts is None else located.restarts[row]
@@ -111,14 +109,17 @@ def check(
 
 def tar(path: Path, number: int, fields: dict[str, bytes]) -> Path:
     """Write a shard of a few samples, each with the fields, in which # is its number."""
-    with tarfile.open(path, "w") as archive:
-        for row in range(number):
-            for name, data in fields.items():
-                member = tarfile.TarInfo(f"n/{row:02}.{name}")
-                content = image(row) if is_image_field(name) else data.replace(b"#", b"%d" % row)
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
-    return path
+    return write_tar(
+        path,
+        (
+            (
+                f"n/{row:02}.{name}",
+                image(row) if is_image_field(name) else data.replace(b"#", b"%d" % row),
+            )
+            for row in range(number)
+            for name, data in fields.items()
+        ),
+    )
 
 
 SELECTIONS: dict[str, Callable[[IndexedDataset], Dataset]] = {

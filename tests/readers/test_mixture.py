@@ -223,8 +223,7 @@ class TestWeightsByEpoch:
                 {0: [1, 1], 1: [2, 1], 2: [1, 1]},
             )
         ]
-        assert len(set(prints)) == 4
-        assert mix(both, {0: [1, 1]}).fingerprint == prints[0]
+        assert (len(set(prints)), mix(both, {0: [1, 1]}).fingerprint) == (4, prints[0])
         assert "and others from epoch 2, 7" in repr(mix(both, {0: [1, 1], 7: [1, 0], 2: [2, 1]}))
 
     @pytest.mark.parametrize(
@@ -530,8 +529,7 @@ def test_resumes_exactly_anywhere(small: SmallDataset, tiny: SmallDataset, name:
         for other in loaders:
             other.load_state_dict(state)
         left, pictures, names = joined(run_ranks(loaders, 3 - loaders[0].epoch))
-        assert left == indices[done:]
-        assert names == keys[done:]
+        assert (left, names) == (indices[done:], keys[done:])
         assert torch.equal(pictures, images[done:])
     assert done == 2 * length  # the last state was taken at an epoch's end
 

@@ -1,4 +1,3 @@
-import io
 import re
 import subprocess
 import sys
@@ -12,15 +11,12 @@ from braceexpand import braceexpand
 import readers
 from readers import FolderDataset, ListDataset, Sample, SourceError, TarDataset, open_dataset
 from readers.storage.paths import expand_braces
+from tests.support.tars import write_tar
 
 
 def write_shard(path: Path, key: str = "a") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(path, "w") as archive:
-        member = tarfile.TarInfo(f"{key}.jpg")
-        member.size = 1
-        archive.addfile(member, io.BytesIO(b"x"))
-    return path
+    return write_tar(path, [(f"{key}.jpg", b"x")])
 
 
 def write_image(path: Path) -> Path:
@@ -33,15 +29,57 @@ def keys_of(dataset: readers.Dataset) -> list[str]:
     return [entry.key for entry in dataset.fetch(range(len(dataset)))]
 
 
-def test_folder_of_classes(tmp_path: Path) -> None:
-    """A folder opens as class folders, given as text or as a path."""
-    write_image(tmp_path / "cat" / "a.jpg")
+NUMBERED = [f"train-{number:03d}.tar" for number in range(12)]
 
-    for source in (tmp_path, str(tmp_path), f"{tmp_path}/"):
-        dataset = open_dataset(source)
 
-        assert isinstance(dataset, FolderDataset)
-        assert keys_of(dataset) == ["cat/a.jpg"]
+@pytest.mark.parametrize(
+    ("files", "source", "kind", "keys"),
+    [
+        (["cat/a.jpg"], "", FolderDataset, ["cat/a.jpg"]),
+        (["train.tar"], "train.tar", TarDataset, ["train.tar/a"]),
+        (NUMBERED, "train-{008..011}.tar", TarDataset, [f"{name}/a" for name in NUMBERED[8:]]),
+        (
+            ["a.tar", "b.tar", "c.tar"],
+            ["c.tar", "{a,b}.tar"],
+            TarDataset,
+            ["c.tar/a", "a.tar/a", "b.tar/a"],
+        ),
+        (
+            ["train-b.tar", "train-a.tar", "val.tar"],
+            "train-*.tar",
+            TarDataset,
+            ["train-a.tar/a", "train-b.tar/a"],
+        ),
+        (["b.jpg", "a.jpg"], ["b.jpg", "a.jpg"], ListDataset, ["b.jpg", "a.jpg"]),
+        (["photo.jpg"], "photo.jpg", ListDataset, ["photo.jpg"]),
+        # A file that is there is taken by its name, whatever that looks like.
+        (["{a,b}.tar"], "{a,b}.tar", TarDataset, ["{a,b}.tar/a"]),
+        (["{1..2}.jpg"], ["{1..2}.jpg"], ListDataset, ["{1..2}.jpg"]),
+    ],
+    ids=str,
+)
+def test_sources(
+    tmp_path: Path, files: list[str], source: str | list[str], kind: type, keys: list[str]
+) -> None:
+    """Folders, files, patterns and lists of them, as texts and as paths, in the order that they say."""
+    for name in files:
+        (write_shard if name.endswith(".tar") else write_image)(tmp_path / name)
+    for join in (Path, "{}/{}".format):
+        paths = [join(tmp_path, name) for name in ([source] if isinstance(source, str) else source)]
+        given = paths[0] if isinstance(source, str) else paths
+        dataset = open_dataset(given)
+
+        assert isinstance(dataset, kind)
+        assert keys_of(dataset) == keys
+
+
+@pytest.mark.parametrize(("name", "source"), [("shard-0", "shard-0"), ("a.tar", "")])
+def test_a_format_that_was_named(tmp_path: Path, name: str, source: str) -> None:
+    """It says what an unusual file is, and what is taken out of a folder."""
+    write_shard(tmp_path / name)
+    write_image(tmp_path / "b.jpg")
+
+    assert keys_of(open_dataset(tmp_path / source, format="tar")) == [f"{name}/a"]
 
 
 @pytest.mark.parametrize("extension", ["txt", "lst", "tsv", "TXT"])
@@ -54,32 +92,6 @@ def test_list_file(tmp_path: Path, extension: str) -> None:
 
     assert isinstance(dataset, ListDataset)
     assert dataset.fetch([0])[0].label == 5
-
-
-def test_one_shard(tmp_path: Path) -> None:
-    """A .tar file opens as one shard."""
-    dataset = open_dataset(write_shard(tmp_path / "train.tar"))
-
-    assert isinstance(dataset, TarDataset)
-    assert keys_of(dataset) == ["train.tar/a"]
-
-
-def test_pattern_of_shards(tmp_path: Path) -> None:
-    """A brace pattern opens the shards that it counts, in that order."""
-    for number in range(12):
-        write_shard(tmp_path / f"train-{number:03d}.tar")
-    dataset = open_dataset(f"{tmp_path}/train-{{008..011}}.tar")
-
-    assert keys_of(dataset) == [f"train-{number:03d}.tar/a" for number in range(8, 12)]
-
-
-def test_list_of_shards_and_patterns(tmp_path: Path) -> None:
-    """A sequence keeps its order, and may hold patterns."""
-    for name in ("a", "b", "c"):
-        write_shard(tmp_path / f"{name}.tar")
-    dataset = open_dataset([tmp_path / "c.tar", f"{tmp_path}/{{a,b}}.tar"])
-
-    assert keys_of(dataset) == ["c.tar/a", "a.tar/a", "b.tar/a"]
 
 
 def test_folder_of_shards(tmp_path: Path) -> None:
@@ -102,24 +114,6 @@ def test_folder_of_shards_and_images_is_refused(tmp_path: Path, other: str) -> N
 
     with pytest.raises(SourceError, match=r"holds shards \(a\.tar\) and (photo\.jpg|cat)"):
         open_dataset(tmp_path)
-
-
-def test_list_of_images(tmp_path: Path) -> None:
-    """A sequence of image files opens in its order."""
-    paths = [write_image(tmp_path / name) for name in ("b.jpg", "a.jpg")]
-    dataset = open_dataset(paths)
-
-    assert isinstance(dataset, ListDataset)
-    assert keys_of(dataset) == ["b.jpg", "a.jpg"]
-
-
-def test_braces_in_the_name_of_a_file(tmp_path: Path) -> None:
-    """A file that is there is taken by its name, whatever that looks like."""
-    shard = write_shard(tmp_path / "{a,b}.tar")
-    image = write_image(tmp_path / "{1..2}.jpg")
-
-    assert keys_of(open_dataset(shard)) == ["{a,b}.tar/a"]
-    assert keys_of(open_dataset([image])) == ["{1..2}.jpg"]
 
 
 @pytest.mark.parametrize(
@@ -151,19 +145,6 @@ def test_what_cannot_be_opened_is_refused(tmp_path: Path, name: str, message: st
         open_dataset(folder / name)
     assert str(folder) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_wildcards(tmp_path: Path) -> None:
-    """A pattern with a star stands for the files that fit it, sorted."""
-    for name in ("train-b", "train-a", "val"):
-        write_shard(tmp_path / f"{name}.tar")
-
-    assert keys_of(open_dataset(tmp_path / "train-*.tar")) == ["train-a.tar/a", "train-b.tar/a"]
-
-
-def test_one_image(tmp_path: Path) -> None:
-    """A single image is a dataset of one sample."""
-    assert keys_of(open_dataset(write_image(tmp_path / "photo.jpg"))) == ["photo.jpg"]
 
 
 def test_images_that_a_file_beside_them_describes(tmp_path: Path) -> None:
@@ -206,16 +187,6 @@ def test_what_is_no_path_is_refused() -> None:
     """A number is neither a path nor a list of paths."""
     with pytest.raises(SourceError, match="source=the int 5 is no path"):
         open_dataset(5)  # type: ignore[call-overload]
-
-
-def test_a_format_that_was_named(tmp_path: Path) -> None:
-    """The name of a format says what an unusual file is, and what is taken out of a folder."""
-    shard = write_shard(tmp_path / "data" / "shard-0")
-    write_shard(tmp_path / "mixed" / "a.tar")
-    write_image(tmp_path / "mixed" / "b.jpg")
-
-    assert keys_of(open_dataset(shard, format="tar")) == ["shard-0/a"]
-    assert keys_of(open_dataset(tmp_path / "mixed", format="tar")) == ["a.tar/a"]
 
 
 @pytest.mark.parametrize(
@@ -268,8 +239,7 @@ def test_public_names_are_what_they_say() -> None:
         if getattr(value, "__module__", "").startswith("readers.") and not name.startswith("_")
     }
 
-    assert readers.__all__ == sorted(readers.__all__)
-    assert set(readers.__all__) == here
+    assert (readers.__all__, set(readers.__all__)) == (sorted(readers.__all__), here)
 
 
 def test_import_needs_numpy_alone() -> None:

@@ -63,14 +63,12 @@ def test_values_reach_the_batch(dataset: CustomDataset) -> None:
     assert json.loads(bytes(sample.fields["json"]))["labels"] == [5]
 
     [batch] = Loader.eval(dataset, RECIPE, batch_size=2, device="cpu", fields=WAYS)
-    assert batch.fields["txt"] == ["a cät"] * 2
-    assert batch.fields["n"].tolist() == [3, 3]
+    assert (batch.fields["txt"], batch.fields["n"].tolist()) == (["a cät"] * 2, [3, 3])
     assert batch.fields["score"].tolist() == [0.5, 0.5]
     assert [one.tolist() for one in batch.fields["vector"]] == [[0, 1, 2]] * 2
     assert batch.fields["tags"] == [["a", "b"]] * 2
     assert batch.boxes is not None
-    assert batch.boxes[1].tolist() == [[0, 1, 8, 9]]
-    assert len(dataset.fingerprint) == 32
+    assert (batch.boxes[1].tolist(), len(dataset.fingerprint)) == ([[0, 1, 8, 9]], 32)
 
 
 def test_from_torch_makes_the_same_bytes() -> None:

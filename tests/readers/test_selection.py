@@ -278,8 +278,7 @@ class TestSplit:
         one = in_whole(HugeDataset(20).split(0.75, 0.25, seed=1)[1])
         huge = HugeDataset(10**12).split(0.9, 0.1)[1].indices_in_whole([0, 10**11 - 1])
 
-        assert one == [8, 9, 4, 7, 17]
-        assert huge.tolist() == [518676062324, 518676062098]
+        assert (one, huge.tolist()) == ([8, 9, 4, 7, 17], [518676062324, 518676062098])
 
     @pytest.mark.parametrize(
         ("shares", "message"),
@@ -328,8 +327,7 @@ def test_a_selection_is_a_dataset(dataset: SmallDataset, name: str) -> None:
     fetched = subset.fetch(wanted)
     columns = {column: subset.column(column).tolist() for column in ("label", "height")}
 
-    assert [entry.index for entry in fetched] == wanted
-    assert subset.class_names == dataset.class_names
+    assert ([entry.index for entry in fetched], subset.class_names) == (wanted, dataset.class_names)
     assert len(columns["label"]) == count
     for entry in fetched:
         place = int(entry.key.removeprefix("small/"))

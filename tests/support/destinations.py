@@ -1,10 +1,8 @@
 """What a pack leaves at a destination, for tests of writing and reading."""
 
-import io
-import tarfile
-
 from readers.formats.tar.dataset import SCAN
 from readers.storage.destination import Destination, create_indexed
+from tests.support import tars
 from tests.support.remote_data import MakeJpeg
 
 PLANNED = (
@@ -17,19 +15,11 @@ PLANNED = (
 
 def tar_of(jpeg: MakeJpeg, seeds: range, *, noise: int = 0) -> bytes:
     """A shard of labelled JPEGs, each with a field of further bytes."""
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as archive:
-        for seed in seeds:
-            data = jpeg(40, 64, seed=seed)
-            for field, content in (
-                ("jpg", data),
-                ("cls", b"%d" % (seed % 10)),
-                ("bin", bytes(noise)),
-            ):
-                member = tarfile.TarInfo(f"{seed:04d}.{field}")
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
-    return file.getvalue()
+    members = []
+    for seed in seeds:
+        fields = {"jpg": jpeg(40, 64, seed=seed), "cls": b"%d" % (seed % 10), "bin": bytes(noise)}
+        members += [(f"{seed:04d}.{name}", content) for name, content in fields.items()]
+    return tars.tar_of(members)
 
 
 def write_packed(place: Destination, jpeg: MakeJpeg, *, noise: int = 0) -> None:

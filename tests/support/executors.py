@@ -1,7 +1,11 @@
-"""Executors that carry out tasks as badly as they are allowed to."""
+"""Executors and tasks that do their work as badly as they are allowed to."""
 
+import os
 import pickle
+import signal
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TypeVar
 
 from readers.prepare.executor import Job
@@ -27,3 +31,14 @@ class Backwards:
                 result = pickle.loads(sent)(number)
                 self.done.append(number)
             yield number, pickle.loads(pickle.dumps(result))
+
+
+def die(_: object) -> None:
+    """A task that ends its worker, as the kernel does for want of memory."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def linger(folder: str) -> None:
+    """A task without end, in a worker that says who it is."""
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(600)

@@ -15,30 +15,6 @@ Jpeg = Callable[..., bytes]
 
 ROOT = Path(__file__).resolve().parents[2]
 
-KILL = """
-import os, signal, sys
-from readers.prepare import make_shard, merge, pack, tar_shards
-from readers.prepare.shards import making, merging, planning
-from readers.storage.destination import indexes, local, remote
-from readers.storage import atomic_file
-from bench.cli import main
-module, name, most = sys.argv[1].split(":")
-owner = sys.modules[module]
-for part in name.split(".")[:-1]:
-    owner = getattr(owner, part)
-name = name.split(".")[-1]
-function, count = getattr(owner, name), 0
-def killing(*given, **named):
-    global count
-    count += 1
-    if count == int(most):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return function(*given, **named)
-setattr(owner, name, killing)
-main(["pack", *sys.argv[2:]])
-"""
-"""A pack that is killed when a function is called for the n-th time: ``python -c KILL MODULE:FUNCTION:N SRC DST ...``."""
-
 
 def shards_in(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.tar"))

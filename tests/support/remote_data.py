@@ -1,7 +1,5 @@
 """Shards for tests of remote data."""
 
-import io
-import tarfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,6 +7,7 @@ import numpy as np
 import pytest
 
 from readers import Dataset, Sample
+from tests.support.tars import write_samples
 
 MakeJpeg = Callable[..., bytes]
 
@@ -19,16 +18,12 @@ def write_shards(folder: Path, jpeg: MakeJpeg, *, num: int = 3, per_shard: int =
     names = []
     for shard in range(num):
         names.append(f"train-{shard:03d}.tar")
-        with tarfile.open(folder / names[-1], "w") as archive:
-            for number in range(per_shard):
-                seed = shard * per_shard + number
-                for field, data in (
-                    ("jpg", jpeg(40 + 4 * number, 64, seed=seed)),
-                    ("cls", str(seed % 10).encode()),
-                ):
-                    member = tarfile.TarInfo(f"{number:04d}.{field}")
-                    member.size = len(data)
-                    archive.addfile(member, io.BytesIO(data))
+        samples = {}
+        for number in range(per_shard):
+            seed = shard * per_shard + number
+            image = jpeg(40 + 4 * number, 64, seed=seed)
+            samples[f"{number:04d}"] = {"jpg": image, "cls": b"%d" % (seed % 10)}
+        write_samples(folder / names[-1], samples)
     return names
 
 

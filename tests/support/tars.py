@@ -28,6 +28,12 @@ def with_header(data: bytes, place: int, edits: dict[int, bytes]) -> bytes:
     return data[:place] + bytes(header) + data[place + 512 :]
 
 
+def write_tar(path: Path, members: Iterable[tuple[str, bytes]]) -> Path:
+    """Write such a tar; returns its path."""
+    path.write_bytes(tar_of(members))
+    return path
+
+
 def write_samples(path: Path, samples: dict[str, dict[str, bytes]]) -> Path:
     """Write a tar whose samples, by key, are fields of bytes by their endings; returns its path."""
     files = [
@@ -35,8 +41,7 @@ def write_samples(path: Path, samples: dict[str, dict[str, bytes]]) -> Path:
         for key, fields in samples.items()
         for ending, content in fields.items()
     ]
-    path.write_bytes(tar_of(files))
-    return path
+    return write_tar(path, files)
 
 
 def by_webdataset(*shards: Path) -> list[tuple[str, dict[str, bytes]]]:

@@ -456,8 +456,7 @@ def test_what_is_drawn_once_per_batch_there_is_not_called_kept(mixes):
     draws = recipe.draw(0, 0, np.arange(8), np.array([[32, 32]] * 8))
     ours = recipe.leaves[-1].shares(draws.params[-1]).max(axis=1)
 
-    assert len(set(theirs.tolist())) == 1
-    assert len(set(ours.tolist())) == 8
+    assert (len(set(theirs.tolist())), len(set(ours.tolist()))) == (1, 8)
     assert [line.outcome for line in lines] == ["kept", "changed"]
     assert "each image draws its own" in lines[1].note
 
@@ -505,8 +504,7 @@ def test_fills_after_normalize_are_in_its_values():
         1
     ]
 
-    assert before.fill == pytest.approx(0.2)
-    assert after.fill == pytest.approx(0.2)
+    assert (before.fill, after.fill) == (pytest.approx(0.2), pytest.approx(0.2))
 
 
 def test_torchvision_of_both_kinds():
@@ -548,8 +546,7 @@ def test_torchvision_containers(tv):
     apply = RandomApply([HF(0.3), ColorJitter(0.4)], 0.8)
     operations = from_torchvision(pipeline).operations
 
-    assert operations[0] == apply
-    assert operations[1].operations == (HF(0.3), VF(0.4))
+    assert (operations[0], operations[1].operations) == (apply, (HF(0.3), VF(0.4)))
     assert operations[1].weights[1] == pytest.approx(3 * operations[1].weights[0])
     assert operations[2] == RandomOrder([HF(0.3), apply])
 

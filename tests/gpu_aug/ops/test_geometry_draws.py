@@ -299,8 +299,7 @@ def test_letterbox_keeps_the_picture_in_the_middle():
     recipe = Recipe([*letterbox(40, fill=0.5)])
     draws = recipe.draw(0, 0, np.arange(1), np.array([[30, 60]]))
 
-    assert recipe.size == (40, 40)
-    assert draws.crops.resize.tolist() == [[20, 40]]
+    assert (recipe.size, draws.crops.resize.tolist()) == ((40, 40), [[20, 40]])
     assert draws.params[0]["start"].tolist() == [[-10, 0]]
 
 

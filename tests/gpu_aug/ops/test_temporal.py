@@ -216,8 +216,7 @@ class TestDraws:
 
         expected = found(batch_size=4)
 
-        assert len(expected) == 12
-        assert found(batch_size=1) == expected
+        assert (len(expected), found(batch_size=1)) == (12, expected)
         ranks = [found(batch_size=2, rank=rank, world_size=2) for rank in range(2)]
         assert ranks[0] | ranks[1] == expected
         assert found(batch_size=4, seed=1) != expected
@@ -246,8 +245,7 @@ class TestDraws:
 
         assert timed.decode_operations == plain.decode_operations
         assert timed.batch_leaves == plain.batch_leaves
-        assert (timed.decode_size, timed.size) == ((8, 8), (8, 8))
-        assert timed.num_single_leaves == 0
+        assert (timed.decode_size, timed.size, timed.num_single_leaves) == ((8, 8), (8, 8), 0)
         assert timed.temporal_operations == tuple(EVERY)
         assert timed.fingerprint != plain.fingerprint
 
@@ -373,8 +371,7 @@ class TestDescriptions:
             "  SpeedJitter: [0.5, 3], Resize: [8, 8]]\n"
         )
         short = load_recipe(tmp_path / "short.yaml")
-        assert short == recipe
-        assert short.fingerprint == recipe.fingerprint
+        assert (short, short.fingerprint) == (recipe, recipe.fingerprint)
         assert Recipe([FrameDrop(), TINY]).fingerprint != Recipe([FrameDrop(0.2), TINY]).fingerprint
 
     def test_explained(self, videos: VideoFolderDataset) -> None:

@@ -96,8 +96,7 @@ def test_a_displacement_does_not_depend_on_the_batch(label):
     u = np.random.default_rng(0).random((20, operation.num_uniforms))
     params = operation.draw(u, np.tile(SIZE, (20, 1)))
     together = operation.displacement(params, SIZE, CPU)
-    assert together.shape == (20, 2, *SIZE)
-    assert together.dtype == torch.float32
+    assert (together.shape, together.dtype) == ((20, 2, *SIZE), torch.float32)
 
     for row in (0, 17):
         one = {name: values[row : row + 1] for name, values in params.items()}

@@ -85,8 +85,7 @@ def test_golden_bytes() -> None:
     """Files of checkpoints are read by later versions, so their bytes must never change under this name."""
     data = laid_out(HEAD, [Entry(2, 1 << 63, Kept(-3, 8, b"rows")), Entry(19, 5, Kept(0, 1, b""))])
 
-    assert data[:16] == b"gpu-aug points 1"
-    assert len(data) == 128 + 20 * 32 + 4
+    assert (data[:16], len(data)) == (b"gpu-aug points 1", 128 + 20 * 32 + 4)
     assert sha256(data).hexdigest()[:32] == "6b086370eff689526cb47d7c6717fe97"
 
 

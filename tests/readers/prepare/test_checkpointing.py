@@ -1,6 +1,7 @@
 """`index` with a finder, and `pack`: the checkpoints of all images, the same bytes whoever finds them."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from dali_pipes.jpeg.finder import FINDER as FOUND_BY_US
 from readers import open_dataset
 from readers.checkpoints.layout import Entry
 from readers.checkpoints.store import DatasetCheckpoints
@@ -86,8 +88,7 @@ def test_a_folder_is_looked_through_once(source: Path, cache: Path) -> None:
 
     assert (found.found, found.none.total(), found.lacking) == (NUM_IMAGES, 0, 0)
     assert Path(path).parent == cache / "checkpoints"
-    assert Path(path).stat().st_size == found.num_bytes
-    assert again.looked_at == []
+    assert (Path(path).stat().st_size, again.looked_at) == (found.num_bytes, [])
     assert all_known(source)
 
 
@@ -102,7 +103,7 @@ def test_what_has_none_is_counted_by_reason(source: Path) -> None:
     assert found.none == {"not a JPEG (3)": 1, "no image, or it cannot be read": 1}
 
 
-@pytest.mark.parametrize("kind", ["folder", "tar", "parquet"])
+@pytest.mark.parametrize("kind", ["folder", "tar", pytest.param("parquet", marks=pytest.mark.long)])
 def test_whoever_finds_them_the_bytes_are_the_same(kind: str, source: Path, cache: Path) -> None:
     """One process, several, one that does all in the wrong order and twice, and tasks that nothing connects."""
     data, places = source, (cache,)
@@ -127,8 +128,7 @@ def test_whoever_finds_them_the_bytes_are_the_same(kind: str, source: Path, cach
         with pytest.raises(PrepareError, match=r"\d+ of 24 samples have no verdict yet: run the"):
             found_of(data, merge=True)
     found_of(data, ArrayTask(1, 3, LocalExecutor(1)))
-    assert found_of(data, merge=True).found == NUM_IMAGES
-    assert files_of(*places) == expected
+    assert (found_of(data, merge=True).found, files_of(*places)) == (NUM_IMAGES, expected)
 
 
 def test_what_loaders_kept_before_is_put_in_order(source: Path, cache: Path) -> None:
@@ -144,11 +144,12 @@ def test_what_loaders_kept_before_is_put_in_order(source: Path, cache: Path) -> 
     finder = FirstBytes()
     index(str(source), finder=finder, num_workers=1)
 
-    assert files_of(cache) == expected
-    assert len(finder.looked_at) == NUM_IMAGES - 3
+    assert (files_of(cache), len(finder.looked_at)) == (expected, NUM_IMAGES - 3)
 
 
-@pytest.mark.parametrize("most", [1, 2, 7, 30])
+@pytest.mark.parametrize(
+    "most", [2, 7, *(pytest.param(most, marks=pytest.mark.long) for most in (1, 30))]
+)
 def test_killed_and_begun_again(most: int, source: Path, cache: Path) -> None:
     """In the middle of writing a row or a slot: the next run ends with the same bytes."""
     found_of(source)
@@ -157,8 +158,7 @@ def test_killed_and_begun_again(most: int, source: Path, cache: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", KILLED, str(source), str(most)], check=False)
     found_of(source)
 
-    assert killed.returncode == -signal.SIGKILL
-    assert files_of(cache) == expected
+    assert (killed.returncode, files_of(cache)) == (-signal.SIGKILL, expected)
 
 
 def test_damage_beside_a_shard_is_mended(source: Path, tmp_path: Path) -> None:
@@ -238,11 +238,15 @@ def test_the_command_line_says_what_it_found(
     printed = " ".join(printed.split())
 
     assert code == 0
-    assert "checkpoints: of 25 of 29 images" in printed
-    assert "1 have none: sound, but progressive, or too small" in printed
-    assert "2 have none: does not begin and end like a JPEG, such as" in printed
-    assert "cats/a.png" in printed
-    assert "such as dogs/inside.jpg Damaged ones are decoded by OpenCV" in printed
+    assert pickle.loads(pickle.dumps(FOUND_BY_US)).version == FOUND_BY_US.version  # as for workers
+    for words in (
+        "checkpoints: of 25 of 29 images",
+        "1 have none: sound, but progressive, or too small",
+        "2 have none: does not begin and end like a JPEG, such as",
+        "cats/a.png",
+        "such as dogs/inside.jpg Damaged ones are decoded by OpenCV",
+    ):
+        assert words in printed
 
     _, inspected, _ = run("inspect", source)
     assert "29 of 29 samples were looked through" in " ".join(inspected.split())

@@ -33,8 +33,7 @@ def test_pack_and_index(source: Path, tmp_path: Path) -> None:
 
     assert packed == again
     assert packed.num_samples == len(found.dataset) == 24
-    assert (packed.bad_samples, packed.breaks) == ([], [])
-    assert progress.told[0] == (0, 24)
+    assert (packed.bad_samples, packed.breaks, progress.told[0]) == ([], [], (0, 24))
     assert progress.told[-1] == (24, 24)
     assert [entry.built for _, entry in found.shards] == [False] * len(packed.shards)
     assert shards.told[-1][0] == shards.told[-1][1] == sum(one["bytes"] for one in packed.shards)
@@ -79,10 +78,10 @@ def test_a_missing_source_keeps_its_error(tmp_path: Path) -> None:
 
 
 def test_nothing_heavy_is_needed() -> None:
-    """Data can be prepared where torch, DALI and what draws on terminals are missing."""
+    """Data can be prepared, also in workers, where torch, DALI and what draws on terminals are missing."""
     code = (
         "import sys; sys.modules.update(dict.fromkeys(['torch', 'nvidia', 'rich', 'cv2']))\n"
-        "import readers.prepare; print(readers.prepare.__all__)"
+        "import readers.prepare, readers.storage.index.builder; print(readers.prepare.__all__)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
 

@@ -5,7 +5,6 @@ import io
 import json
 import random
 import re
-import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from readers.prepare.percentiles import Spread
 from readers.prepare.source import open_source
 from readers.sample import ColumnName
 from tests.support import commands
+from tests.support.tars import tar_of
 
 Jpeg = Callable[..., bytes]
 Run = Callable[..., tuple[int, str, Any]]
@@ -62,24 +62,13 @@ def folder(tmp_path: Path, jpeg: Jpeg) -> Path:
     return root
 
 
-def tar_of(files: Sequence[tuple[str, bytes]]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name, content in files:
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return buffer.getvalue()
-
-
 def test_what_is_there(inspected: Run, folder: Path) -> None:
     """Counts, sizes, shapes and classes are those that were written."""
     code, printed, result = inspected(folder)
     sizes = [path.stat().st_size for path in folder.rglob("*.*")]
     jpegs = sorted(path.stat().st_size for path in folder.rglob("*.jpg"))
 
-    assert code == 0
-    assert result["format"] == "class folders"
+    assert (code, result["format"]) == (0, "class folders")
     assert (result["samples"], result["looked_at"], result["verified"]) == (16, 16, False)
     assert result["total_bytes"] == sum(sizes)
     assert {name: spread["count"] for name, spread in result["fields"].items()} == {
@@ -178,8 +167,7 @@ def test_doubled_keys(inspected: Run, tmp_path: Path, jpeg: Jpeg) -> None:
     path.write_bytes(tar_of(files))
     code, printed, result = inspected(path, "--verify")
 
-    assert code == 0
-    assert (result["doubled_keys"], result["doubled"]) == (3, [[3, 1], [5, 0], [6, 3]])
+    assert (code, result["doubled_keys"], result["doubled"]) == (0, 3, [[3, 1], [5, 0], [6, 3]])
     assert "3 samples have a key that was there before" in printed
     assert "sample 3 that of sample 1, a.tar/b" in printed
 
@@ -199,9 +187,7 @@ def test_streams(inspected: Run, tmp_path: Path, jpeg: Jpeg) -> None:
     _, _, plain = inspected(tmp_path / "a.tar", "--verify")
     code, printed, stream = inspected(tmp_path / "a.tar.gz", "--verify")
 
-    assert code == 0
-    assert stream["samples"] == 12
-    assert stream["fields"]["mask.N.png"]["count"] == 24
+    assert (code, stream["samples"], stream["fields"]["mask.N.png"]["count"]) == (0, 12, 24)
     for name in ("fields", "classes", "image_formats", "shapes", "total_bytes", "doubled_keys"):
         assert stream[name] == plain[name]
     assert "tar, read forward" in printed
@@ -283,8 +269,7 @@ def test_checksums_of_the_format(verify: bool) -> None:
     """What a dataset can check by itself is asked for under --verify."""
     found = inspect(Checked(), verify=CHECKS if verify else None)
 
-    assert [bad.index for bad in found.bad] == ([7] if verify else [])
-    assert found.num_imageless == 10
+    assert ([bad.index for bad in found.bad], found.num_imageless) == ([7] if verify else [], 10)
 
 
 def test_millions_of_samples_take_little(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,8 +301,7 @@ def test_spread_is_that_of_numpy() -> None:
         expected = np.percentile(numbers, percent, method="inverted_cdf")
         assert spread.percentile(percent) == pytest.approx(expected, rel=0.01, abs=1)
     assert len(spread._counts) < 3000
-    assert (spread.is_exact, spread.about) == (False, "~")
-    assert Spread().percentile(50) == 0
+    assert (spread.is_exact, spread.about, Spread().percentile(50)) == (False, "~", 0)
 
 
 def test_percentiles_of_few_numbers_are_exact() -> None:
@@ -343,8 +327,7 @@ def test_videos(inspected: Run, tmp_path: Path) -> None:
         write_video(tmp_path / "data" / f"{number}.mp4", pan(4, (32, 48)))
     code, printed, result = inspected(tmp_path / "data", "--verify")
 
-    assert code == 0
-    assert (result["format"], result["without_image"]) == ("video folders", 0)
+    assert (code, result["format"], result["without_image"]) == (0, "video folders", 0)
     assert "every image was decoded" not in printed
 
 

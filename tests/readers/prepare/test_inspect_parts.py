@@ -1,7 +1,5 @@
 """`inspect --verify` in parts gives what one process finds, whoever makes the parts."""
 
-import io
-import tarfile
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,20 +12,17 @@ from readers.prepare import Inspection, PrepareError, doubled_keys, inspect, ins
 from readers.prepare.doubled_keys import DoubledKeys
 from readers.prepare.executor import ArrayTask, LocalExecutor
 from readers.prepare.percentiles import Spread
+from readers.storage.destination import open_destination
 from tests.readers.prepare.test_inspect import Checked
 from tests.support.commands import Run
 from tests.support.executors import Backwards
 from tests.support.packed import Jpeg
+from tests.support.s3_server import Storage
+from tests.support.tars import write_tar
 from tests.support.videos import pan, write_video
 
 # The shards of these tests hold keys that come again, which opening them says.
 pytestmark = pytest.mark.filterwarnings("ignore:.* with the key of an earlier one:UserWarning")
-
-
-def add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
-    member = tarfile.TarInfo(name)
-    member.size = len(data)
-    archive.addfile(member, io.BytesIO(data))
 
 
 @pytest.fixture
@@ -35,12 +30,12 @@ def shards(tmp_path: Path, jpeg: Jpeg, monkeypatch: pytest.MonkeyPatch) -> str:
     """Two shards of twelve samples: of several sizes and kinds, with a bad one, a damaged one and keys that come again."""
     monkeypatch.setattr(inspection_parts, "_LEAST_SAMPLES", 4)
     for shard in range(2):
-        with tarfile.open(tmp_path / f"{shard}.tar", "w") as archive:
-            for number in range(12):
-                data = jpeg(40 + 7 * (number % 3), 60 + number, seed=number)
-                data = {5: data[:-300], 6: data[:-300] + data[-2:]}.get(number, data)
-                add(archive, f"{number % 8}.jpg", data)
-                add(archive, f"{number % 8}.cls", b"%d" % (number % 4))
+        members = []
+        for number in range(12):
+            data = jpeg(40 + 7 * (number % 3), 60 + number, seed=number)
+            data = {5: data[:-300], 6: data[:-300] + data[-2:]}.get(number, data)
+            members += [(f"{number % 8}.jpg", data), (f"{number % 8}.cls", b"%d" % (number % 4))]
+        write_tar(tmp_path / f"{shard}.tar", members)
     return str(tmp_path / "{0..1}.tar")
 
 
@@ -86,8 +81,7 @@ def test_videos_and_checksums_in_parts(tmp_path: Path, monkeypatch: pytest.Monke
     parts = inspect(videos, verify=CHECKS, executor=Backwards())
     sums = inspect(Checked(), verify=CHECKS, executor=Backwards())
 
-    assert told(parts) == told(whole)
-    assert len(whole.videos.rates) == 2
+    assert (told(parts), len(whole.videos.rates)) == (told(whole), 2)
     assert told(sums) == told(inspect(Checked(), verify=CHECKS))
     assert [bad.index for bad in sums.bad] == [7]
 
@@ -105,8 +99,7 @@ def test_parts_are_gone_on_from(shards: str, tmp_path: Path) -> None:
         inspect(shards, verify=CHECKS, parts=folder, merge=True)
     found = inspect(shards, verify=CHECKS, executor=again, parts=folder)
 
-    assert again.done == [4, 1]
-    assert told(found) == told(expected)
+    assert (again.done, told(found)) == ([4, 1], told(expected))
 
 
 def test_parts_of_other_data_are_refused(shards: str, tmp_path: Path) -> None:
@@ -192,28 +185,18 @@ def test_doubled_keys_of_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
         assert keys.find(50) == (len(expected), lowest)
 
 
-def test_parts_in_a_store(shards: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_in_a_store(s3: Storage, shards: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks write them there, a second run goes on from them, and what is missing or damaged is told."""
-    for package in ("obstore", "moto", "flask"):
-        pytest.importorskip(package)
-    from readers.storage.destination import open_destination
-    from tests.support.remote_data import set_up
-    from tests.support.s3_server import storage
-
-    set_up(monkeypatch, tmp_path)
-    with storage("moto") as server:
-        server.put("bucket")
-        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
-        task = ArrayTask(1, 2, LocalExecutor(1))
-        inspect(shards, verify=CHECKS, executor=task, parts="s3://bucket/parts")
-        with pytest.raises(PrepareError, match="3 of 6 parts are not in s3://bucket/parts"):
-            inspect(shards, verify=CHECKS, parts="s3://bucket/parts", merge=True)
-        rest = Backwards()
-        found = inspect(shards, verify=CHECKS, executor=rest, parts="s3://bucket/parts")
-        with open_destination("s3://bucket/parts").create("part-000000-of-000006.npz") as file:
-            file.write(b"PK")
-        with pytest.raises(PrepareError, match=r"s3://bucket/parts/part-000000.* is damaged"):
-            inspect(shards, verify=CHECKS, parts="s3://bucket/parts", merge=True)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.url)
+    parts, rest = "s3://bucket/parts", Backwards()
+    inspect(shards, verify=CHECKS, executor=ArrayTask(1, 2, LocalExecutor(1)), parts=parts)
+    with pytest.raises(PrepareError, match=f"3 of 6 parts are not in {parts}"):
+        inspect(shards, verify=CHECKS, parts=parts, merge=True)
+    found = inspect(shards, verify=CHECKS, executor=rest, parts=parts)
+    with open_destination(parts).create("part-000000-of-000006.npz") as file:
+        file.write(b"PK")
+    with pytest.raises(PrepareError, match=f"{parts}/part-000000.* is damaged"):
+        inspect(shards, verify=CHECKS, parts=parts, merge=True)
 
     assert set(rest.done) == {0, 2, 4}
     assert told(found) == told(inspect(shards, verify=CHECKS, executor=Backwards()))

@@ -1,19 +1,18 @@
 """`gpu-aug pack`: WebDataset shards of anything, the same whoever works on them."""
 
+import gc
 import gzip
 import io
 import os
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+import webdataset
 from PIL import Image
 
 from readers import FolderDataset, Order, open_dataset
-from readers.prepare import packing
 from tests.support.commands import Run
 from tests.support.memory import peak_bytes
 from tests.support.packed import (
@@ -55,13 +54,11 @@ def test_class_names_stay(run: Run, source: Path, tmp_path: Path) -> None:
     shards = shards_in(tmp_path / "out")
     names = open_dataset(source).class_names
 
-    assert len(names) == 3
-    assert open_dataset(tmp_path / "out").class_names == names
+    assert (len(names), open_dataset(tmp_path / "out").class_names) == (3, names)
     assert open_dataset(shards[1]).class_names == names
     with shards[1].open("ab") as shard:
         shard.write(bytes(512))
-    assert open_dataset(shards[1]).class_names == ()
-    assert open_dataset(shards[0]).class_names == names
+    assert (open_dataset(shards[1]).class_names, open_dataset(shards[0]).class_names) == ((), names)
     (tmp_path / "out" / "manifest.json").unlink()
     assert open_dataset(shards[0]).class_names == ()
 
@@ -90,19 +87,14 @@ def test_class_numbers_of_two_packs(run: Run, source: Path, tmp_path: Path) -> N
 def test_webdataset_itself_reads_the_folder(run: Run, source: Path, tmp_path: Path) -> None:
     """The pipeline that users of webdataset write gives pictures and class numbers."""
     run("pack", source, tmp_path / "out")
-    code = (
-        "import sys, webdataset\n"
-        "data = webdataset.WebDataset(sys.argv[1], shardshuffle=False).decode('rgb8')\n"
-        "print([(s['jpg'].shape, s['cls']) for s in data])"
-    )
     shard = str(tmp_path / "out" / "shard-000000.tar")
+    with warnings.catch_warnings():  # webdataset itself leaves its files open
+        warnings.simplefilter("ignore", ResourceWarning)
+        data = webdataset.WebDataset(shard, shardshuffle=False).decode("rgb8")
+        found = [(sample["jpg"].shape, sample["cls"]) for sample in data]
+        gc.collect()
 
-    printed = subprocess.run(
-        [sys.executable, "-c", code, shard], capture_output=True, text=True, timeout=120, check=True
-    ).stdout
-
-    expected = [((60, 90, 3), label) for label in (0, 1, 2) for _ in range(8)]
-    assert printed.strip() == str(expected)
+    assert found == [((60, 90, 3), label) for label in (0, 1, 2) for _ in range(8)]
 
 
 def test_indexes_lie_beside_the_shards(run: Run, source: Path, tmp_path: Path) -> None:
@@ -153,18 +145,6 @@ def test_workers_do_not_matter(run: Run, source: Path, tmp_path: Path) -> None:
         run("pack", source, tmp_path / str(number), *arguments)
 
     assert content(tmp_path / "1") == content(tmp_path / "5")
-
-
-def test_processes_do_not_matter(
-    run: Run, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Worker processes write what threads write, byte for byte."""
-    options = ("--shard-size", "30kB", "--shuffle", 3, "--workers", 2)
-    run("pack", source, tmp_path / "threads", *options)
-    monkeypatch.setattr(packing, "_NUM_SAMPLES_FOR_PROCESSES", 1)
-    run("pack", source, tmp_path / "processes", *options)
-
-    assert content(tmp_path / "processes") == content(tmp_path / "threads")
 
 
 def test_forward_only_tars_become_shards(run: Run, source: Path, tmp_path: Path) -> None:

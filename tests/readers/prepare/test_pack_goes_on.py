@@ -4,7 +4,6 @@ import errno
 import gzip
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -22,8 +21,9 @@ from readers.prepare.source import open_source
 from readers.prepare.workers import Processes
 from readers.storage.destination import indexes
 from tests.support.commands import Run
+from tests.support.executors import die
+from tests.support.killed_pack import OPTIONS, pack_and_kill
 from tests.support.packed import (
-    KILL,
     ROOT,
     Jpeg,
     by_webdataset,
@@ -52,27 +52,18 @@ from tests.support.packed import (
         ),
     ],
 )
-def test_a_killed_run_goes_on(run: Run, source: Path, tmp_path: Path, place: str) -> None:
+def test_a_killed_run_goes_on(source: Path, tmp_path: Path, place: str) -> None:
     """After kill -9 a second run gives, byte for byte, what one run would have given."""
-    options = ["--shard-size", "30kB", "--shuffle", "3", "--workers", "2"]
-    run("pack", source, tmp_path / "whole", *options)
     out = tmp_path / "out"
-    killed = subprocess.run(
-        [sys.executable, "-c", KILL, place, str(source), str(out), *options],
-        cwd=ROOT,
-        capture_output=True,
-        timeout=120,
-    )
+    pack(str(source), tmp_path / "whole", **OPTIONS)
+    pack_and_kill(place, source, out)
     there = {name: data for name, data in content(out).items() if name.endswith(".tar")}
     times = {path.name: path.stat().st_mtime_ns for path in shards_in(out)}
     done = [json.loads(path.read_bytes()) for path in out.glob(".gpuaug-plan/0*.json")]
-    code, printed, _ = run("pack", source, out, *options)
+    packed = pack(str(source), out, **OPTIONS)
 
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert there.items() <= content(tmp_path / "whole").items()
-    assert code == 0
-    assert "24 samples in" in printed
-    assert content(out) == content(tmp_path / "whole")
+    assert (packed.num_samples, content(out)) == (24, content(tmp_path / "whole"))
     assert not list(out.rglob(".gpuaug-*.part"))
     assert all((out / one["name"]).stat().st_mtime_ns == times[one["name"]] for one in done)
     assert len({sample["__key__"] for sample in by_webdataset(out)}) == 24
@@ -230,14 +221,10 @@ def test_another_stream_of_the_same_name_is_refused(run: Run, source: Path, tmp_
     assert "source was" in refused(run, tmp_path / "a" / "x.tar.gz", out)
 
 
-def _die(_: object) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def test_a_killed_worker_is_one_sentence() -> None:
     """A worker that the kernel ends for want of memory says what can be done."""
-    with Processes(1, _die) as crew, pytest.raises(PrepareError, match="fewer --workers"):
-        list(crew.map(_die, range(9)))
+    with Processes(1, die) as crew, pytest.raises(PrepareError, match="fewer --workers"):
+        list(crew.map(die, range(9)))
 
 
 def test_workers_repeat_no_warning(tmp_path: Path, capfd: Any) -> None:
@@ -247,8 +234,7 @@ def test_workers_repeat_no_warning(tmp_path: Path, capfd: Any) -> None:
         open_source(str(tmp_path))
     with Processes(1, open_source) as crew:
         [found] = crew.map(open_source, [str(tmp_path)])
-    assert len(found) == 1
-    assert capfd.readouterr().err == ""
+    assert (len(found), capfd.readouterr().err) == (1, "")
 
 
 BUSY = """
@@ -258,17 +244,11 @@ from typing import Any
 from readers.prepare.source import open_source
 from readers.prepare.workers import Processes
 from readers.storage.destination import indexes
-from tests.readers.prepare.test_pack_goes_on import linger
+from tests.support.executors import linger
 if __name__ == "__main__":
     with Processes(2, linger) as crew:
         list(crew.map(linger, [sys.argv[1]] * 9))
 """
-
-
-def linger(folder: str) -> None:
-    """A task without end, in a worker that says who it is."""
-    (Path(folder) / str(os.getpid())).touch()
-    time.sleep(600)
 
 
 def test_workers_end_with_a_killed_command(tmp_path: Path) -> None:

@@ -1,42 +1,27 @@
 """Packing into an object store and out of one gives the bytes of a pack on a disk."""
 
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("obstore")
-pytest.importorskip("moto")
-pytest.importorskip("flask")
-
 from readers import SourceError, open_dataset
-from readers.prepare import PrepareError, pack
+from readers.prepare import PrepareError, load_plan, make_shard, merge, pack, plan_shards
 from readers.storage.destination import Destination, open_destination
+from readers.storage.remote import StorageOptions
 from tests.support.commands import Run
-from tests.support.packed import KILL, ROOT
-from tests.support.remote_data import MakeJpeg, assert_same_samples, set_up, write_shards
-from tests.support.s3_server import Storage, storage
+from tests.support.killed_pack import OPTIONS as KILLED
+from tests.support.killed_pack import pack_and_kill
+from tests.support.remote_data import MakeJpeg, assert_same_samples, write_shards
+from tests.support.s3_server import Storage
 
 OPTIONS = ["--shard-size", "30kB", "--shuffle", "3", "--workers", "2"]
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Storage]:
-    with storage("moto") as server:
-        server.put("bucket")
-        yield server
-
-
 @pytest.fixture
-def s3(running: Storage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Storage]:
-    """S3, which the environment names, and which after the test fails no more."""
-    set_up(monkeypatch, tmp_path)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", running.url)
-    yield running
-    running.faults()
+def named(s3: Storage, monkeypatch: pytest.MonkeyPatch) -> Storage:
+    """S3, which the environment names."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.url)
+    return s3
 
 
 def content(place: Destination) -> dict[str, bytes | None]:
@@ -46,7 +31,7 @@ def content(place: Destination) -> dict[str, bytes | None]:
 
 @pytest.mark.parametrize("format", ["tar", "parquet"])
 def test_a_store_gets_what_a_folder_gets(
-    run: Run, s3: Storage, source: Path, tmp_path: Path, format: str
+    run: Run, named: Storage, source: Path, tmp_path: Path, format: str
 ) -> None:
     """Shards, manifest and plan, byte for byte; a second run writes nothing; both hold the same samples."""
     options = [*OPTIONS, "--format", format]
@@ -57,26 +42,26 @@ def test_a_store_gets_what_a_folder_gets(
     assert code == 0
     assert "24 samples in" in printed
     assert content(far) == content(near)
-    s3.count()
+    named.count()
     assert run("pack", source, far.location, *options)[0] == 0
-    assert "writes" not in s3.count()
+    assert "writes" not in named.count()
     there, here = open_dataset(f"{far.location}/"), open_dataset(near.location)
     assert there.fingerprint == here.fingerprint
     assert there.class_names == here.class_names == open_dataset(source).class_names
     assert_same_samples(there, here)
 
 
-def test_from_store_to_store(run: Run, s3: Storage, jpeg: MakeJpeg, tmp_path: Path) -> None:
+def test_from_store_to_store(run: Run, named: Storage, jpeg: MakeJpeg, tmp_path: Path) -> None:
     """Shards in a bucket are packed again as the same shards in a folder are."""
     for name in write_shards(tmp_path / "shards", jpeg, num=2, per_shard=10):
-        s3.put(f"bucket/shards/{name}", (tmp_path / "shards" / name).read_bytes())
+        named.put(f"bucket/shards/{name}", (tmp_path / "shards" / name).read_bytes())
     near, far = open_destination(tmp_path / "near"), open_destination("s3://bucket/again")
     assert run("pack", tmp_path / "shards", near.location, *OPTIONS)[0] == 0
     assert run("pack", "s3://bucket/shards/*.tar", far.location, *OPTIONS)[0] == 0
     assert content(far) == content(near)
 
 
-@pytest.mark.usefixtures("s3")
+@pytest.mark.usefixtures("named")
 def test_tasks_of_an_array_job(run: Run, source: Path, tmp_path: Path) -> None:
     """Processes that nobody connects write to one store; the merge, which reads the plan there, says what is missing."""
     near, far = open_destination(tmp_path / "near"), open_destination("s3://bucket/array")
@@ -108,47 +93,62 @@ def test_tasks_of_an_array_job(run: Run, source: Path, tmp_path: Path) -> None:
         ),
     ],
 )
-@pytest.mark.usefixtures("s3")
-def test_a_killed_run_goes_on(run: Run, source: Path, tmp_path: Path, place: str) -> None:
+@pytest.mark.usefixtures("named")
+def test_a_killed_run_goes_on(source: Path, tmp_path: Path, place: str) -> None:
     """After kill -9 no half shard is there, and a second run gives what one run would have given."""
     whole = open_destination(tmp_path / "whole")
-    run("pack", source, whole.location, *OPTIONS)
     far = open_destination(f"s3://bucket/killed-{place.rpartition(':')[0].replace(':', '-')}")
-    killed = subprocess.run(
-        [sys.executable, "-c", KILL, place, str(source), far.location, *OPTIONS],
-        cwd=ROOT,
-        capture_output=True,
-        timeout=120,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    pack(str(source), whole.location, **KILLED)
+    pack_and_kill(place, source, far.location)
     assert content(far).items() <= content(whole).items()
-    assert run("pack", source, far.location, *OPTIONS)[0] == 0
+    pack(str(source), far.location, **KILLED)
     assert content(far) == content(whole)
     shards = [name for name in far.names() if name.endswith(".tar")]
     assert all(far.size_bytes(f"{name}.gpuaug-index") for name in shards)
 
 
-def test_a_store_that_fails_in_between(s3: Storage, source: Path, tmp_path: Path) -> None:
+def test_the_options_of_a_store_are_given(s3: Storage, source: Path, tmp_path: Path) -> None:
+    """The plan alone is enough to merge, and the shards are packed again from the store."""
+    location, options = "s3://bucket/given", {"endpoint": s3.url, "cache_bytes": 0}
+    reached = StorageOptions(**options)
+    pack(str(source), tmp_path / "near", shard_size="30kB")
+    make_shard(plan_shards(str(source), location, bytes_per_shard=30_000, storage=reached), 1)
+    with pytest.raises(PrepareError, match=rf"shards of {location} are missing \(0, 2"):
+        merge(load_plan(location, reached))
+    packed = pack(str(source), location, shard_size="30kB", storage=reached)
+
+    assert pack(str(source), location, shard_size="30kB", storage=reached) == packed
+    far, near = open_destination(location, reached), open_destination(tmp_path / "near")
+    assert content(far) == content(near)
+    indexes = [name for name in far.names() if name.endswith(".gpuaug-index")]
+    assert (len(indexes), len(open_dataset(f"{location}/", **options))) == (packed.num_shards, 24)
+    pack(f"{location}/", tmp_path / "back", **options)
+    pack(str(tmp_path / "near"), tmp_path / "back_from_folder")
+    one, other = (tmp_path / name / "shard-000000.tar" for name in ("back", "back_from_folder"))
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_store_that_fails_in_between(named: Storage, source: Path, tmp_path: Path) -> None:
     """It refuses from some write on: one sentence, and the same call goes on when it takes writes again."""
     near, far = open_destination(tmp_path / "near"), open_destination("s3://bucket/refusing")
     pack(str(source), near.location, shard_size="30kB")
-    s3.faults(writes=[""] * 5 + ["403"])
+    named.faults(writes=[""] * 5 + ["403"])
     told = (
         "s3://bucket/refusing/.* cannot be written .*give the account leave to write to the bucket"
     )
     with pytest.raises(PrepareError, match=told):
         pack(str(source), far.location, shard_size="30kB")
-    s3.faults()
+    named.faults()
     assert 2 < len(content(far)) < len(content(near))
     assert content(far).items() <= content(near).items()
     pack(str(source), far.location, shard_size="30kB")
     assert content(far) == content(near)
 
 
-def test_what_cannot_be_a_destination(run: Run, s3: Storage, source: Path) -> None:
+def test_what_cannot_be_a_destination(run: Run, named: Storage, source: Path) -> None:
     """No bucket, an HTTP server, and a prefix that holds something else: refused before anything is written."""
-    s3.put("bucket/other/file.txt", b"x")
-    s3.count()
+    named.put("bucket/other/file.txt", b"x")
+    named.count()
     for location, told in (
         ("s3://nobody/shards", "there is no such bucket"),
         ("https://host/shards", "HTTP servers take no files"),
@@ -157,4 +157,4 @@ def test_what_cannot_be_a_destination(run: Run, s3: Storage, source: Path) -> No
         code, _, printed = run("pack", source, location)
         assert code == 2
         assert told in " ".join(printed.split())
-    assert "writes" not in s3.count()
+    assert "writes" not in named.count()

@@ -80,8 +80,7 @@ def test_every_task_is_done_once_and_few_are_in_flight() -> None:
 
     done = list(run(fake, 100))
 
-    assert sorted(done) == [(number, 2 * number) for number in range(100)]
-    assert fake.most == 6
+    assert (sorted(done), fake.most) == ([(number, 2 * number) for number in range(100)], 6)
     assert set(fake.attempts.values()) == {1}
 
 
@@ -163,8 +162,7 @@ def test_an_error_that_stays_is_named_when_the_others_are_done() -> None:
     ) as caught:
         done.extend(run(fake, 9, Policy(max_retries=2)))
 
-    assert sorted(number for number, _ in done) == [0, 1, 2, 4, 5, 6, 7, 8]
-    assert fake.attempts[3] == 3
+    assert (sorted(number for number, _ in done), fake.attempts[3]) == ([0, 1, 2, 4, 5, 6, 7, 8], 3)
     assert isinstance(caught.value.__cause__, OSError)
 
 
@@ -275,8 +273,7 @@ def test_a_cluster_that_loses_all_machines_is_waited_for_with_a_word() -> None:
     with pytest.warns(UserWarning, match=r"room for a shard for 1\d seconds: start mach") as said:
         done = list(run(fake, 50))
 
-    assert len(done) == 50
-    assert len(said) == 2
+    assert (len(done), len(said)) == (50, 2)
 
 
 def test_a_cluster_without_machines_is_given_up() -> None:

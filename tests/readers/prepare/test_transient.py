@@ -127,8 +127,7 @@ def test_a_read_that_fails_is_tried_again_by_a_cluster(plan: Plan, storage: Stor
     job = Job(partial(make_shard, plan), range(len(plan)), what="shard")
     cluster = Here(job)
 
-    assert len(dict(run_tasks(job, cluster))) == len(plan)
-    assert cluster.begun == len(plan) + 2
+    assert (len(dict(run_tasks(job, cluster))), cluster.begun) == (len(plan), len(plan) + 2)
     assert merge(plan).num_samples == 24
 
 
@@ -147,8 +146,7 @@ def test_a_destination_that_fails_is_tried_again_by_a_cluster(
     job = Job(partial(make_shard, plan), range(len(plan)), what="shard")
     cluster = Here(job)
 
-    assert len(dict(run_tasks(job, cluster))) == len(plan)
-    assert cluster.begun == len(plan) + 1
+    assert (len(dict(run_tasks(job, cluster))), cluster.begun) == (len(plan), len(plan) + 1)
 
 
 def test_a_read_that_fails_ends_a_pack_that_is_not_complete(
@@ -236,9 +234,7 @@ def test_a_part_of_an_inspection_is_made_again(
 
     [bad] = look().bad
     assert bad.reason == f"the shard cannot be read: Input/output error on {node()}"
-    assert look(merge=True).num_bad == 1
-    assert look().bad == []
-    assert look(merge=True).num_bad == 0
+    assert (look(merge=True).num_bad, look().bad, look(merge=True).num_bad) == (1, [], 0)
 
 
 @pytest.mark.parametrize(("code", "transient"), [(errno.EIO, True), (errno.ENOENT, False)])

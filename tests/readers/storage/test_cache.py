@@ -4,8 +4,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 import zlib
@@ -17,6 +15,7 @@ import pytest
 from readers import SourceError
 from readers.storage.remote import cache as cache_module
 from readers.storage.remote.cache import BlockCache, open_cache
+from tests.support.forks import forks
 
 BLOCK = 1 << 16
 DATA = random.Random(0).randbytes(40 * BLOCK + 1234)
@@ -136,8 +135,7 @@ def test_what_was_used_last_stays(tmp_path: Path) -> None:
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns - 10**10))
         read(cache, [(0, 10), (number * BLOCK, number * BLOCK + 10)], counted)
     read(cache, [(BLOCK, BLOCK + 10)], counted)
-    assert counted.places.count((0, BLOCK)) == 1
-    assert counted.places.count((BLOCK, 2 * BLOCK)) == 2
+    assert (counted.places.count((0, BLOCK)), counted.places.count((BLOCK, 2 * BLOCK))) == (1, 2)
 
 
 def test_a_wrong_account_is_put_right(tmp_path: Path) -> None:
@@ -198,8 +196,7 @@ def test_a_full_disk_is_told_once(
     counted = Counted()
     read(cache, [(0, len(DATA)), (7, 9), (3, 3)], counted)  # a second warning would be an error
     # What is not kept is not rounded up to blocks either.
-    assert counted.places == [(0, len(DATA)), (7, 9)]
-    assert entries(tmp_path / "blocks") == []
+    assert (counted.places, entries(tmp_path / "blocks")) == ([(0, len(DATA)), (7, 9)], [])
 
 
 def test_a_deleted_folder_is_told_once(cache: BlockCache, tmp_path: Path) -> None:
@@ -249,61 +246,39 @@ def test_an_error_lets_go_of_the_block(cache: BlockCache) -> None:
 
 
 READER = """
-import sys, time
+import time
 from pathlib import Path
 from readers.storage.remote.cache import BlockCache
 from tests.readers.storage.test_cache import BLOCK, fetch, read, some_places
-folder, limit, first, log = sys.argv[1:]
-cache = BlockCache(Path(folder), int(limit) * BLOCK, BLOCK)
-def logged(places):
-    time.sleep(0.002)
-    with open(log, "a") as file:
-        file.writelines(f"{place}\\n" for place in places)
-    return fetch(places)
-print("ready", flush=True)
-sys.stdin.read()
-for seed in range(int(first), int(first) + 30):
-    read(cache, some_places(seed, num=4), logged)
-print("done", flush=True)
+
+def run(folder, limit, first):
+    folder = Path(folder)
+    cache = BlockCache(folder, int(limit) * BLOCK, BLOCK)
+    def logged(places):
+        time.sleep(0.002)
+        with folder.with_name("fetched").open("a") as file:
+            file.writelines(f"{place}\\n" for place in places)
+        return fetch(places)
+    for seed in range(int(first), int(first) + 30):
+        read(cache, some_places(seed, num=4), logged)
+    return first
 """
-
-
-def start(folder: Path, limit: int, first: int) -> subprocess.Popen[str]:
-    log = folder.with_name("fetched")
-    command = [sys.executable, "-c", READER, str(folder), str(limit), str(first), str(log)]
-    root = Path(__file__).resolve().parents[3]
-    process = subprocess.Popen(
-        command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout
-    assert process.stdout.readline() == "ready\n"
-    return process
-
-
-def go(process: subprocess.Popen[str]) -> None:
-    assert process.stdin
-    process.stdin.close()
-    process.stdin = None
 
 
 def test_processes_share_it_while_some_are_killed(tmp_path: Path) -> None:
     """Three readers of a cache smaller than the data, and others that die by SIGKILL at any moment."""
-    folder = tmp_path / "blocks"
-    readers = [start(folder, 10, first) for first in (0, 20, 40)]
-    for reader in readers:
-        go(reader)
-    most, rng = 0, random.Random(3)
-    for number in range(4):
-        victim = start(folder, 10, 1000 + 100 * number)
-        go(victim)
-        until = time.monotonic() + rng.uniform(0, 0.2)
-        while time.monotonic() < until:
-            most = max(most, sum(_size(path) for path in entries(folder)))
-        victim.send_signal(signal.SIGKILL)
-        victim.communicate()
-    for reader in readers:
-        assert reader.communicate(timeout=120)[0].endswith("done\n")
-        assert reader.returncode == 0
+    folder, most, rng = tmp_path / "blocks", 0, random.Random(3)
+    with forks(READER) as readers:
+        for first in (0, 20, 40):
+            readers.start(folder, 10, first)
+        for number in range(4):
+            victim = readers.start(folder, 10, 1000 + 100 * number)
+            until = time.monotonic() + rng.uniform(0, 0.2)
+            while time.monotonic() < until:
+                most = max(most, sum(_size(path) for path in entries(folder)))
+            os.kill(victim, signal.SIGKILL)
+        answers = {first for (first,) in readers.answers()}
+    assert answers >= {"0", "20", "40"}  # a victim may have come to its end as well
     assert 0 < most <= 10 * BLOCK + 3 * BLOCK  # a look takes its time, and sees the old and the new
     assert used(folder) <= 10 * BLOCK
     BlockCache(folder, 10 * BLOCK, BLOCK)
@@ -319,11 +294,10 @@ def _size(path: Path) -> int:
 
 def test_processes_fetch_a_block_once(tmp_path: Path) -> None:
     """Three processes read the same and together fetch each block once."""
-    readers = [start(tmp_path / "blocks", 100, 0) for _ in range(3)]
-    for reader in readers:
-        go(reader)
-    for reader in readers:
-        assert reader.communicate(timeout=120)[0].endswith("done\n")
+    with forks(READER) as readers:
+        for _ in range(3):
+            readers.start(tmp_path / "blocks", 100, 0)
+        assert readers.answers() == [["0"]] * 3
     fetched = (tmp_path / "fetched").read_text().splitlines()
     assert len(fetched) == len(set(fetched)) == 41
 

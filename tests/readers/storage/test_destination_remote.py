@@ -16,8 +16,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("obstore")
-pytest.importorskip("moto")
-pytest.importorskip("flask")
 
 from readers import TarDataset, open_dataset
 from readers.formats.tar.dataset import SCAN
@@ -29,26 +27,10 @@ from readers.storage.index.publish import publish_index
 from readers.storage.remote import StorageOptions
 from readers.storage.remote.requests import Connection, State
 from tests.support.destinations import PLANNED, tar_of, write_packed
-from tests.support.remote_data import MakeJpeg, assert_same_samples, set_up
-from tests.support.s3_server import ROOT, Storage, storage
+from tests.support.remote_data import MakeJpeg, assert_same_samples
+from tests.support.s3_server import ROOT, Storage
 
 DATA = random.Random(3).randbytes(20_000_000)  # three parts
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Storage]:
-    with storage("moto") as server:
-        server.put("bucket")
-        yield server
-
-
-@pytest.fixture
-def s3(running: Storage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Storage]:
-    """S3, which after the test fails no more."""
-    set_up(monkeypatch, tmp_path)
-    running.count()
-    yield running
-    running.faults()
 
 
 def options(server: Storage, **changes: Any) -> StorageOptions:
@@ -275,8 +257,7 @@ def test_a_listing_goes_on_behind_its_last_page(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Connection, "states", states)
     place = open_destination("s3://bucket/all", StorageOptions(endpoint="http://127.0.0.1:9"))
-    assert list(place.names()) == ["a", "b", "c"]
-    assert asked[:2] == [None, "all/b"]
+    assert (list(place.names()), asked[:2]) == (["a", "b", "c"], [None, "all/b"])
 
 
 @pytest.mark.long

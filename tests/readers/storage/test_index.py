@@ -3,8 +3,6 @@ import resource
 import shutil
 import signal
 import stat
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +20,7 @@ from readers.storage.index import DamagedIndexError, Entry, FoundIndex, Scan, op
 from readers.storage.index.index_file import BEFORE_TEXT, PREFIX
 from readers.storage.lock import one_at_a_time
 from readers.storage.shards import ShardDataset
+from tests.support.forks import forks
 
 ENTRIES = [
     Entry("a", (("jpg", 512, 1000), ("cls", 1536, 1537)), 7, (30, 40)),
@@ -118,28 +117,15 @@ def entries_of(found: FoundIndex) -> list[Entry]:
     return [index.entry(row) for row in range(len(index))]
 
 
-def test_entries_come_back_as_they_were(shard: Path) -> None:
-    """What was scanned is what the index says, when built and when read."""
-    built = find(shard, Counting())
-    read = find(shard, Counting())
-
-    assert entries_of(built) == ENTRIES
-    assert entries_of(read) == ENTRIES
-    assert read.head.mark == built.head.mark
-    assert (built.built, read.built) == (True, False)
-
-
-def test_second_opening_does_not_scan(shard: Path) -> None:
-    """The file beside the shard saves the scan, and nothing else is left in the folder."""
+def test_entries_come_back_without_another_scan(shard: Path) -> None:
+    """What was scanned is what the index beside the shard says; nothing else is left in the folder."""
     scan = Counting()
-    find(shard, scan)
-    find(shard, scan)
+    built, read = find(shard, scan), find(shard, scan)
 
+    assert (entries_of(built), entries_of(read)) == (ENTRIES, ENTRIES)
+    assert (read.head.mark, built.built, read.built) == (built.head.mark, True, False)
     assert scan.count == 1
-    assert sorted(path.name for path in shard.parent.iterdir()) == [
-        "train.tar",
-        "train.tar.gpuaug-index",
-    ]
+    assert sorted(shard.parent.iterdir()) == [shard, beside(shard)]
 
 
 @pytest.mark.parametrize("change", ["size", "time", "first byte", "last byte"])
@@ -295,8 +281,7 @@ def test_a_damaged_stamp_costs_a_look_at_the_content(shard: Path, pins: list[str
         find(shard, scan)
         find(shard, scan)
 
-        assert len(pins) == 1
-        assert beside(shard).read_bytes() == intact
+        assert (len(pins), beside(shard).read_bytes()) == (1, intact)
     assert scan.count == 1
 
 
@@ -476,8 +461,7 @@ def test_a_damaged_head_leads_to_a_new_scan(shard: Path) -> None:
         scan = Counting()
 
         assert entries_of(find(shard, scan)) == ENTRIES
-        assert scan.count == 1
-        assert without_stamp(beside(shard)) == expected
+        assert (scan.count, without_stamp(beside(shard))) == (1, expected)
 
 
 def test_a_damaged_table_is_seen_when_it_is_used(shard: Path) -> None:
@@ -502,8 +486,7 @@ def test_a_dataset_builds_a_damaged_index_anew(shard: Path) -> None:
     dataset = ShardDataset([shard], tenths())
     (sample,) = dataset.fetch([7])
 
-    assert sample.fields["txt"] == bytes(range(70, 80))
-    assert without_stamp(beside(shard)) == expected
+    assert (sample.fields["txt"], without_stamp(beside(shard))) == (bytes(range(70, 80)), expected)
 
     dataset = ShardDataset([shard], tenths())
     beside(shard).write_bytes(intact[:-1] + b"?")
@@ -542,8 +525,7 @@ def test_long_tables_are_spilled_and_come_back(
     found = find(shard, Counting(entries))
     index = found.map()
 
-    assert found.head.digest == expected
-    assert without_stamp(beside(shard)) == intact
+    assert (found.head.digest, without_stamp(beside(shard))) == (expected, intact)
     assert [index.entry(row) for row in (0, 3999, 4000, 4999)] == [
         entries[row] for row in (0, 3999, 4000, 4999)
     ]
@@ -576,8 +558,7 @@ def test_cache_folder_is_used_where_the_shards_cannot_be_written(
     find(lonely_shard, scan)
     found = find(lonely_shard, scan)
 
-    assert entries_of(found) == ENTRIES
-    assert scan.count == 1
+    assert (entries_of(found), scan.count) == (ENTRIES, 1)
     assert [path.suffix for path in cache.iterdir()] == [".gpuaug-index"]
     assert list(lonely_shard.parent.iterdir()) == [lonely_shard]
 
@@ -629,92 +610,53 @@ def test_a_failed_scan_leaves_nothing(shard: Path) -> None:
 
 
 BUILD = """
-import os, sys, time
+import os, time
 from readers.storage.index import Entry, Scan, open_index
 from readers.storage.blob import LocalBlob
 
-def scan(content, name):
-    with open(sys.argv[2], "a") as log:
-        log.write(f"{os.getpid()}\\n")
-    for number in range(300):
-        time.sleep(float(sys.argv[3]) / 300)
-        yield Entry(str(number), (("jpg", number, number + 1),), number)
+def run(shard, log_path, seconds):
+    def scan(content, name):
+        with open(log_path, "a") as log:
+            log.write(f"{os.getpid()}\\n")
+        for number in range(300):
+            time.sleep(float(seconds) / 300)
+            yield Entry(str(number), (("jpg", number, number + 1),), number)
 
-print("ready", flush=True)
-sys.stdin.readline()
-found = open_index(LocalBlob(sys.argv[1]), Scan("any", 1, scan))
-print(found.head.digest, found.map().entry(299).label, found.built)
+    found = open_index(LocalBlob(shard), Scan("any", 1, scan))
+    return f"{found.head.digest} {found.map().entry(299).label} {found.built}"
 """
 
 
-@pytest.fixture
-def builders(shard: Path, tmp_path: Path) -> Iterator[Callable[[float], "subprocess.Popen[str]"]]:
-    """Starts processes that index the shard within so many seconds, and have imported what they need."""
-    started = []
-
-    def start(seconds: float) -> "subprocess.Popen[str]":
-        process = subprocess.Popen(
-            [sys.executable, "-c", BUILD, str(shard), str(tmp_path / "log"), str(seconds)],
-            cwd=Path(__file__).resolve().parents[3],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        assert process.stdout is not None
-        process.stdout.readline()
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-def go(process: "subprocess.Popen[str]") -> None:
-    assert process.stdin is not None
-    process.stdin.write("go\n")
-    process.stdin.flush()
-
-
-def test_one_of_several_processes_builds(
-    shard: Path, tmp_path: Path, builders: Callable[[float], "subprocess.Popen[str]"]
-) -> None:
+def test_one_of_several_processes_builds(shard: Path, tmp_path: Path) -> None:
     """The others wait and take what it built; nothing but the index stays."""
-    processes = [builders(0.3) for _ in range(3)]
-    for process in processes:
-        go(process)
-    answers = [process.communicate(timeout=60)[0].split() for process in processes]
+    with forks(BUILD) as builders:
+        for _ in range(3):
+            builders.start(shard, tmp_path / "log", 0.3)
+        answers = builders.answers()
 
     assert len((tmp_path / "log").read_text().split()) == 1
     assert len({digest for digest, _, _ in answers}) == 1
     assert [label for _, label, _ in answers] == ["299"] * 3
     assert sorted(built for _, _, built in answers) == ["False"] * 2 + ["True"]
-    assert sorted(path.name for path in shard.parent.iterdir()) == [
-        "train.tar",
-        "train.tar.gpuaug-index",
-    ]
-
-
-def test_a_killed_builder_holds_nobody_up(
-    shard: Path, tmp_path: Path, builders: Callable[[float], "subprocess.Popen[str]"]
-) -> None:
-    """Another one of those that wait builds the index; what the dead one wrote is gone."""
-    victim, *others = builders(60), builders(0.1), builders(0.1)
-    go(victim)
-    while not (tmp_path / "log").exists():
-        time.sleep(0.01)
-    for process in others:
-        go(process)
-    time.sleep(0.2)
-    waiting = (tmp_path / "log").read_text().split()
-    victim.send_signal(signal.SIGKILL)
-    answers = [process.communicate(timeout=60)[0].split() for process in others]
-
-    assert waiting == [str(victim.pid)]
-    assert [label for _, label, _ in answers] == ["299"] * 2
-    assert len((tmp_path / "log").read_text().split()) == 2
     assert len(list(shard.parent.iterdir())) == 2
+
+
+def test_a_killed_builder_holds_nobody_up(shard: Path, tmp_path: Path) -> None:
+    """Another one of those that wait builds the index; what the dead one wrote is gone."""
+    log = tmp_path / "log"
+    with forks(BUILD) as builders:
+        victim = builders.start(shard, log, 60)
+        while not log.exists():
+            time.sleep(0.01)
+        for _ in range(2):
+            builders.start(shard, log, 0.1)
+        time.sleep(0.2)
+        waiting = log.read_text().split()
+        os.kill(victim, signal.SIGKILL)
+        answers = builders.answers()
+
+    assert (waiting, [label for _, label, _ in answers]) == ([str(victim)], ["299"] * 2)
+    assert (len(log.read_text().split()), len(list(shard.parent.iterdir()))) == (2, 2)
 
 
 def test_a_lock_has_one_holder_though_its_file_comes_and_goes(tmp_path: Path) -> None:
@@ -733,9 +675,7 @@ def test_a_lock_has_one_holder_though_its_file_comes_and_goes(tmp_path: Path) ->
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(hold, range(8)))
 
-    assert max(most) == 1
-    assert len(most) == 160
-    assert list(tmp_path.iterdir()) == []
+    assert (max(most), len(most), list(tmp_path.iterdir())) == (1, 160, [])
 
 
 @pytest.mark.parametrize("moment", ["half written", "not yet renamed"])
@@ -789,5 +729,4 @@ def test_version_before_is_replaced(shard: Path) -> None:
     scan = Counting()
     find(shard, scan)
 
-    assert scan.count == 1
-    assert without_stamp(beside(shard)) == new
+    assert (scan.count, without_stamp(beside(shard))) == (1, new)

@@ -51,8 +51,7 @@ def test_offsets_are_where_the_markers_are(
     found = restart_offsets(data)
 
     assert found is not None
-    assert found.dtype == np.int64
-    assert found.tolist() == by_regular_expression(data)
+    assert (found.dtype, found.tolist()) == (np.int64, by_regular_expression(data))
     assert restart_offsets(memoryview(data)).tolist() == found.tolist()  # type: ignore[union-attr]
 
 

@@ -2,10 +2,8 @@
 
 import io
 import socket
-import tarfile
 import time
 import warnings
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -20,34 +18,16 @@ from readers.prepare import pack
 from readers.storage.paths import beside, with_path
 from readers.storage.remote import StorageOptions, Url, list_remote
 from tests.support.remote_data import set_up
-from tests.support.s3_server import Storage, storage
+from tests.support.s3_server import Storage
+from tests.support.tars import tar_of
 
 OPTIONS = StorageOptions(cache_bytes=0)
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Storage]:
-    pytest.importorskip("moto")
-    pytest.importorskip("flask")
-    with storage("moto") as server:
-        yield server
-
-
-@pytest.fixture
-def s3(running: Storage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Storage:
-    set_up(monkeypatch, tmp_path)
-    return running
 
 
 def a_tar() -> bytes:
     image = io.BytesIO()
     Image.new("RGB", (8, 8)).save(image, "PNG")
-    shard = io.BytesIO()
-    with tarfile.open(fileobj=shard, mode="w") as archive:
-        member = tarfile.TarInfo("a.png")
-        member.size = len(image.getvalue())
-        archive.addfile(member, io.BytesIO(image.getvalue()))
-    return shard.getvalue()
+    return tar_of([("a.png", image.getvalue())])
 
 
 def opened(s3: Storage, source: str) -> int:
@@ -118,8 +98,7 @@ def test_names_of_classes_are_read_where_the_shards_are(s3: Storage, tmp_path: P
         s3.put(f"classes/{path.name}", path.read_bytes())
 
     data = open_dataset("s3://classes/*.tar", endpoint=s3.url, cache_bytes=0)
-    assert data.class_names == ("ant", "bee")
-    assert data.take(1).class_names == ("ant", "bee")
+    assert (data.class_names, data.take(1).class_names) == (("ant", "bee"), ("ant", "bee"))
 
 
 def test_names_of_classes_that_cannot_be_read_are_not_empty(s3: Storage) -> None:

@@ -76,8 +76,7 @@ def test_samples_come_in_the_order_that_was_asked_for(shards: list[Path]) -> Non
         if index != 3:
             assert sample.image == data[10 * index + 4 : 10 * index + 10]
             assert sample.fields["head"] == data[10 * index : 10 * index + 4]
-            assert sample.label == data[10 * index]
-            assert sample.size == (data[10 * index] + 1, 2)
+            assert (sample.label, sample.size) == (data[10 * index], (data[10 * index] + 1, 2))
     assert found[2].key == "b.bin/0"
     assert dataset.fetch([]) == []
 
@@ -125,8 +124,7 @@ def test_what_is_unpickled_is_what_was_pickled(shards: list[Path], change: str) 
 
     for one in (dataset, there, again):
         found = one.fetch(range(13))
-        assert len(one) == 13
-        assert found[5:] == expected[5:]
+        assert (len(one), found[5:]) == (13, expected[5:])
         assert all(isinstance(entry, BadSample) for entry in found[:5])
         assert "open it anew" in found[0].reason
     assert len(Tens(shards)) == (11 if change == "fewer samples" else 13)

@@ -167,8 +167,7 @@ def test_sound_files_are_no_damage(videos: dict[str, bytes], kind: str) -> None:
     """Recordings, which do not say where they end, sound that is longer, and what stands behind a whole file."""
     info = scan_video(SOUND[kind](videos["vp8.webm"]))
 
-    assert info.damage == ""
-    assert len(info) == NUM_FRAMES
+    assert (info.damage, len(info)) == ("", NUM_FRAMES)
 
 
 def test_what_is_no_frame_counts_as_one(videos: dict[str, bytes]) -> None:

@@ -86,8 +86,7 @@ def test_nothing_is_read_and_no_descriptor_stays(tmp_path: Path) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) <= num_open
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak.ru_maxrss < 50_000  # kB
     assert {len(entry.fields["mp4"]) for entry in samples} == {1 << 32}
-    assert samples[299].fields["mp4"][-1] == 0
-    assert dataset.column("num_bytes").sum() == 300 << 32
+    assert (samples[299].fields["mp4"][-1], dataset.column("num_bytes").sum()) == (0, 300 << 32)
 
 
 def test_unreadable_videos_leave_their_neighbours_alone(tmp_path: Path) -> None:
@@ -262,8 +261,7 @@ def test_fingerprint_knows_the_seconds(tmp_path: Path) -> None:
         (tmp_path / place / "clips.txt").write_text(f"v.mp4 {seconds}\n")
         prints.append(ClipListDataset(tmp_path / place / "clips.txt").fingerprint)
 
-    assert prints[0] == prints[1]
-    assert len(set(prints)) == 3
+    assert (prints[0], len(set(prints))) == (prints[1], 3)
 
 
 def test_slow_files_are_read_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

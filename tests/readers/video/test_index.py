@@ -106,8 +106,7 @@ def test_built_once(videos: Path, scans: list[int]) -> None:
     )
     again = VideoIndex.open(open_dataset(videos), progress=lambda *_: pytest.fail("built again"))
 
-    assert len(scans) == 5
-    assert told == [(done, 5) for done in range(6)]
+    assert (len(scans), told) == (5, [(done, 5) for done in range(6)])
     assert again.num_frames.tolist() == first.num_frames.tolist()
 
 
@@ -124,8 +123,7 @@ def test_built_anew_when_it_does_not_fit(videos: Path, scans: list[int]) -> None
     (videos / "0.mp4").write_bytes(data)
     other = VideoIndex.open(VideoFolderDataset(videos))
 
-    assert len(scans) == 17
-    assert other.num_frames[0] == 0
+    assert (len(scans), other.num_frames[0]) == (17, 0)
 
 
 @pytest.mark.parametrize("place", ["head", "rows", "end"])
@@ -164,8 +162,7 @@ def test_clips_of_one_file_are_looked_through_once(videos: Path, scans: list[int
     (videos / "clips.txt").write_text(lines)
     index = VideoIndex.open(open_dataset(videos / "clips.txt"))
 
-    assert len(scans) == 2
-    assert index.num_frames.tolist() == [6, 7, 6, 6]
+    assert (len(scans), index.num_frames.tolist()) == (2, [6, 7, 6, 6])
     expected = [[0, 1], [np.nan] * 2, [0.5, 2], [np.nan] * 2]
     np.testing.assert_array_equal(index.segment_seconds, expected)
     assert index.path.name == "clips.txt.gpuaug-videos"
@@ -181,9 +178,7 @@ def test_selection_uses_the_index_of_the_whole(videos: Path, scans: list[int]) -
     assert len(scans) == 7
     again = VideoIndex.open(dataset.take([1, 2]))
 
-    assert len(scans) == 7
-    assert few.num_frames.tolist() == [8, 6]
-    assert most.num_frames.tolist() == [8, 6]
+    assert (len(scans), few.num_frames.tolist(), most.num_frames.tolist()) == (7, [8, 6], [8, 6])
     assert again.num_frames.tolist() == [7, 8]
     assert same(again[0], scanned(videos / "1.mp4"))
 
@@ -412,8 +407,7 @@ def test_list_keeps_its_seconds_with_its_files(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("b.mp4 1 2\na.mp4\nb.mp4\n")
     firsts, videos = ClipListDataset(tmp_path / "a.txt").videos
 
-    assert firsts.tolist() == [0, 1]
-    assert videos.tolist() == [0, 1, 0]
+    assert (firsts.tolist(), videos.tolist()) == ([0, 1], [0, 1, 0])
 
 
 @pytest.mark.parametrize("fps", ["x", None, 0, -1, float("nan"), float("inf"), 1e-9])

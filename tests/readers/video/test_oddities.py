@@ -103,8 +103,7 @@ def test_recordings_that_were_put_together(tmp_path: Path, ending: str) -> None:
     path.write_bytes(path.read_bytes() * 2)
     info = assert_as_ffmpeg(path)
 
-    assert len(info) == 2 * NUM_FRAMES
-    assert info.fps == pytest.approx(25)
+    assert (len(info), info.fps) == (2 * NUM_FRAMES, pytest.approx(25))
     assert np.diff(info.seconds) == pytest.approx(1 / 25, abs=0.002)
 
 
@@ -197,8 +196,7 @@ def test_stream_without_a_container(tmp_path: Path) -> None:
     """Frames without time stamps are all shown equally long, the last one, too."""
     info = assert_as_ffmpeg(written(tmp_path / "a.h264", options={"bf": "2"}))
 
-    assert info.duration_seconds == pytest.approx(NUM_FRAMES / 25)
-    assert info.fps == pytest.approx(25)
+    assert (info.duration_seconds, info.fps) == (pytest.approx(NUM_FRAMES / 25), pytest.approx(25))
 
 
 def matrices() -> Iterator[tuple[tuple[int, ...], int]]:

@@ -5,7 +5,6 @@ import shutil
 import struct
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -34,6 +33,7 @@ from readers.video import (
     scan_video,
 )
 from readers.video.codecs.vpx import count_vp9
+from tests.support.tars import write_samples
 from tests.support.videos import decode_all, pan, remux, write_video
 
 NUM_FRAMES = 26
@@ -112,8 +112,7 @@ def test_frames_are_those_of_a_whole_decode(
 
     assert ending in VIDEO_FIELDS
     assert_same_frames(path, info)
-    assert len(info) == NUM_FRAMES
-    assert info.fps == pytest.approx(25, rel=0.01)
+    assert (len(info), info.fps) == (NUM_FRAMES, pytest.approx(25, rel=0.01))
     assert info.constant_rate
     assert not info.damage
     assert info.keyframes[0] == 0
@@ -139,8 +138,7 @@ def test_times_of_variable_rate(tmp_path: Path, frames: NDArray[np.uint8]) -> No
     pts = np.cumsum([0, *np.random.default_rng(0).integers(200, 3000, NUM_FRAMES - 1)]).tolist()
     info = scan_video(write_video(tmp_path / "a.mp4", frames, pts=pts).read_bytes())
 
-    assert info.time_base == Fraction(1, 12800)
-    assert info.pts.tolist() == pts
+    assert (info.time_base, info.pts.tolist()) == (Fraction(1, 12800), pts)
     assert info.seconds.tolist() == [stamp / 12800 for stamp in pts]
     assert not info.constant_rate
 
@@ -174,8 +172,7 @@ def test_edit_list(tmp_path: Path, plain: Path) -> None:
     path = remux(plain, tmp_path / "a.mp4", move, options={"avoid_negative_ts": "disabled"})
     info = scan_video(path.read_bytes())
 
-    assert len(info.packet_pts) == NUM_FRAMES
-    assert (info.packet_pts >= HIDDEN).sum() == 5
+    assert (len(info.packet_pts), (info.packet_pts >= HIDDEN).sum()) == (NUM_FRAMES, 5)
     assert_same_frames(path, info)
 
 
@@ -193,8 +190,7 @@ def test_invisible_frame_of_vp8(tmp_path: Path, frames: NDArray[np.uint8]) -> No
     path = remux(source, tmp_path / "b.webm", hide)
     info = scan_video(path.read_bytes())
 
-    assert len(info) == NUM_FRAMES - 1
-    assert np.flatnonzero(info.packet_pts >= HIDDEN).tolist() == [9]
+    assert (len(info), np.flatnonzero(info.packet_pts >= HIDDEN).tolist()) == (NUM_FRAMES - 1, [9])
     assert_same_frames(path, info)
 
 
@@ -514,8 +510,7 @@ def test_samples_know_their_video() -> None:
     """The first field that ends like a video, or the one that the format names."""
     fields = {"jpg": b"i", "json": b"{}", "left.mp4": b"v", "webm": b"w"}
 
-    assert Sample(0, "a", fields).video_field == "left.mp4"
-    assert Sample(0, "a", fields).video == b"v"
+    assert (Sample(0, "a", fields).video_field, Sample(0, "a", fields).video) == ("left.mp4", b"v")
     assert Sample(0, "a", fields, image_field="jpg").video == b"v"
     assert Sample(0, "a", {"bytes": b"v", "cls": b"1"}, image_field="bytes").video == b"v"
     assert Sample(0, "a", {"video": b"v"}).video == b"v"
@@ -526,12 +521,9 @@ def test_samples_know_their_video() -> None:
 @pytest.mark.usefixtures("every_payload_is_long")
 def test_videos_in_tars(tmp_path: Path, plain: Path) -> None:
     """Shards of videos are opened like shards of images; the label is that of the field cls."""
-    with tarfile.open(tmp_path / "a.tar", "w") as archive:
-        for number in range(3):
-            for ending, content in (("mp4", plain.read_bytes()), ("cls", b"%d" % number)):
-                member = tarfile.TarInfo(f"v{number}.{ending}")
-                member.size = len(content)
-                archive.addfile(member, BytesIO(content))
+    video = plain.read_bytes()
+    samples = {f"v{number}": {"mp4": video, "cls": b"%d" % number} for number in range(3)}
+    write_samples(tmp_path / "a.tar", samples)
     dataset = open_dataset(tmp_path / "a.tar")
     [sample] = dataset.fetch([2])
 
@@ -606,8 +598,7 @@ def test_frame_folder_reads_only_what_is_wanted(tmp_path: Path, jpeg: Callable[.
     bad, good = dataset.fetch_frames(0, [2, 3])
 
     assert bad.reason == "the file img_3.jpg cannot be read: No such file or directory"
-    assert good == jpeg(24, 33)
-    assert dataset.class_names == ()
+    assert (good, dataset.class_names) == (jpeg(24, 33), ())
 
 
 def test_list_of_frame_folders(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
