@@ -1,13 +1,12 @@
 """Clips on a GPU: the samples, frames and verdicts of the CPU, and pixels within the decoders' tolerance."""
 
-import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from dali_pipes import Batch, Loader
+from dali_pipes import Loader
 from dali_pipes.video.clips import Clips
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views

@@ -13,7 +13,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes import Batch, Loader
+from dali_pipes import Loader
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.dali import clip_decoder, support
 from dali_pipes.video.dali.canvases import render_canvases

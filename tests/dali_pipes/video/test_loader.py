@@ -1,6 +1,5 @@
 """Clips in the loader: the same ones, to the bit, however batches are made."""
 
-import itertools
 import json
 from pathlib import Path
 from typing import Any

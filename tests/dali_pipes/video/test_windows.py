@@ -1,9 +1,9 @@
 """Frames of LeRobot datasets in the loader: those of their time stamps, with the values that belong to them."""
 
+import re
 from collections.abc import Iterator
 from io import BytesIO
 from itertools import islice
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import dali_pipes.video.decode
-from dali_pipes import BadSampleError, Batch, Clips, Loader, LoaderError, StateMismatchError
+from dali_pipes import BadSampleError, Clips, Loader, LoaderError, StateMismatchError
 from dali_pipes.video.color import to_rgb
 from dali_pipes.video.parts import overlapping
 from gpu_aug import (
