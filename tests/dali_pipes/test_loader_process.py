@@ -1,29 +1,25 @@
 """A helper process makes the batches that threads make, says what goes wrong in it, and leaves nothing behind."""
 
 import gc
-import io
 import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
-import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from dali_pipes import BadSampleError, Batch, Loader, LoaderError
+from dali_pipes import BadSampleError, Loader, LoaderError
 from dali_pipes.pipeline.elsewhere import portable
-from dali_pipes.pipeline.helper_client import HelperPool
 from gpu_aug import (
     ColorJitter,
     CutMix,
@@ -36,8 +32,11 @@ from gpu_aug import (
 )
 from gpu_aug.ops.operation import Operation
 from gpu_aug.views import Views
-from readers import Dataset, ReadersError, open_dataset
+from readers import Dataset, open_dataset
 from tests.support.loaders import loader_maker
+from tests.support.same_batches import assert_same
+from tests.support.small import SmallDataset
+from tests.support.tars import write_samples
 
 NUM_IMAGES = 22
 PLAIN = Recipe([RandomResizedCrop(24), HorizontalFlip(), ColorJitter(0.4, 0.4, 0.4), Normalize()])
@@ -66,30 +65,19 @@ for batch in loader:
 """
 
 
-class Failing:
-    """A dataset whose third read fails as a whole, in a way of its own."""
-
-    class_names = ()
-    fingerprint = "failing"
-
-    def __init__(self, inner: Dataset, error: BaseException) -> None:
-        self.inner, self.error = inner, error
-
-    def __len__(self) -> int:
-        return len(self.inner)
-
-    def fetch(self, indices: Sequence[int]) -> list[Any]:
-        """Raise for index 8."""
-        if 8 in indices:
-            raise self.error
-        return self.inner.fetch(indices)
-
-
 class PeculiarError(Exception):
     """Cannot be pickled and made anew: it wants two arguments."""
 
     def __init__(self, one: str, two: str) -> None:
         super().__init__(f"{one} and {two}")
+
+
+class WithLock(SmallDataset):
+    """Cannot be pickled."""
+
+    def __init__(self) -> None:
+        super().__init__([b""], [0])
+        self.lock = threading.Lock()
 
 
 class OnlyHere(Operation, abstract=True):
@@ -139,34 +127,11 @@ load = loader_maker(
 )
 
 
-def flat(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    else:
-        for part in value or ():
-            yield from flat(part)
-
-
-def assert_same(actual: list[Batch], expected: list[Batch]) -> None:
-    """All that batches hold is the same to the bit, in the same memory format."""
-    assert len(actual) == len(expected) > 0
-    for one, other in zip(actual, expected, strict=True):
-        assert one.keys == other.keys
-        for name in ("indices", "labels", "valid", "views", "masks", "boxes", "box_labels"):
-            parts, wanted = list(flat(getattr(one, name))), list(flat(getattr(other, name)))
-            assert len(parts) == len(wanted)
-            for part, whole in zip(parts, wanted, strict=True):
-                assert part.dtype == whole.dtype
-                assert part.stride() == whole.stride()
-                assert torch.equal(part, whole)
-
-
 def pid_of(loader: Loader) -> int:
     """The process that is kept for the next loop, or serves the one under way."""
     kept = loader._production._kept
     if kept is None:
         kept = loader._epochs.live().gi_frame.f_locals["producer"].reusable  # type: ignore[union-attr]
-    assert isinstance(kept, HelperPool)
     return kept.helpers[0].process.pid
 
 
@@ -187,20 +152,33 @@ def is_gone(pid: int, wait_seconds: float = 0.0) -> bool:
 
 class TestSameBatches:
     def test_two_epochs_of_mixed_views(self, dataset: Dataset) -> None:
-        """Views, soft labels and the next epoch are those of threads; one process makes them all."""
+        """Views, soft labels and the next epoch are those of threads; one process makes them all, and leaves nothing."""
+
+        def held() -> set[object]:
+            gc.collect()
+            files = [path for path in Path("/proc/self/fd").iterdir() if os.path.lexists(path)]
+            return {*map(os.readlink, files), *threading.enumerate()}
+
+        torch.zeros(1 << 20).add_(1)  # starts torch's own threads
+        before = held()
         with load(dataset, MIXING) as loader:
-            first = list(loader)
-            pid = pid_of(loader)
-            second = list(loader)
-            assert pid_of(loader) == pid
+            pids, epochs = [], []
+            for _ in range(2):
+                epochs.append(list(loader))
+                pids.append(pid_of(loader))
             stages = loader.stats().stages
             assert min(stages[name].busy_seconds for name in ("read", "decode", "augment")) > 0
+            assert not is_gone(pids[0])
+        assert is_gone(pids[0])
+        assert pids[0] == pids[1]
+        del loader
+        assert not held() - before
         threads = load(dataset, MIXING, helper_process=False)
 
-        assert first[0].labels.dtype == torch.float32
-        assert_same(first, list(threads))
-        assert_same(second, list(threads))
-        assert not torch.equal(first[0].images, second[0].images)
+        for batches in epochs:
+            assert_same(batches, list(threads))
+        assert epochs[0][0].labels.dtype == torch.float32
+        assert not torch.equal(epochs[0][0].images, epochs[1][0].images)
 
     @pytest.mark.long
     def test_targets(self, dataset: Dataset) -> None:
@@ -209,19 +187,14 @@ class TestSameBatches:
         with load(dataset, MOVING, **options) as loader:
             batches = list(loader)
 
-        assert batches[0].boxes is not None
-        assert batches[0].masks is not None
+        assert None not in (batches[0].boxes, batches[0].masks)
         assert_same(batches, list(load(dataset, MOVING, **options, helper_process=False)))
 
     @pytest.mark.long
     def test_shard_on_two_ranks(self, folder: Path, tmp_path: Path) -> None:
         """A tar shard, whose maps stay here, is opened anew in the helper; a rank may have no sample."""
-        with tarfile.open(tmp_path / "shard.tar", "w") as archive:
-            for path in sorted(folder.rglob("*.jpg")):
-                member = tarfile.TarInfo(path.name)
-                member.size = path.stat().st_size
-                archive.addfile(member, io.BytesIO(path.read_bytes()))
-        shard = open_dataset(tmp_path / "shard.tar")
+        samples = {path.stem: {"jpg": path.read_bytes()} for path in sorted(folder.rglob("*.jpg"))}
+        shard = open_dataset(write_samples(tmp_path / "shard.tar", samples))
         options = {"batch_size": 7, "rank": 0, "world_size": 3, "decode": "fast"}  # 22 = 21 + 1
         with load(shard, **options) as loader:
             batches = list(loader)
@@ -229,22 +202,21 @@ class TestSameBatches:
         assert sorted(len(batch) for batch in batches) in ([0, 7], [1, 7])
         assert_same(batches, list(load(shard, **options, helper_process=False)))
 
-    @pytest.mark.parametrize("first", [pytest.param(True, marks=pytest.mark.long), False])
-    def test_resume(self, dataset: Dataset, first: bool) -> None:
-        """A state taken with a helper process is continued by threads, and the other way round."""
-        expected = list(load(dataset, helper_process=False))
-        interrupted = load(dataset, helper_process=first)
-        had = list(itertools.islice(interrupted, 2))
-        assert interrupted.state_dict()["consumed"] == 8
-        with load(dataset, helper_process=not first) as resumed:
+    @pytest.mark.long
+    def test_resume(self, dataset: Dataset) -> None:
+        """A state taken with a helper process is continued by threads; `test_two_processes` goes the other way round."""
+        with load(dataset) as interrupted:
+            had = list(itertools.islice(interrupted, 2))
+            assert interrupted.state_dict()["consumed"] == 8
+            resumed = load(dataset, helper_process=False)
             resumed.load_state_dict(interrupted.state_dict())
-            assert_same([*had, *resumed], expected)
+        assert_same([*had, *resumed], list(load(dataset, helper_process=False)))
 
 
 class TestBadSamples:
     @pytest.mark.parametrize("policy", ["replace", pytest.param("skip", marks=pytest.mark.long)])
     def test_same_as_with_threads(self, faulty: Dataset, policy: str, tmp_path: Path) -> None:
-        """Substitutes, gaps and the ledger's lines are those of threads."""
+        """Substitutes, gaps and the ledger's lines are those of threads; losses refuse that labels are missing."""
         files = [tmp_path / "helper", tmp_path / "threads"]
         options = {"on_bad_sample": policy, "recipe": MOVING, "max_bad_samples": 9}
         with load(faulty, ledger=files[0], **options) as loader:
@@ -254,6 +226,8 @@ class TestBadSamples:
         assert_same(batches, list(threads))
         assert {record.index for record in loader.bad_samples} >= {5, 7}
         assert loader.bad_samples == threads.bad_samples
+        with pytest.raises(LoaderError, match="4 of 4 labels of the batch are -1"):
+            torch.nn.functional.cross_entropy(torch.zeros(4, 3), batches[0].labels)
         assert files[0].read_text() == files[1].read_text()
 
     @pytest.mark.long
@@ -269,45 +243,24 @@ class TestBadSamples:
 
 
 class TestErrors:
-    def test_of_the_dataset(self, dataset: Dataset) -> None:
-        """What a read raises arrives with its type and where it was raised, after the batches before it."""
-        failing = Failing(dataset, ReadersError("the store is away"))
-        batches = iter(load(failing, shuffle="none"))
-        assert [next(batches).indices.tolist()[0] for _ in range(2)] == [0, 4]
-        with pytest.raises(ReadersError, match="the store is away") as caught:
-            next(batches)
-        assert "in fetch" in caught.value.__notes__[0]
-
     def test_that_cannot_be_pickled(self) -> None:
         """An error that cannot be made anew arrives as a RuntimeError with its name and text."""
         error = portable(PeculiarError("one", "two"), "elsewhere")
         assert type(error) is RuntimeError
         assert str(error) == "PeculiarError: one and two"
 
-    def test_killed(self, dataset: Dataset) -> None:
-        """A helper that is killed ends the loop with an error that says so."""
-        loader = load(dataset, batch_size=1)
-        batches = iter(loader)
-        next(batches)
-        pid = pid_of(loader)
-        os.kill(pid, signal.SIGKILL)
-        with pytest.raises(LoaderError, match=f"helper process {pid} .* by signal SIGKILL"):
-            list(batches)
-
-    def test_cannot_be_pickled(self, dataset: Dataset) -> None:
+    def test_cannot_be_pickled(self) -> None:
         """A dataset with a lock is refused when the loader is made, with what to do."""
-        broken = Failing(dataset, ValueError())
-        broken.lock = threading.Lock()  # type: ignore[attr-defined]
         with pytest.raises(LoaderError, match=r"can be pickled, but dataset cannot .*lock.*leave"):
-            load(broken)
+            load(WithLock())
 
     @pytest.mark.long
-    def test_of_the_script_itself(self, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_of_the_script_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A class of the script that is run, which the helper cannot import, is named with what to do."""
-        kind = type("Mine", (Failing,), {"__module__": "__main__"})
+        kind = type("Mine", (SmallDataset,), {"__module__": "__main__"})
         monkeypatch.setattr(sys.modules["__main__"], "Mine", kind, raising=False)
         with pytest.raises(LoaderError, match=r"'Mine'.* in a module that can be imported"):
-            list(load(kind(dataset, ValueError())))
+            list(load(kind([], [])))
 
     @pytest.mark.needs_dali
     def test_dali(self, dataset: Dataset) -> None:
@@ -322,24 +275,6 @@ class TestErrors:
 
 
 class TestRelease:
-    def test_close(self, dataset: Dataset) -> None:
-        """Closing the loader after a loop leaves no process, thread or file descriptor."""
-
-        def held() -> set[object]:
-            gc.collect()
-            files = [path for path in Path("/proc/self/fd").iterdir() if os.path.lexists(path)]
-            return {*map(os.readlink, files), *threading.enumerate()}
-
-        torch.zeros(1 << 20).add_(1)  # starts torch's own threads
-        before = held()
-        with load(dataset) as loader:
-            batches = list(loader)
-            pid = pid_of(loader)
-            assert not is_gone(pid)
-        assert is_gone(pid)
-        assert not held() - before
-        assert len(batches) == len(loader)
-
     @pytest.mark.long
     def test_loop_left_early(self, dataset: Dataset) -> None:
         """Dropping the iterator, or the loader after a whole epoch, ends the process; a look at a batch starts it."""
