@@ -9,6 +9,7 @@ import torch
 from dali_pipes import BadSampleError, Loader
 from gpu_aug import Recipe, Resize
 from readers import open_dataset
+from tests.support.loaders import loader_maker
 from tests.support.streams import write_shards
 
 NUM_SAMPLES = 12
@@ -32,16 +33,18 @@ def paths(tmp_path: Path) -> list[str]:
     return paths
 
 
-def load(paths: list[str], **options: Any) -> Loader:
-    stream = open_dataset(paths, format="stream", samples_per_epoch=options.pop("length", None))
-    given = {"shuffle": "none", "batch_size": 1, "last_batch": "partial", "num_threads": 2}
-    return Loader(
-        stream,
-        Recipe([Resize((8, 8))]),
-        on_bad_sample="replace",
-        device="cpu",
-        **{**given, **options},
-    )
+make_loader = loader_maker(
+    Recipe([Resize((8, 8))]),
+    batch_size=1,
+    num_threads=2,
+    shuffle="none",
+    last_batch="partial",
+    on_bad_sample="replace",
+)
+
+
+def load(paths: list[str], length: int | None = None, **options: Any) -> Loader:
+    return make_loader(open_dataset(paths, format="stream", samples_per_epoch=length), **options)
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])
@@ -65,16 +68,13 @@ def test_each_bad_sample_is_replaced(
 def test_a_resumed_run_draws_the_same(
     paths: list[str], shuffle: dict[str, Any], length: int | None
 ) -> None:
-    whole = [int(batch.labels) for batch in load(paths, length=length, **shuffle)]
-    for stop in range(1, len(whole)):
-        first = load(paths, length=length, **shuffle)
-        steps = iter(first)
-        for _ in range(stop):
-            next(steps)
+    first = load(paths, length=length, **shuffle)
+    whole, states = zip(*((int(one.labels), first.state_dict()) for one in first), strict=True)
+    for stop, state in enumerate(states[:-1], 1):
         second = load(paths, length=length, **shuffle)
-        second.load_state_dict(first.state_dict())
+        second.load_state_dict(state)
 
-        assert [int(batch.labels) for batch in second] == whole[stop:]
+        assert [int(batch.labels) for batch in second] == list(whole[stop:])
 
 
 def test_an_error_says_what_limits_substitutes(tmp_path: Path) -> None:
