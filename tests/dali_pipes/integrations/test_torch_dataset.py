@@ -70,8 +70,7 @@ def test_image_folder(folder: Path) -> None:
     ours = from_torch(theirs)
 
     assert len(ours) == len(theirs) == 15
-    assert ours.classes == ("a", "b", "c")
-    assert ours.column("label").tolist() == theirs.targets
+    assert (ours.classes, ours.column("label").tolist()) == (("a", "b", "c"), theirs.targets)
     for sample, (image, label) in zip(ours, theirs, strict=True):
         assert sample.label == label
         found = decoded(sample)
@@ -224,8 +223,7 @@ def test_labels_that_are_vectors() -> None:
     )
     [batch] = Loader.eval(ours, Recipe([Resize((4, 6))]), batch_size=2, device="cpu")
 
-    assert ours.label_shape == (3,)
-    assert batch.labels.tolist() == [[1, 0, 1], [0, 1, 0]]
+    assert (ours.label_shape, batch.labels.tolist()) == ((3,), [[1, 0, 1], [0, 1, 0]])
 
 
 @pytest.mark.parametrize(
