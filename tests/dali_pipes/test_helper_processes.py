@@ -44,6 +44,7 @@ from gpu_aug.compiled.clock import clock
 from gpu_aug.ops.operation import Operation
 from readers import Dataset, ReadersError, open_dataset
 from tests.support.loaders import loader_maker
+from tests.support.processes import is_gone
 from tests.support.same_batches import assert_same
 from tests.support.small import SmallDataset
 from tests.support.streams import write_shards
@@ -417,21 +418,6 @@ load_one = loader_maker(
 def pid_of(loader: Loader) -> int:
     """The process that is kept for the next loop, or serves the one under way."""
     return processes(loader)[0].pid
-
-
-def is_gone(pid: int, wait_seconds: float = 0.0) -> bool:
-    """Whether a process has ended, or does so in time."""
-    until = time.monotonic() + wait_seconds
-    while True:
-        try:
-            os.kill(pid, 0)
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except (ProcessLookupError, FileNotFoundError):
-            return True
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
 
 
 class TestSameBatches:

@@ -32,11 +32,14 @@ from dali_pipes.streams.lane import SHARD_BITS
 from dali_pipes.streams.steps import UNKNOWN, StreamSteps
 from gpu_aug import MixUp, Normalize, RandomResizedCrop, Recipe, Resize, Schedule
 from readers import SourceError, open_dataset
+from tests.support.loaders import loader_maker
 from tests.support.streams import write_shards
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:unclosed file:ResourceWarning"
 )  # of webdataset's own
+
+
 RECIPE = Recipe([RandomResizedCrop(8)])
 SIZES = [7, 3, 9, 4, 6]  # 29 samples
 EVEN = [4] * 12  # 48 samples
@@ -631,3 +634,78 @@ def test_a_run_that_is_killed(tmp_path: Path) -> None:
         (tmp_path / name / "log.jsonl").read_text() for name in ("killed", "straight")
     )
     assert (killed, len(killed.splitlines())) == (straight, 16)
+
+
+NUM_SAMPLES = 12
+BAD = (0, 5, 6, 11)  # the first, two in a row, the last
+
+
+@pytest.fixture
+def mended(tmp_path: Path) -> list[str]:
+    """Three shards of four, some of whose pictures are none."""
+    paths = write_shards(tmp_path, [4, 4, 4])
+    for label in BAD:
+        shard = Path(paths[label // 4])
+        data = bytearray(shard.read_bytes())
+        [start] = [
+            at + 512
+            for at in range(0, len(data), 512)
+            if data[at : at + 8] == b"%03d.jpg\0" % (label % 4)
+        ]
+        data[start : start + 4] = b"none"
+        shard.write_bytes(data)
+    return paths
+
+
+make_replacing = loader_maker(
+    Recipe([Resize((8, 8))]),
+    batch_size=1,
+    num_threads=2,
+    shuffle="none",
+    last_batch="partial",
+    on_bad_sample="replace",
+)
+
+
+def load_replacing(paths: list[str], length: int | None = None, **options: Any) -> Loader:
+    return make_replacing(open_dataset(paths, format="stream", samples_per_epoch=length), **options)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+@pytest.mark.parametrize("shuffle", [{}, {"shuffle": "block", "shuffle_window": 5}])
+@pytest.mark.parametrize("length", [None, 20])
+def test_each_bad_sample_is_replaced(
+    mended: list[str], batch_size: int, shuffle: dict[str, Any], length: int | None
+) -> None:
+    """Also at the beginning and at the end of the stream, by the same sample whatever the number of threads."""
+    options = {"batch_size": batch_size, "length": length, **shuffle}
+    batches = list(load_replacing(mended, **options))
+    other = list(load_replacing(mended, **options, num_threads=5))
+
+    assert sum(map(len, batches)) == (length or NUM_SAMPLES)
+    assert not {int(label) for batch in batches for label in batch.labels}.intersection(BAD)
+    assert all(torch.equal(a.images, b.images) for a, b in zip(batches, other, strict=True))
+
+
+@pytest.mark.parametrize("shuffle", [{}, {"shuffle": "block", "shuffle_window": 5}])
+@pytest.mark.parametrize("length", [None, 20])
+def test_a_resumed_run_draws_the_same(
+    mended: list[str], shuffle: dict[str, Any], length: int | None
+) -> None:
+    first = load_replacing(mended, length=length, **shuffle)
+    whole, states = zip(*((int(one.labels), first.state_dict()) for one in first), strict=True)
+    for stop, state in enumerate(states[:-1], 1):
+        second = load_replacing(mended, length=length, **shuffle)
+        second.load_state_dict(state)
+
+        assert [int(batch.labels) for batch in second] == list(whole[stop:])
+
+
+def test_an_error_says_what_limits_substitutes(tmp_path: Path) -> None:
+    [path] = write_shards(tmp_path, [1])
+    data = bytearray(Path(path).read_bytes())
+    data[512:516] = b"none"
+    Path(path).write_bytes(data)
+
+    with pytest.raises(BadSampleError, match="a stream has no other sample of its step or near it"):
+        list(load_replacing([path]))

@@ -205,9 +205,7 @@ def test_a_worker_that_cannot_open_the_data_says_so(data: Path, tmp_path: Path) 
 def test_a_field_that_turns_up_late_is_told(tmp_path: Path) -> None:
     """Columns are the same for all blocks, so one that the first look did not find is an error, not lost."""
     usual = {"jpg": b"", "id": b""}
-    tar = {
-        f"{number:03d}": usual | ({"txt": b""} if number == 55 else {}) for number in range(100)
-    }
+    tar = {f"{number:03d}": usual | ({"txt": b""} if number == 55 else {}) for number in range(100)}
     dataset = open_dataset(write_samples(tmp_path / "a.tar", tar))
 
     with pytest.raises(
