@@ -527,12 +527,14 @@ class TestErrors:
             load_one(WithLock())
 
     @pytest.mark.long
-    def test_of_the_script_itself(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_of_the_script_itself(
+        self, monkeypatch: pytest.MonkeyPatch, jpeg: Callable[..., bytes]
+    ) -> None:
         """A class of the script that is run, which the helper cannot import, is named with what to do."""
         kind = type("Mine", (SmallDataset,), {"__module__": "__main__"})
         monkeypatch.setattr(sys.modules["__main__"], "Mine", kind, raising=False)
         with pytest.raises(LoaderError, match=r"'Mine'.* in a module that can be imported"):
-            list(load_one(kind([], [])))
+            list(load_one(kind([jpeg(8, 8)] * 4, [0] * 4)))
 
     @pytest.mark.needs_dali
     def test_dali(self, photos_on_disk: Dataset) -> None:

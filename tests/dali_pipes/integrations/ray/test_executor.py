@@ -418,9 +418,11 @@ def source(photos: list[Path], tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def marks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def marks(tmp_path: Path) -> Path:
     """A folder for `Waiting`."""
-    return tmp_path_factory.mktemp("marks")
+    folder = tmp_path / "marks"
+    folder.mkdir()
+    return folder
 
 
 @pytest.fixture

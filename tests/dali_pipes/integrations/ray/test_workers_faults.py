@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shutil import copyfile
@@ -26,7 +26,7 @@ from dali_pipes.integrations.ray.workers import RayWorkers
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.loaders import loader_maker
-from tests.support.ray_cluster import MEGABYTE, ROOT, ray_nodes
+from tests.support.ray_cluster import MEGABYTE, ROOT
 from tests.support.same_batches import assert_same
 
 ray = pytest.importorskip("ray")
@@ -197,18 +197,18 @@ load = loader_maker(RECIPE, batch_size=2, seed=3, num_threads=None)
 
 
 @pytest.mark.long
-def test_a_node_is_removed(folder: Path) -> None:
+def test_a_node_is_removed(folder: Path, own_cluster: tuple[Any, list[Any]]) -> None:
     """A machine goes away in mid-epoch: its steps are made elsewhere, and every batch is that of a local loader."""
     expected = list(load(open_dataset(folder)))
-    with ray_nodes(3) as (cluster, nodes):
-        with load(open_dataset(folder), workers=RayWorkers(3)) as loader:
-            found = []
-            for batch in loader:
-                found.append(batch)
-                if len(found) == 6:
-                    cluster.remove_node(nodes[0], allow_graceful=False)
-        assert_same(found, expected)
-        assert_same(list(load(open_dataset(folder), workers=RayWorkers(1))), expected)
+    cluster, nodes = own_cluster
+    with load(open_dataset(folder), workers=RayWorkers(3)) as loader:
+        found = []
+        for batch in loader:
+            found.append(batch)
+            if len(found) == 6:
+                cluster.remove_node(nodes[0], allow_graceful=False)
+    assert_same(found, expected)
+    assert_same(list(load(open_dataset(folder), workers=RayWorkers(1))), expected)
 
 
 @pytest.mark.long
@@ -386,13 +386,6 @@ def class_folders(photos: list[Path], tmp_path: Path) -> Path:
     return tmp_path / "photos"
 
 
-@pytest.fixture
-def cluster() -> Iterator[tuple[Any, list[Any]]]:
-    """Three nodes of one core, which the test may end."""
-    with ray_nodes(3) as made:
-        yield made
-
-
 def lines(folder: Path) -> list[Begin | Part]:
     """What all ranks have written so far."""
     found = [line for path in folder.glob("*.jsonl") for line in read_lines(path)]
@@ -429,10 +422,10 @@ def steps_of(found: list[Begin | Part], world_size: int) -> int:
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_a_node_dies_and_another_one_comes(
-    class_folders: Path, cluster: tuple[Any, list[Any]], tmp_path: Path
+    class_folders: Path, own_cluster: tuple[Any, list[Any]], tmp_path: Path
 ) -> None:
     """examples/train_ray.py goes on with two workers, then with three: the audit is that of an undisturbed process."""
-    made, nodes = cluster
+    made, nodes = own_cluster
     folder = tmp_path / "train_ray"
     audit = folder / "audit"
     script = [sys.executable, str(ROOT / "examples" / "train_ray.py"), str(class_folders)]
