@@ -1,14 +1,18 @@
-"""Several helper processes make the batches of one, in the same order, and share the memory of the dataset."""
+"""Helper processes, one or several: the batches of threads in the same order, words for what goes wrong, and nothing left behind."""
 
+import gc
 import itertools
+import json
 import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,19 +20,35 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from PIL import Image
 
-from dali_pipes import Loader, LoaderError
+from dali_pipes import BadSampleError, Loader, LoaderError
 from dali_pipes.pipeline import helper_choice, helper_client
+from dali_pipes.pipeline.elsewhere import portable
 from dali_pipes.pipeline.helper_client import Helper, HelperPool
 from dali_pipes.pipeline.job import Reply
 from dali_pipes.stats.counts import Counts
-from gpu_aug import CutMix, HorizontalFlip, Normalize, RandomResizedCrop, Recipe, Views
+from gpu_aug import (
+    ColorJitter,
+    CutMix,
+    EngineError,
+    HorizontalFlip,
+    Normalize,
+    RandomResizedCrop,
+    Recipe,
+    Resize,
+    Views,
+)
 from gpu_aug.compiled.clock import clock
+from gpu_aug.ops.operation import Operation
 from readers import Dataset, ReadersError, open_dataset
 from tests.support.loaders import loader_maker
+from tests.support.processes import is_gone
 from tests.support.same_batches import assert_same
 from tests.support.small import SmallDataset
 from tests.support.streams import write_shards
+from tests.support.tars import write_samples
 
 NUM_IMAGES = 22
 MIXING = Views(
@@ -87,7 +107,6 @@ def processes(loader: Loader) -> list[subprocess.Popen[bytes]]:
     pool = loader._production._kept
     if pool is None:
         pool = loader._epochs.live().gi_frame.f_locals["producer"].reusable  # type: ignore[union-attr]
-    assert isinstance(pool, HelperPool)
     return [helper.process for helper in pool.helpers]
 
 
@@ -113,9 +132,9 @@ def test_three_processes(dataset: Dataset) -> None:
         started = processes(loader)
         assert len({process.pid for process in started}) == 3
 
-        mappings = [shared_mapping(process.pid) for process in started]
-        assert len({inode for inode, _ in mappings}) == 1
-        assert max(num_bytes for _, num_bytes in mappings) < NUM_SHARED_BYTES // 100
+        inodes, num_bytes = zip(*(shared_mapping(process.pid) for process in started), strict=True)
+        assert len(set(inodes)) == 1
+        assert max(num_bytes) < NUM_SHARED_BYTES // 100
 
         batches = iter(loader)
         next(batches)
@@ -128,13 +147,14 @@ def test_three_processes(dataset: Dataset) -> None:
         assert None not in [process.poll() for process in started]
     assert_same(first, list(threads))
     assert_same(second, list(threads))
-    stages = stats.stages
-    assert (
-        stages["read"].samples == stages["decode"].samples == threads.stats().stages["read"].samples
-    )
-    assert stages["read"].bytes == threads.stats().stages["read"].bytes
-    assert stages["augment"].bytes == threads.stats().stages["augment"].bytes
-    assert stats.num_threads == 3
+    views = [view for batch in first for view in batch.views]
+    assert {view.data_ptr() % 64 for view in views} == {0}  # where JAX takes them without a copy
+    usual = threads.stats()
+    for name in ("read", "header", "draw", "decode", "augment", "hand_over"):
+        theirs, mine = stats.stages[name], usual.stages[name]
+        assert (theirs.samples, theirs.bytes) == (mine.samples, mine.bytes), name
+    assert stats.stages["transfer"].samples > 0 == usual.stages["transfer"].samples
+    assert (stats.steps, stats.samples, stats.num_threads) == (usual.steps, usual.samples, 3)
 
 
 def test_two_processes(dataset: WithIndex) -> None:
@@ -146,7 +166,6 @@ def test_two_processes(dataset: WithIndex) -> None:
         loader.load_state_dict(interrupted.state_dict())
         had += loader
         pool = loader._production._kept
-        assert isinstance(pool, HelperPool)
         account = pool.account(0.0)
         assert re.search(r"In helper process 1 of 2:\n.*\nIn helper process 2 of 2:\n", account)
         batches = iter(loader)
@@ -279,12 +298,10 @@ def test_why_auto_starts_none(
     cores(64)
     start = "though there are 64 cores, because "
     unpicklable = WithIndex(dataset.inner)
-    unpicklable.lock = threading.Lock()  # type: ignore[attr-defined]
+    unpicklable.lock = threading.Lock()
     assert said(unpicklable).startswith(f"{start}dataset or recipe cannot be pickled (TypeError: ")
     monkeypatch.setattr(of_the_script, "__module__", "__main__")
-    monkeypatch.setattr(
-        __import__("sys").modules["__main__"], "of_the_script", of_the_script, raising=False
-    )
+    monkeypatch.setattr(sys.modules["__main__"], "of_the_script", of_the_script, raising=False)
     unpicklable.lock = of_the_script  # type: ignore[attr-defined]
     assert "of the script itself" in said(unpicklable)
     stream = open_dataset(write_shards(tmp_path, [9, 9]), format="stream")
@@ -314,3 +331,291 @@ def test_what_is_no_number_of_them(dataset: Dataset, value: Any) -> None:
     """The error says what was given and what is allowed."""
     with pytest.raises(LoaderError, match=r'is not allowed; give "auto", True, False, or a number'):
         load(dataset, helper_process=value)
+
+
+PLAIN = Recipe([RandomResizedCrop(24), HorizontalFlip(), ColorJitter(0.4, 0.4, 0.4), Normalize()])
+MOVING = Recipe([RandomResizedCrop(24), HorizontalFlip()])
+
+# A loop that says which processes are under way, then does what it is told.
+LOOP = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process may ignore it
+from dali_pipes import Loader
+from gpu_aug import RandomResizedCrop, Recipe
+from readers import open_dataset
+
+loader = Loader(open_dataset(sys.argv[1]), Recipe([RandomResizedCrop(24)]), batch_size=2,
+                device="cpu", decoder="cpu", num_threads=1, helper_process=2)
+for batch in loader:
+    pool = loader._epochs.live().gi_frame.f_locals["producer"].reusable
+    print(*(helper.process.pid for helper in pool.helpers), flush=True)
+    exec(sys.argv[2])
+"""
+
+
+class PeculiarError(Exception):
+    """Cannot be pickled and made anew: it wants two arguments."""
+
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+class WithLock(SmallDataset):
+    """Cannot be pickled."""
+
+    def __init__(self) -> None:
+        super().__init__([b""], [0])
+        self.lock = threading.Lock()
+
+
+class OnlyHere(Operation, abstract=True):
+    """Known to no engine."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Path:
+    """Two classes with 22 images, each with boxes and a mask."""
+    root = tmp_path_factory.mktemp("classes")
+    for number in range(NUM_IMAGES):
+        place = root / f"class{number % 2}"
+        place.mkdir(exist_ok=True)
+        (place / f"{number:02d}.jpg").write_bytes(jpeg(40 + number, 70 - number, seed=number))
+        boxes = {"boxes": [[2, 3, 20, 30 + number]], "labels": [number]}
+        (place / f"{number:02d}.json").write_text(json.dumps(boxes))
+        mask = np.full((40 + number, 70 - number), number, np.uint8)
+        Image.fromarray(mask).save(place / f"{number:02d}.mask.png")
+    return root
+
+
+@pytest.fixture(scope="module")
+def photos_on_disk(folder: Path) -> Dataset:
+    """The 22 images."""
+    return open_dataset(folder)
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Dataset:
+    """Twelve images, one without an image's header and one cut short."""
+    root = tmp_path_factory.mktemp("faulty")
+    for number in range(12):
+        data = jpeg(50, 60, seed=number)
+        data = {5: b"<html>", 7: data[: len(data) // 2]}.get(number, data)
+        (root / f"{number:02d}.jpg").write_bytes(data)
+    return open_dataset(root)
+
+
+load_one = loader_maker(
+    PLAIN,
+    dtype=torch.float32,
+    seed=3,
+    last_batch="partial",
+    num_threads=2,
+    targets=[],
+    helper_process=True,
+)
+
+
+def pid_of(loader: Loader) -> int:
+    """The process that is kept for the next loop, or serves the one under way."""
+    return processes(loader)[0].pid
+
+
+class TestSameBatches:
+    def test_two_epochs_of_mixed_views(self, photos_on_disk: Dataset) -> None:
+        """Views, soft labels and the next epoch are those of threads; one process makes them all, and leaves nothing."""
+
+        def held() -> set[object]:
+            gc.collect()
+            files = [path for path in Path("/proc/self/fd").iterdir() if os.path.lexists(path)]
+            return {*map(os.readlink, files), *threading.enumerate()}
+
+        torch.zeros(1 << 20).add_(1)  # starts torch's own threads
+        before = held()
+        with load_one(photos_on_disk, MIXING) as loader:
+            pids, epochs = [], []
+            for _ in range(2):
+                epochs.append(list(loader))
+                pids.append(pid_of(loader))
+            stages = loader.stats().stages
+            assert min(stages[name].busy_seconds for name in ("read", "decode", "augment")) > 0
+            assert not is_gone(pids[0])
+        assert is_gone(pids[0])
+        assert pids[0] == pids[1]
+        del loader
+        assert not held() - before
+        threads = load_one(photos_on_disk, MIXING, helper_process=False)
+
+        for batches in epochs:
+            assert_same(batches, list(threads))
+        assert epochs[0][0].labels.dtype == torch.float32
+        assert not torch.equal(epochs[0][0].images, epochs[1][0].images)
+
+    @pytest.mark.long
+    def test_targets(self, photos_on_disk: Dataset) -> None:
+        """Boxes and masks come over, and images of another dtype and memory format."""
+        options = {"targets": "auto", "dtype": torch.bfloat16, "channels_last": False}
+        with load_one(photos_on_disk, MOVING, **options) as loader:
+            batches = list(loader)
+
+        assert None not in (batches[0].boxes, batches[0].masks)
+        assert_same(
+            batches, list(load_one(photos_on_disk, MOVING, **options, helper_process=False))
+        )
+
+    @pytest.mark.long
+    def test_shard_on_two_ranks(self, folder: Path, tmp_path: Path) -> None:
+        """A tar shard, whose maps stay here, is opened anew in the helper; a rank may have no sample."""
+        samples = {path.stem: {"jpg": path.read_bytes()} for path in sorted(folder.rglob("*.jpg"))}
+        shard = open_dataset(write_samples(tmp_path / "shard.tar", samples))
+        options = {"batch_size": 7, "rank": 0, "world_size": 3, "decode": "fast"}  # 22 = 21 + 1
+        with load_one(shard, **options) as loader:
+            batches = list(loader)
+
+        assert sorted(len(batch) for batch in batches) in ([0, 7], [1, 7])
+        assert_same(batches, list(load_one(shard, **options, helper_process=False)))
+
+    @pytest.mark.long
+    def test_resume(self, photos_on_disk: Dataset) -> None:
+        """A state taken with a helper process is continued by threads; `test_two_processes` goes the other way round."""
+        with load_one(photos_on_disk) as interrupted:
+            had = list(itertools.islice(interrupted, 2))
+            assert interrupted.state_dict()["consumed"] == 8
+            resumed = load_one(photos_on_disk, helper_process=False)
+            resumed.load_state_dict(interrupted.state_dict())
+        assert_same([*had, *resumed], list(load_one(photos_on_disk, helper_process=False)))
+
+
+class TestBadSamples:
+    @pytest.mark.parametrize("policy", ["replace", pytest.param("skip", marks=pytest.mark.long)])
+    def test_same_as_with_threads(self, faulty: Dataset, policy: str, tmp_path: Path) -> None:
+        """Substitutes, gaps and the ledger's lines are those of threads; losses refuse that labels are missing."""
+        files = [tmp_path / "helper", tmp_path / "threads"]
+        options = {"on_bad_sample": policy, "recipe": MOVING, "max_bad_samples": 9}
+        with load_one(faulty, ledger=files[0], **options) as loader:
+            batches = list(loader)
+        threads = load_one(faulty, ledger=files[1], **options, helper_process=False)
+
+        assert_same(batches, list(threads))
+        assert {record.index for record in loader.bad_samples} >= {5, 7}
+        assert loader.bad_samples == threads.bad_samples
+        with pytest.raises(LoaderError, match="4 of 4 labels of the batch are -1"):
+            torch.nn.functional.cross_entropy(torch.zeros(4, 3), batches[0].labels)
+        assert files[0].read_text() == files[1].read_text()
+
+    @pytest.mark.long
+    def test_raise(self, faulty: Dataset) -> None:
+        """The batch with a bad sample stops the loop, the ones before it are handed over."""
+        loader = load_one(faulty, shuffle="none")
+        batches = iter(loader)
+        next(batches)
+        pid = pid_of(loader)
+        with pytest.raises(BadSampleError, match=r"sample 5 \(.*05.jpg\) is bad \(header"):
+            next(batches)
+        assert is_gone(pid)
+
+
+class TestErrors:
+    def test_that_cannot_be_pickled(self) -> None:
+        """An error that cannot be made anew arrives as a RuntimeError with its name and text."""
+        error = portable(PeculiarError("one", "two"), "elsewhere")
+        assert type(error) is RuntimeError
+        assert str(error) == "PeculiarError: one and two"
+
+    def test_cannot_be_pickled(self) -> None:
+        """A dataset with a lock is refused when the loader is made, with what to do."""
+        with pytest.raises(LoaderError, match=r"can be pickled, but dataset cannot .*lock.*leave"):
+            load_one(WithLock())
+
+    @pytest.mark.long
+    def test_of_the_script_itself(
+        self, monkeypatch: pytest.MonkeyPatch, jpeg: Callable[..., bytes]
+    ) -> None:
+        """A class of the script that is run, which the helper cannot import, is named with what to do."""
+        kind = type("Mine", (SmallDataset,), {"__module__": "__main__"})
+        monkeypatch.setattr(sys.modules["__main__"], "Mine", kind, raising=False)
+        with pytest.raises(LoaderError, match=r"'Mine'.* in a module that can be imported"):
+            list(load_one(kind([jpeg(8, 8)] * 4, [0] * 4)))
+
+    @pytest.mark.needs_dali
+    def test_dali(self, photos_on_disk: Dataset) -> None:
+        """With DALI there is no helper process, and the error says what is allowed."""
+        with pytest.raises(LoaderError, match=r'with decoder="dali"; use decoder="cpu"'):
+            load_one(photos_on_disk, decoder="dali")
+
+    def test_engine(self, photos_on_disk: Dataset) -> None:
+        """A recipe that the engine refuses is refused at once, as always."""
+        with pytest.raises(EngineError, match="OnlyHere"):
+            load_one(photos_on_disk, Recipe([Resize((8, 8)), OnlyHere()]), engine="kornia")
+
+
+class TestRelease:
+    @pytest.mark.long
+    def test_loop_left_early(self, photos_on_disk: Dataset) -> None:
+        """Dropping the iterator, or the loader after a whole epoch, ends the process; a look at a batch starts it."""
+        loader = load_one(photos_on_disk)
+        seen = loader.peek()
+        pid = pid_of(loader)
+        batches = iter(loader)
+        assert torch.equal(next(batches).images, seen.images)
+        next(batches)
+        assert pid_of(loader) == pid
+        del batches
+        gc.collect()
+        assert is_gone(pid)
+        list(loader)
+        pid = pid_of(loader)
+        assert not is_gone(pid)
+        del loader
+        gc.collect()
+        assert is_gone(pid)
+
+    @pytest.mark.long
+    def test_end_of_the_training_process(self, folder: Path) -> None:
+        """However the training process ends, its helpers end with it, silently."""
+        ends = {
+            "sys.exit(3)": 3,
+            "os.kill(os.getpid(), signal.SIGKILL)": -signal.SIGKILL,
+            "os.killpg(0, signal.SIGINT)": -signal.SIGINT,  # Ctrl-C at a terminal
+        }
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-c", LOOP, str(folder), statement],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+            for statement in ends
+        ]
+        for process, code in zip(started, ends.values(), strict=True):
+            with process:
+                out, errors = process.communicate(timeout=120)
+                pids = [int(pid) for pid in out.splitlines()[0].split()]
+                assert len(pids) == 2
+                try:
+                    assert process.returncode == code, errors
+                    assert all(is_gone(pid, wait_seconds=60) for pid in pids)
+                    assert errors.count("Traceback") == (code == -signal.SIGINT)
+                finally:
+                    for pid in pids:
+                        with suppress(ProcessLookupError):
+                            os.kill(pid, signal.SIGKILL)
+
+
+def test_explain(photos_on_disk: Dataset) -> None:
+    """explain() tells where the threads are."""
+    assert (
+        "threads: 2, all in one helper process, prefetch: auto"
+        in load_one(photos_on_disk).explain()
+    )
+    assert "helper" not in load_one(photos_on_disk, helper_process=False).explain()
+
+
+@pytest.mark.needs_cuda
+def test_on_a_gpu(photos_on_disk: Dataset) -> None:
+    """The helper draws the canvases, the GPU augments them: the batches of threads."""
+    with load_one(photos_on_disk, MIXING, device="cuda") as loader:
+        batches = list(loader)
+    assert_same(
+        batches, list(load_one(photos_on_disk, MIXING, device="cuda", helper_process=False))
+    )

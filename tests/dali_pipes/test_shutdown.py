@@ -17,33 +17,28 @@ from typing import Any
 import pytest
 import torch
 
-from dali_pipes import Loader
 from dali_pipes.pipeline.augment import Engines
 from dali_pipes.pipeline.pipeline import Pipeline
 from dali_pipes.pipeline.threads import single_threaded_pool
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.loaders import loader_maker
+from tests.support.same_batches import assert_same
 
 DALI = pytest.param("dali", marks=pytest.mark.needs_dali)
 DECODERS = ["cpu", DALI]
 CPU_IF_LONG = [pytest.param("cpu", marks=pytest.mark.long), DALI]
 
-# A loop over a folder that says when it is under way.
+# A loop over a folder, in which a statement ends the process.
 LOOP = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process may ignore it
+import sys
 from dali_pipes import Loader
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
 
 recipe = Recipe([RandomResizedCrop(32)])
-loader = Loader(open_dataset(sys.argv[1]), recipe, batch_size=4, device="cpu", decoder=sys.argv[2])
-while True:
-    for batch in loader:
-        print("under way", flush=True)
-        if len(sys.argv) > 3:
-            exec(sys.argv[3])
+for batch in Loader(open_dataset(sys.argv[1]), recipe, batch_size=4, device="cpu", decoder=sys.argv[2]):
+    exec(sys.argv[3])
 """
 
 
@@ -82,14 +77,6 @@ load = loader_maker(Recipe([RandomResizedCrop(32)]))
 
 @pytest.mark.parametrize("decoder", DECODERS)
 class TestThreads:
-    def test_end_of_an_epoch(self, dataset: Dataset, decoder: str) -> None:
-        """A finished loop leaves no thread behind."""
-        iterator = iter(load(dataset, decoder=decoder))
-        next(iterator)
-        assert our_threads()
-        list(iterator)
-        assert not our_threads()
-
     def test_loop_left_early(self, dataset: Dataset, decoder: str) -> None:
         """Dropping the iterator in the middle ends its threads, and the loader can be used again."""
         loader = load(dataset, decoder=decoder)
@@ -98,6 +85,7 @@ class TestThreads:
             gc.collect()
             assert not our_threads()
         assert len(list(loader)) == 10
+        assert not our_threads()
 
     def test_exception_in_the_loop(self, dataset: Dataset, decoder: str) -> None:
         """An exception in the training step ends the threads, once its traceback is gone."""
@@ -117,8 +105,7 @@ class TestThreads:
             iterator = iter(loader)
             next(iterator)
             assert our_threads()
-        assert not our_threads()
-        assert list(iterator) == []
+        assert (our_threads(), list(iterator)) == ([], [])
 
     def test_two_loops_at_once(self, dataset: Dataset, decoder: str) -> None:
         """A second loop over the same loader does not disturb the first one's batches."""
@@ -129,18 +116,17 @@ class TestThreads:
         had += first
 
         again = load(dataset, decoder=decoder)
-        for expected, actual in zip([*again, *again], [*had, *second], strict=True):
-            assert torch.equal(expected.indices, actual.indices)
-            assert torch.equal(expected.images, actual.images)
+        assert_same([*had, *second], [*again, *again])
 
 
-@pytest.mark.parametrize("decoder", CPU_IF_LONG)
+@pytest.mark.long
+@pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize(
     ("statement", "code"),
     [
-        pytest.param("raise SystemExit(7)", 7, marks=pytest.mark.long),
-        pytest.param("raise ArithmeticError", 1, marks=pytest.mark.long),
-        pytest.param("sys.exit(0)", 0, marks=pytest.mark.long),
+        ("raise SystemExit(7)", 7),
+        ("raise ArithmeticError", 1),
+        ("sys.exit(0)", 0),
     ],
 )
 def test_process_ends(folder: Path, decoder: str, statement: str, code: int) -> None:
@@ -149,33 +135,67 @@ def test_process_ends(folder: Path, decoder: str, statement: str, code: int) -> 
     assert subprocess.run(command, capture_output=True, timeout=180).returncode == code
 
 
+# Three endings in one process. First a loop that only the garbage collector can end is ended while the lock for
+# starting threads is held, then Ctrl-C ends a loop, and an iterator is still held when the script ends.
+ENDINGS = """
+import concurrent.futures.thread as threads, gc, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process may ignore it
+from dali_pipes import Loader
+from dali_pipes.pipeline.fetch import Fetcher
+from gpu_aug import RandomResizedCrop, Recipe
+from readers import open_dataset
+
+def load(decoder, **options):
+    recipe = Recipe([RandomResizedCrop(32)])
+    return Loader(open_dataset(sys.argv[1]), recipe, batch_size=4, device="cpu", decoder=decoder, **options)
+
+fetch, is_first, is_left = Fetcher.fetch, iter([True]), threading.Event()
+
+def fetch_late(*given):
+    if not next(is_first, False):
+        is_left.wait()
+        time.sleep(0.5)
+    return fetch(*given)  # then tasks are started, which takes the lock
+
+Fetcher.fetch = fetch_late
+gc.disable()
+cycle = [iter(load("auto", num_threads=16))]
+next(cycle[0])
+cycle.append(cycle)
+del cycle
+with threads._global_shutdown_lock:
+    is_left.set()
+    gc.collect()
+print("collected", flush=True)
+Fetcher.fetch = fetch
+gc.enable()
+
+batches = iter(load(sys.argv[2]))
+next(batches)
+try:
+    while True:
+        for batch in load(sys.argv[2]):
+            print("under way", flush=True)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
 @pytest.mark.parametrize("decoder", CPU_IF_LONG)
-def test_loop_that_is_left_to_the_end_is_silent(folder: Path, decoder: str) -> None:
-    """An iterator that a script still holds when it ends says nothing."""
-    code = LOOP.partition("while True")[0] + "batches = iter(loader)\nnext(batches)\n"
+def test_endings(folder: Path, decoder: str) -> None:
+    """The collector waits for no thread, Ctrl-C ends a loop, and a script that still holds an iterator ends silently."""
     unlabelled = "ignore:no sample of:UserWarning"
-    command = [sys.executable, "-W", unlabelled, "-c", code, str(folder), decoder]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
-
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-@pytest.mark.parametrize("decoder", CPU_IF_LONG)
-def test_interrupt(folder: Path, decoder: str) -> None:
-    """Ctrl-C in the middle of an epoch ends the process."""
-    command = [sys.executable, "-c", LOOP, str(folder), decoder]
+    command = [sys.executable, "-W", unlabelled, "-c", ENDINGS, str(folder), decoder]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout is not None
         try:
-            assert process.stdout.readline() == "under way\n"
+            assert [process.stdout.readline() for _ in range(2)] == ["collected\n", "under way\n"]
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=120)  # else it hangs
+            printed, errors = process.communicate(timeout=120)  # else it hangs
         finally:
             process.kill()
-    assert process.returncode != 0
-    assert "KeyboardInterrupt" in errors
+    assert (process.returncode, printed.splitlines()[-1], errors) == (0, "interrupted", "")
 
 
 def test_pool_keeps_torch_threads_as_they_are() -> None:
@@ -185,14 +205,10 @@ def test_pool_keeps_torch_threads_as_they_are() -> None:
     try:
         pool = single_threaded_pool(3)
         inside = [pool.submit(torch.get_num_threads).result() for _ in range(6)]
-        later: list[int] = []
-        thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
-        thread.start()
-        thread.join()
+        with ThreadPoolExecutor(1) as later:
+            assert later.submit(torch.get_num_threads).result() == 2
         pool.shutdown()
-        assert inside == [1] * 6
-        assert later == [2]
-        assert torch.get_num_threads() == 2
+        assert (inside, torch.get_num_threads()) == ([1] * 6, 2)
     finally:
         torch.set_num_threads(usual)
 
@@ -246,8 +262,7 @@ def test_memory(
     dataset: Dataset, made: list[weakref.ref[Any]], how: str, heartbeat: str | None
 ) -> None:
     """A loop that is left early gives back what it has prefetched at once, while its loader lives."""
-    recipe = Recipe([RandomResizedCrop(32)])
-    loader = Loader(dataset, recipe, batch_size=4, device="cpu", decoder="cpu", heartbeat=heartbeat)
+    loader = load(dataset, num_threads=None, heartbeat=heartbeat)
 
     def train() -> None:
         batches = iter(loader)
@@ -264,42 +279,3 @@ def test_memory(
         train()
     assert len(made) > 2
     assert [thing for one in made if (thing := one()) is not None] == []
-
-
-# A loop that only the garbage collector can end is ended while the lock for starting threads is held.
-COLLECTED = """
-import concurrent.futures.thread as threads, gc, sys, threading, time
-from dali_pipes import Loader
-from dali_pipes.pipeline.fetch import Fetcher
-from gpu_aug import RandomResizedCrop, Recipe
-from readers import open_dataset
-
-fetch, is_first, is_left = Fetcher.fetch, iter([True]), threading.Event()
-
-def fetch_late(*given):
-    if not next(is_first, False):
-        is_left.wait()
-        time.sleep(0.5)
-    return fetch(*given)  # then tasks are started, which takes the lock
-
-Fetcher.fetch = fetch_late
-gc.disable()
-recipe = Recipe([RandomResizedCrop(32)])
-loader = Loader(open_dataset(sys.argv[1]), recipe, batch_size=4, device="cpu", num_threads=16)
-cycle = [iter(loader)]
-next(cycle[0])
-cycle.append(cycle)
-del cycle, loader
-with threads._global_shutdown_lock:
-    is_left.set()
-    gc.collect()
-print("collected")
-"""
-
-
-def test_the_garbage_collector_waits_for_no_thread(folder: Path) -> None:
-    """It may run anywhere, also in a thread that has a lock for which the others wait."""
-    command = [sys.executable, "-c", COLLECTED, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-    assert done.stdout == "collected\n", done.stderr

@@ -1,6 +1,6 @@
 """Whether two runs made the same batches, to the bit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -31,6 +31,15 @@ def assert_same(actual: Sequence[Batch], expected: Sequence[Batch]) -> None:
                     np.testing.assert_array_equal(part, whole)
                 else:
                     assert part == whole, name
+
+
+def images_by_index(batches: Iterable[Batch]) -> dict[int, torch.Tensor]:
+    """Return the image or clip of each sample on the CPU, by its index."""
+    return {
+        index: image
+        for batch in batches
+        for index, image in zip(batch.indices.tolist(), batch.images.cpu(), strict=True)
+    }
 
 
 def _flat(value: Any) -> Iterator[Any]:

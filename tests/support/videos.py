@@ -10,6 +10,7 @@ from typing import Any
 import av
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from tests.support.jpegs import picture
 
@@ -76,6 +77,13 @@ def write_video(
             container.mux(sound.encode(clip))
             container.mux(sound.encode(None))
     return path
+
+
+def write_frames(folder: Path, frames: NDArray[np.uint8]) -> None:
+    """Write frames as pictures into a folder: 000.png, 001.png and so on."""
+    folder.mkdir(parents=True)
+    for number, pixels in enumerate(frames):
+        Image.fromarray(pixels).save(folder / f"{number:03d}.png")
 
 
 def remux(source: Path, target: Path, change: Callable[[int, Any], bool], **options: Any) -> Path:

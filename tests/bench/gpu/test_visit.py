@@ -16,7 +16,7 @@ from bench.gpu.run_steps import PROBE, Outcome, visit
 from bench.gpu.steps import PARTS, SECONDS, STEPS, Command, commands
 from bench.output.errors import BenchError
 from tests import conftest
-from tests.dali_pipes.test_loader_process import is_gone
+from tests.support.processes import is_gone
 
 
 def command(name: str, code: str, seconds_max: float = 20, *, seconds: float = 0) -> Command:

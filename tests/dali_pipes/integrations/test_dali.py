@@ -1,10 +1,12 @@
 """Our iterators against DALI's own, over the same folder of photographs."""
 
+import inspect
 import json
 import logging
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from PIL import Image
 
 from dali_pipes import Loader, LoaderError, StateMismatchError
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
+from dali_pipes.integrations import dali as plugin
 from dali_pipes.integrations.dali import (
     DALIClassificationIterator,
     DALIGenericIterator,
@@ -22,7 +25,8 @@ from dali_pipes.integrations.dali import (
 )
 from dali_pipes.pipeline import make
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Recipe, Views
-from readers import Dataset, open_dataset
+from readers import open_dataset
+from tests.support.loaders import loader_maker
 
 BATCH = 2
 SIDE = 24
@@ -74,24 +78,20 @@ def dali_iterator(pipelines: list[Any], policy: LastBatchPolicy, **options: Any)
     return pytorch.DALIClassificationIterator(pipelines, **options)
 
 
-def our_loaders(folder: Path | Dataset, num_shards: int = 1, **options: Any) -> list[Loader]:
+make_loader = loader_maker(
+    IMAGES,
+    batch_size=BATCH,
+    decoder="auto",
+    shuffle="none",
+    dtype=torch.uint8,
+    last_batch="partial",
+)
+
+
+def our_loaders(folder: Path, num_shards: int = 1, **options: Any) -> list[Loader]:
     """One loader for each rank, in the order of the folder."""
-    dataset = open_dataset(folder) if isinstance(folder, Path) else folder
-    options = {"shuffle": "none", "dtype": torch.uint8, "last_batch": "partial", **options}
-    recipe = options.pop("recipe", IMAGES)
-    return [
-        Loader(
-            dataset,
-            recipe,
-            batch_size=BATCH,
-            rank=rank,
-            world_size=num_shards,
-            num_threads=1,
-            device="cpu",
-            **options,
-        )
-        for rank in range(num_shards)
-    ]
+    dataset, world = open_dataset(folder), {"world_size": num_shards, **options}
+    return [make_loader(dataset, rank=rank, **world) for rank in range(num_shards)]
 
 
 def our_iterator(folder: Path, policy: LastBatchPolicy, num_shards: int = 1, **options: Any) -> Any:
@@ -100,6 +100,14 @@ def our_iterator(folder: Path, policy: LastBatchPolicy, num_shards: int = 1, **o
     return DALIClassificationIterator(
         loaders, reader_name="Reader", last_batch_policy=policy, **options
     )
+
+
+def resumed(checkpoint: bytes, folder: Path, *size: int, **options: Any) -> Any:
+    """Our DALIClassificationIterator over a new loader that goes on from a checkpoint."""
+    (loader,) = our_loaders(folder)
+    loader.load_state_dict(json.loads(checkpoint))
+    options = {"last_batch_policy": LastBatchPolicy.PARTIAL, **options}
+    return DALIClassificationIterator(loader, *size, **options)
 
 
 def labels_of(steps: Iterable[list[dict[str, torch.Tensor]]]) -> list[list[list[int]]]:
@@ -147,11 +155,11 @@ def test_first_epoch_is_that_of_dali(folders, length, policy, padded):
     for ((their_batch,), (our_batch,)), left in zip(
         zip(theirs, ours, strict=True), range(length, -BATCH, -BATCH), strict=False
     ):
-        assert our_batch["data"].shape == their_batch["data"].shape
+        own = slice(0, left if padded else BATCH)
         for name in ("data", "label"):
-            assert our_batch[name].dtype == their_batch[name].dtype
-            own = slice(0, left if padded else BATCH)
-            assert torch.equal(our_batch[name][own], their_batch[name][own])
+            ours_, theirs_ = our_batch[name], their_batch[name]
+            assert (ours_.dtype, ours_.shape) == (theirs_.dtype, theirs_.shape)
+            assert torch.equal(ours_[own], theirs_[own])
     assert not torch.equal(ours[0][0]["data"][0], theirs[0][0]["data"][1])
 
 
@@ -186,8 +194,7 @@ def test_first_unpadded_epoch_has_the_shape_of_dalis(folders, num_shards, length
     """A reader that wraps around has the same steps as well, before it has read ahead."""
     theirs = dali_iterator(dali_pipelines(folders[length], num_shards), policy)
     ours = our_iterator(folders[length], policy, num_shards)
-    assert len(ours) == len(theirs)
-    assert sizes(labels_of(ours)) == sizes(labels_of(theirs))
+    assert (len(ours), sizes(labels_of(ours))) == (len(theirs), sizes(labels_of(theirs)))
 
 
 @pytest.mark.needs_dali
@@ -204,8 +211,7 @@ def test_no_epoch_lacks_what_dali_has_read_ahead(folders, policy, num_shards):
     num_steps = len(ours)
 
     assert set(counted(labels_of(theirs))) < set(range(7))
-    assert set(counted(labels_of(ours))) == set(range(7))
-    assert len(ours) == num_steps
+    assert (set(counted(labels_of(ours))), len(ours)) == (set(range(7)), num_steps)
 
 
 @lengths
@@ -214,15 +220,10 @@ def test_fill_repeats_the_start_of_the_order(folders, num_shards, length):
     """The samples that fill up are the first of the epoch, and "valid" tells them apart."""
     loaders = our_loaders(folders[length], num_shards)
     steps = list(DALIGenericIterator(loaders, ["data", "label", "valid"]))
-    filling = [
-        label
-        for step in steps
-        for batch in step
-        for label in batch["label"][~batch["valid"], 0].tolist()
-    ]
-    count = -length % (BATCH * num_shards)
-    assert filling == [number % length for number in range(count)]
-    assert {len(batch["label"]) for step in steps for batch in step} == {BATCH}
+    batches = list(chain(*steps))
+    filling = torch.cat([batch["label"][~batch["valid"], 0] for batch in batches]).tolist()
+    assert filling == [number % length for number in range(-length % (BATCH * num_shards))]
+    assert {len(batch["label"]) for batch in batches} == {BATCH}
 
 
 def consume(iterator: Any, script: str) -> list[Any]:
@@ -244,20 +245,24 @@ def consume(iterator: Any, script: str) -> list[Any]:
 
 
 @pytest.mark.needs_dali
-@pytest.mark.parametrize("auto_reset", [False, True])
 @cases
 @pytest.mark.parametrize(
-    "script",
-    [
-        "ee",  # epochs
-        "nnnnnnnnnn",  # on after the end without a reset
-        "nre",  # a reset in the middle is ignored
-        "ne",  # a loop that was left is gone on with
-        "nnnrn",  # a reset after as many steps as DROP has
-        "nnnnrnnnnrn",  # a reset after all steps, before the end was noticed
-        "nnnnnrnnnnnrn",  # and after it
-        "nnnnnine",  # iter after the end
-        "re",  # a reset of what was never used
+    ("script", "auto_reset"),
+    [("nnnnnn", name) for name in (None, "no", "yes")]  # three names for no, two for yes
+    + [
+        (script, auto_reset)
+        for auto_reset in (False, True)
+        for script in (
+            "ee",  # epochs
+            "nnnnnnnnnn",  # on after the end without a reset
+            "nre",  # a reset in the middle is ignored
+            "ne",  # a loop that was left is gone on with
+            "nnnrn",  # a reset after as many steps as DROP has
+            "nnnnrnnnnrn",  # a reset after all steps, before the end was noticed
+            "nnnnnrnnnnnrn",  # and after it
+            "nnnnnine",  # iter after the end
+            "re",  # a reset of what was never used
+        )
     ],
 )
 def test_resets_are_those_of_dali(folders, script, policy, auto_reset):
@@ -270,15 +275,10 @@ def test_resets_are_those_of_dali(folders, script, policy, auto_reset):
     assert ours == theirs
 
 
-def replace_everywhere(notes: list[Any], old: list[int], new: list[int]) -> list[Any]:
-    return [
-        new if note == old else replace_everywhere(note, old, new) if is_epoch(note) else note
-        for note in notes
-    ]
-
-
-def is_epoch(note: Any) -> bool:
-    return isinstance(note, list) and bool(note) and isinstance(note[0], list)
+def replace_everywhere(notes: Any, old: list[int], new: list[int]) -> Any:
+    if not isinstance(notes, list) or notes == old:
+        return new if notes == old else notes
+    return [replace_everywhere(note, old, new) for note in notes]
 
 
 def test_a_reset_in_the_middle_says_so(folders, caplog):
@@ -313,18 +313,7 @@ def test_epochs_share_the_loaders_pipeline(folders, monkeypatch, script):
     (loader,) = our_loaders(folders[7], decoder="dali")
     iterator = DALIClassificationIterator(loader, last_batch_policy=LastBatchPolicy.PARTIAL)
     consume(iterator, script)
-    assert loader.epoch == 2
-    assert len(built) == 1
-
-
-@pytest.mark.needs_dali
-@pytest.mark.parametrize("auto_reset", [False, None, "no", True, "yes"])
-def test_names_of_auto_reset_are_those_of_dali(folders, auto_reset):
-    """Three for no, two for yes."""
-    pipelines = dali_pipelines(folders[7], pad_last_batch=True)
-    policy = LastBatchPolicy.PARTIAL
-    theirs = consume(dali_iterator(pipelines, policy, auto_reset=auto_reset), "nnnnnn")
-    assert consume(our_iterator(folders[7], policy, auto_reset=auto_reset), "nnnnnn") == theirs
+    assert (loader.epoch, len(built)) == (2, 1)
 
 
 @pytest.mark.needs_dali
@@ -351,9 +340,7 @@ def test_checkpoints_resume_where_those_of_dali_do(folders, num_taken, auto_rese
 
     ours = our_iterator(folders[7], policy, **options)
     assert consume(ours, script) == before
-    (loader,) = our_loaders(folders[7])
-    loader.load_state_dict(json.loads(ours.checkpoints()[0]))
-    again = DALIClassificationIterator(loader, last_batch_policy=policy, **options)
+    again = resumed(ours.checkpoints()[0], folders[7], **options)
     assert consume(again, "nnnnnn") == expected
 
 
@@ -367,16 +354,14 @@ def test_a_checkpoint_resumes_on_another_number_of_ranks(folders):
     after = labels_of(
         DALIClassificationIterator(loaders, last_batch_policy=LastBatchPolicy.PARTIAL)
     )
-    assert counted(before) + counted(after) == Counter(range(12))
-    assert len(counted(before)) == 4
+    assert (counted(before) + counted(after), len(counted(before))) == (Counter(range(12)), 4)
 
 
 def test_a_checkpoint_belongs_to_its_data(folders):
     """Another folder's is refused."""
     ours = our_iterator(folders[12], LastBatchPolicy.PARTIAL)
-    (loader,) = our_loaders(folders[7])
     with pytest.raises(StateMismatchError, match="length is 12 in the state and 7 here"):
-        loader.load_state_dict(json.loads(ours.checkpoints()[0]))
+        resumed(ours.checkpoints()[0], folders[7])
 
 
 @pytest.mark.needs_dali
@@ -394,19 +379,17 @@ def test_size_ends_epochs_as_in_dali(folders, size, policy):
     steps = labels_of(ours)
     assert sizes(steps) == sizes(labels_of(theirs))
     valid = [label for (labels,) in steps for label in labels][:size]
-    assert valid == list(range(len(valid)))
-    assert counted(labels_of(ours)) == counted(steps)
+    assert (valid, counted(labels_of(ours))) == (list(range(len(valid))), counted(steps))
 
 
 def test_a_shard_that_was_rounded_is_the_whole(folders):
     """A script that gives the length divided by the number of ranks loses no sample."""
     for size in (3, 4):
-        parts = []
-        for loader in our_loaders(folders[7], 2):
-            parts += labels_of(
-                DALIClassificationIterator(loader, size, last_batch_policy=LastBatchPolicy.PARTIAL)
-            )
-        assert counted(parts) == Counter(range(7))
+        parts = [
+            DALIClassificationIterator(loader, size, last_batch_policy=LastBatchPolicy.PARTIAL)
+            for loader in our_loaders(folders[7], 2)
+        ]
+        assert counted(labels_of(chain(*parts))) == Counter(range(7))
 
 
 def test_a_loader_that_was_cut_short_has_everything_again(folders):
@@ -428,17 +411,13 @@ def test_a_state_has_the_length_of_the_order(folders):
 
 def test_an_epoch_cut_short_is_resumed(folders):
     """Its end is the end of the epoch in a checkpoint, too."""
-    policy = LastBatchPolicy.PARTIAL
     (loader,) = our_loaders(folders[7])
-    ours = DALIClassificationIterator(loader, 3, last_batch_policy=policy)
+    ours = DALIClassificationIterator(loader, 3, last_batch_policy=LastBatchPolicy.PARTIAL)
     epoch = [[[0, 1]], [[2]]]
     for left in ([[[2]]], epoch):
         next(ours)
-        (other,) = our_loaders(folders[7])
-        other.load_state_dict(json.loads(ours.checkpoints()[0]))
-        again = DALIClassificationIterator(other, 3, last_batch_policy=policy)
-        assert labels_of(again) == left
-        assert labels_of(again) == epoch
+        again = resumed(ours.checkpoints()[0], folders[7], 3)
+        assert [labels_of(again) for _ in range(2)] == [left, epoch]
 
 
 @pytest.mark.needs_dali
@@ -448,8 +427,7 @@ def test_policies_of_dali_are_known(folders, policy):
     from nvidia.dali.plugin.base_iterator import LastBatchPolicy as Theirs
 
     assert [(one.name, one.value) for one in Theirs] == [(one.name, one.value) for one in POLICIES]
-    ours = our_iterator(folders[7], policy)
-    same = our_iterator(folders[7], Theirs[policy.name])
+    ours, same = (our_iterator(folders[7], one) for one in (policy, Theirs[policy.name]))
     assert labels_of(same) == labels_of(ours)
 
 
@@ -457,15 +435,11 @@ def test_policies_of_dali_are_known(folders, policy):
 @pytest.mark.parametrize("name", ["DALIGenericIterator", "DALIClassificationIterator"])
 def test_arguments_are_those_of_dali(name):
     """The same names in the same order, with the same defaults."""
-    import inspect
-
     from nvidia.dali.plugin import pytorch
 
     def signature(module: Any) -> list[tuple[str, Any]]:
         parameters = inspect.signature(getattr(module, name)).parameters.values()
         return [(one.name, getattr(one.default, "name", one.default)) for one in parameters]
-
-    from dali_pipes.integrations import dali as plugin
 
     assert signature(plugin) == signature(pytorch)
 
@@ -494,8 +468,7 @@ def test_outputs_have_the_names_of_the_map(folders):
     (loader,) = our_loaders(folders[7], recipe=Views([IMAGES, Recipe([CenterCrop(8)])]))
     ((batch,), *_) = DALIGenericIterator(loader, ["large", "small", "class", "keys"])
     assert batch["large"].shape == (BATCH, 3, SIDE, SIDE)
-    assert batch["small"].shape == (BATCH, 3, 8, 8)
-    assert batch["class"].tolist() == [[0], [1]]
+    assert (batch["small"].shape, batch["class"].tolist()) == ((BATCH, 3, 8, 8), [[0], [1]])
     assert [Path(key).parent.name for key in batch["keys"]] == ["00", "01"]
 
 
@@ -510,10 +483,8 @@ def test_masks_go_by_their_name(folders, tmp_path, name):
     for names in (["image", name], [name, "valid", "image"], ["image", "class", name]):
         (loader,) = our_loaders(tmp_path)
         [batch] = next(DALIGenericIterator(loader, names))
-        assert list(batch) == names
-        assert batch["image"].shape == (BATCH, 3, SIDE, SIDE)
-        assert batch[name].shape == (BATCH, SIDE, SIDE)
-        assert batch[name][:, 0, 0].tolist() == [5, 6]
+        assert (list(batch), batch["image"].shape) == (names, (BATCH, 3, SIDE, SIDE))
+        assert (batch[name].shape, batch[name][:, 0, 0].tolist()) == ((BATCH, SIDE, SIDE), [5, 6])
     assert batch["class"].shape == (BATCH, 1)
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -42,6 +43,13 @@ IN_EPOCH, EPOCHS = 4, 3
 STEPS = IN_EPOCH * EPOCHS
 NUM_IMAGES = 16
 
+QUIET: dict[str, Any] = {
+    "accelerator": "cpu",
+    "devices": 1,
+    "logger": False,
+    "enable_progress_bar": False,
+    "enable_model_summary": False,
+}
 Run = Callable[..., tuple[list[int], Any]]
 
 
@@ -61,9 +69,14 @@ def make_eval(dataset: Dataset) -> Loader:
 def places(dataset: Dataset) -> dict[tuple[int, ...], int]:
     """Step of an unbroken run by its samples."""
     with make(dataset) as loader:
-        steps = [tuple(batch.indices.tolist()) for _ in range(EPOCHS + 1) for batch in loader]
+        steps = [step for _ in range(EPOCHS + 1) for step in steps_of(loader)]
     assert len(set(steps)) == len(steps)
     return {step: place for place, step in enumerate(steps)}
+
+
+def steps_of(loop: Any) -> list[tuple[int, ...]]:
+    """The samples of each batch."""
+    return [tuple(batch.indices.tolist()) for batch in loop]
 
 
 def cycle(loops: Any, count: int) -> Iterator[Any]:
@@ -71,12 +84,10 @@ def cycle(loops: Any, count: int) -> Iterator[Any]:
     empty = 0
     while count:
         before = count
-        for item in loops:
-            empty, count = 0, count - 1
+        for item in itertools.islice(loops, count):
+            count -= 1
             yield item
-            if not count:
-                return
-        empty += before == count
+        empty = empty + 1 if before == count else 0
         assert empty < 3, "loops without steps"
 
 
@@ -122,20 +133,14 @@ def fit(
     keep = lightning.pytorch.callbacks.ModelCheckpoint(
         folder, filename="{step}", save_top_k=-1, **saves
     )
-    usual: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "logger": False}
-    usual |= {"enable_progress_bar": False, "enable_model_summary": False, "callbacks": [keep]}
     if "max_steps" in options:
-        usual["max_epochs"] = -1
-    trainer = lightning.Trainer(default_root_dir=folder, **usual | options)
+        options["max_epochs"] = -1
+    trainer = lightning.Trainer(default_root_dir=folder, callbacks=[keep], **QUIET, **options)
     train = make(dataset, **loader_options)
+    val = partial(make_eval, dataset) if validate else None
+    data: list[Any] = [LoaderModule(train=lambda: train, val=val)]
     if kind == "plain":
-        data: Any = [train, make_eval(dataset)] if validate else [train]
-    else:
-        data = [
-            LoaderModule(
-                train=lambda: train, val=(lambda: make_eval(dataset)) if validate else None
-            )
-        ]
+        data = [train, val()] if val else [train]
     trainer.fit(model, *data, ckpt_path=state)
     return model, trainer
 
@@ -243,9 +248,8 @@ def test_a_loader_made_anew_for_each_epoch(dataset: Dataset, places: dict[Any, i
             return make(dataset)
 
     model = Making()
-    usual: dict[str, Any] = {"accelerator": "cpu", "logger": False, "enable_progress_bar": False}
-    usual |= {"enable_model_summary": False, "enable_checkpointing": False}
-    lightning.Trainer(max_epochs=EPOCHS, reload_dataloaders_every_n_epochs=1, **usual).fit(model)
+    options = {"reload_dataloaders_every_n_epochs": 1, "enable_checkpointing": False, **QUIET}
+    lightning.Trainer(max_epochs=EPOCHS, **options).fit(model)
     assert [places[step] for step in model.steps] == list(range(STEPS))
 
 
@@ -254,9 +258,8 @@ def test_a_training_that_is_extended(
 ) -> None:
     """The same trainer with more epochs, and the same loader, goes on with the next."""
     model, trainer = fit("plain", dataset, tmp_path, max_epochs=1)
-    loader = make(dataset)
     trainer.fit_loop.max_epochs = EPOCHS
-    trainer.fit(model, loader)
+    trainer.fit(model, make(dataset))
     assert [places[step] for step in model.steps] == list(range(STEPS))
 
 
@@ -282,9 +285,7 @@ def test_lightning_on_other_batches(dataset: Dataset, tmp_path: Path, kind: str)
     )
     flat = list(itertools.chain(*first.steps, *rest.steps))
     with make(dataset) as loader:
-        assert flat == [
-            index for _ in range(EPOCHS) for batch in loader for index in batch.indices.tolist()
-        ]
+        assert flat == [i for _ in range(EPOCHS) for step in steps_of(loader) for i in step]
 
 
 def test_lightning_within_an_epoch_of_other_steps(dataset: Dataset, tmp_path: Path) -> None:
@@ -334,14 +335,15 @@ def train_transformers(
         "report_to": [],
         "disable_tqdm": True,
         "save_steps": 2,
+        "num_train_epochs": EPOCHS,
+        "ignore_data_skip": True,
+        "logging_strategy": "no",
     }
-    usual |= {"num_train_epochs": EPOCHS, "ignore_data_skip": True, "logging_strategy": "no"}
     callbacks = [LoaderCallback(loader)] if keeps else []
     arguments = TrainingArguments(str(folder), **usual | options)
     trainer = LoaderTrainer(Summed(), arguments, callbacks=callbacks, eval_dataset=[0])
     trainer.train(resume_from_checkpoint=state and str(folder / f"checkpoint-{state}"))
-    steps: list[tuple[int, ...]] = trainer.model.steps
-    return steps
+    return trainer.model.steps
 
 
 TRANSFORMERS: dict[str, dict[str, Any]] = {
@@ -395,9 +397,7 @@ def run_bare(dataset: Dataset, state: Any, count: int, **options: Any) -> tuple[
     with make(dataset, **options) as loader:
         if state is not None:
             loader.load_state_dict(state)
-        return [
-            tuple(batch.indices.tolist()) for batch in cycle(loader, count)
-        ], loader.state_dict()
+        return steps_of(cycle(loader, count)), loader.state_dict()
 
 
 def run_accelerate(dataset: Dataset, state: Any, count: int) -> tuple[list[Any], Any]:
@@ -406,7 +406,7 @@ def run_accelerate(dataset: Dataset, state: Any, count: int) -> tuple[list[Any],
     accelerator.register_for_checkpointing(loader)
     if state is not None:
         accelerator.load_state(state)
-    seen = [tuple(batch.indices.tolist()) for batch in cycle(prepared, count)]
+    seen = steps_of(cycle(prepared, count))
     folder = run_accelerate.folder / str(len(list(run_accelerate.folder.iterdir())))  # type: ignore[attr-defined]
     accelerator.save_state(str(folder))
     return seen, str(folder)
@@ -415,7 +415,7 @@ def run_accelerate(dataset: Dataset, state: Any, count: int) -> tuple[list[Any],
 def run_stateful(loader: Any, state: Any, count: int) -> tuple[list[Any], Any]:
     if state is not None:
         loader.load_state_dict(state)
-    seen = [tuple(batch.indices.tolist()) for batch in cycle(loader, count)]
+    seen = steps_of(cycle(loader, count))
     return seen, json.loads(json.dumps(loader.state_dict()))
 
 
@@ -481,23 +481,21 @@ def test_another_number_of_ranks(dataset: Dataset, stop: int, world_size: int) -
         for rank in range(world_size)
     ]
     assert len({json.dumps(part[1], sort_keys=True) for part in parts}) == 1
-    for shares in zip(*(part[0] for part in parts), strict=True):
-        seen.append(tuple(itertools.chain(*shares)))
+    shares = zip(*(part[0] for part in parts), strict=True)
+    seen += [tuple(itertools.chain(*share)) for share in shares]
     rest, _ = run_bare(dataset, parts[0][1], STEPS - len(seen))
     with make(dataset) as loader:
-        whole = [tuple(batch.indices.tolist()) for _ in range(EPOCHS) for batch in loader]
-    assert seen + rest == whole
+        assert seen + rest == [step for _ in range(EPOCHS) for step in steps_of(loader)]
 
 
 def test_loops_that_are_left(dataset: Dataset, places: dict[Any, int]) -> None:
     """A loop that was left in the middle is an epoch; its state goes on within it."""
     with make(dataset) as loader:
-        left = [places[tuple(batch.indices.tolist())] for batch in itertools.islice(loader, 2)]
+        left = steps_of(itertools.islice(loader, 2))
         state = loader.state_dict()
-        following = [places[tuple(batch.indices.tolist())] for batch in loader]
-    assert left + following == [0, 1, 4, 5, 6, 7]
+        following = steps_of(loader)
     rest, _ = run_bare(dataset, state, 2)
-    assert [places[step] for step in rest] == [2, 3]
+    assert [places[step] for step in left + following + rest] == [0, 1, 4, 5, 6, 7, 2, 3]
 
 
 def in_child(work: Callable[[], T]) -> str:
@@ -525,9 +523,8 @@ def test_a_loop_in_a_fork(dataset: Dataset, places: dict[Any, int], helpers: int
         seen = [next(loop)]
         assert in_child(lambda: next(loop)).startswith("this loop was begun before a fork")
         assert in_child(loader.close) == in_child(loop.close) == "nothing"
-        seen += loop
-        seen += loader
-    assert [places[tuple(batch.indices.tolist())] for batch in seen] == list(range(2 * IN_EPOCH))
+        seen += [*loop, *loader]
+    assert [places[step] for step in steps_of(seen)] == list(range(2 * IN_EPOCH))
 
 
 @pytest.mark.parametrize("helpers", [0, pytest.param(1, marks=pytest.mark.long)])
@@ -537,4 +534,4 @@ def test_a_new_loop_in_a_fork(dataset: Dataset, places: dict[Any, int], helpers:
         seen = list(loader)
         assert in_child(lambda: list(loader)) == "nothing"
         seen += loader
-    assert [places[tuple(batch.indices.tolist())] for batch in seen] == list(range(2 * IN_EPOCH))
+    assert [places[step] for step in steps_of(seen)] == list(range(2 * IN_EPOCH))

@@ -1,6 +1,9 @@
-"""Loaders in accelerate and in the Trainer of transformers: the same batches, and checkpoints that go on exactly."""
+"""Loaders in accelerate, in the Trainer of transformers, and in the loops of libraries that `make` does not install."""
 
+import subprocess
+import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from dali_pipes import Loader, LoaderError
 from dali_pipes.integrations.huggingface import Dictionaries, LoaderCallback
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset
+from tests.support.example_data import make_example_data
+from tests.support.loaders import loader_maker
 from tests.support.small import make_small
 
 RECIPE = Recipe([RandomResizedCrop(8)])
@@ -24,8 +29,7 @@ def dataset(jpeg: Callable[..., bytes]) -> Dataset:
     return make_small(jpeg, 4 * NUM_STEPS)
 
 
-def make_loader(dataset: Dataset) -> Loader:
-    return Loader(dataset, RECIPE, batch_size=len(dataset) // NUM_STEPS, seed=4, device="cpu")
+make_loader = loader_maker(RECIPE, seed=4)
 
 
 class Noting(torch.nn.Module):
@@ -67,8 +71,7 @@ def train(
     trainer = LoaderTrainer(Noting(), arguments, callbacks=[LoaderCallback(loader)])
     trainer.loader = loader
     trainer.train(resume_from_checkpoint=resume and str(folder / resume))
-    seen: list[float] = trainer.model.seen
-    return seen
+    return trainer.model.seen
 
 
 @pytest.fixture
@@ -108,8 +111,59 @@ def test_accelerate_leaves_a_loader_alone_and_keeps_its_state(
     next(steps)
     accelerator.save_state(str(tmp_path))
     rest = [batch.keys for batch in steps]
-    other = make_loader(dataset)
-    again = Accelerator(cpu=True)
+    other, again = make_loader(dataset), Accelerator(cpu=True)
     again.register_for_checkpointing(other)
     again.load_state(str(tmp_path))
     assert [batch.keys for batch in other] == rest
+
+
+_BEGIN = """
+import torch
+from dali_pipes import Loader
+from gpu_aug import Recipe
+from readers import open_dataset
+loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=32), batch_size=4, device="cpu")
+"""
+_KERAS = """
+import os
+os.environ["KERAS_BACKEND"] = "torch"
+import keras
+def forever(loader):
+    while True:
+        for images, labels in loader:
+            yield images.permute(0, 2, 3, 1), labels
+layers = [keras.layers.Input((32, 32, 3)), keras.layers.Flatten(), keras.layers.Dense(2)]
+model = keras.Sequential(layers)
+model.compile(optimizer="sgd", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+fitted = model.fit(forever(loader), steps_per_epoch=len(loader), epochs=2, verbose=0)
+assert len(fitted.history["loss"]) == 2
+"""
+_TIMM = """
+import timm.optim, timm.utils
+model = timm.create_model("resnet18", num_classes=2, pretrained=False)
+optimizer = timm.optim.create_optimizer_v2(model, "sgd", lr=1e-3)
+meter = timm.utils.AverageMeter()
+for input, target in loader:
+    loss = torch.nn.functional.cross_entropy(model(input), target)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    meter.update(loss.item(), input.size(0))
+assert meter.count == 36
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("library", "program"), [("keras", _KERAS), ("timm", _TIMM)])
+def test_a_loader_serves_the_loop_of(library: str, program: str, tmp_path: Path) -> None:
+    if find_spec(library) is None:
+        pytest.skip(f"needs {library}")
+    make_example_data(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", _BEGIN + program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import pytest
 import torch
 
 from dali_pipes import Batch, Loader, LoaderError, MissingPackageError, StateMismatchError
-from dali_pipes.pipeline import helper_client
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.loaders import loader_maker
@@ -95,6 +95,17 @@ def make_trainer(folder: Path, **options: Any) -> Any:
     return lightning.Trainer(**{**usual, **options})
 
 
+def steps_of(loader: Loader) -> list[tuple[int, list[int]]]:
+    """Epoch and indices of each step of three epochs."""
+    with loader:
+        return [(epoch, batch.indices.tolist()) for epoch in range(3) for batch in loader]
+
+
+def checkpoints(folder: Path) -> dict[int, Path]:
+    """The checkpoints in a folder, by the number of steps before them."""
+    return {int(path.stem.partition("step=")[2]): path for path in folder.glob("*.ckpt")}
+
+
 def keep_all(folder: Path, **options: Any) -> Any:
     """A callback that keeps every checkpoint it writes, named by epoch and step."""
     checkpoint = lightning.pytorch.callbacks.ModelCheckpoint
@@ -113,17 +124,12 @@ def fit(
 @pytest.mark.parametrize("at", ["steps", "epochs"])
 def test_resume_from_every_checkpoint(dataset: Dataset, tmp_path: Path, at: str) -> None:
     """From each checkpoint, within epochs and at their ends, come the same batches and the same losses."""
-
-    def make() -> Loader:
-        return make_loader(dataset)
-
+    make = partial(make_loader, dataset)
     when = {"every_n_train_steps": 1} if at == "steps" else {"save_on_train_epoch_end": True}
     whole = fit(tmp_path, make, callbacks=[keep_all(tmp_path, **when)]).steps
-    with make() as bare:
-        expected = [(epoch, batch.indices.tolist()) for epoch in range(3) for batch in bare]
-    found = {int(path.stem.partition("step=")[2]): path for path in tmp_path.glob("*.ckpt")}
+    found = checkpoints(tmp_path)
 
-    assert [step[:2] for step in whole] == expected
+    assert [step[:2] for step in whole] == steps_of(make())
     assert len({step[2] for step in whole}) == len(whole) == 3 * NUM_STEPS
     assert sorted(found) == list(range(1, 13) if at == "steps" else range(4, 13, 4))
     for num_steps, path in found.items():
@@ -141,23 +147,16 @@ def test_a_plain_loader_resumes_within_an_epoch(dataset: Dataset, tmp_path: Path
         return model.steps
 
     whole = fit_plain()
-    with make_loader(dataset) as bare:
-        expected = [(epoch, batch.indices.tolist()) for epoch in range(3) for batch in bare]
-    assert [step[:2] for step in whole] == expected
-    [path] = tmp_path.glob(f"*step={NUM_STEPS + 2}.ckpt")
-    assert fit_plain(path) == whole[NUM_STEPS + 2 :]
+    assert [step[:2] for step in whole] == steps_of(make_loader(dataset))
+    assert fit_plain(checkpoints(tmp_path)[NUM_STEPS + 2]) == whole[NUM_STEPS + 2 :]
 
 
 def test_resume_counted_in_steps(dataset: Dataset, tmp_path: Path) -> None:
     """Under max_steps the epoch goes on, too, from a checkpoint in its middle and from one at its end."""
-
-    def make() -> Loader:
-        return make_loader(dataset)
-
+    make = partial(make_loader, dataset)
     options = {"max_epochs": -1, "max_steps": 10}
     whole = fit(tmp_path, make, callbacks=[keep_all(tmp_path, every_n_train_steps=2)], **options)
-    for path in tmp_path.glob("*.ckpt"):
-        num_steps = int(path.stem.partition("step=")[2])
+    for num_steps, path in checkpoints(tmp_path).items():
         assert fit(tmp_path, make, path, **options).steps == whole.steps[num_steps:], path.name
     assert len(whole.steps) == 10
 
@@ -184,19 +183,13 @@ def test_resume_after_an_exception(dataset: Dataset, tmp_path: Path) -> None:
 
 def test_limited_epochs(dataset: Dataset, tmp_path: Path) -> None:
     """Epochs that Lightning cuts short are followed by the next, also after a resume at their end."""
-
-    def make() -> Loader:
-        return make_loader(dataset)
-
+    make = partial(make_loader, dataset)
     kept = keep_all(tmp_path, save_on_train_epoch_end=True)
     whole = fit(tmp_path, make, limit_train_batches=2, callbacks=[kept]).steps
-    with make() as bare:
-        expected = [(epoch, [batch.indices.tolist() for batch in bare][:2]) for epoch in range(3)]
     rest = fit(tmp_path, make, tmp_path / "epoch=0-step=2.ckpt", limit_train_batches=2).steps
+    every = steps_of(make())
 
-    assert [step[:2] for step in whole] == [
-        (epoch, step) for epoch, steps in expected for step in steps
-    ]
+    assert [step[:2] for step in whole] == [*every[0:2], *every[4:6], *every[8:10]]
     assert rest == whole[2:]
 
 
@@ -212,8 +205,7 @@ def test_validations_are_alike(dataset: Dataset, tmp_path: Path) -> None:
     with make_loader(dataset, last_batch="partial", shuffle="none") as bare:
         expected = [(batch.indices.tolist(), batch.images.numpy().tobytes()) for batch in bare]
 
-    assert trial == expected[:2]
-    assert validations == [expected] * 4
+    assert (trial, validations) == (expected[:2], [expected] * 4)
 
 
 def test_resume_within_an_epoch_with_validations(dataset: Dataset, tmp_path: Path) -> None:
@@ -228,7 +220,7 @@ def test_resume_within_an_epoch_with_validations(dataset: Dataset, tmp_path: Pat
 
     kept = keep_all(tmp_path, save_on_train_epoch_end=False)
     whole = run(callbacks=[kept]).steps
-    found = {int(path.stem.partition("step=")[2]): path for path in tmp_path.glob("*.ckpt")}
+    found = checkpoints(tmp_path)
 
     assert sorted(found) == [2, 4, 6, 8]
     for num_steps, path in found.items():
@@ -246,28 +238,16 @@ def test_lightning_wraps_nothing(dataset: Dataset, tmp_path: Path) -> None:
     assert not hasattr(trainer.train_dataloader, "sampler")
 
 
-def test_one_loader_lives_for_each_purpose(
-    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who asks for a loader anew ends the helper process of the one before; teardown ends the last."""
-    started: list[subprocess.Popen[bytes]] = []
-    start = helper_client._start
-
-    def noted(*arguments: Any) -> subprocess.Popen[bytes]:
-        started.append(start(*arguments))
-        return started[-1]
-
-    monkeypatch.setattr(helper_client, "_start", noted)
-    data = LoaderModule(test=lambda: make_loader(dataset, helper_process=True))
-    loops = []
-    for _ in range(2):
-        loops.append(iter(data.test_dataloader()))
-        next(loops[-1])
-    running = [helper.poll() is None for helper in started]
+def test_one_loader_lives_for_each_purpose(dataset: Dataset) -> None:
+    """Who asks for a loader anew closes the one before, which ends its loop; teardown closes the last."""
+    data = LoaderModule(test=partial(make_loader, dataset))
+    first = iter(data.test_dataloader())
+    next(first)
+    second = iter(data.test_dataloader())
+    next(second)
+    assert list(first) == []
     data.teardown("test")
-
-    assert running == [False, True]
-    assert started[1].poll() is not None
+    assert list(second) == []
 
 
 def test_tests_see_every_sample(dataset: Dataset, tmp_path: Path) -> None:
@@ -277,9 +257,8 @@ def test_tests_see_every_sample(dataset: Dataset, tmp_path: Path) -> None:
     for _ in range(2):
         make_trainer(tmp_path).test(model, data, verbose=False)
 
-    first, second = model.tests[:5], model.tests[5:]
-    assert first == second
-    assert sorted(itertools.chain(*first)) == list(range(len(dataset)))
+    assert model.tests[:5] == model.tests[5:]
+    assert sorted(itertools.chain(*model.tests[:5])) == list(range(len(dataset)))
 
 
 def test_predictions(dataset: Dataset, tmp_path: Path) -> None:
@@ -289,9 +268,7 @@ def test_predictions(dataset: Dataset, tmp_path: Path) -> None:
         def predict_step(self, batch: Batch) -> list[int]:
             return batch.indices.tolist()
 
-    def make() -> Loader:
-        return make_loader(dataset, last_batch="partial")
-
+    make = partial(make_loader, dataset, last_batch="partial")
     predicted = make_trainer(tmp_path).predict(Predicting(), LoaderModule(predict=make))
     with make() as bare:
         assert predicted == [batch.indices.tolist() for batch in bare]
@@ -322,9 +299,8 @@ def test_overfitting_sees_the_same_batches(dataset: Dataset, tmp_path: Path) -> 
     model = Model()
     trainer = make_trainer(tmp_path, max_epochs=2, overfit_batches=2)
     trainer.fit(model, LoaderModule(train=lambda: make_loader(dataset)))
-    first, second = model.steps[:2], model.steps[2:]
-    assert [step[1] for step in second] == [step[1] for step in first]
-    assert [step[0] for step in model.steps] == [0, 0, 1, 1]
+    first, second = (indices for _, indices, _ in model.steps[:2])
+    assert [step[:2] for step in model.steps] == [(0, first), (0, second), (1, first), (1, second)]
 
 
 def test_another_batch_size(dataset: Dataset, tmp_path: Path) -> None:
@@ -336,15 +312,11 @@ def test_another_batch_size(dataset: Dataset, tmp_path: Path) -> None:
     ]
     fit(tmp_path, lambda: make_loader(dataset), callbacks=kept)
 
-    def other() -> Loader:
-        return make_loader(dataset, batch_size=2)
-
+    other = partial(make_loader, dataset, batch_size=2)
     with pytest.raises(LoaderError, match="after step 2 of an epoch that had 4 steps and has 8"):
         fit(tmp_path, other, within / "epoch=1-step=6.ckpt")
     rest = fit(tmp_path, other, ends / "epoch=0-step=4.ckpt").steps
-    with other() as bare:
-        expected = [(epoch, batch.indices.tolist()) for epoch in range(3) for batch in bare]
-    assert [step[:2] for step in rest] == expected[8:]
+    assert [step[:2] for step in rest] == steps_of(other())[8:]
 
 
 def test_a_checkpoint_of_other_data_is_refused(
@@ -362,31 +334,33 @@ def test_a_checkpoint_of_other_data_is_refused(
 def test_batches_move_to_the_trainers_device(dataset: Dataset) -> None:
     """All of a batch moves but what belongs on the host; a batch that is there stays the same object."""
     data = LoaderModule()
-    batch = next(iter(make_loader(dataset)))
-    batch = replace(batch, frames=torch.zeros(4, 1))
+    batch = replace(next(iter(make_loader(dataset))), frames=torch.zeros(4, 1))
     moved = data.transfer_batch_to_device(batch, torch.device("meta"), 0)
 
     assert data.transfer_batch_to_device(batch, torch.device("cpu"), 0) is batch
-    assert {moved.images.device.type, moved.labels.device.type} == {"meta"}
-    assert moved.views[0].device.type == "meta"
-    on_host = (moved.indices, moved.valid, moved.frames)
-    assert {tensor.device.type for tensor in on_host} == {"cpu"}
+    for tensors, device in (
+        ((moved.images, moved.labels, *moved.views), "meta"),
+        ((moved.indices, moved.valid, moved.frames), "cpu"),
+    ):
+        assert {tensor.device.type for tensor in tensors} == {device}
     assert moved.keys == batch.keys
 
 
 def test_loaders_that_are_missing_or_wrong(tmp_path: Path) -> None:
     """The error names the argument and shows what to give."""
-    with pytest.raises(LoaderError, match="asks for test data, and LoaderModule has none"):
-        make_trainer(tmp_path).test(Model(), LoaderModule())
-    with pytest.raises(LoaderError, match="asks for val data, and LoaderModule has none"):
-        make_trainer(tmp_path).validate(Model(), LoaderModule())
-    wrong: Any = list
-    with pytest.raises(LoaderError, match=r"LoaderModule\(train=...\) made a list"):
-        make_trainer(tmp_path).fit(Model(), LoaderModule(train=wrong))
-    with pytest.raises(
-        LoaderError, match=r"LoaderModule\(test=...\) made a list.*, or a list of them"
+    trainer = make_trainer(tmp_path)
+    for call, data, says in (
+        (trainer.test, LoaderModule(), "asks for test data, and LoaderModule has none"),
+        (trainer.validate, LoaderModule(), "asks for val data, and LoaderModule has none"),
+        (trainer.fit, LoaderModule(train=list), r"LoaderModule\(train=...\) made a list"),
+        (
+            trainer.test,
+            LoaderModule(test=list),
+            r"LoaderModule\(test=...\) made a list.*, or a list of them",
+        ),
     ):
-        make_trainer(tmp_path).test(Model(), LoaderModule(test=wrong))
+        with pytest.raises(LoaderError, match=says):
+            call(Model(), data)
 
 
 RANKS = """
@@ -433,8 +407,8 @@ def test_ranks_share_the_steps(tmp_path: Path, jpeg: Callable[..., bytes]) -> No
     with make_loader(open_dataset(images)) as bare:
         expected = [[epoch, batch.indices.tolist()] for epoch in range(3) for batch in bare]
     for max_epochs, start in ((2, 0), (3, 3)):
-        first, second = told(max_epochs, 0), told(max_epochs, 1)
-        together = [[a[0], a[1] + b[1]] for a, b in zip(first, second, strict=True)]
+        pairs = zip(told(max_epochs, 0), told(max_epochs, 1), strict=True)
+        together = [[a[0], a[1] + b[1]] for a, b in pairs]
         assert together == expected[start : max_epochs * NUM_STEPS]
     assert told(3, 1)[:NUM_STEPS] == told(2, 1)[3 : 3 + NUM_STEPS]
 

@@ -1,10 +1,13 @@
 """A loader's statistics arrive in Prometheus, TensorBoard, OpenTelemetry and loggers, as their own readers read them."""
 
 import socket
+import sys
 import urllib.request
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
@@ -15,7 +18,7 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from dali_pipes import Every, Loader, LoaderError, Stats
+from dali_pipes import Every, LoaderError, Stats
 from dali_pipes.integrations.metrics import Logged, OpenTelemetry, Prometheus, TensorBoard
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from tests.support.loaders import loader_maker
@@ -23,7 +26,7 @@ from tests.support.small import SmallDataset, make_small
 
 RECIPE = Recipe([RandomResizedCrop(8), HorizontalFlip()])
 NUM_STEPS = 5
-Labels = dict[str, str]
+Labels = tuple[tuple[str, str], ...]
 
 
 @pytest.fixture
@@ -45,11 +48,6 @@ def port() -> int:
 load = loader_maker(RECIPE, on_bad_sample="replace")
 
 
-def run(loader: Loader) -> None:
-    for _ in loader:
-        pass
-
-
 def scrape(port: int, accept: str = "text/plain") -> str:
     """What an HTTP server of this machine shows, as Prometheus asks for it."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept": accept})
@@ -57,12 +55,12 @@ def scrape(port: int, accept: str = "text/plain") -> str:
         return str(answer.read().decode())
 
 
-def values(text: str) -> dict[str, list[tuple[Labels, float]]]:
-    """Samples by their full name."""
-    found: dict[str, list[tuple[Labels, float]]] = {}
+def values(text: str) -> dict[str, dict[Labels, float]]:
+    """Samples by their full name and their sorted labels."""
+    found: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
     for family in parse(text):
         for sample in family.samples:
-            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+            found[sample.name][tuple(sorted(sample.labels.items()))] = sample.value
     return found
 
 
@@ -96,41 +94,30 @@ UNITS = {
 def test_prometheus(dataset: SmallDataset, port: int) -> None:
     """Two loaders at one port, by real HTTP, in counters that only grow and that the library's parser reads."""
     registry = CollectorRegistry()
-    train = load(
-        dataset, metrics=Prometheus("train", port=port, host="127.0.0.1", registry=registry)
-    )
-    val = load(
-        dataset, metrics=Prometheus("val", port=port, registry=registry, rank=3), batch_size=10
-    )
-    run(train)
+    here = {"port": port, "registry": registry}
+    train = load(dataset, metrics=Prometheus("train", host="127.0.0.1", **here))
+    val = load(dataset, metrics=Prometheus("val", rank=3, **here), batch_size=10)
+    list(train)
     first = values(scrape(port))
-    run(train)
-    run(val)
+    list(train)
+    list(val)
     second = values(scrape(port))
-    for name, samples in first.items():
-        for labels, value in samples:
-            if name.endswith("_total"):
-                assert dict_of(second[name])[tuple(sorted(labels.items()))] >= value, name
+    for name in (name for name in first if name.endswith("_total")):
+        for labels, value in first[name].items():
+            assert second[name][labels] >= value, name
     for name, value in expected(train.stats("run")).items():
         full = f"gpu_aug_loader_{name}{UNITS.get(name, '')}_total"
-        mine = [one for labels, one in second[full] if labels["loader"] == "train"]
+        mine = [one for labels, one in second[full].items() if ("loader", "train") in labels]
         assert sum(mine) == pytest.approx(value), name
-    steps = dict_of(second["gpu_aug_loader_steps_total"])
-    assert steps == {
-        (("loader", "train"), ("rank", "0")): 2 * NUM_STEPS,
-        (("loader", "val"), ("rank", "3")): 2,
-    }
-    assert dict_of(second["gpu_aug_loader_epoch"])[("loader", "train"), ("rank", "0")] == 1
-
-
-def dict_of(samples: list[tuple[Labels, float]]) -> dict[tuple[tuple[str, str], ...], float]:
-    return {tuple(sorted(labels.items())): value for labels, value in samples}
+    of_train, of_val = (("loader", "train"), ("rank", "0")), (("loader", "val"), ("rank", "3"))
+    assert second["gpu_aug_loader_steps_total"] == {of_train: 2 * NUM_STEPS, of_val: 2}
+    assert second["gpu_aug_loader_epoch"][of_train] == 1
 
 
 def test_names_of_prometheus(dataset: SmallDataset, port: int) -> None:
     """As its conventions have them: base units in the names, help for each, and OpenMetrics' strict parser agrees."""
     registry = CollectorRegistry()
-    run(load(dataset, metrics=Prometheus(port=port, host="127.0.0.1", registry=registry)))
+    list(load(dataset, metrics=Prometheus(port=port, host="127.0.0.1", registry=registry)))
     families = list(parse_strictly(scrape(port, "application/openmetrics-text; version=1.0.0")))
     assert len(families) > 20
     for family in families:
@@ -140,7 +127,7 @@ def test_names_of_prometheus(dataset: SmallDataset, port: int) -> None:
         if "seconds" in family.name or "bytes" in family.name:
             assert family.unit in ("seconds", "bytes")
             assert family.name.endswith(family.unit)
-    busy = next(one for one in families if one.name == "gpu_aug_loader_stage_busy_seconds")
+    [busy] = [one for one in families if one.name == "gpu_aug_loader_stage_busy_seconds"]
     stages = {sample.labels["stage"] for sample in busy.samples}
     assert {"read", "decode", "augment", "hand_over"} <= stages
 
@@ -149,14 +136,14 @@ def test_prometheus_of_one_rank(dataset: SmallDataset) -> None:
     """The rank is the loader's, and an object that is made anew takes the place of the first."""
     registry = CollectorRegistry()
     ranks = {"rank": 1, "world_size": 2, "batch_size": 2}
-    run(load(dataset, metrics=Prometheus(registry=registry), **ranks))
-    run(load(dataset, metrics=Prometheus(registry=registry), **ranks))
+    for _ in range(2):
+        list(load(dataset, metrics=Prometheus(registry=registry), **ranks))
     labels = {"loader": "train", "rank": "1"}
     assert registry.get_sample_value("gpu_aug_loader_steps_total", labels) == NUM_STEPS
 
 
 def test_a_port_in_use(port: int) -> None:
-    """That is said with what to do."""
+    """That is said with what to do; nothing would be shown of another registry at a port, so it is refused."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", port))
         taken.listen()
@@ -164,10 +151,6 @@ def test_a_port_in_use(port: int) -> None:
             LoaderError, match=rf"port={port}.* cannot listen there .*; give a free port"
         ):
             Prometheus(port=port, host="127.0.0.1", registry=CollectorRegistry())
-
-
-def test_a_port_of_another_registry(port: int) -> None:
-    """Nothing would be shown there, so it is refused."""
     Prometheus(port=port, host="127.0.0.1", registry=CollectorRegistry())
     with pytest.raises(LoaderError, match=rf"port={port} shows another registry"):
         Prometheus(port=port, host="127.0.0.1", registry=CollectorRegistry())
@@ -184,9 +167,9 @@ def test_one_object_for_two_loaders(dataset: SmallDataset) -> None:
     """Counters would go back; it is told, and the first loader's stay."""
     registry = CollectorRegistry()
     both = Prometheus(registry=registry)
-    run(load(dataset, metrics=both))
+    list(load(dataset, metrics=both))
     with pytest.warns(UserWarning, match="make one for each loader, with a name of its own"):
-        run(load(dataset, metrics=both, batch_size=10))
+        list(load(dataset, metrics=both, batch_size=10))
     labels = {"loader": "train", "rank": "0"}
     assert registry.get_sample_value("gpu_aug_loader_steps_total", labels) == NUM_STEPS
 
@@ -197,12 +180,9 @@ def test_opentelemetry(dataset: SmallDataset) -> None:
     provider = MeterProvider([reader])
     train = load(dataset, metrics=OpenTelemetry("train", provider=provider, rank=1))
     val = load(dataset, metrics=OpenTelemetry("val", provider=provider), batch_size=10)
-    run(train)
-    run(train)
-    run(val)
-    data = reader.get_metrics_data()
-    assert data is not None
-    (scope,) = data.resource_metrics[0].scope_metrics
+    for loader in (train, train, val):
+        list(loader)
+    (scope,) = reader.get_metrics_data().resource_metrics[0].scope_metrics
     assert scope.scope.name == "gpu_aug.loader"
     found = {metric.name.removeprefix("gpu_aug.loader."): metric for metric in scope.metrics}
     for name, value in expected(train.stats("run")).items():
@@ -225,7 +205,7 @@ def test_tensorboard(dataset: SmallDataset, tmp_path: Path) -> None:
     seen: list[Stats] = []
     every = [Every(TensorBoard(writer), steps=2), Every(seen.append, steps=2, scope="run")]
     loader = load(dataset, metrics=every)
-    run(loader)
+    list(loader)
     writer.close()  # type: ignore[no-untyped-call]
     read = EventAccumulator(str(tmp_path)).Reload()
     rates = read.Scalars("loader/images_per_second")
@@ -240,14 +220,9 @@ def test_tensorboard(dataset: SmallDataset, tmp_path: Path) -> None:
 
 def test_tensorboard_at_other_steps(dataset: SmallDataset) -> None:
     """The user's own count of steps, and a name."""
-    points: list[tuple[str, int]] = []
-
-    class Writer:
-        def add_scalar(self, name: str, _value: float, step: int) -> None:
-            """Keep it."""
-            points.append((name, step))
-
-    run(load(dataset, metrics=TensorBoard(Writer(), "val", step=lambda: 700)))
+    writer = Mock()
+    list(load(dataset, metrics=TensorBoard(writer, "val", step=lambda: 700)))
+    points = [(call.args[0], call.args[2]) for call in writer.add_scalar.call_args_list]
     assert ("val/images_per_second", 700) in points
     assert {step for _, step in points} == {700}
 
@@ -255,16 +230,12 @@ def test_tensorboard_at_other_steps(dataset: SmallDataset) -> None:
 @pytest.mark.parametrize("kind", ["object", "function"])
 def test_logged(dataset: SmallDataset, kind: str) -> None:
     """A dictionary of plain numbers reaches an object with `log`, or a function."""
-    seen: list[dict[str, float]] = []
-
-    class Run:
-        def log(self, values: dict[str, float]) -> None:
-            """Keep it."""
-            seen.append(values)
-
-    loader = load(dataset, metrics=Logged(Run() if kind == "object" else seen.append))
-    run(loader)
-    (only,) = seen
+    log = Mock(spec=["log"] if kind == "object" else None)
+    loader = load(
+        dataset, metrics=Logged(log if kind == "object" else lambda given: log.log(given))
+    )
+    list(loader)
+    [[only]] = [call.args for call in log.log.call_args_list]
     stats = loader.stats()
     seconds = stats.start_seconds + stats.seconds  # in which all of it was done
     assert only["loader/images_per_second"] == stats.samples / seconds
@@ -291,6 +262,6 @@ def test_a_missing_package(
     monkeypatch: pytest.MonkeyPatch, adapter: Any, package: str, extra: str
 ) -> None:
     """The error says how to install it."""
-    monkeypatch.setitem(__import__("sys").modules, package, None)
+    monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=rf"pip install \"gpu-aug\[{extra}\]\""):
         adapter()

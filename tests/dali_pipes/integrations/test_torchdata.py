@@ -6,9 +6,7 @@ import json
 import sys
 import threading
 import types
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,6 +25,8 @@ stateful = pytest.importorskip("torchdata.stateful_dataloader")
 from dali_pipes.integrations.torchdata import LoaderDataset, LoaderNode  # noqa: E402 - needs torchdata
 from tests.support.loaders import loader_maker  # noqa: E402
 
+# torchdata and torch warn of themselves.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 RECIPE = Recipe([RandomResizedCrop(8), HorizontalFlip()])
 NUM_IMAGES = 19
 
@@ -57,14 +57,6 @@ def contents(loader: Any) -> list[Any]:
     return [content(item) for item in loader]
 
 
-@contextmanager
-def their_warnings() -> Iterator[None]:
-    """Let torchdata and torch warn of themselves."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
 def check_every_state(
     make: Callable[[], Any], expected: list[list[Any]], *, restart: bool = True
 ) -> None:
@@ -82,12 +74,10 @@ def check_every_state(
             resumed = make()
             resumed.load_state_dict(state)
             if (
-                stop == len(steps) and restart
-            ):  # torchdata's Loader looks ahead: no loop without steps
-                assert contents(resumed) == following
-            else:
+                stop < len(steps) or not restart
+            ):  # else torchdata's Loader looks ahead: no loop without steps
                 assert contents(resumed) == steps[stop:]
-                assert contents(resumed) == following
+            assert contents(resumed) == following
 
 
 class TestNode:
@@ -155,18 +145,14 @@ class TestNode:
             )
             return nodes.Loader(mixed)
 
-        with their_warnings():
-            whole = contents(make())
-            expected = epochs_of(dataset, 1)[0] + epochs_of(other, 1)[0]
-            assert sorted(whole) == sorted(expected)
-            for stop in range(len(whole)):
-                interrupted = make()
-                loop = iter(interrupted)
-                for _ in range(stop):
-                    next(loop)
-                resumed = make()
-                resumed.load_state_dict(interrupted.state_dict())
-                assert contents(resumed) == whole[stop:]
+        whole = contents(make())
+        assert sorted(whole) == sorted(epochs_of(dataset, 1)[0] + epochs_of(other, 1)[0])
+        for stop in range(len(whole)):
+            interrupted = make()
+            list(itertools.islice(iter(interrupted), stop))
+            resumed = make()
+            resumed.load_state_dict(interrupted.state_dict())
+            assert contents(resumed) == whole[stop:]
 
     def test_resets_without_reading_skip_nothing(self, dataset: Dataset) -> None:
         """An epoch of which no batch was given is not over."""
@@ -226,8 +212,7 @@ class TestDataset:
         def make() -> Any:
             return stateful.StatefulDataLoader(LoaderDataset(make_loader(dataset)), batch_size=None)
 
-        with their_warnings():
-            check_every_state(make, epochs_of(dataset, 3))
+        check_every_state(make, epochs_of(dataset, 3))
 
     def test_length(self, dataset: Dataset) -> None:
         """A progress bar knows the steps, without a warning of torch that there were more."""

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,12 @@ from dali_pipes.ranks.board import BoardError, FolderBoard, StoreGoneError
 from dali_pipes.ranks.note import Note
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
+from tests.support.loaders import loader_maker
 from tests.support.slow_datasets import Repeated, slow_fetch
 
 SHARD = "/data/train-000017.tar"
-SECONDS = 2.5
-RECIPE = Recipe([RandomResizedCrop(16)])
+SECONDS = 2.0
+load = loader_maker(Recipe([RandomResizedCrop(16)]))
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes])
 @pytest.fixture(scope="module")
 def _imported(folder: Path) -> None:
     """What the first batch of a process imports is behind us."""
-    list(Loader(open_dataset(folder), RECIPE, batch_size=4, device="cpu", heartbeat=None))
+    list(load(open_dataset(folder), heartbeat=None))
 
 
 @pytest.fixture
@@ -55,9 +57,8 @@ def train(
     """Let ranks step together in threads of this process, for so long; an exception in one ends all."""
     steps = threading.Barrier(len(datasets))
     until = time.monotonic() + SECONDS
-    how: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "num_threads": 1}
     loaders = [
-        Loader(data, RECIPE, rank=rank, world_size=len(datasets), heartbeat=heartbeat, **how)
+        load(data, rank=rank, world_size=len(datasets), heartbeat=heartbeat)
         for rank, data in enumerate(datasets)
     ]
 
@@ -73,11 +74,8 @@ def train(
         finally:
             steps.abort()
 
-    ranks = [threading.Thread(target=run, args=(loader,)) for loader in loaders]
-    for rank in ranks:
-        rank.start()
-    for rank in ranks:
-        rank.join()
+    with ThreadPoolExecutor(len(loaders)) as ranks:
+        list(ranks.map(run, loaders))
     return loaders
 
 
@@ -95,10 +93,10 @@ def test_healthy_ranks(dataset: Repeated, tmp_path: Path, caplog: pytest.LogCapt
     """Nothing is said of ranks that are alike, and all of them are in the table."""
     loaders = train([dataset, dataset], often(tmp_path))
     table = loaders[1].ranks()
-    assert said(caplog) == []
-    assert [note.rank for note in table] == [0, 1]
-    assert [note.steps > 10 and note.samples > 0 for note in table] == [True, True]
-    assert table.late == []
+    assert (said(caplog), table.late) == ([], [])
+    assert [(note.rank, note.steps > 10, note.samples > 0) for note in table] == [
+        *((0, True, True), (1, True, True))
+    ]
 
 
 @pytest.mark.long
@@ -138,9 +136,7 @@ def test_training_that_is_slow_itself(
 ) -> None:
     """A loop that does not ask for batches is no stall of the loader, and nobody's loader is late."""
     heartbeat = Heartbeat(folder=tmp_path, every_seconds=0.1, stall_seconds=0.6)
-    loader = Loader(
-        dataset, RECIPE, batch_size=4, device="cpu", rank=0, world_size=2, heartbeat=heartbeat
-    )
+    loader = load(dataset, rank=0, world_size=2, heartbeat=heartbeat)
     batches = iter(loader)
     next(batches)
     caplog.clear()  # of a first batch that took long, on a busy machine
@@ -154,12 +150,10 @@ def test_training_that_is_slow_itself(
 
 def test_nobody_is_known_without_a_place(dataset: Repeated) -> None:
     """Without a process group or a folder a rank knows of itself alone, and says so."""
-    loader = Loader(dataset, RECIPE, batch_size=4, device="cpu", rank=1, world_size=3)
+    loader = load(dataset, rank=1, world_size=3)
     assert [note.rank for note in loader.ranks()] == [1]
     assert "there is neither a process group nor a folder" in repr(loader.ranks())
-    silent = Loader(
-        dataset, RECIPE, batch_size=4, device="cpu", heartbeat=None, rank=1, world_size=3
-    )
+    silent = load(dataset, heartbeat=None, rank=1, world_size=3)
     assert "heartbeat=None" in repr(silent.ranks())
 
 
@@ -232,9 +226,7 @@ class TestSilence:
         epochs = []
         for one, is_last in ((inner, False), (beats, False), (inner, True), (beats, False)):
             one.beat(is_last)
-            note = read_note(self.board, 0)
-            assert note is not None
-            epochs.append(note.epoch)
+            epochs.append(read_note(self.board, 0).epoch)
         assert epochs == [7, 7, 7, 0]
 
     @pytest.mark.parametrize("error", [BoardError("the disk"), StoreGoneError("the folder")])

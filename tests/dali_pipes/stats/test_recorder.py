@@ -5,6 +5,7 @@ import pickle
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -12,11 +13,13 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dali_pipes.stats import recorder as recorder_module
 from dali_pipes.stats.counts import Counts
-from dali_pipes.stats.observer import Spans
+from dali_pipes.stats.durations import bucket_of, quantiles
+from dali_pipes.stats.observer import Span, Spans
 from dali_pipes.stats.recorder import Recorder
 from gpu_aug.compiled.clock import clock
 from readers.storage.traffic import Traffic
@@ -25,8 +28,7 @@ from readers.storage.traffic import Traffic
 class Hands:
     """A clock that goes on when it is told to."""
 
-    def __init__(self) -> None:
-        self.now = 100.0
+    now = 100.0
 
     def __call__(self) -> float:
         """The time."""
@@ -34,7 +36,7 @@ class Hands:
 
 
 @pytest.fixture
-def hands(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hands]:
+def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
     hands = Hands()
     monkeypatch.setattr(recorder_module, "clock", hands)
     return hands
@@ -45,12 +47,13 @@ def seconds(recorder: Recorder) -> dict[str, float]:
 
 
 def test_a_stage_within_another(hands: Hands) -> None:
-    """The time of the inner one is no time of the outer one."""
+    """The time of the inner one is no time of the outer one, and what failed took its time, too."""
     recorder = Recorder()
     with recorder.measure("header"):
         hands.now += 1
-        with recorder.measure("read"):
+        with suppress(OSError), recorder.measure("read"):
             hands.now += 10
+            raise OSError
         hands.now += 2
     assert seconds(recorder) == {"header": 3.0, "read": 10.0}
 
@@ -65,38 +68,31 @@ def test_calls_that_are_not_over(hands: Hands) -> None:
             busy = recorder.busy().seconds
             [running] = recorder.running()
     assert (busy["header"], busy["read"]) == (1.0, 10.0)
-    assert (running.stage, running.seconds, running.work) == ("read", 10.0, "files")
-    assert running.thread == threading.current_thread().name
-    assert recorder.running() == []
-    assert recorder.busy().seconds["header"] == 1.0
-
-
-def test_errors_end_a_call(hands: Hands) -> None:
-    """What failed took its time, too."""
-    recorder = Recorder()
-    with suppress(OSError), recorder.measure("read"):
-        hands.now += 4
-        raise OSError
-    assert seconds(recorder) == {"read": 4.0}
+    name = threading.current_thread().name
+    assert (running.stage, running.seconds, running.work, running.thread) == (
+        "read",
+        10.0,
+        "files",
+        name,
+    )
+    assert (recorder.running(), recorder.busy().seconds["header"]) == ([], 1.0)
 
 
 def test_threads_do_not_mix(hands: Hands) -> None:
     """A call in one thread is not within that of another."""
-    recorder, inside = Recorder(), threading.Event()
+    recorder, inside, go_on = Recorder(), threading.Event(), threading.Event()
 
     def read() -> None:
         with recorder.measure("read"):
             inside.set()
             go_on.wait(10)
 
-    go_on = threading.Event()
-    thread = threading.Thread(target=read)
-    thread.start()
-    inside.wait(10)
-    with recorder.measure("decode"):
-        hands.now += 5
-    go_on.set()
-    thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(read)
+        inside.wait(10)
+        with recorder.measure("decode"):
+            hands.now += 5
+        go_on.set()
     assert seconds(recorder) == {"decode": 5.0, "read": 5.0}
 
 
@@ -115,8 +111,7 @@ def test_sums_can_be_sent_and_added(hands: Hands) -> None:
     decode = counts.stages["decode"]
     assert (decode.calls, decode.samples, decode.num_bytes, decode.seconds) == (2, 8, 140, 4.0)
     assert (decode.waits, decode.waited) == ({"a thread": 2}, {"a thread": 1.0})
-    assert counts.whole_images == {"png": 4}
-    assert here.busy().elsewhere == 3.0
+    assert (counts.whole_images, here.busy().elsewhere) == ({"png": 4}, 3.0)
     assert not there.totals().stages["decode"].calls
     held.add(Traffic(requests=3))  # what was under way then
     here.absorb(there.taken(), 0.0)
@@ -136,11 +131,9 @@ def test_observers_get_every_span(hands: Hands) -> None:
     with recorder.measure("read"):
         hands.now += 1
     inner, outer = notebook.taken()
-    assert (outer.stage, outer.began, outer.ended) == ("read", 100.0, 103.0)
-    assert (outer.samples, outer.num_bytes, outer.step) == (3, 40, 7)
-    assert (inner.stage, inner.began, inner.ended, inner.step) == ("targets", 102.0, 103.0, 7)
-    assert (outer.process, outer.thread_id) == (os.getpid(), threading.get_native_id())
-    assert outer.thread == threading.current_thread().name
+    here = (threading.current_thread().name, threading.get_native_id(), os.getpid())
+    assert outer == Span("read", *here, 100.0, 103.0, 3, 40, 7)
+    assert inner == Span("targets", *here, 102.0, 103.0, 0, 0, 7)
 
 
 @pytest.mark.parametrize(("by_others", "cpu_seconds"), [(False, 0.0), (True, 5.0)])
@@ -280,3 +273,25 @@ def test_a_short_gap_is_work(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(asked) == looks
     decode = recorder.totals().stages["decode"]
     assert 0 < decode.cpu_seconds <= decode.seconds
+
+
+def histogram(seconds: np.ndarray) -> Counter[int]:
+    return Counter(map(bucket_of, seconds.tolist()))
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0, 3.0])
+def test_quantiles_are_numpys(spread: float) -> None:
+    """Within the 5 % that the buckets allow, and no closer than they can be."""
+    seconds = np.exp(np.random.default_rng(0).normal(-6, spread, 20_001))
+    shares = (0.5, 0.9, 0.99)
+    numpys = np.quantile(seconds, shares, method="inverted_cdf")
+    right, wrong = (
+        np.abs(np.array(quantiles(histogram(factor * seconds), *shares)) / numpys - 1).max()
+        for factor in (1, 1.12)
+    )
+    assert right < 0.05 <= wrong
+
+
+def test_no_calls() -> None:
+    """Nothing is no time, and so is what the clock cannot tell from it."""
+    assert (quantiles({}, 0.5, 0.9), bucket_of(0.0)) == ((0.0, 0.0), 0)

@@ -74,11 +74,9 @@ def own_seconds(events: list[Event]) -> dict[str, float]:
 def test_adds_up(dataset: SmallDataset, tmp_path: Path) -> None:
     """Stages, waiting and training steps are those of the statistics."""
     loader = load(dataset)
-    for _ in loader:  # compiles, where that was never done
-        pass
+    list(loader)  # compiles, where that was never done
     with traced(loader, tmp_path / "trace.json"):
-        for _ in loader:
-            pass
+        list(loader)
     events, stats = read(tmp_path / "trace.json"), loader.stats()
     seconds = own_seconds(events)
     for name, stage in stats.stages.items():
@@ -101,8 +99,7 @@ def test_names_and_steps(dataset: SmallDataset, tmp_path: Path) -> None:
     """Threads have names, and every call of a stage says for which step it was."""
     loader = load(dataset)
     with traced(loader, tmp_path / "trace.json"):
-        for _ in loader:
-            pass
+        list(loader)
     events = read(tmp_path / "trace.json")
     names = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
     assert "training loop" in names
@@ -119,8 +116,7 @@ def test_helper_process(dataset: SmallDataset, tmp_path: Path) -> None:
     """What a helper process does is there under its number, on the same clock."""
     loader = load(dataset, helper_process=True, metrics=lambda _: None)
     with loader, traced(loader, tmp_path / "trace.json"):
-        for _ in loader:
-            pass
+        list(loader)
         stats = loader.stats()
     events = read(tmp_path / "trace.json")
     here = {event["name"] for event in events if event["pid"] == os.getpid()}

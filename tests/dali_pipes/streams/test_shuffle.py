@@ -17,11 +17,8 @@ from readers import Sample
 class Numbers:
     """Shards of numbered samples in memory; counts what is read."""
 
-    samples_per_epoch = None
-    divide = "shards"
-    divides_itself = False
-    fingerprint = "numbers"
-    class_names = ()
+    samples_per_epoch, divide, divides_itself = None, "shards", False
+    fingerprint, class_names = "numbers", ()
 
     def __init__(self, sizes: list[int]) -> None:
         self.sizes, self.num_shards, self.num_read = sizes, len(sizes), 0
@@ -65,8 +62,7 @@ def test_the_buffer_is_that_of_the_reference(length: int) -> None:
     items = list(range(length))
     found = list(shuffled(iter(items), 5, slot_numbers(1, 2, 0, 0), []))
 
-    assert found == simple(items, 5, slot_numbers(1, 2, 0, 0))
-    assert sorted(found) == items
+    assert (found, sorted(found)) == (simple(items, 5, slot_numbers(1, 2, 0, 0)), items)
     assert length < 6 or found != simple(items, 5, slot_numbers(1, 3, 0, 0))
     assert list(shuffled(iter(items), 0, count(), [])) == items
 
@@ -85,12 +81,8 @@ def test_the_numbers_of_slots_are_pinned() -> None:
     """Another order in a later version would be refused nowhere: it must not come about unnoticed."""
     numbers = slot_numbers(3, 1, 0, 2)
 
-    assert [next(numbers) % 1000 for _ in range(6)] == PINNED_SLOTS
-    assert shards_of(9, 0, 1, (3, 1, 0)) == PINNED_SHARDS
-
-
-PINNED_SLOTS = [168, 818, 733, 892, 528, 429]
-PINNED_SHARDS = [3, 6, 1, 0, 8, 5, 2, 4, 7]
+    assert [next(numbers) % 1000 for _ in range(6)] == [168, 818, 733, 892, 528, 429]
+    assert shards_of(9, 0, 1, (3, 1, 0)) == [3, 6, 1, 0, 8, 5, 2, 4, 7]
 
 
 @pytest.mark.parametrize("num_lanes", [1, 2, 3, 4])
@@ -109,16 +101,13 @@ def test_a_lane_gives_every_sample_once() -> None:
     """With the index that was promised: shard and number in the shard."""
     stream = Numbers([7, 3, 9])
     given = lane(stream).read(100)
+    every = [f"{s}/{n}" for s, size in enumerate([7, 3, 9]) for n in range(size)]
 
-    assert sorted(keys(given)) == sorted(
-        f"{s}/{n}" for s, size in enumerate([7, 3, 9]) for n in range(size)
-    )
+    assert sorted(keys(given)) == sorted(every)
     for one in given:
         shard, _, number = one.sample.key.partition("/")
         assert one.sample.index == (int(shard) << SHARD_BITS) + int(number)
-    assert keys(lane(stream, window=None).read(100)) == [
-        f"{s}/{n}" for s, size in enumerate([7, 3, 9]) for n in range(size)
-    ]
+    assert keys(lane(stream, window=None).read(100)) == every
 
 
 @pytest.mark.parametrize("window", [None, 1, 5, 40])
@@ -188,5 +177,4 @@ def test_the_epoch_is_covered_by_any_number_of_lanes() -> None:
             for number in range(num_lanes)
             for key in keys(lane(Numbers([4] * 12), lane=number, num_lanes=num_lanes).read(100))
         )
-        assert len(found) == 48
-        assert set(found.values()) == {1}
+        assert (len(found), set(found.values())) == (48, {1})

@@ -17,17 +17,29 @@ import pytest
 import torch
 import webdataset
 
-from dali_pipes import BadSampleError, Buckets, Loader, LoaderError, MultiScale, StateMismatchError
+from dali_pipes import (
+    BadSampleError,
+    Batch,
+    Buckets,
+    Loader,
+    LoaderError,
+    MultiScale,
+    StateMismatchError,
+)
+from dali_pipes.audit_compare import compare_audits
 from dali_pipes.integrations.webdataset import from_webdataset
 from dali_pipes.streams.lane import SHARD_BITS
-from dali_pipes.streams.steps import UNKNOWN, StreamPlan, StreamSteps
+from dali_pipes.streams.steps import UNKNOWN, StreamSteps
 from gpu_aug import MixUp, Normalize, RandomResizedCrop, Recipe, Resize, Schedule
 from readers import SourceError, open_dataset
+from tests.support.loaders import loader_maker
 from tests.support.streams import write_shards
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:unclosed file:ResourceWarning"
 )  # of webdataset's own
+
+
 RECIPE = Recipe([RandomResizedCrop(8)])
 SIZES = [7, 3, 9, 4, 6]  # 29 samples
 EVEN = [4] * 12  # 48 samples
@@ -69,6 +81,20 @@ def load(paths: Any, **options: Any) -> Loader:
     dataset = open_dataset(paths, format="stream", **stream) if isinstance(paths, list) else paths
     given = {"batch_size": 4, "device": "cpu", "shuffle": "block", "shuffle_window": 9, "seed": 5}
     return Loader(dataset, options.pop("recipe", RECIPE), **{"num_threads": 2, **given, **options})
+
+
+def resumed(state: Any, paths: Any, **options: Any) -> Loader:
+    """A loader that goes on from a state."""
+    loader = load(paths, **options)
+    loader.load_state_dict(state)
+    return loader
+
+
+def assert_equal(actual: Any, expected: list[Batch]) -> None:
+    """The same labels and pixels in the same batches."""
+    actual = list(actual)
+    assert labels(actual) == labels(expected)
+    assert all(torch.equal(a.images, b.images) for a, b in zip(actual, expected, strict=True))
 
 
 def labels(batches: Any) -> list[list[int]]:
@@ -137,27 +163,16 @@ def test_resume_at_any_step(
     options: dict[str, Any] = {"last_batch": last_batch, "samples_per_epoch": samples_per_epoch}
     straight = load(shards, **options)
     epochs = [list(straight), list(straight)]
-    for num_steps in range(len(epochs[0]) + 1):
-        loader = load(shards, **options)
-        loop = iter(loader)
-        for _ in range(num_steps):
-            next(loop)
-        state = json.loads(json.dumps(loader.state_dict()))
-        loop.close()  # type: ignore[attr-defined]
-        again = load(shards, **options)
-        again.load_state_dict(state)
+    loader = load(shards, **options)
+    states = [loader.state_dict(), *(loader.state_dict() for _ in loader)]
+    for num_steps, state in enumerate(states):
+        again = resumed(json.loads(json.dumps(state)), shards, **options)
         begun = again.epoch
-        rest = list(again)
 
-        expected = epochs[0][num_steps:] if begun == 0 else epochs[1]
         assert begun == 0 or num_steps == len(epochs[0])
-        assert labels(rest) == labels(expected)
-        assert all(torch.equal(a.images, b.images) for a, b in zip(rest, expected, strict=True))
+        assert_equal(again, epochs[0][num_steps:] if begun == 0 else epochs[1])
     if last_batch == "partial":
-        loader = load(shards, **options)
-        next(iter(loader))
-        again = load(shards, batch_size=5, **options)
-        again.load_state_dict(loader.state_dict())
+        again = resumed(states[1], shards, batch_size=5, **options)
         assert flat(again) == flat(epochs[0])[4:]
 
 
@@ -167,41 +182,26 @@ def test_the_end_of_an_epoch(shards: list[str]) -> None:
     list(loader)
     after = loader.state_dict()
     second = labels(loader)
-    again = load(shards, last_batch="partial")
-    again.load_state_dict(after)
+    again = resumed(after, shards, last_batch="partial")
 
-    assert again.epoch == 1
-    assert labels(again) == second
-    loop, last = iter(load(shards)), load(shards)
-    steps = list(loop)
-    loop = iter(last)
-    for _ in steps:
-        next(loop)
-    state = last.state_dict()
-    again = load(shards)
-    again.load_state_dict(state)
-    assert labels(again) == []
-    assert (len(labels(again)), again.epoch) == (7, 1)
+    assert (again.epoch, labels(again)) == (1, second)
+    last = load(shards)
+    *_, state = (last.state_dict() for _ in last)
+    again = resumed(state, shards)
+    assert ([len(labels(again)) for _ in range(2)], again.epoch) == ([0, 7], 1)
 
 
 @pytest.mark.parametrize("divide", ["shards", "samples"])
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4])
 def test_ranks(even: list[str], divide: str, world_size: int) -> None:
     """Together they have every sample once in each epoch, in as many steps."""
-    for epoch in range(2):
-        steps, found = set(), Counter[int]()
-        for rank in range(world_size):
-            loader = load(
-                even, rank=rank, world_size=world_size, divide=divide, samples_per_epoch=48
-            )
-            loader.set_epoch(epoch)
-            assert len(loader) == 48 // (4 * world_size)
-            batches = labels(loader)
-            steps.add(tuple(map(len, batches)))
-            found.update(label for batch in batches for label in batch)
-        assert len(steps) == 1
-        assert sorted(found) == list(range(48))
-        assert set(found.values()) == {1}
+    options = {"world_size": world_size, "divide": divide, "samples_per_epoch": 48}
+    loaders = [load(even, rank=rank, **options) for rank in range(world_size)]
+    assert {len(loader) for loader in loaders} == {48 // (4 * world_size)}
+    for _ in range(2):
+        ranks = [labels(loader) for loader in loaders]
+        assert len({tuple(map(len, batches)) for batches in ranks}) == 1
+        assert sorted(label for rank in ranks for batch in rank for label in batch) == [*range(48)]
 
 
 @pytest.mark.parametrize("last_batch", ["drop", "partial"])
@@ -210,17 +210,9 @@ def test_ranks_that_read_everything(shards: list[str], last_batch: str) -> None:
     one = load(shards, batch_size=12, last_batch=last_batch)
     whole = list(one)
     for world_size in (2, 3, 4):
+        options = {"batch_size": 12 // world_size, "world_size": world_size, "divide": "samples"}
         ranks = [
-            list(
-                load(
-                    shards,
-                    batch_size=12 // world_size,
-                    rank=rank,
-                    world_size=world_size,
-                    divide="samples",
-                    last_batch=last_batch,
-                )
-            )
+            list(load(shards, rank=rank, last_batch=last_batch, **options))
             for rank in range(world_size)
         ]
         assert {len(batches) for batches in ranks} == {len(whole)}
@@ -232,26 +224,20 @@ def test_ranks_that_read_everything(shards: list[str], last_batch: str) -> None:
 
 def test_resume_on_another_number_of_ranks(shards: list[str], even: list[str]) -> None:
     """Exact where samples are divided; refused with the reason where shards are."""
-    loader = load(shards, batch_size=6, last_batch="partial", divide="samples")
+    options: dict[str, Any] = {"last_batch": "partial", "divide": "samples"}
+    loader = load(shards, batch_size=6, **options)
     loop = iter(loader)
     next(loop)
-    rest = [batch.labels.tolist() for batch in loop]
-    loop = iter(loader := load(shards, batch_size=6, last_batch="partial", divide="samples"))
-    next(loop)
-    parts = []
-    for rank in range(2):
-        again = load(
-            shards, batch_size=3, last_batch="partial", divide="samples", rank=rank, world_size=2
-        )
-        again.load_state_dict(loader.state_dict())
-        parts.append(labels(again))
+    state, rest = loader.state_dict(), labels(loop)
+    options |= {"batch_size": 3, "world_size": 2}
+    parts = [labels(resumed(state, shards, rank=rank, **options)) for rank in range(2)]
     assert [a + b for a, b in zip(*parts, strict=True)] == rest
 
     state = load(even, rank=0, world_size=2, samples_per_epoch=48).state_dict()
     with pytest.raises(
         StateMismatchError, match=r"on 2 ranks and this run has 3: .*divide=\"samples\""
     ):
-        load(even, rank=0, world_size=3, samples_per_epoch=48).load_state_dict(state)
+        resumed(state, even, rank=0, world_size=3, samples_per_epoch=48)
 
 
 def test_a_state_of_another_rank(even: list[str]) -> None:
@@ -261,8 +247,7 @@ def test_a_state_of_another_rank(even: list[str]) -> None:
     loops = [iter(zero), iter(one)]
     for loop in loops:
         next(loop), next(loop)
-    again = load(even, rank=1, **options)
-    again.load_state_dict(zero.state_dict())
+    again = resumed(zero.state_dict(), even, rank=1, **options)
 
     assert labels(again) == labels(loops[1])
 
@@ -286,23 +271,24 @@ def test_uneven_ranks(shards: list[str]) -> None:
 
 def test_indices_are_those_that_are_promised(shards: list[str]) -> None:
     """Shard and number in the shard, by which draws are made: the same whatever stands before it."""
-    by_label = {}
-    for batch in load(shards, last_batch="partial"):
-        by_label.update(zip(batch.labels.tolist(), batch.indices.tolist(), strict=True))
+    options = {"last_batch": "partial"}
+    shuffled, plain = (
+        {
+            label: (index, image)
+            for batch in load(shards, **options, **order)
+            for label, index, image in zip(
+                batch.labels.tolist(), batch.indices.tolist(), batch.images, strict=True
+            )
+        }
+        for order in ({}, {"shuffle": "none", "shuffle_window": None})
+    )
     expected = [
         (shard << SHARD_BITS) + number for shard, size in enumerate(SIZES) for number in range(size)
     ]
 
-    assert [by_label[label] for label in range(29)] == expected
-    pixels = {
-        label: image
-        for batch in load(shards, last_batch="partial")
-        for label, image in zip(batch.labels.tolist(), batch.images, strict=True)
-    }
-    plain = load(shards, last_batch="partial", shuffle="none", shuffle_window=None)
-    for batch in plain:
-        for label, image in zip(batch.labels.tolist(), batch.images, strict=True):
-            assert torch.equal(image, pixels[label])
+    assert [shuffled[label][0] for label in range(29)] == expected
+    assert shuffled.keys() == plain.keys()
+    assert all(torch.equal(plain[label][1], image) for label, (_, image) in shuffled.items())
 
 
 def test_peek_does_not_disturb(shards: list[str]) -> None:
@@ -320,19 +306,20 @@ def test_peek_does_not_disturb(shards: list[str]) -> None:
 def test_mixing_and_evaluation(shards: list[str]) -> None:
     """Neighbours are mixed where the batch allows it; an evaluation has every sample once, in order."""
     mixing = Recipe([Resize((8, 8)), MixUp(num_classes=29, p=1.0), Normalize()])
-    batch = next(iter(load(shards, recipe=mixing)))
+    mixed = next(iter(load(shards, recipe=mixing))).labels
 
-    assert batch.labels.shape == (4, 29)
-    assert torch.allclose(batch.labels.sum(1), torch.ones(4))
-    assert int((batch.labels > 0).sum(1).max()) == 2
+    assert (mixed.shape, int((mixed > 0).sum(1).max())) == ((4, 29), 2)
+    assert torch.allclose(mixed.sum(1), torch.ones(4))
     test = Loader.eval(
         open_dataset(shards, format="stream"), Recipe([Resize((8, 8))]), batch_size=8, device="cpu"
     )
     assert flat(test) == list(range(29))
-    with pytest.raises(LoaderError, match="batch_size=5 is not a multiple of 2"):
-        load(shards, recipe=mixing, batch_size=5)
-    with pytest.raises(LoaderError, match=r"MixUp\(num_classes=1000\)"):
-        load(shards, recipe=Recipe([Resize((8, 8)), MixUp(p=1.0)]))
+    for recipe, batch_size, says in (
+        (mixing, 5, "batch_size=5 is not a multiple of 2"),
+        (Recipe([Resize((8, 8)), MixUp(p=1.0)]), 4, r"MixUp\(num_classes=1000\)"),
+    ):
+        with pytest.raises(LoaderError, match=says):
+            load(shards, recipe=recipe, batch_size=batch_size)
 
 
 def test_bad_samples(damaged: list[str], tmp_path: Path) -> None:
@@ -349,11 +336,9 @@ def test_bad_samples(damaged: list[str], tmp_path: Path) -> None:
     assert any("cut off" in line["reason"] for line in lines)
     replacing = load(damaged, on_bad_sample="replace", last_batch="partial")
     batches = list(replacing)
-    assert sum(map(len, batches)) == 26
-    assert set(flat(batches)) == set(good)
-    again = list(load(damaged, on_bad_sample="replace", last_batch="partial", num_threads=5))
-    assert flat(again) == flat(batches)
-    assert all(torch.equal(a.images, b.images) for a, b in zip(again, batches, strict=True))
+    assert (sum(map(len, batches)), set(flat(batches))) == (26, set(good))
+    again = load(damaged, on_bad_sample="replace", last_batch="partial", num_threads=5)
+    assert_equal(again, batches)
 
 
 def test_damage_that_is_found_while_decoding(tmp_path: Path) -> None:
@@ -372,14 +357,11 @@ def test_damage_that_is_found_while_decoding(tmp_path: Path) -> None:
 
 def test_the_audit_agrees(shards: list[str], tmp_path: Path) -> None:
     """An interrupted run had what an uninterrupted one has."""
-    from dali_pipes.audit_compare import compare_audits
-
     list(load(shards, last_batch="partial", audit=tmp_path / "a.jsonl"))
     first = load(shards, last_batch="partial", audit=tmp_path / "b.jsonl")
     next(iter(first))
-    second = load(shards, last_batch="partial", audit=tmp_path / "b.jsonl")
-    second.load_state_dict(first.state_dict())
-    list(second)
+    state = first.state_dict()
+    list(resumed(state, shards, last_batch="partial", audit=tmp_path / "b.jsonl"))
 
     assert compare_audits(tmp_path / "a.jsonl", tmp_path / "b.jsonl").same
 
@@ -388,23 +370,22 @@ def test_the_length(shards: list[str]) -> None:
     """Unknown unless it was said; `list` works all the same."""
     with pytest.raises(TypeError, match=r"at the end of the stream only; .*samples_per_epoch"):
         len(load(shards))
-    assert len(load(shards, samples_per_epoch=30)) == 7
-    assert len(list(load(shards))) == 7
+    assert len(load(shards, samples_per_epoch=30)) == len(list(load(shards))) == 7
 
 
 def test_what_explain_says(shards: list[str], even: list[str]) -> None:
     """What is promised, for one rank and for both ways of dividing."""
-    said = [
-        load(shards).explain(),
-        load(even, rank=1, world_size=2, samples_per_epoch=48).explain(),
-        load(even, rank=1, world_size=2, divide="samples").explain(),
-    ]
-
-    assert "an epoch ends with the stream" in said[0]
-    assert "each sample once" in said[0]
-    assert "6 steps of an epoch of 48 samples" in said[1]
-    assert "begins its shards again" in said[1]
-    assert "any number of ranks" in said[2]
+    second = {"rank": 1, "world_size": 2}
+    for loader, words in (
+        (load(shards), ["an epoch ends with the stream", "each sample once"]),
+        (
+            load(even, samples_per_epoch=48, **second),
+            ["6 steps of an epoch of 48 samples", "begins its shards again"],
+        ),
+        (load(even, divide="samples", **second), ["any number of ranks"]),
+    ):
+        said = loader.explain()
+        assert [word for word in words if word not in said] == []
     assert "TarStream(5 tars)" in repr(load(shards))
 
 
@@ -460,19 +441,21 @@ def test_recipes_by_epoch(shards: list[str]) -> None:
 
 def test_other_refusals(shards: list[str]) -> None:
     """Arguments of the stream, clips of it, and evaluation with a number of samples."""
-    with pytest.raises(SourceError, match="samples_per_epoch=0 is not allowed"):
-        load(shards, samples_per_epoch=0)
-    with pytest.raises(SourceError, match='give "shards" or "samples"'):
-        load(shards, divide="ranks")
+    for options, says in (
+        ({"samples_per_epoch": 0}, "samples_per_epoch=0 is not allowed"),
+        ({"divide": "ranks"}, 'give "shards" or "samples"'),
+    ):
+        with pytest.raises(SourceError, match=says):
+            load(shards, **options)
     stream = open_dataset(shards, format="stream", samples_per_epoch=20)
     with pytest.raises(LoaderError, match=r"Loader\.eval takes each sample once; leave it out"):
         Loader.eval(stream, RECIPE, batch_size=2)
     state = load(shards).state_dict()
     with pytest.raises(StateMismatchError, match="shuffle is"):
-        load(shards, shuffle="none", shuffle_window=None).load_state_dict(state)
+        resumed(state, shards, shuffle="none", shuffle_window=None)
     damaged = {**state, "stream": {**state["stream"], "mark": [1, 2]}}
     with pytest.raises(StateMismatchError, match="mark of the stream is damaged"):
-        load(shards).load_state_dict(damaged)
+        resumed(damaged, shards)
 
 
 def test_what_a_helper_process_is_sent(shards: list[str]) -> None:
@@ -480,13 +463,10 @@ def test_what_a_helper_process_is_sent(shards: list[str]) -> None:
     fetcher = load(shards, on_bad_sample="replace")._setup.fetcher
     steps = StreamSteps(UNKNOWN, 4, 0, 1, "drop", fetcher.variants, "shards")
     plan = fetcher.fetch(next(steps.plans(0))).plan
-    assert isinstance(plan, StreamPlan)
-    sent = pickle.loads(pickle.dumps(plan))
-    other = pickle.loads(pickle.dumps(fetcher))
+    sent, other = pickle.loads(pickle.dumps((plan, fetcher)))
 
     assert len(plan.reserve) > 4  # those near it, too
-    assert sent.reserve == ()
-    assert sent.mark == plan.mark
+    assert (sent.reserve, sent.mark) == ((), plan.mark)
     found = [one.fetch(next(steps.plans(0))).indices.tolist() for one in (other, other, fetcher)]
     assert found[0] == found[1] == found[2]
     assert len(other.readers._loops) == 1
@@ -498,21 +478,18 @@ def test_torchdata(shards: list[str], last: bool) -> None:
     nodes = pytest.importorskip("torchdata.nodes")
     from dali_pipes.integrations.torchdata import LoaderNode
 
-    straight = load(shards, samples_per_epoch=29)
+    straight, first, second = (load(shards, samples_per_epoch=29) for _ in range(3))
     epochs = [labels(straight), labels(straight)]
-    node = nodes.Loader(
-        LoaderNode(load(shards, samples_per_epoch=29)), restart_on_stop_iteration=False
+    node, again = (
+        nodes.Loader(LoaderNode(loader), restart_on_stop_iteration=False)
+        for loader in (first, second)
     )
     loop = iter(node)
     for _ in range(7 if last else 2):
         next(loop)
-    again = nodes.Loader(
-        LoaderNode(load(shards, samples_per_epoch=29)), restart_on_stop_iteration=False
-    )
     again.load_state_dict(node.state_dict())
 
-    assert labels(again) == ([] if last else epochs[0][2:])
-    assert labels(again) == epochs[1]
+    assert (labels(again), labels(again)) == (([] if last else epochs[0][2:]), epochs[1])
 
 
 def test_a_state_that_was_moved(shards: list[str]) -> None:
@@ -525,8 +502,7 @@ def test_a_state_that_was_moved(shards: list[str]) -> None:
         next(loop), next(loop)
         if whole:
             list(loop)
-        again = load(shards)
-        again.load_state_dict({**loader.state_dict(), "epoch": 1, "consumed": 0})
+        again = resumed({**loader.state_dict(), "epoch": 1, "consumed": 0}, shards)
         assert (again.epoch, labels(again)) == (1, epochs[1])
     again.set_epoch(0)
     assert labels(again) == epochs[0]
@@ -560,21 +536,14 @@ def test_webdataset_reads_the_same(even: list[str]) -> None:
     """Its own reader is the reference of contents; as a stream of ours it gives its own order."""
     pipeline = webdataset.WebDataset(even, shardshuffle=False)
     theirs = list(pipeline)
-    ours = load(even, shuffle="none", shuffle_window=None, recipe=Recipe([Resize((16, 16))]))
-    adapted = load(
-        from_webdataset(pipeline),
-        shuffle="none",
-        shuffle_window=None,
-        recipe=Recipe([Resize((16, 16))]),
+    ours, adapted = (
+        list(load(data, shuffle="none", shuffle_window=None, recipe=Recipe([Resize((16, 16))])))
+        for data in (even, from_webdataset(pipeline))
     )
-    ours_batches, adapted_batches = list(ours), list(adapted)
 
-    assert flat(ours_batches) == [int(item["cls"]) for item in theirs]
-    assert flat(adapted_batches) == flat(ours_batches)
-    assert all(
-        torch.equal(a.images, b.images) for a, b in zip(ours_batches, adapted_batches, strict=True)
-    )
-    assert adapted_batches[0].keys == ours_batches[0].keys
+    assert flat(ours) == [int(item["cls"]) for item in theirs]
+    assert_equal(adapted, ours)
+    assert adapted[0].keys == ours[0].keys
 
 
 @pytest.mark.parametrize("shuffle", ["none", "block"])
@@ -630,10 +599,12 @@ def test_webdataset_items(even: list[str]) -> None:
         )
     with pytest.raises(LoaderError, match="samples_per_epoch"):
         load(from_webdataset(plain), world_size=2, rank=0)
-    with pytest.raises(LoaderError, match="is no pipeline of webdataset"):
-        from_webdataset([1, 2])
-    with pytest.raises(LoaderError, match="give a fingerprint="):
-        from_webdataset(webdataset.DataPipeline(lambda: iter(())))
+    for given, says in (
+        ([1, 2], "is no pipeline of webdataset"),
+        (webdataset.DataPipeline(lambda: iter(())), "give a fingerprint="),
+    ):
+        with pytest.raises(LoaderError, match=says):
+            from_webdataset(given)
 
 
 @pytest.mark.long
@@ -659,6 +630,82 @@ def test_a_run_that_is_killed(tmp_path: Path) -> None:
         -signal.SIGKILL,
         0,
     ]
-    lines = [(tmp_path / name / "log.jsonl").read_text() for name in ("killed", "straight")]
-    assert lines[0] == lines[1]
-    assert len(lines[0].splitlines()) == 16
+    killed, straight = (
+        (tmp_path / name / "log.jsonl").read_text() for name in ("killed", "straight")
+    )
+    assert (killed, len(killed.splitlines())) == (straight, 16)
+
+
+NUM_SAMPLES = 12
+BAD = (0, 5, 6, 11)  # the first, two in a row, the last
+
+
+@pytest.fixture
+def mended(tmp_path: Path) -> list[str]:
+    """Three shards of four, some of whose pictures are none."""
+    paths = write_shards(tmp_path, [4, 4, 4])
+    for label in BAD:
+        shard = Path(paths[label // 4])
+        data = bytearray(shard.read_bytes())
+        [start] = [
+            at + 512
+            for at in range(0, len(data), 512)
+            if data[at : at + 8] == b"%03d.jpg\0" % (label % 4)
+        ]
+        data[start : start + 4] = b"none"
+        shard.write_bytes(data)
+    return paths
+
+
+make_replacing = loader_maker(
+    Recipe([Resize((8, 8))]),
+    batch_size=1,
+    num_threads=2,
+    shuffle="none",
+    last_batch="partial",
+    on_bad_sample="replace",
+)
+
+
+def load_replacing(paths: list[str], length: int | None = None, **options: Any) -> Loader:
+    return make_replacing(open_dataset(paths, format="stream", samples_per_epoch=length), **options)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+@pytest.mark.parametrize("shuffle", [{}, {"shuffle": "block", "shuffle_window": 5}])
+@pytest.mark.parametrize("length", [None, 20])
+def test_each_bad_sample_is_replaced(
+    mended: list[str], batch_size: int, shuffle: dict[str, Any], length: int | None
+) -> None:
+    """Also at the beginning and at the end of the stream, by the same sample whatever the number of threads."""
+    options = {"batch_size": batch_size, "length": length, **shuffle}
+    batches = list(load_replacing(mended, **options))
+    other = list(load_replacing(mended, **options, num_threads=5))
+
+    assert sum(map(len, batches)) == (length or NUM_SAMPLES)
+    assert not {int(label) for batch in batches for label in batch.labels}.intersection(BAD)
+    assert all(torch.equal(a.images, b.images) for a, b in zip(batches, other, strict=True))
+
+
+@pytest.mark.parametrize("shuffle", [{}, {"shuffle": "block", "shuffle_window": 5}])
+@pytest.mark.parametrize("length", [None, 20])
+def test_a_resumed_run_draws_the_same(
+    mended: list[str], shuffle: dict[str, Any], length: int | None
+) -> None:
+    first = load_replacing(mended, length=length, **shuffle)
+    whole, states = zip(*((int(one.labels), first.state_dict()) for one in first), strict=True)
+    for stop, state in enumerate(states[:-1], 1):
+        second = load_replacing(mended, length=length, **shuffle)
+        second.load_state_dict(state)
+
+        assert [int(batch.labels) for batch in second] == list(whole[stop:])
+
+
+def test_an_error_says_what_limits_substitutes(tmp_path: Path) -> None:
+    [path] = write_shards(tmp_path, [1])
+    data = bytearray(Path(path).read_bytes())
+    data[512:516] = b"none"
+    Path(path).write_bytes(data)
+
+    with pytest.raises(BadSampleError, match="a stream has no other sample of its step or near it"):
+        list(load_replacing([path]))

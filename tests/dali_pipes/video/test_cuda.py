@@ -1,17 +1,17 @@
 """Clips on a GPU: the samples, frames and verdicts of the CPU, and pixels within the decoders' tolerance."""
 
-import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from dali_pipes import Batch, Loader
+from dali_pipes import Loader
 from dali_pipes.video.clips import Clips
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views
 from readers.video import VideoFolderDataset
+from tests.support.same_batches import images_by_index
 from tests.support.videos import pan, write_video
 
 pytestmark = pytest.mark.needs_cuda
@@ -57,11 +57,6 @@ def load(root: Path, device: str = DEVICE, **options: Any) -> Loader:
     return Loader(clips, options.pop("recipe", CROPS), device=device, **{**usual, **options})
 
 
-def by_index(batches: list[Batch]) -> dict[int, torch.Tensor]:
-    pairs = [zip(batch.indices.tolist(), batch.images.cpu(), strict=True) for batch in batches]
-    return dict(itertools.chain(*pairs))
-
-
 def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
     """Within what chroma costs that one decoder smooths and the other does not."""
     assert (actual - expected).abs().mean() * 255 < 4
@@ -70,8 +65,8 @@ def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_clips_are_the_cpus(folder: Path, decoder: str) -> None:
     """On the GPU every clip has the frames it has on the CPU, which its neighbouring frames are not."""
-    expected = by_index(list(load(folder, "cpu", decoder="cpu")))
-    actual = by_index(list(load(folder, decoder=decoder)))
+    expected = images_by_index(load(folder, "cpu", decoder="cpu"))
+    actual = images_by_index(load(folder, decoder=decoder))
 
     assert actual.keys() == expected.keys() == set(range(len(KINDS)))
     for index, clip in actual.items():
@@ -82,8 +77,8 @@ def test_clips_are_the_cpus(folder: Path, decoder: str) -> None:
 
 def test_pixels_without_dali_are_the_cpus(folder: Path) -> None:
     """Decoded on the CPU and augmented on the GPU, clips differ by rounding alone."""
-    expected = by_index(list(load(folder, "cpu", decoder="cpu")))
-    actual = by_index(list(load(folder, decoder="cpu")))
+    expected = images_by_index(load(folder, "cpu", decoder="cpu"))
+    actual = images_by_index(load(folder, decoder="cpu"))
 
     assert max((actual[i] - expected[i]).abs().max() for i in expected) < 1e-5
 
@@ -92,9 +87,9 @@ def test_pixels_without_dali_are_the_cpus(folder: Path) -> None:
 @pytest.mark.parametrize("options", [{"batch_size": 10}, {"prefetch": 1}], ids=str)
 def test_dali_does_not_depend_on_the_batch(folder: Path, options: dict[str, Any]) -> None:
     """The pixels are the same to the bit however batches are made."""
-    expected = by_index(list(load(folder, decoder="dali")))
+    expected = images_by_index(load(folder, decoder="dali"))
 
-    for index, clip in by_index(list(load(folder, decoder="dali", **options))).items():
+    for index, clip in images_by_index(load(folder, decoder="dali", **options)).items():
         assert torch.equal(clip, expected[index])
 
 
@@ -112,9 +107,9 @@ def test_batch_lies_on_the_device(folder: Path, decoder: str) -> None:
 
 def test_helper_process_feeds_the_gpu(folder: Path) -> None:
     """Canvases that a helper process drew give the batches that threads give."""
-    expected = by_index(list(load(folder, decoder="cpu")))
+    expected = images_by_index(load(folder, decoder="cpu"))
     with load(folder, decoder="cpu", helper_process=True) as loader:
-        actual = by_index(list(loader))
+        actual = images_by_index(list(loader))
 
     assert all(torch.equal(clip, expected[index]) for index, clip in actual.items())
 

@@ -1,9 +1,14 @@
-"""Clips through DALI: excerpts of videos, who may decode them, and the loader that does."""
+"""Clips through DALI: excerpts of videos, who may decode them, the loader that does, and NVDEC that is there or not."""
 
+import ctypes
 import io
 import itertools
 import warnings
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import av
@@ -12,19 +17,23 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes import Batch, Loader
+from dali_pipes import Loader, LoaderError, doctor
+from dali_pipes.choose import Choice, choose_for_clips
 from dali_pipes.video.clips import Clips
-from dali_pipes.video.dali import clip_decoder, support
+from dali_pipes.video.dali import clip_decoder, nvdec, support
 from dali_pipes.video.dali.canvases import render_canvases
 from dali_pipes.video.dali.color import correction
 from dali_pipes.video.dali.excerpt import Excerpt, make_excerpt
 from dali_pipes.video.dali.feed import ClipFeed, ClipFeedOptions
 from dali_pipes.video.dali.matroska import Group, write_matroska
+from dali_pipes.video.dali.nvdec import Nvdec, find_nvdec
 from dali_pipes.video.dali.support import Refusals, decodes
 from dali_pipes.video.packet_headers import shows_earlier
 from gpu_aug import Crops, HorizontalFlip, RandomResizedCrop, Recipe, TemporalReverse
 from gpu_aug.resampling.crop_and_resize import resample
 from readers.video import VideoFolderDataset, VideoInfo, scan_video
+from tests.support.loaders import loader_maker
+from tests.support.same_batches import images_by_index
 from tests.support.videos import decode_all, pan, write_video
 
 SIZE = (144, 160)
@@ -79,16 +88,14 @@ def cut(path: Path, frames: NDArray[np.int64], backend: support.Backend) -> Exce
     return make_excerpt(data, scan_video(data), frames, backend)
 
 
+make_loader = loader_maker(
+    CROPS, batch_size=3, dtype=torch.float32, shuffle="none", num_threads=None, last_batch="partial"
+)
+
+
 def load(root: Path, decoder: str, **options: Any) -> Loader:
-    usual = {"batch_size": 3, "dtype": torch.float32, "shuffle": "none", "last_batch": "partial"}
     clips = Clips(VideoFolderDataset(root), num_frames=4, stride=3)
-    options = {**usual, "device": "cpu", "decoder": decoder, **options}
-    return Loader(clips, options.pop("recipe", CROPS), **options)
-
-
-def by_index(batches: list[Batch]) -> dict[int, torch.Tensor]:
-    pairs = [zip(batch.indices.tolist(), batch.images.cpu(), strict=True) for batch in batches]
-    return dict(itertools.chain(*pairs))
+    return make_loader(clips, decoder=decoder, **options)
 
 
 def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
@@ -102,7 +109,6 @@ def test_excerpt_decodes_to_the_frames(folder: Path, name: str) -> None:
     excerpt = cut(folder / name, FRAMES, "mixed")
     _, whole = decode_all(folder / name)
 
-    assert excerpt is not None
     with av.open(io.BytesIO(excerpt.data.tobytes())) as container:
         container.streams.video[0].thread_type = "NONE"
         part = [frame.reformat(format="rgb24").to_ndarray() for frame in container.decode(video=0)]
@@ -174,25 +180,22 @@ def test_hidden_frames_are_left_to_the_cpu(folder: Path) -> None:
     assert make_excerpt(data, info, np.array([1]), "cpu") is None
 
 
-def test_range_of_values_is_known(folder: Path) -> None:
-    """On the CPU DALI goes by the pixel format's name: a range that only the stream tells of is not trusted."""
-    info = scan_video((folder / "vp9.webm").read_bytes())
-    full = VideoInfo(**{**vars_of(info), "full_range": True})
-
-    assert decodes(info, "cpu")
-    assert not decodes(full, "cpu")
-    assert decodes(full, "mixed")
-
-
 @pytest.mark.parametrize(
-    ("matrix", "expected"), [(1, True), (2, True), (9, True), (0, False), (8, False)]
+    ("fields", "backend", "expected"),
+    [
+        ({}, "cpu", True),
+        # On the CPU DALI goes by the pixel format's name: a range that only the stream tells of is not trusted.
+        ({"full_range": True}, "cpu", False),
+        ({"full_range": True}, "mixed", True),
+        # It takes BT.601 for all; what is no luma with differences of colour cannot be corrected then.
+        *(({"matrix": matrix}, "mixed", matrix not in (0, 8)) for matrix in (1, 2, 9, 0, 8)),
+    ],
 )
 def test_colours_that_dali_cannot_make_are_left_to_the_cpu(
-    folder: Path, matrix: int, expected: bool
+    folder: Path, fields: dict[str, Any], backend: Any, expected: bool
 ) -> None:
-    """It takes BT.601 for all; what is no luma with differences of colour cannot be corrected then."""
     info = scan_video((folder / "vp9.webm").read_bytes())
-    assert decodes(VideoInfo(**{**vars_of(info), "matrix": matrix}), "mixed") is expected
+    assert decodes(replace(info, **fields), backend) is expected
 
 
 @pytest.mark.parametrize(("name", "place"), [("h264.mp4", 4), ("hevc.mp4", 21)])
@@ -204,11 +207,7 @@ def test_units_behind_start_codes_are_not_trusted(folder: Path, name: str, place
 
     assert decodes(info, "mixed")
     for extradata in (shorter, b"\x00\x00\x00\x01" + given, b""):
-        assert not decodes(VideoInfo(**{**vars_of(info), "extradata": extradata}), "mixed")
-
-
-def vars_of(info: VideoInfo) -> dict[str, Any]:
-    return {name: getattr(info, name) for name in VideoInfo.__dataclass_fields__}
+        assert not decodes(replace(info, extradata=extradata), "mixed")
 
 
 @pytest.mark.parametrize(
@@ -254,7 +253,9 @@ def test_canvases_are_those_of_upright_frames(rotation: int, paste: tuple[int, i
     upright = np.rot90(stored, -rotation // 90, axes=(1, 2))
     pairs = [(7, 4), (25, 31), (20, 18), paste, (20, 18)]
     crops = Crops(*(np.array([pair], np.int32) for pair in pairs))
-    info = VideoInfo(**{**_anything(), "rotation": rotation})
+    nothing = dict.fromkeys(VideoInfo.__dataclass_fields__)
+    known = {"matrix": 2, "packet_pts": np.zeros(1, np.int64), "rotation": rotation}
+    info = VideoInfo(**{**nothing, **known})
 
     drawn = render_canvases(torch.from_numpy(stored), info, crops, 0)
 
@@ -263,11 +264,6 @@ def test_canvases_are_those_of_upright_frames(rotation: int, paste: tuple[int, i
         resample(torch.from_numpy(frame.copy()), crops, 0, expected)
         assert (canvas.int() - expected.int()).abs().max() <= 1
     assert (drawn[1].int() - drawn[0].int()).abs().float().mean() > 2
-
-
-def _anything() -> dict[str, Any]:
-    info = dict.fromkeys(VideoInfo.__dataclass_fields__)
-    return {**info, "matrix": 2, "packet_pts": np.zeros(1, np.int64)}
 
 
 @pytest.mark.parametrize(("matrix", "name"), [(1, "bt709"), (9, "bt2020")])
@@ -285,7 +281,6 @@ def test_correction_makes_the_matrix_good(matrix: int, name: str) -> None:
         return torch.from_numpy(made).float()
 
     wrong, right, by = rgb(5), rgb(matrix), correction(matrix)
-    assert by is not None
     assert ((wrong @ by.T) - right).abs().max() < 3, name
     assert (wrong - right).abs().max() > 8
     assert correction(5) is None
@@ -296,13 +291,11 @@ def test_correction_makes_the_matrix_good(matrix: int, name: str) -> None:
 def test_dali_gives_the_frames(folder: Path, name: str) -> None:
     """Each frame that DALI decodes is nearer to the frame that was asked for than to its neighbours."""
     excerpt = cut(folder / name, FRAMES, "cpu")
-    assert excerpt is not None
     feed = ClipFeed(ClipFeedOptions(2, "cpu", None, num_threads=1, depth=2))
     feed.push([excerpt])
     outputs = feed.take()
     _, whole = decode_all(folder / name)
 
-    assert outputs is not None
     everything = np.stack(whole).astype(np.float32)
     for pick, frame in zip(excerpt.picks.tolist(), FRAMES.tolist(), strict=True):
         gaps = np.abs(everything - np.asarray(outputs[0])[pick]).mean(axis=(1, 2, 3))
@@ -314,7 +307,7 @@ def test_dali_gives_the_frames(folder: Path, name: str) -> None:
 @pytest.mark.needs_dali
 def test_batches_are_the_cpus(taken: Path) -> None:
     """Clips through DALI have the pictures that they have without it, turned or not."""
-    expected, actual = (by_index(list(load(taken, decoder))) for decoder in ("cpu", "dali"))
+    expected, actual = (images_by_index(load(taken, decoder)) for decoder in ("cpu", "dali"))
 
     assert actual.keys() == expected.keys() == set(range(7))
     for index, clip in actual.items():
@@ -338,9 +331,8 @@ def test_frames_come_in_any_order(
 ) -> None:
     """Clips that run backwards, or show one frame several times, are what they are without DALI."""
     clips = Clips(VideoFolderDataset(taken), num_frames=4, **given)
-    options: dict[str, Any] = {"batch_size": 7, "dtype": torch.float32, "device": "cpu"}
     [expected], [actual] = (
-        list(Loader(clips, recipe, decoder=name, **options)) for name in ("cpu", "dali")
+        make_loader(clips, recipe, decoder=name, batch_size=7) for name in ("cpu", "dali")
     )
 
     assert (actual.frames.diff(dim=1) == steps).all()
@@ -355,22 +347,21 @@ def test_frames_come_in_any_order(
 @pytest.mark.parametrize("options", [{"batch_size": 5}, {"prefetch": 1}, {"num_threads": 1}])
 def test_dali_does_not_depend_on_the_batch(taken: Path, options: dict[str, Any]) -> None:
     """The pixels are the same to the bit however batches are made."""
-    expected = by_index(list(load(taken, "dali")))
-    loader = load(taken, "dali", **options)
+    expected = images_by_index(load(taken, "dali"))
 
-    for index, clip in by_index(list(loader)).items():
+    for index, clip in images_by_index(load(taken, "dali", **options)).items():
         assert torch.equal(clip, expected[index])
 
 
 @pytest.mark.needs_dali
 def test_large_batches_are_pushed_in_parts(taken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where decoded frames would take too much memory a batch goes through DALI in parts, and is the same."""
-    expected = by_index(list(load(taken, "dali", batch_size=7)))
+    expected = images_by_index(load(taken, "dali", batch_size=7))
     pushed = []
     push = ClipFeed.push
     monkeypatch.setattr(ClipFeed, "push", lambda *args: (pushed.append(len(args[1])), push(*args)))
     monkeypatch.setattr(clip_decoder, "_PART_BYTES", 2 * 4 * 96 * 128 * 3)
-    actual = by_index(list(load(taken, "dali", batch_size=7)))
+    actual = images_by_index(load(taken, "dali", batch_size=7))
 
     assert pushed == [2, 2, 2]
     assert all(torch.equal(clip, expected[index]) for index, clip in actual.items())
@@ -388,16 +379,13 @@ def test_a_bad_clip_costs_no_other(taken: Path, tmp_path: Path, policy: str) -> 
             for offset, size in itertools.islice(packets, 1, None):
                 data[offset : offset + size] = np.random.default_rng(0).bytes(int(size))
         (tmp_path / path.name).write_bytes(data)
-    broken = Clips(VideoFolderDataset(tmp_path), num_frames=4, stride=3)
-    options: dict[str, Any] = {"batch_size": 3, "dtype": torch.float32, "shuffle": "none"}
-    options |= {"device": "cpu", "on_bad_sample": policy, "last_batch": "partial"}
-    loaders = [Loader(broken, CROPS, decoder=name, **options) for name in ("cpu", "dali")]
+    loaders = [load(tmp_path, name, on_bad_sample=policy) for name in ("cpu", "dali")]
     (reference, actual) = (list(loader) for loader in loaders)
 
     assert loaders[1].bad_samples == loaders[0].bad_samples
     assert [record.stage for record in loaders[1].bad_samples] == ["decode"]
     assert [b.indices.tolist() for b in actual] == [b.indices.tolist() for b in reference]
-    sound = by_index(list(load(taken, "dali")))
+    sound = images_by_index(load(taken, "dali"))
     rows = [(i, clip) for b in actual for i, clip in zip(b.indices.tolist(), b.images, strict=True)]
     if policy == "replace":
         del rows[2]  # a substitute, which the CPU decoded
@@ -411,24 +399,16 @@ def test_what_dali_refuses_goes_to_the_cpu(folder: Path, monkeypatch: pytest.Mon
     limits = {**support.LIBAVCODEC, "h264": support.NVDEC["h264"]}
     clips = Clips(VideoFolderDataset(folder), num_frames=3, stride=2)
     names = [entry.key for entry in clips.dataset.fetch(range(len(clips)))]  # type: ignore[union-attr]
-    options: dict[str, Any] = {
-        "batch_size": 4,
-        "last_batch": "partial",
-        "dtype": torch.float32,
-        "shuffle": "none",
-        "device": "cpu",
-    }
-    expected = by_index(list(Loader(clips, CROPS, decoder="cpu", **options)))
+    expected = images_by_index(make_loader(clips, batch_size=4))
     monkeypatch.setattr(support, "LIBAVCODEC", limits)
     monkeypatch.setattr("dali_pipes.video.dali.support._ENOUGH", 1)
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        actual = by_index(list(Loader(clips, CROPS, decoder="dali", **options)))
+        actual = images_by_index(make_loader(clips, batch_size=4, decoder="dali"))
 
-    said = [str(warning.message) for warning in caught]
-    assert len(said) == 1
-    assert said[0].startswith("DALI refuses videos of h264, yuv420p, 160x144")
+    [said] = [str(warning.message) for warning in caught]
+    assert said.startswith("DALI refuses videos of h264, yuv420p, 160x144")
     for index, name in enumerate(names):
         assert torch.equal(actual[index], expected[index]) == (name not in SEEN_BY_DALI)
 
@@ -442,3 +422,87 @@ def test_kinds_that_were_decoded_are_not_given_up(folder: Path) -> None:
         refusals.note(info, decoded=False, said="damaged")
 
     assert not refusals.is_hopeless(info)
+
+
+CHOICE = Choice(torch.device("cuda", 0), "dali", "fused", ("device", "decoder dali", "engine"))
+
+
+def answer(status: int, is_supported: int, engines: int) -> Any:
+    """A library whose driver says so."""
+
+    def ask(caps: Any) -> int:
+        asked = caps._obj
+        assert (asked.codec, asked.chroma, ctypes.sizeof(asked)) == (4, 1, 88)
+        asked.is_supported, asked.engines = is_supported, engines
+        return status
+
+    return lambda _: SimpleNamespace(cuvidGetDecoderCaps=ask)
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Nvdec]:
+    """What is found where a library is loaded so, on a GPU that is not there."""
+    monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
+    monkeypatch.setattr(torch, "empty", lambda *_, **__: None)
+
+    def look(load: Any) -> Nvdec:
+        monkeypatch.setattr(ctypes, "CDLL", load)
+        return find_nvdec.__wrapped__(0)
+
+    return look
+
+
+@pytest.mark.parametrize(
+    ("said", "engines", "problem"),
+    [
+        ((0, 1, 5), 5, ""),
+        ((0, 1, 0), 7, ""),
+        ((201, 1, 5), 7, ""),
+        ((0, 0, 0), 0, "got none on GPU 0"),
+    ],
+    ids=["stated", "an old driver", "an error", "none"],
+)
+def test_the_driver_is_asked(
+    found: Callable[[Any], Nvdec], said: tuple[int, int, int], engines: int, problem: str
+) -> None:
+    """The engines are as many as the driver states, at most 7 where it does not, and none is a problem."""
+    nvdec_ = found(answer(*said))
+
+    assert (nvdec_.engines, bool(nvdec_.problem)) == (engines, bool(problem))
+    assert problem in nvdec_.problem
+
+
+def test_a_library_that_is_missing_is_named(
+    found: Callable[[Any], Nvdec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sentence has the library's name, the loader's own words, and both ways out."""
+    monkeypatch.setattr(nvdec, "LIBRARY", "libnvcuvid-planted.so.1")
+
+    problem = found(ctypes.CDLL).problem
+
+    assert "libnvcuvid-planted.so.1: cannot open shared object file" in problem
+    assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility,video" in problem
+    assert 'decoder="cpu"' in problem
+
+
+def test_without_it_auto_is_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clips are decoded on the CPU and the reason is kept; DALI by name is refused; a CPU needs none."""
+    monkeypatch.setattr("dali_pipes.choose.find_nvdec", lambda _: Nvdec(0, "none as planned"))
+
+    assert choose_for_clips(CHOICE, "auto").reasons[1] == "decoder cpu: none as planned"
+    with pytest.raises(LoaderError, match="none as planned"):
+        choose_for_clips(CHOICE, "dali")
+    on_cpu = Choice(torch.device("cpu"), "dali", "fused", CHOICE.reasons)
+    assert choose_for_clips(on_cpu, "dali") is on_cpu
+
+
+@pytest.mark.parametrize("problem", ["", "none as planned"])
+def test_doctor_tells(monkeypatch: pytest.MonkeyPatch, problem: str) -> None:
+    """On a GPU the doctor says how many videos are decoded at once, or what to do."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(nvdec, "find_nvdec", lambda _: Nvdec(2, problem))
+
+    [finding] = doctor._videos_on_gpu()
+
+    assert (finding.advice, "at most 2 videos at once" in finding.found) == (problem, not problem)

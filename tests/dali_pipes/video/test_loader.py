@@ -1,6 +1,5 @@
 """Clips in the loader: the same ones, to the bit, however batches are made."""
 
-import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torchvision.transforms.v2.functional as tv
 
 from dali_pipes import BadSampleError, Batch, LoaderError
 from dali_pipes.video.clips import Clips
@@ -25,6 +25,7 @@ from gpu_aug import (
 from gpu_aug.views import Views
 from readers.video import VideoFolderDataset, scan_video
 from tests.support.loaders import loader_maker
+from tests.support.same_batches import images_by_index
 from tests.support.videos import decode_all, pan, write_video
 
 NUM_VIDEOS, NUM_FRAMES, T = 9, 20, 4
@@ -85,11 +86,6 @@ def clips_of(root: Path) -> Clips:
 load = loader_maker(CROPS, dtype=torch.float32, last_batch="partial", num_threads=2)
 
 
-def by_index(batches: list[Batch]) -> dict[int, torch.Tensor]:
-    pairs = [zip(batch.indices.tolist(), batch.images, strict=True) for batch in batches]
-    return dict(itertools.chain(*pairs))
-
-
 def order_of(batches: list[Batch]) -> list[int]:
     return [index for batch in batches for index in batch.indices.tolist()]
 
@@ -97,8 +93,8 @@ def order_of(batches: list[Batch]) -> list[int]:
 def assert_equal(actual: list[Batch], expected: list[Batch]) -> None:
     """The same samples in the same order, with the same pixels."""
     assert order_of(actual) == order_of(expected)
-    pictures = by_index(expected)
-    for index, clip in by_index(actual).items():
+    pictures = images_by_index(expected)
+    for index, clip in images_by_index(actual).items():
         assert torch.equal(clip, pictures[index])
 
 
@@ -154,15 +150,15 @@ def test_a_run_goes_on_from_every_step(clips: Clips, reference: list[Batch]) -> 
     loader = load(clips)
     for done, _ in zip(range(1, len(loader)), loader, strict=False):
         state = json.loads(json.dumps(loader.state_dict()))
-        again = load(clips)
-        again.load_state_dict(state)
-        rest = list(again)
-        ranks = [load(clips, batch_size=2, rank=rank, world_size=2) for rank in range(2)]
-        for rank in ranks:
-            rank.load_state_dict(state)
+        again, *ranks = (
+            load(clips),
+            *(load(clips, batch_size=2, rank=rank, world_size=2) for rank in range(2)),
+        )
+        for one in (again, *ranks):
+            one.load_state_dict(state)
         steps = list(zip(*ranks, strict=True))
 
-        assert_equal(rest, reference[done:])
+        assert_equal(list(again), reference[done:])
         assert_equal([batch for step in steps for batch in step], reference[done:])
 
 
@@ -182,8 +178,6 @@ def test_clips_are_the_frames_of_their_videos(folder: Path, clips: Clips) -> Non
 
 
 def _plain(picture: torch.Tensor) -> torch.Tensor:
-    import torchvision.transforms.v2.functional as tv
-
     return tv.center_crop(tv.resize(picture.permute(2, 0, 1), 40), 32) / 255
 
 
@@ -193,8 +187,8 @@ def test_engines_agree_on_clips(clips: Clips, reference: list[Batch], engine: An
     actual = list(load(clips, engine=engine))
 
     assert order_of(actual) == order_of(reference)
-    expected = by_index(reference)
-    for index, clip in by_index(actual).items():
+    expected = images_by_index(reference)
+    for index, clip in images_by_index(actual).items():
         gap = (clip - expected[index]).abs() * 255 * 0.225
         assert gap.mean() < 1
         assert (clip[1:] - expected[index][:-1]).abs().mean() * 255 * 0.225 > 3
@@ -253,8 +247,7 @@ def test_last_batch(clips: Clips, last_batch: Any, sizes: list[int], num_valid: 
     """An incomplete last batch is dropped, handed over as it is, or filled up with invalid rows."""
     batches = list(load(clips, batch_size=8, last_batch=last_batch))
 
-    assert [len(batch) for batch in batches] == sizes
-    assert [len(batch.images) for batch in batches] == sizes
+    assert [(len(batch), len(batch.images)) for batch in batches] == [(n, n) for n in sizes]
     assert sum(int(batch.valid.sum()) for batch in batches) == num_valid
 
 
@@ -264,14 +257,13 @@ def test_bad_clips_are_skipped(
 ) -> None:
     """Clips of videos that cannot be read or decoded are left out, said, and nothing else changes."""
     with load(faulty, on_bad_sample="skip", helper_process=helper_process) as loader:
-        actual = by_index(list(loader))
+        actual = images_by_index(list(loader))
         bad = {record.index: record.stage for record in loader.bad_samples}
-    expected = by_index(reference)
+    expected = images_by_index(reference)
     names = [entry.key for entry in clips.fetch(range(len(clips)))]
 
     assert {names[index][7] for index in bad} == {"2", "5"}
-    assert set(bad.values()) == {"header", "decode"}
-    assert set(actual) == set(expected) - set(bad)
+    assert (set(bad.values()), set(actual)) == ({"header", "decode"}, set(expected) - set(bad))
     assert all(torch.equal(clip, expected[index]) for index, clip in actual.items())
 
 
@@ -283,7 +275,7 @@ def test_bad_clips_are_replaced(faulty: Clips, reference: list[Batch]) -> None:
     assert_equal(second, first)
     assert len(order_of(first)) == len(faulty)
     assert {record.index for record in loaders[0].bad_samples}.isdisjoint(order_of(first))
-    expected = by_index(reference)
+    expected = images_by_index(reference)
     for batch in first:
         indices = batch.indices.numpy()
         assert torch.equal(

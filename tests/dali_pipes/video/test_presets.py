@@ -14,12 +14,13 @@ import torch
 from torchvision.transforms import v2
 
 import gpu_aug
-from dali_pipes import Batch, Loader, LoaderError
+from dali_pipes import Batch, LoaderError
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.scores import VideoScores, ViewMean
-from gpu_aug import MixUp, Normalize, Recipe, Resize, Views
+from gpu_aug import MixUp, Normalize, Recipe, Resize
 from gpu_aug.ops.operation import Operation
 from readers.video import VideoFolderDataset
+from tests.support.loaders import loader_maker
 from tests.support.small import make_small
 from tests.support.videos import pan, write_video
 
@@ -37,41 +38,36 @@ def of_pixels(imported: Recipe) -> tuple[Operation, ...]:
 class TestPresets:
     """Against the pipelines of torchvision's and SlowFast's references."""
 
-    def test_training(self) -> None:
-        """Shorter side, crop and flip of references/video_classification, with SlowFast's numbers."""
-        theirs = v2.Compose(
-            [
-                v2.RandomShortestSize(list(range(256, 321)), antialias=True),
-                v2.RandomCrop(224),
-                v2.RandomHorizontalFlip(0.5),
-                v2.ToDtype(torch.float32, scale=True),
-                v2.Normalize(MEAN, STD),
-            ]
+    @pytest.mark.parametrize(
+        ("preset", "theirs", "num_decoding"),
+        [
+            (
+                "video_train",  # references/video_classification, with SlowFast's numbers
+                [
+                    v2.RandomShortestSize(list(range(256, 321)), antialias=True),
+                    v2.RandomCrop(224),
+                    v2.RandomHorizontalFlip(0.5),
+                ],
+                2,
+            ),
+            ("video_eval", [v2.Resize(256, antialias=True), v2.CenterCrop(256)], 2),
+        ],
+        ids=["training", "evaluation"],
+    )
+    def test_operations(self, preset: Any, theirs: list[Any], num_decoding: int) -> None:
+        """Shorter side, crop and flip; the shorter side and the middle of it."""
+        numbers = [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
+
+        ours, imported = (
+            Recipe.preset(preset),
+            Recipe.from_torchvision(v2.Compose([*theirs, *numbers])),
         )
 
-        ours = Recipe.preset("video_train")
+        assert (ours.operations, len(ours.decode_operations)) == (of_pixels(imported), num_decoding)
 
-        imported = Recipe.from_torchvision(theirs)
-        assert isinstance(imported, Recipe)
-        assert ours.operations == of_pixels(imported)
-        assert len(ours.decode_operations) == 2
+    def test_size(self) -> None:
+        """Size and shorter side are arguments."""
         assert Recipe.preset("video_train", size=112, shorter=(128, 128)).size == (112, 112)
-
-    def test_evaluation(self) -> None:
-        """The shorter side and the middle of it."""
-        theirs = v2.Compose(
-            [
-                v2.Resize(256, antialias=True),
-                v2.CenterCrop(256),
-                v2.ToDtype(torch.float32, scale=True),
-                v2.Normalize(MEAN, STD),
-            ]
-        )
-
-        imported = Recipe.from_torchvision(theirs)
-
-        assert isinstance(imported, Recipe)
-        assert Recipe.preset("video_eval").operations == of_pixels(imported)
 
     @pytest.mark.parametrize("size", [(40, 70), (70, 40), (40, 40)], ids=["wide", "tall", "square"])
     def test_three_crops(self, size: tuple[int, int]) -> None:
@@ -85,10 +81,8 @@ class TestPresets:
             (short[..., top : top + 32, left : left + 32] / 255 - 0.45) / 0.225
             for top, left in corners
         ]
-        views = Recipe.preset("video_test", size=32)
-        assert isinstance(views, Views)
 
-        [results] = gpu_aug.apply(views, [{"image": clip}], seed=0)
+        [results] = gpu_aug.apply(Recipe.preset("video_test", size=32), [{"image": clip}], seed=0)
 
         for result, crop in zip(results, expected, strict=True):
             # Ours is rounded to 8 bits once, as torchvision's, which may fall on the other side.
@@ -108,10 +102,12 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> Clips:
     return Clips(dataset, num_frames=3, stride=2, sampling="uniform", clips_per_video=4)
 
 
+TINY = Recipe([Resize((8, 8))])
+load = loader_maker(Recipe.preset("video_test", size=16), dtype=torch.float32)
+
+
 def batches(clips: Clips, **options: Any) -> list[Batch]:
-    views = Recipe.preset("video_test", size=16)
-    usual: dict[str, Any] = {"batch_size": 5, "dtype": torch.float32, "device": "cpu"}
-    with Loader(clips, views, last_batch="pad", **{**usual, **options}) as loader:
+    with load(clips, last_batch="pad", **{"batch_size": 5, **options}) as loader:
         return list(loader)
 
 
@@ -140,8 +136,11 @@ class TestViewMean:
                 score = np.exp(score) / np.exp(score).sum() if average == "softmax" else score
                 total.setdefault(batch.keys[0].partition("#")[0], []).append(score)
 
-        scores = joined(batches(clips), average=average).scores()
+        found = batches(clips)
+        scores = joined(found, average=average).scores()
+        twice = joined([*found, *found], average=average).scores()
 
+        assert torch.equal(twice.scores, scores.scores)  # clips that come twice count once
         assert scores.videos == sorted(total) == ["a/0.mp4", "a/1.mp4", "b/2.mp4"]
         assert {len(each) for each in total.values()} == {12}
         expected = np.stack([np.mean(each, axis=0) for each in total.values()])
@@ -158,28 +157,17 @@ class TestViewMean:
         first, second = (joined(rank) for rank in ranks)
         assert first.missing()
 
-        first.merge(second)
+        for _ in range(2):  # the second time changes nothing
+            first.merge(second)
 
-        assert first.missing() == {}
-        torch.testing.assert_close(first.scores().scores, expected.scores, rtol=0, atol=1e-12)
-        first.merge(second)  # again, which changes nothing
-        assert first.missing() == {}
-        torch.testing.assert_close(first.scores().scores, expected.scores, rtol=0, atol=1e-12)
-
-    def test_clips_that_come_twice_count_once(self, clips: Clips) -> None:
-        """As after a second epoch."""
-        found = batches(clips)
-
-        twice = joined([*found, *found])
-
-        assert torch.equal(twice.scores().scores, joined(found).scores().scores)
+            assert first.missing() == {}
+            torch.testing.assert_close(first.scores().scores, expected.scores, rtol=0, atol=1e-12)
 
     def test_videos_with_too_few_clips(self, clips: Clips) -> None:
         """The loss of a batch is noticed."""
         mean = joined(batches(clips, shuffle="none")[:2])
 
-        assert mean.missing() == {"b/2.mp4": 2}
-        assert len(mean) == 3
+        assert (mean.missing(), len(mean)) == ({"b/2.mp4": 2}, 3)
         with pytest.raises(LoaderError, match="num_clips is not known"):
             ViewMean().missing()
 
@@ -199,21 +187,23 @@ class TestViewMean:
         [batch, *_] = batches(clips)
         mean = ViewMean()
 
-        with pytest.raises(LoaderError, match=r"scores must be \[5, C\].* got \[\[4, 3\]\]"):
-            mean.add(batch, torch.zeros(4, 3))
-        with pytest.raises(LoaderError, match=r"got \[\]"):
-            mean.add(batch, [])
         with pytest.raises(LoaderError, match="no scores were added yet"):
             mean.scores()
-        recipe = Recipe([Resize((8, 8))])
-        with Loader(make_small(jpeg, 2), recipe, batch_size=2, device="cpu") as loader:
+        with load(make_small(jpeg, 4), TINY) as loader:
             images = next(iter(loader))
-        with pytest.raises(LoaderError, match="the batch has images, not clips"):
-            mean.add(images, torch.zeros(2, 3))
-        with pytest.raises(LoaderError, match="average='max' is not known"):
-            ViewMean(average="max")  # type: ignore[arg-type]
-        with pytest.raises(LoaderError, match="num_clips=0 is not allowed"):
-            ViewMean(num_clips=0)
+        for given, scores, says in (
+            (batch, torch.zeros(4, 3), r"scores must be \[5, C\].* got \[\[4, 3\]\]"),
+            (batch, [], r"got \[\]"),
+            (images, torch.zeros(4, 3), "the batch has images, not clips"),
+        ):
+            with pytest.raises(LoaderError, match=says):
+                mean.add(given, scores)
+        for options, says in (
+            ({"average": "max"}, "average='max' is not known"),
+            ({"num_clips": 0}, "num_clips=0 is not allowed"),
+        ):
+            with pytest.raises(LoaderError, match=says):
+                ViewMean(**options)
 
     def test_accuracy_of_several_classes(self) -> None:
         """The label is looked for among the highest scores; of equal ones the first class counts."""
@@ -236,9 +226,8 @@ class TestViewMean:
 
     def test_mixed_labels_have_no_accuracy(self, clips: Clips) -> None:
         """Soft labels are nobody's class."""
-        recipe = Recipe([Resize((8, 8)), MixUp(num_classes=2), Normalize()])
-        with Loader(clips, recipe, batch_size=4, dtype=torch.float32, device="cpu") as loader:
-            mean = ViewMean()
+        mean = ViewMean()
+        with load(clips, Recipe([Resize((8, 8)), MixUp(num_classes=2), Normalize()])) as loader:
             mean.add(batch := next(iter(loader)), model(batch.images))
 
         assert math.isnan(mean.scores().accuracy())
@@ -280,10 +269,10 @@ def test_ranks_gather(tmp_path: Path) -> None:
     ]
     said = [json.loads(rank.communicate(timeout=180)[0].splitlines()[-1]) for rank in ranks]
 
-    assert said[0] == said[1]
-    assert said[0] == [
+    expected = [
         ["own 0", "own 1", "shared"],
         [[0, 0, 0], [0, 0, 1], [1.5, 0, 5]],
         [1, 2, 0],
         {"own 0": 1, "own 1": 1},
     ]
+    assert said == [expected] * 2

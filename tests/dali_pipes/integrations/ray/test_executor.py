@@ -1,20 +1,44 @@
-"""Preparing data on a Ray cluster."""
+"""Preparing data on a Ray cluster: who takes part, what fails, and the bytes of one process all the same."""
 
 import errno
+import json
 import os
+import re
+import shutil
+import signal
+import subprocess
 import sys
+import tarfile
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from platform import node
+from threading import Thread
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from dali_pipes.decode.check import CHECKS
 from dali_pipes.errors import ClusterError, MissingPackageError
 from dali_pipes.integrations.ray import cluster
+from dali_pipes.integrations.ray.connect import connect
 from dali_pipes.integrations.ray.executor import RayExecutor
+from dali_pipes.integrations.ray.versions import require_same, versions
+from dali_pipes.jpeg.finder import FINDER, JpegFinder
+from readers.checkpoints.layout import Kept
+from readers.prepare import LocalExecutor, index, inspect, inspection_parts, pack
 from readers.prepare.errors import PrepareError, TransientError
 from readers.prepare.executor import Job
+from readers.sample import Payload
 from readers.storage.unreadable import unreadable
+from tests.support import ray_tasks
+from tests.support.packed import Jpeg
+from tests.support.ray_cluster import MEGABYTE, ROOT, ray_nodes
+from tests.support.ray_tasks import Waiting, content, lay_out
 
 
 def square(number: int) -> int:
@@ -77,11 +101,20 @@ def test_what_no_node_can_hold_is_refused_at_once(ray_cluster: Any) -> None:
         next(RayExecutor(ray_cluster.address).run(Job(square, [1], task_bytes=10**16)))
 
 
-def test_a_worker_of_other_versions_refuses(
+def test_a_worker_of_other_versions_refuses() -> None:
+    """Before it unpickles anything of the job."""
+    with pytest.raises(
+        ClusterError, match=r"on \S+ has numpy 2\S+ instead of 1.0: install the same"
+    ):
+        cluster._carry_out(versions() | {"numpy": "1.0"}, None, 0)
+
+
+@pytest.mark.long
+def test_workers_are_told_the_versions_of_their_driver(
     ray_cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before it unpickles anything of the job."""
-    driver = cluster.versions() | {"numpy": "1.0"}
+    """The worker is named that has others."""
+    driver = versions() | {"numpy": "1.0"}
     monkeypatch.setattr(cluster, "versions", lambda: driver)
 
     with pytest.raises(ClusterError, match=r"the worker on \S+ has numpy 2\S+ instead of 1.0"):
@@ -107,3 +140,379 @@ def test_without_ray_the_package_to_install_is_named(monkeypatch: pytest.MonkeyP
 
     with pytest.raises(MissingPackageError, match=r"pip install 'gpu-aug\[ray\]'"):
         next(RayExecutor().run(Job(square, range(3))))
+
+
+@pytest.mark.long
+def test_a_worker_has_the_code_of_its_driver(ray_cluster: Any) -> None:
+    """What a worker imports has the digest of what is imported here."""
+    ray = connect(ray_cluster.address)
+
+    found = ray.get(ray.remote(lambda: versions()).remote(), timeout=60)
+
+    assert found == versions()
+
+
+@pytest.mark.long
+def test_code_that_ray_sends_is_that_of_its_driver(tmp_path: Path) -> None:
+    """Each package lies in a folder of its own, and none has a release: as Ray unpacks ``py_modules``."""
+    folders = {name: tmp_path / f"_ray_pkg_{name}" for name in ("readers", "gpu_aug", "dali_pipes")}
+    for name, folder in folders.items():
+        shutil.copytree(ROOT / name, folder / name)
+    script = (
+        "import json; from importlib import metadata; found = metadata.version\n"
+        "def version(name):\n"
+        "    if name == 'gpu-aug': raise metadata.PackageNotFoundError(name)\n"
+        "    return found(name)\n"
+        "metadata.version = version\n"
+        "from dali_pipes.integrations.ray import versions; print(versions.__file__)\n"
+        "print(json.dumps(versions.versions()))"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders.values()))}
+    answer = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+
+    assert Path(answer[0]).is_relative_to(tmp_path)
+    require_same(json.loads(answer[1]))
+
+
+@pytest.mark.long
+def test_the_connected_cluster_has_several_names(ray_cluster: Any) -> None:
+    """Ray names it by number; a second loader may well say "localhost" again."""
+    ray = connect(ray_cluster.address)
+    port = ray_cluster.address.rpartition(":")[2]
+
+    assert connect(f"localhost:{port}") is ray
+    with pytest.raises(ClusterError, match=r"was asked for: call ray\.shutdown"):
+        connect(f"192.0.2.1:{port}")
+
+
+def test_another_cluster_than_the_connected_one_is_refused(ray_cluster: Any) -> None:
+    """Silently working on the wrong cluster would be worse."""
+    connect(ray_cluster.address)
+
+    with pytest.raises(ClusterError, match=r"was asked for: call ray\.shutdown"):
+        connect("127.0.0.1:1")
+
+
+@pytest.mark.long
+def test_a_source_that_one_node_cannot_read_is_named_with_its_machine(
+    own_cluster: tuple[Any, list[Any]],
+) -> None:
+    """The tasks of the other nodes are done."""
+    cluster, nodes = own_cluster
+    job = Job(partial(ray_tasks.fail_on, nodes[1].node_id), range(9), what="shard")
+
+    with pytest.raises(PrepareError, match=r"of 9 shards .*, on \S+: photos/a.jpg cannot be read"):
+        list(RayExecutor(cluster.address).run(job))
+
+
+@pytest.mark.long
+def test_a_cluster_that_others_keep_busy_is_waited_for_with_a_word(
+    own_cluster: tuple[Any, list[Any]],
+) -> None:
+    """It says what is asked for and what is free; when the others end, the work is done."""
+    import ray
+
+    cluster, _ = own_cluster
+    other = ray.remote(ray_tasks.Other)
+    others = [other.options(num_cpus=1).remote() for _ in range(3)]
+    ray.get([one.here.remote() for one in others], timeout=300)
+
+    def end(warning: str) -> None:
+        if "no task has come" in warning:
+            for one in others:
+                ray.kill(one)
+
+    with warnings.catch_warnings():
+        said: list[str] = []
+        warnings.showwarning = lambda message, *_: (said.append(str(message)), end(str(message)))  # type: ignore[assignment]
+        warnings.simplefilter("always")
+        done = dict(RayExecutor(cluster.address).run(Job(abs, range(3))))
+
+    assert done == {0: 0, 1: 1, 2: 2}
+    assert [one.partition(": other")[0] for one in said] == ["no task has come for 10 seconds"]
+    assert "a task takes 1 cores, and 0 cores and" in said[0]
+
+
+@pytest.mark.long
+def test_a_cluster_that_must_grow_first_is_waited_for() -> None:
+    """Without any cores it is no refusal: the first machine that comes is taken."""
+    ray = pytest.importorskip("ray")
+    before = ray.get_runtime_context().gcs_address if ray.is_initialized() else None
+    ray.shutdown()
+    found: list[Any] = []
+    with ray_nodes(0) as (cluster, _), warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        executor = RayExecutor(cluster.address)
+        worker = Thread(target=lambda: found.extend(executor.run(Job(abs, range(3)))))
+        worker.start()
+        until = time.monotonic() + 300
+        while worker.is_alive() and not said and time.monotonic() < until:
+            worker.join(0.5)
+        cluster.add_node(num_cpus=1, object_store_memory=150 * MEGABYTE)
+        worker.join(300)
+    if before:
+        ray.init(address=before, log_to_driver=False, logging_level="ERROR")
+
+    assert sorted(found) == [(0, 0), (1, 1), (2, 2)]
+    [word] = [str(one.message) for one in said]
+    assert re.search(r"room for a task for 1\d seconds: start machines; they", word)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["exit", "kill"])
+def test_a_worker_process_that_dies_is_replaced(ray_cluster: Any, tmp_path: Path, how: str) -> None:
+    """Ended by itself, or by the kernel that is out of memory."""
+    executor = RayExecutor(ray_cluster.address, max_retries=0)
+
+    done = list(executor.run(Job(partial(ray_tasks.die, how, tmp_path), range(4))))
+
+    assert sorted(done) == [(number, number) for number in range(4)]
+
+
+@pytest.mark.long
+def test_a_cluster_that_is_not_there_is_one_sentence(photos: list[Path], tmp_path: Path) -> None:
+    """With its address, and what to look at."""
+    pytest.importorskip("ray")
+    (tmp_path / photos[0].name).write_bytes(photos[0].read_bytes())
+    where = ["--on", "ray", "--ray-address", "127.0.0.1:1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "inspect", str(tmp_path), "--verify", *where],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+    assert done.returncode == 2
+    assert "error: the Ray cluster at 127.0.0.1:1 cannot be reached" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def shards(tmp_path: Path, jpeg: Jpeg, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of three shards with eight photographs each, one of which is cut off."""
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    for shard in range(3):
+        with tarfile.open(folder / f"{shard}.tar", "w") as archive:
+            for number in range(8):
+                data = jpeg(100 + shard, 120 + number, seed=number)
+                photo = tmp_path / f"{number}.jpg"
+                photo.write_bytes(data[: -400 if (shard, number) == (1, 3) else None])
+                archive.add(photo, photo.name)
+    monkeypatch.setattr(inspection_parts, "_LEAST_SAMPLES", 4)
+    return folder
+
+
+class DyingCheck:
+    """Ends the process that decodes a picture of a certain width, once."""
+
+    def __init__(self, mark: Path) -> None:
+        self._mark = mark
+
+    def __call__(self, data: Payload, size: tuple[int, int]) -> str:
+        """Decode an image."""
+        if size[1] == 125:
+            die_once(self._mark)
+        return CHECKS.image(data, size)
+
+
+def die_once(mark: Path) -> None:
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return
+    os._exit(1)
+
+
+@pytest.mark.long
+def test_indexes(ray_cluster: Any, shards: Path, tmp_path: Path) -> None:
+    """Workers build them beside the shards; a shard that only they cannot read is named with its node."""
+    shutil.copytree(shards, tmp_path / "other")
+    here = index(str(tmp_path / "other"), num_workers=1)
+
+    found = index(str(shards), executor=RayExecutor(ray_cluster.address))
+    (shards / "1.tar").write_bytes(b"<html>" * 2000)
+
+    assert [entry.built for _, entry in found.shards] == [True] * 3
+    assert len(list(shards.glob("*.gpuaug-index"))) == 3
+    assert {blob.name: entry.head.digest for blob, entry in found.shards} == {
+        blob.name: entry.head.digest for blob, entry in here.shards
+    }
+    with pytest.raises(PrepareError, match=r"1 of 1 index.* on \S+: .*1.tar is not a tar"):
+        index(str(shards), executor=RayExecutor(ray_cluster.address))
+
+
+@dataclass(frozen=True)
+class DyingFinder(JpegFinder):
+    """Ends the process that looks through a file, once."""
+
+    mark: Path = Path()
+
+    def find(self, image: Payload) -> Kept:
+        """Look through a file."""
+        die_once(self.mark)
+        return super().find(image)
+
+
+@pytest.mark.long
+def test_checkpoints(
+    ray_cluster: Any, shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of shards, written by workers, and of a folder, brought back: the bytes that one process writes."""
+    monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "photos").mkdir()
+    for number in range(8):
+        shutil.copy(tmp_path / f"{number}.jpg", tmp_path / "photos")
+    found: list[list[bytes]] = []
+    for executor in (LocalExecutor(1), RayExecutor(ray_cluster.address)):
+        paths = []
+        for source in (shards, tmp_path / "photos"):
+            finder = FINDER if not found else DyingFinder(mark=tmp_path / "died")
+            made = index(str(source), finder=finder, executor=executor).checkpoints
+            assert made is not None
+            assert made.found + made.none.total() == (24 if source == shards else 8)
+            paths += [Path(path) for path in made.paths]
+        found.append([path.read_bytes() for path in paths])
+        for path in paths:
+            path.unlink()
+
+    assert (tmp_path / "died").exists()
+    assert (found[1], len(found[0])) == (found[0], 4)
+
+
+@pytest.mark.long
+def test_inspections(ray_cluster: Any, shards: Path, tmp_path: Path) -> None:
+    """Every number is that of one process."""
+    checks = CHECKS._replace(image=DyingCheck(tmp_path / "died"))
+    expected = inspect(str(shards), verify=CHECKS, num_workers=1)
+
+    found = inspect(str(shards), verify=checks, executor=RayExecutor(ray_cluster.address))
+
+    assert (tmp_path / "died").exists()
+    assert (found.num_bad, found.num_looked_at, found.verified) == (1, 24, True)
+    assert found.counts_to_json() == expected.counts_to_json()
+    assert (found.doubled, found.labels) == (expected.doubled, expected.labels)
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 60) -> bool:
+    """Whether something becomes true."""
+    until = time.monotonic() + seconds
+    while not what() and time.monotonic() < until:
+        time.sleep(0.02)
+    return what()
+
+
+@pytest.fixture
+def source(photos: list[Path], tmp_path: Path) -> str:
+    """A folder of sixty photographs."""
+    return lay_out(photos, tmp_path / "photos", copies=5)
+
+
+@pytest.fixture
+def marks(tmp_path: Path) -> Path:
+    """A folder for `Waiting`."""
+    folder = tmp_path / "marks"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def shard_size(photos: list[Path]) -> str:
+    """A seventh of the source."""
+    return f"{5 * sum(photo.stat().st_size for photo in photos) // 7}B"
+
+
+def test_packed_by_two_nodes_is_packed_by_one_process(
+    ray_cluster: Any, source: str, shard_size: str, tmp_path: Path
+) -> None:
+    """Every shard, index, entry and the manifest, to the byte."""
+    settings: Any = {"shard_size": shard_size, "shuffle": 3}
+
+    here = pack(source, tmp_path / "here", num_workers=1, **settings)
+    on_ray = RayExecutor(ray_cluster.address)
+    there = pack(source, tmp_path / "there", executor=on_ray, **settings)
+
+    assert here.num_samples == there.num_samples == 60
+    assert here.num_shards >= 7
+    assert content(tmp_path / "there") == content(tmp_path / "here")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("format", ["tar", "parquet"])
+def test_a_node_that_is_killed_in_the_middle_of_a_shard_changes_no_byte(
+    own_cluster: tuple[Any, list[Any]],
+    source: str,
+    shard_size: str,
+    marks: Path,
+    tmp_path: Path,
+    format: Literal["tar", "parquet"],
+) -> None:
+    """Its shards are made elsewhere; everything at the destination is what one process makes."""
+    cluster, nodes = own_cluster
+    settings: Any = {"format": format, "shard_size": shard_size, "shuffle": 3}
+    pack(source, tmp_path / "alone", finder=FINDER, num_workers=1, **settings)
+    half_written: list[list[Path]] = []
+
+    def kill(done: int, _: int | None) -> None:
+        """Kill the first node when a shard is done elsewhere, and it has written half of one."""
+        if done and not half_written:
+            assert wait_for(lambda: any(marks.iterdir()), 120)
+            half_written.append(list((tmp_path / "together").glob(".gpuaug-*.part")))
+            cluster.remove_node(nodes[0], allow_graceful=False)
+
+    packed = pack(
+        source,
+        tmp_path / "together",
+        finder=Waiting(marks, nodes[0].node_id),
+        executor=RayExecutor(cluster.address),
+        on_progress=kill,
+        **settings,
+    )
+
+    assert half_written[0]
+    assert packed.num_shards >= 7
+    assert content(tmp_path / "together") == content(tmp_path / "alone")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_driver_that_ends_in_the_middle_of_shards_goes_on(
+    ray_cluster: Any,
+    source: str,
+    shard_size: str,
+    marks: Path,
+    tmp_path: Path,
+    how: signal.Signals,
+) -> None:
+    """Its tasks end with it; given again, the same command does what is missing, and every byte is right."""
+    pack(source, tmp_path / "alone", shard_size=shard_size, finder=FINDER, num_workers=1)
+    expected = content(tmp_path / "alone")
+    command = [
+        *[sys.executable, "-m", "tests.support.ray_tasks", ray_cluster.address, source],
+        *[str(tmp_path / "together"), shard_size, str(marks)],
+    ]
+    driver = subprocess.Popen(command, cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL)
+    try:
+        assert wait_for(lambda: len(list(marks.iterdir())) == 4, 120)
+        os.killpg(driver.pid, how)  # as a terminal does
+        driver.wait(60)
+    finally:
+        driver.kill()
+
+    assert driver.returncode != 0
+    assert wait_for(lambda: not any(Path("/proc", path.name).exists() for path in marks.iterdir()))
+    left = content(tmp_path / "together")
+    assert "manifest.json" not in left
+    assert left.items() < expected.items()
+    (marks / "go").touch()
+    subprocess.run(command, cwd=ROOT, check=True, timeout=300)
+    assert content(tmp_path / "together") == expected

@@ -1,5 +1,6 @@
-"""Remote workers that die, hang or lose their machine: the batches are those of a local loader all the same."""
+"""Remote workers that die, hang or lose their machine, also under Ray Train: no batch changes, none is lost or doubled."""
 
+import hashlib
 import os
 import platform
 import signal
@@ -9,21 +10,114 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from shutil import copyfile
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-pytest.importorskip("ray")
-
-from dali_pipes import Batch, ClusterError
+from dali_pipes import Batch, ClusterError, Loader
+from dali_pipes.audit_check import check_audit
+from dali_pipes.audit_compare import compare_audits
+from dali_pipes.audit_lines import Begin, Part, read_lines
+from dali_pipes.integrations.ray.crew import Crew
+from dali_pipes.integrations.ray.seat import Seat, Task
 from dali_pipes.integrations.ray.workers import RayWorkers
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.loaders import loader_maker
-from tests.support.ray_cluster import ROOT, ray_nodes
+from tests.support.ray_cluster import MEGABYTE, ROOT
 from tests.support.same_batches import assert_same
 
-pytestmark = pytest.mark.long
+ray = pytest.importorskip("ray")
+
+
+DEAD = ray.exceptions.ActorDiedError()
+
+
+class Crewed(Crew):
+    """Two actors that never were, whose results are told by the numbers of steps; others take their places."""
+
+    def __init__(self, results: dict[int, Any]) -> None:
+        def get(ref: str, timeout: float | None = None) -> Any:
+            del timeout
+            result = results[int(ref.split()[0])]
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+        def wait(refs: list[str], **_: Any) -> tuple[list[str], list[str]]:
+            return [ref for ref in refs if int(ref.split()[0]) in results], []
+
+        self._ray: Any = SimpleNamespace(exceptions=ray.exceptions, get=get, wait=wait)
+        self.workers, self._most = RayWorkers(2), 3
+        self._losses, self._unsent, self._told = [], [], False
+        self._actors, self.given = {}, []
+        self._end = lambda: None  # type: ignore[assignment]
+        self._seats = [self._seat(number) for number in range(2)]
+
+    def _seat(self, number: int) -> Seat:
+        self._actors[number] = None
+        begun: Any = SimpleNamespace(machine="m")
+        return Seat(number, None, None, begun)
+
+    def _send(self, task: Task, seat: Seat) -> None:
+        self.given.append(task.number)
+        task.seat, task.ref = seat, f"{task.number} by {id(seat)}"
+        seat.tasks.append(task)
+
+    def give(self, number: int) -> Task:
+        """Ask for a step."""
+        task = Task(number, None, False)  # type: ignore[arg-type]
+        self._unsent.append(task)
+        self._tend()
+        return task
+
+
+def test_a_dead_actor_gets_no_further_steps() -> None:
+    """Though its error stands behind steps that are still made: it is replaced when it is heard of, and its steps made again."""
+    results: dict[int, Any] = {}
+    crew = Crewed(results)
+    tasks = [crew.give(number) for number in range(4)]
+    old = crew._seats[1]
+    results[1] = DEAD
+
+    later = crew.give(4)
+
+    assert crew._seats[1] is not old
+    assert later.seat is not old
+    assert all(task.seat is not old for task in tasks)
+    assert [task.number for task in tasks if task.arrived] == []
+
+
+def test_what_a_lost_actor_made_before_is_kept() -> None:
+    """A step that has arrived is handed over, not made again."""
+    results: dict[int, Any] = {}
+    crew = Crewed(results)
+    tasks = [crew.give(number) for number in range(4)]
+    results[1] = "made"
+    crew._tend()
+    results[3] = DEAD
+    crew._tend()
+    times = crew.given.count(1)
+
+    assert (crew.take(tasks[1]), times) == ("made", 1)
+
+
+def test_the_error_comes_behind_the_steps_before_it() -> None:
+    """An actor that dies again and again ends the loop when its step is due, and not before."""
+    results: dict[int, Any] = {}
+    crew = Crewed(results)
+    good, bad = crew.give(0), crew.give(1)
+    results[1] = DEAD
+    for _ in range(20):
+        crew._tend()
+    results[0] = "made"
+
+    assert crew.take(good) == "made"
+    with pytest.raises(ClusterError, match="replaced 6 times while no batch came"):
+        crew.take(bad)
+
 
 RECIPE = Recipe([RandomResizedCrop(32), HorizontalFlip()])
 
@@ -102,20 +196,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes])
 load = loader_maker(RECIPE, batch_size=2, seed=3, num_threads=None)
 
 
-def test_a_node_is_removed(folder: Path) -> None:
+@pytest.mark.long
+def test_a_node_is_removed(folder: Path, own_cluster: tuple[Any, list[Any]]) -> None:
     """A machine goes away in mid-epoch: its steps are made elsewhere, and every batch is that of a local loader."""
     expected = list(load(open_dataset(folder)))
-    with ray_nodes(3) as (cluster, nodes):
-        with load(open_dataset(folder), workers=RayWorkers(3)) as loader:
-            found = []
-            for batch in loader:
-                found.append(batch)
-                if len(found) == 6:
-                    cluster.remove_node(nodes[0], allow_graceful=False)
-        assert_same(found, expected)
-        assert_same(list(load(open_dataset(folder), workers=RayWorkers(1))), expected)
+    cluster, nodes = own_cluster
+    with load(open_dataset(folder), workers=RayWorkers(3)) as loader:
+        found = []
+        for batch in loader:
+            found.append(batch)
+            if len(found) == 6:
+                cluster.remove_node(nodes[0], allow_graceful=False)
+    assert_same(found, expected)
+    assert_same(list(load(open_dataset(folder), workers=RayWorkers(1))), expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["die", "hang"])
 @pytest.mark.usefixtures("ray_cluster")
 def test_a_worker_fails_once(
@@ -131,6 +227,7 @@ def test_a_worker_fails_once(
     assert "of the loader is replaced: " in caplog.text
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("ray_cluster")
 def test_a_slow_worker_is_overtaken_in_work_alone(
     folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -146,6 +243,7 @@ def test_a_slow_worker_is_overtaken_in_work_alone(
     assert "replaced" not in caplog.text
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("ray_cluster")
 def test_a_worker_that_hangs_while_it_starts(
     folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -164,6 +262,7 @@ def test_a_worker_that_hangs_while_it_starts(
         list(loader)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("ray_cluster")
 def test_a_step_that_ends_every_worker(folder: Path, tmp_path: Path) -> None:
     """The loop ends with an error that says how often and of what, after the batches before that step."""
@@ -192,6 +291,7 @@ for batch in loader:
 """
 
 
+@pytest.mark.long
 def test_the_training_process_is_killed(folder: Path, ray_cluster: Any) -> None:
     """Its actors end with it."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -218,3 +318,149 @@ def _makers() -> list[int]:
             if named and token in path.with_name("environ").read_bytes():
                 found.append(int(path.parent.name))
     return found
+
+
+def train(told: dict[str, str]) -> None:
+    """Be a rank: loop with a remote worker and without."""
+    import ray.train
+
+    def seen(**options: Any) -> list[tuple[list[int], str]]:
+        photos, recipe = open_dataset(told["data"]), Recipe([RandomResizedCrop(32)])
+        with Loader(photos, recipe, batch_size=4, device="cpu", decoder="cpu", **options) as loader:
+            return [
+                (batch.indices.tolist(), hashlib.sha256(batch.images.numpy().tobytes()).hexdigest())
+                for batch in loader
+            ]
+
+    remote, local = seen(workers=RayWorkers(1)), seen()
+    rank = ray.train.get_context().get_world_rank()
+    indices = [index for some, _ in local for index in some]
+    (Path(told["out"]) / f"{rank}").write_text(f"{remote == local} {' '.join(map(str, indices))}")
+    ray.train.report({})
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray", "ignore::FutureWarning:ray")
+def test_each_rank_may_have_workers(
+    data: Path, tmp_path: Path, own_cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The actors are in the cluster that Ray Train is in; ranks share the epoch, and batches are the local ones."""
+    monkeypatch.setenv("RAY_TRAIN_METRICS_ENABLED", "0")
+    monkeypatch.setenv("RAY_TRAIN_ENABLE_STATE_ACTOR_RECONCILIATION", "0")
+    from ray.train import RunConfig, ScalingConfig
+    from ray.train.torch import TorchConfig, TorchTrainer
+
+    cluster, _ = own_cluster
+    cluster.add_node(num_cpus=1)
+    TorchTrainer(
+        train,
+        train_loop_config={"data": str(data / "photos"), "out": str(tmp_path)},
+        torch_config=TorchConfig(backend="gloo"),
+        scaling_config=ScalingConfig(num_workers=2, resources_per_worker={"CPU": 1}),
+        run_config=RunConfig(name="run", storage_path=str(tmp_path / "runs")),
+    ).fit()
+
+    found = [(tmp_path / str(rank)).read_text().split() for rank in range(2)]
+    assert [words[0] for words in found] == ["True", "True"]
+    indices = [int(word) for words in found for word in words[1:]]
+    assert len(indices) == len(set(indices)) == 32
+
+
+LENGTH = 132  # 11 steps of 12 samples
+STEPS = 240
+SETTINGS = {
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "10",
+    "RAY_TRAIN_METRICS_ENABLED": "0",
+    "RAY_TRAIN_ENABLE_STATE_ACTOR_RECONCILIATION": "0",
+}
+
+
+@pytest.fixture
+def class_folders(photos: list[Path], tmp_path: Path) -> Path:
+    """Class folders of real photographs."""
+    for number in range(LENGTH):
+        folder = tmp_path / "photos" / f"class{number % 3}"
+        folder.mkdir(parents=True, exist_ok=True)
+        copyfile(photos[number % len(photos)], folder / f"{number:03d}.jpg")
+    return tmp_path / "photos"
+
+
+def lines(folder: Path) -> list[Begin | Part]:
+    """What all ranks have written so far."""
+    found = [line for path in folder.glob("*.jsonl") for line in read_lines(path)]
+    return [line for line in found if line is not None]
+
+
+def wait_until(
+    what: str, condition: Callable[[list[Begin | Part]], bool], audit: Path, job: Any
+) -> None:
+    """Wait for something in the audit, at most ten minutes and while the job runs."""
+    until = time.monotonic() + 600
+    while not condition(lines(audit)):
+        assert job.poll() is None, f"the job ended before {what}"
+        assert time.monotonic() < until, f"{what} did not come"
+        time.sleep(0.05)
+
+
+def undisturbed(class_folders: Path, audit: Path, num_epochs: int) -> Path:
+    """The audit of one process that has all epochs without a break, in steps of the same size."""
+    recipe = Recipe.imagenet_train(size=64)
+    loader = Loader(open_dataset(class_folders), recipe, batch_size=12, device="cpu", audit=audit)
+    for _ in range(num_epochs):
+        for batch in loader:
+            del batch
+    return audit
+
+
+def steps_of(found: list[Begin | Part], world_size: int) -> int:
+    """How many steps rank 0 of so many has taken."""
+    parts = (one for one in found if isinstance(one, Part))
+    return sum(part.rank == 0 and part.world_size == world_size for part in parts)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+def test_a_node_dies_and_another_one_comes(
+    class_folders: Path, own_cluster: tuple[Any, list[Any]], tmp_path: Path
+) -> None:
+    """examples/train_ray.py goes on with two workers, then with three: the audit is that of an undisturbed process."""
+    made, nodes = own_cluster
+    folder = tmp_path / "train_ray"
+    audit = folder / "audit"
+    script = [sys.executable, str(ROOT / "examples" / "train_ray.py"), str(class_folders)]
+    with (tmp_path / "log").open("w") as log:
+        job = subprocess.Popen(
+            [*script, "--steps", str(STEPS), "--checkpoint", str(folder)],
+            env={**os.environ, **SETTINGS, "RAY_ADDRESS": made.address},
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            wait_until("step 24", lambda found: steps_of(found, 3) >= 24, audit, job)
+            made.remove_node(nodes[1], allow_graceful=False)  # steps 21 to 24 are lost
+            wait_until("two workers", lambda found: steps_of(found, 2) >= 3, audit, job)
+            made.add_node(num_cpus=1, object_store_memory=150 * MEGABYTE)
+            assert job.wait(600) == 0, (tmp_path / "log").read_text()[-3000:]
+        finally:
+            job.kill()
+            job.wait()
+    check = check_audit(audit)
+    whole = undisturbed(class_folders, tmp_path / "whole.jsonl", -(-STEPS * 12 // LENGTH))
+    found = compare_audits(audit, whole)
+
+    assert check.once, check.lines()
+    assert check.history.num_superseded > 0
+    assert check.history.num_attempts >= 2
+    assert {2, 3} <= set(check.history.world_sizes)
+    assert not any(epoch.different or epoch.unmatched for epoch in found.epochs), found.lines()
+    assert all(epoch.same for epoch in found.epochs[:-1]), found.lines()
+    plant(audit)
+    assert not check_audit(audit).once
+
+
+def plant(audit: Path) -> None:
+    """Negative control: the last step of a rank is handed over once more."""
+    path = max(audit.glob("*.jsonl"), key=lambda path: path.stat().st_size)
+    with path.open("a") as file:
+        file.write(path.read_text().splitlines()[-1] + "\n")

@@ -12,7 +12,6 @@ from dali_pipes.integrations.ray.workers import RayWorkers
 from gpu_aug import CutMix, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
 from gpu_aug.views import Views
 from readers import Buckets, open_dataset
-from tests.support.example_data import make_example_data
 from tests.support.loaders import loader_maker
 from tests.support.same_batches import assert_same
 
@@ -46,14 +45,6 @@ KINDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "skip": ("damaged", CROP, {"on_bad_sample": "skip"}),
     "replace": ("damaged", CROP, {"on_bad_sample": "replace"}),
 }
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Data of every kind."""
-    folder = tmp_path_factory.mktemp("data")
-    make_example_data(folder)
-    return folder
 
 
 load = loader_maker(CROP, seed=3, last_batch="partial", num_threads=None)

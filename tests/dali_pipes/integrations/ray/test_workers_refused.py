@@ -3,17 +3,17 @@
 import platform
 import shutil
 import sys
-import tarfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from dali_pipes import ClusterError, Loader, LoaderError, MissingPackageError
+from dali_pipes import ClusterError, LoaderError, MissingPackageError
 from dali_pipes.integrations.ray import crew, room
 from dali_pipes.integrations.ray.maker import as_bytes, as_images
 from dali_pipes.integrations.ray.probe import probe, require_probe
@@ -23,6 +23,7 @@ from dali_pipes.pipeline.shared_memory import Frame
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.loaders import loader_maker
+from tests.support.tars import write_samples
 
 RECIPE = Recipe([RandomResizedCrop(24), HorizontalFlip()])
 
@@ -103,9 +104,8 @@ def test_without_ray(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_streams_and_locks(folder: Path) -> None:
     """A stream, and a dataset that cannot be pickled, are refused when the loader is made."""
     pytest.importorskip("ray")
-    shard = folder.parent / "shard.tar"
-    with tarfile.open(shard, "w") as archive:
-        archive.add(folder / "00.jpg", "00.jpg")
+    samples = {"00": {"jpg": (folder / "00.jpg").read_bytes()}}
+    shard = write_samples(folder.parent / "shard.tar", samples)
     with pytest.raises(LoaderError, match="this is a stream, which is read forward"):
         load(open_dataset(shard, format="stream"), shuffle="block")
     locked = Peculiar(open_dataset(folder))
@@ -146,10 +146,10 @@ def test_images_as_bytes(dtype: torch.dtype, permuted: bool) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("ray_cluster")
 class TestOnACluster:
-    def test_an_error_of_the_dataset(self, folder: Path, ray_cluster: Any) -> None:
+    def test_an_error_of_the_dataset(self, folder: Path) -> None:
         """What a read raises arrives as itself, after the batches before it, with the machine as a note."""
-        del ray_cluster
         batches = iter(load(Peculiar(open_dataset(folder)), shuffle="none"))
         next(batches)
         with pytest.raises(KeyError, match="the store is away") as caught:
@@ -158,10 +158,9 @@ class TestOnACluster:
         assert "in fetch" in caught.value.__notes__[0]
 
     def test_data_that_only_the_trainer_has(
-        self, folder: Path, ray_cluster: Any, monkeypatch: pytest.MonkeyPatch
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A worker that finds nothing under the path names its machine and the path."""
-        del ray_cluster
         dataset, look = open_dataset(folder), probe
 
         def looked(data: Any) -> Any:
@@ -173,33 +172,20 @@ class TestOnACluster:
         with pytest.raises(ClusterError, match=f"worker on {platform.node()} cannot read 00.jpg"):
             list(load(dataset))
 
-    def test_other_versions(
-        self, folder: Path, ray_cluster: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_other_versions(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Workers with other versions are refused by name."""
-        del ray_cluster
         monkeypatch.setattr(crew, "versions", lambda: {"numpy": "1.0"})
         with pytest.raises(ClusterError, match=rf"numpy {np.__version__} instead of 1\.0"):
             list(load(open_dataset(folder)))
 
-    def test_no_room(self, folder: Path, ray_cluster: Any) -> None:
+    def test_no_room(self, folder: Path) -> None:
         """Batches that would fill the object store are refused before anything starts, with both numbers."""
-        del ray_cluster
-        recipe = Recipe([RandomResizedCrop(1000)])
-        loader = Loader(
-            open_dataset(folder),
-            recipe,
-            batch_size=2,
-            device="cpu",
-            decoder="cpu",
-            workers=RayWorkers(2),
-        )
+        loader = load(open_dataset(folder), Recipe([RandomResizedCrop(1000)]))
         with pytest.raises(ClusterError, match=r"it has 150 MiB, .* take 92 MiB: start Ray"):
             list(loader)
 
-    def test_no_such_machine(self, folder: Path, ray_cluster: Any) -> None:
+    def test_no_such_machine(self, folder: Path) -> None:
         """Workers that no machine could take are refused, for Ray would wait for ever."""
-        del ray_cluster
         for workers in (
             RayWorkers(1, num_cpus=99),
             RayWorkers(1, placement={"resources": {"x": 1}}),
@@ -211,12 +197,10 @@ class TestOnACluster:
     def test_no_machine_of_that_placement(
         self,
         folder: Path,
-        ray_cluster: Any,
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         """It is quoted, and waited for no longer than for a cluster that must grow."""
-        del ray_cluster
         monkeypatch.setattr(crew, "_TELL_SECONDS", 1.0)
         monkeypatch.setattr(crew, "MOST_EMPTY_SECONDS", 3.0)
         workers = RayWorkers(1, placement={"label_selector": {"zone": "nowhere"}})
@@ -224,18 +208,20 @@ class TestOnACluster:
             list(load(open_dataset(folder), workers=workers))
         assert "asks Ray for {'CPU': 1} with placement={'label_selector'" in caplog.text
 
-    def test_what_is_said_of_a_stall(self, folder: Path, ray_cluster: Any) -> None:
+    def test_what_is_said_of_a_stall(self, folder: Path) -> None:
         """Workers tell what their threads do; one that has not started says so."""
-        del ray_cluster
         with load(open_dataset(folder), workers=RayWorkers(5, num_cpus=1)) as loader:
             assert "5 workers on Ray, not started yet" in loader.explain()
             loop = iter(loader)
             next(loop)
             producer = loader._epochs.live().gi_frame.f_locals["producer"]  # type: ignore[union-attr]
             words = producer.account(20)
-        assert f"on {platform.node()}, which has" in words
-        assert "What its threads do:" in words
-        assert "is starting, or waits until the cluster has {'CPU': 1}" in words
+        for said in (
+            f"on {platform.node()}, which has",
+            "What its threads do:",
+            "is starting, or waits until the cluster has {'CPU': 1}",
+        ):
+            assert said in words
 
 
 @pytest.mark.parametrize("name", ["OpenCV", "numba", "pillow", "torchvision", "av"])
@@ -248,17 +234,12 @@ def test_another_library_of_pixels_is_refused(name: str) -> None:
 
 def test_rooms_are_asked_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of a machine's store may be taken, and machines that are dead do not count."""
+    resources = {"object_store_memory": 100 << 20, "CPU": 2}
     nodes = [
-        {"NodeID": "a", "Alive": True, "Resources": {"object_store_memory": 100 << 20, "CPU": 2}},
+        {"NodeID": "a", "Alive": True, "Resources": resources},
         {"NodeID": "b", "Alive": False, "Resources": {"CPU": 64}},
     ]
-
-    class Ray:
-        @staticmethod
-        def nodes() -> list[dict[str, Any]]:
-            return nodes
-
-    monkeypatch.setattr(room, "require_ray", lambda: Ray)
+    monkeypatch.setattr(room, "require_ray", lambda: SimpleNamespace(nodes=lambda: nodes))
     room.require_room("a", 50 << 20, "here")
     with pytest.raises(ClusterError, match="object store of here: it has 100 MiB"):
         room.require_room("a", (50 << 20) + 1, "here")

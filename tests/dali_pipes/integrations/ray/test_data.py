@@ -1,28 +1,261 @@
-"""Rows of Ray Data as indexed shards."""
+"""Ray Data: datasets as its source, rows as indexed shards, and the pixels of a Loader in between."""
 
 import json
 import os
+import pickle
 import random
+import runpy
+import shutil
+import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-pytest.importorskip("ray")
-
+from dali_pipes import BadSampleError, Clips, ClusterError, Loader, LoaderError
+from dali_pipes.integrations.ray.columns import named_fields
+from dali_pipes.integrations.ray.connect import connect
 from dali_pipes.integrations.ray.data_source import DatasetSource
 from dali_pipes.integrations.ray.shard_sink import ShardSink
-from readers import open_dataset
+from readers import IndexedDataset, Mixture, Sample, open_dataset
 from readers.prepare.errors import PrepareError
 from readers.storage.destination import open_destination
 from readers.storage.remote import StorageOptions
+from tests.readers.formats.test_formats import WRITERS, made, samples  # noqa: F401  # fixtures
 from tests.support.remote_data import set_up
 from tests.support.s3_server import storage
+from tests.support.tars import write_samples
+
+pytest.importorskip("ray")
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")  # of its own settings
+
+
+def expected(dataset: IndexedDataset) -> list[dict[str, Any]]:
+    """The rows of a dataset, made of what it fetches itself."""
+    rows = []
+    for sample in dataset.fetch(range(len(dataset))):
+        label = sample.label.tolist() if isinstance(sample.label, np.ndarray) else sample.label
+        told = ("cls", str(label).encode()), ("label", str(label).encode())  # once is enough
+        files = [bytes(data) for name, data in sample.fields.items() if (name, data) not in told]
+        rows.append(
+            {"key": sample.key, "index": sample.index, "label": None if label == -1 else label}
+            | {"files": sorted(files)}
+        )
+    return rows
+
+
+def with_files(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of a source, with what they hold besides key, index and label in a list."""
+    told = ("key", "index", "label")
+    return [
+        {name: row[name] for name in told}
+        | {
+            "files": sorted(
+                value for name, value in row.items() if name not in told and value is not None
+            )
+        }
+        for row in rows
+    ]
+
+
+def local_rows(source: DatasetSource, tasks: int = 3, **options: Any) -> list[dict[str, Any]]:
+    """What the read tasks give, each in a pickle of its own, without a cluster."""
+    import ray.cloudpickle
+
+    found = []
+    for task in source.get_read_tasks(tasks, **options):
+        for block in pickle.loads(ray.cloudpickle.dumps(task))():
+            assert block.schema == source.schema
+            found += block.to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("name", ["photos", "captions.tar", "stereo.tar", "bands.tar", "videos"])
+def test_rows_are_the_samples(data: Path, name: str) -> None:
+    """Keys, indices, labels and the bytes of all fields, in order, whatever the number of tasks."""
+    dataset = open_dataset(data / name)
+    source = DatasetSource(dataset)
+
+    one, many = local_rows(source, 1), local_rows(source, 7)
+
+    assert (with_files(one), many) == (expected(dataset), one)
+
+
+def test_columns_have_plain_names(data: Path) -> None:
+    """Image and video are called so; several images keep their names, as other fields do."""
+    found = {
+        name: DatasetSource(open_dataset(data / name)).schema.names[3:]
+        for name in ("photos", "videos", "captions.tar", "stereo.tar", "data.parquet")
+    }
+
+    assert found == {
+        "photos": ["image"],
+        "videos": ["video"],
+        "captions.tar": ["image", "txt", "json", "age", "npy"],
+        "stereo.tar": ["left.png", "right.png", "depth.png", "flow.flo"],
+        "data.parquet": ["image", "class"],
+    }
+
+
+def test_fields_called_as_columns_are_kept_apart() -> None:
+    """A column has one meaning: a field "label" is none of them."""
+    sample = Sample(0, "a", {"jpg": b"image", "label": b"3", "image": b"?"})
+
+    assert named_fields(sample, has_main=True) == {
+        "image": b"image",
+        "label.bin": b"3",
+        "image.bin": b"?",
+    }
+
+
+def test_selections_clips_and_mixtures(data: Path) -> None:
+    """Anything with indices is a source; rows are those of its own `fetch`."""
+    photos = open_dataset(data / "photos")
+    mixture = Mixture([photos.where("label == 'cat'"), open_dataset(data / "more")], [1, 1])
+    vectors = photos.take(4).with_labels(np.eye(4, dtype=np.float32))
+    clips = Clips(open_dataset(data / "videos"), num_frames=4, stride=2)
+
+    for dataset in (photos.split(0.5, 0.5)[1], mixture, vectors, clips):
+        assert with_files(local_rows(DatasetSource(dataset))) == expected(dataset)
+
+
+def test_a_stream_is_refused(data: Path) -> None:
+    """It has no indices; the error says what to do."""
+    stream: Any = open_dataset(data / "train-000000.tar", format="stream")
+
+    with pytest.raises(LoaderError, match=r"TarStream.*gpu-aug pack"):
+        DatasetSource(stream)
+
+
+def test_blocks_are_bounded_in_bytes(data: Path) -> None:
+    """A block ends with the sample that makes it as large as the context says."""
+    dataset = open_dataset(data / "photos")
+    limit = int(dataset.column("num_bytes")[:5].sum())
+    context = SimpleNamespace(target_max_block_size=limit)
+
+    [task] = DatasetSource(dataset).get_read_tasks(1, data_context=context)
+    sizes = [[len(image) for image in block.column("image").to_pylist()] for block in task()]
+
+    assert sum(map(len, sizes)) == len(dataset)
+    assert all(sum(block[:-1]) < limit for block in sizes)
+    assert all(sum(block) >= limit for block in sizes[:-1])
+
+
+def test_a_limit_of_rows_is_kept(data: Path, tmp_path: Path) -> None:
+    """Ray hands down how many rows it wants of a task; what lies behind them is not read, so it may be bad."""
+    shutil.copytree(data / "more", tmp_path / "more")
+    source = DatasetSource(open_dataset(tmp_path / "more"))
+    (tmp_path / "more" / "cat" / "003.jpg").unlink()
+
+    [one, two] = [local_rows(source, 1, per_task_row_limit=limit) for limit in (1, 3)]
+
+    assert [[row["index"] for row in rows] for rows in (one, two)] == [[0], [0, 1, 2]]
+
+
+def test_tasks_hold_about_as_many_bytes(tmp_path: Path) -> None:
+    """One large sample does not weigh on its neighbours, and what was estimated is what there is."""
+    for number in range(20):
+        (tmp_path / f"{number:02d}.jpg").write_bytes(bytes(100_000 if number == 0 else 1000))
+    source = DatasetSource(open_dataset(tmp_path))
+
+    found = [task.metadata for task in source.get_read_tasks(4)]
+
+    assert source.estimate_inmemory_data_size() == sum(one.size_bytes for one in found) == 119_000
+    assert (found[0].num_rows, sum(one.num_rows for one in found)) == (1, 20)
+
+
+def test_a_bad_sample_ends_the_read_or_is_left_out(
+    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The error names machine, sample and reason; with "skip" the others come, and a warning names it."""
+    shutil.copytree(data / "more", tmp_path / "more")
+    dataset = open_dataset(tmp_path / "more")
+    sources = [DatasetSource(dataset), DatasetSource(dataset, on_bad_sample="skip")]
+    (tmp_path / "more" / "cat" / "003.jpg").unlink()
+
+    with pytest.raises(
+        BadSampleError, match=r"the worker on \S+ cannot read sample 3 \(cat/003\.jpg\)"
+    ):
+        local_rows(sources[0])
+    rows = local_rows(sources[1])
+
+    assert [row["index"] for row in rows] == [0, 1, 2, *range(4, 12)]
+    assert "skipped 1 of the samples 0 to" in caplog.text
+    assert "cat/003.jpg" in caplog.text
+
+
+def test_a_worker_that_cannot_open_the_data_says_so(data: Path, tmp_path: Path) -> None:
+    """Its name, the data and the path stand in the error."""
+    shutil.copy(data / "train-000000.tar", tmp_path / "here.tar")
+    [task] = DatasetSource(open_dataset(tmp_path / "here.tar")).get_read_tasks(1)
+    (tmp_path / "here.tar").unlink()
+
+    with pytest.raises(
+        (ClusterError, BadSampleError), match=r"the worker on \S+ cannot .*here\.tar"
+    ):
+        list(task())
+
+
+def test_a_field_that_turns_up_late_is_told(tmp_path: Path) -> None:
+    """Columns are the same for all blocks, so one that the first look did not find is an error, not lost."""
+    usual = {"jpg": b"", "id": b""}
+    tar = {f"{number:03d}": usual | ({"txt": b""} if number == 55 else {}) for number in range(100)}
+    dataset = open_dataset(write_samples(tmp_path / "a.tar", tar))
+
+    with pytest.raises(
+        LoaderError, match=r"a\.tar/055\) has the field txt.*fields=\['image', 'id', 'txt'\]"
+    ):
+        local_rows(DatasetSource(dataset))
+    rows = local_rows(DatasetSource(dataset, fields=["image", "txt"]))
+
+    assert [row["index"] for row in rows if row["txt"] is not None] == [55]
+    assert "cls" not in rows[0]
+
+
+def test_workers_of_other_versions_refuse(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The versions of the driver go with every task."""
+    module = sys.modules["dali_pipes.integrations.ray.data_source"]
+    monkeypatch.setattr(module, "versions", lambda: {"numpy": "1.0"})
+    [task] = DatasetSource(open_dataset(data / "photos")).get_read_tasks(1)
+
+    with pytest.raises(ClusterError, match=r"instead of 1\.0"):
+        list(task())
+
+
+@pytest.mark.long
+def test_through_a_cluster(ray_data: Any, data: Path) -> None:
+    """With and without a kept order, and counted: the same rows."""
+    dataset = open_dataset(data / "captions.tar")
+    wanted = expected(dataset)
+    found = {}
+    for keep in (True, False):
+        ray_data.DataContext.get_current().execution_options.preserve_order = keep
+        rows = ray_data.read_datasource(DatasetSource(dataset), override_num_blocks=4).take_all()
+        found[keep] = with_files(rows)
+
+    assert (found[True], sorted(found[False], key=lambda row: row["index"])) == (wanted, wanted)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
+def test_every_format(
+    writer: ModuleType,
+    made: Callable[[ModuleType], Any],  # noqa: F811
+    ray_data: Any,
+) -> None:
+    """On a cluster, rows are what the dataset fetches in this process."""
+    dataset = open_dataset(made(writer), **getattr(writer, "OPTIONS", {}))
+    ray_data.DataContext.get_current().execution_options.preserve_order = True
+
+    rows = ray_data.read_datasource(DatasetSource(dataset), override_num_blocks=2).take_all()
+
+    assert with_files(rows) == expected(dataset)
 
 
 def write(sink: ShardSink, blocks: list[list[Any]]) -> None:
@@ -82,8 +315,7 @@ def test_labels_that_were_changed_leave_no_old_ones(
     """A shard that is written, relabelled and written again has the new labels, and the fields of its source."""
     write(ShardSink(tmp_path / "one", format=format), blocks_of(data / "train-000000.tar"))
     before, blocks = told(tmp_path / "one"), blocks_of(tmp_path / "one")
-    for block in (block for some in blocks for block in some):
-        assert "image" in block.column_names
+    assert all("image" in block.column_names for some in blocks for block in some)
     changed = [[relabelled(block) for block in some] for some in blocks]
 
     write(ShardSink(tmp_path / "two", format=format), changed)
@@ -110,17 +342,13 @@ def test_the_class_file_of_other_readers_is_the_label(
 def test_a_folder_of_classes(data: Path, tmp_path: Path) -> None:
     """Keys lose the ending of a file, which the field has; images stay as they are."""
     write(ShardSink(tmp_path / "out"), blocks_of(data / "photos"))
-    before = [
-        (sample.key.removesuffix(".jpg"), sample.label, bytes(sample.image or b""))
+
+    assert [
+        (key, label, fields["jpg"]) for key, (label, fields) in told(tmp_path / "out").items()
+    ] == [
+        (sample.key.removesuffix(".jpg"), sample.label, bytes(sample.image))
         for sample in open_dataset(data / "photos")
     ]
-
-    after = [
-        (sample.key.partition("/")[2], sample.label, bytes(sample.fields["jpg"]))
-        for sample in open_dataset(tmp_path / "out")
-    ]
-
-    assert after == before
 
 
 @pytest.mark.parametrize("format", ["tar", "parquet"])
@@ -145,11 +373,11 @@ def test_parquet_shards_are_read_by_pyarrow(data: Path, tmp_path: Path) -> None:
     paths = sorted((tmp_path / "out").glob("*.parquet"))
     rows = [row for path in paths for row in pq.read_table(path).to_pylist()]
 
-    expected = open_dataset(data / "captions.tar")
-    assert [row["image"]["bytes"] for row in rows] == [bytes(one.fields["jpg"]) for one in expected]
-    assert [row["txt"] for row in rows] == [bytes(one.fields["txt"]) for one in expected]
-    assert [row["key"] for row in rows] == [f"{number:03d}" for number in range(10)]
-    assert len(open_dataset(tmp_path / "out")) == 10
+    assert [(row["key"], row["image"]["bytes"], row["txt"]) for row in rows] == [
+        (f"{number:03d}", bytes(one.fields["jpg"]), bytes(one.fields["txt"]))
+        for number, one in enumerate(open_dataset(data / "captions.tar"))
+    ]
+    assert len(open_dataset(tmp_path / "out")) == len(rows) == 10
 
 
 def test_the_index_is_beside_its_shard(data: Path, tmp_path: Path) -> None:
@@ -184,14 +412,12 @@ def test_large_blocks_become_several_shards(data: Path, tmp_path: Path) -> None:
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
 
     sizes = {path.name: path.stat().st_size for path in (tmp_path / "out").glob("*.tar")}
-    assert {one["name"]: one["bytes"] for one in manifest["shards"]} == sizes
+    shards = manifest["shards"]
+    assert {one["name"]: one["bytes"] for one in shards} == sizes
     assert len(sizes) > 2
     assert max(sizes.values()) <= 60_000
-    assert [one["begin"] for one in manifest["shards"][1:]] == [
-        one["end"] for one in manifest["shards"][:-1]
-    ]
-    assert manifest["shards"][-1]["end"] == 36
-    assert manifest["complete"] is True
+    assert [one["begin"] for one in shards[1:]] == [one["end"] for one in shards[:-1]]
+    assert (shards[-1]["end"], manifest["complete"]) == (36, True)
 
 
 def test_other_columns_become_fields(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
@@ -290,8 +516,7 @@ def test_what_attempts_left_behind_is_removed(data: Path, tmp_path: Path) -> Non
 
     write(sink, blocks_of(data / "photos", 1))
 
-    assert len(open_dataset(tmp_path / "out")) == 36
-    assert len([*(tmp_path / "out").iterdir()]) == 3
+    assert (len(open_dataset(tmp_path / "out")), len([*(tmp_path / "out").iterdir()])) == (36, 3)
 
 
 def test_a_write_that_fails_leaves_no_shard(data: Path, tmp_path: Path) -> None:
@@ -364,11 +589,9 @@ def test_a_bad_row_ends_the_write_on_a_cluster(ray_data: Any, data: Path, tmp_pa
 def test_videos_stay_as_they_are(data: Path, tmp_path: Path) -> None:
     """A video goes through, byte for byte."""
     write(ShardSink(tmp_path / "out"), blocks_of(data / "videos"))
-    before = [*open_dataset(data / "videos")]
+    before, after = (list(open_dataset(place)) for place in (data / "videos", tmp_path / "out"))
 
-    after = [*open_dataset(tmp_path / "out")]
-
-    assert [bytes(one.video or b"") for one in after] == [bytes(one.video or b"") for one in before]
+    assert [bytes(one.video) for one in after] == [bytes(one.video) for one in before]
 
 
 @pytest.mark.long
@@ -400,3 +623,70 @@ def test_shards_in_an_object_store(
     assert [bytes(one.fields["jpg"]) for one in back] == [
         bytes(one.fields["jpg"]) for one in open_dataset(data / "captions.tar")
     ]
+
+
+EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The names of examples/ray_data.py."""
+    monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path))
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what it imports
+        found = runpy.run_path(str(EXAMPLES / "ray_data.py"))
+    sys.modules.pop("arguments")
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # Ray's own
+def test_the_example(ray_cluster: Any, example: dict[str, Any]) -> None:
+    """All 64 photographs that it makes are equal in both runs."""
+    connect(ray_cluster.address)
+
+    assert example["main"]([]) == 2 * 64
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # Ray's own
+def test_actors_and_batches(ray_cluster: Any, example: dict[str, Any], photos: list[Path]) -> None:
+    """Two actors and odd batches make the Loader's pixels of real photographs; another epoch does not."""
+    connect(ray_cluster.address)
+    import ray.data
+
+    augment, dataset = example["augment"], open_dataset(photos)
+    loaders = [
+        Loader(
+            dataset,
+            example["RECIPE"],
+            batch_size=8,
+            seed=example["SEED"],
+            device="cpu",
+            last_batch="partial",
+        )
+        for _ in range(2)
+    ]
+    loaders[0].set_epoch(example["EPOCH"])
+    ours, others = (
+        {
+            index: image.numpy().copy()
+            for batch in loader
+            for index, image in zip(batch.indices.tolist(), batch.images, strict=True)
+        }
+        for loader in loaders
+    )
+
+    class Augment:
+        def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+            done: dict[str, Any] = augment(batch)
+            return done
+
+    rows = ray.data.read_datasource(DatasetSource(dataset), override_num_blocks=4)
+    rows = rows.map_batches(Augment, batch_size=5, compute=ray.data.ActorPoolStrategy(size=2))
+    found = {row["index"]: row["image"] for row in rows.iter_rows()}
+
+    assert found.keys() == ours.keys()
+    assert all(np.array_equal(found[index], ours[index]) for index in found)
+    assert not any(np.array_equal(found[index], others[index]) for index in found)
