@@ -10,16 +10,25 @@ import pytest
 import torch
 from PIL import Image
 
-from dali_pipes import BadSampleError, Batch, LoaderError
+from dali_pipes import BadSampleError, LoaderError
 from dali_pipes.decode import opencv
-from dali_pipes.decode.dali.feed import Feed, FeedOptions
+from dali_pipes.decode.dali.feed import Feed
 from dali_pipes.errors import DecodeError
 from dali_pipes.pipeline import make
 from dali_pipes.pipeline.stages import Fetched
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
-from tests.support.loaders import loader_maker
+from tests.support.loaders import (
+    assert_same_images,
+    draw_canvases_in_dali,
+    images_by_index,
+    indices_of,
+    loader_maker,
+    rows_of,
+    write_images,
+)
 
+Rows = list[tuple[int, torch.Tensor]]
 RECIPE = Recipe([RandomResizedCrop(24), HorizontalFlip()])
 DECODERS = ["cpu", pytest.param("dali", marks=pytest.mark.needs_dali)]
 BATCH_SIZE = 5
@@ -29,23 +38,15 @@ BAD = {3: "decode", 8: "header", 9: "header", 14: "decode", 17: "header"}
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Dataset:
     """Twenty images, five of them bad in different ways."""
-    root = tmp_path_factory.mktemp("faulty")
-    for number in range(20):
-        data = jpeg(60 + number, 50, seed=number)
-        if number == 3:  # cut in the middle of the picture
-            data = data[: len(data) // 2]
-        if number == 8:
-            data = b""
-        if number == 9:
-            data = b"<html>404 not found</html>"
-        if number == 14:  # the end marker is there, but the Huffman tables are nonsense
-            at = data.index(b"\xff\xc4") + 5
-            data = data[:at] + b"\xff" * 16 + data[at + 16 :]
-        if number == 17:  # promises far more pixels than it has
-            at = data.index(b"\xff\xc0") + 5
-            data = data[:at] + b"\xff\xdc\xff\xdc" + data[at + 4 :]
-        (root / f"{number:02d}.jpg").write_bytes(data)
-    return open_dataset(root)
+    images = [jpeg(60 + number, 50, seed=number) for number in range(20)]
+    images[3] = images[3][: len(images[3]) // 2]  # cut in the middle of the picture
+    images[8], images[9] = b"", b"<html>404 not found</html>"
+    # In 14 the end marker is there, but the Huffman tables are nonsense; 17 promises far more pixels than it has.
+    for number, marker, nonsense in ((14, 0xC4, b"\xff" * 16), (17, 0xC0, b"\xff\xdc\xff\xdc")):
+        data = images[number]
+        at = data.index(bytes([0xFF, marker])) + 5
+        images[number] = data[:at] + nonsense + data[at + len(nonsense) :]
+    return write_images(tmp_path_factory.mktemp("faulty"), images)
 
 
 load = loader_maker(
@@ -53,8 +54,9 @@ load = loader_maker(
 )
 
 
-def by_row(batches: list[Batch]) -> list[tuple[int, torch.Tensor]]:
-    return [(int(i), image) for b in batches for i, image in zip(b.indices, b.images, strict=True)]
+def assert_same_rows(actual: Rows, expected: Rows) -> None:
+    assert [index for index, _ in actual] == [index for index, _ in expected]
+    assert all(torch.equal(a, b) for (_, a), (_, b) in zip(actual, expected, strict=True))
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
@@ -79,15 +81,12 @@ class TestPolicies:
 
     def test_replace_keeps_neighbours(self, dataset: Dataset, decoder: str) -> None:
         """Each bad row holds another, good sample; every other row is bit for bit what it always is."""
-        batches = by_row(list(load(dataset, decoder=decoder)))
-        alone = dict(by_row(list(load(dataset, decoder="cpu", batch_size=1))))
+        rows = rows_of(load(dataset, decoder=decoder))
+        alone = images_by_index(load(dataset, decoder="cpu", batch_size=1))
 
-        assert len(batches) == 20
-        for row, (index, image) in enumerate(batches):
-            if row in BAD:
-                assert index not in BAD
-            else:
-                assert index == row
+        assert len(rows) == 20
+        for row, (index, image) in enumerate(rows):
+            assert index not in BAD if row in BAD else index == row
             assert torch.equal(image, alone[index])
 
     def test_skip_leaves_the_row_out(self, dataset: Dataset, decoder: str) -> None:
@@ -95,7 +94,7 @@ class TestPolicies:
         batches = list(load(dataset, on_bad_sample="skip", decoder=decoder))
 
         assert [len(batch) for batch in batches] == [4, 3, 4, 4]
-        assert [index for index, _ in by_row(batches)] == [i for i in range(20) if i not in BAD]
+        assert indices_of(batches) == [i for i in range(20) if i not in BAD]
         assert all(len(b.keys) == len(b.labels) == len(b.valid) == len(b) for b in batches)
 
     def test_ledger(self, dataset: Dataset, decoder: str, tmp_path: Path) -> None:
@@ -133,9 +132,8 @@ def test_numbers_that_no_box_can_hold(
             json.dumps({"boxes": [[1, 2, 8, far]], "labels": [0]})
         )
     loader = load(open_dataset(tmp_path), decoder=decoder, on_bad_sample="skip", batch_size=4)
-    batches = list(loader)
 
-    assert [batch.indices.tolist() for batch in batches] == [[0, 1, 3]]
+    assert [batch.indices.tolist() for batch in loader] == [[0, 1, 3]]
     assert [(bad.index, bad.stage) for bad in loader.bad_samples] == [(2, "targets")]
 
 
@@ -158,37 +156,27 @@ def test_whatever_a_decoder_raises_is_its_images_verdict(
 
 def test_replacement_does_not_depend_on_batch_or_ranks(dataset: Dataset) -> None:
     """The same substitute with the same draws takes a bad sample's place on any rank."""
-    alone = by_row(list(load(dataset)))
-    ranks = [list(load(dataset, rank=r, world_size=4, batch_size=1)) for r in range(4)]
-    shared = [pair for step in zip(*ranks, strict=True) for pair in by_row(list(step))]
-
-    assert [index for index, _ in alone] == [index for index, _ in shared]
-    assert all(torch.equal(a, b) for (_, a), (_, b) in zip(alone, shared, strict=True))
+    ranks = [load(dataset, rank=r, world_size=4, batch_size=1) for r in range(4)]
+    shared = [pair for step in zip(*ranks, strict=True) for pair in rows_of(step)]
+    assert_same_rows(shared, rows_of(load(dataset)))
 
 
 @pytest.mark.needs_dali
 def test_bad_sample_in_every_place(dataset: Dataset) -> None:
     """Whichever row of a batch DALI refuses, its neighbours come through."""
-    expected = dict(by_row(list(load(dataset, decoder="cpu", on_bad_sample="skip"))))
-    for batch_size in (1, 2, 3, 4, 7, 20):
-        loader = load(
-            dataset,
-            decoder="dali",
-            on_bad_sample="skip",
-            batch_size=batch_size,
-            last_batch="partial",
-        )
-        actual = dict(by_row(list(loader)))
-        assert actual.keys() == expected.keys()
-        assert all(torch.equal(actual[index], expected[index]) for index in expected)
+    options = {"on_bad_sample": "skip", "last_batch": "partial"}
+    expected = list(load(dataset, **options))
+    for batch_size in (1, 3, 4, 7, 20):
+        loader = load(dataset, decoder="dali", batch_size=batch_size, **options)
+        assert_same_images(loader, expected)
 
 
 @pytest.mark.needs_dali
 def test_canvases_from_the_graph(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """The way a GPU takes, with the resize in DALI's graph, gives the same rows within its tolerance."""
-    expected = by_row(list(load(dataset, decoder="cpu")))
-    monkeypatch.setattr(make, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True}))
-    actual = by_row(list(load(dataset, decoder="dali")))
+    expected = rows_of(load(dataset))
+    draw_canvases_in_dali(monkeypatch)
+    actual = rows_of(load(dataset, decoder="dali"))
 
     assert [index for index, _ in expected] == [index for index, _ in actual]
     for (_, wanted), (_, image) in zip(expected, actual, strict=True):
@@ -216,12 +204,11 @@ def test_what_dali_alone_refuses(dataset: Dataset, monkeypatch: pytest.MonkeyPat
             return None if any(row not in hidden for row in rows) else outputs
 
     options: dict[str, Any] = {"on_bad_sample": "skip", "batch_size": 10, "prefetch": 1}
-    in_graph = lambda **o: FeedOptions(**{**o, "canvases": True, "depth": 1})  # noqa: E731
-    monkeypatch.setattr(make, "FeedOptions", in_graph)
-    expected = dict(by_row(list(load(dataset, decoder="dali", **options))))
+    draw_canvases_in_dali(monkeypatch, depth=1)
+    expected = images_by_index(load(dataset, decoder="dali", **options))
     monkeypatch.setattr(make, "Feed", Picky)
     with pytest.warns(RuntimeWarning, match=r"refused 1 of \d+ samples.*(05|11)\.jpg\)") as said:
-        actual = dict(by_row(list(load(dataset, decoder="dali", **options))))
+        actual = images_by_index(load(dataset, decoder="dali", **options))
 
     assert len(said) == 2
     assert actual.keys() == expected.keys()
@@ -252,58 +239,48 @@ def test_dali_refuses_whatever_it_gets(
             return None if asked > most or most == asked == 0 else outputs
 
     options: dict[str, Any] = {"on_bad_sample": "skip", "batch_size": BATCH_SIZE, "prefetch": 1}
-    in_graph = lambda **o: FeedOptions(**{**o, "canvases": True, "depth": 1})  # noqa: E731
-    expected = dict(by_row(list(load(dataset, decoder="cpu", **options))))
-    monkeypatch.setattr(make, "FeedOptions", in_graph)
+    expected = list(load(dataset, **options))
+    draw_canvases_in_dali(monkeypatch, depth=1)
     monkeypatch.setattr(make, "Feed", Picky)
     with pytest.warns(RuntimeWarning, match="out of memory"):
-        actual = dict(by_row(list(load(dataset, decoder="dali", **options))))
+        actual = list(load(dataset, decoder="dali", **options))
 
-    assert actual.keys() == expected.keys()
+    assert indices_of(actual) == indices_of(expected)
     if most == 0:
-        assert all(torch.equal(actual[n], expected[n]) for n in expected)
+        assert_same_images(actual, expected)
 
 
 @pytest.mark.needs_dali
 def test_many_epochs_stay_aligned(dataset: Dataset) -> None:
-    """After hundreds of batches with bad samples every row is still the sample it claims to be."""
-    loader = load(dataset, decoder="dali", shuffle="global", batch_size=2, max_bad_samples=10_000)
-    for _ in range(12):
-        epoch = loader.state_dict()["epoch"] + 1 if loader.state_dict()["consumed"] else 0
-        actual = by_row(list(loader))
-        reference = load(dataset, decoder="cpu", shuffle="global", batch_size=10)
-        reference.set_epoch(epoch)
-        expected = by_row(list(reference))
-        assert [index for index, _ in actual] == [index for index, _ in expected]
-        assert all(torch.equal(a, b) for (_, a), (_, b) in zip(actual, expected, strict=True))
+    """After many batches with bad samples every row is still the sample it claims to be."""
+    options = {"shuffle": "global", "max_bad_samples": 10_000}
+    loader = load(dataset, decoder="dali", batch_size=2, **options)
+    reference = load(dataset, batch_size=10, **options)
+    for _ in range(6):
+        assert_same_rows(rows_of(loader), rows_of(reference))
 
 
 def test_a_dataset_of_nothing_but_bad_samples(tmp_path: Path) -> None:
     """When every substitute is bad, too, the run stops instead of searching for ever."""
-    for number in range(4):
-        (tmp_path / f"{number}.jpg").write_bytes(b"no picture")
-    ledger = tmp_path / "bad.jsonl"
-    options = {"batch_size": 1, "decoder": "cpu", "max_bad_samples": 4, "ledger": ledger}
-    loader = load(open_dataset(tmp_path), **options)
+    dataset, ledger = write_images(tmp_path, [b"no picture"] * 4), tmp_path / "bad.jsonl"
     with pytest.raises(BadSampleError, match="16 samples drawn to replace it"):
-        list(loader)
+        list(load(dataset, batch_size=1, max_bad_samples=4, ledger=ledger))
     assert len(ledger.read_text().splitlines()) == 17
 
 
 def test_default_budget_outlasts_a_long_run(dataset: Dataset) -> None:
     """The same few bad samples in every epoch do not spend the budget."""
     loader = load(dataset, on_bad_sample="skip", decoder="cpu", batch_size=20)
-    for _ in range(60):
+    for _ in range(25):
         assert sum(len(batch) for batch in loader) == 15
-    assert len(loader.bad_samples) == 300
+    assert len(loader.bad_samples) == 125
 
 
 def test_default_budget_stops_a_broken_dataset(tmp_path: Path) -> None:
     """When more than half of a small dataset is bad, the run stops."""
-    for number in range(10):
-        (tmp_path / f"{number}.jpg").write_bytes(b"no picture")
+    dataset = write_images(tmp_path, [b"no picture"] * 10)
     with pytest.raises(BadSampleError, match=r"6 bad samples.*max_bad_samples=5"):
-        list(load(open_dataset(tmp_path), on_bad_sample="skip", batch_size=2, decoder="cpu"))
+        list(load(dataset, on_bad_sample="skip", batch_size=2))
 
 
 def test_ledger_without_a_folder(dataset: Dataset, tmp_path: Path) -> None:

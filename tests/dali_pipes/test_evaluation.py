@@ -82,8 +82,7 @@ def test_all_samples_once_in_their_order(dataset: SmallDataset) -> None:
 def test_padding_gives_batches_of_one_size(dataset: SmallDataset) -> None:
     """For models that want one shape: what fills up the last batch is marked."""
     *_, last = evaluate(dataset, last_batch="pad")
-    assert len(last) == 4
-    assert last.valid.tolist() == [True, True, True, False]
+    assert (len(last), last.valid.tolist()) == (4, [True, True, True, False])
 
 
 def test_a_dataset_smaller_than_a_batch(dataset: SmallDataset) -> None:

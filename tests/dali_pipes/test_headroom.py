@@ -14,7 +14,7 @@ from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from readers.dataset import IndexedDataset
 from tests.support.kinds import by_opencv, noise, write_tar
-from tests.support.loaders import loader_maker
+from tests.support.loaders import loader_maker, write_images
 
 RECIPE = Recipe([RandomResizedCrop(8)])
 
@@ -22,10 +22,8 @@ RECIPE = Recipe([RandomResizedCrop(8)])
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> IndexedDataset:
     """Twelve small images."""
-    root = tmp_path_factory.mktemp("images")
-    for number in range(12):
-        (root / f"{number:02d}.jpg").write_bytes(jpeg(24, 24, seed=number))
-    return open_dataset(root)
+    images = [jpeg(24, 24, seed=number) for number in range(12)]
+    return write_images(tmp_path_factory.mktemp("images"), images)
 
 
 load = loader_maker(RECIPE)
@@ -116,25 +114,17 @@ def test_what_the_step_gets(dataset: Dataset) -> None:
     def step(batch: Batch) -> None:
         seen.append(tuple(batch.indices.tolist()))
 
-    loader = load(dataset)
-    epochs = [
-        tuple(batch.indices.tolist()) for epoch in range(6) for batch in load_epoch(dataset, epoch)
-    ]
+    loader, other = load(dataset), load(dataset)
+    epochs = [tuple(batch.indices.tolist()) for _ in range(6) for batch in other]
     loader.headroom(step, steps=3, rounds=2, kept=2)
     memory = [epochs[0], epochs[1], epochs[0]]
     warm = 3  # prefetch + 1
     assert seen[:6] == memory + memory
     fresh = seen[6 : 6 + warm + 3]
-    first = 3  # the last one of the first epoch was made ahead of the kept ones, and dropped
-    assert fresh == epochs[first : first + len(fresh)]
+    # The last one of the first epoch was made ahead of the kept ones, and dropped.
+    assert fresh == epochs[3 : 3 + len(fresh)]
     assert seen[6 + warm + 3 :][:3] == memory
     assert len(seen) == 3 + 2 * (3 + warm + 3)
-
-
-def load_epoch(dataset: Dataset, epoch: int) -> list[Batch]:
-    loader = load(dataset)
-    loader.set_epoch(epoch)
-    return list(loader)
 
 
 @pytest.mark.parametrize(
@@ -179,16 +169,14 @@ def test_bad_samples_are_not_logged(
     tmp_path: Path, jpeg: Callable[..., bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The loops that come tell of them; what counts is different samples, of all epochs."""
-    for number in range(4):
-        (tmp_path / f"{number}.jpg").write_bytes(jpeg(24, 24)[: 100 if number % 2 else None])
-    loader = load(open_dataset(tmp_path), batch_size=2, on_bad_sample="skip", max_bad_samples=2)
+    dataset = write_images(tmp_path, [jpeg(24, 24), jpeg(24, 24)[:100]] * 2)
+    loader = load(dataset, batch_size=2, on_bad_sample="skip", max_bad_samples=2)
     with caplog.at_level("WARNING", logger="gpu_aug"):
         loader.headroom(lambda _: None, steps=4, rounds=1)
     assert not caplog.records
-    few = load(open_dataset(tmp_path), batch_size=1, on_bad_sample="skip", max_bad_samples=1)
-    with pytest.raises(
-        BadSampleError, match=r"^2 bad samples.*look at ([13]).jpg, (?!\1)[13].jpg \("
-    ):
+    few = load(dataset, batch_size=1, on_bad_sample="skip", max_bad_samples=1)
+    words = r"^2 bad samples.*look at 0([13]).jpg, 0(?!\1)[13].jpg \("
+    with pytest.raises(BadSampleError, match=words):
         few.headroom(lambda _: None, steps=4, rounds=1)
     assert not few.bad_samples
 
@@ -215,14 +203,13 @@ class TestRefusals:
 
     def test_arguments(self, dataset: Dataset) -> None:
         """Each says what is allowed."""
-        loader = load(dataset)
-        with pytest.raises(
-            LoaderError, match="step=3 is not allowed; give a function that takes a Batch"
+        for name, value, allowed in (
+            ("step", 3, "a function that takes a Batch"),
+            *((name, 0, "an integer of 1") for name in ("steps", "rounds", "kept")),
         ):
-            loader.headroom(3)  # type: ignore[arg-type]
-        for name in ("steps", "rounds", "kept"):
-            with pytest.raises(LoaderError, match=f"{name}=0 is not allowed; give an integer of 1"):
-                loader.headroom(print, **{name: 0})
+            words = f"{name}={value} is not allowed; give {allowed}"
+            with pytest.raises(LoaderError, match=words):
+                load(dataset).headroom(**{"step": print, name: value})
 
     def test_a_step_that_changes_its_batch(self, dataset: Dataset) -> None:
         """Repeats would not be what the loader made."""
@@ -231,11 +218,11 @@ class TestRefusals:
 
     def test_bad_samples(self, tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
         """They end it as they end a loop, and come to no ledger."""
-        for number in range(4):
-            (tmp_path / f"{number}.jpg").write_bytes(jpeg(24, 24)[: 100 if number == 2 else None])
+        sound = jpeg(24, 24)
+        dataset = write_images(tmp_path, [sound, sound, sound[:100], sound])
         with pytest.raises(BadSampleError, match="sample 2"):
-            load(open_dataset(tmp_path)).headroom(print, steps=2, rounds=1)
-        loader = load(open_dataset(tmp_path), on_bad_sample="skip")
+            load(dataset).headroom(print, steps=2, rounds=1)
+        loader = load(dataset, on_bad_sample="skip")
         found = loader.headroom(lambda _: None, steps=4, rounds=1)
         share = found.fresh.images_per_second / found.fresh.steps_per_second
         assert share == pytest.approx(3)
@@ -251,12 +238,11 @@ def test_waits_for_the_gpu(dataset: Dataset) -> None:
         for _number in range(20):
             torch.mm(a, a)
 
-    torch.cuda.synchronize()
-    step(None)  # type: ignore[arg-type]
-    torch.cuda.synchronize()
-    began = time.perf_counter()
-    step(None)  # type: ignore[arg-type]
-    torch.cuda.synchronize()
-    seconds = time.perf_counter() - began
+    for _ in range(2):  # the second one counts
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        step(None)  # type: ignore[arg-type]
+        torch.cuda.synchronize()
+        seconds = time.perf_counter() - began
     found = load(dataset, device="cuda").headroom(step, steps=5, rounds=2)
     assert found.memory.steps_per_second < 10 / seconds

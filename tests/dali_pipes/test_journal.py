@@ -41,8 +41,7 @@ def test_a_full_disk(
     said = rf"{name}='.*run-{{rank}}.jsonl': .*run-0.jsonl cannot be written \(No space left on device\).*make room"
     with pytest.raises(LoaderError, match=said):
         next(loop)
-    assert loader.state_dict() == state
-    assert loader.audit.steps == 1
+    assert (loader.state_dict(), loader.audit.steps) == (state, 1)
 
     monkeypatch.undo()
     again = Loader(dataset, RECIPE, **options)

@@ -1,6 +1,5 @@
 """The loader on a GPU: the samples, draws and verdicts of the CPU, and pixels within the decoders' tolerance."""
 
-import itertools
 import json
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from dali_pipes import Batch, Loader
+from dali_pipes import Loader
 from gpu_aug import (
     CenterCrop,
     CutMix,
@@ -20,7 +19,13 @@ from gpu_aug import (
 )
 from gpu_aug.views import Views
 from readers import Dataset, open_dataset
-from tests.support.loaders import loader_maker
+from tests.support.loaders import (
+    assert_same_images,
+    images_by_index,
+    loader_maker,
+    rows_of,
+    write_images,
+)
 
 pytestmark = pytest.mark.needs_cuda
 DEVICE = "cuda"
@@ -37,26 +42,16 @@ def dataset(photos: list[Path]) -> Dataset:
 @pytest.fixture(scope="module")
 def faulty(tmp_path_factory: pytest.TempPathFactory, photos: list[Path]) -> Dataset:
     """The photographs, two of them damaged: one cut short, one with nonsense for Huffman tables."""
-    root = tmp_path_factory.mktemp("faulty")
-    for number, path in enumerate(photos):
-        data = path.read_bytes()
-        if number == 2:
-            data = data[: len(data) // 2]
-        if number == 5:
-            at = data.index(b"\xff\xc4") + 5
-            data = data[:at] + b"\xff" * 16 + data[at + 16 :]
-        (root / f"{number:02d}.jpg").write_bytes(data)
-    return open_dataset(root, labels=[0] * len(photos))
+    images = [path.read_bytes() for path in photos]
+    images[2] = images[2][: len(images[2]) // 2]
+    at = images[5].index(b"\xff\xc4") + 5
+    images[5] = images[5][:at] + b"\xff" * 16 + images[5][at + 16 :]
+    return write_images(tmp_path_factory.mktemp("faulty"), images, labels=[0] * len(photos))
 
 
 load = loader_maker(
     PLAIN, dtype=torch.float32, shuffle="none", last_batch="partial", device=DEVICE, decoder="auto"
 )
-
-
-def by_index(batches: list[Batch]) -> dict[int, torch.Tensor]:
-    pairs = [zip(batch.indices.tolist(), batch.images.cpu(), strict=True) for batch in batches]
-    return dict(itertools.chain(*pairs))
 
 
 def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
@@ -70,8 +65,8 @@ def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_batches_are_the_cpus(dataset: Dataset, decoder: str) -> None:
     """On the GPU every sample has the picture it has on the CPU; its neighbour has another one."""
-    expected = by_index(list(load(dataset, device="cpu", decoder="cpu")))
-    actual = by_index(list(load(dataset, decoder=decoder)))
+    expected = images_by_index(load(dataset, device="cpu", decoder="cpu"))
+    actual = images_by_index(load(dataset, decoder=decoder))
 
     assert actual.keys() == expected.keys()
     for index, image in actual.items():
@@ -82,8 +77,8 @@ def test_batches_are_the_cpus(dataset: Dataset, decoder: str) -> None:
 
 def test_pixels_without_dali_are_the_cpus(dataset: Dataset) -> None:
     """Decoded on the CPU and augmented on the GPU, pictures differ by rounding alone."""
-    expected = by_index(list(load(dataset, device="cpu", decoder="cpu")))
-    actual = by_index(list(load(dataset, decoder="cpu")))
+    expected = images_by_index(load(dataset, device="cpu", decoder="cpu"))
+    actual = images_by_index(load(dataset, decoder="cpu"))
 
     assert max((actual[i] - expected[i]).abs().max() for i in expected) < 1e-5
 
@@ -104,7 +99,7 @@ def test_batch_lies_on_the_device(dataset: Dataset, decoder: str) -> None:
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_bad_samples(faulty: Dataset, decoder: str, policy: str) -> None:
     """Verdicts and substitutes are the CPU's, and the neighbours of a bad sample come through."""
-    reference = load(faulty, "cpu", decoder="cpu", on_bad_sample=policy)
+    reference = load(faulty, device="cpu", decoder="cpu", on_bad_sample=policy)
     expected = list(reference)
     loader = load(faulty, decoder=decoder, on_bad_sample=policy)
     actual = list(loader)
@@ -112,25 +107,22 @@ def test_bad_samples(faulty: Dataset, decoder: str, policy: str) -> None:
     assert [b.indices.tolist() for b in actual] == [b.indices.tolist() for b in expected]
     assert loader.bad_samples == reference.bad_samples
     assert {record.index for record in loader.bad_samples} == {2, 5}
-    for index, image in by_index(actual).items():
-        assert_close(image, by_index(expected)[index])
+    for (_, image), (_, wanted) in zip(rows_of(actual), rows_of(expected), strict=True):
+        assert_close(image, wanted)
 
 
 @pytest.mark.needs_dali
 def test_pixels_do_not_depend_on_the_batch(dataset: Dataset) -> None:
     """In batches larger and smaller than what the JPEG engine decodes at once."""
-    small, large = (
-        by_index(list(load(dataset, decoder="dali", batch_size=size))) for size in (3, 12)
-    )
-
-    assert all(torch.equal(small[index], large[index]) for index in range(12))
+    small, large = (load(dataset, decoder="dali", batch_size=size) for size in (3, 12))
+    assert_same_images(small, large)
 
 
 @pytest.mark.needs_dali
 def test_neighbours_are_bit_identical(faulty: Dataset, dataset: Dataset) -> None:
     """A bad sample does not change a bit of the samples beside it."""
-    with_bad = by_index(list(load(faulty, decoder="dali", on_bad_sample="skip")))
-    without = by_index(list(load(dataset, decoder="dali")))
+    with_bad = images_by_index(load(faulty, decoder="dali", on_bad_sample="skip"))
+    without = images_by_index(load(dataset, decoder="dali"))
 
     assert sorted(with_bad) == [index for index in range(12) if index not in (2, 5)]
     assert all(torch.equal(image, without[index]) for index, image in with_bad.items())
@@ -141,7 +133,7 @@ def test_many_batches_stay_aligned(faulty: Dataset, decoder: str) -> None:
     """After many batches with bad samples every row is still the sample it claims to be."""
     options = {"on_bad_sample": "replace", "shuffle": "global", "max_bad_samples": 10_000}
     loader = load(faulty, decoder=decoder, batch_size=3, **options)
-    reference = load(faulty, "cpu", decoder="cpu", batch_size=3, **options)
+    reference = load(faulty, device="cpu", decoder="cpu", batch_size=3, **options)
     for _ in range(8):
         for batch, expected in zip(loader, reference, strict=True):
             assert torch.equal(batch.indices, expected.indices)
@@ -158,25 +150,16 @@ def test_resume_on_another_device(
     """A run goes on in the middle of its second epoch on a machine with, or without, a GPU, and in other batches."""
     options = {"decoder": decoder, "shuffle": "global"}
     whole = load(dataset, device="cpu", **{**options, "decoder": "cpu"})
-    expected = samples([*whole, *whole, *whole])
-    begun = load(dataset, first, **options)
-    found = samples([*begun, next(iter(begun))])
-    resumed = load(dataset, second, batch_size=batch_size, **options)
+    expected = rows_of([*whole, *whole, *whole])
+    begun = load(dataset, device=first, **options)
+    found = rows_of([*begun, next(iter(begun))])
+    resumed = load(dataset, device=second, batch_size=batch_size, **options)
     resumed.load_state_dict(json.loads(json.dumps(begun.state_dict())))
-    found += samples([*resumed, *resumed])
+    found += rows_of([*resumed, *resumed])
 
     assert [index for index, _ in found] == [index for index, _ in expected]
     for (_, image), (_, wanted) in zip(found, expected, strict=True):
         assert_close(image, wanted)
-
-
-def samples(batches: list[Batch]) -> list[tuple[int, torch.Tensor]]:
-    """Index and image of each sample, in the order in which they came."""
-    return [
-        pair
-        for batch in batches
-        for pair in zip(batch.indices.tolist(), batch.images.cpu(), strict=True)
-    ]
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
@@ -210,7 +193,7 @@ SEVERAL = Views([PLAIN, RAGGED, Recipe([HorizontalFlip(), RandomResizedCrop(64)]
 def test_other_recipes_are_the_cpus(faulty: Dataset, decoder: str, recipe: Recipe | Views) -> None:
     """Images of several sizes, mixed samples and views are those of the CPU, beside bad samples, too."""
     options = {"recipe": recipe, "on_bad_sample": "skip", "batch_size": 3}
-    expected = list(load(faulty, "cpu", decoder="cpu", **options))
+    expected = list(load(faulty, device="cpu", decoder="cpu", **options))
     actual = list(load(faulty, decoder=decoder, **options))
 
     for batch, wanted in zip(actual, expected, strict=True):

@@ -277,8 +277,7 @@ def test_a_sample_with_a_bad_map_is_bad(tmp_path: Path, case: str) -> None:
     )
     [batch] = made
 
-    assert batch.indices.tolist() == [1]
-    assert len(batch["depth"]) == 1
+    assert (batch.indices.tolist(), len(batch["depth"])) == ([1], 1)
     assert sentence in made.bad_samples[0].reason
     with pytest.raises(BadSampleError):
         loader(tmp_path, [{"jpg": PHOTO, **change}, sound], WHOLE, maps=maps).peek()

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from dali_pipes.schedule import whole_groups
 from gpu_aug import CutMix, HorizontalFlip, MixUp, Mosaic, Normalize, RandomResizedCrop, Recipe
 from gpu_aug.errors import RecipeError
 from readers import Dataset, Order, open_dataset
-from tests.support.loaders import loader_maker
+from tests.support.loaders import loader_maker, write_images
 
 NUM_IMAGES = 27  # the last pair and the last four are not full
 PAIRS = Recipe([RandomResizedCrop(24), HorizontalFlip(), CutMix(p=0.7), MixUp(p=0.7), Normalize()])
@@ -36,13 +37,14 @@ def faulty(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes])
     return grow(tmp_path_factory.mktemp("faulty"), jpeg, bad=(2, 7, 13, 26))
 
 
-def grow(root: Any, jpeg: Callable[..., bytes], bad: tuple[int, ...] = ()) -> Dataset:
+def grow(root: Path, jpeg: Callable[..., bytes], bad: tuple[int, ...] = ()) -> Dataset:
     for number in range(NUM_IMAGES):
         folder = root / f"class{number // 9}"
         folder.mkdir(exist_ok=True)
         data = jpeg(30 + number, 70 - number, seed=9 * number)
-        data = data[: len(data) // 2] if number in bad else data
-        (folder / f"{number:02d}.jpg").write_bytes(data)
+        (folder / f"{number:02d}.jpg").write_bytes(
+            data[: len(data) // 2] if number in bad else data
+        )
     return open_dataset(root)
 
 
@@ -57,7 +59,7 @@ def assert_same(actual: list[Batch], expected: list[Batch]) -> None:
         assert torch.equal(one, other), name
 
 
-def steps_of(ranks: list[list[Batch]]) -> list[Batch]:
+def steps_of(ranks: list[Any]) -> list[Batch]:
     """The shares of all ranks, step by step."""
     return list(itertools.chain(*zip(*ranks, strict=True)))
 
@@ -68,11 +70,8 @@ class TestSameEverywhere:
         "options",
         [
             {"batch_size": 1},
-            {"batch_size": 3},
-            {"batch_size": 7},
             {"batch_size": 27},
-            {"num_threads": 1},
-            {"prefetch": 6},
+            {"batch_size": 7, "num_threads": 1, "prefetch": 6},
             pytest.param({"decoder": "dali", "batch_size": 5}, marks=DALI),
         ],
         ids=str,
@@ -87,17 +86,17 @@ class TestSameEverywhere:
             assert_same(list(load(dataset, recipe, seed=4)), usual)
 
     @pytest.mark.parametrize("last_batch", ["drop", "partial", "pad"])
-    @pytest.mark.parametrize(("world_size", "batch_size"), [(2, 3), (3, 2), (3, 1), (2, 5)])
+    @pytest.mark.parametrize(("world_size", "batch_size"), [(3, 1), (2, 5)])
     def test_ranks(
         self, dataset: Dataset, recipe: Recipe, world_size: int, batch_size: int, last_batch: str
     ) -> None:
         """What the ranks receive is what one process receives, whatever borders cut groups in two."""
         options = {"last_batch": last_batch, "batch_size": batch_size, "world_size": world_size}
-        ranks = [list(load(dataset, recipe, rank=rank, **options)) for rank in range(world_size)]
+        ranks = [load(dataset, recipe, rank=rank, **options) for rank in range(world_size)]
         whole = world_size * batch_size
-        alone = list(load(dataset, recipe, batch_size=whole, last_batch=last_batch))
+        alone = load(dataset, recipe, batch_size=whole, last_batch=last_batch)
 
-        assert_same(steps_of(ranks), alone)
+        assert_same(steps_of(ranks), list(alone))
 
     def test_rows_that_pad_are_the_epochs_first(self, dataset: Dataset, recipe: Recipe) -> None:
         """A row that fills up the last batch is mixed as it was where it belongs."""
@@ -114,11 +113,9 @@ class TestSameEverywhere:
         for stop in (1, 2, 5):
             first = load(dataset, recipe, batch_size=3)
             had = list(itertools.islice(first, stop))
-            ranks = []
-            for rank in range(2):
-                loader = load(dataset, recipe, batch_size=2, rank=rank, world_size=2)
+            ranks = [load(dataset, recipe, batch_size=2, rank=r, world_size=2) for r in range(2)]
+            for loader in ranks:
                 loader.load_state_dict(first.state_dict())
-                ranks.append(list(loader))
             assert_same([*had, *steps_of(ranks)], expected)
 
     @pytest.mark.parametrize("policy", ["skip", "replace"])
@@ -132,7 +129,7 @@ class TestSameEverywhere:
             load(faulty, recipe, batch_size=3, rank=r, world_size=3, decoder=decoder, **options)
             for r in range(3)
         ]
-        assert_same(steps_of([list(loader) for loader in loaders]), expected)
+        assert_same(steps_of(loaders), expected)
         written = [record.index for loader in loaders for record in loader.bad_samples]
         assert sorted(written) == sorted(record.index for record in alone.bad_samples)
         assert set(written) >= {2, 7, 13, 26}
@@ -147,10 +144,9 @@ def test_lost_sample_is_nobodys_partner(faulty: Dataset, dataset: Dataset) -> No
     alone = {order[place ^ 1] for place, index in enumerate(order) if index in lost and place < 26}
 
     def images(data: Dataset, recipe: Recipe) -> dict[int, tuple[torch.Tensor, torch.Tensor]]:
-        batches = list(load(data, recipe, on_bad_sample="skip"))
         return {
             int(i): (x, label)
-            for b in batches
+            for b in load(data, recipe, on_bad_sample="skip")
             for i, x, label in zip(b.indices, b.images, b.labels, strict=True)
         }
 
@@ -204,18 +200,15 @@ class TestClassCount:
 
     def test_too_small(self, dataset: Dataset) -> None:
         """A label that is no class is named with its sample."""
-        recipe = Recipe([RandomResizedCrop(24), MixUp(num_classes=2)])
-        with pytest.raises(
-            LoaderError, match=r"the label of class2/.* is 2, but there are 2 classes"
-        ):
-            list(load(dataset, recipe))
+        words = r"the label of class2/.* is 2, but there are 2 classes"
+        with pytest.raises(LoaderError, match=words):
+            list(load(dataset, Recipe([RandomResizedCrop(24), MixUp(num_classes=2)])))
 
     def test_without_labels(self, tmp_path: Any, jpeg: Callable[..., bytes]) -> None:
         """Images that have no labels are mixed all the same, and keep -1, with a warning."""
-        for number in range(4):
-            (tmp_path / f"{number}.jpg").write_bytes(jpeg(30, 40, seed=number))
+        dataset = write_images(tmp_path, [jpeg(30, 40, seed=number) for number in range(4)])
         with pytest.warns(UserWarning, match=r"MixUp mixes .* so that batch.labels is -1"):
-            loader = load(open_dataset(tmp_path), FOURS, batch_size=4)
+            loader = load(dataset, FOURS, batch_size=4)
         assert next(iter(loader)).labels.tolist() == [-1] * 4
 
     @pytest.mark.parametrize(("missing", "count"), [((3,), "1"), (range(NUM_IMAGES), "2[67]")])
@@ -235,12 +228,11 @@ class TestClassCount:
         images = torch.zeros(4, 3, 30, 40, dtype=torch.uint8)
         transform = Recipe([RandomResizedCrop(24), replace(operation, num_classes=3)]).transform()
         together = list(zip(images, [0, -1, 2, 1], strict=True))
-        for mix in (
-            lambda: transform(images, torch.tensor([0, -1, 2, 1])),
-            lambda: transform.collate(together),
-        ):
-            with pytest.raises(RecipeError, match=r"1 of 4 labels of the batch are -1"):
-                mix()
+        words = "1 of 4 labels of the batch are -1"
+        with pytest.raises(RecipeError, match=words):
+            transform(images, torch.tensor([0, -1, 2, 1]))
+        with pytest.raises(RecipeError, match=words):
+            transform.collate(together)
 
 
 @pytest.mark.parametrize("group", [2, 4])

@@ -1,9 +1,9 @@
 """Loaders of several sizes and of recipes by epoch: the same whatever decodes and augments, and refused by name."""
 
 import io
+import itertools
 import json
-import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,6 @@ from PIL import Image
 
 from dali_pipes import Batch, Buckets, Clips, Loader, LoaderError, MultiScale
 from dali_pipes.audit_compare import compare_audits
-from dali_pipes.decode.dali.feed import FeedOptions
-from dali_pipes.pipeline import make
 from gpu_aug import (
     BoxParams,
     CenterCrop,
@@ -34,6 +32,16 @@ from readers import Dataset, SelectionError, mix, open_dataset
 from readers.image import sizes as image_sizes_module
 from readers.image.sizes import image_sizes
 from tests.support.adapters import MemoryDataset, write_tar
+from tests.support.loaders import (
+    assert_same_images,
+    draw_canvases_in_dali,
+    images_by_index,
+    indices_of,
+    loader_maker,
+    rows_of,
+)
+from tests.support.same_batches import assert_same
+from tests.support.tars import write_samples
 from tests.support.videos import pan, write_video
 
 SHAPES = [(30, 30), (24, 40), (40, 24)]
@@ -57,37 +65,34 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]
     return open_dataset(write_tar(tmp_path_factory.mktemp("tar") / "a.tar", pictures(jpeg)))
 
 
+usual_loader = loader_maker(seed=3, last_batch="partial", num_threads=2)
+
+
 def load(dataset: Dataset, recipe: Any = plain, **options: Any) -> Loader:
-    usual: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "seed": 3}
-    usual |= {"last_batch": "partial", "num_threads": 2}
     if callable(recipe) and "sizes" not in options:
-        usual["buckets"] = BUCKETS
-    return Loader(dataset, recipe, **{**usual, **options})
+        options = {"buckets": BUCKETS, **options}
+    return usual_loader(dataset, recipe, **options)
 
 
-def by_index(batches: list[Batch]) -> dict[int, torch.Tensor]:
-    return {
-        index: image
-        for batch in batches
-        for index, image in zip(batch.indices.tolist(), batch.images, strict=True)
-    }
+def assert_sizes_are_those_of_the_files(batches: Iterable[Batch]) -> None:
+    """A step has images of one shape, which is that of the bucket of each of its files."""
+    for batch in batches:
+        sizes = {SIZES[index % 3] for index in batch.indices.tolist()}
+        assert sizes == {tuple(batch.images.shape[2:])}
 
 
 class TestBuckets:
     def test_every_image_has_its_size(self, dataset: Dataset) -> None:
-        """A step has images of one shape, as the headers say, and an epoch all of them."""
+        """Sizes are as the headers say, and an epoch has all images."""
         batches = list(load(dataset))
         assert len(batches) == len(load(dataset)) == 6
-        for batch in batches:
-            assert {index % 3 for index in batch.indices.tolist()} == {
-                SIZES.index(tuple(batch.images.shape[2:]))
-            }
-        assert sorted(by_index(batches)) == list(range(NUM_IMAGES))
+        assert_sizes_are_those_of_the_files(batches)
+        assert sorted(indices_of(batches)) == list(range(NUM_IMAGES))
 
     def test_pixels_are_those_of_the_recipe_alone(self, dataset: Dataset) -> None:
         """A sample in a bucket is what a loader of the bucket's recipe makes of it."""
-        alone = [by_index(list(load(dataset, plain(size)))) for size in SIZES]
-        for index, image in by_index(list(load(dataset))).items():
+        alone = [images_by_index(load(dataset, plain(size))) for size in SIZES]
+        for index, image in rows_of(load(dataset)):
             assert torch.equal(image, alone[index % 3][index])
 
     @pytest.mark.parametrize(
@@ -101,18 +106,14 @@ class TestBuckets:
     )
     def test_settings_do_not_matter(self, dataset: Dataset, options: dict[str, Any]) -> None:
         """Two epochs are the same to the bit whatever makes them."""
-        usual, other = load(dataset), load(dataset, **options)
-        for _ in range(2):
-            expected, actual = by_index(list(usual)), by_index(list(other))
-            assert sorted(expected) == sorted(actual)
-            assert all(torch.equal(actual[index], expected[index]) for index in expected)
-        other.close()
+        with load(dataset) as usual, load(dataset, **options) as other:
+            for _ in range(2):
+                assert_same_images(other, usual)
 
     @pytest.mark.parametrize("engine", ["kornia", "albumentations"])
     def test_engines_give_the_same_samples(self, dataset: Dataset, engine: str) -> None:
         """Another engine gives the same steps, and the same images within a grey value."""
-        expected, actual = list(load(dataset)), list(load(dataset, engine=engine))
-        for one, two in zip(expected, actual, strict=True):
+        for one, two in zip(load(dataset), load(dataset, engine=engine), strict=True):
             assert torch.equal(one.indices, two.indices)
             assert (one.images - two.images).abs().max() * 0.23 * 255 < 1.04
 
@@ -126,9 +127,9 @@ class TestBuckets:
             file = io.BytesIO()
             Image.open(io.BytesIO(data.pictures[number])).save(file, "png")
             data.pictures[number] = file.getvalue()
-        expected = by_index(list(load(data)))
-        monkeypatch.setattr(make, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True}))
-        actual = by_index(list(load(data, decoder="dali")))
+        expected = images_by_index(load(data))
+        draw_canvases_in_dali(monkeypatch)
+        actual = images_by_index(load(data, decoder="dali"))
         for index, image in expected.items():
             gap = (actual[index] - image).abs() * 0.23 * 255  # grey values, as Normalize stretches
             assert gap[:, 3:-3, 3:-3].max() <= 1.04
@@ -161,33 +162,29 @@ class TestBuckets:
     def test_views(self, dataset: Dataset) -> None:
         """Several views of a sample, of which the first has the size."""
         both = load(dataset, lambda size: Views([plain(size), Recipe([RandomResizedCrop(8)])]))
-        alone = by_index(list(load(dataset)))
-        for batch in both:
-            assert batch.views[1].shape[2:] == (8, 8)
-            for index, image in zip(batch.indices.tolist(), batch.images, strict=True):
-                assert torch.equal(image, alone[index])
+        batches = list(both)
+        assert {batch.views[1].shape[2:] for batch in batches} == {(8, 8)}
+        assert_same_images(batches, load(dataset))
 
     @pytest.mark.parametrize("mixing", [MixUp(num_classes=7), Mosaic(num_classes=7)], ids=str)
     def test_partners_are_of_one_bucket(self, jpeg: Callable[..., bytes], mixing: Any) -> None:
         """Mixed images are the same on any number of ranks and with any batch, and so are their labels."""
         data = MemoryDataset(pictures(jpeg), 31)
         mixed = lambda size: Recipe([RandomResizedCrop(size), mixing])  # noqa: E731
-        expected = list(load(data, mixed, batch_size=31))
-        images = by_index(expected)
-        labels = {
-            index: label
-            for batch in expected
-            for index, label in zip(batch.indices.tolist(), batch.labels, strict=True)
-        }
-        seen = set()
-        for rank in range(3):
-            for batch in load(data, mixed, batch_size=2, rank=rank, world_size=3):
-                for row, index in enumerate(batch.indices.tolist()):
-                    assert torch.equal(batch.images[row], images[index])
-                    assert torch.equal(batch.labels[row], labels[index])
-                    seen.add(index)
-        assert seen == set(range(31))
-        assert any(label.max() < 1 for label in labels.values())
+        alone = list(load(data, mixed, batch_size=31))
+        ranks = [load(data, mixed, batch_size=2, rank=rank, world_size=3) for rank in range(3)]
+        batches = list(itertools.chain(*ranks))
+        assert_same_images(batches, alone)
+        labels, expected = (
+            {
+                i: label.tolist()
+                for b in x
+                for i, label in zip(b.indices.tolist(), b.labels, strict=True)
+            }
+            for x in (batches, alone)
+        )
+        assert labels == expected
+        assert any(max(label) < 1 for label in labels.values())
 
     def test_substitutes_are_of_the_same_bucket(self, jpeg: Callable[..., bytes]) -> None:
         """A bad sample is replaced by one of its shape."""
@@ -199,11 +196,8 @@ class TestBuckets:
         ]
         loader = load(data, on_bad_sample="replace", batch_size=3)
         batches = list(loader)
-        for batch in batches:
-            assert {SIZES[index % 3] for index in batch.indices.tolist()} == {
-                tuple(batch.images.shape[2:])
-            }
-        seen = [index for batch in batches for index in batch.indices.tolist()]
+        assert_sizes_are_those_of_the_files(batches)
+        seen = indices_of(batches)
         assert len(seen) == NUM_IMAGES
         assert not bad.intersection(seen)
         assert bad == {record.index for record in loader.bad_samples}
@@ -213,8 +207,7 @@ class TestBuckets:
         recipe = lambda size: Recipe([Resize(size)])  # noqa: E731
         usual: dict[str, Any] = {"buckets": BUCKETS, "device": "cpu"}
         alone = Loader.eval(dataset, recipe, batch_size=4, **usual)
-        order = [index for batch in alone for index in batch.indices.tolist()]
-        assert order == sorted(range(NUM_IMAGES), key=lambda index: (index % 3, index))
+        assert indices_of(alone) == sorted(range(NUM_IMAGES), key=lambda index: (index % 3, index))
         pads = [
             Loader.eval(
                 dataset, recipe, batch_size=2, last_batch="pad", rank=rank, world_size=2, **usual
@@ -225,15 +218,14 @@ class TestBuckets:
         assert sorted(torch.cat(got).tolist()) == list(range(NUM_IMAGES))
         image = Image.open(io.BytesIO(dataset.fetch([1])[0].fields["jpg"]))  # type: ignore[union-attr]
         expected = tv.resize(tv.pil_to_tensor(image), [12, 20], antialias=True)
-        found = by_index(list(alone))[1]
-        assert (found * 255 - expected).abs().max() <= 1.01
+        assert (images_by_index(alone)[1] * 255 - expected).abs().max() <= 1.01
 
     def test_subsets_and_plain_mixtures(self, dataset: Dataset) -> None:
         """Selections have buckets of their own, and so have datasets one behind the other."""
         part = dataset.where("width > 30")  # type: ignore[attr-defined]
         assert {tuple(batch.images.shape[2:]) for batch in load(part)} == {(12, 20)}
         both = mix([dataset, part])
-        assert sorted(by_index(list(load(both)))) == list(range(len(both)))
+        assert sorted(indices_of(load(both))) == list(range(len(both)))
 
     def test_says_what_it_does(self, dataset: Dataset) -> None:
         """explain() names buckets and batches, what is left out, and one recipe for all of them."""
@@ -274,54 +266,48 @@ class TestBuckets:
         node = LoaderNode(load(dataset))
         node.reset(state)
         got += [node.next() for _ in range(4)]
-        for one, two in zip(got, expected, strict=True):
-            assert torch.equal(one.images, two.images)
+        assert_same(got, list(expected))
         node.reset()
-        for two in expected:
-            assert torch.equal(node.next().images, two.images)
+        assert_same([node.next() for _ in range(6)], list(expected))
 
     def test_audits(self, dataset: Dataset, tmp_path: Path) -> None:
         """An audit tells that a resumed run saw the same, and another one did not."""
-        alone = load(dataset, audit=tmp_path / "alone.jsonl")
-        list(alone)
-        list(alone)
+
+        def audited(name: str, state: Any = None, **options: Any) -> Path:
+            """The audit of two epochs, or of what is left of them."""
+            loader = load(dataset, audit=tmp_path / name, **options)
+            if state:
+                loader.load_state_dict(state)
+            for _ in range(2):
+                list(loader)
+            return tmp_path / name
+
+        alone = audited("alone.jsonl")
         first = load(dataset, audit=tmp_path / "resumed.jsonl", batch_size=2)
         loop = iter(first)
-        for _ in range(4):
-            next(loop)
+        list(itertools.islice(loop, 4))
         state = first.state_dict()
         next(loop)  # lost: the state is older
-        then = load(dataset, audit=tmp_path / "resumed.jsonl", batch_size=3)
-        then.load_state_dict(state)
-        list(then)
-        list(then)
-        same = compare_audits(tmp_path / "alone.jsonl", tmp_path / "resumed.jsonl")
+        same = compare_audits(alone, audited("resumed.jsonl", state, batch_size=3))
         assert same.same
         assert sum(stretch.stop - stretch.start for stretch in same.epochs[0].stretches) == 18
-        dropped = load(dataset, audit=tmp_path / "dropped.jsonl", last_batch="drop")
-        list(dropped)
-        list(dropped)
-        lines = compare_audits(tmp_path / "alone.jsonl", tmp_path / "dropped.jsonl").lines()
+        lines = compare_audits(alone, audited("dropped.jsonl", last_batch="drop")).lines()
         assert lines[-1].startswith("same samples in the same order, but for what")
-        other = load(dataset, audit=tmp_path / "other.jsonl", seed=4)
-        list(other)
-        list(other)
-        assert not compare_audits(tmp_path / "alone.jsonl", tmp_path / "other.jsonl").same
+        assert not compare_audits(alone, audited("other.jsonl", seed=4)).same
 
 
 class TestSizes:
     def test_another_size_every_so_often(self, dataset: Dataset) -> None:
         """All ranks and batch sizes have the size of a position, and the images of its recipe."""
         scales = MultiScale([8, (8, 12), 16], every=4)
-        alone = [by_index(list(load(dataset, plain(size)))) for size in scales.sizes]
-        order = list(load(dataset, plain((8, 8)), batch_size=1))
-        expected = [scales.at(3, 0, position) for position in range(NUM_IMAGES)]
-        assert len(set(expected)) == 3
+        alone = [images_by_index(load(dataset, plain(size))) for size in scales.sizes]
+        order = indices_of(load(dataset, plain((8, 8))))
+        expected = {index: scales.at(3, 0, position) for position, index in enumerate(order)}
+        assert len(set(expected.values())) == 3
         for rank, batch_size in ((0, 2), (1, 2), (0, 1), (1, 1)):
             loader = load(dataset, sizes=scales, batch_size=batch_size, rank=rank, world_size=2)
-            for index, image in by_index(list(loader)).items():
-                position = [int(batch.indices[0]) for batch in order].index(index)
-                assert torch.equal(image, alone[expected[position]][index])
+            for index, image in rows_of(loader):
+                assert torch.equal(image, alone[expected[index]][index])
 
     def test_refused(self, dataset: Dataset) -> None:
         """A step would have two sizes; or nothing is drawn."""
@@ -347,10 +333,8 @@ class TestSchedule:
         for epoch, recipe in ((0, 0), (1, 0), (2, 2), (3, 3), (4, 3)):
             alone = load(dataset, recipes[recipe])
             alone.set_epoch(epoch)
-            expected = by_index(list(alone))
-            assert loader.peek().images.shape[2:] == next(iter(expected.values())).shape[1:]
-            actual = by_index(list(loader))
-            assert all(torch.equal(actual[index], expected[index]) for index in expected)
+            assert loader.peek().images.shape[2:] == alone.peek().images.shape[2:]
+            assert_same_images(loader, alone)
         assert "recipe from epoch 2 on:\ndecode stage: RandomResizedCrop(size=(12, 8))" in (
             loader.explain()
         )
@@ -367,9 +351,9 @@ class TestSchedule:
         for epoch, recipe in recipes.items():
             alone = load(clips, recipe, batch_size=3, engine="kornia")
             alone.set_epoch(epoch)
-            expected, actual = by_index(list(alone)), by_index(list(loader))
-            assert sorted(actual) == sorted(expected) == [0, 1, 2]
-            assert all(torch.equal(actual[index], expected[index]) for index in expected)
+            batches = list(loader)
+            assert sorted(indices_of(batches)) == [0, 1, 2]
+            assert_same_images(batches, alone)
 
     def test_labels_have_one_form(self, dataset: Dataset) -> None:
         """Once a recipe mixes, labels are shares of classes in all epochs."""
@@ -377,17 +361,13 @@ class TestSchedule:
         schedule = Schedule(
             {0: Recipe([Resize((8, 8)), MixUp(num_classes=7)]), 1: Recipe([Resize((8, 8))])}
         )
-        for _ in range(1):
-            loader = load(data, schedule)
-            mixed, after = list(loader), list(loader)
-            assert all(batch.labels.shape[1] == 7 for batch in mixed + after)
-            for batch in after:
-                assert batch.labels.argmax(1).tolist() == [int(i) % 7 for i in batch.indices]
-                assert batch.labels.max(1).values.eq(1).all()
-            assert any(
-                batch.labels.max() < 1 or batch.labels.max(1).values.lt(1).any() for batch in mixed
-            )
-            loader.close()
+        loader = load(data, schedule)
+        mixed, after = list(loader), list(loader)
+        shares, classes = (torch.cat([b.labels for b in batches]) for batches in (mixed, after))
+        assert shares.shape == classes.shape == (9, 7)
+        assert classes.argmax(1).tolist() == [index % 7 for index in indices_of(after)]
+        assert classes.max(1).values.eq(1).all()
+        assert shares.max(1).values.lt(1).any()
 
     @pytest.mark.long
     def test_helper_process(self, jpeg: Callable[..., bytes]) -> None:
@@ -399,16 +379,10 @@ class TestSchedule:
 
         data = MemoryDataset(pictures(jpeg), NUM_IMAGES)
         batch_size = BUCKETS.batch_sizes(pixels=5 * 256)
-        usual, other = (
-            load(data, recipes, batch_size=batch_size, helper_process=helper_process)
-            for helper_process in (False, True)
-        )
-        for _ in range(2):
-            for expected, actual in zip(usual, other, strict=True):
-                assert torch.equal(actual.indices, expected.indices)
-                assert torch.equal(actual.images, expected.images)
-                assert torch.equal(actual.labels, expected.labels)
-        other.close()
+        usual = load(data, recipes, batch_size=batch_size)
+        with load(data, recipes, batch_size=batch_size, helper_process=True) as other:
+            for _ in range(2):
+                assert_same(list(other), list(usual))
 
     def test_one_recipe_is_a_schedule(self, dataset: Dataset) -> None:
         """A schedule of one recipe is that recipe, so a state of either fits."""
@@ -479,42 +453,34 @@ class TestImageSizes:
         monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path))
         monkeypatch.setattr(image_sizes_module, "_KEPT_FROM", 10)
         data = MemoryDataset(pictures(jpeg), 40, bad=[7])
-        expected = [(0, 0) if number == 7 else SHAPES[number % 18 % 3] for number in range(40)]
+        expected = [[0, 0] if n == 7 else list(SHAPES[n % NUM_IMAGES % 3]) for n in range(40)]
         told: list[tuple[int, int]] = []
-        assert image_sizes(data, progress=lambda *done: told.append(done)).tolist() == [
-            list(one) for one in expected
-        ]
+        assert image_sizes(data, progress=lambda *done: told.append(done)).tolist() == expected
         assert told[-1] == (40, 40)
         [kept] = (tmp_path / "sizes").iterdir()
         with monkeypatch.context() as patched:
             patched.setattr(data, "fetch", None)  # nothing is read
-            assert image_sizes(data).tolist() == [list(one) for one in expected]
+            assert image_sizes(data).tolist() == expected
         for damage in (b"", b"no array", kept.read_bytes()[:-8]):
             kept.write_bytes(damage)
-            assert image_sizes(data).tolist() == [list(one) for one in expected]
+            assert image_sizes(data).tolist() == expected
         assert kept.stat().st_size > 320
         kept.unlink()
         monkeypatch.setattr(image_sizes_module, "_TOLD_FROM", 40)
         with pytest.warns(UserWarning, match="sizes of 40 images, so all of them are read"):
             image_sizes(data)
         monkeypatch.setenv("GPU_AUG_CACHE", "/dev/null/nowhere")
-        assert image_sizes(data).tolist() == [list(one) for one in expected]
+        assert image_sizes(data).tolist() == expected
 
     def test_of_another_field(self, tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
         """Where the loader is told which field is the image, its size counts, and not that of the index."""
-        with tarfile.open(tmp_path / "a.tar", "w") as tar:
-            for number in range(6):
-                for name, shape in (("left", (30, 30)), ("right", SHAPES[number % 3])):
-                    data = jpeg(*shape, seed=number)
-                    member = tarfile.TarInfo(f"{number}.{name}.jpg")
-                    member.size = len(data)
-                    tar.addfile(member, io.BytesIO(data))
-        data_of_two = open_dataset(tmp_path / "a.tar")
+        samples = {
+            str(n): {"left.jpg": jpeg(30, 30, seed=n), "right.jpg": jpeg(*SHAPES[n % 3], seed=n)}
+            for n in range(6)
+        }
+        data_of_two = open_dataset(write_samples(tmp_path / "a.tar", samples))
         assert {tuple(batch.images.shape[2:]) for batch in load(data_of_two)} == {SIZES[0]}
-        for batch in load(data_of_two, images="right.jpg"):
-            assert {SIZES[index % 3] for index in batch.indices.tolist()} == {
-                tuple(batch.images.shape[2:])
-            }
+        assert_sizes_are_those_of_the_files(load(data_of_two, images="right.jpg"))
 
     def test_columns_are_asked(self, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
         """An index that knows sizes is enough."""

@@ -10,11 +10,15 @@ import torch
 import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
-from dali_pipes import Batch, Loader
-from dali_pipes.decode.dali.feed import FeedOptions
-from dali_pipes.pipeline import make
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, RecipeError, Resize
-from readers import Dataset, open_dataset
+from readers import Dataset
+from tests.support.loaders import (
+    draw_canvases_in_dali,
+    images_by_index,
+    loader_maker,
+    rows_of,
+    write_images,
+)
 
 NUM_IMAGES = 13
 # Flipped before the crop: the decode stage makes images of several sizes.
@@ -28,28 +32,23 @@ ENGINES = ["kornia", "albumentations", "fused"]
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Dataset:
     """Thirteen images of different sizes, wide and tall; the sixth is cut short."""
-    root = tmp_path_factory.mktemp("sizes")
-    for number in range(NUM_IMAGES):
-        data = jpeg(40 + 3 * number, 90 - 2 * number, seed=number)
-        (root / f"{number:02d}.jpg").write_bytes(data[: len(data) // 2] if number == 5 else data)
-    return open_dataset(root)
+    images = [jpeg(40 + 3 * n, 90 - 2 * n, seed=n) for n in range(NUM_IMAGES)]
+    images[5] = images[5][: len(images[5]) // 2]
+    return write_images(tmp_path_factory.mktemp("sizes"), images)
 
 
-def load(dataset: Dataset, recipe: Recipe, **options: Any) -> list[Batch]:
-    usual = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "dtype": torch.float32, "seed": 3}
-    usual |= {"last_batch": "partial", "on_bad_sample": "skip", "engine": "kornia"}
-    return list(Loader(dataset, recipe, **{**usual, **options}))
-
-
-def by_index(batches: list[Batch]) -> dict[int, torch.Tensor]:
-    return {int(i): x for b in batches for i, x in zip(b.indices, b.images, strict=True)}
+load = loader_maker(
+    dtype=torch.float32, seed=3, last_batch="partial", on_bad_sample="skip", engine="kornia"
+)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_equals_torchvision(dataset: Dataset, decoder: str, engine: str) -> None:
     """Resize, flip and crop of files of any size are torchvision's on the whole picture, to the bit."""
-    images = by_index(load(dataset, RAGGED, decoder=decoder, engine=engine, dtype=torch.uint8))
+    images = images_by_index(
+        load(dataset, RAGGED, decoder=decoder, engine=engine, dtype=torch.uint8)
+    )
 
     assert sorted(images) == [index for index in range(NUM_IMAGES) if index != 5]
     for index, image in images.items():
@@ -65,10 +64,7 @@ def test_equals_torchvision(dataset: Dataset, decoder: str, engine: str) -> None
     "options",
     [
         {"batch_size": 1},
-        {"batch_size": 13},
-        {"num_threads": 1},
-        {"prefetch": 5},
-        pytest.param({"decoder": "dali"}, marks=pytest.mark.needs_dali),
+        {"batch_size": 13, "num_threads": 2, "prefetch": 5},
         pytest.param({"decoder": "dali", "batch_size": 3}, marks=pytest.mark.needs_dali),
     ],
     ids=str,
@@ -76,16 +72,14 @@ def test_equals_torchvision(dataset: Dataset, decoder: str, engine: str) -> None
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 def test_settings_do_not_matter(dataset: Dataset, options: dict[str, Any], policy: str) -> None:
     """Batch size, threads, prefetch and decoder do not change a bit, nor does a bad sample beside it."""
-    usual = load(dataset, WHOLE, on_bad_sample=policy)
-    other = load(dataset, WHOLE, on_bad_sample=policy, **options)
+    usual = list(load(dataset, WHOLE, on_bad_sample=policy))
+    other = list(load(dataset, WHOLE, on_bad_sample=policy, **options))
 
     for name in ("indices", "images"):
         assert torch.equal(*(torch.cat([getattr(b, name) for b in x]) for x in (usual, other)))
-    another_seed = load(dataset, WHOLE, on_bad_sample=policy, seed=4)
-    images = by_index(another_seed)
-    assert any(
-        not torch.equal(image, images[i]) for i, image in by_index(usual).items() if i in images
-    )
+    another_seed = images_by_index(load(dataset, WHOLE, on_bad_sample=policy, seed=4))
+    shared = [(image, another_seed[i]) for i, image in rows_of(usual) if i in another_seed]
+    assert not all(torch.equal(image, other_image) for image, other_image in shared)
 
 
 @pytest.mark.needs_dali
@@ -94,9 +88,9 @@ def test_canvases_of_several_sizes_from_the_graph(
     dataset: Dataset, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The way a GPU takes, canvas by canvas out of DALI's graph, gives the same within its tolerance."""
-    expected = by_index(load(dataset, recipe, on_bad_sample="skip"))
-    monkeypatch.setattr(make, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True}))
-    actual = by_index(load(dataset, recipe, decoder="dali"))
+    expected = images_by_index(load(dataset, recipe))
+    draw_canvases_in_dali(monkeypatch)
+    actual = images_by_index(load(dataset, recipe, decoder="dali"))
 
     assert actual.keys() == expected.keys()
     for index, image in actual.items():
@@ -110,12 +104,12 @@ def test_canvases_of_several_sizes_from_the_graph(
 def test_sizes_that_stay_different_are_refused(dataset: Dataset) -> None:
     """A recipe that gives the images no common size is refused before the run, with a way out."""
     with pytest.raises(RecipeError, match=r"different sizes and make no batch: add RandomResized"):
-        Loader(dataset, Recipe([Resize(40), HorizontalFlip()]), batch_size=2)
+        load(dataset, Recipe([Resize(40), HorizontalFlip()]))
 
 
 def test_explain(dataset: Dataset) -> None:
     """explain() says that decoding gives several sizes, and how far they reach."""
-    text = Loader(dataset, RAGGED, batch_size=2, device="cpu").explain()
+    text = load(dataset, RAGGED).explain()
 
     assert "decode stage: Resize" in text
     assert "-> uint8 of several sizes" in text

@@ -1,12 +1,13 @@
 """Masks, boxes and keypoints: read from a sample's fields, moved with its image, put into the batch."""
 
 import io
+import itertools
 import json
 import re
 import struct
 import tarfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,11 @@ import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
 from dali_pipes import Batch, LoaderError
-from dali_pipes.decode.dali.feed import FeedOptions
-from dali_pipes.pipeline import make
 from gpu_aug import CenterCrop, HorizontalFlip, Mosaic, RandomResizedCrop, Recipe, Resize
 from gpu_aug.errors import TargetsError
 from gpu_aug.targets.targets import BoxParams
 from readers import Dataset, open_dataset
-from tests.support.loaders import loader_maker
+from tests.support.loaders import draw_canvases_in_dali, loader_maker
 
 NUM_IMAGES = 9
 FLIPPED = Recipe([Resize((48, 64)), HorizontalFlip(1), CenterCrop((40, 40))])
@@ -63,7 +62,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]
 load = loader_maker(FLIPPED, engine="kornia", seed=3, dtype=torch.float32, last_batch="partial")
 
 
-def rows_of(batches: list[Batch]) -> dict[int, tuple[torch.Tensor, ...]]:
+def rows_of(batches: Iterable[Batch]) -> dict[int, tuple[torch.Tensor, ...]]:
     """Index -> image, mask, boxes, labels, keypoints."""
     rows = {}
     for b in filter(len, batches):
@@ -72,7 +71,7 @@ def rows_of(batches: list[Batch]) -> dict[int, tuple[torch.Tensor, ...]]:
     return rows
 
 
-def assert_same(actual: list[Batch], expected: list[Batch]) -> None:
+def assert_same(actual: Iterable[Batch], expected: Iterable[Batch]) -> None:
     one, other = rows_of(actual), rows_of(expected)
     assert one.keys() == other.keys()
     for index, row in one.items():
@@ -88,11 +87,17 @@ def store(root: Path, files: dict[str, bytes | str | dict[str, Any]]) -> Dataset
     return open_dataset(root)
 
 
+def batch_of(root: Path, files: dict[str, Any], size: tuple[int, int]) -> Batch:
+    """All samples of some files, resized, in one batch and in the order of their names."""
+    dataset = store(root, files)
+    return load(dataset, Recipe([Resize(size)]), batch_size=len(dataset), shuffle="none").peek()
+
+
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_equals_torchvision(dataset: Dataset, decoder: str) -> None:
     """Mask, boxes and keypoints go where torchvision moves them; unmoved they would be elsewhere."""
     scale = np.array([64, 48])
-    for index, row in rows_of(list(load(dataset, decoder=decoder))).items():
+    for index, row in rows_of(load(dataset, decoder=decoder)).items():
         _, mask, boxes, labels, keypoints = row
         resized = Image.fromarray(mask_of(index)).resize((64, 48), Image.Resampling.NEAREST)
         planar = torch.from_numpy(np.array(resized))[None]
@@ -133,21 +138,20 @@ def test_settings_do_not_matter(dataset: Dataset, options: dict[str, Any]) -> No
     """Targets and images are the same to the bit whatever the settings; in another epoch they are not."""
     loader = load(dataset, RANDOM, dtype=options.get("dtype", torch.float32))
     usual = list(loader)
-    assert_same(list(load(dataset, RANDOM, **options)), usual)
+    assert_same(load(dataset, RANDOM, **options), usual)
     with pytest.raises(AssertionError):
-        assert_same(list(loader), usual)
+        assert_same(loader, usual)
 
 
 def test_targets_do_not_change_images(dataset: Dataset) -> None:
     """What is read beside an image leaves the image as it is; kinds that are not asked for stay away."""
-    everything = list(load(dataset, RANDOM))
-    nothing = list(load(dataset, RANDOM, targets=[]))
-    boxes = next(iter(load(dataset, RANDOM, targets=["boxes"])))
-
-    assert torch.equal(everything[0].images, nothing[0].images)
+    everything, nothing, boxes = (
+        load(dataset, RANDOM, targets=targets).peek() for targets in ("auto", [], ["boxes"])
+    )
+    assert torch.equal(everything.images, nothing.images)
     for name in ("masks", "boxes", "box_labels", "keypoints"):
-        assert getattr(nothing[0], name) is None
-        assert getattr(everything[0], name) is not None
+        assert getattr(nothing, name) is None
+        assert getattr(everything, name) is not None
     assert (boxes.masks, boxes.keypoints) == (None, None)
     assert boxes.boxes is not None
 
@@ -155,9 +159,9 @@ def test_targets_do_not_change_images(dataset: Dataset) -> None:
 @DALI
 def test_the_way_of_a_gpu(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside canvases out of DALI's graph the targets are the same."""
-    expected = rows_of(list(load(dataset, RANDOM)))
-    monkeypatch.setattr(make, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True}))
-    for index, row in rows_of(list(load(dataset, RANDOM, decoder="dali"))).items():
+    expected = rows_of(load(dataset, RANDOM))
+    draw_canvases_in_dali(monkeypatch)
+    for index, row in rows_of(load(dataset, RANDOM, decoder="dali")).items():
         assert all(torch.equal(a, b) for a, b in zip(row[1:], expected[index][1:], strict=True))
 
 
@@ -167,10 +171,10 @@ def test_mosaic(dataset: Dataset, world_size: int) -> None:
     recipe = Recipe([Resize((32, 32)), Mosaic(num_classes=2)])
     expected = list(load(dataset, recipe))
     options = {"batch_size": 2, "world_size": world_size}
-    ranks = [list(load(dataset, recipe, rank=rank, **options)) for rank in range(world_size)]
+    ranks = [load(dataset, recipe, rank=rank, **options) for rank in range(world_size)]
 
-    assert_same([batch for batches in ranks for batch in batches], expected)
-    plain = rows_of(list(load(dataset, Recipe([Resize((32, 32))]))))
+    assert_same(itertools.chain(*ranks), expected)
+    plain = rows_of(load(dataset, Recipe([Resize((32, 32))])))
     more = [len(row[2]) > len(plain[index][2]) for index, row in rows_of(expected).items()]
     assert sum(more) >= 3
 
@@ -183,7 +187,7 @@ class TestStorage:
             for number in range(NUM_IMAGES):
                 for field in ("json", "mask.png", "jpg"):
                     archive.add(root / f"{number}.{field}", f"{number}.{field}")
-        assert_same(list(load(open_dataset(tmp_path / "a.tar"))), list(load(dataset)))
+        assert_same(load(open_dataset(tmp_path / "a.tar")), load(dataset))
 
     @pytest.mark.parametrize("bits", [1, 2, 4, 8])
     def test_palettes_and_few_bits(
@@ -197,14 +201,13 @@ class TestStorage:
         palette.save(stream, "PNG", bits=bits)
         files = {"a.jpg": jpeg(30, 40), "a.seg.png": stream.getvalue(), "b.jpg": jpeg(30, 40)}
         files["b.seg.png"] = grey_png(numbers, bits)
-        batch = next(iter(load(store(tmp_path, files), Recipe([Resize((30, 40))]), batch_size=2)))
+        batch = batch_of(tmp_path, files, (30, 40))
         assert torch.equal(batch.masks, torch.from_numpy(numbers).long().expand(2, -1, -1))
 
     def test_sixteen_bits(self, tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
         """Class numbers above 255 come through."""
         mask = np.arange(30 * 40, dtype=np.uint16).reshape(30, 40) * 50
-        dataset = store(tmp_path, {"a.jpg": jpeg(30, 40), "a.mask.png": png(mask)})
-        batch = next(iter(load(dataset, Recipe([Resize((30, 40))]), batch_size=1)))
+        batch = batch_of(tmp_path, {"a.jpg": jpeg(30, 40), "a.mask.png": png(mask)}, (30, 40))
         assert batch.masks[0].tolist() == mask.tolist()
 
     def test_numbered_masks(self, tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
@@ -212,11 +215,7 @@ class TestStorage:
         files = {f"{name}.jpg": jpeg(30, 40) for name in "ab"}
         for number in (10, 2, 0):
             files[f"a.mask.{number}.png"] = png(np.full((30, 40), number, np.uint8))
-        batch = next(
-            iter(
-                load(store(tmp_path, files), Recipe([Resize((8, 8))]), batch_size=2, shuffle="none")
-            )
-        )
+        batch = batch_of(tmp_path, files, (8, 8))
         assert [list(mask.shape) for mask in batch.masks] == [[3, 8, 8], [0, 8, 8]]
         assert batch.masks[0][:, 0, 0].tolist() == [0, 2, 10]
 
@@ -227,8 +226,7 @@ class TestStorage:
             "a.mask.png": png(np.full((30, 40), 7, np.uint8)),
             "c.json": {"boxes": [[1, 2, 3, 4]]},
         }
-        recipe = Recipe([Resize((30, 40))])
-        batch = next(iter(load(store(tmp_path, files), recipe, batch_size=3, shuffle="none")))
+        batch = batch_of(tmp_path, files, (30, 40))
         assert batch.masks[:, 0, 0].tolist() == [7, -1, -1]
         assert [boxes.tolist() for boxes in batch.boxes] == [[], [], [[1, 2, 3, 4]]]
         assert (batch.box_labels, batch.keypoints) == (None, None)
@@ -237,7 +235,7 @@ class TestStorage:
         """What other data keeps in its json is passed over."""
         files: dict[str, Any] = {f"{name}.jpg": jpeg(30, 40) for name in "abc"}
         files |= {"a.json": {"labels": ["x"], "url": "y"}, "b.json": '"cat"', "c.json": "[1]"}
-        batch = next(iter(load(store(tmp_path, files), batch_size=3)))
+        batch = batch_of(tmp_path, files, (30, 40))
         assert (batch.boxes, batch.box_labels, batch.masks) == (None, None, None)
 
     def test_labels_by_either_name(self, tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
@@ -245,8 +243,7 @@ class TestStorage:
         files: dict[str, Any] = {f"{name}.jpg": jpeg(30, 40) for name in "ab"}
         files |= {"a.json": {"boxes": [[1, 2, 3, 4]], "labels": [5]}}
         files |= {"b.json": {"boxes": [[1, 2, 3, 4]], "box_labels": [6]}}
-        recipe = Recipe([Resize((30, 40))])
-        batch = next(iter(load(store(tmp_path, files), recipe, batch_size=2, shuffle="none")))
+        batch = batch_of(tmp_path, files, (30, 40))
         assert [labels.tolist() for labels in batch.box_labels] == [[5], [6]]
 
     def test_upright_coordinates(self, tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
@@ -256,7 +253,7 @@ class TestStorage:
         mask = np.arange(40 * 30).reshape(40, 30).astype(np.uint8)
         files = {"a.jpg": jpeg(30, 40, exif=exif), "a.mask.png": png(mask)}
         files |= {"a.json": {"boxes": [[0, 0, 30, 40]]}}
-        batch = next(iter(load(store(tmp_path, files), Recipe([Resize((40, 30))]), batch_size=1)))
+        batch = batch_of(tmp_path, files, (40, 30))
         assert batch.masks[0].tolist() == mask.tolist()
         assert batch.boxes[0].tolist() == [[0, 0, 30, 40]]
 

@@ -1,7 +1,7 @@
 """Several views of every sample: each by its own recipe, from one read and one decode."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,12 @@ from PIL import Image
 
 from dali_pipes import Batch, LoaderError, StateMismatchError
 from dali_pipes.decode import opencv
-from dali_pipes.decode.dali.feed import FeedOptions
 from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.jpeg.status import GOOD
-from dali_pipes.pipeline import make
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Normalize, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views
-from readers import Dataset, open_dataset
-from tests.support.loaders import loader_maker
+from readers import Dataset
+from tests.support.loaders import draw_canvases_in_dali, loader_maker, write_images
 
 NUM_IMAGES = 11
 LARGE = Recipe([RandomResizedCrop(32, scale=(0.3, 1.0)), HorizontalFlip(), Normalize()])
@@ -34,11 +32,9 @@ DECODERS = ["cpu", pytest.param("dali", marks=DALI)]
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Dataset:
     """Eleven images of different sizes; the fourth is cut short."""
-    root = tmp_path_factory.mktemp("views")
-    for number in range(NUM_IMAGES):
-        data = jpeg(60 + number, 90 - number, seed=number)
-        (root / f"{number:02d}.jpg").write_bytes(data[: len(data) // 2] if number == 3 else data)
-    return open_dataset(root)
+    images = [jpeg(60 + number, 90 - number, seed=number) for number in range(NUM_IMAGES)]
+    images[3] = images[3][: len(images[3]) // 2]
+    return write_images(tmp_path_factory.mktemp("views"), images)
 
 
 load = loader_maker(
@@ -46,7 +42,7 @@ load = loader_maker(
 )
 
 
-def views_of(batches: list[Batch]) -> list[torch.Tensor]:
+def views_of(batches: Iterable[Batch]) -> list[torch.Tensor]:
     return [torch.cat(views) for views in zip(*(b.views for b in batches), strict=True)]
 
 
@@ -54,9 +50,7 @@ def views_of(batches: list[Batch]) -> list[torch.Tensor]:
     "options",
     [
         {"batch_size": 1},
-        {"num_threads": 1},
-        {"prefetch": 5},
-        pytest.param({"decoder": "dali"}, marks=DALI),
+        {"num_threads": 3, "prefetch": 5},
         pytest.param({"decoder": "dali", "batch_size": 3}, marks=DALI),
     ],
     ids=str,
@@ -68,10 +62,9 @@ def test_settings_do_not_matter(
     dataset: Dataset, options: dict[str, Any], views: Views, sizes: tuple[int, ...]
 ) -> None:
     """Every view is the same to the bit whatever the settings; another seed's is not."""
-    usual = views_of(list(load(dataset, views)))
-    other = views_of(list(load(dataset, views, **options)))
-    seed = views_of(list(load(dataset, views, seed=4)))
-
+    usual, other, seed = (
+        views_of(load(dataset, views, **more)) for more in ({}, options, {"seed": 4})
+    )
     assert [list(view.shape[1:]) for view in usual] == [[3, n, n] for n in sizes]
     for one, two, three in zip(usual, other, seed, strict=True):
         assert torch.equal(one, two)
@@ -80,10 +73,7 @@ def test_settings_do_not_matter(
 
 def test_a_recipe_is_one_view(dataset: Dataset) -> None:
     """The first view is what the recipe alone gives; an equal second recipe draws for itself."""
-    alone = list(load(dataset, LARGE))
-    several = list(load(dataset, MULTI_CROP))
-
-    for one, many in zip(alone, several, strict=True):
+    for one, many in zip(load(dataset, LARGE), load(dataset, MULTI_CROP), strict=True):
         assert one.views == (one.images,)
         assert many.images is many.views[0]
         assert torch.equal(one.images, many.images)
@@ -153,11 +143,10 @@ def test_canvases_from_the_graph(
     dataset: Dataset, recipes: list[Recipe], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The way a GPU takes, all views out of one graph, gives the same views within its tolerance."""
-    plain = Recipe(SMALL.operations[:1])
-    views = Views([*recipes, plain])
-    expected = views_of(list(load(dataset, views)))
-    monkeypatch.setattr(make, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True}))
-    actual = views_of(list(load(dataset, views, decoder="dali")))
+    views = Views([*recipes, Recipe(SMALL.operations[:1])])
+    expected = views_of(load(dataset, views))
+    draw_canvases_in_dali(monkeypatch)
+    actual = views_of(load(dataset, views, decoder="dali"))
 
     for one, other in zip(actual, expected, strict=True):
         gap = (one - other).abs() * 255
@@ -168,7 +157,7 @@ def test_canvases_from_the_graph(
 
 def test_state_belongs_to_the_views(dataset: Dataset) -> None:
     """A run of views goes on where it was; a state of other views, or of one recipe, is refused."""
-    whole = views_of(list(load(dataset, MULTI_CROP)))
+    whole = views_of(load(dataset, MULTI_CROP))
     first = load(dataset, MULTI_CROP, batch_size=3)
     had = [next(iter(first))]
     resumed = load(dataset, MULTI_CROP)
@@ -183,9 +172,8 @@ def test_state_belongs_to_the_views(dataset: Dataset) -> None:
 def test_says_what_it_has(dataset: Dataset) -> None:
     """A printed batch shows all shapes, explain() all stages, and uint8 is refused for any Normalize."""
     loader = load(dataset, Views([WHOLE, SMALL]))
-    batch = next(iter(loader))
     shapes = "[4, 3, 20, 20] and [4, 3, 16, 16]"
-    assert repr(batch) == f"Batch(images=float32 {shapes} on cpu, valid=4)"
+    assert repr(loader.peek()) == f"Batch(images=float32 {shapes} on cpu, valid=4)"
     text = loader.explain()
     assert text.count("decode stage") == text.count("batch stage") == 2
     assert "views: 2 of each sample, which is read and decoded once" in text

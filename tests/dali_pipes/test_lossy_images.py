@@ -58,8 +58,7 @@ def test_the_upper_bits_are_kept_and_that_is_said_once() -> None:
         warnings.simplefilter("error")
         opencv.decode(data, DEEP.shape)
 
-    assert image[0, 0].tolist() == [1, 1, 1]
-    assert image[1, 1].tolist() == [15, 15, 15]
+    assert (image[0, 0].tolist(), image[1, 1].tolist()) == ([1, 1, 1], [15, 15, 15])
 
 
 def test_each_loss_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:

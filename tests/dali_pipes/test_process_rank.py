@@ -107,8 +107,7 @@ def test_a_look_settles_nothing(
 
     assert "rank 1 of 3" in loader.explain()
     peeked = loader.peek().indices.tolist()
-    assert place(loader) == (1, 3)
-    assert next(iter(loader)).indices.tolist() == peeked
+    assert (place(loader), next(iter(loader)).indices.tolist()) == ((1, 3), peeked)
 
 
 def test_the_environment_is_contradicted_by_a_group(
@@ -134,8 +133,7 @@ def test_a_group_comes_first_and_may_end(
     loader = load(dataset)
     assert place(loader) == (2, 3)
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: False)
-    assert loader.state_dict()["consumed"] == 0
-    assert place(loader) == (2, 3)
+    assert (loader.state_dict()["consumed"], place(loader)) == (0, (2, 3))
 
 
 @pytest.mark.parametrize(

@@ -62,10 +62,10 @@ class TestSmall:
         assert again.state_dict() == state == first.state_dict()
 
     def test_does_not_grow_over_a_run(self, dataset: MemoryDataset) -> None:
-        """After every step of three epochs a state has the same entries and, but for digits, the same size."""
+        """After every step of two epochs a state has the same entries and, but for digits, the same size."""
         ours = loader(dataset, batch_size=1)
         first = ours.state_dict()
-        for _ in range(3):
+        for _ in range(2):
             for _batch in ours:
                 state = ours.state_dict()
                 assert state.keys() == first.keys()
@@ -73,12 +73,11 @@ class TestSmall:
 
     def test_does_not_grow_with_the_dataset(self, jpeg: Callable[..., bytes]) -> None:
         """A state of a billion samples is longer by the digits of their number only."""
-        sizes = [
+        small, large = (
             size_bytes(loader(MemoryDataset([jpeg(20, 20)], length)).state_dict())
             for length in (10, 10**9)
-        ]
-
-        assert sizes[1] - sizes[0] == 2 * len("00000000")  # `length`, and the description
+        )
+        assert large - small == 2 * len("00000000")  # `length`, and the description
 
     @pytest.mark.parametrize("preset", PRESETS)
     def test_small_for_every_preset(self, preset: str) -> None:
@@ -122,13 +121,11 @@ class TestSmall:
 
     def test_the_same_on_every_rank(self, dataset: MemoryDataset) -> None:
         """All ranks have one state, so that it is enough to save that of one."""
-        states = []
-        for rank in range(3):
-            ours = loader(dataset, batch_size=2, rank=rank, world_size=3)
+        ranks = [loader(dataset, batch_size=2, rank=rank, world_size=3) for rank in range(3)]
+        for ours in ranks:
             next(iter(ours))
-            states.append(ours.state_dict())
-
-        assert states[0] == states[1] == states[2]
+        first, second, third = (ours.state_dict() for ours in ranks)
+        assert first == second == third
 
 
 class TestRefusedInWords:
@@ -145,11 +142,8 @@ class TestRefusedInWords:
         self, dataset: MemoryDataset, jpeg: Callable[..., bytes]
     ) -> None:
         """Datasets that look the same in words are told to differ inside."""
-        other = loader(MemoryDataset([jpeg(20, 20)], 21))
-
-        assert "but with other keys, sizes or labels" in refused(
-            loader(dataset), other.state_dict()
-        )
+        other = loader(MemoryDataset([jpeg(20, 20)], 21)).state_dict()
+        assert "but with other keys, sizes or labels" in refused(loader(dataset), other)
 
     @pytest.mark.parametrize(
         ("operations", "expected"),
@@ -175,26 +169,20 @@ class TestRefusedInWords:
         self, dataset: MemoryDataset, operations: list[Operation], expected: str
     ) -> None:
         """It is told which operation differs in which argument, or which one is there or not."""
-        other = loader(dataset, Recipe(operations))
-        message = refused(loader(dataset), other.state_dict())
+        message = refused(loader(dataset), loader(dataset, Recipe(operations)).state_dict())
 
         assert "recipe is" in message
         assert expected in message
 
     def test_another_view(self, dataset: MemoryDataset) -> None:
         """Of several views it is told which one differs."""
-        plain, more = (
-            Recipe([RandomResizedCrop(16)]),
-            Recipe([RandomResizedCrop(16, scale=(0.5, 1))]),
-        )
-        other = loader(dataset, Views([plain, plain, more]))
-        message = refused(loader(dataset, Views([plain, plain, plain])), other.state_dict())
+        plain, more = (Recipe([RandomResizedCrop(16, **o)]) for o in ({}, {"scale": (0.5, 1)}))
+        other = loader(dataset, Views([plain, plain, more])).state_dict()
+        message = refused(loader(dataset, Views([plain, plain, plain])), other)
 
         assert "views 0 to 1: RandomResizedCrop(size=[16, 16]) in the state" in message
-        assert (
-            "view 2: RandomResizedCrop(size=[16, 16], scale=[0.5, 1]) is only in the state"
-            in message
-        )
+        words = "view 2: RandomResizedCrop(size=[16, 16], scale=[0.5, 1]) is only in the state"
+        assert words in message
 
     def test_long_values_that_differ_at_their_end(self) -> None:
         """What is cut off still tells two recipes apart."""
@@ -231,17 +219,14 @@ class TestRefusedInWords:
             for other in ({}, {"stride": 3, "padding": "loop"}, {"stride": None, "fps": 5})
         )
 
-        said = refused(loader(ours), loader(fewer).state_dict())
-        assert (
-            "Clips has stride 3 in the state, 2 here and padding loop in the state, as by default here"
-            in said
-        )
-        selected = loader(fewer.take([1, 2, 3, 0])).state_dict()
-        assert "Clips has stride 3 in the state, 2 here" in refused(
-            loader(ours.take([1, 2, 3, 0])), selected
-        )
-        said = refused(loader(ours), loader(byseconds).state_dict())
-        assert "fps 5 in the state, as by default here" in said
+        stride = "Clips has stride 3 in the state, 2 here"
+        selection = [1, 2, 3, 0]
+        for here, other, words in (
+            (ours, fewer, f"{stride} and padding loop in the state, as by default here"),
+            (ours.take(selection), fewer.take(selection), stride),
+            (ours, byseconds, "fps 5 in the state, as by default here"),
+        ):
+            assert words in refused(loader(here), loader(other).state_dict())
 
     @pytest.mark.parametrize(
         "about", [None, 3, {}, {"dataset": 1, "recipe": 2}, {"recipe": [None]}]

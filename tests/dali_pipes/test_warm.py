@@ -246,8 +246,7 @@ def test_serve(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "_told", None)
     warm.serve()
     lines = answers.getvalue().splitlines()
-    assert len(lines) == 2
-    assert lines[1] == "0"
+    assert (len(lines), lines[1]) == (2, "0")
 
 
 def test_progress_counts_answers(monkeypatch: pytest.MonkeyPatch) -> None:

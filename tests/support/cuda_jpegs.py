@@ -1,9 +1,10 @@
 """Batches of JPEGs for the GPU's decoder, rendered by its kernels on the CPU, and what the CPU's own decode stage makes of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -170,3 +171,9 @@ def render_on_cpu(
         statuses,
     )
     return statuses, canvases
+
+
+def assert_canvases(canvases: Iterable[torch.Tensor], expected: Iterable[Any]) -> None:
+    """Canvases hold these pictures, to the bit."""
+    for canvas, picture in zip(canvases, expected, strict=True):
+        np.testing.assert_array_equal(canvas.cpu().numpy(), picture)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from dali_pipes.jpeg import REASONS
 from dali_pipes.jpeg.checkpoints import CHECKPOINT
 from dali_pipes.jpeg.decode import decode_crop, scratch_bytes
 from dali_pipes.jpeg.memory import _MEMORY
@@ -134,6 +135,24 @@ def ours(
     assert (memory[:128] == 171).all()
     assert (memory[-128:] == 171).all()
     return status, out
+
+
+def reason_of(*arguments: Any, **options: Any) -> str:
+    """What our decoder says of a file; the arguments are those of `ours`."""
+    return REASONS[ours(*arguments, **options)[0]]
+
+
+def assert_decodes(expected: Pixels, *arguments: Any, **options: Any) -> None:
+    """Our decoder decodes a file, or a crop of it, to these pixels; the arguments are those of `ours`."""
+    status, pixels = ours(*arguments, **options)
+    assert REASONS[status] == "decoded"
+    np.testing.assert_array_equal(pixels, expected)
+
+
+def cut_of(image: Pixels, crop: Crop) -> Pixels:
+    """Return the crop out of the whole picture."""
+    top, left, height, width = crop
+    return image[top : top + height, left : left + width]
 
 
 def draw_crop(rng: np.random.Generator, height: int, width: int) -> Crop:

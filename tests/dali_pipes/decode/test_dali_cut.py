@@ -21,8 +21,7 @@ from tests.support.jpeg_kinds import (
     picture,
     with_restarts,
 )
-
-Crop = tuple[int, int, int, int]
+from tests.support.jpegs import Crop, cut_of
 
 
 class Cut(NamedTuple):
@@ -49,25 +48,20 @@ def with_markers(
     return encode(picture(*size, seed), kind, restart=every, orientation=orientation)
 
 
-def draw_crops(rng: np.random.Generator, size: tuple[int, int], count: int) -> NDArray[np.int32]:
+def draw_crops(rng: np.random.Generator, size: tuple[int, ...], count: int) -> list[Crop]:
     """Crops inside a picture, small ones more often than large ones."""
     start = rng.integers(0, size, (count, 2))
     extent = 1 + (rng.random((count, 2)) ** 2 * (np.array(size) - start)).astype(int)
-    return np.hstack([start, np.minimum(extent, size - start)]).astype(np.int32)
+    crops = np.hstack([start, np.minimum(extent, size - start)])
+    return [tuple(crop) for crop in crops.tolist()]
 
 
 def shown(decoded: NDArray[np.uint8], part: Cut, crop: Crop) -> NDArray[np.uint8]:
     """The crop's pixels out of a decoded cut."""
     assert decoded.shape[:2] == part.size
     top, left = crop[0] - part.origin[0], crop[1] - part.origin[1]
-    assert top >= 0
-    assert left >= 0
-    return decoded[top : top + crop[2], left : left + crop[3]]
-
-
-def inside(decoded: NDArray[np.uint8], crop: Crop) -> NDArray[np.uint8]:
-    top, left, height, width = crop
-    return decoded[top : top + height, left : left + width]
+    assert min(top, left) >= 0
+    return cut_of(decoded, (top, left, *crop[2:]))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -78,15 +72,14 @@ def test_crops_are_exact(kind: str) -> None:
     for seed, size in enumerate([(97, 131), (161, 250), (40, 323)]):
         marked = with_markers(size, kind, seed)
         restarts = restart_offsets(marked)
-        for row in draw_crops(rng, size, 12):
-            crop: Crop = tuple(row.tolist())
+        for crop in draw_crops(rng, size, 12):
             part = cut(marked, crop, restarts)
             if part.whole:
                 continue
             num_cuts += 1
             assert len(part.data) < 0.9 * len(marked)
             for decode in (by_opencv, by_pillow):
-                expected = inside(decode(marked), crop)
+                expected = cut_of(decode(marked), crop)
                 assert np.array_equal(shown(decode(part.data), part, crop), expected)
     assert num_cuts > 25
 
@@ -97,12 +90,11 @@ def test_photographs_are_exact(photos: list[Path]) -> None:
     for path in photos:
         marked = with_restarts(path.read_bytes())
         restarts, full = restart_offsets(marked), by_opencv(marked)
-        for row in draw_crops(rng, full.shape[:2], 5):
-            crop: Crop = tuple(row.tolist())
+        for crop in draw_crops(rng, full.shape[:2], 5):
             part = cut(marked, crop, restarts)
             if not part.whole:
                 decoded = by_opencv(part.data)
-                assert np.array_equal(shown(decoded, part, crop), inside(full, crop))
+                assert np.array_equal(shown(decoded, part, crop), cut_of(full, crop))
 
 
 def test_the_margin_is_needed() -> None:
@@ -118,10 +110,10 @@ def test_the_margin_is_needed() -> None:
     edge: Crop = (part.origin[0], part.origin[1], 20, 20)
 
     assert part.origin[0] == 32
-    assert not np.array_equal(shown(by_opencv(part.data), part, edge), inside(full, edge))
+    assert not np.array_equal(shown(by_opencv(part.data), part, edge), cut_of(full, edge))
     larger = cut(marked, edge, restarts)
     assert larger.origin[0] < part.origin[0]
-    assert np.array_equal(shown(by_opencv(larger.data), larger, edge), inside(full, edge))
+    assert np.array_equal(shown(by_opencv(larger.data), larger, edge), cut_of(full, edge))
 
 
 @pytest.mark.parametrize("width", range(257, 266))
@@ -134,7 +126,7 @@ def test_narrow_last_intervals_are_exact(width: int) -> None:
     part = cut(marked, crop, restart_offsets(marked))
 
     assert part.size[1] < 32
-    assert np.array_equal(shown(by_opencv(part.data), part, crop), inside(by_opencv(marked), crop))
+    assert np.array_equal(shown(by_opencv(part.data), part, crop), cut_of(by_opencv(marked), crop))
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -144,12 +136,11 @@ def test_upright_crops(orientation: int) -> None:
     marked = with_markers((97, 187), orientation=orientation)
     restarts, full = restart_offsets(marked), by_opencv(marked)
     smallest = full.shape[:2]
-    for row in draw_crops(rng, full.shape[:2], 16):
-        crop: Crop = tuple(row.tolist())
+    for crop in draw_crops(rng, full.shape[:2], 16):
         part = cut(marked, crop, restarts)
         if not part.whole:
             smallest = min(smallest[0], part.size[0]), min(smallest[1], part.size[1])
-            assert np.array_equal(shown(by_opencv(part.data), part, crop), inside(full, crop))
+            assert np.array_equal(shown(by_opencv(part.data), part, crop), cut_of(full, crop))
     assert max(smallest) < 97  # some were cut at all four sides
 
 
@@ -186,10 +177,10 @@ def test_many_are_like_one() -> None:
     restarts = [restart_offsets(data) for data in files]
     crops = draw_crops(np.random.default_rng(1), (97, 187), 3)
 
-    cuts = cut_many(files, crops, restarts)
+    cuts = cut_many(files, np.array(crops, np.int32), restarts)
 
     for row, (data, offsets) in enumerate(zip(files, restarts, strict=True)):
-        alone = cut(data, tuple(crops[row].tolist()), offsets)
+        alone = cut(data, crops[row], offsets)
         assert bytes(cuts.data[row]) == bytes(alone.data)
         assert tuple(cuts.sizes[row].tolist()) == alone.size
     assert cut_many([], np.zeros((0, 4), np.int32), []).data == []
@@ -233,8 +224,7 @@ def test_offsets_are_found(kind: str) -> None:
     for size in [(97, 131), (161, 250), (40, 323)]:
         data = encode(picture(*size), kind)
         for file in (data, with_markers(size, kind)):
-            for row in draw_crops(np.random.default_rng(2), size, 8):
-                crop: Crop = tuple(row.tolist())
+            for crop in draw_crops(np.random.default_rng(2), size, 8):
                 assert bytes(cut(file, crop, None).data) == cut_anyhow(
                     file, crop, restart_offsets(file)
                 )
@@ -287,7 +277,7 @@ def test_dali_decodes_cuts() -> None:
     size = (161, 250)
     crops = draw_crops(np.random.default_rng(5), size, 8)
     files = [with_markers(size, seed=seed) for seed in range(8)]
-    cuts = cut_many(files, crops, [restart_offsets(data) for data in files])
+    cuts = cut_many(files, np.array(crops, np.int32), [restart_offsets(data) for data in files])
 
     @pipeline_def(batch_size=8, num_threads=1, device_id=None)  # type: ignore[untyped-decorator]
     def decode() -> object:
@@ -300,11 +290,11 @@ def test_dali_decodes_cuts() -> None:
     (decoded,) = pipeline.run()
 
     assert not cuts.whole.all()
-    for row, crop in enumerate(crops.tolist()):
+    for row, crop in enumerate(crops):
         whole = bool(cuts.whole[row])
         part = Cut(files[row], (0, 0), size, whole)
         if not whole:
             origin, extent = cuts.origins[row].tolist(), cuts.sizes[row].tolist()
             part = Cut(cuts.data[row], tuple(origin), tuple(extent), whole)
-        expected = inside(by_opencv(files[row]), tuple(crop))
-        assert np.array_equal(shown(np.array(decoded[row]), part, tuple(crop)), expected)
+        expected = cut_of(by_opencv(files[row]), crop)
+        assert np.array_equal(shown(np.array(decoded[row]), part, crop), expected)

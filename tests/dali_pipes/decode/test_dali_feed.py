@@ -17,12 +17,11 @@ from dali_pipes.decode.dali import feed as feed_module
 from dali_pipes.decode.dali import graph
 from dali_pipes.decode.dali.driver import Driver, Inputs, Outputs
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
-from dali_pipes.pipeline import make
 from dali_pipes.pipeline.stages import Fetched
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.jpeg_kinds import with_restarts
-from tests.support.loaders import loader_maker
+from tests.support.loaders import draw_canvases_in_dali, loader_maker, write_images
 
 pytestmark = pytest.mark.needs_dali
 
@@ -33,11 +32,9 @@ RECIPE = Recipe([RandomResizedCrop(24, scale=(0.05, 0.4))])
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Dataset:
     """Pictures with restart markers, but for every third one."""
-    folder = tmp_path_factory.mktemp("half marked")
-    for number in range(2 * BATCH_SIZE):
-        data = jpeg(160 + number, 240, seed=number)
-        (folder / f"{number:02}.jpg").write_bytes(with_restarts(data) if number % 3 else data)
-    return open_dataset(folder)
+    images = [jpeg(160 + number, 240, seed=number) for number in range(2 * BATCH_SIZE)]
+    marked = [with_restarts(data) if n % 3 else data for n, data in enumerate(images)]
+    return write_images(tmp_path_factory.mktemp("half marked"), marked)
 
 
 load = loader_maker(RECIPE, batch_size=BATCH_SIZE, decoder="dali")
@@ -112,8 +109,7 @@ def test_threads_give_memory_back(
     photos: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The thread of the training loop does not free the files of a step, where DALI renders the canvases."""
-    in_graph = lambda **given: FeedOptions(**{**given, "canvases": True})  # noqa: E731
-    monkeypatch.setattr(make, "FeedOptions", in_graph)
+    draw_canvases_in_dali(monkeypatch)
     num_steps = 8
     for number in range(num_steps * BATCH_SIZE):
         (tmp_path / f"{number}.jpg").symlink_to(photos[number % len(photos)])

@@ -11,14 +11,12 @@ import pytest
 import torch
 from PIL import Image
 
-from dali_pipes import Batch, Loader
 from dali_pipes.bad_samples import BadRecord
 from dali_pipes.decode.cpu import render_whole
-from dali_pipes.decode.dali.feed import FeedOptions
 from dali_pipes.pipeline import fetch as fetch_module
-from dali_pipes.pipeline import make
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
+from tests.support.loaders import draw_canvases_in_dali, loader_maker, rows_of
 
 Jpeg = Callable[..., bytes]
 Rows = list[tuple[int, torch.Tensor]]
@@ -73,18 +71,24 @@ def mixed(tmp_path_factory: pytest.TempPathFactory, jpeg: Jpeg) -> Dataset:
 @pytest.fixture
 def in_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let DALI draw the canvases, as on a GPU."""
-    options = lambda **given: FeedOptions(**{**given, "canvases": True})  # noqa: E731
-    monkeypatch.setattr(make, "FeedOptions", options)
+    draw_canvases_in_dali(monkeypatch)
+
+
+usual_loader = loader_maker(
+    RECIPE,
+    batch_size=BATCH_SIZE,
+    shuffle="none",
+    on_bad_sample="replace",
+    prefetch=3,
+    dtype=torch.float32,
+    num_threads=2,
+    max_bad_samples=20,
+)
 
 
 def load(dataset: Dataset, decoder: str, **options: Any) -> Rows:
     """All rows of an epoch: their indices and images."""
-    usual: dict[str, Any] = {"shuffle": "none", "on_bad_sample": "replace", "prefetch": 3}
-    usual |= {"device": "cpu", "dtype": torch.float32, "num_threads": 2, "max_bad_samples": 20}
-    batches: list[Batch] = list(
-        Loader(dataset, RECIPE, batch_size=BATCH_SIZE, decoder=decoder, **{**usual, **options})  # type: ignore[arg-type]
-    )
-    return [(int(i), image) for b in batches for i, image in zip(b.indices, b.images, strict=True)]
+    return rows_of(usual_loader(dataset, decoder=decoder, **options))
 
 
 def same(wanted: torch.Tensor, image: torch.Tensor) -> bool:

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from bench.gpu.broken import broken_files
-from dali_pipes import Batch, LoaderError
+from dali_pipes import LoaderError
 from dali_pipes.decode.dali import feed as feed_module
 from dali_pipes.decode.dali.driver import Inputs
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
@@ -28,7 +28,14 @@ from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import open_dataset
 from readers.dataset import Subset
 from readers.selection import Listed
-from tests.support.loaders import loader_maker
+from tests.support.loaders import (
+    assert_same_images,
+    draw_canvases_in_dali,
+    images_by_index,
+    indices_of,
+    loader_maker,
+    write_images,
+)
 from tests.support.streams import write_shards
 
 RECIPE = Recipe([RandomResizedCrop(24), HorizontalFlip()])
@@ -129,15 +136,11 @@ def test_turned_images_suit() -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sound pictures, and between them all kinds of damaged ones."""
     root = tmp_path_factory.mktemp("damaged")
-    for number, data in enumerate(mixed()):
-        (root / f"{number:02d}.jpg").write_bytes(data)
-    return root
-
-
-def mixed() -> list[bytes]:
     sound = [encoded(seed) for seed in range(NUM_SOUND)]
     damaged = list(DAMAGED.values())
-    return [one for n in range(len(damaged)) for one in (damaged[n], *sound[n : n + 1])]
+    mixed = [one for n in range(len(damaged)) for one in (damaged[n], *sound[n : n + 1])]
+    write_images(root, mixed)
+    return root
 
 
 load = loader_maker(
@@ -153,8 +156,8 @@ load = loader_maker(
 )
 
 
-def rows(batches: Sequence[Batch]) -> dict[int, torch.Tensor]:
-    return {int(i): one for b in batches for i, one in zip(b.indices, b.images, strict=True)}
+def sound_files(folder: Path, count: int) -> Any:
+    return write_images(folder, map(encoded, range(count)))
 
 
 class ByPlace(Feed):
@@ -176,16 +179,13 @@ def test_damage_has_one_verdict_everywhere(folder: Path, monkeypatch: pytest.Mon
     """At every batch size a damaged file has the verdict, the reason and the pixels that it has without DALI."""
     dataset = open_dataset(folder)
     loader = load(dataset, decoder="cpu")
-    expected = rows(list(loader))
+    expected = list(loader)
     reasons = [(bad.index, bad.stage, bad.reason) for bad in loader.bad_samples]
     monkeypatch.setattr(make, "Feed", ByPlace)
     for batch_size in (1, 3, 8):
         loader = load(dataset, batch_size=batch_size)
-        actual = rows(list(loader))
-
+        assert_same_images(loader, expected)
         assert [(bad.index, bad.stage, bad.reason) for bad in loader.bad_samples] == reasons
-        assert actual.keys() == expected.keys()
-        assert [n for n in expected if not torch.equal(actual[n], expected[n])] == []
 
 
 @pytest.fixture
@@ -205,9 +205,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @needs_dali
 def test_files_are_judged_once(tmp_path: Path, judged: list[int]) -> None:
     """Not again in later epochs, after a loop that was left early, in another selection, or by another loader."""
-    for number in range(NUM_SOUND):
-        (tmp_path / f"{number}.jpg").write_bytes(encoded(number))
-    dataset = open_dataset(tmp_path)
+    dataset = sound_files(tmp_path, NUM_SOUND)
     with load(dataset, batch_size=4) as loader:
         left = iter(loader)
         assert [len(next(left)) for _ in range(2)] == [4, 4]
@@ -260,27 +258,24 @@ def test_refusals_are_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, canvases: bool
 ) -> None:
     """From the second epoch on what DALI refuses by itself is rendered beside the rest, and DALI is asked once."""
-    for number in range(NUM_SOUND):
-        (tmp_path / f"{number:02d}.jpg").write_bytes(encoded(number))
     monkeypatch.setattr(make, "Feed", Picky)
     monkeypatch.setattr(Picky, "asked", 0)
-    in_graph = lambda **given: FeedOptions(**{**given, "canvases": canvases})  # noqa: E731
-    monkeypatch.setattr(make, "FeedOptions", in_graph)
-    dataset = open_dataset(tmp_path)
+    draw_canvases_in_dali(monkeypatch, canvases=canvases)
+    dataset = sound_files(tmp_path, NUM_SOUND)
     expected = load(dataset, decoder="cpu", batch_size=12)
     with load(dataset, batch_size=12) as loader:
         with pytest.warns(RuntimeWarning, match="refused 2 of 12 samples whose files are sound"):
-            first = rows(list(loader))
-        assert (
-            0 < Picky.asked <= 2 + 2 * 2 * 4
-        )  # halves of 12 down to each of the two, and the others together
+            first = images_by_index(loader)
+        # Halves of 12 down to each of the two, and the others together.
+        assert 0 < Picky.asked <= 2 + 2 * 2 * 4
         Picky.asked = 0
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            second = rows(list(loader))
+            second = images_by_index(loader)
 
     assert Picky.asked == 0
-    for actual, wanted in ((first, rows(list(expected))), (second, rows(list(expected)))):
+    for actual in (first, second):
+        wanted = images_by_index(expected)
         assert list(actual) == list(wanted)
         assert canvases or all(torch.equal(actual[n], wanted[n]) for n in wanted)
 
@@ -290,8 +285,6 @@ def test_a_refusal_that_does_not_come_again_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch that DALI takes when it is asked again is DALI's, and nobody is left to wonder why it came late."""
-    for number in range(4):
-        (tmp_path / f"{number:02d}.jpg").write_bytes(encoded(number))
     monkeypatch.setattr(make, "Feed", Picky)
     monkeypatch.setattr(Picky, "refuses_all", True)
     again = Picky.again
@@ -302,12 +295,10 @@ def test_a_refusal_that_does_not_come_again_is_told(
 
     monkeypatch.setattr(Picky, "again", mended)
     with (
-        load(open_dataset(tmp_path), batch_size=4) as loader,
+        load(sound_files(tmp_path, 4), batch_size=4) as loader,
         pytest.warns(RuntimeWarning, match="a batch of 4 samples, and took it"),
     ):
-        found = rows(list(loader))
-
-    assert len(found) == 4
+        assert len(indices_of(loader)) == 4
 
 
 @needs_dali
@@ -315,8 +306,6 @@ def test_what_refuses_everything_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Memory that DALI lacked in one epoch is no verdict about samples: in the next it gets them all."""
-    for number in range(4):
-        (tmp_path / f"{number:02d}.jpg").write_bytes(encoded(number))
     monkeypatch.setattr(make, "Feed", Picky)
     monkeypatch.setattr(Picky, "asked", 0)
     pushed: list[set[int]] = []
@@ -327,13 +316,13 @@ def test_what_refuses_everything_is_asked_again(
         return inputs(feed, fetched, hidden)
 
     monkeypatch.setattr(Picky, "inputs", noted)
-    with load(open_dataset(tmp_path), batch_size=4) as loader:
+    with load(sound_files(tmp_path, 4), batch_size=4) as loader:
         monkeypatch.setattr(Picky, "refuses_all", True)
         with pytest.warns(RuntimeWarning, match="refused 4 of 4"):
-            assert len(rows(list(loader))) == 4
+            assert len(indices_of(loader)) == 4
         monkeypatch.setattr(Picky, "refuses_all", False)
         pushed.clear()
-        assert len(rows(list(loader))) == 4
+        assert len(indices_of(loader)) == 4
 
     assert pushed == [set()]
 

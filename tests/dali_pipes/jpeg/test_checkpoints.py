@@ -9,6 +9,7 @@ import pytest
 from numba import njit
 
 from dali_pipes.jpeg import REASONS
+from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
 from dali_pipes.jpeg.checkpoints import (
     CHECKPOINT,
     Checkpoints,
@@ -25,11 +26,14 @@ from tests.support.jpegs import (
     NO_CHECKPOINTS,
     REDUCED,
     SAMPLINGS,
+    assert_decodes,
+    cut_of,
     draw_crop,
     encode,
     opencv,
     ours,
     picture,
+    reason_of,
     turned,
 )
 
@@ -95,9 +99,7 @@ def test_what_lies_before_a_checkpoint_is_not_read() -> None:
     damaged = data[:start] + bytes(stop - start) + data[stop:]
     crop = (70, 20, 20, 40)
 
-    status, pixels = ours(damaged, (90, 130), crop, checkpoints=rows, every=9)
-    assert status == 0
-    np.testing.assert_array_equal(pixels, opencv(data)[70:90, 20:60])
+    assert_decodes(opencv(data)[70:90, 20:60], damaged, (90, 130), crop, checkpoints=rows, every=9)
 
     status, pixels = ours(damaged, (90, 130), crop)
     assert status != 0 or (pixels != opencv(data)[70:90, 20:60]).any()
@@ -113,10 +115,14 @@ def test_columns_beside_the_crop_are_jumped_over() -> None:
         start, stop = (scan + int(rows["bit"][number]) // 8 + 1 for number in (first, last))
         damaged[start:stop] = bytes(stop - start)
 
-    status, pixels = ours(bytes(damaged), (60, 400), (0, 170, 60, 60), checkpoints=rows, every=5)
-
-    assert status == 0
-    np.testing.assert_array_equal(pixels, opencv(data)[:, 170:230])
+    assert_decodes(
+        opencv(data)[:, 170:230],
+        bytes(damaged),
+        (60, 400),
+        (0, 170, 60, 60),
+        checkpoints=rows,
+        every=5,
+    )
 
 
 @pytest.mark.parametrize("sampling", KINDS)
@@ -130,13 +136,9 @@ def test_decoding_finds_what_the_pass_finds(sampling: str) -> None:
             crop = draw_crop(rng, 75, 90)
             rows = np.zeros(len(expected), CHECKPOINT)
 
-            status, pixels = ours(data, (75, 90), crop, checkpoints=rows, every=3, judge=True)
-
-            assert status == 0
+            cut = cut_of(opencv(data), crop)
+            assert_decodes(cut, data, (75, 90), crop, checkpoints=rows, every=3, judge=True)
             np.testing.assert_array_equal(rows, expected)
-            top, left, height, width = crop
-            cut = opencv(data)[top : top + height, left : left + width]
-            np.testing.assert_array_equal(pixels, cut)
 
 
 def test_the_verdict_is_that_of_the_whole_file() -> None:
@@ -159,10 +161,9 @@ def test_the_verdict_is_that_of_the_whole_file() -> None:
                 if shrink > 1 and crop is not None:
                     continue
                 room = np.zeros(200, CHECKPOINT)
-                status, _ = ours(
-                    bytes(data), (64, 80), crop, shrink, checkpoints=room, every=4, judge=True
-                )
-                assert REASONS[status] == REASONS[expected], (trial, crop)
+                options = {"checkpoints": room, "every": 4, "judge": True}
+                said = reason_of(bytes(data), (64, 80), crop, shrink, **options)
+                assert said == REASONS[expected], (trial, crop)
                 assert not len(rows) or (room[: len(rows)] == rows).all()
     assert len(seen) >= 4
 
@@ -189,9 +190,10 @@ def test_a_checkpoint_behind_the_scan_is_refused() -> None:
     _, rows = find_checkpoints(data, 9)
     rows["bit"] = 8 * len(data)
 
-    status, _ = ours(data, (90, 130), (70, 20, 20, 40), checkpoints=rows, every=9)
-
-    assert REASONS[status] == "the checkpoints are those of another file"
+    assert (
+        reason_of(data, (90, 130), (70, 20, 20, 40), checkpoints=rows, every=9)
+        == "the checkpoints are those of another file"
+    )
 
 
 @njit  # type: ignore[untyped-decorator]
@@ -289,3 +291,83 @@ def test_no_thread_reads_files_that_the_caller_gave_up(monkeypatch: pytest.Monke
         with pytest.raises(RuntimeError, match="after shutdown"):
             find_all_checkpoints(np.zeros((70, 2), np.int64), 3, pool)
         assert not threads
+
+
+BAD = 7
+
+
+def rows_of(count: int, first: int = 0) -> np.ndarray:
+    rows = np.zeros(count, CHECKPOINT)
+    rows["bit"], rows["dc"] = np.arange(first, first + count), first
+    return rows
+
+
+def ask(memory: CheckpointMemory, *digests: int) -> list[Checkpoints | None]:
+    known = memory.look_up(np.arange(len(digests)), np.array(digests, np.uint64))
+    assert known.files["num_rows"].tolist() == [
+        0 if one is None else len(one.rows) for one in known.held
+    ]
+    return list(known.held)
+
+
+def test_what_is_kept_is_found() -> None:
+    """By its digest, whatever its index, as a copy of its own."""
+    memory, rows = CheckpointMemory(), rows_of(5, first=3)
+    memory.keep_all(
+        [(0, 2**64 - 1, Checkpoints(0, 8, rows)), (1, 12, Checkpoints(BAD, 8, rows[:0]))]
+    )
+    rows["bit"] = 99
+
+    bad, none, good = ask(memory, 12, 13, 2**64 - 1)
+
+    assert none is None
+    assert bad is not None
+    assert (bad.status, len(bad.rows)) == (BAD, 0)
+    assert good is not None
+    assert (good.status, good.every) == (0, 8)
+    np.testing.assert_array_equal(good.rows, rows_of(5, first=3))
+
+
+def test_verdicts_outlast_the_room_for_rows() -> None:
+    """Of further files the verdicts are kept, and then nothing; it stays within its limit."""
+    memory = CheckpointMemory(limit_bytes=20_000)
+    for digest in range(1, 201):
+        memory.keep_all([(0, digest, Checkpoints(0, 4, rows_of(100)))])
+        assert memory.num_bytes <= 20_000
+    found = ask(memory, *range(1, 201))
+    kinds = ["" if one is None else "rows" if len(one.rows) else "verdict" for one in found]
+
+    assert [kinds.count(kind) for kind in ("rows", "verdict")] == [12, 21]
+    assert kinds == sorted(kinds, key=["rows", "verdict", ""].index)
+
+
+def test_what_is_found_again_takes_no_more_room() -> None:
+    """Threads that meet a file at the same time keep it once."""
+    memory = CheckpointMemory(limit_bytes=20_000)
+    for first in range(100):
+        memory.keep_all([(0, 5, Checkpoints(0, 4, rows_of(100, first)))])
+    (found,) = ask(memory, 5)
+
+    assert found is not None
+    assert found.rows["bit"][0] == 99
+    assert memory.num_bytes < 2_000
+
+
+def test_threads() -> None:
+    """Whoever asks while others keep gets all of a file or nothing."""
+    memory = CheckpointMemory(limit_bytes=1_000_000)
+
+    def work(part: int) -> int:
+        seen = 0
+        for number in range(1, 400):
+            memory.keep_all([(0, number, Checkpoints(0, 4, rows_of(10, number)))])
+            asked = (number * (part + 3)) % 400 + 1
+            for one in ask(memory, asked):
+                if one is not None:
+                    seen += 1
+                    np.testing.assert_array_equal(one.rows, rows_of(10, asked))
+        return seen
+
+    with ThreadPoolExecutor(4) as pool:
+        assert min(pool.map(work, range(4))) > 100
+    assert memory.num_bytes == 399 * (240 + 100)

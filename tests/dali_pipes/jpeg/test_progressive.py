@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dali_pipes.jpeg import REASONS
 from dali_pipes.jpeg.progressive.bits import ONE, choose, deposit, one_by_one
 from dali_pipes.jpeg.progressive.memory import MOST_SCANS
 from gpu_aug.compiled.jit import kernel
@@ -13,12 +12,14 @@ from readers.image.jpeg_process import jpeg_process
 from tests.support.jpegs import (
     REDUCED,
     SAMPLINGS,
+    assert_decodes,
+    cut_of,
     draw_crop,
     encode,
     opencv,
-    ours,
     picture,
     pillow,
+    reason_of,
 )
 from tests.support.scan_scripts import Script, draw_parts, draw_scripts, write_scans
 
@@ -48,11 +49,8 @@ def test_all_sizes_equal_opencv_and_pillow(sampling: str) -> None:
             progressive=True,
         )
 
-        status, pixels = ours(data, (height, width), judge=True)
-
-        assert REASONS[status] == "decoded"
-        np.testing.assert_array_equal(pixels, opencv(data))
-        np.testing.assert_array_equal(pixels, pillow(data))
+        assert_decodes(opencv(data), data, (height, width), judge=True)
+        np.testing.assert_array_equal(opencv(data), pillow(data))
 
 
 @pytest.mark.parametrize("sampling", FACTORS)
@@ -67,13 +65,11 @@ def test_any_script_equals_opencv(sampling: str, long_codes: bool) -> None:
         scripts = draw_scripts(rng, len(parts))
         data = write_scans((height, width), parts, scripts, progressive=True, long_codes=long_codes)
 
-        status, pixels = ours(data, (height, width), judge=True)
-
         if len(scripts) > MOST_SCANS:
-            assert REASONS[status] == "more scans than there is memory for"
+            said = reason_of(data, (height, width), judge=True)
+            assert said == "more scans than there is memory for"
             continue
-        assert REASONS[status] == "decoded"
-        np.testing.assert_array_equal(pixels, opencv(data))
+        assert_decodes(opencv(data), data, (height, width), judge=True)
         num_decoded += 1
     assert num_decoded >= 3
 
@@ -90,10 +86,7 @@ def test_sequential_files_of_several_scans(
     scripts = [Script(group, restart=restart) for restart, group in enumerate(split)]
     data = write_scans((45, 61), parts, scripts, progressive=False, long_codes=long_codes)
 
-    status, pixels = ours(data, (45, 61), judge=True)
-
-    assert REASONS[status] == "decoded"
-    np.testing.assert_array_equal(pixels, opencv(data))
+    assert_decodes(opencv(data), data, (45, 61), judge=True)
 
 
 @pytest.mark.parametrize(
@@ -108,10 +101,7 @@ def test_photographs_equal_opencv(shared_data: Path, few: int) -> None:
         data = path.read_bytes()
         image = opencv(data)
 
-        status, pixels = ours(data, (image.shape[0], image.shape[1]), judge=True)
-
-        assert REASONS[status] == "decoded"
-        np.testing.assert_array_equal(pixels, image)
+        assert_decodes(image, data, (image.shape[0], image.shape[1]), judge=True)
 
 
 @pytest.mark.parametrize("judge", [False, True])
@@ -125,13 +115,8 @@ def test_crops_equal_cuts(sampling: str, judge: bool) -> None:
         whole = opencv(data)
         for _ in range(8):
             crop = draw_crop(rng, height, width)
-            top, left, rows, columns = crop
 
-            status, pixels = ours(data, (height, width), crop, judge=judge)
-
-            assert REASONS[status] == "decoded"
-            cut = whole[top : top + rows, left : left + columns]
-            np.testing.assert_array_equal(pixels, cut, err_msg=f"{height}x{width}, {crop}")
+            assert_decodes(cut_of(whole, crop), data, (height, width), crop, judge=judge)
 
 
 @pytest.mark.parametrize("shrink", [2, 4, 8])
@@ -144,10 +129,7 @@ def test_shrunk_pictures_equal_reduced_ones(sampling: str, shrink: int) -> None:
         data = encode(picture(height, width, trial), sampling, progressive=True)
         whole = opencv(data, REDUCED[shrink])
 
-        status, pixels = ours(data, (height, width), None, shrink)
-
-        assert status == 0
-        np.testing.assert_array_equal(pixels, whole)
+        assert_decodes(whole, data, (height, width), None, shrink)
 
 
 def test_steps_are_those_at_the_first_scan_of_a_component() -> None:
@@ -160,11 +142,8 @@ def test_steps_are_those_at_the_first_scan_of_a_component() -> None:
     second = data.index(b"\xff\xc4", data.index(b"\xff\xda"))
     changed = data[:second] + steps + data[second:]
 
-    status, pixels = ours(changed, (40, 50), judge=True)
-
-    assert status == 0
-    np.testing.assert_array_equal(pixels, opencv(changed))
-    assert (pixels != opencv(data)).any()
+    assert_decodes(opencv(changed), changed, (40, 50), judge=True)
+    assert (opencv(changed) != opencv(data)).any()
 
 
 def test_long_runs_of_empty_blocks() -> None:
@@ -173,10 +152,7 @@ def test_long_runs_of_empty_blocks() -> None:
     image[-3:, -5:] = 200
     data = encode(image[..., None], "gray", quality=95, progressive=True)
 
-    status, pixels = ours(data, image.shape, judge=True)
-
-    assert status == 0
-    np.testing.assert_array_equal(pixels, opencv(data))
+    assert_decodes(opencv(data), data, image.shape, judge=True)
 
 
 def test_bits_are_spread_the_same_way_without_the_instruction() -> None:

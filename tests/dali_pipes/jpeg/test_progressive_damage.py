@@ -1,19 +1,33 @@
 """JPEGs of several scans that are damaged or unfinished: a status, never wrong pixels, whatever the crop is."""
 
+import logging
 from collections import Counter
 
 import cv2
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dali_pipes import DecodeError
 from dali_pipes.decode import opencv
 from dali_pipes.jpeg import REASONS
-from dali_pipes.jpeg.checkpoints import find_checkpoints
+from dali_pipes.jpeg.checkpoints import CHECKPOINT, find_checkpoints
 from dali_pipes.jpeg.decode import decode_crop, scratch_bytes
 from readers import HeaderError, read_header
 from tests.support.guarded import Guarded
-from tests.support.jpegs import NO_OFFSETS, SAMPLINGS, draw_crop, encode, ours, picture, turned
+from tests.support.jpegs import (
+    NO_OFFSETS,
+    SAMPLINGS,
+    Crop,
+    assert_decodes,
+    cut_of,
+    draw_crop,
+    encode,
+    ours,
+    picture,
+    reason_of,
+    turned,
+)
 from tests.support.scan_scripts import Script, draw_parts, draw_scripts, write_scans
 
 pytestmark = pytest.mark.skipif(
@@ -72,19 +86,14 @@ def test_a_plain_script_is_decoded() -> None:
 )
 def test_scripts_that_are_refused(scripts: list[Script], reason: str) -> None:
     """Scans that are missing, come twice, in another order or in too many parts."""
-    status, _ = ours(gray(scripts), (30, 30), judge=True)
-
-    assert REASONS[status] == reason
+    assert reason_of(gray(scripts), (30, 30), judge=True) == reason
 
 
 def test_what_high_frequencies_lack_is_decoded() -> None:
     """Nothing is made up by libjpeg for what is missing behind the first ten coefficients."""
     data = gray([DC, Script((0,), 1, 20)])
 
-    status, pixels = ours(data, (30, 30), judge=True)
-
-    assert status == 0
-    np.testing.assert_array_equal(pixels, opencv.decode(data, (30, 30)))
+    assert_decodes(opencv.decode(data, (30, 30)), data, (30, 30), judge=True)
 
 
 def test_a_component_that_is_missing_is_refused() -> None:
@@ -93,9 +102,7 @@ def test_a_component_that_is_missing_is_refused() -> None:
     scripts = [Script((0,)), Script((1,))]
     data = write_scans((30, 30), parts, scripts, progressive=False)
 
-    status, _ = ours(data, (30, 30), judge=True)
-
-    assert REASONS[status] == "scans are missing"
+    assert reason_of(data, (30, 30), judge=True) == "scans are missing"
 
 
 def test_what_follows_the_last_block_of_a_scan_is_noticed() -> None:
@@ -106,9 +113,7 @@ def test_what_follows_the_last_block_of_a_scan_is_noticed() -> None:
     assert sound[-3] == 0b00000111  # a code of one bit, 16 blocks, and bits that fill the byte
     assert ours(sound, (30, 30), judge=True)[0] == 0
     for data in (sound[:-2] + b"\xff\xd0" + sound[-2:], sound[:-3] + b"\x0f" + sound[-2:]):
-        status, _ = ours(data, (30, 30), judge=True)
-
-        assert REASONS[status] == "damaged: the scan ends too late"
+        assert reason_of(data, (30, 30), judge=True) == "damaged: the scan ends too late"
 
 
 def test_every_truncation_is_refused() -> None:
@@ -146,9 +151,7 @@ def test_numbers_out_of_range_are_refused(progressive: bool, coefficient: int) -
         part.blocks[3, 3, coefficient] = number
         data = write_scans((30, 30), parts, scripts, progressive=progressive)
         for crop in ((0, 0, 5, 5), (0, 0, 30, 30), (29, 29, 1, 1)):
-            status, _ = ours(data, (30, 30), crop, judge=True)
-
-            assert REASONS[status] == reason
+            assert reason_of(data, (30, 30), crop, judge=True) == reason
         assert REASONS[find_checkpoints(data, 8)[0]] == reason
 
 
@@ -166,7 +169,7 @@ def test_a_table_of_another_scan_does_not_serve() -> None:
 @pytest.mark.parametrize("count", [600, pytest.param(100_000, marks=pytest.mark.long)])
 def test_damaged_files_decode_as_opencv_decodes_them_or_not_at_all(count: int) -> None:
     """Bits flipped, bytes overwritten, lost and added; no byte beside the file, the pixels or the memory is touched."""
-    sound = [*_usual(), *_unusual()]
+    sound = [*_usual(progressive=True), *_unusual()]
     guards = [Guarded(size) for size in (1 << 16, 64 * 64 * 3, scratch_bytes(64))]
     codes = [_places_of_codes(data) for data, _ in sound]
     found: Counter[str] = Counter()
@@ -185,7 +188,8 @@ def test_damaged_files_decode_as_opencv_decodes_them_or_not_at_all(count: int) -
     assert found["decoded"] > count / 100
 
 
-def _usual() -> list[tuple[bytes, tuple[int, int]]]:
+def _usual(*, progressive: bool) -> list[tuple[bytes, tuple[int, int]]]:
+    """All samplings and turns, with restart markers and without."""
     files = []
     for trial, sampling in enumerate([*SAMPLINGS, "gray"] * 3):
         data = encode(
@@ -193,7 +197,7 @@ def _usual() -> list[tuple[bytes, tuple[int, int]]]:
             sampling,
             quality=30 + 4 * trial,
             restart=trial % 3,
-            progressive=True,
+            progressive=progressive,
         )
         turn = 1 + trial % 8
         files.append((turned(data, turn), (33, 47) if turn < 5 else (47, 33)))
@@ -267,3 +271,115 @@ def _expected(data: bytes, size: tuple[int, int]) -> np.ndarray:
         return opencv.decode(data, size)
     except (HeaderError, DecodeError) as error:
         raise AssertionError("OpenCV refuses it") from error
+
+
+_log = logging.getLogger(__name__)
+
+
+SIDE = 64
+
+
+MOST_ROWS = 400
+
+
+class Machine:
+    """Decodes with every piece of memory between guard pages."""
+
+    def __init__(self) -> None:
+        self._file, self._out = Guarded(1 << 16), Guarded(SIDE * SIDE * 3)
+        self._rows = Guarded(MOST_ROWS * 10)
+        self._scratch = [Guarded(scratch_bytes(SIDE)) for _ in range(2)]  # each keeps its tables
+        self.at_end = False
+
+    def room(self, count: int) -> NDArray[np.void]:
+        """CHECKPOINT [count]."""
+        return self._rows.array(10 * count, at_end=self.at_end).view(CHECKPOINT)
+
+    def decode(
+        self,
+        data: bytes,
+        size: tuple[int, int],
+        crop: Crop,
+        rows: NDArray[np.void],
+        every: int,
+        *,
+        judge: bool,
+    ) -> tuple[int, NDArray[np.uint8]]:
+        """The status and the pixels of a crop; rows are of `room`."""
+        file = self._file.hold(data, at_end=self.at_end)
+        out = self._out.array(crop[2] * crop[3] * 3, at_end=self.at_end).reshape(*crop[2:], 3)
+        num_bytes = scratch_bytes(SIDE) // 8 * 8
+        scratch = self._scratch[self.at_end].array(num_bytes, at_end=self.at_end)
+        known = (rows.__array_interface__["data"][0], len(rows), every)
+        status = decode_crop(
+            *(file.ctypes.data, file.size, crop, size, 1, NO_OFFSETS, known, judge),
+            *(out.ctypes.data, out.strides[0], scratch),
+        )
+        return status, out
+
+
+def spoil(rows: NDArray[np.void], num_bits: int, rng: np.random.Generator) -> NDArray[np.void]:
+    """Rows that are wrong in one way: places, predictors, their order, or all bytes."""
+    rows = rows.copy()
+    if not len(rows):
+        return rows
+    way, at = int(rng.integers(7)), int(rng.integers(len(rows)))
+    if way == 0:
+        rows["bit"][at:] = rng.integers(0, 2**32, len(rows) - at)
+    elif way == 1:  # near the end of the file
+        rows["bit"] = np.maximum(num_bits + rng.integers(-100, 20, len(rows)), 0)
+    elif way == 2:
+        rows["bit"][at] += int(rng.integers(1, 9))
+    elif way == 3:
+        rows["dc"] = rng.integers(-(2**15), 2**15, (len(rows), 3))
+    elif way == 4:
+        rows = rows[::-1].copy()
+    elif way == 5:
+        rows["bit"] = rows["bit"][at]
+    else:
+        rows = rng.integers(0, 256, 10 * len(rows)).astype(np.uint8).view(CHECKPOINT)
+    return rows
+
+
+@pytest.mark.parametrize("count", [400, pytest.param(100_000, marks=pytest.mark.long)])
+def test_damaged_files_and_wrong_checkpoints(count: int) -> None:
+    """What is decoded is what OpenCV decodes, from checkpoints as well; wrong ones give a status or wrong pixels."""
+    rng, machine = np.random.default_rng(count), Machine()
+    sound = _usual(progressive=False)
+    codes = [_places_of_codes(data) for data, _ in sound]
+    found: Counter[str] = Counter()
+    spoiled: Counter[str] = Counter()
+    for trial in range(count):
+        data, size = sound[trial % len(sound)]
+        if trial % 8:
+            data = damage(data, codes[trial % len(sound)], rng)
+        machine.at_end, every = bool(trial & 1), int(rng.integers(1, 9))
+        expected, rows = find_checkpoints(data, every)
+
+        crop = draw_crop(rng, *size)
+        room = machine.room(min(len(rows), MOST_ROWS) if expected == 0 else MOST_ROWS)
+        status, pixels = machine.decode(data, size, crop, room, every, judge=True)
+        assert REASONS[status] in (REASONS[expected], "another size than expected")
+        found[REASONS[status]] += 1
+        if status != 0:
+            continue
+        whole = _expected(data, size)
+        np.testing.assert_array_equal(pixels, cut_of(whole, crop))
+        assert (room == rows).all()
+
+        crop = draw_crop(rng, *size)
+        status, pixels = machine.decode(data, size, crop, room, every, judge=False)
+        assert status == 0
+        np.testing.assert_array_equal(pixels, cut_of(whole, crop))
+
+        wrong = spoil(rows, 8 * len(data), rng)[: int(rng.integers(len(rows) + 1))]
+        room = machine.room(len(wrong))
+        room[:] = wrong
+        wrong_every = every if rng.random() < 0.7 else int(rng.integers(-2, 12))
+        status, _ = machine.decode(data, size, crop, room, wrong_every, judge=False)
+        spoiled[REASONS[status]] += 1
+    in_codes = sum(number for reason, number in found.items() if reason in IN_CODES)
+    assert in_codes > count / 2, found
+    assert found["decoded"] > count / 8, found
+    assert len(spoiled) > 2, spoiled
+    _log.info("%s; wrong checkpoints: %s", dict(found), dict(spoiled))

@@ -6,16 +6,23 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
 import pytest
+import torch
 
-from dali_pipes import Loader
+from dali_pipes import BadRecord, Loader
+from dali_pipes.bad_samples import substitute
 from dali_pipes.errors import DecodeError
+from dali_pipes.pipeline.encoded import READ, held_view
+from dali_pipes.pipeline.read_located import LocatedReader
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, join
+from dali_pipes.pipeline.threads import Workers, steps_for_threads
 from gpu_aug import RandomResizedCrop, Recipe
-from readers import BadSample, FolderDataset, Sample, TarDataset
+from readers import BadSample, FolderDataset, ListDataset, Sample, TarDataset, mix
+from tests.support.small import SmallDataset
 from tests.support.tars import write_samples
 
 COUNT = 40
@@ -171,3 +178,116 @@ def test_a_header_that_was_damaged_after_it_was_indexed(
         [batch] = loader
     assert batch.keys == ["a.tar/00", "a.tar/01", "a.tar/03"]
     assert [bad.key for bad in loader.bad_samples] == ["a.tar/02"]
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "images_per_row", "group", "parts"),
+    [
+        (0, (375, 500), 1, 4, []),
+        (1, (375, 500), 1, 4, [1]),
+        (64, (375, 500), 1, 4, [64]),
+        (65, (375, 500), 1, 4, [36, 29]),  # halves, which hold whole groups of four
+        (256, (375, 500), 1, 4, [64] * 4),
+        (32, (1080, 1920), 1, 4, [4] * 8),  # two megapixels each: five would do
+        (6, (3000, 4000), 1, 4, [4, 2]),  # a group is never divided
+        (20, (128, 128), 16, 1, [4] * 5),  # clips of 16 frames
+    ],
+)
+def test_parts(
+    count: int, size: tuple[int, int], images_per_row: int, group: int, parts: list[int]
+) -> None:
+    """At most 64 images, and as many pixels as 64 of 500x375, in equal parts without a gap."""
+    workers: Any = SimpleNamespace(_times=images_per_row, _group=group)
+
+    class Step(SimpleNamespace):
+        sizes = np.tile(size, (count, 1))
+
+        def __len__(self) -> int:
+            return count
+
+    found = Workers.parts(workers, Step())  # type: ignore[arg-type]
+    assert [stop - start for start, stop in found] == parts
+    bounds = [0, *(stop for _, stop in found)]
+    assert [start for start, _ in found] == bounds[:-1]
+    assert bounds[-1] == count
+
+
+@pytest.mark.parametrize(
+    ("num_threads", "num_parts", "megabytes", "steps"),
+    [(2, 4, 66, 2), (16, 4, 66, 8), (16, 1, 17, 32), (16, 4, 400, 2), (16, 0, 0, 32)],
+)
+def test_steps_ahead(num_threads: int, num_parts: int, megabytes: int, steps: int) -> None:
+    """Two parts for each thread; at least two steps, and at most 1 GiB of more."""
+    assert steps_for_threads(num_threads, num_parts, megabytes << 20) == steps
+
+
+def test_memory_is_used_again_once_nobody_looks_at_it(tmp_path: Path) -> None:
+    """A view of one file keeps the memory of its step."""
+    for number in range(3):
+        (tmp_path / f"{number}.jpg").write_bytes(bytes([number + 1]) * 1000)
+    files = ListDataset([tmp_path / f"{number}.jpg" for number in range(3)])
+    reader = LocatedReader()
+
+    def read() -> tuple[int, memoryview]:
+        located = files.locate(np.arange(3), lambda _: False)
+        assert located is not None
+        images = reader.read(located, np.full(3, READ, np.uint8))
+        view = held_view(images.arenas, *images.spans[1])
+        assert isinstance(view, memoryview)
+        return images.arenas[0].__array_interface__["data"][0], view
+
+    read()  # tells how long files are
+    first, held = read()
+    second, other = read()
+    assert second != first
+    assert bytes(held) == bytes(other) == b"\2" * 1000
+    assert not reader._free
+    del held
+    assert len(reader._free) == 1
+    third, _ = read()
+    assert third == first
+    (tmp_path / "1.jpg").unlink()
+    os.mkfifo(tmp_path / "1.jpg")  # is not waited for, and is read by nobody
+    located = files.locate(np.arange(3), lambda _: False)
+    assert located is not None
+    assert reader.read(located, np.full(3, READ, np.uint8)).states.tolist() == [READ, 0, READ]
+
+
+NUM_GOOD, LENGTH, SEED = 6, 40, 3
+
+
+@pytest.mark.parametrize("damage", [lambda _: b"", lambda data: data[: len(data) // 2]])
+def test_substitutes_are_drawn_as_where_they_stand(
+    jpeg: Callable[..., bytes], damage: Callable[[bytes], bytes]
+) -> None:
+    """In an epoch that has samples several times a substitute has the draws of the position that it is taken from.
+
+    It makes no difference whether the bad sample is noticed when it is read or when it is decoded.
+    """
+    images = [jpeg(60, 80, seed=number) for number in range(NUM_GOOD)]
+    good, bad = (SmallDataset(data, [0] * len(data)) for data in (images, [damage(images[0])]))
+    dataset = mix([good, bad], weights=[4, 1], length=LENGTH)
+    loader = Loader(
+        dataset, Recipe([RandomResizedCrop(16)]), batch_size=LENGTH, seed=SEED, device="cpu", decoder="cpu",
+        num_threads=1, on_bad_sample="replace", max_bad_samples=9,
+    )  # fmt: skip
+    [batch] = list(loader)
+    order = loader._setup.fetcher.order
+    indices, repeats = order.places(0, torch.arange(LENGTH).numpy())
+
+    replaced = {}
+    for row in (indices == NUM_GOOD).nonzero()[0].tolist():
+        record: Any = BadRecord("", NUM_GOOD, "decode", "", 0, 0, 0)
+        tries = [record]
+        while indices[position := substitute(SEED, tries, LENGTH) or 0] == NUM_GOOD:
+            tries.append(record)
+        replaced[row] = position
+    assert len(replaced) == LENGTH // 5
+    assert all(repeats[position] > 0 for position in replaced.values())
+    for row, position in replaced.items():
+        assert batch.indices[row] == indices[position]
+        assert torch.equal(batch.images[row], batch.images[position])
+        twins = (indices == indices[position]) & (repeats != repeats[position])
+        assert not any(
+            torch.equal(batch.images[row], batch.images[twin]) for twin in twins.nonzero()[0]
+        )

@@ -1,26 +1,35 @@
-"""decoder="cuda" in a loader, its kernels on the CPU: the batches of decoder="cpu", whatever stands among the files."""
+"""decoder="cuda" in a loader, its kernels on the CPU: the batches of decoder="cpu", and what they say of the last steps."""
 
+import ctypes
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import cv2
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from dali_pipes import Loader, LoaderError
 from dali_pipes.choose import choose
 from dali_pipes.decode.cuda_jpeg.batch import Arenas, Planned, launch
+from dali_pipes.decode.cuda_jpeg.decoder import _Verdicts
 from dali_pipes.decode.cuda_jpeg.on_cpu import NoKernels
 from dali_pipes.jpeg.checkpoints import EVERY, Checkpoints, find_all_checkpoints, find_checkpoints
 from dali_pipes.jpeg.finder import FINDER
+from dali_pipes.jpeg.status import LEFT_OVER
 from dali_pipes.jpeg.stored_checkpoints import checkpoints_of
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views
-from readers import open_dataset
+from readers import Dataset, open_dataset
 from tests.support.cuda_jpegs import on_the_cpu
 from tests.support.jpegs import SAMPLINGS, encode, picture, turned
+from tests.support.loaders import loader_maker
+from tests.support.same_batches import assert_same
+
+CROP = Recipe([RandomResizedCrop(32)])
 
 
 @pytest.fixture(autouse=True)
@@ -46,22 +55,15 @@ def _folder(root: Path, count: int = 30) -> Path:
     return root
 
 
-def _batches(dataset: object, recipe: object, decoder: str, **options: object) -> list[tuple[torch.Tensor, ...]]:  # fmt: skip
-    loader = Loader(
-        dataset,
-        recipe,
-        batch_size=8,
-        decoder=decoder,
-        device="cpu",
-        seed=3,
-        num_threads=2,
-        **options,
-    )  # type: ignore[arg-type]
-    found = []
-    for batch in loader:
-        views = batch.images if isinstance(batch.images, tuple | list) else [batch.images]
-        found.append((*views, torch.as_tensor(batch.indices), torch.as_tensor(batch.valid)))
-    return found
+load = loader_maker(CROP, batch_size=8, seed=3, num_threads=2, decoder="cuda")
+
+
+def assert_as_on_the_cpu(dataset: Dataset, recipe: Recipe | Views, **options: Any) -> None:
+    """An epoch of the kernels is that of the CPU, to the bit."""
+    found, expected = (
+        list(load(dataset, recipe, decoder=name, **options)) for name in ("cuda", "cpu")
+    )
+    assert_same(found, expected)
 
 
 @pytest.mark.parametrize("engine", ["fused", "kornia"])
@@ -69,24 +71,16 @@ def test_batches_are_those_of_the_cpu(engine: str, tmp_path: Path) -> None:
     """Two epochs: checkpoints are found in the first, and known in the second."""
     dataset = open_dataset(_folder(tmp_path / "data"))
     recipe = Recipe([RandomResizedCrop(32), HorizontalFlip()])
-    expected = _batches(dataset, recipe, "cpu", engine=engine)
     for _ in range(2):
-        found = _batches(dataset, recipe, "cuda", engine=engine)
-        for mine, other in zip(found, expected, strict=True):
-            for one, two in zip(mine, other, strict=True):
-                assert torch.equal(one, two)
+        assert_as_on_the_cpu(dataset, recipe, engine=engine)
 
 
 def test_several_views_and_sizes_are_those_of_the_cpu(tmp_path: Path) -> None:
     """Two views of each image, and canvases of sizes of their own."""
     dataset = open_dataset(_folder(tmp_path / "data", 16))
     small = Recipe([RandomResizedCrop(24)])
-    ragged = Recipe([HorizontalFlip(), Resize(40), CenterCrop(32)])
-    for recipe in (Views([small, small]), ragged):
-        found, expected = (_batches(dataset, recipe, name) for name in ("cuda", "cpu"))
-        for mine, other in zip(found, expected, strict=True):
-            for one, two in zip(mine, other, strict=True):
-                assert torch.equal(one, two)
+    assert_as_on_the_cpu(dataset, Views([small, small]))
+    assert_as_on_the_cpu(dataset, Recipe([HorizontalFlip(), Resize(40), CenterCrop(32)]))
 
 
 def test_a_damaged_file_is_replaced_as_the_cpu_replaces_it(tmp_path: Path) -> None:
@@ -94,13 +88,7 @@ def test_a_damaged_file_is_replaced_as_the_cpu_replaces_it(tmp_path: Path) -> No
     folder = _folder(tmp_path / "data")
     cut = folder / "0" / "003.jpg"
     cut.write_bytes(cut.read_bytes()[:400])
-    dataset, recipe = open_dataset(folder), Recipe([RandomResizedCrop(32)])
-    found, expected = (
-        _batches(dataset, recipe, name, on_bad_sample="replace") for name in ("cuda", "cpu")
-    )
-    for mine, other in zip(found, expected, strict=True):
-        for one, two in zip(mine, other, strict=True):
-            assert torch.equal(one, two)
+    assert_as_on_the_cpu(open_dataset(folder), CROP, on_bad_sample="replace")
 
 
 def test_kernels_decode_what_they_can(tmp_path: Path) -> None:
@@ -116,11 +104,10 @@ def test_kernels_decode_what_they_can(tmp_path: Path) -> None:
         patch("dali_pipes.decode.cuda_jpeg.decoder.launch", launch_here),
         patch("dali_pipes.decode.cuda_jpeg.decoder._LAUNCH_BYTES", 200_000),
     ):
-        _batches(dataset, Recipe([RandomResizedCrop(32)]), "cuda")
+        list(load(dataset))
 
-    assert (
-        sum(launched) >= 14
-    )  # two of 18 files are others, and two of them are left out of full batches
+    # Two of 18 files are others, and two of them are left out of full batches.
+    assert sum(launched) >= 14
     assert len(launched) > 2
 
 
@@ -138,7 +125,7 @@ def test_kernels_that_disagree_end_the_loop(tmp_path: Path) -> None:
         patch("dali_pipes.decode.cuda_jpeg.known.find_all_checkpoints", find),
         pytest.raises(LoaderError, match=r'sound.*use decoder="cpu"'),
     ):
-        _batches(dataset, Recipe([RandomResizedCrop(32)]), "cuda")
+        list(load(dataset))
 
 
 def test_seek_points_of_another_distance_are_used(tmp_path: Path) -> None:
@@ -150,14 +137,10 @@ def test_seek_points_of_another_distance_are_used(tmp_path: Path) -> None:
     checkpoints_of(dataset).keep_all(list(zip(range(len(images)), digests, found, strict=True)))
     assert EVERY != 8
     assert any(len(one.rows) for one in found)
-    expected = _batches(dataset, Recipe([RandomResizedCrop(32)]), "cpu")
     with patch(
         "dali_pipes.decode.cuda_jpeg.known.find_all_checkpoints", side_effect=AssertionError
     ):
-        batches = _batches(dataset, Recipe([RandomResizedCrop(32)]), "cuda")
-
-    for mine, other in zip(batches, expected, strict=True):
-        assert all(torch.equal(one, two) for one, two in zip(mine, other, strict=True))
+        assert_as_on_the_cpu(dataset, CROP)
 
 
 def test_the_host_works_without_kernels(tmp_path: Path) -> None:
@@ -167,9 +150,8 @@ def test_the_host_works_without_kernels(tmp_path: Path) -> None:
         patch("dali_pipes.decode.cuda_jpeg.on_gpu.gpu_kernels", lambda _device: NoKernels()),
         patch.object(Arenas, "give_back", autospec=True, side_effect=Arenas.give_back) as given,
     ):
-        batches = _batches(dataset, Recipe([RandomResizedCrop(32)]), "cuda")
+        assert len(list(load(dataset))) == 4
 
-    assert len(batches) == 4
     assert given.call_count >= 2
 
 
@@ -177,3 +159,78 @@ def test_a_gpu_is_needed() -> None:
     """Without one the decoder is refused, and clips are."""
     with pytest.raises(LoaderError, match='decoder="cuda" decodes on a GPU, and '):
         choose("cpu", "cuda", "auto")
+
+
+SOUND = 4
+
+
+"""Files whose checkpoints are right; those of the last one are not."""
+
+
+@pytest.fixture
+def loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loader:
+    """One step, whose last file has checkpoints with other DC values."""
+    root = tmp_path / "data"
+    root.mkdir()
+    for number in range(SOUND + 1):
+        data = encode(picture(90, 70, number), "4:2:0")
+        (root / f"{number:03}.jpg").write_bytes(data)
+
+    def find(files: Any, *rest: Any) -> Any:
+        found = find_all_checkpoints(files, *rest)
+        for (address, num_bytes), one in zip(files.tolist(), found, strict=True):
+            if ctypes.string_at(address, num_bytes) == data:
+                one.rows["dc"][::2] += (
+                    100  # so that all intervals have a wrong end, whatever the crop needs
+                )
+        return found
+
+    monkeypatch.setattr("dali_pipes.decode.cuda_jpeg.known.find_all_checkpoints", find)
+    dataset = open_dataset(root, labels=[0] * (SOUND + 1))
+    return load(dataset, batch_size=SOUND + 1, shuffle="none")
+
+
+def test_the_last_step_of_an_epoch_is_heard(loader: Loader) -> None:
+    """An epoch of one step ends with the error; it names the file, and no other one."""
+    with pytest.raises(LoaderError, match=r'sound.*004\.jpg.*use decoder="cpu"') as told:
+        list(loader)
+
+    assert not any(f"{number:03}.jpg" in str(told.value) for number in range(SOUND))
+
+
+def test_the_last_step_of_a_loop_that_is_left_is_heard(loader: Loader) -> None:
+    """Closing the loader raises, and leaves nothing open."""
+    loop = iter(loader)
+    next(loop)
+
+    with pytest.raises(LoaderError, match=r"004\.jpg"):
+        loader.close()
+    loader.close()
+    assert list(loop) == []
+
+
+class _Late:
+    """An event that has not come; who waits for it finds the verdicts copied."""
+
+    def __init__(self, statuses: NDArray[np.int32]) -> None:
+        self._statuses = statuses
+
+    def query(self) -> bool:
+        """Whether it has come."""
+        return False
+
+    def synchronize(self) -> None:
+        """The host waits."""
+        self._statuses[1] = LEFT_OVER
+
+
+def test_the_end_waits_for_verdicts_that_are_under_way() -> None:
+    """On a GPU they come late."""
+    statuses = np.zeros(2, np.int32)
+    verdicts = _Verdicts(_Late(statuses), statuses, ["good", "bad"].__getitem__, torch.empty(0))
+
+    assert not verdicts.have_come()
+    verdicts.require_good()
+    verdicts.wait()
+    with pytest.raises(LoaderError, match=r"the scan ends too late\) that are sound: bad;"):
+        verdicts.require_good()

@@ -11,7 +11,7 @@ from dali_pipes.decode.cuda_jpeg.batch import Planner, launch
 from dali_pipes.decode.cuda_jpeg.on_gpu import gpu_kernels
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
-from tests.support.cuda_jpegs import files_of, size_of, wanted_of, whole
+from tests.support.cuda_jpegs import assert_canvases, files_of, size_of, wanted_of, whole
 from tests.support.jpegs import SAMPLINGS, encode, opencv, picture, turned
 
 pytestmark = pytest.mark.needs_cuda
@@ -38,8 +38,7 @@ def test_all_kinds_equal_opencv(every: int) -> None:
 
     assert not planned.statuses.any()
     assert not launched.statuses.cpu().any()
-    for data, canvas in zip(encoded, canvases, strict=True):
-        np.testing.assert_array_equal(canvas.cpu().numpy(), opencv(data))
+    assert_canvases(canvases, map(opencv, encoded))
 
 
 def test_batches_of_a_loader_are_those_of_the_cpu(tmp_path: Path) -> None:

@@ -211,8 +211,7 @@ def test_files_with_equal_digests_are_told_apart() -> None:
     files["num_bytes"] = (100, 201, 300)
     cache.look_up(files, np.array([7, 9, 11], np.uint64))
 
-    assert files["kept"].tolist() == [4096, 0, 0]
-    assert files["kept_start"].tolist() == [0, 0, 0]
+    assert (files["kept"].tolist(), files["kept_start"].tolist()) == ([4096, 0, 0], [0, 0, 0])
     assert files["keep"].tolist() == [0, 0, 1]
 
 

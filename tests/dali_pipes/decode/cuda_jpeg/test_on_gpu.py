@@ -83,23 +83,32 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
-def test_kernels_compile(architecture: str) -> None:
-    """NVRTC makes a cubin that has every kernel."""
+@pytest.fixture(scope="module", params=_REGISTERS)
+def architecture(request: pytest.FixtureRequest) -> str:
+    """One that we compile for."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def cubin(architecture: str) -> bytes:
+    """The kernels, compiled once."""
     pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings comes with torch for CUDA")
-    cubin = compile_kernels(architecture)
+    return compile_kernels(architecture)
+
+
+def test_kernels_compile(cubin: bytes) -> None:
+    """NVRTC makes a cubin that has every kernel."""
     assert cubin.startswith(b"\x7fELF")
     assert all(b".text." + name.encode() in cubin for name in NAMES)
 
 
-@pytest.mark.parametrize("architecture", _REGISTERS)
-def test_registers_and_stacks(architecture: str, tmp_path: Path) -> None:
+def test_registers_and_stacks(architecture: str, cubin: bytes, tmp_path: Path) -> None:
     """The compiler makes of the kernels what it made when they were measured; a change here changes their speed."""
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc", reason="it comes with torch for CUDA")
     triton = pytest.importorskip("triton", reason="its cuobjdump reads cubins")
     if (version := nvrtc.nvrtcVersion()[1:]) != _NVRTC:
         pytest.skip(f"the numbers are of NVRTC {_NVRTC}; this is NVRTC {version}")
-    (tmp_path / "kernels.cubin").write_bytes(compile_kernels(architecture))
+    (tmp_path / "kernels.cubin").write_bytes(cubin)
 
     command = [triton.knobs.nvidia.cuobjdump.path, "-res-usage", tmp_path / "kernels.cubin"]
     usage = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -5,14 +5,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dali_pipes.jpeg.checkpoints import find_checkpoints
+from dali_pipes.decode.cuda_jpeg.plan import UNKNOWN_STARTS
+from dali_pipes.jpeg.checkpoints import Checkpoints, find_checkpoints
 from dali_pipes.jpeg.status import GOOD, SEVERAL_SCANS
+from readers import HeaderError, read_header
 from readers.image.restarts import restart_offsets
+from tests.dali_pipes.jpeg.test_damage import damage
 from tests.support.cuda_jpegs import (
     Cut,
+    assert_canvases,
     decode_whole,
     empty_canvases,
     files_of,
+    list_files,
     render,
     render_on_cpu,
     size_of,
@@ -45,8 +50,7 @@ def test_all_sizes_equal_opencv(sampling: str, every: int) -> None:
     )
 
     assert not statuses.any()
-    for data, canvas in zip(encoded, canvases, strict=True):
-        np.testing.assert_array_equal(canvas.numpy(), opencv(data))
+    assert_canvases(canvases, map(opencv, encoded))
 
 
 def test_photographs_equal_opencv(photos: list[Path]) -> None:
@@ -105,8 +109,7 @@ def test_crops_equal_those_of_the_cpu(kind: str, *, antialias: bool) -> None:
     assert not statuses.any()
     assert not expected_statuses.any()
     for view, other in zip(canvases, expected, strict=True):
-        for canvas, known in zip(view, other, strict=True):
-            np.testing.assert_array_equal(canvas.numpy(), known.numpy())
+        assert_canvases(view, other)
 
 
 def test_photographs_with_restart_markers_equal_the_cpu(photos: list[Path]) -> None:
@@ -122,8 +125,7 @@ def test_photographs_with_restart_markers_equal_the_cpu(photos: list[Path]) -> N
     statuses, _ = render(files, wanted)
 
     assert not statuses.any()
-    for canvas, known in zip(canvases, render_on_cpu(files, wanted)[1][0], strict=True):
-        np.testing.assert_array_equal(canvas.numpy(), known.numpy())
+    assert_canvases(canvases, render_on_cpu(files, wanted)[1][0])
 
 
 def test_a_batch_changes_no_image() -> None:
@@ -138,5 +140,98 @@ def test_a_batch_changes_no_image() -> None:
 
     render(files_of(mixed, 2), wanted_of([(40, 60)] * 9, [[whole(d) for d in mixed]], [canvases]))
 
-    for index, canvas in zip(order, canvases, strict=True):
-        np.testing.assert_array_equal(canvas.numpy(), alone[index])
+    assert_canvases(canvases, [alone[index] for index in order])
+
+
+def test_odd_files_have_the_verdicts_and_pixels_of_the_cpu(shared_data: Path) -> None:
+    """Every odd or broken file that has a header, all in one batch, by checkpoints and by restart markers."""
+    encoded, sizes = [], []
+    for path in sorted((shared_data / "odd").iterdir()):
+        if path.suffix in (".csv", ".md") or path.is_dir():
+            continue
+        try:
+            header = read_header(path.read_bytes())
+        except HeaderError:
+            continue
+        if header.height * header.width < 10**7:
+            encoded.append(path.read_bytes())
+            sizes.append((header.height, header.width))
+    canvases = empty_canvases(sizes)
+    cuts = [(0, 0, *size, *size, 0, 0) for size in sizes]
+    files, wanted = files_of(encoded, 4), wanted_of(sizes, [cuts], [canvases])
+
+    statuses, _ = render(files, wanted)
+
+    expected_statuses, expected = render_on_cpu(files, wanted)
+    here = statuses != SEVERAL_SCANS
+    np.testing.assert_array_equal((statuses == GOOD)[here], (expected_statuses == GOOD)[here])
+    for row in np.flatnonzero(statuses == GOOD).tolist():
+        np.testing.assert_array_equal(canvases[row].numpy(), expected[0][row].numpy())
+    assert (statuses == GOOD).sum() > 20
+    assert (statuses != GOOD).sum() > 10
+
+
+@pytest.mark.parametrize("way", ["flip", "overwrite", "cut", "insert"])
+def test_damaged_files_have_the_verdicts_of_the_cpu(way: str) -> None:
+    """By restart markers, every second file sound: its pixels are right, and what is called sound is what the CPU calls sound."""
+    rng = np.random.default_rng(len(way))
+    encoded = []
+    for trial in range(240):
+        sampling = [*SAMPLINGS, "gray"][trial % 6]
+        sound = encode(picture(33, 47, trial), sampling, quality=40 + trial % 60, restart=1 + trial % 3)  # fmt: skip
+        sound = turned(sound, 1 + trial % 8)
+        encoded.append(damage(sound, way, rng) if trial % 2 else sound)
+    sizes = [(33, 47) if trial % 8 < 4 else (47, 33) for trial in range(240)]
+    canvases = empty_canvases(sizes)
+    cuts = [(0, 0, *size, *size, 0, 0) for size in sizes]
+    files, wanted = files_of(encoded), wanted_of(sizes, [cuts], [canvases])
+
+    statuses, _ = render(files, wanted)
+
+    expected_statuses, expected = render_on_cpu(files, wanted)
+    np.testing.assert_array_equal(statuses == GOOD, expected_statuses == GOOD)
+    assert not statuses[::2].any()
+    assert (statuses != GOOD).sum() > 40
+    for status, canvas, known in zip(statuses, canvases, expected[0], strict=True):
+        if status == GOOD:
+            np.testing.assert_array_equal(canvas.numpy(), known.numpy())
+
+
+@pytest.mark.parametrize("what", ["bit", "dc"])
+def test_wrong_checkpoints_are_noticed(what: str) -> None:
+    """One changed number in the rows of an image is that image's verdict; the images beside it are right."""
+    rng = np.random.default_rng(0)
+    data = encode(picture(64, 80), "4:2:0")
+    status, rows = find_checkpoints(data, 2)
+    assert status == GOOD
+    trials = []
+    for trial in range(40):
+        changed = rows.copy()
+        if trial % 2:
+            place = int(rng.integers(len(rows)))
+            if what == "bit":
+                changed["bit"][place] ^= 1 << int(rng.integers(32))
+            else:
+                changed["dc"][place, int(rng.integers(3))] ^= 1 << int(rng.integers(15))
+        trials.append(Checkpoints(GOOD, 2, changed))
+    canvases = empty_canvases([(64, 80)] * 40)
+    wanted = wanted_of([(64, 80)] * 40, [[whole(data)] * 40], [canvases])
+
+    statuses, _ = render(list_files([data] * 40, [None] * 40, trials), wanted)
+
+    assert (statuses[1::2] != GOOD).all()
+    assert (statuses[::2] == GOOD).all()
+    assert_canvases(canvases[::2], [opencv(data)] * 20)
+
+
+def test_files_without_known_starts_are_left_to_others() -> None:
+    """Neither restart markers nor checkpoints, or checkpoints of another image."""
+    data = encode(picture(64, 80), "4:2:0")
+    other = Checkpoints(*find_checkpoints(encode(picture(64, 90), "4:2:0"), 2)[:1], 2, find_checkpoints(encode(picture(64, 120), "4:2:0"), 2)[1])  # fmt: skip
+    canvases = empty_canvases([(64, 80)] * 2)
+    wanted = wanted_of([(64, 80)] * 2, [[whole(data)] * 2], [canvases])
+
+    statuses, launched = render(list_files([data] * 2, [None] * 2, [None, other]), wanted)
+
+    assert statuses.tolist() == [UNKNOWN_STARTS] * 2
+    assert launched.planned.numbers.tolist() == [-1, -1]
