@@ -44,8 +44,6 @@ class _Load:
 
 def _batches(task: Task) -> Iterator[torch.Tensor]:
     """Shuffle, load and batch in workers; convert here."""
-    # Worker processes look at a flag of absl, whose flags only absl.app.run parses; all keep their defaults.
-    flags.FLAGS.mark_as_parsed()
     dataset = (
         grain.MapDataset.source(range(len(task.files)))
         .seed(task.seed)
