@@ -21,6 +21,8 @@ from readers import open_dataset
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 Main = Callable[[list[str]], Any]
+Load = Callable[..., Main]
+"""Takes the name of an example and, if it needs one, a module without which the test is skipped."""
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the frameworks
 
@@ -39,16 +41,17 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def load_main(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Main]:
+def load_main(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
     """Returns an example's `main`, which will find the photographs by itself and compute on one thread."""
     monkeypatch.setenv("GPU_AUG_CACHE", str(data.parent))
     monkeypatch.syspath_prepend(str(EXAMPLES))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.chdir(tmp_path)
 
-    def load(name: str) -> Main:
+    def load(name: str, module: str = "torch") -> Main:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of what they import
+            pytest.importorskip(module)
             main: Main = runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"]
         return main
 
@@ -67,7 +70,7 @@ def _same_sums() -> Iterator[None]:
 
 
 def test_an_example_without_ray_says_what_to_install(
-    load_main: Callable[[str], Main], monkeypatch: pytest.MonkeyPatch
+    load_main: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one sentence."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "ray"]:
@@ -91,17 +94,14 @@ def test_an_example_without_ray_says_what_to_install(
 )
 @pytest.mark.long
 def test_stopped_runs_go_on(
-    load_main: Callable[[str], Main], name: str, module: str, stops: tuple[int, ...], steps: int
+    load_main: Load, name: str, module: str, stops: tuple[int, ...], steps: int
 ) -> None:
     """Losses fall, and those of a run that was stopped twice are the uninterrupted run's, as numbers."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pytest.importorskip(module)
-    main = load_main(name)
+    main = load_main(name, module)
     whole = main(["--steps", str(steps), "--checkpoint", "whole.pt"])
-    stopped = []
-    for stop in (*stops, steps):
-        stopped.append(main(["--steps", str(stop), "--checkpoint", "stopped.pt"]))
+    stopped = [
+        main(["--steps", str(stop), "--checkpoint", "stopped.pt"]) for stop in (*stops, steps)
+    ]
 
     third = steps // 3
     assert sum(whole[-third:]) < 0.93 * sum(whole[:third])
@@ -122,7 +122,7 @@ def test_stopped_runs_go_on(
     ids=lambda value: value if str(value).startswith("train") else "",
 )
 def test_interrupted_runs_go_on(
-    load_main: Callable[[str], Main],
+    load_main: Load,
     name: str,
     module: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -130,10 +130,7 @@ def test_interrupted_runs_go_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Ctrl-C costs the steps since the last saving at most; a run that is at its end says so; no two share a file."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pytest.importorskip(module)
-    main = load_main(name)
+    main = load_main(name, module)
     monkeypatch.setattr(sys.modules["arguments"], "SAVE_EVERY", 2)
     whole = main(["--steps", "5", "--checkpoint", "whole.pt"])
 
@@ -208,9 +205,7 @@ SHORT = ["--epochs", "2", "--batch-size", "8"]  # 3 steps each
         pytest.param("train_simclr", marks=pytest.mark.long),
     ],
 )
-def test_stopped_trainings_go_on(
-    load_main: Callable[[str], Main], made: dict[str, Path], name: str
-) -> None:
+def test_stopped_trainings_go_on(load_main: Load, made: dict[str, Path], name: str) -> None:
     """Stopped within the first epoch and at its end, a training gives the losses of one that was not, as numbers."""
     main, words = load_main(name), [str(made[name]), *SHORT]
     whole = main([*words, "--checkpoint", "whole.pt", "--json", "whole.json"])
@@ -226,9 +221,7 @@ def test_stopped_trainings_go_on(
     assert 0 <= figures[0][figure] <= 1
 
 
-def test_checkpoints_of_other_runs_are_refused(
-    load_main: Callable[[str], Main], made: dict[str, Path]
-) -> None:
+def test_checkpoints_of_other_runs_are_refused(load_main: Load, made: dict[str, Path]) -> None:
     """A run that is over, another pipeline, and a batch that ranks cannot share end in a sentence."""
     main, words = load_main("train_cifar"), [str(made["train_cifar"]), *SHORT]
     main([*words, "--checkpoint", "run.pt"])
@@ -270,7 +263,7 @@ def test_stopped_ranks_go_on(made: dict[str, Path], name: str, tmp_path: Path) -
 )
 @pytest.mark.long
 def test_trainings_on_other_pipelines(
-    load_main: Callable[[str], Main], made: dict[str, Path], name: str, peer: str
+    load_main: Load, made: dict[str, Path], name: str, peer: str
 ) -> None:
     """The same training runs on another library's pipeline, over as many samples."""
     main, words = load_main(name), [str(made[name]), *SHORT]
@@ -280,27 +273,23 @@ def test_trainings_on_other_pipelines(
     assert losses != main([*words, "--checkpoint", "own.pt"])
 
 
-@pytest.mark.parametrize(
-    "words", [["--randaugment"], ["--mix", "mixup"], ["--mix", "cutmix"]], ids=" ".join
-)
-def test_policies_train(
-    load_main: Callable[[str], Main], made: dict[str, Path], words: list[str]
-) -> None:
+def test_policies_train(load_main: Load, made: dict[str, Path]) -> None:
     """Each policy of train_cifar changes what is trained on, from the first step, and losses stay numbers."""
     main = load_main("train_cifar")
-    plain, other = (
-        main([str(made["train_cifar"]), *SHORT, "--checkpoint", f"{number}.pt", *more])
-        for number, more in enumerate(([], words))
+    policies = [[], ["--randaugment"], ["--mix", "mixup"], ["--mix", "cutmix"]]
+    losses = torch.tensor(
+        [
+            main([str(made["train_cifar"]), *SHORT, "--checkpoint", f"{number}.pt", *words])
+            for number, words in enumerate(policies)
+        ]
     )
 
-    assert len(other) == len(plain) == 6
-    assert torch.tensor(other).isfinite().all()
-    assert all(one != two for one, two in zip(plain, other, strict=True))
+    assert losses.shape == (4, 6)
+    assert losses.isfinite().all()
+    assert (losses[1:] != losses[0]).all()
 
 
-def test_torchvision_is_given_the_same_pictures(
-    load_main: Callable[[str], Main], made: dict[str, Path]
-) -> None:
+def test_torchvision_is_given_the_same_pictures(load_main: Load, made: dict[str, Path]) -> None:
     """Both pipelines test on equal pixels, within the rounding of the normalisation, and equal labels."""
     load_main("train_cifar")
     from peer_images import torchvision_images
@@ -316,7 +305,7 @@ def test_torchvision_is_given_the_same_pictures(
     assert (ours.images[:-1] - theirs.images[1:]).abs().max() > 0.1  # negative control
 
 
-def test_mean_precision(load_main: Callable[[str], Main], made: dict[str, Path]) -> None:
+def test_mean_precision(load_main: Load, made: dict[str, Path]) -> None:
     """A detector that finds every shape has mAP 1; one that is 4 pixels off has much less."""
     load_main("train_boxes")
     from detector import SIDE, mean_precision
@@ -345,9 +334,7 @@ def test_mean_precision(load_main: Callable[[str], Main], made: dict[str, Path])
     assert shifted < 0.5
 
 
-def test_broken_data(
-    load_main: Callable[[str], Main], made: dict[str, Path], tmp_path: Path
-) -> None:
+def test_broken_data(load_main: Load, made: dict[str, Path], tmp_path: Path) -> None:
     """What is said of data that compare.py spoils is so, and the data for the test stay whole."""
     load_main("compare")
     from studies import shift_boxes, shuffle_labels
@@ -371,7 +358,7 @@ def test_broken_data(
             assert torch.equal(after, (before + torch.tensor([by, 0, by, 0])).clamp(max=96))
 
 
-def test_verdicts(load_main: Callable[[str], Main], capsys: pytest.CaptureFixture[str]) -> None:
+def test_verdicts(load_main: Load, capsys: pytest.CaptureFixture[str]) -> None:
     """A mean within the margin of the other library's is said to be so, one beyond it is not."""
     load_main("compare")
     from compare import tell
@@ -385,11 +372,8 @@ def test_verdicts(load_main: Callable[[str], Main], capsys: pytest.CaptureFixtur
     ]
     tell(Study("accuracy", 0.015, "other"), rows)
 
-    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == [
-        "within",
-        "within",
-        "outside",
-    ]
+    verdicts = [line.split()[-1] for line in capsys.readouterr().out.splitlines()]
+    assert verdicts == ["within", "within", "outside"]
 
 
 def test_first_steps(
@@ -424,7 +408,7 @@ def test_first_steps_as_a_notebook() -> None:
     assert "1 passed" in done.stdout, done.stdout
 
 
-def test_cupy_without_a_gpu(load_main: Callable[[str], Main]) -> None:
+def test_cupy_without_a_gpu(load_main: Load) -> None:
     """hand_to_cupy says what it needs."""
     pytest.importorskip("cupy")
     if torch.cuda.is_available():
@@ -434,9 +418,7 @@ def test_cupy_without_a_gpu(load_main: Callable[[str], Main]) -> None:
 
 
 @pytest.mark.needs_cuda
-def test_cupy_on_a_gpu(
-    load_main: Callable[[str], Main], data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cupy_on_a_gpu(load_main: Load, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What CuPy measures is what torch does on the CPU, within what decoders may differ."""
     pytest.importorskip("cupy")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")

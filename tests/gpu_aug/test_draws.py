@@ -1,7 +1,6 @@
 """Philox, uniform numbers, and the independence of draws from the batch."""
 
 from collections.abc import Iterator
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -85,20 +84,12 @@ def test_golden_uniforms():
     assert pinned == (second[1] * 2**32).astype(np.int64).tolist()
 
 
-def test_seed_and_epoch_are_not_added():
-    """(seed, epoch) = (0, 1) and (1, 0) give different numbers."""
-    indices = np.arange(8)
+@pytest.mark.parametrize(("one", "other"), [((0, 1, 5), (1, 0, 5)), ((0, 0, 5), (0, 0, 5 + 2**32))])
+def test_numbers_depend_on_seed_epoch_and_all_64_bits_of_the_index(one, other):
+    """Seed and epoch are not added, and the upper half of the index counts."""
+    [first], [second] = (uniforms(s, e, np.array([index]), [16]) for s, e, index in (one, other))
 
-    [early], [late] = uniforms(0, 1, indices, [4]), uniforms(1, 0, indices, [4])
-
-    assert not (early == late).any()
-
-
-def test_a_number_depends_on_all_64_bits_of_the_index():
-    """Two indices whose lower 32 bits are equal get different numbers."""
-    [numbers] = uniforms(0, 0, np.array([5, 5 + 2**32]), [4])
-
-    assert not (numbers[0] == numbers[1]).any()
+    assert not (first == second).any()
 
 
 def test_slots_and_blocks_do_not_share_numbers():
@@ -208,8 +199,8 @@ def test_rows_keep_the_partners_that_come_along():
     """In a part of a batch, partners are numbered anew; one who stayed behind is replaced by itself."""
     draws = MIXED.draw(0, 0, np.arange(8), np.full((8, 2), 9))
 
-    assert draws.rows(2, 6).partners[:, 0].tolist() == [1, 0, 3, 2]
-    assert draws.rows(1, 3).partners[:, 0].tolist() == [0, 1]
+    parts = [draws.rows(*rows).partners[:, 0].tolist() for rows in ((2, 6), (1, 3))]
+    assert parts == [[1, 0, 3, 2], [0, 1]]
 
 
 def test_frames_of_a_clip_have_the_draws_of_their_clip():
@@ -228,13 +219,14 @@ def test_frames_of_a_clip_have_the_draws_of_their_clip():
 
 
 def test_views_draw_each_for_itself():
-    """Two equal recipes as views draw different numbers; view 0 draws what the recipe alone draws."""
-    views = Views([MIXED, MIXED])
-    first, second = views.draw(5, 1, np.arange(6), np.full((6, 2), 9))
-    alone = MIXED.draw(5, 1, np.arange(6), np.full((6, 2), 9))
+    """No two operations of equal recipes as views draw alike; view 0 draws what the recipe alone draws."""
+    recipe = Recipe([CenterCrop(8), *[ColorJitter(hue=0.5)] * 4])
+    views = Views([recipe] * 3).draw(5, 1, np.arange(6), np.full((6, 2), 9))
+    alone = recipe.draw(5, 1, np.arange(6), np.full((6, 2), 9))
+    hues = np.array([[params["hue"] for params in draws.params] for draws in views])
 
-    assert (first.params[0]["hue"] != second.params[0]["hue"]).all()
-    np.testing.assert_array_equal(first.params[0]["hue"], alone.params[0]["hue"])
+    assert len(np.unique(hues)) == 3 * 4 * 6
+    np.testing.assert_array_equal(hues[0], [params["hue"] for params in alone.params])
 
 
 @pytest.fixture
@@ -250,15 +242,8 @@ def drawn_slots(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[set[int]]]:
     return found
 
 
-def test_slots_do_not_overlap():
-    """Nobody draws the numbers of another, and the numbers fit their word of the counter."""
-    for one, other in combinations(SLOTS.values(), 2):
-        assert one.stop <= other.start or other.stop <= one.start
-    assert all(0 <= slots.start < slots.stop <= 1 << 32 for slots in SLOTS.values())
-
-
 def test_golden_slots():
-    """They must never change: every stored run depends on them."""
+    """They must never change, since every stored run depends on them; they neither overlap nor exceed 32 bits."""
     assert {
         "operations of views": range(1 << 30),
         "starts of clips": range(1 << 30, (1 << 30) + 1),
@@ -282,24 +267,19 @@ def test_views_and_frames_draw_from_slots_of_their_own(drawn_slots: list[set[int
     assert drawn_slots[-1] == set(SLOTS["frames that are lost"])
 
 
-def test_no_two_operations_of_views_draw_alike():
-    """Neither within a view, nor one of the first view and another of the second."""
-    recipe = Recipe([CenterCrop(8), *[ColorJitter(hue=0.5)] * 4])
-    views = Views([recipe] * 3).draw(5, 1, np.arange(6), np.full((6, 2), 9))
-    hues = np.concatenate([params["hue"] for draws in views for params in draws.params])
-
-    assert len(np.unique(hues)) == 3 * 4 * 6
-
-
-def test_more_views_or_operations_than_slots_are_refused(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    ("view", "slots", "message"),
+    [
+        (1 << 14, 1 << 16, "view must be from 0 to 16383, got 16384"),
+        (-1, 1 << 16, r"view must be from 0 .* got -1"),
+        (0, 5, r"at most 5 operations.*got 6"),
+    ],
+)
+def test_more_views_or_operations_than_slots_are_refused(monkeypatch, view, slots, message):
     """An error in words, before the numbers of another view are drawn."""
-    with pytest.raises(RecipeError, match="view must be from 0 to 16383, got 16384"):
-        EVERYTHING.draw(0, 0, np.arange(2), np.full((2, 2), 99), view=1 << 14)
-    with pytest.raises(RecipeError, match=r"view must be from 0 .* got -1"):
-        EVERYTHING.draw(0, 0, np.arange(2), np.full((2, 2), 99), view=-1)
-    monkeypatch.setattr("gpu_aug.draws._SLOTS_PER_VIEW", 5)
-    with pytest.raises(RecipeError, match=r"at most 5 operations.*got 6"):
-        EVERYTHING.draw(0, 0, np.arange(2), np.full((2, 2), 99))
+    monkeypatch.setattr("gpu_aug.draws._SLOTS_PER_VIEW", slots)
+    with pytest.raises(RecipeError, match=message):
+        EVERYTHING.draw(0, 0, np.arange(2), np.full((2, 2), 99), view=view)
 
 
 def test_one_draw_is_replaced_in_a_batch():
@@ -311,6 +291,5 @@ def test_one_draw_is_replaced_in_a_batch():
     draws = draws.replaced(2, other)
 
     assert draws.params[0]["hue"][2] == other.params[0]["hue"][0]
-    assert draws.crops.start[2].tolist() == other.crops.start[0].tolist()
-    assert draws.sizes[2].tolist() == [40, 50]
+    assert [*draws.crops.start[2], *draws.sizes[2]] == [*other.crops.start[0], 40, 50]
     np.testing.assert_array_equal(np.delete(before[0], 2), np.delete(draws.params[0]["hue"], 2))

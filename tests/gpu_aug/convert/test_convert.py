@@ -1,6 +1,7 @@
 """Pipelines of Albumentations and torchvision become recipes, or are refused by name."""
 
 import json
+import random
 import warnings
 
 import albumentations as A
@@ -40,8 +41,6 @@ from gpu_aug import (
     move_batch,
 )
 from gpu_aug.convert import convert, from_albumentations, from_torchvision
-from gpu_aug.convert.registry import ALBUMENTATIONS as ALBUMENTATIONS_TABLE
-from gpu_aug.convert.registry import TORCHVISION as TORCHVISION_TABLE
 from gpu_aug.ops.combine import SomeOfRepeated
 from gpu_aug.ops.foreign.transforms import AlbumentationsTransform, TorchvisionTransform
 from gpu_aug.ops.geometric.crops import FixedCrop
@@ -63,6 +62,12 @@ def _quiet():
         yield
 
 
+def quietly(build, args):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return build(**args)
+
+
 @pytest.fixture(scope="module")
 def photo(photos) -> torch.Tensor:
     with Image.open(photos[0]) as image:
@@ -74,9 +79,7 @@ def label(case) -> str:
 
 
 def build_albumentations(name, args):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return getattr(A, name, getattr(A_pytorch, name, None))(**args)
+    return quietly(getattr(A, name, getattr(A_pytorch, name, None)), args)
 
 
 def build_torchvision(name, args):
@@ -85,9 +88,7 @@ def build_torchvision(name, args):
         key: words.get(value, value) if isinstance(value, str) else value
         for key, value in args.items()
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return getattr(v2, name)(**args)
+    return quietly(getattr(v2, name), args)
 
 
 def run(recipe: Recipe, image: torch.Tensor, engine: str) -> list[torch.Tensor]:
@@ -95,13 +96,10 @@ def run(recipe: Recipe, image: torch.Tensor, engine: str) -> list[torch.Tensor]:
     sizes = np.array([image.shape[:2]] * 2)
     draws = recipe.draw(0, 0, np.arange(2), sizes)
     compiled = compile_engine(engine, recipe, device=torch.device("cpu"))
-    results = recipe.result_sizes(draws)
     if recipe.size is None:
-        outs = []
-        for row, (height, width) in enumerate(results.tolist()):
-            out = torch.empty(1, 3, height, width)
+        outs = [torch.empty(1, 3, *size) for size in recipe.result_sizes(draws).tolist()]
+        for row, out in enumerate(outs):
             compiled.run([image], draws.rows(row, row + 1), out)
-            outs.append(out)
         return outs
     out = torch.empty(2, 3, *recipe.size)
     images = torch.stack([image] * 2) if recipe.decode_size else [image] * 2
@@ -267,20 +265,20 @@ def test_containers_keep_their_law(pipeline, operations):
 def test_outcomes_are_as_frequent_as_in_albumentations(pipeline):
     """Albumentations itself, run 4000 times, flips as often as the recipe's draws."""
     image = np.arange(12, dtype=np.uint8).reshape(2, 2, 3)
+    # The first pixel tells the four pictures apart.
     pictures = [image, image[:, ::-1], image[::-1], image[::-1, ::-1]]
-    keys = [np.ascontiguousarray(picture).tobytes() for picture in pictures]
-    pipeline.set_random_state(np.random.default_rng(0), __import__("random").Random(0))
-    theirs = np.zeros(4)
-    for _ in range(4000):
-        theirs[keys.index(np.ascontiguousarray(pipeline(image=image)["image"]).tobytes())] += 1
+    keys = [picture[0, 0, 0] for picture in pictures]
+    pipeline.set_random_state(np.random.default_rng(0), random.Random(0))
+    results = [keys.index(pipeline(image=image)["image"][0, 0, 0]) for _ in range(4000)]
+    theirs = np.bincount(results, minlength=4)
 
     recipe = Recipe([CenterCrop(2), *from_albumentations(pipeline).operations])
     draws = recipe.draw(0, 0, np.arange(4000), np.full((4000, 2), 2))
-    flips = np.zeros((4000, 2), bool)
-    for params in draws.params:
-        flips[:, 0] ^= params["apply"] & params["left_right"]
-        flips[:, 1] ^= params["apply"] & params["top_bottom"]
-    ours = np.bincount(flips[:, 0] + 2 * flips[:, 1], minlength=4)
+    left_right, top_bottom = (
+        np.logical_xor.reduce([params["apply"] & params[name] for params in draws.params])
+        for name in ("left_right", "top_bottom")
+    )
+    ours = np.bincount(left_right + 2 * top_bottom, minlength=4)
 
     assert np.abs(ours - theirs).max() < 5 * np.sqrt(2 * 4000 * 0.25)
 
@@ -312,8 +310,10 @@ def test_the_report_has_a_line_for_each_step():
     """Kept, nothing to do, refused, in the order of the pipeline."""
     recipe, lines = convert(A.Compose([A.HorizontalFlip(), A.NoOp(), A.Lambda(name="x")]))
 
-    assert recipe is None
-    assert [line.outcome for line in lines] == ["kept", "nothing to do", "refused"]
+    assert (recipe, [line.outcome for line in lines]) == (
+        None,
+        ["kept", "nothing to do", "refused"],
+    )
     assert lines[0].note == "HorizontalFlip()"
     assert str(lines[2]).startswith("Compose > Lambda: refused: ")
 
@@ -456,7 +456,8 @@ def test_what_is_drawn_once_per_batch_there_is_not_called_kept(mixes):
     draws = recipe.draw(0, 0, np.arange(8), np.array([[32, 32]] * 8))
     ours = recipe.leaves[-1].shares(draws.params[-1]).max(axis=1)
 
-    assert (len(set(theirs.tolist())), len(set(ours.tolist()))) == (1, 8)
+    assert len(set(theirs.tolist())) == 1
+    assert len(set(ours.tolist())) == 8
     assert [line.outcome for line in lines] == ["kept", "changed"]
     assert "each image draws its own" in lines[1].note
 
@@ -494,17 +495,29 @@ def test_a_pipeline_of_the_other_library(take, pipeline, other):
         take(pipeline)
 
 
-def test_fills_after_normalize_are_in_its_values():
-    """Before Normalize a fill of Albumentations is in 0..255, after it in normalised values."""
-    if not {"Pad", "Normalize"} <= set(ALBUMENTATIONS_TABLE):
-        from_albumentations(flips())  # fills the tables
-    pad = A.Pad(padding=2, fill=51)
-    before = from_albumentations(A.Compose([pad, A.Normalize()])).operations[0]
-    after = from_albumentations(A.Compose([A.Normalize(), A.Pad(padding=2, fill=0.2)])).operations[
-        1
-    ]
+TO_FLOAT = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]
+UNSCALED = [v2.ToDtype(torch.float32, scale=False), v2.Normalize([51.0] * 3, [102.0] * 3)]
 
-    assert (before.fill, after.fill) == (pytest.approx(0.2), pytest.approx(0.2))
+
+@pytest.mark.parametrize(
+    ("steps", "place", "fields"),
+    [
+        ([A.Pad(padding=2, fill=51), A.Normalize()], 0, {"fill": 0.2}),
+        ([A.Normalize(), A.Pad(padding=2, fill=0.2)], 1, {"fill": 0.2}),
+        ([v2.Pad(2, fill=51)], 0, {"fill": 0.2}),
+        ([*TO_FLOAT, v2.Pad(2, fill=0.2)], 0, {"fill": 0.2}),
+        (UNSCALED, 0, {"mean": (0.2, 0.2, 0.2), "std": (0.4, 0.4, 0.4)}),
+        ([v1.CenterCrop(32), v1.ToTensor(), v1.RandomErasing(value=0.5)], -1, {"value": 0.5}),
+    ],
+)
+def test_values_have_the_units_of_their_place(steps, place, fields):
+    """0..255 before ToTensor or Normalize, [0, 1] or normalised values after it; so is a mean without scaling."""
+    of_albumentations = isinstance(steps[0], BasicTransform)
+    recipe = from_albumentations(A.Compose(steps)) if of_albumentations else from_torchvision(steps)
+    operation = recipe.operations[place]
+
+    for name, value in fields.items():
+        assert getattr(operation, name) == pytest.approx(value)
 
 
 def test_torchvision_of_both_kinds():
@@ -527,8 +540,7 @@ def test_torchvision_of_both_kinds():
         v2.Normalize(mean, std),
     ]
 
-    assert from_torchvision(old) == Recipe(expected)
-    for source in (new, v2.Compose(new), torch.nn.Sequential(*new)):
+    for source in (old, new, v2.Compose(new), torch.nn.Sequential(*new)):
         assert list(from_torchvision(source).operations) == expected
 
 
@@ -546,7 +558,8 @@ def test_torchvision_containers(tv):
     apply = RandomApply([HF(0.3), ColorJitter(0.4)], 0.8)
     operations = from_torchvision(pipeline).operations
 
-    assert (operations[0], operations[1].operations) == (apply, (HF(0.3), VF(0.4)))
+    assert operations[0] == apply
+    assert operations[1].operations == (HF(0.3), VF(0.4))
     assert operations[1].weights[1] == pytest.approx(3 * operations[1].weights[0])
     assert operations[2] == RandomOrder([HF(0.3), apply])
 
@@ -575,22 +588,6 @@ def test_targets_of_v2_are_treated_as_there():
     assert from_torchvision(v1.RandomHorizontalFlip()).boxes is None
 
 
-def test_values_of_torchvision_have_the_units_of_their_place():
-    """A fill is in 0..255 before ToTensor, and in [0, 1] after it; so is a mean without scaling."""
-    before = from_torchvision([v2.Pad(2, fill=51)])
-    after = from_torchvision(
-        [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Pad(2, fill=0.2)]
-    )
-    raw = from_torchvision(
-        [v2.ToDtype(torch.float32, scale=False), v2.Normalize([51.0] * 3, [102.0] * 3)]
-    )
-
-    assert before.operations[0].fill == pytest.approx(0.2)
-    assert after.operations[0].fill == pytest.approx(0.2)
-    assert raw.operations[0].mean == pytest.approx((0.2, 0.2, 0.2))
-    assert raw.operations[0].std == pytest.approx((0.4, 0.4, 0.4))
-
-
 def test_a_function_in_torchvision_is_refused_or_kept(photo):
     """Lambda and bare functions."""
     pipeline = v1.Compose([v1.RandomHorizontalFlip(), v1.ToTensor(), v1.Lambda(lambda x: 1 - x)])
@@ -603,11 +600,6 @@ def test_a_function_in_torchvision_is_refused_or_kept(photo):
     fixed = Recipe([CenterCrop(SIZE), recipe.operations[1]])
     expected = 1 - photo.permute(2, 0, 1).float() / 255
     assert torch.allclose(run(fixed, photo, "kornia")[0][0], expected, atol=1e-6)
-
-
-def test_every_refusal_has_a_reason():
-    """Both tables hold nothing but functions that convert or refuse."""
-    assert all(map(callable, [*ALBUMENTATIONS_TABLE.values(), *TORCHVISION_TABLE.values()]))
 
 
 def test_containers_are_those_of_albumentations():
@@ -633,13 +625,6 @@ def test_normalize_after_to_float_reads_its_values():
 
     assert after.operations[-1].mean == pytest.approx(plain.operations[-1].mean)
     assert after.operations[-1].std == pytest.approx(plain.operations[-1].std)
-
-
-def test_erasing_with_a_value_after_to_tensor():
-    """The value is in [0, 1] there, as RandomErasing's own."""
-    pipeline = v1.Compose([v1.CenterCrop(32), v1.ToTensor(), v1.RandomErasing(value=0.5)])
-
-    assert from_torchvision(pipeline).operations[-1].value == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,8 @@ def test_albumentations_and_back(operations):
     exported = recipe.to_albumentations()
 
     assert isinstance(exported, A.Compose)
-    assert Recipe.from_albumentations(exported) == recipe
-    assert Recipe.from_albumentations(exported.to_dict()) == recipe
+    for source in (exported, exported.to_dict()):
+        assert Recipe.from_albumentations(source) == recipe
 
 
 @pytest.mark.parametrize("case", ALBUMENTATIONS, ids=lambda case: f"{case[0]}-{'-'.join(case[1])}")

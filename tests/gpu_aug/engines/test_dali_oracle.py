@@ -12,7 +12,6 @@ from gpu_aug import (
     JPEG,
     Brightness,
     CenterCrop,
-    Draws,
     GaussianBlur,
     HorizontalFlip,
     Operation,
@@ -36,8 +35,8 @@ def images(photos) -> np.ndarray:
     return np.concatenate([noise, np.stack([np.asarray(picture) for picture in small])])
 
 
-def by_dali(images: np.ndarray, build: Callable[[Any, list[Any]], Any], *inputs: Any) -> np.ndarray:
-    """Run a DALI pipeline on the CPU over images and one array of arguments per sample."""
+def by_dali(images: np.ndarray, build: Callable[..., Any], *inputs: Any) -> np.ndarray:
+    """Run `build(fn, images, *inputs)` as a DALI pipeline on the CPU, with one array of arguments per sample."""
     from nvidia.dali import Pipeline, fn
 
     pipeline = Pipeline(batch_size=len(images), num_threads=1, device_id=None)
@@ -46,7 +45,7 @@ def by_dali(images: np.ndarray, build: Callable[[Any, list[Any]], Any], *inputs:
             fn.external_source(name=f"in{place}", layout="HWC" if place == 0 else None)
             for place in range(1 + len(inputs))
         ]
-        pipeline.set_outputs(build(sources[0], sources[1:]))
+        pipeline.set_outputs(build(fn, *sources))
     pipeline.build()
     for place, values in enumerate((images, *inputs)):
         pipeline.feed_input(f"in{place}", [np.array(value) for value in values])
@@ -55,60 +54,52 @@ def by_dali(images: np.ndarray, build: Callable[[Any, list[Any]], Any], *inputs:
 
 
 def flip(images: np.ndarray, axis: str) -> np.ndarray:
-    from nvidia.dali import fn
-
-    return by_dali(images, lambda x, _: fn.flip(x, **{"horizontal": 0, "vertical": 0, axis: 1}))
+    return by_dali(images, lambda fn, x: fn.flip(x, **{"horizontal": 0, "vertical": 0, axis: 1}))
 
 
 def blur(images: np.ndarray, params: dict) -> np.ndarray:
-    from nvidia.dali import fn
-
     sigmas = params["sigma"].reshape(len(images), -1)[:, :1].astype(np.float32)[:, 0]
     return by_dali(
-        images, lambda x, more: fn.gaussian_blur(x, window_size=9, sigma=more[0]), sigmas
+        images, lambda fn, x, sigma: fn.gaussian_blur(x, window_size=9, sigma=sigma), sigmas
     )
 
 
 def warp(images: np.ndarray, params: dict) -> np.ndarray:
-    from nvidia.dali import fn, types
+    from nvidia.dali import types
 
     shift = np.eye(3)
     shift[:2, 2] = 0.5  # DALI's matrices are between pixel corners
     matrices = (shift @ params["matrix"] @ np.linalg.inv(shift))[:, :2].astype(np.float32)
     return by_dali(
         images,
-        lambda x, more: fn.warp_affine(
-            x, matrix=more[0], inverse_map=False, fill_value=0, interp_type=types.INTERP_LINEAR
+        lambda fn, x, matrix: fn.warp_affine(
+            x, matrix=matrix, inverse_map=False, fill_value=0, interp_type=types.INTERP_LINEAR
         ),
         matrices,
     )
 
 
 def erase(images: np.ndarray, params: dict) -> np.ndarray:
-    from nvidia.dali import fn
-
     holes = params["holes"].reshape(len(images), -1, 4)[:, 0].astype(np.float32)
     return by_dali(
         images,
-        lambda x, more: fn.erase(x, anchor=more[0], shape=more[1], axis_names="HW", fill_value=0),
+        lambda fn, x, anchor, shape: fn.erase(
+            x, anchor=anchor, shape=shape, axis_names="HW", fill_value=0
+        ),
         holes[:, :2],
         holes[:, 2:] - holes[:, :2],
     )
 
 
 def brighten(images: np.ndarray, params: dict) -> np.ndarray:
-    from nvidia.dali import fn
-
     factors = params["factor"].astype(np.float32)
-    return by_dali(images, lambda x, more: fn.brightness(x, brightness=more[0]), factors)
+    return by_dali(images, lambda fn, x, factor: fn.brightness(x, brightness=factor), factors)
 
 
 def compress(images: np.ndarray, params: dict) -> np.ndarray:
-    from nvidia.dali import fn
-
     qualities = params["quality"].astype(np.int32)
     return by_dali(
-        images, lambda x, more: fn.jpeg_compression_distortion(x, quality=more[0]), qualities
+        images, lambda fn, x, quality: fn.jpeg_compression_distortion(x, quality=quality), qualities
     )
 
 
@@ -125,17 +116,13 @@ CASES: dict[str, tuple[Operation, Callable[[np.ndarray, dict], np.ndarray], floa
 }
 
 
-def drawn(operation: Operation) -> tuple[Recipe, Draws]:
-    recipe = Recipe([CenterCrop(SIZE), HorizontalFlip(0), operation])
-    return recipe, recipe.draw(0, 0, np.arange(NUM), np.full((NUM, 2), SIZE))
-
-
 @pytest.mark.parametrize("name", ["kornia", "albumentations", "fused"])
 @pytest.mark.parametrize("label", CASES)
 def test_dali_makes_the_same_pixels(images, label, name):
     """With the drawn parameters handed to DALI; those of the next sample make another picture."""
     operation, oracle, tolerance = CASES[label]
-    recipe, draws = drawn(operation)
+    recipe = Recipe([CenterCrop(SIZE), HorizontalFlip(0), operation])
+    draws = recipe.draw(0, 0, np.arange(NUM), np.full((NUM, 2), SIZE))
     params = draws.params[-1]
     out = torch.empty(NUM, 3, *SIZE)
     compile_engine(name, recipe, device=torch.device("cpu")).run(

@@ -29,7 +29,7 @@ from gpu_aug.engines import layout
 from gpu_aug.engines.kornia import color
 from tests.support import waiting
 
-CPU = torch.device("cpu")
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 SIZE = (37, 52)
 ENGINES = ("kornia", "albumentations", "fused")
 FLIPS = Recipe([Resize(SIZE), HorizontalFlip(), VerticalFlip()])
@@ -74,52 +74,42 @@ def run(name: str, recipe: Recipe, num: int, **kind) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_an_empty_batch_is_nothing_to_do(name):
-    """No rows, no error."""
-    out = run(name, EVERYTHING, 0)
-
-    assert out.shape == (0, 3, *SIZE)
-
-
-@pytest.mark.parametrize("name", ENGINES)
-@pytest.mark.parametrize("num", [1, 3, 4, 5, 9])
+@pytest.mark.parametrize("num", [0, 1, 3, 4, 5, 9])
 def test_results_do_not_depend_on_the_batch(name, num):
-    """A sample alone gives the same values as among others."""
+    """A sample alone gives the same values as among others; an empty batch is nothing to do."""
     together = run(name, EVERYTHING, num)
     engine = compile_engine(name, EVERYTHING, device=CPU)
     draws, alone = draw(EVERYTHING, num), empty(num, EVERYTHING)
-    for row in range(num):
-        rows = slice(row, row + 1)
-        engine.run(images(num)[rows], draws.rows(row, row + 1), alone[rows])
+    for row, image in enumerate(images(num)):
+        engine.run(image[None], draws.rows(row, row + 1), alone[row : row + 1])
 
     torch.testing.assert_close(alone, together, rtol=0, atol=2e-6)
     assert not together.isnan().any()
 
 
+OUTPUTS = [
+    (FLIPS, torch.uint8),
+    (COLOURS, torch.uint8),
+    *(
+        (r, dtype)
+        for r in (FLIPS, EVERYTHING)
+        for dtype in (torch.float16, torch.bfloat16, torch.float64)
+    ),
+]
+
+
 @pytest.mark.parametrize("name", ENGINES)
-@pytest.mark.parametrize("recipe", [FLIPS, COLOURS, EVERYTHING], ids=["exact", "colour", "all"])
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-def test_a_floating_output_is_the_rounded_float32(name, recipe, layout, dtype):
-    """Any floating type and layout gets the float32 values, rounded to the type."""
+@pytest.mark.parametrize(("recipe", "dtype"), OUTPUTS)
+def test_an_output_is_the_rounded_float32(name, recipe, layout, dtype):
+    """Any floating type and layout gets the float32 values, rounded to the type; uint8 gets round(255 x)."""
     reference = run(name, recipe, 6)
+    expected = (reference * 255).round() if dtype == torch.uint8 else reference
 
     out = run(name, recipe, 6, dtype=dtype, layout=layout)
 
-    assert torch.equal(reference.to(dtype), out)
+    assert torch.equal(expected.to(dtype), out)
     assert out.is_contiguous(memory_format=layout)
-
-
-@pytest.mark.parametrize("name", ENGINES)
-@pytest.mark.parametrize("recipe", [FLIPS, COLOURS], ids=["exact", "colour"])
-@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_a_uint8_output_is_the_value_times_255(name, recipe, layout):
-    """Uint8 gets round(255 x)."""
-    reference = run(name, recipe, 6)
-
-    out = run(name, recipe, 6, dtype=torch.uint8, layout=layout)
-
-    assert torch.equal((reference * 255).round().byte(), out)
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -208,19 +198,14 @@ def test_a_decode_only_recipe_copies(name):
     assert torch.equal(images(3).permute(0, 3, 1, 2), run(name, recipe, 3, dtype=torch.uint8))
 
 
-@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.bfloat16])
-def test_layouts_are_the_same_without_opencv(monkeypatch, channels_last, dtype):
+def test_layouts_are_the_same_without_opencv(monkeypatch, order, dtype):
     """OpenCV only makes it faster: torch alone gives the same bytes."""
-    fast = run("kornia", FLIPS, 5, dtype=dtype, layout=_layout(channels_last))
+    fast = run("kornia", FLIPS, 5, dtype=dtype, layout=order)
     monkeypatch.setattr(layout, "cv2", None)
-    slow = run("kornia", FLIPS, 5, dtype=dtype, layout=_layout(channels_last))
 
-    assert torch.equal(fast, slow)
-
-
-def _layout(channels_last: bool) -> torch.memory_format:
-    return torch.channels_last if channels_last else torch.contiguous_format
+    assert torch.equal(fast, run("kornia", FLIPS, 5, dtype=dtype, layout=order))
 
 
 @pytest.mark.parametrize("by_stage", [False, True])
@@ -236,20 +221,6 @@ def test_jitter_groups_carry_out_every_order(by_stage):
     assert orders.tolist() == done
 
 
-def test_an_unknown_engine_is_refused():
-    """The error lists the engines."""
-    with pytest.raises(
-        EngineError, match="must be 'auto', 'kornia', 'albumentations' or 'fused', got 'turbo'"
-    ):
-        compile_engine("turbo", FLIPS, device=CPU)
-
-
-def test_albumentations_runs_on_the_cpu_only():
-    """Another device is refused when the recipe is compiled."""
-    with pytest.raises(EngineError, match="runs on the CPU only, got device 'cuda'"):
-        compile_engine("albumentations", FLIPS, device=torch.device("cuda"))
-
-
 def test_albumentations_refuses_affine_with_opencv_4(monkeypatch):
     """OpenCV 4 rounds coordinates to 1/32 pixel, which no tolerance of ours covers."""
     monkeypatch.setattr(cv2, "__version__", "4.12.0")
@@ -263,13 +234,21 @@ class Twirl(Operation):
     """An operation that no engine knows."""
 
 
-@pytest.mark.parametrize("name", ENGINES)
-def test_an_operation_without_a_function_is_refused_by_name(name):
-    """The error comes when the recipe is compiled, not in the middle of a run."""
-    recipe = Recipe([Resize(SIZE), Twirl()])
+UNKNOWN = Recipe([Resize(SIZE), Twirl()])
 
-    with pytest.raises(EngineError, match=f"engine '{name}' cannot carry out Twirl"):
-        compile_engine(name, recipe, device=CPU)
+
+@pytest.mark.parametrize(
+    ("name", "recipe", "device", "message"),
+    [
+        *((name, UNKNOWN, CPU, f"engine '{name}' cannot carry out Twirl") for name in ENGINES),
+        ("turbo", FLIPS, CPU, "must be 'auto', 'kornia', 'albumentations' or 'fused', got 'turbo'"),
+        ("albumentations", FLIPS, CUDA, "runs on the CPU only, got device 'cuda'"),
+    ],
+)
+def test_what_no_engine_can_do_is_refused(name, recipe, device, message):
+    """The error comes when the recipe is compiled, not in the middle of a run."""
+    with pytest.raises(EngineError, match=message):
+        compile_engine(name, recipe, device=device)
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -283,9 +262,6 @@ def test_a_missing_package_is_named_with_the_install_line(monkeypatch, name):
 
     with pytest.raises(RecipeError, match=f"'{package}', which is not installed: pip install"):
         compile_engine(name, FLIPS, device=CPU)
-
-
-CUDA = torch.device("cuda")
 
 
 @pytest.mark.needs_cuda

@@ -18,7 +18,7 @@ from gpu_aug import (
     RecipeError,
     Resize,
 )
-from gpu_aug.files.document import parse_json, parse_yaml, read_document
+from gpu_aug.files.document import parse_json, parse_yaml
 from gpu_aug.files.schema import load_recipe
 from gpu_aug.targets.targets import BoxParams
 from gpu_aug.views import Views
@@ -68,8 +68,8 @@ def test_a_recipe_survives_every_kind_of_file(tmp_path, name):
     recipe = Recipe([Resize((31, 47)), GaussianBlur(3, (1e-05, 2.0)), HorizontalFlip(1 / 3)])
     recipe.save(tmp_path / name)
 
-    assert Recipe.load(tmp_path / name) == recipe
-    assert Recipe.load(tmp_path / name).fingerprint == recipe.fingerprint
+    loaded = Recipe.load(tmp_path / name)
+    assert (loaded, loaded.fingerprint) == (recipe, recipe.fingerprint)
 
 
 def test_views_in_a_file(tmp_path):
@@ -128,6 +128,18 @@ def test_errors_name_the_line(tmp_path, lines, line, message):
         ('{"version": 1,\n"version": 1}', 2, "a second time"),
         ('{"version": 1\n"operations": []}', 2, "cannot be read as JSON: .*delimiter"),
         ('{"version": 1,}', 1, "cannot be read as JSON: "),
+        ("not json", 1, "cannot be read as JSON"),
+        ("[]", 1, "recipe version must be 1, got 'list'"),
+        ('{"version": 1}', 1, "operations must be a list"),
+        ('{"version": 1, "operations": ["flip"]}', 1, "must be one of .*CenterCrop, .* got 'flip'"),
+        ('{"version": 1, "operations": [{"name": ["a"]}]}', 1, r"must be one of .* got \['a'\]"),
+        ('{"version": 1, "operations": [{"name": "Gated"}]}', 1, "must be one of .* got 'Gated'"),
+        ('{"version": 1, "operations": [{"name": "CenterCrop", "sise": 3}]}', 1, "no field 'sise'"),
+        (
+            '{"version": 1, "operations": [{"name": "CenterCrop", "size": "3"}]}',
+            1,
+            "CenterCrop size must be .* got '3'",
+        ),
         ('{"version": 2}', 1, "recipe version must be 1, got 2"),
         ('{"version": true}', 1, "recipe version must be 1, got True"),
         ("{}", 1, "recipe version must be 1, got None: write version: 1 beside operations"),
@@ -204,4 +216,4 @@ def test_files_that_grow_without_bound_are_refused(text, said):
 def test_a_missing_file_is_named(tmp_path):
     """The path and what to give."""
     with pytest.raises(RecipeError, match=r"gone\.yaml' cannot be read .*Recipe\.preset\(name\)"):
-        read_document(tmp_path / "gone.yaml")
+        Recipe.load(tmp_path / "gone.yaml")

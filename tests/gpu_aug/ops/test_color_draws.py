@@ -20,9 +20,9 @@ from gpu_aug import (
     compile_engine,
 )
 from gpu_aug.convert import from_albumentations, from_torchvision
-from gpu_aug.draws import uniforms
 from gpu_aug.ops.noise.plasma import plasma
 from gpu_aug.ops.operation import Operation
+from tests.support.laws import draw as draw_some
 from tests.support.laws import ks_distance
 
 NUM_DRAWS = 2000
@@ -172,8 +172,7 @@ def imported(transform: A.BasicTransform) -> Operation:
 
 
 def draw(operation: Operation, num: int) -> dict[str, np.ndarray]:
-    [u] = uniforms(3, 0, np.arange(num), [operation.num_uniforms])
-    return operation.draw(u, np.full((num, 2), SIZE))
+    return draw_some(operation, SIZE, num)
 
 
 def rows_of(drawn: dict[str, np.ndarray], num: int) -> list[Row]:

@@ -12,6 +12,7 @@ from gpu_aug import (
     GridDropout,
     GridMask,
     HorizontalFlip,
+    Operation,
     PixelDropout,
     RandomErasing,
     Recipe,
@@ -50,12 +51,10 @@ HOLES = [
 @pytest.mark.parametrize("transform", HOLES, ids=lambda t: repr(t)[:60])
 def test_holes_of_albumentations_keep_their_law(transform):
     """Number, place and size of the rectangles have the distribution of the class itself."""
-    size = SIZE
-    drawn = [p["holes"].reshape(-1, 4) for p in albumentations_draws(transform, size)]
+    drawn = [p["holes"].reshape(-1, 4) for p in albumentations_draws(transform, SIZE)]
     theirs = np.concatenate(drawn)[:, [1, 0, 3, 2]]
-    params = draw(converted(transform), size)
     # Rectangles of our own that were not drawn are all zeros; Albumentations has none such here.
-    holes = params["holes"]
+    holes = draw(converted(transform), SIZE)["holes"]
     ours = holes[holes.any(axis=2)]
 
     assert apart(holes.any(axis=2).sum(axis=1), [len(h[h.any(axis=1)]) for h in drawn]) < 1
@@ -99,6 +98,16 @@ def gridmask(height: int, width: int, d: int, st_h: int, st_w: int, ratio: float
         mask[:, max(min(s, hh), 0) : max(min(t, hh), 0)] *= 0
     top, left = (hh - height) // 2, (hh - width) // 2
     return 1 - mask[top : top + height, left : left + width]
+
+
+def made_of(image: torch.Tensor, operation: Operation) -> torch.Tensor:
+    """What an operation makes of uint8 [H, W, 3], as float32 [3, H, W]."""
+    size = tuple(image.shape[:2])
+    recipe = Recipe([Resize(size), HorizontalFlip(0), operation])
+    draws = recipe.draw(0, 0, np.arange(1), np.array([size]))
+    out = torch.zeros(1, 3, *size)
+    compile_engine("kornia", recipe, device=torch.device("cpu")).run(image[None], draws, out)
+    return out[0]
 
 
 def painted(params: dict, row: int, size: tuple[int, int]) -> np.ndarray:
@@ -169,14 +178,9 @@ def test_a_replaced_row_may_have_more_or_fewer_rectangles(others):
 
 def test_pixel_dropout_paints_its_share():
     """A tenth of the pixels is painted, in all channels or in each by itself."""
-    image = torch.full((1, 200, 300, 3), 255, dtype=torch.uint8)
+    image = torch.full((200, 300, 3), 255, dtype=torch.uint8)
     for per_channel, together in ((False, 0.1), (True, 0.001)):
-        operation = PixelDropout(0.1, per_channel=per_channel, p=1.0)
-        recipe = Recipe([Resize((200, 300)), HorizontalFlip(0), operation])
-        draws = recipe.draw(0, 0, np.arange(1), np.array([[200, 300]]))
-        out = torch.zeros(1, 3, 200, 300)
-        compile_engine("kornia", recipe, device=torch.device("cpu")).run(image, draws, out)
-        dropped = out[0] == 0
+        dropped = made_of(image, PixelDropout(0.1, per_channel=per_channel, p=1.0)) == 0
         assert dropped.float().mean().item() == pytest.approx(0.1, abs=0.01)
         assert dropped.all(0).float().mean().item() == pytest.approx(together, abs=0.01)
 
@@ -198,19 +202,13 @@ def test_grid_shuffle_lets_equal_tiles_change_places():
 
 def test_random_values_are_uniform_or_normal():
     """Noise in the holes has the law that the fill names."""
-    noise = {
-        "normal": RandomErasing(1.0, scale=(0.3, 0.3), value="random"),
-        "uniform": CoarseDropout((1, 1), (0.5, 0.6), (0.5, 0.6), fill="random", p=1.0),
-    }
     rng = np.random.default_rng(0)
-    laws = {"normal": rng.standard_normal(5000), "uniform": rng.random(5000)}
-    for law, operation in noise.items():
-        recipe = Recipe([Resize((80, 80)), HorizontalFlip(0), operation])
-        draws = recipe.draw(0, 0, np.arange(1), np.array([[80, 80]]))
-        out = torch.zeros(1, 3, 80, 80)
-        image = torch.zeros(1, 80, 80, 3, dtype=torch.uint8)
-        compile_engine("kornia", recipe, device=torch.device("cpu")).run(image, draws, out)
-        values = out[out != 0].numpy()
+    uniform = CoarseDropout((1, 1), (0.5, 0.6), (0.5, 0.6), fill="random", p=1.0)
+    for operation, law in (
+        (RandomErasing(1.0, scale=(0.3, 0.3), value="random"), rng.standard_normal(5000)),
+        (uniform, rng.random(5000)),
+    ):
+        result = made_of(torch.zeros(80, 80, 3, dtype=torch.uint8), operation)
+        values = result[result != 0].numpy()
         assert len(values) > 3000
-        assert apart(values, laws[law]) < 1
-        assert apart(values, 0.7 * laws[law]) > 1
+        assert apart(values, law) < 1 < apart(values, 0.7 * law)

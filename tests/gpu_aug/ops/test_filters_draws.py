@@ -12,7 +12,7 @@ from torchvision.transforms import v2
 from gpu_aug import RecipeError
 from gpu_aug.convert import from_albumentations, from_torchvision
 from gpu_aug.ops.operation import Operation
-from tests.gpu_aug.ops.test_operations import draw, ks_distance
+from tests.support.laws import draw, ks_distance
 
 SIZE = (40, 52)
 NUM = 1500

@@ -5,6 +5,7 @@ import importlib.util
 import random
 import sys
 import threading
+from contextlib import nullcontext
 
 import albumentations as A
 import kornia.augmentation as K
@@ -132,22 +133,24 @@ def test_albumentations_gets_8_bits_or_floats(images):
         Recipe([CenterCrop(8), Normalize(), A.Blur()])
 
 
+SMALLER = r"must keep the shape \[.*cannot change the size"
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
-    "step",
-    [A.CenterCrop(4, 4), K.CenterCrop(4), v2.CenterCrop(4), lambda x: x[..., :4]],
-    ids=["albumentations", "kornia", "torchvision", "function"],
+    ("step", "message"),
+    [
+        (A.CenterCrop(4, 4), SMALLER),
+        (K.CenterCrop(4), SMALLER),
+        (v2.CenterCrop(4), SMALLER),
+        (lambda x: x[..., :4], SMALLER),
+        (lambda _: None, "must return a tensor, returned NoneType"),
+    ],
+    ids=["albumentations", "kornia", "torchvision", "function", "nothing"],
 )
-def test_a_change_of_size_is_an_error(step, engine, images):
-    """The step is named."""
-    with pytest.raises(EngineError, match=r"must keep the shape \[.*cannot change the size"):
+def test_a_result_that_is_no_image_of_the_size_is_an_error(step, message, engine, images):
+    with pytest.raises(EngineError, match=message):
         apply(step, images, [0], engine)
-
-
-def test_what_returns_no_tensor_is_an_error(images):
-    """A function that forgets to return."""
-    with pytest.raises(EngineError, match="must return a tensor, returned NoneType"):
-        apply(lambda _: None, images, [0])
 
 
 def normed(x):
@@ -159,16 +162,12 @@ def normed(x):
 def test_a_function_gets_the_whole_batch(engine, images):
     """Statistics over it are torch's over all images that the step is applied to."""
     whole = images.permute(0, 3, 1, 2) / 255
-    some = [row for row in range(8) if not torch.equal(half(engine, images)[row], whole[row])]
+    half = apply(RandomApply([normed], p=0.5), images, range(8), engine)
+    some = [row for row in range(8) if not torch.equal(half[row], whole[row])]
 
     assert (apply(normed, images, range(8), engine) - normed(whole)).abs().max() < 1e-5
     assert 1 < len(some) < 8
-    assert (half(engine, images)[some] - normed(whole[some])).abs().max() < 1e-5
-
-
-def half(engine, images):
-    """Apply it to some of the images."""
-    return apply(RandomApply([normed], p=0.5), images, range(8), engine)
+    assert (half[some] - normed(whole[some])).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("helper", [False, pytest.param(True, marks=pytest.mark.long)])
@@ -216,14 +215,12 @@ def test_a_function_that_draws_by_itself_is_warned_about_once(draw, name, images
     random.seed(0)
     recipe = Recipe([CenterCrop(SIZE), draw])
     draws = recipe.draw(3, 0, np.arange(8), np.array([SIZE] * 8))
-    engine, out = (
-        compile_engine("fused", recipe, device=torch.device("cpu")),
-        torch.empty(8, 3, *SIZE),
-    )
+    engine = compile_engine("fused", recipe, device=torch.device("cpu"))
+    run = functools.partial(engine.run, images, draws, torch.empty(8, 3, *SIZE))
 
     with pytest.warns(UserWarning, match=f"the function .* draw from the generator of {name},"):
-        engine.run(images, draws, out)
-    engine.run(images, draws, out)
+        run()
+    run()
     apply(lambda x, seeds: x + torch.rand(len(seeds), 1, 1, 1), images, range(8))
 
 
@@ -257,12 +254,6 @@ def test_they_stand_in_combinators(images):
     assert 0 < sum(kinds) < 8
 
 
-def draw_and_move(step):
-    recipe = Recipe([CenterCrop(SIZE), step])
-    draws = recipe.draw(0, 0, np.arange(1), np.array([SIZE]))
-    return move_batch(recipe, draws, [Targets(boxes=[[1, 2, 3, 4]])])
-
-
 @pytest.mark.parametrize(
     ("step", "message"),
     [
@@ -270,26 +261,20 @@ def draw_and_move(step):
         (A.Compose([A.Blur(), A.HorizontalFlip()]), "Compose does move pixels"),
         (K.RandomRotation(10.0), "RandomRotation does move pixels"),
         (double, "double may move pixels.*say spatial=False"),
+        (A.Blur(), None),
+        (A.Compose([A.Blur()]), None),
+        (K.RandomGaussianNoise(), None),
+        (BatchFunction(double, spatial=False), None),
     ],
 )
-def test_targets_do_not_follow_a_step_that_moves_pixels(step, message):
-    """It is an error, by name."""
-    with pytest.raises(TargetsError, match=message):
-        draw_and_move(step)
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        A.Blur(),
-        A.Compose([A.Blur()]),
-        K.RandomGaussianNoise(),
-        BatchFunction(double, spatial=False),
-    ],
-)
-def test_targets_pass_a_step_that_moves_nothing(step):
-    """Steps on values leave boxes alone."""
-    assert draw_and_move(step)[0].boxes.tolist() == [[1, 2, 3, 4]]
+def test_targets_pass_steps_on_values_alone(step, message):
+    """A step that moves pixels is an error, by name, since targets would not follow it."""
+    recipe = Recipe([CenterCrop(SIZE), step])
+    draws = recipe.draw(0, 0, np.arange(1), np.array([SIZE]))
+    error = nullcontext() if message is None else pytest.raises(TargetsError, match=message)
+    with error:
+        [moved] = move_batch(recipe, draws, [Targets(boxes=[[1, 2, 3, 4]])])
+        assert moved.boxes.tolist() == [[1, 2, 3, 4]]
 
 
 def prints(*steps):
@@ -427,15 +412,14 @@ def test_code_without_source_says_so():
 
 def test_libraries_are_told_by_public_names():
     """Not by the private modules that they are written in, nor by what another version prints."""
-    assert (
-        describe_code(v2.functional.hflip) == "torchvision.transforms.v2.functional.horizontal_flip"
-    )
-    assert describe_code(K.RandomGamma) == "kornia.augmentation.RandomGamma"
-    assert describe_code(v2.InterpolationMode.BICUBIC) == [
-        "torchvision.transforms.functional.InterpolationMode",
-        "BICUBIC",
-    ]
-    assert describe_code(np.float32(0.5)) == describe_code(np.array(0.5, np.float32))
+    bicubic = ["torchvision.transforms.functional.InterpolationMode", "BICUBIC"]
+    for value, expected in (
+        (v2.functional.hflip, "torchvision.transforms.v2.functional.horizontal_flip"),
+        (K.RandomGamma, "kornia.augmentation.RandomGamma"),
+        (v2.InterpolationMode.BICUBIC, bicubic),
+        (np.float32(0.5), describe_code(np.array(0.5, np.float32))),
+    ):
+        assert describe_code(value) == expected
 
 
 def test_functions_are_saved_by_name(tmp_path):

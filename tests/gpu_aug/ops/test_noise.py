@@ -16,6 +16,7 @@ from gpu_aug import (
 )
 from gpu_aug.draws import philox4x32, uniforms
 from gpu_aug.random_fields import _philox_torch, keys, normal_field, poisson, uniform_field
+from tests.support.laws import draw
 
 CPU = torch.device("cpu")
 KEYS = keys(uniforms(5, 0, np.arange(6), [2])[0])
@@ -131,15 +132,10 @@ def test_poisson_numbers_follow_the_law(rate):
             assert abs(share - expected) <= 5 * math.sqrt(expected / n) + 1e-12
 
 
-def drawn(operation, num=40, size=(50, 60)):
-    [u] = uniforms(3, 0, np.arange(num), [operation.num_uniforms])
-    return operation.draw(u, np.full((num, 2), size))
-
-
 def test_gaussian_noise_has_its_mean_and_sigma():
     """The field is normal with the mean and standard deviation that were asked for."""
     operation = GaussianNoise(0.3, 0.2)
-    field = operation.field(drawn(operation), (50, 60), CPU)
+    field = operation.field(draw(operation, (50, 60), 40), (50, 60), CPU)
 
     assert distance(field, normal_cumulated((field - 0.3) / 0.2)) < LIMIT
     assert distance(field, normal_cumulated((field - 0.304) / 0.2)) > LIMIT
@@ -148,7 +144,7 @@ def test_gaussian_noise_has_its_mean_and_sigma():
 def test_laplace_noise_is_laplacian():
     """The field follows the Laplace law of its drawn scale and mean."""
     operation = AdditiveNoise("laplace", "per_pixel", mean_range=(0.1, 0.1), scale_range=(0.2, 0.2))
-    field = operation.field(drawn(operation), (50, 60), CPU)
+    field = operation.field(draw(operation, (50, 60), 40), (50, 60), CPU)
 
     ordered = ((field - 0.1) / 0.2).flatten().double().sort().values.numpy()
     law = np.where(ordered < 0, np.exp(ordered) / 2, 1 - np.exp(-ordered) / 2)
@@ -172,7 +168,7 @@ def test_laplace_noise_is_laplacian():
 )
 def test_a_field_has_numbers_for_what_differs(operation, shape):
     """Channels or pixels that get the same noise share one number."""
-    field = operation.field(drawn(operation, 4), (50, 60), CPU)
+    field = operation.field(draw(operation, (50, 60), 4), (50, 60), CPU)
 
     assert field.shape == (4, *shape)
     assert len(field.unique()) > 0.9 * field.numel() * (1 if math.prod(shape) > 3 else 0)
@@ -181,7 +177,7 @@ def test_a_field_has_numbers_for_what_differs(operation, shape):
 def test_salt_and_pepper_is_a_random_order():
     """Every pixel has one place, and each place is anywhere."""
     operation = SaltAndPepper()
-    ranks = operation.ranks(drawn(operation), (50, 60), CPU).flatten(1)
+    ranks = operation.ranks(draw(operation, (50, 60), 40), (50, 60), CPU).flatten(1)
 
     assert torch.equal(ranks.sort(dim=1).values, torch.arange(3000).expand(40, 3000))
     first = ranks.argmin(dim=1)
@@ -191,6 +187,7 @@ def test_salt_and_pepper_is_a_random_order():
 def test_shot_noise_counts_each_value_of_its_own():
     """Channels and samples get different dice."""
     operation = ShotNoise()
-    dice = operation.dice(drawn(operation, 3), (50, 60), CPU).flatten(0, 1).flatten(1).numpy()
+    drawn = draw(operation, (50, 60), 3)
+    dice = operation.dice(drawn, (50, 60), CPU).flatten(0, 1).flatten(1).numpy()
 
     assert np.abs(np.corrcoef(dice) - np.eye(9)).max() < 5 / math.sqrt(3000)

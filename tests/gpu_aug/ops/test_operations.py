@@ -1,6 +1,7 @@
 """What operations draw, against torchvision's rules and against its own random classes."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from gpu_aug import (
     VerticalFlip,
 )
 from gpu_aug.draws import uniforms
-from gpu_aug.ops.operation import Operation
+from tests.support.laws import draw as draw_some
 from tests.support.laws import ks_distance
 
 NUM_DRAWS = 3000
@@ -31,16 +32,14 @@ NUM_DRAWS = 3000
 KS_LIMIT = math.sqrt(-0.5 * math.log(1e-6 / 2)) * math.sqrt(2 / NUM_DRAWS)
 
 
-def draw(operation: Operation, size: tuple[int, int], num: int = NUM_DRAWS) -> dict:
-    [u] = uniforms(3, 0, np.arange(num), [operation.num_uniforms])
-    return operation.draw(u, np.full((num, 2), size))
+draw = partial(draw_some, num=NUM_DRAWS)
 
 
-def rectangles(transform: v2.Transform, size: tuple[int, int]) -> np.ndarray:
+def rectangles(transform: v2.Transform, size: tuple[int, int], num: int = NUM_DRAWS) -> np.ndarray:
     """Rectangles (top, left, height, width) that a torchvision class draws on one size."""
     image = torch.zeros(3, *size)
     torch.manual_seed(0)
-    drawn = (transform.make_params([image]) for _ in range(NUM_DRAWS))
+    drawn = (transform.make_params([image]) for _ in range(num))
     keys = ("top", "left", "height", "width") if "top" in transform.make_params([image]) else "ijhw"
     return np.array([[params[key] for key in keys] for params in drawn])
 
@@ -74,35 +73,11 @@ def test_random_resized_crop_draws_as_torchvision(size):
 def test_random_resized_crop_falls_back_as_torchvision(size):
     """Where no try fits, the crop is torchvision's centred one."""
     arguments = {"scale": (1.9, 2.0), "ratio": (3 / 4, 4 / 3)}  # never fits
-    expected = rectangles(v2.RandomResizedCrop(8, **arguments), size)[0]
+    [expected] = rectangles(v2.RandomResizedCrop(8, **arguments), size, num=1)
 
     drawn = draw(RandomResizedCrop(8, **arguments), size, num=1)
 
     assert expected.tolist() == [*drawn["start"][0], *drawn["shape"][0]]
-
-
-def test_random_resized_crop_follows_the_rule_try_by_try():
-    """A plain loop over the ten tries, on the same numbers, finds the same rectangles."""
-    operation = RandomResizedCrop(8, scale=(0.3, 1.0), ratio=(0.3, 3.0))
-    height, width = 90, 200
-    [u] = uniforms(3, 0, np.arange(300), [operation.num_uniforms])
-    drawn = operation.draw(u, np.full((300, 2), (height, width)))
-
-    num_later = 0
-    for numbers, start, shape in zip(u, drawn["start"], drawn["shape"], strict=True):
-        for attempt in range(10):
-            area = height * width * (0.3 + 0.7 * numbers[attempt])
-            ratio = math.exp(
-                math.log(0.3) + numbers[10 + attempt] * (math.log(3.0) - math.log(0.3))
-            )
-            tall, wide = round(math.sqrt(area / ratio)), round(math.sqrt(area * ratio))
-            if 0 < tall <= height and 0 < wide <= width:
-                num_later += attempt > 0
-                assert [tall, wide] == shape.tolist()
-                room = np.array([height - tall + 1, width - wide + 1])
-                assert np.floor(numbers[20:] * room).tolist() == start.tolist()
-                break
-    assert num_later > 50  # the loop saw tries that failed
 
 
 def test_every_place_of_a_crop_is_possible():
@@ -115,12 +90,12 @@ def test_every_place_of_a_crop_is_possible():
 @pytest.mark.parametrize("size", [1, 7, 224, 256])
 def test_resize_rounds_as_torchvision(size):
     """The longer side has torchvision's length for every shape of image."""
-    sizes = np.random.default_rng(size).integers(1, 400, (300, 2))
+    sizes = np.random.default_rng(size).integers(1, 400, (100, 2))
     ours = Resize(size).possible_sizes(sizes)
 
     for source, result in zip(sizes.tolist(), ours.tolist(), strict=True):
         image = torch.zeros(1, *source, dtype=torch.uint8)
-        if max(result) < 2000:
+        if max(result) < 1000:
             assert list(tv.resize(image, [size], antialias=False).shape[1:]) == result
 
 
@@ -302,8 +277,7 @@ def test_numpy_numbers_are_welcome():
     operation = RandomResizedCrop(np.int64(8), scale=(np.float32(0.5), 1))
 
     assert operation == RandomResizedCrop((8, 8), scale=(0.5, 1.0))
-    assert type(operation.size[0]) is int
-    assert type(operation.scale[0]) is float
+    assert (type(operation.size[0]), type(operation.scale[0])) == (int, float)
 
 
 def test_minus_zero_is_zero():

@@ -67,248 +67,242 @@ def drawn(recipe: Recipe, num: int, epoch: int = 0) -> Any:
     return recipe.draw(3, epoch, np.arange(num), np.full((num, 2), 32))
 
 
-class TestReverse:
-    """Backwards, or not."""
+def test_reverse_turns_frames_and_pixels(videos: VideoFolderDataset) -> None:
+    """With p=1 frames and pixels come the other way round."""
+    clips = Clips(videos, num_frames=5, stride=3)
+    forward = batch_of(clips, TemporalReverse(0))
 
-    def test_all_or_none(self, videos: VideoFolderDataset) -> None:
-        """With p=1 frames and pixels come the other way round."""
-        clips = Clips(videos, num_frames=5, stride=3)
-        forward = batch_of(clips, TemporalReverse(0))
+    backward = batch_of(clips, TemporalReverse(1))
 
-        backward = batch_of(clips, TemporalReverse(1))
-
-        assert torch.equal(backward.frames, forward.frames.flip(1))
-        assert torch.equal(backward.seconds, forward.seconds.flip(1))
-        assert torch.equal(backward.images, forward.images.flip(1))
-        assert not torch.equal(backward.images, forward.images)
-
-    def test_half_of_the_clips(self) -> None:
-        """Each clip is played backwards as a whole, with chance p."""
-        recipe = Recipe([TemporalReverse(0.3), TINY])
-
-        first = frame_order(recipe, drawn(recipe, 4000), 6)[:, 0]
-
-        assert np.unique(first).tolist() == [0, 5]
-        assert abs((first == 5).mean() - 0.3) < 0.03
+    for name in ("frames", "seconds", "images"):
+        assert torch.equal(getattr(backward, name), getattr(forward, name).flip(1)), name
+    assert not torch.equal(backward.images, forward.images)
 
 
-class TestDrop:
-    """The last frame that is left stands in the place of those that are lost."""
+def test_reverse_turns_a_share_of_the_clips() -> None:
+    """Each clip is played backwards as a whole, with chance p."""
+    recipe = Recipe([TemporalReverse(0.3), TINY])
 
-    def test_lost_frames_repeat_the_one_before(self) -> None:
-        """Of a thousand clips, frame by frame; the first is never lost, others by chance."""
-        recipe = Recipe([FrameDrop(0.3, p=1.0), TINY])
+    first = frame_order(recipe, drawn(recipe, 4000), 6)[:, 0]
 
-        order = frame_order(recipe, drawn(recipe, 1000), 20)
-
-        lost = order[:, 1:] != np.arange(1, 20)
-        assert (order[:, 0] == 0).all()
-        for clip, gone in zip(order, lost, strict=True):
-            last = 0
-            for place, missing in enumerate(gone, start=1):
-                last = last if missing else place
-                assert clip[place] == last
-        assert (abs(lost.mean(axis=0) - 0.3) < 0.08).all()
-        assert abs(lost.mean() - 0.3) < 0.015
-        # Independent from frame to frame: a pair is lost as often as the law says.
-        assert abs((lost[:, 1:] & lost[:, :-1]).mean() - 0.09) < 0.015
-
-    def test_gate(self) -> None:
-        """Clips whose gate is closed keep all frames; others lose some."""
-        recipe = Recipe([FrameDrop(0.5, p=0.25), TINY])
-
-        kept = (frame_order(recipe, drawn(recipe, 4000), 30) == np.arange(30)).all(axis=1)
-
-        assert abs(kept.mean() - 0.75) < 0.03
-
-    def test_pixels_are_those_of_the_frame_before(self, videos: VideoFolderDataset) -> None:
-        """Nothing is interpolated."""
-        clips = Clips(videos, num_frames=12, stride=2)
-        whole = batch_of(clips, FrameDrop(0.5, p=0))
-
-        batch = batch_of(clips, FrameDrop(0.5, p=1))
-
-        assert not torch.equal(batch.frames, whole.frames)
-        for row in range(4):
-            places = torch.searchsorted(whole.frames[row].contiguous(), batch.frames[row])
-            assert torch.equal(batch.images[row], whole.images[row][places])
+    assert np.unique(first).tolist() == [0, 5]
+    assert abs((first == 5).mean() - 0.3) < 0.03
 
 
-class TestSpeed:
-    """The way from frame to frame is multiplied while frames are chosen."""
+def test_lost_frames_repeat_the_one_before() -> None:
+    """Of a thousand clips, frame by frame; the first is never lost, others by chance."""
+    recipe = Recipe([FrameDrop(0.3, p=1.0), TINY])
 
-    @pytest.mark.parametrize(
-        ("given", "speed", "like"),
-        [
-            ({"stride": 2}, 2.0, {"stride": 4}),
-            ({"stride": 4}, 0.25, {"stride": 1}),
-            ({"fps": 5}, 0.5, {"fps": 10}),
-            ({"fps": 10}, 2.0, {"fps": 5}),
-        ],
-        ids=["stride 2 x 2", "stride 4 / 4", "fps 5 / 2", "fps 10 x 2"],
-    )
-    def test_a_fixed_speed_is_another_stride(
-        self,
-        videos: VideoFolderDataset,
-        given: Mapping[str, Any],
-        speed: float,
-        like: Mapping[str, Any],
-    ) -> None:
-        """The same random clips as with that stride, or with so many frames a second."""
-        jittered = batch_of(Clips(videos, num_frames=4, **given), SpeedJitter((speed, speed)))
+    order = frame_order(recipe, drawn(recipe, 1000), 20)
 
-        plain = batch_of(Clips(videos, num_frames=4, **like), SpeedJitter((1, 1)))
-
-        assert torch.equal(jittered.frames, plain.frames)
-        assert torch.equal(jittered.images, plain.images)
-
-    def test_law(self) -> None:
-        """Uniform between the ends, and one factor for the whole clip."""
-        speed = draw(SpeedJitter((0.5, 2.0)), (8, 8))["speed"] / SPEED_UNIT
-
-        assert 0.5 <= speed.min() < 0.51
-        assert 1.99 < speed.max() <= 2
-        quarters = np.histogram(speed, bins=4, range=(0.5, 2))[0] / len(speed)
-        assert (abs(quarters - 0.25) < 0.05).all()
-
-    def test_places_between_frames_are_rounded_down(self, videos: VideoFolderDataset) -> None:
-        """Stride 1 at 1.5 times the speed: 0, 1, 3, 4, 6 after the first one."""
-        batch = batch_of(Clips(videos, num_frames=5, stride=1), SpeedJitter((1.5, 1.5)))
-
-        assert (batch.frames - batch.frames[:, :1]).tolist() == [[0, 1, 3, 4, 6]] * 4
-
-    def test_two_of_them_multiply(self) -> None:
-        """Twice as fast, and twice again."""
-        recipe = Recipe([SpeedJitter((2, 2)), TINY, SpeedJitter((2, 2))])
-
-        assert (drawn_speed(recipe, drawn(recipe, 3)) == 4 * SPEED_UNIT).all()
-
-    def test_decoded_clips_hold_their_last_frame(self) -> None:
-        """They have no other frames: the nearest earlier one is taken."""
-        fast, slow = (Recipe([SpeedJitter((speed, speed)), TINY]) for speed in (1.5, 0.5))
-
-        assert decoded_order(fast, drawn(fast, 1), 6).tolist() == [[0, 1, 3, 4, 5, 5]]
-        assert decoded_order(slow, drawn(slow, 1), 6).tolist() == [[0, 0, 1, 1, 2, 2]]
+    lost = order[:, 1:] != np.arange(1, 20)
+    assert (order[:, 0] == 0).all()
+    for clip, gone in zip(order, lost, strict=True):
+        last = 0
+        for place, missing in enumerate(gone, start=1):
+            last = last if missing else place
+            assert clip[place] == last
+    assert (abs(lost.mean(axis=0) - 0.3) < 0.08).all()
+    assert abs(lost.mean() - 0.3) < 0.015
+    # Independent from frame to frame: a pair is lost as often as the law says.
+    assert abs((lost[:, 1:] & lost[:, :-1]).mean() - 0.09) < 0.015
 
 
-class TestDraws:
-    """Drawn like any operation."""
+def test_drop_leaves_clips_with_a_closed_gate() -> None:
+    """Clips whose gate is closed keep all frames; others lose some."""
+    recipe = Recipe([FrameDrop(0.5, p=0.25), TINY])
 
-    def test_pinned(self) -> None:
-        """A run that is resumed with a later version goes on with the same frames."""
-        recipe = Recipe([*EVERY, RandomResizedCrop(8)])
+    kept = (frame_order(recipe, drawn(recipe, 4000), 30) == np.arange(30)).all(axis=1)
 
-        draws = recipe.draw(7, 2, np.array([0, 5, 2**40]), np.full((3, 2), 32))
+    assert abs(kept.mean() - 0.75) < 0.03
 
-        assert drawn_speed(recipe, draws).tolist() == GOLDEN_SPEED
-        assert frame_order(recipe, draws, 6).tolist() == GOLDEN_ORDER
 
-    def test_batches_and_resumption_do_not_matter(self, videos: VideoFolderDataset) -> None:
-        """A clip has its frames in a batch of four, alone, and on any rank."""
-        clips = Clips(videos, num_frames=6, stride=2, clips_per_video=3)
+def test_pixels_are_those_of_the_frame_before(videos: VideoFolderDataset) -> None:
+    """Nothing is interpolated."""
+    clips = Clips(videos, num_frames=12, stride=2)
+    whole = batch_of(clips, FrameDrop(0.5, p=0))
 
-        def found(**options: Any) -> dict[str, list[int]]:
-            recipe = Recipe([*EVERY, TINY])
-            with Loader(clips, recipe, device="cpu", last_batch="partial", **options) as loader:
-                return {
-                    k: f for b in loader for k, f in zip(b.keys, b.frames.tolist(), strict=True)
-                }
+    batch = batch_of(clips, FrameDrop(0.5, p=1))
 
-        expected = found(batch_size=4)
+    assert not torch.equal(batch.frames, whole.frames)
+    for row in range(4):
+        places = torch.searchsorted(whole.frames[row].contiguous(), batch.frames[row])
+        assert torch.equal(batch.images[row], whole.images[row][places])
 
-        assert (len(expected), found(batch_size=1)) == (12, expected)
-        ranks = [found(batch_size=2, rank=rank, world_size=2) for rank in range(2)]
-        assert ranks[0] | ranks[1] == expected
-        assert found(batch_size=4, seed=1) != expected
-        for engine in ("kornia", "albumentations", "fused"):
-            assert found(batch_size=5, engine=engine) == expected
 
-    def test_the_others_draw_as_before(self) -> None:
-        """Behind all others, an operation on time changes no draw of theirs; nor where they are carried out."""
-        others = [RandomResizedCrop(8), HorizontalFlip(), ColorJitter(0.4)]
-        plain, timed = Recipe(others), Recipe([*others, *EVERY])
+@pytest.mark.parametrize(
+    ("given", "speed", "like"),
+    [
+        ({"stride": 2}, 2.0, {"stride": 4}),
+        ({"stride": 4}, 0.25, {"stride": 1}),
+        ({"fps": 5}, 0.5, {"fps": 10}),
+        ({"fps": 10}, 2.0, {"fps": 5}),
+    ],
+    ids=["stride 2 x 2", "stride 4 / 4", "fps 5 / 2", "fps 10 x 2"],
+)
+def test_a_fixed_speed_is_another_stride(
+    videos: VideoFolderDataset,
+    given: Mapping[str, Any],
+    speed: float,
+    like: Mapping[str, Any],
+) -> None:
+    """The same random clips as with that stride, or with so many frames a second."""
+    jittered = batch_of(Clips(videos, num_frames=4, **given), SpeedJitter((speed, speed)))
 
-        first, second = drawn(plain, 5), drawn(timed, 5)
+    plain = batch_of(Clips(videos, num_frames=4, **like), SpeedJitter((1, 1)))
 
-        assert np.array_equal(first.crops.start, second.crops.start)
-        for ours, theirs in zip(first.params, second.params, strict=True):
-            assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
-        assert len(second.temporal) == 3
+    assert torch.equal(jittered.frames, plain.frames)
+    assert torch.equal(jittered.images, plain.images)
 
-    @pytest.mark.parametrize("place", range(4))
-    def test_stages_do_not_see_them(self, place: int) -> None:
-        """Wherever they stand, the crop is still done while decoding and the rest by the engine."""
-        others: list[Operation] = [RandomResizedCrop(8), HorizontalFlip(), Normalize()]
-        plain = Recipe(others)
 
-        timed = Recipe([*others[:place], *EVERY, *others[place:]])
+def test_speed_is_uniform() -> None:
+    """Uniform between the ends, and one factor for the whole clip."""
+    speed = draw(SpeedJitter((0.5, 2.0)), (8, 8))["speed"] / SPEED_UNIT
 
-        assert timed.decode_operations == plain.decode_operations
-        assert timed.batch_leaves == plain.batch_leaves
-        assert (timed.decode_size, timed.size, timed.num_single_leaves) == ((8, 8), (8, 8), 0)
-        assert timed.temporal_operations == tuple(EVERY)
-        assert timed.fingerprint != plain.fingerprint
+    assert 0.5 <= speed.min() < 0.51
+    assert 1.99 < speed.max() <= 2
+    quarters = np.histogram(speed, bins=4, range=(0.5, 2))[0] / len(speed)
+    assert (abs(quarters - 0.25) < 0.05).all()
 
-    def test_rows_move_with_their_draws(self) -> None:
-        """Parts of a batch, substitutes and frames keep what was drawn for their clip."""
+
+def test_places_between_frames_are_rounded_down(videos: VideoFolderDataset) -> None:
+    """Stride 1 at 1.5 times the speed: 0, 1, 3, 4, 6 after the first one."""
+    batch = batch_of(Clips(videos, num_frames=5, stride=1), SpeedJitter((1.5, 1.5)))
+
+    assert (batch.frames - batch.frames[:, :1]).tolist() == [[0, 1, 3, 4, 6]] * 4
+
+
+def test_two_speeds_multiply() -> None:
+    """Twice as fast, and twice again."""
+    recipe = Recipe([SpeedJitter((2, 2)), TINY, SpeedJitter((2, 2))])
+
+    assert (drawn_speed(recipe, drawn(recipe, 3)) == 4 * SPEED_UNIT).all()
+
+
+def test_decoded_clips_hold_their_last_frame() -> None:
+    """They have no other frames: the nearest earlier one is taken."""
+    fast, slow = (Recipe([SpeedJitter((speed, speed)), TINY]) for speed in (1.5, 0.5))
+
+    assert decoded_order(fast, drawn(fast, 1), 6).tolist() == [[0, 1, 3, 4, 5, 5]]
+    assert decoded_order(slow, drawn(slow, 1), 6).tolist() == [[0, 0, 1, 1, 2, 2]]
+
+
+def test_frames_are_pinned() -> None:
+    """A run that is resumed with a later version goes on with the same frames."""
+    recipe = Recipe([*EVERY, RandomResizedCrop(8)])
+
+    draws = recipe.draw(7, 2, np.array([0, 5, 2**40]), np.full((3, 2), 32))
+
+    assert drawn_speed(recipe, draws).tolist() == GOLDEN_SPEED
+    assert frame_order(recipe, draws, 6).tolist() == GOLDEN_ORDER
+
+
+def test_batches_and_resumption_do_not_matter(videos: VideoFolderDataset) -> None:
+    """A clip has its frames in a batch of four, alone, and on any rank."""
+    clips = Clips(videos, num_frames=6, stride=2, clips_per_video=3)
+
+    def found(**options: Any) -> dict[str, list[int]]:
         recipe = Recipe([*EVERY, TINY])
-        draws = drawn(recipe, 6)
-        order = frame_order(recipe, draws, 9)
+        with Loader(clips, recipe, device="cpu", last_batch="partial", **options) as loader:
+            return {k: f for b in loader for k, f in zip(b.keys, b.frames.tolist(), strict=True)}
 
-        assert np.array_equal(frame_order(recipe, draws.rows(2, 5), 9), order[2:5])
-        assert np.array_equal(frame_order(recipe, draws.repeat(2), 9), order.repeat(2, axis=0))
-        other = recipe.draw(3, 0, np.array([77]), np.full((1, 2), 32))
-        draws = draws.replaced(4, other)
-        again = frame_order(recipe, draws, 9)
-        assert np.array_equal(again[4], frame_order(recipe, other, 9)[0])
-        assert np.array_equal(np.delete(again, 4, 0), np.delete(order, 4, 0))
+    expected = found(batch_size=4)
 
-    def test_views_have_the_same_frames(self, videos: VideoFolderDataset) -> None:
-        """Two crops of one clip; recipes that differ in time are refused."""
-        clips = Clips(videos, num_frames=5, stride=2)
-        same = Views([Recipe([TemporalReverse(), TINY]), Recipe([TINY, TemporalReverse()])])
-        with Loader(clips, same, batch_size=4, dtype=torch.float32, device="cpu") as loader:
-            batch = next(iter(loader))
-        apart = gpu_aug.apply(same, [{"image": np.stack(pan(5, (9, 9)))}] * 8, seed=0)
+    assert len(expected) == 12
+    assert found(batch_size=1) == expected
+    ranks = [found(batch_size=2, rank=rank, world_size=2) for rank in range(2)]
+    assert ranks[0] | ranks[1] == expected
+    assert found(batch_size=4, seed=1) != expected
+    for engine in ("kornia", "albumentations", "fused"):
+        assert found(batch_size=5, engine=engine) == expected
 
-        assert torch.equal(*batch.views)
-        assert all(torch.equal(first["image"], second["image"]) for first, second in apart)
-        assert len({first["image"].numpy().tobytes() for first, _ in apart}) == 2
-        with pytest.raises(
-            RecipeError, match="views must all have the same operations on the time"
-        ):
-            Views([Recipe([TemporalReverse(), TINY]), Recipe([TINY])])
+
+def test_other_operations_draw_as_before() -> None:
+    """Behind all others, an operation on time changes no draw of theirs; nor where they are carried out."""
+    others = [RandomResizedCrop(8), HorizontalFlip(), ColorJitter(0.4)]
+    plain, timed = Recipe(others), Recipe([*others, *EVERY])
+
+    first, second = drawn(plain, 5), drawn(timed, 5)
+
+    assert np.array_equal(first.crops.start, second.crops.start)
+    for ours, theirs in zip(first.params, second.params, strict=True):
+        assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+    assert len(second.temporal) == 3
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_stages_do_not_see_operations_on_time(place: int) -> None:
+    """Wherever they stand, the crop is still done while decoding and the rest by the engine."""
+    others: list[Operation] = [RandomResizedCrop(8), HorizontalFlip(), Normalize()]
+    plain = Recipe(others)
+
+    timed = Recipe([*others[:place], *EVERY, *others[place:]])
+
+    stages = ("decode_operations", "batch_leaves", "decode_size", "size", "num_single_leaves")
+    assert {n: getattr(timed, n) for n in stages} == {n: getattr(plain, n) for n in stages}
+    assert (timed.size, timed.num_single_leaves) == ((8, 8), 0)
+    assert timed.temporal_operations == tuple(EVERY)
+    assert timed.fingerprint != plain.fingerprint
+
+
+def test_rows_move_with_their_draws() -> None:
+    """Parts of a batch, substitutes and frames keep what was drawn for their clip."""
+    recipe = Recipe([*EVERY, TINY])
+    draws = drawn(recipe, 6)
+    order = frame_order(recipe, draws, 9)
+    other = recipe.draw(3, 0, np.array([77]), np.full((1, 2), 32))
+    replaced = np.concatenate([order[:4], frame_order(recipe, other, 9), order[5:]])
+
+    for changed, expected in (
+        (draws.rows(2, 5), order[2:5]),
+        (draws.repeat(2), order.repeat(2, axis=0)),
+        (draws.replaced(4, other), replaced),
+    ):
+        np.testing.assert_array_equal(frame_order(recipe, changed, 9), expected)
+
+
+def test_views_have_the_same_frames(videos: VideoFolderDataset) -> None:
+    """Two crops of one clip; recipes that differ in time are refused."""
+    clips = Clips(videos, num_frames=5, stride=2)
+    same = Views([Recipe([TemporalReverse(), TINY]), Recipe([TINY, TemporalReverse()])])
+    with Loader(clips, same, batch_size=4, dtype=torch.float32, device="cpu") as loader:
+        batch = next(iter(loader))
+    apart = gpu_aug.apply(same, [{"image": np.stack(pan(5, (9, 9)))}] * 8, seed=0)
+
+    assert torch.equal(*batch.views)
+    assert all(torch.equal(first["image"], second["image"]) for first, second in apart)
+    assert len({first["image"].numpy().tobytes() for first, _ in apart}) == 2
+    with pytest.raises(RecipeError, match="views must all have the same operations on the time"):
+        Views([Recipe([TemporalReverse(), TINY]), Recipe([TINY])])
 
 
 GOLDEN_SPEED = [72269, 84003, 82482]
 GOLDEN_ORDER = [[5, 5, 5, 2, 1, 0], [0, 1, 2, 3, 4, 5], [5, 4, 3, 3, 3, 0]]
 
 
-class TestApply:
-    """Decoded clips."""
+def test_frames_are_moved_like_an_index() -> None:
+    """The result is that of the moved frames, for every engine and each clip of a sample."""
+    clip = pan(7, (20, 30))
+    timed, plain = Recipe([*EVERY, Resize((9, 9))]), Recipe([Resize((9, 9))])
+    draws = timed.draw(1, 0, np.arange(4), np.full((4, 2), [20, 30]))
+    for engine in ("kornia", "albumentations", "fused"):
+        ours = gpu_aug.apply(
+            timed, [{"image": clip, "images": [clip[:3]]}] * 4, engine=engine, seed=1
+        )
+        for row, sample in enumerate(ours):
+            for result, length in ((sample["image"], 7), (sample["images"][0], 3)):
+                [order] = decoded_order(timed, draws.rows(row, row + 1), length)
+                [moved] = gpu_aug.apply(plain, [{"image": clip[order]}], engine=engine, seed=0)
+                assert torch.equal(result, moved["image"])
+        assert len({sample["image"].numpy().tobytes() for sample in ours}) > 1
 
-    def test_frames_are_moved_like_an_index(self) -> None:
-        """The result is that of the moved frames, for every engine and each clip of a sample."""
-        clip = pan(7, (20, 30))
-        timed, plain = Recipe([*EVERY, Resize((9, 9))]), Recipe([Resize((9, 9))])
-        draws = timed.draw(1, 0, np.arange(4), np.full((4, 2), [20, 30]))
-        for engine in ("kornia", "albumentations", "fused"):
-            ours = gpu_aug.apply(
-                timed, [{"image": clip, "images": [clip[:3]]}] * 4, engine=engine, seed=1
-            )
-            for row, sample in enumerate(ours):
-                for result, length in ((sample["image"], 7), (sample["images"][0], 3)):
-                    [order] = decoded_order(timed, draws.rows(row, row + 1), length)
-                    [moved] = gpu_aug.apply(plain, [{"image": clip[order]}], engine=engine, seed=0)
-                    assert torch.equal(result, moved["image"])
-            assert len({sample["image"].numpy().tobytes() for sample in ours}) > 1
 
-    def test_images_are_refused(self) -> None:
-        """One image has no time."""
-        image = pan(1, (9, 9))[0]
+def test_an_image_without_time_is_refused() -> None:
+    """One image has no time."""
+    image = pan(1, (9, 9))[0]
 
-        with pytest.raises(TargetsError, match=r"sample 0: image must be a clip, \[T, \.\.\.\]"):
-            gpu_aug.apply(Recipe([FrameDrop(), TINY]), [{"image": image}], seed=0)
+    with pytest.raises(TargetsError, match=r"sample 0: image must be a clip, \[T, \.\.\.\]"):
+        gpu_aug.apply(Recipe([FrameDrop(), TINY]), [{"image": image}], seed=0)
 
 
 RICH = {
@@ -357,80 +351,80 @@ def test_all_frames_of_mixed_clips_are_treated_alike(mixing: Operation, engine: 
     assert not torch.equal(apart[0]["image"], apart[2]["image"])
 
 
-class TestDescriptions:
-    """Written, read, explained, exported."""
-
-    def test_files(self, tmp_path: Path) -> None:
-        """Both forms give the recipe back, with its fingerprint."""
-        recipe = Recipe([*EVERY, TINY])
-        for name in ("recipe.yaml", "recipe.json"):
-            recipe.save(tmp_path / name)
-            assert Recipe.load(tmp_path / name) == recipe
-        (tmp_path / "short.yaml").write_text(
-            "version: 1\noperations: [TemporalReverse: 0.3, FrameDrop: {dropout_prob: 0.25, p: 0.7},\n"
-            "  SpeedJitter: [0.5, 3], Resize: [8, 8]]\n"
-        )
-        short = load_recipe(tmp_path / "short.yaml")
-        assert (short, short.fingerprint) == (recipe, recipe.fingerprint)
-        assert Recipe([FrameDrop(), TINY]).fingerprint != Recipe([FrameDrop(0.2), TINY]).fingerprint
-
-    def test_explained(self, videos: VideoFolderDataset) -> None:
-        """By the recipe and by the loader."""
-        recipe = Recipe([HorizontalFlip(), TemporalReverse(0.3), TINY])
-        clips = Clips(videos, num_frames=5, stride=2)
-
-        assert "before decoding, which frames: TemporalReverse(p=0.3)" in recipe.explain()
-        with Loader(clips, recipe, batch_size=2, device="cpu") as loader:
-            said = loader.explain()
-        assert "clips: 5 frames each, chosen with TemporalReverse(p=0.3)" in said
-        assert said.count("TemporalReverse") == 1
-
-    def test_exports_refuse_them(self) -> None:
-        """Neither library moves frames."""
-        recipe = Recipe([TemporalReverse(), HorizontalFlip()])
-
-        with pytest.raises(RecipeError, match="Recipe > TemporalReverse: "):
-            recipe.to_albumentations()
-        with pytest.raises(RecipeError, match="Recipe > TemporalReverse: "):
-            recipe.to_kornia()
-
-    @pytest.mark.parametrize(
-        ("make", "said"),
-        [
-            (lambda: TemporalReverse(2), "TemporalReverse p must be a probability from 0 to 1"),
-            (
-                lambda: FrameDrop(1),
-                "FrameDrop dropout_prob must be a number from 0 to below 1",
-            ),
-            (lambda: FrameDrop(0.1, p=-1), "FrameDrop p must be"),
-            (lambda: SpeedJitter(2), "SpeedJitter speed must be .* such as"),
-            (lambda: SpeedJitter((0, 1)), "SpeedJitter speed must be .* above 0"),
-            (
-                lambda: Recipe([OneOf([TemporalReverse(), HorizontalFlip()])]),
-                "TemporalReverse must stand in the recipe itself, got it inside OneOf",
-            ),
-            (
-                lambda: Recipe([RandomApply([RandomApply([FrameDrop()])])]),
-                "FrameDrop must stand in the recipe itself, got it inside RandomApply",
-            ),
-        ],
-        ids=["reverse", "drop", "drop p", "speed", "speed 0", "OneOf", "nested"],
+def test_recipes_survive_files(tmp_path: Path) -> None:
+    """The short form gives the recipe with its fingerprint; a field changes it."""
+    recipe = Recipe([*EVERY, TINY])
+    recipe.save(tmp_path / "recipe.yaml")
+    assert Recipe.load(tmp_path / "recipe.yaml") == recipe
+    (tmp_path / "short.yaml").write_text(
+        "version: 1\noperations: [TemporalReverse: 0.3, FrameDrop: {dropout_prob: 0.25, p: 0.7},\n"
+        "  SpeedJitter: [0.5, 3], Resize: [8, 8]]\n"
     )
-    def test_what_cannot_work_is_refused(self, make: Any, said: str) -> None:
-        """By name, with what is allowed."""
-        with pytest.raises(RecipeError, match=said):
-            make()
+    short = load_recipe(tmp_path / "short.yaml")
+    assert (short, short.fingerprint) == (recipe, recipe.fingerprint)
+    assert Recipe([FrameDrop(), TINY]).fingerprint != Recipe([FrameDrop(0.2), TINY]).fingerprint
 
-    def test_images_in_the_loader_are_refused(self, jpeg: Any) -> None:
-        """The error says what to give it instead."""
-        recipe = Recipe([TemporalReverse(), TINY])
 
-        with pytest.raises(LoaderError, match=r"TemporalReverse moves .* give the loader Clips"):
-            Loader(make_small(jpeg, 3), recipe, batch_size=1, device="cpu")
+def test_recipe_and_loader_explain_them(videos: VideoFolderDataset) -> None:
+    """By the recipe and by the loader."""
+    recipe = Recipe([HorizontalFlip(), TemporalReverse(0.3), TINY])
+    clips = Clips(videos, num_frames=5, stride=2)
 
-    def test_no_engine_is_asked(self) -> None:
-        """None of them knows an operation on time, and none needs to."""
-        kinds = [kind for kind in Operation._classes.values() if issubclass(kind, Temporal)]
+    assert "before decoding, which frames: TemporalReverse(p=0.3)" in recipe.explain()
+    with Loader(clips, recipe, batch_size=2, device="cpu") as loader:
+        said = loader.explain()
+    assert "clips: 5 frames each, chosen with TemporalReverse(p=0.3)" in said
+    assert said.count("TemporalReverse") == 1
 
-        assert {kind.__name__ for kind in kinds} == {type(step).__name__ for step in EVERY}
-        assert all(step.leaves == () for step in EVERY)
+
+def test_exports_refuse_them() -> None:
+    """Neither library moves frames."""
+    recipe = Recipe([TemporalReverse(), HorizontalFlip()])
+
+    for export in (recipe.to_albumentations, recipe.to_kornia):
+        with pytest.raises(RecipeError, match="Recipe > TemporalReverse: "):
+            export()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: TemporalReverse(2), "TemporalReverse p must be a probability from 0 to 1"),
+        (
+            lambda: FrameDrop(1),
+            "FrameDrop dropout_prob must be a number from 0 to below 1",
+        ),
+        (lambda: FrameDrop(0.1, p=-1), "FrameDrop p must be"),
+        (lambda: SpeedJitter(2), "SpeedJitter speed must be .* such as"),
+        (lambda: SpeedJitter((0, 1)), "SpeedJitter speed must be .* above 0"),
+        (
+            lambda: Recipe([OneOf([TemporalReverse(), HorizontalFlip()])]),
+            "TemporalReverse must stand in the recipe itself, got it inside OneOf",
+        ),
+        (
+            lambda: Recipe([RandomApply([RandomApply([FrameDrop()])])]),
+            "FrameDrop must stand in the recipe itself, got it inside RandomApply",
+        ),
+    ],
+    ids=["reverse", "drop", "drop p", "speed", "speed 0", "OneOf", "nested"],
+)
+def test_what_cannot_work_is_refused(make: Any, said: str) -> None:
+    """By name, with what is allowed."""
+    with pytest.raises(RecipeError, match=said):
+        make()
+
+
+def test_images_in_the_loader_are_refused(jpeg: Any) -> None:
+    """The error says what to give it instead."""
+    recipe = Recipe([TemporalReverse(), TINY])
+
+    with pytest.raises(LoaderError, match=r"TemporalReverse moves .* give the loader Clips"):
+        Loader(make_small(jpeg, 3), recipe, batch_size=1, device="cpu")
+
+
+def test_no_engine_is_asked() -> None:
+    """None of them knows an operation on time, and none needs to."""
+    kinds = [kind for kind in Operation._classes.values() if issubclass(kind, Temporal)]
+
+    assert {kind.__name__ for kind in kinds} == {type(step).__name__ for step in EVERY}
+    assert all(step.leaves == () for step in EVERY)

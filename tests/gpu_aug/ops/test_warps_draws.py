@@ -4,6 +4,7 @@ The sources are run with their random numbers replaced by ours, in the order in 
 """
 
 import warnings
+from functools import partial
 from typing import Any
 
 import albumentations as A
@@ -161,10 +162,10 @@ def test_perspective_has_the_matrices_of_albumentations(keep_size, fit_output):
             assert params["shape"][row].tolist() == size[1::-1].tolist()
 
 
-def maps(call: Any, u: Any, deviates: Any = None) -> np.ndarray:
+def maps(make: Any, u: Any, deviates: Any = None) -> np.ndarray:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        drawn = albumentations_params(call, u, deviates)
+        warnings.simplefilter("ignore")  # that it is slow
+        drawn = albumentations_params(make(), u, deviates)
     return np.stack([drawn["map_x"], drawn["map_y"]])
 
 
@@ -174,60 +175,68 @@ def own_maps(operation: Remap, params: dict[str, np.ndarray], row: int) -> np.nd
     return operation.displacement(one, SIZE, CPU)[0].numpy() + np.stack([x, y])
 
 
-GRIDS = [
+Drawn = tuple[np.ndarray, Any]
+
+
+def uniform_numbers(u: np.ndarray) -> Drawn:
+    """The numbers that a class asks for, if it asks for no normal deviates."""
+    return u[1:], None
+
+
+def numbers_of_points(u: np.ndarray) -> Drawn:
+    """Numbers of rows and columns are drawn too."""
+    z = normals(u[None, 4:]).reshape(-1, 2)[:, ::-1]  # (y, x)
+    return u[1:4], lambda shape: z[: shape[0] * shape[1]].reshape(shape)
+
+
+def numbers_of_spline(u: np.ndarray) -> Drawn:
+    z = normals(u[None, 2:])
+    return u[1:2], lambda shape: z.reshape(shape)
+
+
+GRIDS = [  # also where the steps do not divide the sides
     {"num_steps": 5},
     {"num_steps": 1, "distort_limit": (-0.9, 0.9)},
     {"num_steps": 7, "distort_limit": (0.1, 0.8), "normalized": False},
     {"num_steps": 50},
 ]
+MODES = ["camera", "fisheye"]  # the half pixel of the camera
+POINTS = [((0.03, 0.2), False), ((3.0, 9.0), True)]
+SPLINES = [((0.2, 0.4), num) for num in (2, 3, 4)]
+MAPS = [
+    *((GridDistortion(**f), partial(A.GridDistortion, **f), uniform_numbers, 2e-5) for f in GRIDS),
+    *(
+        (
+            OpticalDistortion((-0.9, 0.9), mode),
+            partial(A.OpticalDistortion, (-0.9, 0.9), mode=mode),
+            uniform_numbers,
+            5e-5,
+        )
+        for mode in MODES
+    ),
+    *(
+        (
+            PiecewiseAffine(scale, (2, 5), (3, 4), absolute_scale=absolute),
+            partial(A.PiecewiseAffine, scale, (2, 5), (3, 4), absolute_scale=absolute),
+            numbers_of_points,
+            2e-4,
+        )
+        for scale, absolute in POINTS
+    ),
+    # Albumentations computes its two kernels in float32.
+    *(
+        (ThinPlateSpline(*f), partial(A.ThinPlateSpline, *f), numbers_of_spline, 5e-3)
+        for f in SPLINES
+    ),
+]
 
 
-@pytest.mark.parametrize("fields", GRIDS)
-def test_grid_distortion_has_the_maps_of_albumentations(fields):
-    """Also where the steps do not divide the sides."""
-    operation = GridDistortion(**fields)
+@pytest.mark.parametrize(("operation", "make", "numbers", "tolerance"), MAPS)
+def test_fields_have_the_maps_of_albumentations(operation, make, numbers, tolerance):
     u, params = draws(operation)
     for row in range(5):
-        wanted = maps(A.GridDistortion(**fields), u[row, 1:])
-        np.testing.assert_allclose(own_maps(operation, params, row), wanted, atol=2e-5)
-
-
-@pytest.mark.parametrize("mode", ["camera", "fisheye"])
-def test_optical_distortion_has_the_maps_of_albumentations(mode):
-    """With the half pixel of the camera."""
-    operation = OpticalDistortion((-0.9, 0.9), mode)
-    u, params = draws(operation)
-    for row in range(5):
-        wanted = maps(A.OpticalDistortion((-0.9, 0.9), mode=mode), u[row, 1:])
-        np.testing.assert_allclose(own_maps(operation, params, row), wanted, atol=5e-5)
-
-
-@pytest.mark.parametrize("absolute", [False, True])
-def test_piecewise_affine_has_the_maps_of_albumentations(absolute):
-    """Numbers of rows and columns are drawn too."""
-    scale = (3.0, 9.0) if absolute else (0.03, 0.2)
-    operation = PiecewiseAffine(scale, (2, 5), (3, 4), absolute_scale=absolute)
-    call = A.PiecewiseAffine  # warns that it is slow
-    u, params = draws(operation)
-    for row in range(5):
-        z = normals(u[row : row + 1, 4:]).reshape(-1, 2)[:, ::-1]  # (y, x)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            made = call(scale, (2, 5), (3, 4), absolute_scale=absolute)
-        wanted = maps(made, u[row, 1:4], lambda s, z=z: z[: s[0] * s[1]].reshape(s))
-        np.testing.assert_allclose(own_maps(operation, params, row), wanted, atol=2e-4)
-
-
-@pytest.mark.parametrize("num", [2, 3, 4])
-def test_thin_plate_spline_has_the_maps_of_albumentations(num):
-    """With its two kernels; it computes in float32."""
-    operation = ThinPlateSpline((0.2, 0.4), num)
-    u, params = draws(operation)
-    for row in range(5):
-        z = normals(u[row : row + 1, 2:])
-        call = A.ThinPlateSpline((0.2, 0.4), num)
-        wanted = maps(call, u[row, 1:2], lambda s, z=z: z.reshape(s))
-        np.testing.assert_allclose(own_maps(operation, params, row), wanted, atol=5e-3)
+        wanted = maps(make, *numbers(u[row]))
+        np.testing.assert_allclose(own_maps(operation, params, row), wanted, atol=tolerance)
 
 
 @pytest.mark.parametrize("approximate", [False, True])
@@ -246,7 +255,7 @@ def test_elastic_distortion_has_the_maps_of_albumentations(approximate, same, no
             made = (normal_field if noise == "gaussian" else uniform_field)(key, rows, CPU)
             return made.numpy().reshape(shape)
 
-        wanted = maps(A.ElasticTransform(100.0, 6.0, **fields), [], field)
+        wanted = maps(partial(A.ElasticTransform, 100.0, 6.0, **fields), [], field)
         np.testing.assert_allclose(own_maps(operation, params, row), wanted, atol=1e-4)
 
 

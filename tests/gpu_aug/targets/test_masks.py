@@ -1,5 +1,7 @@
 """Masks: moved once for all engines, judged by torch, torchvision, OpenCV and numpy."""
 
+from itertools import product
+
 import cv2
 import numpy as np
 import pytest
@@ -51,22 +53,21 @@ def test_cutting_pads_as_numpy_and_opencv(masks, mode, start):
     assert (result[0] == padded[top : top + 50, left : left + 60]).all()
 
 
-def test_one_pixel_mirrors_to_itself():
+@pytest.mark.parametrize("mode", MODES)
+def test_one_pixel_mirrors_to_itself(mode):
     """A mask of one pixel can be padded in every mode."""
-    for mode in MODES:
-        result = m.cut(np.full((1, 1, 1), 5), np.array([-2, -2]), np.array([4, 5]), mode, 5)
-        assert (result == 5).all()
+    result = m.cut(np.full((1, 1, 1), 5), np.array([-2, -2]), np.array([4, 5]), mode, 5)
+    assert (result == 5).all()
 
 
-def test_turns_and_mirrors_are_exact(masks):
+@pytest.mark.parametrize(
+    ("transpose", "top_bottom", "left_right"), list(product((False, True), repeat=3))
+)
+def test_turns_and_mirrors_are_exact(masks, transpose, top_bottom, left_right):
     """All eight are numpy's."""
-    for top_bottom in (False, True):
-        for left_right in (False, True):
-            for transpose in (False, True):
-                expected = masks.transpose(0, 2, 1) if transpose else masks
-                expected = expected[:, ::-1] if top_bottom else expected
-                expected = expected[:, :, ::-1] if left_right else expected
-                assert (m.reorient(masks, transpose, top_bottom, left_right) == expected).all()
+    expected = masks.transpose(0, 2, 1) if transpose else masks
+    expected = expected[:, :: -1 if top_bottom else 1, :: -1 if left_right else 1]
+    assert (m.reorient(masks, transpose, top_bottom, left_right) == expected).all()
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -38,7 +38,7 @@ from gpu_aug.ops.geometric.spatial import Crop, Remap, Reorient, Resample, Spati
 from gpu_aug.targets.boxes import areas
 from gpu_aug.targets.move_batch import check_recipe, check_targets
 from gpu_aug.targets.move_one import moves_targets
-from tests.support.extent import trials
+from tests.support.extent import EVERYTHING, trials
 from tests.support.rows.row import SIZE
 
 NUM = 4
@@ -47,6 +47,10 @@ KEEP_ALL = {
     "boxes": BoxParams(check_each=False, keep_empty=True),
     "keypoints": KeypointParams(remove_invisible=False),
 }
+
+
+SLOW = () if EVERYTHING else ("elastic, nearest", "elastic of albumentations, alike")
+"""Elastic warps take seconds, and these lead their targets along fields as the other rows do."""
 
 
 def collect() -> dict[str, Spatial]:
@@ -63,7 +67,9 @@ def collect() -> dict[str, Spatial]:
     for module in pkgutil.iter_modules(tests.support.rows.__path__):
         rows = getattr(importlib.import_module(f"tests.support.rows.{module.name}"), "ROWS", {})
         for label, row in rows.items():
-            if all(isinstance(leaf, Spatial) for leaf in row.operation.leaves):
+            if label not in SLOW and all(
+                isinstance(leaf, Spatial) for leaf in row.operation.leaves
+            ):
                 found[label] = row.operation
     return found
 
@@ -82,6 +88,13 @@ PLAIN = [label for label in OPERATIONS if plain_beside(OPERATIONS[label])]
 
 def recipe_with(operation: object, **params: object) -> Recipe:
     return Recipe([Resize(SIZE), HorizontalFlip(0), operation], **params)  # type: ignore[arg-type]
+
+
+def moved_by(recipe: Recipe, *targets: Targets, seed: int = 0) -> list[Targets]:
+    """Targets of images of SIZE after what the recipe draws for them."""
+    num = len(targets)
+    draws = recipe.draw(seed, 0, np.arange(num), np.array([SIZE] * num))
+    return move_batch(recipe, draws, list(targets))
 
 
 def rectangle(rng: np.random.Generator) -> np.ndarray:
@@ -188,342 +201,320 @@ def test_masks_show_what_the_image_shows(label):
     assert compared > 200 or total < 10_000
 
 
-class TestGatesAndStages:
-    RECIPE = Recipe(
-        [
-            CenterCrop((70, 60)),
-            Resize((50, 50)),
-            RandomApply([HorizontalFlip(1), VerticalFlip(1)], p=0.5),
-            OneOf([RandomAffine(30), HorizontalFlip(1)]),
-        ],
-        **KEEP_ALL,  # type: ignore[arg-type]
+RECIPE = Recipe(
+    [
+        CenterCrop((70, 60)),
+        Resize((50, 50)),
+        RandomApply([HorizontalFlip(1), VerticalFlip(1)], p=0.5),
+        OneOf([RandomAffine(30), HorizontalFlip(1)]),
+    ],
+    **KEEP_ALL,  # type: ignore[arg-type]
+)
+
+
+def test_targets_follow_decode_stage_and_combinators():
+    """Boxes, after crops with padding, a resize, gates and choices, lie around the pixels."""
+    rng = np.random.default_rng(2)
+    boxes = [rectangle(rng) * [0.7, 1, 0.7, 1] // 1 for _ in range(12)]
+    samples = [{"image": filled(box), "boxes": [box]} for box in boxes]
+    for result in gpu_aug.apply(RECIPE, samples, seed=0):
+        rows, columns = np.nonzero(result["image"][0].numpy() > 0.5)
+        seen = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+        visible = result["boxes"][0].clamp(0, 50).numpy()
+        assert np.abs(visible - seen).max() <= 1.5
+
+
+@few
+@given(st.integers(0, 1000), st.sampled_from(sorted(OPERATIONS)))
+def test_a_closed_gate_changes_nothing(seed, label):
+    """What was not applied leaves its targets as they are, bit by bit."""
+    rng = np.random.default_rng(seed)
+    recipe = Recipe([Resize(SIZE), HorizontalFlip(0), RandomApply([OPERATIONS[label]], p=0)])
+    targets = Targets(
+        boxes=[rectangle(rng)],
+        keypoints=rng.uniform(0, 60, (3, 2)),
+        masks=labels_image(seed)[None],
     )
 
-    def test_targets_follow_decode_stage_and_combinators(self):
-        """Boxes, after crops with padding, a resize, gates and choices, lie around the pixels."""
-        rng = np.random.default_rng(2)
-        boxes = [rectangle(rng) * [0.7, 1, 0.7, 1] // 1 for _ in range(12)]
-        samples = [{"image": filled(box), "boxes": [box]} for box in boxes]
-        for result in gpu_aug.apply(self.RECIPE, samples, seed=0):
-            rows, columns = np.nonzero(result["image"][0].numpy() > 0.5)
-            seen = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
-            visible = result["boxes"][0].clamp(0, 50).numpy()
-            assert np.abs(visible - seen).max() <= 1.5
+    (moved,) = moved_by(recipe, targets, seed=seed)
 
-    @few
-    @given(st.integers(0, 1000), st.sampled_from(sorted(OPERATIONS)))
-    def test_a_closed_gate_changes_nothing(self, seed, label):
-        """What was not applied leaves its targets as they are, bit by bit."""
-        rng = np.random.default_rng(seed)
-        recipe = Recipe([Resize(SIZE), HorizontalFlip(0), RandomApply([OPERATIONS[label]], p=0)])
-        targets = Targets(
-            boxes=[rectangle(rng)],
-            keypoints=rng.uniform(0, 60, (3, 2)),
-            masks=labels_image(seed)[None],
+    for name in ("boxes", "keypoints", "masks"):
+        np.testing.assert_array_equal(getattr(moved, name), getattr(targets, name), name)
+
+
+@few
+@given(st.integers(0, 1000), st.sampled_from(sorted(OPERATIONS)))
+def test_inverse_maps_bring_keypoints_back(seed, label):
+    """Moved keypoints, taken back by the inverse of the matrix or by the field, are where they were."""
+    operation = OPERATIONS[label]
+    if len(operation.leaves) > 1:
+        return
+    rng = np.random.default_rng(seed)
+    recipe = recipe_with(operation, **KEEP_ALL)
+    points = rng.uniform((25, 20), (60, 40), (5, 2))
+    draws = recipe.draw(seed, 0, np.array([seed]), np.array([SIZE]))
+    (moved,) = move_batch(recipe, draws, [Targets(keypoints=points)])
+    params = draws.params[-1]
+    if not params["apply"][0]:
+        assert (moved.keypoints == points).all()
+    elif isinstance(operation, gpu_aug.ops.geometric.spatial.Moving):
+        back = np.linalg.inv(operation.forward(params, np.array([SIZE]))[0])
+        homogeneous = np.concatenate([moved.keypoints, np.ones((5, 1))], axis=1) @ back.T
+        known = ~np.isnan(moved.keypoints[:, 0])
+        again = homogeneous[:, :2] / homogeneous[:, 2:]
+        np.testing.assert_allclose(again[known], points[known], atol=1e-6)
+    else:
+        field = operation.displacement(params, SIZE, torch.device("cpu"))[0].numpy()
+        place = np.clip(moved.keypoints.astype(int), 0, np.array(SIZE)[::-1] - 1)
+        source = moved.keypoints + field[:, place[:, 1], place[:, 0]].T
+        inside = ((moved.keypoints > 0) & (moved.keypoints < SIZE[::-1])).all(axis=1)
+        slope = np.abs(np.diff(field, axis=1)).max() + np.abs(np.diff(field, axis=2)).max()
+        assert (np.abs(source - points)[inside] <= 0.05 + slope).all()
+
+
+def test_labels_follow_their_boxes():
+    """A crop drops boxes with their labels and, one per box, their masks."""
+    recipe = recipe_with(CenterCrop((20, 20)), boxes=BoxParams(instance_masks=True))
+    boxes = [[0, 0, 10, 10], [35, 25, 45, 35], [70, 50, 80, 60], [38, 0, 46, 61]]
+    masks = np.arange(4, dtype=np.uint8)[:, None, None] + np.zeros((1, *SIZE), np.uint8)
+
+    (moved,) = moved_by(recipe, Targets(boxes, [7, 8, 9, 10], masks=masks))
+
+    assert moved.box_labels.tolist() == [8, 10]
+    assert moved.masks[:, 0, 0].tolist() == [1, 3]
+    assert moved.boxes.tolist() == [[3, 5, 13, 15], [6, 0, 14, 20]]
+
+
+# 40 wide, of which 31 are left, then 21 of 31; 21 of 40 together.
+@pytest.mark.parametrize(
+    ("share", "each", "left"),
+    [(0.4, True, 1), (0.4, False, 1), (0.6, True, 1), (0.6, False, 0)],
+)
+def test_visibility_counts_from_check_to_check(share, each, left):
+    """Two crops: checked each, both pass; at the end, what both leave counts."""
+    crops = [CenterCrop((61, 42)), HorizontalFlip(0), CenterCrop((61, 22))]
+    recipe = Recipe(crops, boxes=BoxParams(min_visibility=share, check_each=each))
+    (moved,) = moved_by(recipe, Targets([[32.0, 0, 52 + 20, 61]]))
+    assert len(moved.boxes) == left
+
+
+@pytest.mark.parametrize(("remove", "left"), [(True, [2]), (False, [1, 2])])
+def test_invisible_keypoints_go_or_stay(remove, left):
+    """Outside the crop they are dropped with their labels, unless all shall stay."""
+    params = KeypointParams(remove_invisible=remove)
+    recipe = recipe_with(CenterCrop((20, 20)), keypoints=params)
+    (moved,) = moved_by(recipe, Targets(keypoints=[[5, 5], [42, 30]], keypoint_labels=[1, 2]))
+    assert (moved.keypoint_labels.tolist(), len(moved.keypoints)) == (left, len(left))
+
+
+def test_sanitizing_is_torchvisions():
+    """Small boxes go with their labels, as in torchvision's function."""
+    from torchvision import tv_tensors
+    from torchvision.transforms.v2 import functional as tv
+
+    rng = np.random.default_rng(3)
+    low = rng.uniform(0, 50, (60, 2))
+    boxes = np.concatenate([low, low + rng.uniform(0.1, 8, (60, 2))], axis=1)
+    recipe = recipe_with(SanitizeBoundingBoxes(2, 9), boxes=BoxParams(keep_empty=True))
+
+    (moved,) = moved_by(recipe, Targets(boxes, np.arange(60)))
+
+    theirs = tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=SIZE)
+    valid = tv.sanitize_bounding_boxes(theirs, min_size=2, min_area=9)[1].numpy()
+    inside = (boxes[:, 2:] <= SIZE[::-1]).all(axis=1)
+    assert 5 < valid.sum() < 55
+    assert set(np.flatnonzero(valid)) == set(moved.box_labels[inside[moved.box_labels]])
+
+
+def test_mosaic_shows_boxes_points_and_masks_where_it_shows_pixels():
+    """Each sample's rectangle, mask and keypoint land in the window as the engine lands the image."""
+    rng = np.random.default_rng(4)
+    samples = []
+    for number in range(4):
+        box = rectangle(rng)
+        image = filled(box) // 255 * np.uint8(60 * (number + 1))
+        point = [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2]
+        samples.append(
+            {
+                "image": image,
+                "mask": image[..., 0],
+                "boxes": [box],
+                "box_labels": [60 * (number + 1)],
+                "keypoints": [point],
+            }
         )
-        draws = recipe.draw(seed, 0, np.array([seed]), np.array([SIZE]))
+    results = gpu_aug.apply(recipe_with(Mosaic()), samples, seed=0)
 
-        (moved,) = move_batch(recipe, draws, [targets])
-
-        assert (moved.boxes == targets.boxes).all()
-        assert (moved.keypoints == targets.keypoints).all()
-        assert (moved.masks == targets.masks).all()
-
-    @few
-    @given(st.integers(0, 1000), st.sampled_from(sorted(OPERATIONS)))
-    def test_inverse_maps_bring_keypoints_back(self, seed, label):
-        """Moved keypoints, taken back by the inverse of the matrix or by the field, are where they were."""
-        operation = OPERATIONS[label]
-        if len(operation.leaves) > 1:
-            return
-        rng = np.random.default_rng(seed)
-        recipe = recipe_with(operation, **KEEP_ALL)
-        points = rng.uniform((25, 20), (60, 40), (5, 2))
-        draws = recipe.draw(seed, 0, np.array([seed]), np.array([SIZE]))
-        (moved,) = move_batch(recipe, draws, [Targets(keypoints=points)])
-        params = draws.params[-1]
-        if not params["apply"][0]:
-            assert (moved.keypoints == points).all()
-        elif isinstance(operation, gpu_aug.ops.geometric.spatial.Moving):
-            back = np.linalg.inv(operation.forward(params, np.array([SIZE]))[0])
-            homogeneous = np.concatenate([moved.keypoints, np.ones((5, 1))], axis=1) @ back.T
-            known = ~np.isnan(moved.keypoints[:, 0])
-            again = homogeneous[:, :2] / homogeneous[:, 2:]
-            np.testing.assert_allclose(again[known], points[known], atol=1e-6)
-        else:
-            field = operation.displacement(params, SIZE, torch.device("cpu"))[0].numpy()
-            place = np.clip(moved.keypoints.astype(int), 0, np.array(SIZE)[::-1] - 1)
-            source = moved.keypoints + field[:, place[:, 1], place[:, 0]].T
-            inside = ((moved.keypoints > 0) & (moved.keypoints < SIZE[::-1])).all(axis=1)
-            slope = np.abs(np.diff(field, axis=1)).max() + np.abs(np.diff(field, axis=2)).max()
-            assert (np.abs(source - points)[inside] <= 0.05 + slope).all()
+    for result in results:
+        image = (result["image"][0] * 255).round()
+        assert (image == result["mask"]).all()
+        assert result["boxes"].shape == result["boxes"].unique(dim=0).shape
+        for value in (60, 120, 180, 240):
+            rows, columns = torch.nonzero(image == value, as_tuple=True)
+            mine = result["boxes"][result["box_labels"] == value]
+            assert len(mine) == bool(len(rows))
+            if len(rows):
+                seen = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+                assert mine[0].tolist() == [float(end) for end in seen]
+        for x, y in result["keypoints"].int().tolist():
+            assert image[y, x] > 0
 
 
-class TestParams:
-    def test_labels_follow_their_boxes(self):
-        """A crop drops boxes with their labels and, one per box, their masks."""
-        recipe = recipe_with(CenterCrop((20, 20)), boxes=BoxParams(instance_masks=True))
-        boxes = [[0, 0, 10, 10], [35, 25, 45, 35], [70, 50, 80, 60], [38, 0, 46, 61]]
-        masks = np.arange(4, dtype=np.uint8)[:, None, None] + np.zeros((1, *SIZE), np.uint8)
-        draws = recipe.draw(0, 0, np.array([0]), np.array([SIZE]))
+def test_mixup_keeps_the_boxes_of_both():
+    """Own boxes come first, then the partner's, as they were before."""
+    a, b = Targets([[1, 2, 30, 40]], [1]), Targets([[5, 5, 9, 9], [0, 0, 4, 4]], [2, 3])
 
-        (moved,) = move_batch(recipe, draws, [Targets(boxes, [7, 8, 9, 10], masks=masks)])
+    one, two = moved_by(recipe_with(MixUp()), a, b)
 
-        assert moved.box_labels.tolist() == [8, 10]
-        assert moved.masks[:, 0, 0].tolist() == [1, 3]
-        assert moved.boxes.tolist() == [[3, 5, 13, 15], [6, 0, 14, 20]]
-
-    def test_visibility_counts_from_check_to_check(self):
-        """Two crops of which each leaves half: checked each, both pass; at the end, a quarter is left."""
-        crops = [CenterCrop((61, 42)), HorizontalFlip(0), CenterCrop((61, 22))]
-        box = np.array([[32.0, 0, 52 + 20, 61]])
-        kept = {}
-        for each in (True, False):
-            recipe = Recipe(crops, boxes=BoxParams(min_visibility=0.4, check_each=each))
-            draws = recipe.draw(0, 0, np.array([0]), np.array([SIZE]))
-            kept[each] = len(move_batch(recipe, draws, [Targets(box)])[0].boxes)
-        # 40 wide, of which 31 are left, then 21 of 31; 21 of 40 together.
-        assert kept == {True: 1, False: 1}
-        recipe = Recipe(crops, boxes=BoxParams(min_visibility=0.6, check_each=False))
-        draws = recipe.draw(0, 0, np.array([0]), np.array([SIZE]))
-        assert len(move_batch(recipe, draws, [Targets(box)])[0].boxes) == 0
-
-    def test_invisible_keypoints_go_or_stay(self):
-        """Outside the crop they are dropped with their labels, unless all shall stay."""
-        points = [[5, 5], [42, 30]]
-        for remove, left in ((True, [2]), (False, [1, 2])):
-            recipe = recipe_with(
-                CenterCrop((20, 20)), keypoints=KeypointParams(remove_invisible=remove)
-            )
-            draws = recipe.draw(0, 0, np.array([0]), np.array([SIZE]))
-            (moved,) = move_batch(
-                recipe, draws, [Targets(keypoints=points, keypoint_labels=[1, 2])]
-            )
-            assert moved.keypoint_labels.tolist() == left
-            assert len(moved.keypoints) == len(left)
-
-    def test_sanitizing_is_torchvisions(self):
-        """Small boxes go with their labels, as in torchvision's function."""
-        from torchvision import tv_tensors
-        from torchvision.transforms.v2 import functional as tv
-
-        rng = np.random.default_rng(3)
-        low = rng.uniform(0, 50, (60, 2))
-        boxes = np.concatenate([low, low + rng.uniform(0.1, 8, (60, 2))], axis=1)
-        recipe = recipe_with(SanitizeBoundingBoxes(2, 9), boxes=BoxParams(keep_empty=True))
-        draws = recipe.draw(0, 0, np.array([0]), np.array([SIZE]))
-
-        (moved,) = move_batch(recipe, draws, [Targets(boxes, np.arange(60))])
-
-        theirs = tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=SIZE)
-        valid = tv.sanitize_bounding_boxes(theirs, min_size=2, min_area=9)[1].numpy()
-        inside = (boxes[:, 2:] <= SIZE[::-1]).all(axis=1)
-        assert 5 < valid.sum() < 55
-        assert set(np.flatnonzero(valid)) == set(moved.box_labels[inside[moved.box_labels]])
+    assert one.box_labels.tolist() == [1, 2, 3]
+    assert two.box_labels.tolist() == [2, 3, 1]
+    assert two.boxes.tolist() == [[5, 5, 9, 9], [0, 0, 4, 4], [1, 2, 30, 40]]
 
 
-class TestMixing:
-    SIZES = np.array([SIZE] * 4)
+def test_cutmix_pastes_masks():
+    """Masks get the rectangle that images get."""
+    pictures = [labels_image(seed) for seed in range(4)]
+    samples = [{"image": np.stack([p] * 3, axis=2), "mask": p} for p in pictures]
 
-    def _moved(self, recipe: Recipe, targets: list[Targets]) -> list[Targets]:
-        draws = recipe.draw(0, 0, np.arange(len(targets)), self.SIZES[: len(targets)])
-        return move_batch(recipe, draws, targets)
+    results = gpu_aug.apply(recipe_with(CutMix()), samples, seed=0)
 
-    def test_mosaic_shows_boxes_points_and_masks_where_it_shows_pixels(self):
-        """Each sample's rectangle, mask and keypoint land in the window as the engine lands the image."""
-        rng = np.random.default_rng(4)
-        samples = []
-        for number in range(4):
-            box = rectangle(rng)
-            image = filled(box) // 255 * np.uint8(60 * (number + 1))
-            point = [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2]
-            samples.append(
-                {
-                    "image": image,
-                    "mask": image[..., 0],
-                    "boxes": [box],
-                    "box_labels": [60 * (number + 1)],
-                    "keypoints": [point],
-                }
-            )
-        results = gpu_aug.apply(recipe_with(Mosaic()), samples, seed=0)
-
-        for result in results:
-            image = (result["image"][0] * 255).round()
-            assert (image == result["mask"]).all()
-            assert result["boxes"].shape == result["boxes"].unique(dim=0).shape
-            for value in (60, 120, 180, 240):
-                rows, columns = torch.nonzero(image == value, as_tuple=True)
-                mine = result["boxes"][result["box_labels"] == value]
-                assert len(mine) == bool(len(rows))
-                if len(rows):
-                    seen = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
-                    assert mine[0].tolist() == [float(end) for end in seen]
-            for x, y in result["keypoints"].int().tolist():
-                assert image[y, x] > 0
-
-    def test_mixup_keeps_the_boxes_of_both(self):
-        """Own boxes come first, then the partner's, as they were before."""
-        a, b = Targets([[1, 2, 30, 40]], [1]), Targets([[5, 5, 9, 9], [0, 0, 4, 4]], [2, 3])
-
-        one, two = self._moved(recipe_with(MixUp()), [a, b])
-
-        assert one.box_labels.tolist() == [1, 2, 3]
-        assert two.box_labels.tolist() == [2, 3, 1]
-        assert two.boxes.tolist() == [[5, 5, 9, 9], [0, 0, 4, 4], [1, 2, 30, 40]]
-
-    def test_cutmix_pastes_masks(self):
-        """Masks get the rectangle that images get."""
-        pictures = [labels_image(seed) for seed in range(4)]
-        samples = [{"image": np.stack([p] * 3, axis=2), "mask": p} for p in pictures]
-
-        results = gpu_aug.apply(recipe_with(CutMix()), samples, seed=0)
-
-        for result in results:
-            assert ((result["image"][0] * 255).round() == result["mask"]).all()
-        assert any((r["mask"].numpy() != p).any() for p, r in zip(pictures, results, strict=True))
-
-    @pytest.mark.parametrize(
-        ("operation", "kind"),
-        [
-            (MixUp(), "masks"),
-            (CutMix(), "boxes"),
-            (CutMix(), "keypoints"),
-            (RandomGridShuffle(), "boxes"),
-        ],
-    )
-    def test_what_has_no_meaning_is_refused_by_name(self, operation, kind):
-        """The operation and the kind of target stand in the error."""
-        name = type(operation).__name__
-        with pytest.raises(RecipeError, match=f"{name} cannot be done with {kind}"):
-            check_recipe(recipe_with(operation), {kind})
-        check_recipe(recipe_with(operation), set())
-
-    def test_samples_that_do_not_match_are_refused(self):
-        """One sample has labels and its partner none."""
-        with pytest.raises(TargetsError, match="MixUp needs box_labels of all samples"):
-            self._moved(
-                recipe_with(MixUp()), [Targets([[1, 1, 2, 2]], [1]), Targets([[1, 1, 2, 2]])]
-            )
+    for result in results:
+        assert ((result["image"][0] * 255).round() == result["mask"]).all()
+    assert any((r["mask"].numpy() != p).any() for p, r in zip(pictures, results, strict=True))
 
 
-class TestHoles:
-    def test_masks_are_painted_where_the_operation_says_so(self):
-        """The same rectangle as in the image, with fill_mask; None leaves masks alone."""
-        mask = labels_image(0)
-        image = np.full((*SIZE, 3), 255, np.uint8)
-        for fill, painted in ((3, True), (None, False)):
-            operation = RandomErasing(1, fill_mask=fill)
-            (result,) = gpu_aug.apply(
-                recipe_with(operation), [{"image": image, "mask": mask}], seed=0
-            )
-            hole = result["image"][0] == 0
-            assert hole.any()
-            assert (result["mask"].numpy()[~hole] == mask[~hole]).all()
-            assert ((result["mask"][hole] == 3).all() == painted).all()
+@pytest.mark.parametrize(
+    ("operation", "kind"),
+    [
+        (MixUp(), "masks"),
+        (CutMix(), "boxes"),
+        (CutMix(), "keypoints"),
+        (RandomGridShuffle(), "boxes"),
+    ],
+)
+def test_what_has_no_meaning_is_refused_by_name(operation, kind):
+    """The operation and the kind of target stand in the error."""
+    name = type(operation).__name__
+    with pytest.raises(RecipeError, match=f"{name} cannot be done with {kind}"):
+        check_recipe(recipe_with(operation), {kind})
+    check_recipe(recipe_with(operation), set())
 
 
-class TestBadTargets:
-    RECIPE = recipe_with(HorizontalFlip())
+def test_samples_that_do_not_match_are_refused():
+    """One sample has labels and its partner none."""
+    with pytest.raises(TargetsError, match="MixUp needs box_labels of all samples"):
+        moved_by(recipe_with(MixUp()), Targets([[1, 1, 2, 2]], [1]), Targets([[1, 1, 2, 2]]))
 
-    @pytest.mark.parametrize(
-        ("fields", "match"),
-        [
-            (
-                {"boxes": [[0, 0, np.nan, 3]]},
-                "boxes must be finite numbers of float32, got .* in row 0",
-            ),
-            ({"boxes": [[0, 0, 3]]}, r"boxes must be .* got shape \[1, 3\]"),
-            ({"boxes": [["a", 0, 3, 3]]}, "boxes must be .* got list"),
-            (
-                {"boxes": [[1, 1, 2, 2]], "box_labels": [1, 2]},
-                r"box_labels must be one per .*\(1\)",
-            ),
-            ({"boxes": [[1, 1, 2, 2]], "box_labels": 1}, "got one value"),
-            ({"box_labels": [1]}, "box_labels must come with boxes"),
-            ({"keypoints": [[1, np.inf]]}, "keypoints must be finite"),
-            ({"keypoints": [[1, 2, 3]]}, r"keypoints must be float \[K, 2\]"),
-            ({"keypoints": [[1, 2]], "keypoint_labels": []}, "one per row of keypoints"),
-            ({"masks": np.zeros((3, 3))}, "masks must be integers .* got float64"),
-            ({"masks": np.zeros((3, 3), int)}, r"give a single mask as mask\[None\]"),
-        ],
-    )
-    def test_wrong_values_are_named(self, fields, match):
-        """The error says which field, what was got, and what is allowed."""
-        with pytest.raises(TargetsError, match=match):
-            Targets(**fields)
 
-    @pytest.mark.parametrize(
-        ("targets", "match"),
-        [
-            (Targets([[0, 0, 90, 10]]), r"boxes must lie in the image, 61x84, got .* in row 0"),
-            (Targets([[0, 0, 9, 9], [5, 5, 5, 9]]), "right > left .* in row 1"),
-            (
-                Targets(masks=np.zeros((1, 60, 84), int)),
-                "masks must be as large .* 61x84, got 60x84",
-            ),
-        ],
-    )
-    def test_what_does_not_fit_the_image_is_named(self, targets, match):
-        """So before a batch as within it, where the row is named too."""
-        with pytest.raises(TargetsError, match=match):
-            check_targets(self.RECIPE, targets, SIZE)
-        draws = self.RECIPE.draw(0, 0, np.arange(2), np.array([SIZE] * 2))
-        with pytest.raises(TargetsError, match=f"sample 1: .*{match}"):
-            move_batch(self.RECIPE, draws, [Targets(), targets])
+@pytest.mark.parametrize(("fill", "painted"), [(3, True), (None, False)])
+def test_masks_are_painted_where_the_operation_says_so(fill, painted):
+    """The same rectangle as in the image, with fill_mask; None leaves masks alone."""
+    sample = {"image": np.full((*SIZE, 3), 255, np.uint8), "mask": labels_image(0)}
+    recipe = recipe_with(RandomErasing(1, fill_mask=fill))
+    (result,) = gpu_aug.apply(recipe, [sample], seed=0)
+    hole = result["image"][0] == 0
+    assert hole.any()
+    assert (result["mask"].numpy()[~hole] == sample["mask"][~hole]).all()
+    assert (result["mask"][hole] == 3).all() == painted
 
-    def test_boxes_that_leave_the_image_are_clipped_if_asked(self):
-        """With clip and filter_invalid they come in, or go."""
-        recipe = recipe_with(HorizontalFlip(0), boxes=BoxParams(clip=True, filter_invalid=True))
-        targets = Targets([[-5, 0, 90, 10], [85, 0, 99, 10]], [1, 2])
-        draws = recipe.draw(0, 0, np.arange(1), np.array([SIZE]))
 
-        (moved,) = move_batch(recipe, draws, [targets])
+FLIPPED = recipe_with(HorizontalFlip())
 
-        assert moved.boxes.tolist() == [[0, 0, 84, 10]]
-        assert moved.box_labels.tolist() == [1]
 
-    def test_a_fill_that_the_mask_cannot_hold_is_refused(self):
-        """fill_mask=300 does not fit into uint8, and is not wrapped around."""
-        operation = RandomErasing(1, fill_mask=300)
-        recipe = recipe_with(operation)
-        draws = recipe.draw(0, 0, np.arange(1), np.array([SIZE]))
+@pytest.mark.parametrize(
+    ("fields", "match"),
+    [
+        (
+            {"boxes": [[0, 0, np.nan, 3]]},
+            "boxes must be finite numbers of float32, got .* in row 0",
+        ),
+        ({"boxes": [[0, 0, 3]]}, r"boxes must be .* got shape \[1, 3\]"),
+        ({"boxes": [["a", 0, 3, 3]]}, "boxes must be .* got list"),
+        (
+            {"boxes": [[1, 1, 2, 2]], "box_labels": [1, 2]},
+            r"box_labels must be one per .*\(1\)",
+        ),
+        ({"boxes": [[1, 1, 2, 2]], "box_labels": 1}, "got one value"),
+        ({"box_labels": [1]}, "box_labels must come with boxes"),
+        ({"keypoints": [[1, np.inf]]}, "keypoints must be finite"),
+        ({"keypoints": [[1, 2, 3]]}, r"keypoints must be float \[K, 2\]"),
+        ({"keypoints": [[1, 2]], "keypoint_labels": []}, "one per row of keypoints"),
+        ({"masks": np.zeros((3, 3))}, "masks must be integers .* got float64"),
+        ({"masks": np.zeros((3, 3), int)}, r"give a single mask as mask\[None\]"),
+    ],
+)
+def test_wrong_values_are_named(fields, match):
+    """The error says which field, what was got, and what is allowed."""
+    with pytest.raises(TargetsError, match=match):
+        Targets(**fields)
 
-        with pytest.raises(TargetsError, match="fill_mask=300 of RandomErasing, got uint8"):
-            move_batch(recipe, draws, [Targets(masks=np.zeros((1, *SIZE), np.uint8))])
 
-    def test_nothing_at_all_is_fine(self):
-        """Empty boxes, keypoints and masks, and none, pass through all operations."""
-        empty = Targets([], [], [], [], np.zeros((0, *SIZE), np.uint8))
-        for operation in OPERATIONS.values():
-            recipe = recipe_with(operation)
-            draws = recipe.draw(0, 0, np.arange(2), np.array([SIZE] * 2))
-            moved, none = move_batch(recipe, draws, [empty, Targets()])
-            assert moved.boxes.shape == (0, 4)
-            assert moved.box_labels.shape == (0,)
-            assert not none
+@pytest.mark.parametrize(
+    ("targets", "match"),
+    [
+        (Targets([[0, 0, 90, 10]]), r"boxes must lie in the image, 61x84, got .* in row 0"),
+        (Targets([[0, 0, 9, 9], [5, 5, 5, 9]]), "right > left .* in row 1"),
+        (
+            Targets(masks=np.zeros((1, 60, 84), int)),
+            "masks must be as large .* 61x84, got 60x84",
+        ),
+    ],
+)
+def test_what_does_not_fit_the_image_is_named(targets, match):
+    """So before a batch as within it, where the row is named too."""
+    with pytest.raises(TargetsError, match=match):
+        check_targets(FLIPPED, targets, SIZE)
+    with pytest.raises(TargetsError, match=f"sample 1: .*{match}"):
+        moved_by(FLIPPED, Targets(), targets)
 
-    @pytest.mark.parametrize(
-        ("params", "match"),
-        [
-            (
-                {"format": "xyhw"},
-                "BoxParams format must be one of xyxy, xywh, cxcywh, pascal_voc, .* got 'xyhw'",
-            ),
-            (
-                {"format": "coco", "normalized": True},
-                "'coco' means boxes in pixels, got normalized=True",
-            ),
-            ({"min_visibility": 2}, "min_visibility must be a number from 0 to 1"),
-            ({"min_area": -1}, "min_area must be a number from 0"),
-            ({"max_accept_ratio": 0.5}, "max_accept_ratio must be None or a number from 1"),
-            ({"clip": 1}, "clip must be True or False"),
-        ],
-    )
-    def test_wrong_params_are_named(self, params, match):
-        """The field, the value and what is allowed stand in the error."""
-        with pytest.raises(RecipeError, match=match):
-            BoxParams(**params)
+
+def test_boxes_that_leave_the_image_are_clipped_if_asked():
+    """With clip and filter_invalid they come in, or go."""
+    recipe = recipe_with(HorizontalFlip(0), boxes=BoxParams(clip=True, filter_invalid=True))
+
+    (moved,) = moved_by(recipe, Targets([[-5, 0, 90, 10], [85, 0, 99, 10]], [1, 2]))
+
+    assert (moved.boxes.tolist(), moved.box_labels.tolist()) == ([[0, 0, 84, 10]], [1])
+
+
+def test_a_fill_that_the_mask_cannot_hold_is_refused():
+    """fill_mask=300 does not fit into uint8, and is not wrapped around."""
+    recipe = recipe_with(RandomErasing(1, fill_mask=300))
+
+    with pytest.raises(TargetsError, match="fill_mask=300 of RandomErasing, got uint8"):
+        moved_by(recipe, Targets(masks=np.zeros((1, *SIZE), np.uint8)))
+
+
+def test_nothing_at_all_is_fine():
+    """Empty boxes, keypoints and masks, and none, pass through all operations."""
+    empty = Targets([], [], [], [], np.zeros((0, *SIZE), np.uint8))
+    for operation in OPERATIONS.values():
+        moved, none = moved_by(recipe_with(operation), empty, Targets())
+        assert (moved.boxes.shape, moved.box_labels.shape) == ((0, 4), (0,))
+        assert not none
+
+
+@pytest.mark.parametrize(
+    ("params", "match"),
+    [
+        (
+            {"format": "xyhw"},
+            "BoxParams format must be one of xyxy, xywh, cxcywh, pascal_voc, .* got 'xyhw'",
+        ),
+        (
+            {"format": "coco", "normalized": True},
+            "'coco' means boxes in pixels, got normalized=True",
+        ),
+        ({"min_visibility": 2}, "min_visibility must be a number from 0 to 1"),
+        ({"min_area": -1}, "min_area must be a number from 0"),
+        ({"max_accept_ratio": 0.5}, "max_accept_ratio must be None or a number from 1"),
+        ({"clip": 1}, "clip must be True or False"),
+    ],
+)
+def test_wrong_params_are_named(params, match):
+    """The field, the value and what is allowed stand in the error."""
+    with pytest.raises(RecipeError, match=match):
+        BoxParams(**params)
 
 
 def test_spatial_operations_are_all_known():

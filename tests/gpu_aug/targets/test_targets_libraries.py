@@ -30,6 +30,7 @@ from gpu_aug import (
 from gpu_aug.targets.boxes import in_holes, shrink_in_holes
 
 SIZE = (61, 84)
+IMAGE = np.zeros((*SIZE, 3), np.uint8)
 FORMATS = {
     "pascal_voc": BoxParams(),
     "coco": BoxParams(format="xywh"),
@@ -86,21 +87,14 @@ def test_compose_keeps_and_moves_the_same_boxes(chain, filters, each):
     """Coordinates and labels are those of Compose with bbox_params, checked each time or at the end."""
     ours, theirs = CHAINS[chain]
     boxes, labels = corners(0), np.arange(40)
-    params = A.BboxParams(
-        "pascal_voc", label_fields=["labels"], check_each_transform=each, **FILTERS[filters]
+    limits = (
+        FILTERS[filters] if each or filters == "none" else {"min_area": 1e-3} | FILTERS[filters]
     )
-    image = np.zeros((*SIZE, 3), np.uint8)
+    params = A.BboxParams("pascal_voc", ["labels"], check_each_transform=each, **limits)
     if filters == "none" and not each:  # a box wholly outside is an error there
         inside = moved(Recipe(ours), Targets(boxes, labels)).box_labels
         boxes, labels = boxes[inside], labels[inside]
-    elif not each:
-        params = A.BboxParams(
-            "pascal_voc",
-            ["labels"],
-            check_each_transform=False,
-            **{"min_area": 1e-3} | FILTERS[filters],
-        )
-    expected = A.Compose(theirs, bbox_params=params)(image=image, bboxes=boxes, labels=labels)
+    expected = A.Compose(theirs, bbox_params=params)(image=IMAGE, bboxes=boxes, labels=labels)
 
     own = BoxParams(check_each=each, **FILTERS[filters])
     result = moved(Recipe(ours, boxes=own), Targets(boxes, labels))
@@ -122,9 +116,8 @@ def test_compose_takes_and_returns_the_same_formats(name):
         boxes = np.concatenate([(boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]], 1)
     boxes = boxes / scale if FORMATS[name].normalized else boxes
     compose = A.Compose(theirs, bbox_params=A.BboxParams(name, label_fields=["labels"]))
-    image = np.zeros((*SIZE, 3), np.uint8)
 
-    expected = compose(image=image, bboxes=boxes, labels=np.arange(40))
+    expected = compose(image=IMAGE, bboxes=boxes, labels=np.arange(40))
     result = moved(Recipe(ours, boxes=FORMATS[name]), Targets(boxes, np.arange(40)))
 
     assert result.box_labels.tolist() == expected["labels"].tolist()
@@ -138,9 +131,8 @@ def test_compose_moves_the_same_keypoints(chain, remove):
     ours, theirs = CHAINS[chain]
     points = np.random.default_rng(2).uniform(0, (83.9, 60.9), (60, 2))
     params = A.KeypointParams("xy", label_fields=["labels"], remove_invisible=remove)
-    image = np.zeros((*SIZE, 3), np.uint8)
     expected = A.Compose(theirs, keypoint_params=params)(
-        image=image, keypoints=points, labels=np.arange(60)
+        image=IMAGE, keypoints=points, labels=np.arange(60)
     )
 
     own = KeypointParams(remove_invisible=remove, pixel_index=True)
@@ -183,7 +175,7 @@ def test_an_affine_moves_boxes_and_keypoints_as_albumentations_does():
     points = np.random.default_rng(4).uniform(0, (83, 60), (30, 2))
 
     expected = compose(
-        image=np.zeros((*SIZE, 3), np.uint8),
+        image=IMAGE,
         bboxes=boxes,
         labels=np.arange(40),
         keypoints=points,

@@ -40,10 +40,8 @@ def test_views_are_collated_with_labels_once() -> None:
     (first, second), labels = transform.collate([(PIXELS, 0), (PIXELS, 2)])
     assert (first.shape, second.shape) == ((2, 3, 32, 32), (2, 3, 16, 16))
     assert labels.shape == (2, 3)
-    assert [image.shape[-1] for image in Views([LARGE, SMALL]).transform().collate([PIXELS])] == [
-        32,
-        16,
-    ]
+    images = Views([LARGE, SMALL]).transform().collate([PIXELS])
+    assert [image.shape[-1] for image in images] == [32, 16]
 
 
 def test_views_that_cannot_be_done_are_refused() -> None:

@@ -48,9 +48,7 @@ from gpu_aug import (
     ToSepia,
 )
 from gpu_aug.random_fields import uniform_field
-from tests.support.rows.row import Row
-
-Oracle = Callable[[torch.Tensor, dict[str, Any]], torch.Tensor]
+from tests.support.rows.row import Oracle, Row
 
 
 def jitter(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:

@@ -18,8 +18,7 @@ from gpu_aug import (
     XYMasking,
 )
 from gpu_aug.random_fields import normal_field, uniform_field
-from tests.support.rows.geometry import inject
-from tests.support.rows.row import SIZE, Row
+from tests.support.rows.row import SIZE, Row, inject
 
 CPU = torch.device("cpu")
 RED = (1.0, 0.2, 0.0)

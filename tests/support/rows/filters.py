@@ -1,7 +1,6 @@
 """Blurs, sharpening, lenses, noise and compression."""
 
 import io
-from collections.abc import Callable
 from typing import Any
 
 import albumentations as A
@@ -31,7 +30,6 @@ from gpu_aug import (
     MotionBlur,
     MultiplicativeNoise,
     Noise,
-    Operation,
     RandomGaussianBlur,
     RingingOvershoot,
     SaltAndPepper,
@@ -43,9 +41,8 @@ from gpu_aug import (
     WebP,
     ZoomBlur,
 )
-from tests.support.rows.row import SIZE, Row
+from tests.support.rows.row import SIZE, Oracle, Row, inject, interleaved
 
-Oracle = Callable[[torch.Tensor, dict[str, Any]], torch.Tensor]
 CPU = torch.device("cpu")
 
 
@@ -64,16 +61,9 @@ def nudged(kernel: np.ndarray) -> np.ndarray:
     return kernel + 0.001 * (np.roll(kernel, 1, axis=-1) - kernel)
 
 
-def apply(call: Any, x: torch.Tensor, **params: Any) -> torch.Tensor:
-    """What an Albumentations class makes of float32 [3, H, W] with these parameters."""
-    image = np.ascontiguousarray(x.permute(1, 2, 0).numpy())
-    result = call.apply_with_params(params, image=image)["image"]
-    return torch.from_numpy(np.ascontiguousarray(result, np.float32)).permute(2, 0, 1)
-
-
 def through(call: Any, **names: str) -> Oracle:
     """Inject drawn parameters: the class's name for each, and ours."""
-    return lambda x, p: apply(call, x, **{theirs: p[ours] for theirs, ours in names.items()})
+    return lambda x, p: inject(call, x, **{theirs: p[ours] for theirs, ours in names.items()})
 
 
 def one(p: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -84,7 +74,7 @@ def one(p: dict[str, Any]) -> dict[str, np.ndarray]:
 def with_field(call: Any, name: str, operation: Noise) -> Oracle:
     def oracle(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
         field = operation.field(one(p), SIZE, CPU)[0].permute(1, 2, 0)
-        return apply(call, x, **{name: field.expand(*SIZE, 3).contiguous().numpy()})
+        return inject(call, x, **{name: field.expand(*SIZE, 3).contiguous().numpy()})
 
     return oracle
 
@@ -99,35 +89,35 @@ def jpeg(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
 
 def gaussian_of_a(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
     kernel = create_gaussian_kernel_1d(float(p["sigma"]), int(p["size"]))
-    return apply(A.GaussianBlur(), x, kernel=kernel)
+    return inject(A.GaussianBlur(), x, kernel=kernel)
 
 
 def sharpen(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
     matrix = A.Sharpen._Sharpen__generate_sharpening_matrix(p["alpha"], p["lightness"])
-    return apply(A.Sharpen(), x, alpha=p["alpha"], sharpening_matrix=matrix)
+    return inject(A.Sharpen(), x, alpha=p["alpha"], sharpening_matrix=matrix)
 
 
 def emboss(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
     matrix = A.Emboss._Emboss__generate_emboss_matrix(p["alpha"], p["strength"])
-    return apply(A.Emboss(), x, emboss_matrix=matrix)
+    return inject(A.Emboss(), x, emboss_matrix=matrix)
 
 
 def zoom(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
-    return apply(A.ZoomBlur(), x, zoom_factors=np.arange(1.0, p["largest"], p["step"]))
+    return inject(A.ZoomBlur(), x, zoom_factors=np.arange(1.0, p["largest"], p["step"]))
 
 
 def unsharp(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
-    return apply(
+    return inject(
         A.UnsharpMask(), x, ksize=int(p["size"]), sigma=float(p["sigma"]), alpha=float(p["alpha"])
     )
 
 
 def median(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
-    return apply(A.MedianBlur(), x, kernel=int(p["size"]))
+    return inject(A.MedianBlur(), x, kernel=int(p["size"]))
 
 
 def box(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
-    return apply(A.Blur(), x, kernel=int(p["size"]))
+    return inject(A.Blur(), x, kernel=int(p["size"]))
 
 
 class Fields:
@@ -148,7 +138,7 @@ class Fields:
 
 def shot(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
     dice = ShotNoise().dice(one(p), SIZE, CPU)[0].permute(1, 2, 0).numpy()
-    image = np.ascontiguousarray(x.permute(1, 2, 0).numpy())
+    image = interleaved(x)
     result = fpixel.shot_noise(image, float(p["scale"]), Fields(dice))
     return torch.from_numpy(result).permute(2, 0, 1)
 
@@ -157,7 +147,7 @@ def iso(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
     operation = ISONoise()
     dice = operation.lightness_dice(one(p), SIZE, CPU)[0].numpy()
     hue = operation.hue_noise(one(p), SIZE, CPU)[0].numpy()
-    image = np.ascontiguousarray(x.permute(1, 2, 0).numpy())
+    image = interleaved(x)
     result = fpixel.iso_noise(image, p["color_shift"], p["intensity"], Fields(dice, hue))
     return torch.from_numpy(np.asarray(result, np.float32)).permute(2, 0, 1)
 
@@ -166,7 +156,7 @@ def salt(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
     ranks = SaltAndPepper().ranks(one(p), SIZE, CPU)[0, 0].numpy()
     salted = ranks < p["num_salt"]
     peppered = ~salted & (ranks < p["num_changed"])
-    return apply(A.SaltAndPepper(), x, salt_mask=salted, pepper_mask=peppered)
+    return inject(A.SaltAndPepper(), x, salt_mask=salted, pepper_mask=peppered)
 
 
 def aberration(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
@@ -176,82 +166,74 @@ def aberration(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
         for channel in ("red", "blue")
         for place, name in enumerate(names)
     }
-    return apply(A.ChromaticAberration(), x, **params)
+    return inject(A.ChromaticAberration(), x, **params)
 
 
 def superpixels(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
     num = int(p["num_segments"])
-    return apply(A.Superpixels(), x, replace_samples=p["replace"][:num], n_segments=num)
+    return inject(A.Superpixels(), x, replace_samples=p["replace"][:num], n_segments=num)
 
 
 def with_noise(operation: Noise, name: str, call: Any) -> Row:
     return Row(operation, {"key": other_key}, with_field(call, name, operation), 0.001)
 
 
-def row(
-    operation: Operation, control: dict[str, Any], oracle: Oracle | None = None, tol: float = 0.0
-) -> Row:
-    return Row(operation, control, oracle, tol)
-
-
 ADD, MULTIPLY = A.AdditiveNoise(), A.MultiplicativeNoise()
 
 ROWS: dict[str, Row] = {
-    "GaussianBlur(9)": row(
+    "GaussianBlur(9)": Row(
         GaussianBlur(9),
         {"sigma": 0.0005},
         lambda x, p: tv.gaussian_blur(x, [9, 9], [float(p["sigma"])]),
         0.001,
     ),
-    "GaussianBlur(3, p=0.5)": row(
+    "GaussianBlur(3, p=0.5)": Row(
         GaussianBlur(3, (0.3, 0.8), p=0.5),
         {"sigma": 0.0005, "apply": 1},
         lambda x, p: tv.gaussian_blur(x, [3, 3], [float(p["sigma"])]),
         0.001,
     ),
-    "GaussianBlur((5, 23))": row(
+    "GaussianBlur((5, 23))": Row(
         GaussianBlur((5, 23), (2.0, 9.0)),
         {"sigma": 0.005},
         lambda x, p: tv.gaussian_blur(x, [23, 5], [float(p["sigma"])]),
         0.001,
     ),
-    "GaussianBlur(171), larger than the image": row(
+    "GaussianBlur(171), larger than the image": Row(
         GaussianBlur(171, (30.0, 60.0)),
         {"sigma": 0.1},
         lambda x, p: torch.from_numpy(
-            cv2.GaussianBlur(
-                np.ascontiguousarray(x.permute(1, 2, 0).numpy()), (171, 171), float(p["sigma"])
-            )
+            cv2.GaussianBlur(interleaved(x), (171, 171), float(p["sigma"]))
         ).permute(2, 0, 1),
         0.001,
     ),
-    "RandomGaussianBlur()": row(RandomGaussianBlur(), {"sigma": 0.0005}, gaussian_of_a, 0.001),
-    "RandomGaussianBlur((3, 7))": row(
+    "RandomGaussianBlur()": Row(RandomGaussianBlur(), {"sigma": 0.0005}, gaussian_of_a, 0.001),
+    "RandomGaussianBlur((3, 7))": Row(
         RandomGaussianBlur((3, 7)), {"sigma": 0.0005, "size": other_size}, gaussian_of_a, 0.001
     ),
-    "Blur()": row(Blur(p=0.9), {"size": other_size}, box, 0.001),
-    "MotionBlur()": row(
+    "Blur()": Row(Blur(p=0.9), {"size": other_size}, box, 0.001),
+    "MotionBlur()": Row(
         MotionBlur(p=0.9), {"kernel": nudged}, through(A.MotionBlur(), kernel="kernel"), 0.001
     ),
-    "MotionBlur(21)": row(
+    "MotionBlur(21)": Row(
         MotionBlur(21, p=0.9, allow_shifted=False),
         {"kernel": nudged},
         through(A.MotionBlur(), kernel="kernel"),
         0.001,
     ),
-    "AdvancedBlur()": row(
+    "AdvancedBlur()": Row(
         AdvancedBlur(p=0.9), {"kernel": nudged}, through(A.AdvancedBlur(), kernel="kernel"), 0.001
     ),
-    "Sharpen()": row(Sharpen(p=0.9), {"alpha": 0.0005, "lightness": 0.001}, sharpen, 0.003),
-    "Sharpen(method='gaussian')": row(
+    "Sharpen()": Row(Sharpen(p=0.9), {"alpha": 0.0005, "lightness": 0.001}, sharpen, 0.003),
+    "Sharpen(method='gaussian')": Row(
         Sharpen(method="gaussian", p=0.9),
         {"alpha": 0.0005},
-        lambda x, p: apply(
+        lambda x, p: inject(
             A.Sharpen(method="gaussian"), x, alpha=p["alpha"], sharpening_matrix=None
         ),
         0.001,
     ),
-    "Emboss()": row(Emboss(p=0.9), {"alpha": 0.0005, "strength": 0.0005}, emboss, 0.003),
+    "Emboss()": Row(Emboss(p=0.9), {"alpha": 0.0005, "strength": 0.0005}, emboss, 0.003),
     # Where a difference is exactly the threshold, rounding decides in Albumentations.
     "UnsharpMask()": Row(
         UnsharpMask(p=0.9), {"alpha": 0.001, "size": other_size}, unsharp, 0.003, oracle_stray=0.002
@@ -263,43 +245,43 @@ ROWS: dict[str, Row] = {
         0.003,
         oracle_stray=0.002,
     ),
-    "RingingOvershoot()": row(
+    "RingingOvershoot()": Row(
         RingingOvershoot(p=0.9),
         {"cutoff": 0.0005},
-        lambda x, p: apply(
+        lambda x, p: inject(
             A.RingingOvershoot(), x, kernel=RingingOvershoot().kernel(one(p))[0].astype(np.float32)
         ),
         0.002,
     ),
-    "Defocus()": row(
+    "Defocus()": Row(
         Defocus(p=0.9),
         {"radius": -1, "alias_blur": 0.002},
         through(A.Defocus(), radius="radius", alias_blur="alias_blur"),
         0.002,
     ),
-    "ZoomBlur()": row(ZoomBlur(p=0.9), {"step": 0.001, "largest": 0.05}, zoom, 0.01),
-    "MedianBlur()": row(MedianBlur(p=0.9), {"size": other_size}, median, 0.001),
-    "GlassBlur()": row(GlassBlur(p=0.9), {"key": other_key}),
-    "ChromaticAberration()": row(
+    "ZoomBlur()": Row(ZoomBlur(p=0.9), {"step": 0.001, "largest": 0.05}, zoom, 0.01),
+    "MedianBlur()": Row(MedianBlur(p=0.9), {"size": other_size}, median, 0.001),
+    "GlassBlur()": Row(GlassBlur(p=0.9), {"key": other_key}),
+    "ChromaticAberration()": Row(
         ChromaticAberration(p=0.9), {"red": 0.01, "blue": 0.01}, aberration, 0.001
     ),
-    "JPEG((10, 95))": row(JPEG((10, 95), p=0.9), {"quality": -5}, jpeg, 0.001),
-    "JPEG((10, 95), channels='bgr')": row(
+    "JPEG((10, 95))": Row(JPEG((10, 95), p=0.9), {"quality": -5}, jpeg, 0.001),
+    "JPEG((10, 95), channels='bgr')": Row(
         JPEG((10, 95), channels="bgr"),
         {"quality": -5},
-        lambda x, p: apply(A.ImageCompression(), x, quality=int(p["quality"]), image_type=".jpg"),
+        lambda x, p: inject(A.ImageCompression(), x, quality=int(p["quality"]), image_type=".jpg"),
         0.001,
     ),
-    "WebP((10, 95), channels='bgr')": row(
+    "WebP((10, 95), channels='bgr')": Row(
         WebP((10, 95), channels="bgr"),
         {"quality": -5},
-        lambda x, p: apply(A.ImageCompression(), x, quality=int(p["quality"]), image_type=".webp"),
+        lambda x, p: inject(A.ImageCompression(), x, quality=int(p["quality"]), image_type=".webp"),
         0.001,
     ),
-    "Downscale((0.2, 0.9))": row(
+    "Downscale((0.2, 0.9))": Row(
         Downscale((0.2, 0.9), p=0.9), {"scale": 0.05}, through(A.Downscale(), scale="scale"), 0.001
     ),
-    "Downscale, area and bicubic": row(
+    "Downscale, area and bicubic": Row(
         Downscale((0.2, 0.9), down="area", up="bicubic", p=0.9),
         {"scale": 0.05},
         through(
@@ -310,13 +292,13 @@ ROWS: dict[str, Row] = {
         ),
         0.001,
     ),
-    "Superpixels()": row(
+    "Superpixels()": Row(
         Superpixels((0.2, 0.6), (40, 60), p=0.9), {"replace": np.logical_not}, superpixels, 0.001
     ),
-    "Spatter(mode='rain')": row(Spatter(p=0.9), {"key": other_key, "intensity": 0.1}),
-    "Spatter(mode='mud')": row(Spatter(mode="mud", p=0.9), {"key": other_key, "intensity": 0.1}),
+    "Spatter(mode='rain')": Row(Spatter(p=0.9), {"key": other_key, "intensity": 0.1}),
+    "Spatter(mode='mud')": Row(Spatter(mode="mud", p=0.9), {"key": other_key, "intensity": 0.1}),
     "GaussianNoise()": with_noise(GaussianNoise(0.05, 0.1), "noise_map", ADD),
-    "GaussianNoise(clip=False)": row(
+    "GaussianNoise(clip=False)": Row(
         GaussianNoise(clip=False),
         {"key": other_key},
         lambda x, p: x + GaussianNoise().field(one(p), SIZE, CPU)[0],
@@ -337,7 +319,7 @@ ROWS: dict[str, Row] = {
     "MultiplicativeNoise(per_channel, elementwise)": with_noise(
         MultiplicativeNoise((0.5, 1.5), True, True), "multiplier", MULTIPLY
     ),
-    "SaltAndPepper()": row(
+    "SaltAndPepper()": Row(
         SaltAndPepper(p=0.9), {"key": other_key, "num_changed": 1, "num_salt": 1}, salt, 0.001
     ),
     # OpenCV's vector code extrapolates negative hues.

@@ -4,7 +4,6 @@ from typing import Any
 
 import albumentations as A
 import cv2
-import numpy as np
 import torch
 from torchvision.transforms.v2 import functional as tv
 
@@ -32,7 +31,7 @@ from gpu_aug import (
     Transpose,
     VerticalFlip,
 )
-from tests.support.rows.row import SIZE, Row
+from tests.support.rows.row import SIZE, Row, inject
 
 CV2 = {
     "bilinear": cv2.INTER_LINEAR,
@@ -53,21 +52,6 @@ BORDERS = {
     "reflect": cv2.BORDER_REFLECT_101,
     "symmetric": cv2.BORDER_REFLECT,
 }
-
-
-def interleaved(x: torch.Tensor) -> np.ndarray:
-    return np.ascontiguousarray(x.permute(1, 2, 0).numpy())
-
-
-def planar(image: np.ndarray) -> torch.Tensor:
-    return torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)
-
-
-def inject(call: Any, x: torch.Tensor, **params: Any) -> torch.Tensor:
-    """Albumentations' own class with these parameters."""
-    return planar(
-        call.apply_with_params({"shape": (*SIZE, 3), **params}, image=interleaved(x))["image"]
-    )
 
 
 def pads(p: dict) -> list[int]:

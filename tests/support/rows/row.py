@@ -15,6 +15,9 @@ SIZE = (61, 84)
 Change = float | Callable[[np.ndarray], np.ndarray]
 """Added to a drawn value (a gate is inverted, a matrix shifted); or makes another value of it."""
 
+Oracle = Callable[[torch.Tensor, Any], torch.Tensor]
+"""Makes an image of float32 [3, H, W] and the drawn parameters of one sample."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -33,6 +36,23 @@ class Row:
 
     operation: Operation
     control: dict[str, Change] = field(default_factory=lambda: {"apply": 1})
-    oracle: Callable[[torch.Tensor, Any], torch.Tensor] | None = None
+    oracle: Oracle | None = None
     oracle_tolerance: float = 0.0
     oracle_stray: float = 0.0
+
+
+def planar(image: np.ndarray) -> torch.Tensor:
+    """A tensor [C, H, W] of an image [H, W, C]."""
+    return torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)
+
+
+def interleaved(x: torch.Tensor) -> np.ndarray:
+    """An image [H, W, C] of a tensor [C, H, W]."""
+    return np.ascontiguousarray(x.permute(1, 2, 0).numpy())
+
+
+def inject(call: Any, x: torch.Tensor, **params: Any) -> torch.Tensor:
+    """Albumentations' own class with these parameters, on float32 [3, *SIZE]."""
+    params = {"shape": (*SIZE, 3), **params}
+    result = call.apply_with_params(params, image=interleaved(x))["image"]
+    return planar(np.asarray(result, np.float32))

@@ -26,7 +26,7 @@ from gpu_aug import (
     ThinPlateSpline,
 )
 from gpu_aug.ops.geometric.warps import Bordered
-from tests.support.rows.row import SIZE, Row
+from tests.support.rows.row import SIZE, Oracle, Row, interleaved, planar
 
 HEIGHT, WIDTH = SIZE
 CPU = torch.device("cpu")
@@ -40,15 +40,6 @@ BORDERS = {
 BILINEAR, NEAREST = tv.InterpolationMode.BILINEAR, tv.InterpolationMode.NEAREST
 SHIFTED = {"matrix": 0.002}  # 1/500 of a pixel
 MOVED = {"apply": 1} | SHIFTED
-Oracle = Callable[[torch.Tensor, dict[str, Any]], torch.Tensor]
-
-
-def interleaved(x: torch.Tensor) -> np.ndarray:
-    return np.ascontiguousarray(x.permute(1, 2, 0).numpy())
-
-
-def planar(image: np.ndarray) -> torch.Tensor:
-    return torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)
 
 
 def by_opencv(operation: Bordered) -> Oracle:
