@@ -176,7 +176,7 @@ def check(library: type[Any], task: Task, where: str = "threads") -> str:
         return check_frames(getattr(library, f"in_{where}"), task)
     except (Unable, ImportError) as error:
         if any(word in str(error) for word in ("decord", "FFmpeg", "torchcodec")):
-            pytest.skip(f"needs {error}")
+            pytest.skip(f"needs {getattr(error, 'name', None) or error}")
         raise
 
 

@@ -311,7 +311,8 @@ def phases(text: str) -> dict[str, str]:
 def test_two_processes(folder: Path) -> None:
     """Through the store of a process group: who is slow, who hangs and where, and nothing of healthy ranks."""
     port = free_port()
-    command = [sys.executable, "-c", PAIR, str(folder), str(port)]
+    unlabelled = "ignore:no sample of:UserWarning"  # which the images are
+    command = [sys.executable, "-W", unlabelled, "-c", PAIR, str(folder), str(port)]
     processes = [
         subprocess.Popen([*command, str(rank)], stderr=subprocess.PIPE, text=True)
         for rank in (0, 1)
