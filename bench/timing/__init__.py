@@ -1,6 +1,6 @@
 """How everything in this package is timed: contestants take turns, and ratios are formed within a round."""
 
-from bench.timing.limits import at_most, one_thread
+from bench.timing.limits import one_thread
 from bench.timing.turns import (
     Measurement,
     Ratio,
@@ -18,7 +18,6 @@ __all__ = [
     "Measurement",
     "Ratio",
     "Turn",
-    "at_most",
     "clock",
     "cpu_seconds",
     "mean_of",

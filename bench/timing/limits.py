@@ -1,11 +1,8 @@
-"""Limits while something is timed: one thread, or at most some seconds."""
+"""One thread while something is timed."""
 
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 
 @contextmanager
@@ -24,26 +21,3 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads[0])
         if cv2:
             cv2.setNumThreads(threads[1])
-
-
-@contextmanager
-def at_most(seconds: float, what: str) -> Iterator[None]:
-    """Break off what takes longer, where the system has alarms and this is the main thread.
-
-    Raises:
-        TimeoutError: It took longer.
-    """
-    if not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def ring(_signal: int, _frame: FrameType | None) -> None:
-        raise TimeoutError(f"{what} takes more than {seconds:g} s")
-
-    previous = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
