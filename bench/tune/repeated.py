@@ -96,8 +96,7 @@ def help_of_repeated(
             f"{limit_bytes / 1e9:.1f} GB have room: measured {gain:.2f} times from the second epoch on."
         ]
     return [
-        f"gpu-aug warm {name} fills the local cache beforehand, else the first epoch does: measured {gain:.2f} times on "
-        "samples in it."
+        f"The first epoch fills the local cache: measured {gain:.2f} times on samples in it, as from the second epoch on."
     ]
 
 
