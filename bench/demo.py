@@ -24,10 +24,10 @@ def demo(
     rounds: Annotated[int, typer.Option(help="Turns that the time is cut into.")] = 3,
 ) -> None:
     """Make photographs, draw the preview, compare every pipeline and write everything down."""
-    from bench.cli.arguments import schedule_from
     from bench.compare.compare import Settings
     from bench.compare.photographs import make_photographs
     from bench.compare.report import compare_and_show
+    from bench.output.arguments import schedule_from
     from bench.preview import Shown, write_images
 
     console = Console()

@@ -8,8 +8,8 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.cli.arguments import check_writable
 from bench.compare.images import require_sound
+from bench.output.arguments import check_writable
 from bench.output.errors import BenchError
 from bench.output.text import print_plain, print_written
 from bench.video.clips import ClipSettings, open_sound_videos

@@ -25,8 +25,11 @@ def start(task: Task, *, decode: Decode) -> Pipeline:
     """Start `fn.readers.file`, an image decoder, and DALI's own augmentations.
 
     Raises:
-        Unable: DALI is missing, or the recipe is not like the presets.
+        Unable: DALI is missing, the batches are for another device than it decodes on, or the recipe is not like
+            the presets.
     """
+    if decode == "mixed" and task.device.type != "cuda":
+        raise Unable(f"decodes on a CUDA device, and the batches are for {task.device.type}")
     _check(task.recipe)
     note = (
         "whole images decoded on the GPU, then fn.random_resized_crop, antialiased"

@@ -37,9 +37,9 @@ def inspect(
     """Say what is in DATA: fields, sizes, shapes, classes, and what is broken (exit code 1)."""
     from rich.console import Console
 
-    from bench.cli.arguments import check_writable
     from bench.cli.execution import executor_of, told_when_interrupted
     from bench.cli.inspect_tables import print_inspection
+    from bench.output.arguments import check_writable
     from bench.output.errors import BenchError
     from bench.output.progress import samples_bar
     from bench.output.quiet import hushed

@@ -83,7 +83,7 @@ class SourceOptions:
         Raises:
             BenchError: One of them is not NAME=VALUE.
         """
-        from bench.cli.arguments import source_options
+        from bench.output.arguments import source_options
 
         return source_options(self.format, self.split, self.option or [])
 
@@ -184,7 +184,10 @@ class RunOptions:
     ] = None
     seed: Seed = 0
     threads: Threads = None
-    prefetch: Annotated[int, typer.Option(help="Batches that the loader makes ahead.")] = 2
+    prefetch: Annotated[
+        int | None,
+        typer.Option(help="Batches that the loader makes ahead; its own choice when left out."),
+    ] = None
     helper_process: Annotated[
         bool, typer.Option(help="Let the loader work in a process of its own.")
     ] = False

@@ -49,8 +49,8 @@ def pack(
 
     from rich.console import Console
 
-    from bench.cli.arguments import source_options
     from bench.cli.execution import executor_of, told_when_interrupted
+    from bench.output.arguments import source_options
     from bench.output.progress import samples_bar
     from dali_pipes.jpeg.finder import FINDER
     from readers.prepare import packing

@@ -11,12 +11,12 @@ import torch
 import typer
 from rich.console import Console
 
-from bench.cli.arguments import check_different, check_writable, dtype_from, recipe_from
 from bench.cli.execution import INTERRUPTED
 from bench.cli.options import RunOptions
 from bench.cli.run_epochs import Tally, batches_of, num_steps, work_shares
 from bench.cli.run_live import RunView, stage_shares
 from bench.compare.result import rates_of
+from bench.output.arguments import check_different, check_writable, dtype_from, recipe_from
 from bench.output.errors import BenchError, show_plainly
 from bench.output.results import save_result
 from bench.output.run_log import RunLogWriter
@@ -206,7 +206,7 @@ def _loader(
         dtype=dtype_from(settings.dtype),
         ledger=settings.ledger,
         num_threads=settings.threads,
-        prefetch=settings.prefetch,
+        prefetch="auto" if settings.prefetch is None else settings.prefetch,
         helper_process=settings.helper_process,
         # As the loader's own, but a recipe for evaluation leaves nothing out.
         last_batch="drop" if random_steps(make_variants(chosen, None).recipes) else "partial",

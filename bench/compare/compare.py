@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from bench.baselines.peers.install import missing_peers
-from bench.cli.arguments import dtype_from
 from bench.compare.contestant import Kind, Task, Unable
 from bench.compare.contestants import IMAGES, VIDEOS, Contestant, choose, peers_of
 from bench.compare.images import collect
 from bench.compare.process import ContestantProcess
 from bench.compare.result import Absent, Comparison, Row
+from bench.output.arguments import dtype_from
 from bench.output.errors import BenchError
 from bench.timing import mean_of, measure_in_turns
 from bench.video.clips import ClipSettings
@@ -30,7 +30,8 @@ from readers.cores import usable_cores
 Progress = Callable[[str], None]
 
 _DTYPES = ("bfloat16", "float32")
-_START_SECONDS, _REST_SECONDS = 8.0, 4.0  # of a contestant; before its first turn and after each
+# For the estimate: what a start takes, and a turn besides its measured time: a rest, and batches that are discarded.
+_START_SECONDS, _BESIDE_TURN_SECONDS = 8.0, 4.0
 _REST_SECONDS_MAX = 3.0
 _FIRST_RATE = 300.0  # items per second, until the first turn tells
 
@@ -98,7 +99,7 @@ def contestants_of(settings: Settings) -> list[Contestant]:
 
 def expected_minutes(settings: Settings) -> float:
     """About how long a comparison takes, where every contestant can take part; more where data are large."""
-    start = _START_SECONDS + settings.rounds * _REST_SECONDS
+    start = _START_SECONDS + settings.rounds * _BESIDE_TURN_SECONDS
     return len(contestants_of(settings)) * (settings.seconds + start) / 60
 
 

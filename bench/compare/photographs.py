@@ -68,7 +68,7 @@ def shipped_photographs() -> dict[str, list[Path]]:
         if (shipped := [data / source for source in sources if (data / source).is_file()])
     }
     if not found:
-        raise BenchError(f"{data} has none of the photographs: give a folder with DATA=folder")
+        raise BenchError(f"{data} has none of the photographs: give a folder of your own")
     return found
 
 
@@ -77,8 +77,8 @@ def _shipped_folder() -> Path:
         import skimage
     except ImportError as error:
         raise BenchError(
-            "the demo's photographs come with scikit-image, which is missing: "
-            "pip install scikit-image, or give a folder with DATA=folder"
+            "the photographs come with scikit-image, which is missing: pip install scikit-image, or give a "
+            "folder of your own"
         ) from error
     return Path(skimage.__file__).parent / "data"
 

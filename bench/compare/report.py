@@ -7,7 +7,6 @@ from rich.table import Table
 
 from bench.baselines.peers.catalog import ENVIRONMENTS, PEERS
 from bench.baselines.peers.install import install_peers, missing_peers
-from bench.cli.arguments import check_writable, recipe_from
 from bench.compare.compare import Settings, compare, contestants_of, expected_minutes
 from bench.compare.contestants import peers_of
 from bench.compare.result import (
@@ -19,6 +18,7 @@ from bench.compare.result import (
     times,
     verdicts,
 )
+from bench.output.arguments import check_writable, recipe_from
 from bench.output.errors import BenchError
 from bench.output.results import document, write_json
 from bench.output.text import (

@@ -7,8 +7,8 @@ from bench.compare.contestant import Kind
 from bench.timing import Measurement, ratio
 
 RATIO_MEANING = (
-    "every ratio, in ratios and in verdicts, is the median over rounds of the ratio within a round, over the rounds "
-    "in which both had a turn; the fastest baseline is the one with the largest median of its runs."
+    "every ratio, in ratios and in verdicts, is the median over rounds of the ratio within a round; the "
+    "fastest baseline is the one with the largest median of its runs."
 )
 
 # Ours beside the baseline that does the same work with the same libraries.

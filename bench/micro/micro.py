@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.cli.arguments import check_writable
 from bench.compare.photographs import make_photographs
 from bench.micro import decode, ops, overhead, scale
 from bench.micro.rows import Row, Task, measure_row, show_rows
+from bench.output.arguments import check_writable
 from bench.output.errors import BenchError
 from bench.output.results import save_result
 from bench.output.text import wide_console

@@ -21,7 +21,7 @@ import bench
 from bench.baselines.peers.catalog import environment, python_of
 from bench.baselines.peers.far import FarProcess
 from bench.baselines.peers.install import why_not
-from bench.cli.arguments import check_writable
+from bench.output.arguments import check_writable
 from bench.output.errors import BenchError
 from bench.output.results import save_result
 from bench.output.text import wide_console

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.cli.arguments import check_writable
+from bench.output.arguments import check_writable
 from bench.output.errors import BenchError
 from bench.output.progress import samples_bar
 from bench.output.quiet import hushed

@@ -50,10 +50,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The turns of one contestant, in the order of the rounds.
-
-    A contestant has fewer turns than others only if it dropped out, so equal positions are equal rounds.
-    """
+    """The turns of one contestant, one per round and in their order."""
 
     turns: tuple[Turn, ...]
 
@@ -121,7 +118,7 @@ class Ratio:
 
 def ratio(one: Measurement, other: Measurement) -> Ratio:
     """Return the ratio of the rates within each round: seconds apart, so that a slow minute of the machine cancels."""
-    pairs = zip(one.rates, other.rates, strict=False)
+    pairs = zip(one.rates, other.rates, strict=True)
     return Ratio(tuple(mine / max(theirs, 1e-9) for mine, theirs in pairs))
 
 

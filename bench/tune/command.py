@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench.cli.arguments import check_writable, dtype_from, recipe_from
 from bench.cli.execution import INTERRUPTED
 from bench.cli.options import TuneOptions
+from bench.output.arguments import check_writable, dtype_from, recipe_from
 from bench.output.results import save_result
 from bench.output.text import print_plain, wide_console
 from bench.tune import tune as tuning_of

@@ -104,7 +104,7 @@ def further_help(limit: Limit, *, device: str, clips: bool, is_packed: bool) -> 
     """Say what helps besides settings, one sentence each; none of it was tried.
 
     Args:
-        limit: What limits with the best settings.
+        limit: What limits with the settings before the search.
         device: Type of the device: "cpu" or "cuda".
         clips: Whether samples are clips.
         is_packed: Whether neighbouring samples lie in one file.

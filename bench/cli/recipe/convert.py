@@ -31,7 +31,7 @@ def convert(
     from rich.table import Table
     from rich.text import Text
 
-    from bench.cli.arguments import check_writable
+    from bench.output.arguments import check_writable
     from bench.output.errors import BenchError
     from bench.output.text import print_written
     from gpu_aug import convert as converting

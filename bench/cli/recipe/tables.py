@@ -5,8 +5,8 @@ from dataclasses import MISSING, fields
 from rich.console import Console
 from rich.table import Table
 
-from bench.cli.arguments import recipe_from
 from bench.micro.recipe_costs import USUAL_SIZE, cost, lines_of
+from bench.output.arguments import recipe_from
 from bench.output.text import print_plain
 from dali_pipes.preview.pairs import ENGINES
 from gpu_aug import Operation, Recipe

@@ -40,6 +40,10 @@ class PreparedPrograms:
     """
 
     def __init__(self, program: Program) -> None:
+        # Numba's kernels, which scripts that prepare nothing do without; here, as `run` is called for each image.
+        from gpu_aug.engines.fused.cpu.run import DTYPES, run_single
+
+        self._dtypes, self._run_single = DTYPES, run_single
         self.sizes: list[tuple[int, int]] = [tuple(size) for size in program.size.tolist()]
         self._program = program
         self.moves = _moves(program)
@@ -52,10 +56,8 @@ class PreparedPrograms:
             image: uint8 [h, w, 3] of the row's decode size, pixels side by side.
             out: [h', w', 3] of `sizes`, uint8 or float32, of any strides; written whole.
         """
-        from gpu_aug.engines.fused.cpu.run import DTYPES, run_single
-
         one: list[Any] = [field[row : row + 1] for field in self._program]
-        run_single(Program(*one), image, out, DTYPES[_TORCH[out.dtype]])
+        self._run_single(Program(*one), image, out, self._dtypes[_TORCH[out.dtype]])
 
 
 def prepare(plan: Plan, draws: Draws) -> PreparedPrograms | None:

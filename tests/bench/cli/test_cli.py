@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from bench.cli import main
-from bench.cli.arguments import source_options
 from bench.output import errors
+from bench.output.arguments import source_options
 from readers import open_dataset
 from tests.support.commands import Run
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bench.cli.arguments import schedule_from
+from bench.output.arguments import schedule_from
 from bench.output.errors import BenchError
 from bench.preview import Shown, write_clips
 from bench.video.clips import ClipSettings

@@ -25,6 +25,7 @@ TABLE: dict[str, dict[str, Cell]] = {
 def test_every_kind_is_here() -> None:
     assert tuple(kind for kind in KINDS if kind in TABLE) == KINDS
     assert TABLE.keys() == set(KINDS)
+    assert {kind for kind in KINDS if TABLE[kind].keys() != set(FORMATS)} == set()
 
 
 @pytest.mark.parametrize("kind", KINDS)
