@@ -7,17 +7,10 @@ from itertools import count
 from bench.timing import Measurement, Turn
 from dali_pipes import Batch, Loader
 from dali_pipes.stats import Stats
+from dali_pipes.stats.counts import STAGE_GROUPS
 from gpu_aug.compiled.clock import clock
 
 _STRETCH_SECONDS = 1.0  # long enough for several batches, short enough to see a slow one
-
-# What people ask about, and the stages of the loader that belong to it.
-_STAGES = {
-    "read": ("read", "header"),
-    "decode": ("decode",),
-    "augment": ("draw", "augment", "targets"),
-    "copy": ("transfer", "hand_over"),
-}
 
 
 @dataclass
@@ -106,7 +99,7 @@ def work_shares(stats: Stats) -> dict[str, float | None]:
     """Which part of the loader's work each of read, decode, augment and copy was; None before there is any."""
     seconds = {
         name: sum(stats.stages[stage].busy_seconds for stage in stages)
-        for name, stages in _STAGES.items()
+        for name, stages in STAGE_GROUPS.items()
     }
     total = sum(seconds.values())
     return {name: round(own / total, 3) if total > 0 else None for name, own in seconds.items()}

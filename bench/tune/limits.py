@@ -7,17 +7,10 @@ from statistics import fmean
 from bench.timing import Measurement
 from bench.tune.stages import DECODING, LOADING, READING
 from dali_pipes.stats import Stats
+from dali_pipes.stats.counts import STAGE_GROUPS
 from dali_pipes.stats.stats import ENOUGH_CORES, ENOUGH_WAITING
 
 TRAINING_STEP = "training step"
-
-_STAGES = {
-    "read": ("read", "header"),
-    "decode": ("decode",),
-    "augment": ("draw", "augment", "targets"),
-    "copy": ("transfer", "hand_over"),
-}
-"""The stages that tuning tells apart, and those of `dali_pipes.stats` that they are made of."""
 
 _DOING = {
     "read": "reading",
@@ -72,9 +65,10 @@ def find_limit(stats: Sequence[Stats], alone: Mapping[str, Measurement]) -> Limi
     """
     seconds = sum(one.seconds for one in stats)
     waited = sum(one.wait_seconds for one in stats)
+    groups: dict[str, tuple[str, ...]] = {**STAGE_GROUPS, "idle": ("idle",)}
     late = {
         name: sum(one.late.get(part, 0.0) for one in stats for part in parts)
-        for name, parts in {**_STAGES, "idle": ("idle",)}.items()
+        for name, parts in groups.items()
     }
     shares = {name: spent / max(waited, 1e-9) for name, spent in late.items()}
     wait_share = waited / max(seconds, 1e-9)
@@ -84,7 +78,7 @@ def find_limit(stats: Sequence[Stats], alone: Mapping[str, Measurement]) -> Limi
         # Threads that wait for a GPU or for one another do nothing, so only the trials tell.
         stage = _dearest(alone)
     else:
-        stage = max(_STAGES, key=lambda name: shares[name])
+        stage = max(STAGE_GROUPS, key=lambda name: shares[name])
     return Limit(stage, wait_share, shares, fmean(one.core_share for one in stats))
 
 

@@ -22,6 +22,14 @@ STAGES: tuple[Stage, ...] = (
 )
 """The stages of a loader, in the order in which a sample goes through them."""
 
+STAGE_GROUPS: dict[str, tuple[Stage, ...]] = {
+    "read": ("read", "header"),
+    "decode": ("decode",),
+    "augment": ("draw", "augment", "targets"),
+    "copy": ("transfer", "hand_over"),
+}
+"""The stages by what people ask about: reading, decoding, augmenting or copying."""
+
 
 @dataclass(slots=True)
 class StageCounts:
