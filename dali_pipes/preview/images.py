@@ -180,7 +180,7 @@ def _cells(drawn: Drawn, setup: Setup) -> list[list[Cell]]:
     return cells
 
 
-_TOLD = 0.001  # smaller differences are not told in figures
+_LEAST_SHOWN = 0.001  # of 255; smaller differences are written as "less than" this
 
 
 def preview_engines(
@@ -306,8 +306,8 @@ def distance_words(
     difference = unit * (images.nan_to_num() - first.nan_to_num()).abs()
     if not difference.any():
         return [f"equals {name.partition('/')[2]}"]
-    if difference.max() < _TOLD:
-        return [f"differs from {name.partition('/')[2]}", f"by less than {_TOLD}{words}"]
+    if difference.max() < _LEAST_SHOWN:
+        return [f"differs from {name.partition('/')[2]}", f"by less than {_LEAST_SHOWN}{words}"]
     return [
         f"differs from {name.partition('/')[2]}",
         f"by {_number(float(difference.mean()))}{words} on average,",
@@ -316,4 +316,4 @@ def distance_words(
 
 
 def _number(value: float) -> str:
-    return f"{value:.3f}" if value >= _TOLD else f"less than {_TOLD}"
+    return f"{value:.3f}" if value >= _LEAST_SHOWN else f"less than {_LEAST_SHOWN}"
