@@ -80,8 +80,11 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
+_BROKEN = pytest.StashKey[list[str]]()
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Say what ran: with --whole fail if that is too little, with --write-outcome write it down."""
+    """Count what ran: with --whole fail if that is too little, with --write-outcome write it down."""
     config = session.config
     reporter = config.pluginmanager.getplugin("terminalreporter")
     path = config.getoption("--write-outcome")
@@ -90,13 +93,19 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     passed = [report.nodeid for report in reporter.stats.get("passed", [])]
     reasons = [report.longrepr[2] for report in reporter.stats.get("skipped", [])]
     rules = Rules.read()
-    for name, number in rules.count(passed).items():
-        reporter.write_line(f"{number:6d} passed: {name}")
     if path:
         path.write_text(outcome(rules.count(passed), reasons, session.testsfailed))
     if config.getoption("--whole") and (broken := rules.broken(passed, reasons)):
-        reporter.write_line("\n".join(broken), red=True)
+        config.stash[_BROKEN] = broken
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say last what --whole found: whoever reads the end of a log must see why it failed."""
+    for sentence in config.stash.get(_BROKEN, []):
+        terminalreporter.write_line(sentence, red=True)
 
 
 @pytest.fixture

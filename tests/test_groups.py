@@ -1,6 +1,6 @@
 """The promises of tests/groups.toml, and the check that a whole run showed each."""
 
-import re
+import ast
 from pathlib import Path
 
 import pytest
@@ -23,12 +23,31 @@ def test_every_file_belongs_to_one_group() -> None:
     assert {file: names for file, names in owners.items() if len(names) != 1} == {}
 
 
-def test_every_promise_names_a_test_of_its_group() -> None:
+def always_runs(path: Path) -> set[str]:
+    """Names of the tests of a file that `make test` runs, too."""
+
+    def is_long(marks: list[ast.expr]) -> bool:
+        return any("pytest.mark.long" in ast.unparse(mark) for mark in marks)
+
+    module = ast.parse(path.read_bytes())
+    assigned = [node for node in module.body if isinstance(node, ast.Assign)]
+    if is_long([node.value for node in assigned if ast.unparse(node.targets[0]) == "pytestmark"]):
+        return set()
+    functions = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]
+    plain = [[m for m in node.decorator_list if not isinstance(m, ast.Call)] for node in functions]
+    return {
+        node.name.removeprefix("test_")
+        for node, marks in zip(functions, plain, strict=True)
+        if not is_long(marks)  # parametrize( ... marks=pytest.mark.long) leaves other cases
+    }
+
+
+def test_every_promise_names_a_test_of_its_group_that_always_runs() -> None:
     rules = Rules.read()
     names = {
         f"{subject_of(str(path.relative_to(TESTS)))}::{name}"
         for path in TESTS.rglob("test_*.py")
-        for name in re.findall(r"^ *def test_(\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        for name in always_runs(path)
     }
 
     assert rules.unshown(names) == []

@@ -60,31 +60,28 @@ def fake(name: str, kind: Any = "baseline", **options: object) -> Contestant:
 
 
 FAILING = {
-    "raises": "KeyError: 'boom'",
-    "raises at once": "KeyError: 'boom'",
-    "dies": "its process ended with 7",
-    "hangs": "no answer within 3 s",
-    "dtype": "made torch.float16 [2, 3, 224, 224], not torch.bfloat16 [2, 3, 224, 224]",
-    "import": "ImportError: needs nothing: pip install nothing",
+    "raises": ({"crash": "raise", "batches": 2}, "KeyError: 'boom'"),
+    "raises at once": ({"crash": "raise", "batches": 0}, "KeyError: 'boom'"),
+    "dies": ({"crash": "die", "batches": 2}, "its process ended with 7"),
+    "hangs": ({"batches": 2}, "no answer within 3 s"),
+    "dtype": (
+        {"crash": "dtype"},
+        "made torch.float16 [2, 3, 224, 224], not torch.bfloat16 [2, 3, 224, 224]",
+    ),
+    "import": ({"crash": "import"}, "ImportError: needs nothing: pip install nothing"),
 }
 
 
-@pytest.mark.long
+@pytest.mark.parametrize(
+    "names", [["raises", "dies"], pytest.param(list(FAILING), marks=pytest.mark.long)]
+)
 def test_comparison_goes_on_without_those_that_fail(
-    tmp_path: Path, jpeg: Jpeg, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, jpeg: Jpeg, monkeypatch: pytest.MonkeyPatch, names: list[str]
 ) -> None:
     """A crash, a death or a hang, at the start or in a turn, leaves a reason, and the others' rows."""
     (tmp_path / "photo.jpg").write_bytes(jpeg(40, 50))
-    entries = (
-        fake("sound", "engine"),
-        fake("raises", crash="raise", batches=2),
-        fake("raises at once", crash="raise", batches=0),
-        fake("dies", crash="die", batches=2),
-        fake("hangs", batches=2),
-        fake("dtype", crash="dtype"),
-        fake("import", crash="import"),
-    )
-    monkeypatch.setattr(comparing, "IMAGES", entries)
+    failing = [fake(name, **FAILING[name][0]) for name in names]
+    monkeypatch.setattr(comparing, "IMAGES", (fake("sound", "engine"), *failing))
     monkeypatch.setattr(process, "_TURN_SECONDS_MORE", 3.0)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
 
@@ -94,7 +91,8 @@ def test_comparison_goes_on_without_those_that_fail(
     assert (row.name, row.note, len(row.measured.turns)) == ("sound", "black images", 2)
     # A batch takes 2 ms and more, of which next to nothing is work.
     assert 0 < row.measured.median < 2 / 0.002
-    assert {absent.name: absent.reason for absent in comparison.absent} == FAILING
+    reasons = {name: FAILING[name][1] for name in names}
+    assert {absent.name: absent.reason for absent in comparison.absent} == reasons
     traces = {absent.name: absent.trace for absent in comparison.absent}
     assert "test_compare.py" in traces["raises"]
     assert not _children()
