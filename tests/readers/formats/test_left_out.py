@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from tests.support.annotated import put
 from tests.support.one_other import jpeg
 from tests.support.opening import assert_refused, warnings_of
 
@@ -11,11 +12,8 @@ AVIF = b"\0\0\0\x18ftypavif\0\0\0\0mif1miaf" + bytes(40)
 
 def fill(folder: Path, files: dict[str, tuple[int, bytes]]) -> Path:
     """Write numbers of files: by ending, how many and what is in them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for ending, (number, content) in files.items():
-        for one in range(number):
-            (folder / f"{one:04}{ending}").write_bytes(content)
-    return folder
+    named = [(f"{one:04}{ending}", text) for ending, (n, text) in files.items() for one in range(n)]
+    return put(folder, dict(named))
 
 
 def remark(folder: Path, **options: str) -> str:
@@ -74,14 +72,3 @@ def test_a_folder_of_nothing_else_names_them(tmp_path: Path) -> None:
     """The error says that there are pictures, and of which kind."""
     fill(tmp_path / "cat", {".avif": (3, AVIF)})
     assert_refused(r"holds no images.*3 of \.avif", tmp_path, format="folder")
-
-
-def test_yolo_counts_them_in_its_own_walk(tmp_path: Path) -> None:
-    """As class folders do."""
-    fill(tmp_path / "images" / "train", {".jpg": (2, jpeg(0)), ".avif": (5, b""), ".tga": (1, b"")})
-    fill(tmp_path / "labels" / "train", {".txt": (2, b"0 .5 .5 .2 .2\n")})
-    (tmp_path / "data.yaml").write_text(
-        "path: .\ntrain: images/train\nval: images/train\nnames: [cat]\n"
-    )
-
-    assert "5 of .avif, 1 of .tga" in remark(tmp_path, split="train")
