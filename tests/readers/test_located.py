@@ -254,12 +254,6 @@ def test_who_replaces_reading_is_fetched(folder: Path) -> None:
     assert Other(folder).locate(np.array([0]), nothing) is not None
 
 
-def test_videos_are_not_located(tmp_path: Path) -> None:
-    (tmp_path / "a.mp4").write_bytes(bytes(100))
-    videos = open_dataset(tmp_path)
-    assert videos.locate(np.array([0]), nothing) is None
-
-
 @pytest.mark.parametrize("format_name", all_writers())
 def test_every_format_and_selection(
     format_name: str, jpeg: Callable[..., bytes], tmp_path: Path

@@ -1,5 +1,6 @@
 """COCO: boxes, classes, keypoints and masks as its own API has them, and files that are none."""
 
+import io
 import json
 import warnings
 from collections.abc import Callable
@@ -8,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from pycocotools import mask as api
 
 from readers import BadSample, SourceError
 from readers.formats.coco.dataset import CocoDataset
-from readers.formats.coco.masks import rasterise
+from readers.formats.coco.masks import rasterise, write_png
 from tests.support.annotated import put
 from tests.support.damage import overwrite
 from tests.support.entries import json_of
@@ -205,6 +207,9 @@ def test_bad_entries_are_bad_samples(folder: Path) -> None:
         assert part in reason
         assert bool(part) == bool(reason)
         assert str(folder) not in reason
+    whole = write(folder, [{"image_id": 7, "category_id": 1, **box}])
+    [bad] = CocoDataset(whole, masks=True).fetch([0])
+    assert "segmentation must be" in bad.reason
 
 
 @pytest.mark.parametrize(
@@ -287,3 +292,28 @@ def test_damage_after_opening(folder: Path) -> None:
     assert all(isinstance(entry, BadSample) for entry in dataset.fetch(range(3)))
     with pytest.raises(SourceError):
         _ = dataset.class_names
+
+
+def test_png_is_read_by_pillow() -> None:
+    """A mask of any width comes back from Pillow as it was."""
+    rng = np.random.default_rng(0)
+    for width in (1, 7, 8, 9, 31):
+        mask = rng.integers(0, 2, (5, width)).astype(bool)
+        assert np.array_equal(Image.open(io.BytesIO(write_png(mask))), mask)
+
+
+def test_layouts_of_the_json(folder: Path) -> None:
+    """Objects before images, text that is not ASCII, no categories, a byte order mark."""
+    put(folder, {"train2017/ä.jpg": b"image"})
+    stored = {
+        "annotations": [{"text": "日本", "image_id": 3, "category_id": 9, "bbox": [1, 2, 3, 4]}],
+        "images": [{"file_name": "ä.jpg", "id": 3}],
+    }
+    text = json.dumps(stored, ensure_ascii=False).encode("utf-8-sig")
+    path = put(folder, {ANNOTATIONS: text}) / ANNOTATIONS
+    dataset = CocoDataset(path)
+    [sample] = dataset.fetch([0])
+
+    assert (sample.key, sample.image) == ("instances_train2017.json/ä.jpg", b"image")
+    assert json_of(sample)["labels"] == [9]
+    assert dataset.class_names == ()

@@ -56,11 +56,11 @@ def samples(jpeg: Callable[..., bytes]) -> list[Written]:
 def made(
     tmp_path_factory: pytest.TempPathFactory, samples: list[Written]
 ) -> Callable[[ModuleType], Any]:
-    """A maker of the samples in a format, once per format, in a folder called like the format."""
+    """A maker of the samples in a format, once per format."""
 
     @cache
     def make(writer: ModuleType) -> Any:
-        return writer.write(tmp_path_factory.mktemp(writer.FORMAT, numbered=False), samples)
+        return writer.write(tmp_path_factory.mktemp(writer.FORMAT), samples)
 
     return make
 
@@ -89,6 +89,12 @@ def told(entry: Sample | BadSample) -> Expected:
     return Expected(entry.key, bytes(payload), entry.label)
 
 
+def folder_of(source: Any, root: Path) -> Path:
+    """The folder below the root that a writer wrote a source to."""
+    first = source[0] if isinstance(source, list) else source
+    return root / first.relative_to(root).parts[0]
+
+
 @pytest.fixture
 def copied(
     writer: ModuleType,
@@ -96,7 +102,8 @@ def copied(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Any:
     """The samples in a format in another folder, to which no index was copied."""
-    source, old = made(writer), tmp_path_factory.getbasetemp() / writer.FORMAT
+    source = made(writer)
+    old = folder_of(source, tmp_path_factory.getbasetemp())
     new = tmp_path_factory.mktemp("copied") / "data"
     shutil.copytree(old, new, ignore=shutil.ignore_patterns("*gpuaug*"), symlinks=True)
     if isinstance(source, list):
@@ -277,6 +284,7 @@ def test_zero_copy(writer: ModuleType, samples: list[Written], tmp_path: Path) -
 @every_format
 def test_remote(
     writer: ModuleType,
+    made: Callable[[ModuleType], Any],
     dataset: Dataset,
     server: Storage,
     tmp_path_factory: pytest.TempPathFactory,
@@ -284,9 +292,9 @@ def test_remote(
 ) -> None:
     """Files on an HTTP server are the files on the disk where the registry says so; others are refused."""
     kind, root = FORMATS[writer.FORMAT], tmp_path_factory.getbasetemp()
-    paths = sorted((root / writer.FORMAT).rglob("*"))
-    files = [path for path in paths if str(path).endswith(kind.suffixes)]
-    urls = [f"{server.url}/{path.relative_to(root)}" for path in files or [root / writer.FORMAT]]
+    folder = folder_of(made(writer), root)
+    files = [path for path in sorted(folder.rglob("*")) if str(path).endswith(kind.suffixes)]
+    urls = [f"{server.url}/{path.relative_to(root)}" for path in files or [folder]]
     if not kind.remote:
         with pytest.raises(SourceError, match=r"copy it here|of no known kind"):
             opened(writer, urls[0])

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from readers import BadSample, Sample, SourceError
+from readers.formats.hdf5.chunks import _filters
 from readers.formats.hdf5.dataset import Hdf5Dataset
 from readers.video import read_seconds
 from tests.readers.formats.conftest import answer_of_a_fork
@@ -410,3 +411,19 @@ def test_labels_of_another_number_are_told(path: Path) -> None:
     assert dataset.fetch([0])[0].label == -1
     [remark] = dataset.remarks
     assert "labels has 2 rows and images has 3" in remark
+
+
+def test_filters_of_chunks_are_known_by_their_codes(path: Path) -> None:
+    """Those that the library numbers, in the order in which they are used on writing."""
+    with h5py.File(path, "w") as file:
+        rows = file.create_dataset("a", (8,), "i4", chunks=(4,), shuffle=True, compression="gzip")
+        assert _filters(rows) == [h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_DEFLATE]
+
+
+def test_a_choice_is_said(path: Path) -> None:
+    """Of two columns that may be the label the one taken is named."""
+    pixels = np.zeros((1, 4, 4, 3), np.uint8)
+    dataset = Hdf5Dataset(write_file(path, images=pixels, coarse_label=[1], fine_label=[7]))
+
+    assert dataset.column("label").tolist() == [7]
+    assert "fine_label was taken; say label='fine_label'" in dataset.remarks[-1]

@@ -15,6 +15,7 @@ from gpu_aug import Recipe, Resize
 from gpu_aug.errors import TargetsError
 from readers import open_dataset
 from readers.formats.mask_folder.values import ADE20K, CITYSCAPES
+from readers.prepare import pack
 from readers.sample import MASK_VALUES
 from tests.support.annotated import put
 from tests.support.kinds import by_pillow
@@ -312,3 +313,14 @@ def test_meanings_that_cannot_be_read(meaning: bytes) -> None:
     """A field of that name which somebody else wrote."""
     with pytest.raises(TargetsError, match=f"{MASK_VALUES} cannot be read"):
         read_mask("mask.png", by_pillow("PNG", EMPTY), SIZE, meaning)
+
+
+@pytest.mark.filterwarnings("ignore:.*masks of 0 and 255 alone")
+def test_packed(tmp_path: Path) -> None:
+    """In shards the masks keep their files and their meaning."""
+    root = pairs(tmp_path / "data", [BLOCK] * 3, "gif")
+    pack(str(root), tmp_path / "shards")
+    masks = masks_of(open_dataset(tmp_path / "shards"))
+
+    assert np.array_equal(masks, masks_of(open_dataset(root)))
+    assert np.unique(masks).tolist() == [0, 1]

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -61,3 +62,18 @@ def test_identities_are_those_of_a_list(tmp_path: Path) -> None:
     assert data.fingerprint == hashlib.sha256(b"".join(lines)).hexdigest()[:32]
     assert data.keys() == names
     assert [entry.key for entry in data.fetch(range(len(names)))] == names
+
+
+def test_processes_share_them() -> None:
+    """Helper processes are told of arrays alone, and a name takes 8 bytes more than its own and one."""
+    names = [f"class/{number:06}.jpg" for number in range(1000)]
+    data = FileDataset(Path("/data"), names, np.zeros(len(names)))
+    arrays: list[pickle.PickleBuffer] = []
+    told = pickle.dumps(data, protocol=5, buffer_callback=arrays.append)
+
+    assert len(told) < 1000
+    assert sum(len(array.raw()) for array in arrays) == 1000 * (len(names[0]) + 1 + 8 + 8) + 8
+    loaded = pickle.loads(told, buffers=[bytes(array.raw()) for array in arrays])
+    assert loaded.keys() == names
+    assert loaded.locate(np.array([7]), bool).paths == b"/data/class/000007.jpg\0"
+    assert pickle.loads(pickle.dumps(data)).fingerprint == data.fingerprint

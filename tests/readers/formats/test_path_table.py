@@ -187,6 +187,7 @@ SEVERAL_ROWS = "image,label,by\n0000,dog,Ann\n0001,cat,Bo\n0000,cat,Cy\n"
         # Rows of a path and a label need no names of columns; more columns are named.
         ("0001.jpg,dog\n0000.jpg,cat\n", {}, [1, 0], ("cat", "dog")),
         ("dog\t0001.jpg\ncat\t0000.jpg\n", {}, [1, 0], ("cat", "dog")),
+        ("image\tlabel\n0000.jpg\tcat\n", {"name": "a.tsv"}, [0], ("cat",)),
         ("x,0001.jpg,3\ny,0000.jpg,2\n", {"header": ["note", "image", "label"]}, [3, 2], ()),
         # Whole numbers are the class numbers: 10 comes not before 9, and gaps stay.
         ("image,label\n0000,10\n0001,9\n0002,007\n", {}, [10, 9, 7], ()),

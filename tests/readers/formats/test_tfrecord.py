@@ -13,7 +13,7 @@ import pytest
 from readers import BadSample, Sample, open_dataset
 from readers.formats.protobuf.example import ExampleReader, decode_fields
 from readers.formats.protobuf.wire import find_features
-from readers.formats.tfrecord.crc32c import crc32c
+from readers.formats.tfrecord.crc32c import crc32c, find_checked_lengths, masked
 from readers.formats.tfrecord.dataset import TfRecordDataset, looks_like_tfrecord
 from tests.support.annotated import put
 from tests.support.damage import flip, overwrite
@@ -213,6 +213,16 @@ def test_records_behind_damage_are_found(tmp_path: Path, damage: str) -> None:
 
     assert f"damaged at byte {3 * size}" in found.pop(3).reason
     assert [sample.label for sample in found] == [0, 1, 2, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("start", range(9))
+def test_lengths_with_their_checksum_are_found(start: int) -> None:
+    """At every offset to a word, up to the last; longer ones are none."""
+    length = struct.pack("<Q", 300)
+    data = bytes(start) + length + struct.pack("<I", masked(crc32c(length)))
+
+    assert find_checked_lengths(data, 300).tolist() == [start]
+    assert [*find_checked_lengths(data, 299), *find_checked_lengths(data[:-1], 300)] == []
 
 
 @pytest.mark.parametrize(

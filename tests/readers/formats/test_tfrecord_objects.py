@@ -10,10 +10,11 @@ import pytest
 from PIL import Image
 from tfrecord import example_pb2
 from tfrecord.reader import tfrecord_loader
-from tfrecord.writer import TFRecordWriter
 
 from readers import open_dataset
 from readers.formats.tfrecord.label_map import read_label_map
+from tests.readers.formats.test_tfrecord import shard
+from tests.support.annotated import put
 from tests.support.entries import json_of
 from tests.support.kinds import by_pillow
 from tests.support.moved import block
@@ -71,15 +72,8 @@ def _kind_of(name: str) -> type:
 
 
 def write(folder: Path, records: list[bytes], label_map: str | None = MAP) -> Path:
-    writer = TFRecordWriter(str(folder / "train.tfrecord"))
-    for data in records:
-        length = len(data).to_bytes(8, "little")
-        for part in (length, writer.masked_crc(length), data, writer.masked_crc(data)):
-            writer.file.write(part)
-    writer.close()
-    if label_map is not None:
-        (folder / "label_map.pbtxt").write_text(label_map)
-    return folder / "train.tfrecord"
+    put(folder, {} if label_map is None else {"label_map.pbtxt": label_map})
+    return shard(folder / "train.tfrecord", records)
 
 
 def told(sample: Any) -> Any:

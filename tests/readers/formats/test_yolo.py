@@ -361,3 +361,9 @@ def test_arguments(tmp_path: Path, options: dict[str, Any], sentence: str) -> No
     """Of no meaning, or against the description."""
     root = write_yolo(tmp_path, IMAGE, yolo_row())
     assert_refused(sentence, root, by=YoloDataset, **options)
+
+
+def test_pictures_of_other_kinds(tmp_path: Path) -> None:
+    """They are counted."""
+    root = put(write_yolo(tmp_path, IMAGE, yolo_row()), {"images/train/a.heic": b"x"})
+    open_with_warning(r"kinds that are left out \(1 of .heic\)", root)
