@@ -1,20 +1,16 @@
 """Where images lie: what is read there must be the samples that `fetch` returns."""
 
-import importlib
 import os
-import pkgutil
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import tests.support.writers
 from readers import (
     BadSample,
     Dataset,
@@ -32,13 +28,10 @@ from readers.located import Located, Reads, merge
 from readers.sample import is_image_field
 from readers.storage.blob import mapped
 from tests.readers.storage.test_index_restarts import write_shard
+from tests.support.damage import overwrite
+from tests.support.one_other import all_writers, writer_of
 from tests.support.tars import write_tar
 from tests.support.writers import Written
-
-WRITERS = [
-    importlib.import_module(f"tests.support.writers.{found.name}")
-    for found in pkgutil.iter_modules(tests.support.writers.__path__)
-]
 
 
 def nothing(name: str) -> bool:
@@ -150,6 +143,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 ROWS = [11, 0, 3, 3, 7, 8, 1]
+SHARD = {"jpg": b"", "cls": b"#"}
 
 
 def test_folder(folder: Path) -> None:
@@ -184,7 +178,7 @@ def test_mixtures_of_files_and_shards(folder: Path, tmp_path: Path) -> None:
         def fetch(self, indices: object) -> list[Sample | BadSample]:
             raise AssertionError(indices)
 
-    shard = tar(tmp_path / "a.tar", 8, {"jpg": b"", "cls": b"#"})
+    shard = tar(tmp_path / "a.tar", 8, SHARD)
     photos, shards = FolderDataset(folder), TarDataset([shard])
     both = mix([photos, shards.take([7, 0]), photos.take(3)], names=["x", "y", "z"])
     assert all(check(both, [12, 13]))
@@ -213,9 +207,8 @@ def test_samples_of_mixtures_hold_no_file_open(tmp_path: Path) -> None:
 
 
 def test_table(folder: Path) -> None:
-    names = sorted(path.name for path in folder.glob("a/*.jpg"))
-    for number, name in enumerate(names):
-        (folder / "a" / name).rename(folder / "a" / f"{number}.jpg")
+    for number, path in enumerate(sorted(folder.glob("a/*.jpg"))):
+        path.rename(folder / "a" / f"{number}.jpg")
     rows = [f"a/{number}.jpg,{'xy'[number % 2]},hello {number}" for number in range(6)]
     table = folder / "table.csv"
     table.write_text("\n".join(["path,label,caption", *rows]))
@@ -261,50 +254,39 @@ def test_who_replaces_reading_is_fetched(folder: Path) -> None:
     assert Other(folder).locate(np.array([0]), nothing) is not None
 
 
-def test_videos_are_not_located(tmp_path: Path) -> None:
-    (tmp_path / "a.mp4").write_bytes(bytes(100))
-    videos = open_dataset(tmp_path)
-    assert videos.locate(np.array([0]), nothing) is None
-
-
-@pytest.mark.parametrize("selection", SELECTIONS)
-@pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.FORMAT)
+@pytest.mark.parametrize("format_name", all_writers())
 def test_every_format_and_selection(
-    writer: ModuleType, selection: str, jpeg: Callable[..., bytes], tmp_path: Path
+    format_name: str, jpeg: Callable[..., bytes], tmp_path: Path
 ) -> None:
     """Formats that locate images do so through all selections, and the others through none."""
     samples = [
         Written(f"photo-{number:03d}", jpeg(20, 30 + number, seed=number), number % 3)
         for number in range(12)
     ]
+    writer = writer_of(format_name)
     source = getattr(writer, "write_plain", writer.write)(tmp_path, samples)
-    data = SELECTIONS[selection](open_dataset(source, **getattr(writer, "OPTIONS", {})))
-    locate = getattr(data, "locate", None)
-    assert (locate is not None and locate(np.arange(3), nothing) is not None) == (
-        writer.FORMAT in LOCATED
-    )
-    if writer.FORMAT in LOCATED:
-        assert all(check(data, [*range(len(data))[::-3], 4, 4, 0]))
-        assert check(data, []) == []
+    dataset = open_dataset(source, **getattr(writer, "OPTIONS", {}))
+    for selection, select in SELECTIONS.items():
+        data = select(dataset)
+        locate = getattr(data, "locate", lambda *_: None)
+        is_located = locate(np.arange(3), nothing) is not None
+        assert is_located == (format_name in LOCATED), selection
+        if is_located:
+            assert all(check(data, [*range(len(data))[::-3], 4, 4, 0])), selection
+            assert check(data, []) == []
 
 
 def test_shards(tmp_path: Path) -> None:
     """What lies beside an image, what is no image or a bad sample, and an environment of pixels."""
-    plain = tar(tmp_path / "a.tar", 3, {"jpg": b"", "cls": b"#"})
+    plain = tar(tmp_path / "a.tar", 3, SHARD)
     others = tar(tmp_path / "b.tar", 3, {"cls": b"#", "json": b"{}", "left.jpg": b"", "b.png": b""})
     video = tar(tmp_path / "c.tar", 2, {"mp4": b"", "cls": b"#"})
     bad = tar(tmp_path / "d.tar", 1, {"jpg": b"", "cls": b"99999999999999999999"})
     shards = TarDataset([plain, others, video, bad])
     assert shards.members >= {"json", "mp4"}
     assert check(shards, [7, 0, 4, 8, 1, 0]) == [False, True, True, False, True, True]
-    assert check(shards, [7, 0, 4, 3, 1, 0], "json".__eq__) == [
-        False,
-        True,
-        False,
-        False,
-        True,
-        True,
-    ]
+    read = check(shards, [7, 0, 4, 3, 1, 0], "json".__eq__)
+    assert read == [False, True, False, False, True, True]
     assert check(shards, [5, 6, 2], "b.png".__eq__) == [False, False, True]
     assert not any(check(shards, [0, 5], "cls".__eq__))
     with pytest.raises(IndexError):
@@ -336,36 +318,32 @@ def test_records_and_pixels(tmp_path: Path) -> None:
     assert not any(check(stored, [2, 0, 1], "text".__eq__))
 
 
-@pytest.mark.parametrize(
-    "change", ["cut", "empty", "replaced", "removed", "index cut", "index damaged"]
-)
+def halve(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+# Each gets the shard and its index.
+CHANGES: dict[str, Callable[[Path, Path], object]] = {
+    "cut": lambda shard, _: halve(shard),
+    "empty": lambda shard, _: os.truncate(shard, 0),
+    "replaced": lambda shard, _: tar(shard.with_name("new.tar"), 9, SHARD).replace(shard),
+    "removed": lambda shard, _: shard.unlink(),
+    "index cut": lambda _, index: halve(index),
+    "index damaged": lambda _, index: overwrite(index, index.stat().st_size - 300, bytes(300)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("is_read", [False, True], ids=["unread", "read before"])
 def test_changed_shards(tmp_path: Path, change: str, is_read: bool) -> None:
     """What is located is what `fetch` returns, whatever happened to the shard since it was opened."""
-    paths = [tar(tmp_path / f"{name}.tar", 8, {"jpg": b"", "cls": b"#"}) for name in "ab"]
+    paths = [tar(tmp_path / f"{name}.tar", 8, SHARD) for name in "ab"]
     shards = TarDataset(paths)
     if is_read:
         assert all(check(shards, [*range(16)]))
-    index = shards._found[0].path
-    match change:
-        case "cut":
-            os.truncate(paths[0], paths[0].stat().st_size // 2)
-        case "empty":
-            os.truncate(paths[0], 0)
-        case "replaced":
-            tar(tmp_path / "new.tar", 9, {"jpg": b"", "cls": b"#"}).replace(paths[0])
-        case "removed":
-            paths[0].unlink()
-        case "index cut":
-            os.truncate(index, index.stat().st_size // 2)
-        case _:
-            content = bytearray(index.read_bytes())
-            content[-300:] = bytes(300)
-            index.write_bytes(content)
-    rows = [9, 0, 7, 3, 15, 3]
-    located = check(shards, rows)
-    assert located[0]
-    assert located[4]
+    CHANGES[change](paths[0], shards._found[0].path)
+    located = check(shards, [9, 0, 7, 3, 15, 3])
+    assert (located[0], located[4]) == (True, True)
     assert all(check(shards, [9, 15]))
 
 
@@ -380,9 +358,7 @@ def test_few_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_forked_process_locates(folder: Path, tmp_path: Path) -> None:
     """Descriptors of before the fork, and those of the child."""
-    shards = TarDataset(
-        [tar(tmp_path / f"{n}.tar", 4, {"jpg": b"", "cls": b"#"}) for n in range(3)]
-    )
+    shards = TarDataset([tar(tmp_path / f"{n}.tar", 4, SHARD) for n in range(3)])
     before = shards.locate(np.array([5, 0]), nothing)
     assert before is not None
     child = os.fork()
@@ -407,6 +383,6 @@ def test_the_comparison_sees_what_is_wrong(tmp_path: Path, field: str) -> None:
             assert found is not None
             return replace(found, **{field: getattr(found, field)[::-1] - 1})
 
-    shard = tar(tmp_path / "a.tar", 3, {"jpg": b"", "cls": b"#"})
+    shard = tar(tmp_path / "a.tar", 3, SHARD)
     with pytest.raises(AssertionError):
         check(Wrong([shard]), [0, 2])

@@ -61,23 +61,19 @@ WRITERS = {
 }
 
 
-def background(name: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    skimage = pytest.importorskip("skimage.data")
-    return np.asarray(getattr(skimage, name)(), np.uint8)[:HEIGHT, :WIDTH, :3] // 2
+def background() -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return np.random.default_rng(0).integers(0, 128, (HEIGHT, WIDTH, 3), np.uint8)
 
 
-@pytest.mark.parametrize("flip", [0.0, 1.0])
-@pytest.mark.parametrize("orientation", [1, 6])
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
 @pytest.mark.parametrize("name", WRITERS)
-def test_boxes_lie_on_their_objects(
-    tmp_path: Path, name: str, orientation: int, flip: float
-) -> None:
+def test_boxes_lie_on_their_objects(tmp_path: Path, name: str, orientation: int) -> None:
     """The pixels of the batch below the box have the colour of the box, those around it have not."""
     write, kind = WRITERS[name]
-    image = picture(orientation, "JPEG", background("astronaut"))
+    image = picture(orientation, "JPEG", background())
     dataset = open_dataset(tmp_path, **write(tmp_path, image))
     recipe = Recipe(
-        [Resize((2 * HEIGHT, 2 * WIDTH)), HorizontalFlip(flip)],
+        [Resize((2 * HEIGHT, 2 * WIDTH)), HorizontalFlip(1)],
         boxes=BoxParams(),
         keypoints=KeypointParams(),
     )
@@ -90,7 +86,7 @@ def test_boxes_lie_on_their_objects(
 
     assert type(dataset).__name__ == kind
     assert (right - left, bottom - top) == (2 * (BOX[2] - BOX[0]), 2 * (BOX[3] - BOX[1]))
-    assert left == 2 * (WIDTH - BOX[2] if flip else BOX[0])
+    assert left == 2 * (WIDTH - BOX[2])
     assert dataset.class_names[batch.box_labels[0][0]] == "dog"
     assert (is_box != below).float().mean() < 0.03
     moved = below.roll(12, 1)  # a box elsewhere is told apart

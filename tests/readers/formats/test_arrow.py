@@ -4,7 +4,6 @@ import json
 import os
 import pickle
 import shutil
-import signal
 import struct
 from contextlib import suppress
 from pathlib import Path
@@ -18,16 +17,10 @@ from readers import BadSample, Sample, SourceError, open_dataset
 pa = pytest.importorskip("pyarrow")
 ipc = pytest.importorskip("pyarrow.ipc")
 from readers.formats.arrow.dataset import ArrowDataset  # noqa: E402
+from tests.readers.formats.conftest import answer_of_a_fork  # noqa: E402
 from tests.support.annotated import put  # noqa: E402
 from tests.support.damage import overwrite  # noqa: E402
 from tests.support.opening import assert_refused  # noqa: E402
-
-
-@pytest.fixture(scope="module")
-def images(photos: list[Path]) -> list[bytes]:
-    """Real photographs, cut to a length of their own so that no two are alike."""
-    contents = [path.read_bytes() for path in photos]
-    return [contents[k % 12][: 12_000 + 37 * k] for k in range(60)]
 
 
 def write(
@@ -72,28 +65,8 @@ def test_every_layout(
 
     assert payloads(dataset, order) == [rows[k] for k in order]
     assert (dataset.column("label").tolist(), dataset.block_size) == (list(range(31)), 8)
-    first = dataset.fetch([3])[0]
-    assert isinstance(first, Sample)
-    if codec is None and kind in ("binary", "large_binary"):
-        assert isinstance(first.image, memoryview)
-
-
-@pytest.mark.usefixtures("every_payload_is_long")
-def test_views_lie_in_the_map(tmp_path: Path, images: list[bytes]) -> None:
-    """Those of long payloads are no copies: they read from the pages of the file, also when it has been deleted."""
-    path = write(tmp_path / "a.arrow", {"image": pa.array(images), "label": [0] * 60}, stream=True)
-    dataset = ArrowDataset(path)
-    kept = dataset.fetch(range(60))
-    view = dataset._files[0]._blob.view()
-    base = np.frombuffer(view, np.uint8).__array_interface__["data"][0]
-    for entry in kept:
-        assert entry.image is not None
-        place = np.frombuffer(entry.image, np.uint8).__array_interface__["data"][0]
-        assert base <= place < base + len(view)
-    path.unlink()
-    del dataset, view
-
-    assert [bytes(entry.image) for entry in kept] == images  # type: ignore[union-attr, arg-type]
+    is_view = isinstance(dataset.fetch([3])[0].image, memoryview)
+    assert is_view or codec or kind not in ("binary", "large_binary")
 
 
 @pytest.fixture(scope="module")
@@ -127,21 +100,12 @@ def test_saved_to_disk(made: Any, hugging_face: Any, tmp_path: Path, shuffled: b
     """A folder of save_to_disk gives the rows that load_from_disk gives, in its order."""
     saved = made.shuffle(seed=1).select(range(40)) if shuffled else made
     saved.save_to_disk(tmp_path / "s", num_shards=3)
-    undecoded = hugging_face.Image(decode=False)
-    read_back = hugging_face.load_from_disk(tmp_path / "s").cast_column("image", undecoded)
+    read_back = hugging_face.load_from_disk(tmp_path / "s")
     dataset = open_dataset(tmp_path / "s")
     found = [(s.label, bytes(s.image), bytes(s.fields["text"]).decode()) for s in dataset]
 
     assert found == [(row["label"], row["image"]["bytes"], row["text"]) for row in read_back]
     assert dataset.class_names == ("cat", "dog", "owl")
-
-
-def test_splits_are_not_mixed(made: Any, hugging_face: Any, tmp_path: Path) -> None:
-    """A folder of several splits names them."""
-    hugging_face.DatasetDict(train=made, test=made).save_to_disk(tmp_path / "both")
-
-    assert_refused(r"holds the splits train, test, .*the folder /.*/both/train", tmp_path / "both")
-    assert len(open_dataset(tmp_path / "both" / "train")) == 60
 
 
 def test_cache_of_hugging_face(made: Any, hugging_face: Any, tmp_path: Path) -> None:
@@ -184,32 +148,13 @@ def test_files_outside_of_the_folder_are_refused(
     assert_refused(message, tmp_path / "s", by=ArrowDataset)
 
 
-def test_paths_without_bytes_are_bad_samples(
-    hugging_face: Any, tmp_path: Path, images: list[bytes]
-) -> None:
-    """Images that were never embedded are told, and their files not opened."""
-    (tmp_path / "a.jpg").write_bytes(images[0])
-    features = hugging_face.Features({"image": hugging_face.Image(decode=False)})
-    rows = {"image": [{"bytes": None, "path": str(tmp_path / "a.jpg")}] * 2}
-    written = hugging_face.Dataset.from_dict(rows, features=features)
-    with ipc.new_stream(tmp_path / "a.arrow", written.data.schema) as writer:
-        writer.write_table(written.data.table)
-    entries = ArrowDataset(tmp_path / "a.arrow").fetch([0, 1])
-
-    assert all(isinstance(entry, BadSample) and "only a path" in entry.reason for entry in entries)
-
-
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_fork_and_pickle(tmp_path: Path, images: list[bytes]) -> None:
     """A forked child, and a copy made from a pickle, read for themselves."""
     dataset = ArrowDataset(write(tmp_path / "a.arrow", {"image": pa.array(images)}))
     expected = payloads(dataset)
     with dataset._recent._lock, dataset._files[0]._lock:  # as if another thread held them
-        child = os.fork()
-        if child == 0:
-            signal.alarm(20)  # else a lock that is never released holds the test
-            os._exit(0 if payloads(dataset) == expected else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert answer_of_a_fork(lambda: payloads(dataset) == expected)
     assert payloads(pickle.loads(pickle.dumps(dataset))) == expected
 
 
@@ -218,11 +163,9 @@ def test_fingerprint_sees_a_changed_byte(tmp_path: Path, images: list[bytes]) ->
     columns = {"image": pa.array(images[:2]), "label": [0, 1]}
     path = write(tmp_path / "a.arrow", columns)
     before = ArrowDataset(path).fingerprint
-    (tmp_path / "b").mkdir()
-    copy = shutil.copy(path, tmp_path / "b" / "a.arrow")
-    os.utime(copy, (1, 1))
+    os.utime(path, (1, 1))
 
-    assert ArrowDataset(copy).fingerprint == before
+    assert ArrowDataset(path).fingerprint == before
     assert ArrowDataset(write(path, columns | {"label": [1, 0]})).fingerprint != before
 
 
@@ -315,17 +258,9 @@ def test_batches_that_would_take_too_much_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_stream: bool, compression: str | None
 ) -> None:
     """What pyarrow says that a batch has is refused above the limit, unless it lies in the file as it is."""
-    path = tmp_path / "a.arrow"
-    table = pa.table(
-        {"image": [bytes(1000)] * 50, "text": pa.array(["x"] * 50).dictionary_encode()}
-    )
-    options = ipc.IpcWriteOptions(compression=compression)
-    new = ipc.new_stream if in_stream else ipc.new_file
-    with new(str(path), table.schema, options=options) as writer:
-        writer.write_table(table)
-    size = table.column(
-        "image"
-    ).nbytes  # 50,204 with the offsets; the numbers of texts make 200 more
+    columns = {"image": [bytes(1000)] * 50, "text": pa.array(["x"] * 50).dictionary_encode()}
+    path = write(tmp_path / "a.arrow", columns, stream=in_stream, rows=50, codec=compression)
+    size = pa.array(columns["image"]).nbytes  # with offsets; the numbers of texts make 200 more
 
     monkeypatch.setenv("GPU_AUG_MAX_SAMPLE_BYTES", str(size + 400))
     assert len(open_dataset(path)) == 50

@@ -12,11 +12,10 @@ import pytest
 from PIL import Image
 from pycocotools import mask as api
 
-from dali_pipes import Loader
-from gpu_aug import BoxParams, HorizontalFlip, KeypointParams, Recipe, Resize
 from readers import BadSample, SourceError
 from readers.formats.coco.dataset import CocoDataset
 from readers.formats.coco.masks import rasterise, write_png
+from tests.support.annotated import put
 from tests.support.damage import overwrite
 from tests.support.entries import json_of
 from tests.support.opening import assert_refused
@@ -45,6 +44,7 @@ POLYGONS = {
     "needle": ([[3.2, 3.2, 3.3, 16, 3.25, 3.3]], "X;", 0),
     "halves": ([[0.5, 0.5, 10.5, 0.5, 10.5, 7.5, 0.5, 7.5]], "c07;00000000000000000Q5", 70),
 }
+ANNOTATIONS = "annotations/instances_train2017.json"
 CATEGORIES = [
     {"id": 18, "name": "dog"},
     {"id": 1, "name": "person", "keypoints": ["nose", "eye", "ear"]},
@@ -53,20 +53,15 @@ CATEGORIES = [
 
 @pytest.fixture
 def folder(tmp_path: Path, jpeg: Jpeg) -> Path:
-    for place, number in (("train2017", 0), ("train2017", 1), ("train2017", 2)):
-        (tmp_path / place).mkdir(exist_ok=True)
-        (tmp_path / place / f"{number}.jpg").write_bytes(jpeg(18, 20, seed=number))
-    (tmp_path / "annotations").mkdir()
-    return tmp_path
+    return put(tmp_path, {f"train2017/{n}.jpg": jpeg(18, 20, seed=n) for n in range(3)})
 
 
 def write(folder: Path, annotations: list[dict[str, Any]], **changed: Any) -> Path:
     images = [{"id": 7 - n, "file_name": f"{n}.jpg", "height": 18, "width": 20} for n in range(3)]
     stored = {"info": {"ä": [1, "]"]}, "images": images, "annotations": annotations}
     stored |= {"categories": CATEGORIES} | changed
-    path = folder / "annotations" / "instances_train2017.json"
-    path.write_text(json.dumps({k: v for k, v in stored.items() if v is not None}, indent=1))
-    return path
+    text = json.dumps(stored, indent=1)
+    return put(folder, {ANNOTATIONS: text}) / ANNOTATIONS
 
 
 def test_objects(folder: Path) -> None:
@@ -124,29 +119,13 @@ def test_polygons_are_those_of_cocos_api(name: str) -> None:
 def test_masks_agree_with_cocos_api() -> None:
     """Random polygons in random images, joined and decoded by the API itself."""
     rng = np.random.default_rng(0)
-    for _ in range(200):
+    for _ in range(100):
         height, width = rng.integers(1, 200, 2).tolist()
         polygons = [rng.uniform(-20, 220, 2 * rng.integers(3, 30)).tolist() for _ in range(2)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # pycocotools 2.0.11 and NumPy 2
             expected = api.decode(api.frPyObjects(polygons, height, width)).any(2)
         assert np.array_equal(rasterise(polygons, height, width), expected)
-
-
-def test_run_lengths() -> None:
-    """They run down the columns and begin outside."""
-    mask = rasterise({"counts": [1, 2, 2, 1], "size": [2, 3]}, 2, 3)
-
-    assert mask.astype(int).tolist() == [[0, 1, 0], [1, 0, 1]]
-
-
-def test_png_is_read_by_pillow() -> None:
-    """A mask of any width comes back from Pillow as it was."""
-    rng = np.random.default_rng(0)
-    for width in (1, 7, 8, 9, 31):
-        mask = rng.integers(0, 2, (5, width)).astype(bool)
-        with Image.open(io.BytesIO(write_png(mask))) as image:
-            assert np.array_equal(np.asarray(image), mask)
 
 
 @pytest.mark.parametrize(
@@ -171,34 +150,6 @@ def test_segmentations_that_are_none(segmentation: Any, match: str) -> None:
     """Each is refused with its reason."""
     with pytest.raises(ValueError, match=match):
         rasterise(segmentation, 2, 3)
-
-
-def test_through_the_loader(folder: Path) -> None:
-    """The loader moves boxes, keypoints and the masks of each object along with the image."""
-    polygons = [POLYGONS["triangle"][0], POLYGONS["two"][0]]
-    path = write(
-        folder,
-        [
-            {
-                "image_id": 7 - n,
-                "category_id": 18,
-                "bbox": [2, 1, 10, 12],
-                "segmentation": polygons[n % 2],
-            }
-            for n in (0, 0, 1, 2)
-        ],
-    )
-    recipe = Recipe(
-        [Resize((18, 20)), HorizontalFlip(1.0)], boxes=BoxParams(), keypoints=KeypointParams()
-    )
-    options = {"device": "cpu", "decoder": "cpu", "shuffle": "none"}
-    [batch] = Loader(CocoDataset(path, masks=True), recipe, batch_size=3, **options)
-
-    assert [masks.shape for masks in batch.masks] == [(2, 18, 20), (1, 18, 20), (1, 18, 20)]
-    for number, masks in enumerate(batch.masks):
-        expected = rasterise(polygons[number % 2], 18, 20)[:, ::-1]
-        assert np.array_equal(masks[0].numpy(), expected)
-    assert (batch.boxes[0].tolist(), batch.box_labels[0].tolist()) == ([[8, 1, 18, 13]] * 2, [1, 1])
 
 
 @pytest.mark.parametrize("crowd", [False, True])
@@ -256,9 +207,8 @@ def test_bad_entries_are_bad_samples(folder: Path) -> None:
         assert part in reason
         assert bool(part) == bool(reason)
         assert str(folder) not in reason
-    [bad] = CocoDataset(
-        write(folder, [{"image_id": 7, "category_id": 1, **box}]), masks=True
-    ).fetch([0])
+    whole = write(folder, [{"image_id": 7, "category_id": 1, **box}])
+    [bad] = CocoDataset(whole, masks=True).fetch([0])
     assert "segmentation must be" in bad.reason
 
 
@@ -269,15 +219,10 @@ def test_bad_entries_are_bad_samples(folder: Path) -> None:
 def test_images_are_found(folder: Path, place: str) -> None:
     """The folder of the images is found where people put it, or named."""
     path = write(folder, [])
-    (folder / "train2017").rename(folder / "moved")
+    moved = (folder / "train2017").rename(folder / "moved")
     assert_refused(r"holds 0.jpg: name the folder with images=", path, by=CocoDataset)
-    assert len(CocoDataset(path, images=folder / "moved")) == 3
-    (folder / place).parent.mkdir(exist_ok=True)
-    if place == "annotations":
-        for image in (folder / "moved").iterdir():
-            image.rename(folder / place / image.name)
-    else:
-        (folder / "moved").rename(folder / place)
+    assert len(CocoDataset(path, images=moved)) == 3
+    put(folder, {f"{place}/{image.name}": image.read_bytes() for image in moved.iterdir()})
 
     assert CocoDataset(path).fetch([0])[0].key == "instances_train2017.json/0.jpg"
 
@@ -289,36 +234,12 @@ def test_files_are_refused(folder: Path) -> None:
     for stop in range(0, len(text) - 1, 37):
         path.write_text(text[:stop])
         assert_refused(r"\.json is cut off or no JSON.*the list images", path, by=CocoDataset)
-    for other in (
-        "[1]",
-        '{"images": []}',
-        '{"images": 7}',
-        '{"a": 1}',
-        '{"images": [{}]}',
-        "{}",
-        "[" * 9999,
-    ):
+    lists, none = ("[1]", "[" * 9999), ("[]", "7", "[{}]")
+    for other in (*lists, "{}", '{"a": 1}', *(f'{{"images": {one}}}' for one in none)):
         path.write_text(other)
-        is_list = other.startswith("[")
-        assert_refused("JSON list" if is_list else r"lists no images|no JSON", path, by=CocoDataset)
+        match = "JSON list" if other in lists else r"lists no images|no JSON"
+        assert_refused(match, path, by=CocoDataset)
     assert_refused("not a file", folder / "nowhere.json", by=CocoDataset)
-
-
-def test_layouts_of_the_json(folder: Path) -> None:
-    """Objects before images, text that is not ASCII, no categories, a byte order mark."""
-    (folder / "train2017" / "ä.jpg").write_bytes(b"image")
-    stored = {
-        "annotations": [{"text": "日本", "image_id": 3, "category_id": 9, "bbox": [1, 2, 3, 4]}],
-        "images": [{"file_name": "ä.jpg", "id": 3}],
-    }
-    path = folder / "annotations" / "instances_train2017.json"
-    path.write_text(json.dumps(stored, ensure_ascii=False), "utf-8-sig")
-    dataset = CocoDataset(path)
-    [sample] = dataset.fetch([0])
-
-    assert (sample.key, sample.image) == ("instances_train2017.json/ä.jpg", b"image")
-    assert json_of(sample)["labels"] == [9]
-    assert dataset.class_names == ()
 
 
 def test_fingerprint(folder: Path) -> None:
@@ -371,3 +292,28 @@ def test_damage_after_opening(folder: Path) -> None:
     assert all(isinstance(entry, BadSample) for entry in dataset.fetch(range(3)))
     with pytest.raises(SourceError):
         _ = dataset.class_names
+
+
+def test_png_is_read_by_pillow() -> None:
+    """A mask of any width comes back from Pillow as it was."""
+    rng = np.random.default_rng(0)
+    for width in (1, 7, 8, 9, 31):
+        mask = rng.integers(0, 2, (5, width)).astype(bool)
+        assert np.array_equal(Image.open(io.BytesIO(write_png(mask))), mask)
+
+
+def test_layouts_of_the_json(folder: Path) -> None:
+    """Objects before images, text that is not ASCII, no categories, a byte order mark."""
+    put(folder, {"train2017/ä.jpg": b"image"})
+    stored = {
+        "annotations": [{"text": "日本", "image_id": 3, "category_id": 9, "bbox": [1, 2, 3, 4]}],
+        "images": [{"file_name": "ä.jpg", "id": 3}],
+    }
+    text = json.dumps(stored, ensure_ascii=False).encode("utf-8-sig")
+    path = put(folder, {ANNOTATIONS: text}) / ANNOTATIONS
+    dataset = CocoDataset(path)
+    [sample] = dataset.fetch([0])
+
+    assert (sample.key, sample.image) == ("instances_train2017.json/ä.jpg", b"image")
+    assert json_of(sample)["labels"] == [9]
+    assert dataset.class_names == ()

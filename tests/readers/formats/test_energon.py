@@ -3,7 +3,6 @@
 import json
 import shutil
 import struct
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,18 @@ import pytest
 from readers import BadSample, open_dataset
 from tests.support.entries import fetch_all
 from tests.support.opening import assert_refused, open_with_warning
-from tests.support.tars import tar_of
+from tests.support.tars import write_samples
 from tests.support.writers.energon import prepare
 
 
 def write_tar(path: Path, keys: list[str], **more: bytes) -> None:
     """A shard whose samples are their keys."""
-    files = []
+    samples = {}
     for key in keys:
         text = json.dumps({"id": key, "tags": ["a", {"class": int(key[-1]) + 5}]}).encode()
-        parts = {"jpg": b"image " + key.encode(), "cls": key[-1:].encode(), "json": text, **more}
-        files += [(f"{key}.{ending}", content) for ending, content in parts.items()]
-    path.write_bytes(tar_of(files, format=tarfile.USTAR_FORMAT))
+        image, label = b"image " + key.encode(), key[-1:].encode()
+        samples[key] = {"jpg": image, "cls": label, "json": text, **more}
+    write_samples(path, samples)
 
 
 @pytest.fixture

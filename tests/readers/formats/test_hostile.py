@@ -140,11 +140,6 @@ class TestMemory:
 
         assert_refused("a row would take 600000 bytes", tmp_path / "a.h5")
 
-    def test_rows_of_an_array(self, tmp_path: Path) -> None:
-        """Rows of 600 kB."""
-        np.save(tmp_path / "a.npy", np.zeros((2, 500, 400, 3), np.uint8))
-        assert_refused("a row would take 600015 bytes", tmp_path / "a.npy")  # with its head
-
     def test_lines_of_a_manifest(self, tmp_path: Path) -> None:
         """A line whose JSON takes a hundred times its bytes."""
         lines = [{"image": "a.jpg", "label": 1}, {"image": "a.jpg", "x": [[]] * 10_000}]

@@ -163,15 +163,6 @@ def test_the_picture_in_the_file_counts(tmp_path: Path) -> None:
     assert json_of(second)["boxes"] == []
 
 
-@pytest.mark.parametrize("orientation", [3, 6, 8])
-def test_coordinates_are_of_the_upright_picture(tmp_path: Path, orientation: int) -> None:
-    """So is the stated size."""
-    files: dict[str, Any] = {"0.jpg": picture(orientation, "JPEG"), "0.json": labelme_json(shape())}
-    [entry] = LabelMeDataset(put(tmp_path, files), classes=CLASSES).fetch([0])
-
-    assert (json_of(entry)["boxes"], entry.size) == ([[*BOX]], (HEIGHT, WIDTH))
-
-
 BAD: list[tuple[list[dict[str, Any]], dict[str, Any], str]] = [
     (
         [shape(), shape("circle", [[1, 1]] * 3)],

@@ -15,7 +15,6 @@ from gpu_aug.errors import TargetsError
 from gpu_aug.targets.targets import KeypointParams, Targets
 from readers import open_dataset
 from tests.support.annotated import put
-from tests.support.opening import assert_refused
 from tests.support.small import make_small
 
 RECIPE = Recipe([Resize((16, 16))], keypoints=KeypointParams(remove_invisible=False))
@@ -45,10 +44,9 @@ def run_json(folder: Path, jpeg: Callable[..., bytes], text: str) -> tuple[list[
 
 
 @pytest.mark.parametrize("number", LARGE.values(), ids=LARGE)
-@pytest.mark.parametrize("name", ["labels", "keypoint_labels"])
 @pytest.mark.parametrize(
-    "beside", [[], [-1]], ids=["alone", "beside -1"]
-)  # numpy makes float64 of both
+    ("name", "beside"), [("labels", []), ("keypoint_labels", [-1])]
+)  # numpy makes float64 of a large number and -1
 def test_labels_of_boxes_and_keypoints(
     tmp_path: Path, jpeg: Callable[..., bytes], name: str, number: int, beside: list[int]
 ) -> None:
@@ -62,9 +60,12 @@ def test_labels_of_boxes_and_keypoints(
 
 
 @pytest.mark.parametrize(
-    "number", ["1" + "0" * 400, "1" + "0" * 5000, "1e39", "-1e300", "1e999", "NaN", "-Infinity"]
-)
-@pytest.mark.parametrize("name", ["boxes", "keypoints"])
+    ("name", "number"),
+    [
+        *(("boxes", number) for number in ("1" + "0" * 400, "1" + "0" * 5000, "1e39", "1e999", "NaN")),
+        *(("keypoints", number) for number in ("1" + "0" * 400, "-1e300", "-Infinity")),
+    ],
+)  # fmt: skip
 def test_coordinates(tmp_path: Path, jpeg: Callable[..., bytes], name: str, number: str) -> None:
     """What float32 cannot hold makes a bad sample of its image alone."""
     text = json.dumps({name: [["here", *GOOD[name][0][1:]]]}).replace('"here"', number)
@@ -126,13 +127,3 @@ def test_whole_numbers_of_any_type(jpeg: Callable[..., bytes], label: Any) -> No
     [batch], bad = run(dataset)
 
     assert (batch.labels.tolist(), bad) == ([2], [])
-
-
-@pytest.mark.parametrize("digits", [19, 400, 5000])
-def test_a_list_of_files(tmp_path: Path, jpeg: Callable[..., bytes], digits: int) -> None:
-    """A label in a list is refused with its line, and not taken for a part of the name."""
-    put(tmp_path, {"a.jpg": jpeg(20, 24), "list.txt": f"a.jpg {'9' * digits}\n"})
-    assert_refused(
-        r"list.txt, line 1: the label .* a class number is|is not a whole number",
-        tmp_path / "list.txt",
-    )

@@ -11,10 +11,15 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 
 from readers import BadSample, Sample, SourceError
 from readers.formats.lmdb.dataset import LmdbDataset
 from readers.formats.lmdb.tree import Tree
+from tests.support.annotated import put
+from tests.support.entries import fetch_all, fetch_samples
 from tests.support.opening import assert_refused
 
 lmdb = pytest.importorskip("lmdb")
@@ -29,21 +34,41 @@ def write(path: Path, values: Mapping[bytes, bytes], **options: object) -> Path:
     return path
 
 
-def fetched(path: Path, **options: str) -> list[Sample]:
-    dataset = LmdbDataset(path, **options)
-    entries = dataset.fetch(range(len(dataset)))
-    assert all(isinstance(entry, Sample) for entry in entries), entries
-    return entries
-
-
-def opened(folder: Path, values: Mapping[bytes, bytes], **options: str) -> LmdbDataset:
+def opened(folder: Path, values: Mapping[bytes, bytes]) -> LmdbDataset:
     """Write values and open them."""
-    return LmdbDataset(write(folder / "db", values), **options)
+    return LmdbDataset(write(folder / "db", values))
 
 
 @pytest.fixture
 def image(jpeg: Jpeg) -> bytes:
     return jpeg(9, 8)
+
+
+@pytest.fixture(scope="module")
+def datum() -> Callable[..., bytes]:
+    """A maker of Datums, as Caffe's caffe.proto defines them, by Google's own library."""
+    kinds = {
+        **dict.fromkeys(["channels", "height", "width"], FieldDescriptorProto.TYPE_INT32),
+        "data": FieldDescriptorProto.TYPE_BYTES,
+        "label": FieldDescriptorProto.TYPE_INT64,  # as wide as what is written for an int32 below 0
+        "float_data": FieldDescriptorProto.TYPE_FLOAT,
+        "encoded": FieldDescriptorProto.TYPE_BOOL,
+    }
+    file = FileDescriptorProto(name="caffe.proto", package="caffe", syntax="proto2")
+    message = file.message_type.add(name="Datum")
+    for number, (name, kind) in enumerate(kinds.items(), start=1):
+        repeated = 3 if name == "float_data" else 1
+        message.field.add(name=name, number=number, type=kind, label=repeated)
+    pool = DescriptorPool()
+    pool.Add(file)
+    made = GetMessageClass(pool.FindMessageTypeByName("caffe.Datum"))
+    return lambda **fields: made(**fields).SerializeToString()
+
+
+def pixels(values: Any) -> dict[str, Any]:
+    """Fields of a Datum that holds planes of pixels."""
+    sides = zip(("channels", "height", "width"), values.shape, strict=True)
+    return {"data": values.tobytes(), "encoded": False, **dict(sides)}
 
 
 def decoded(data: bytes, flag: int = cv2.IMREAD_COLOR) -> list[Any]:
@@ -100,7 +125,7 @@ def test_numbers_beat_folders(tmp_path: Path, image: bytes) -> None:
 def test_values_are_images(tmp_path: Path, jpeg: Jpeg) -> None:
     """LSUN's kind: any keys; what is said about the whole is no sample. In one file without a folder."""
     values = {b"f00d": jpeg(9, 8), b"beef": jpeg(7, 8), b"__keys__": b"\x80\x04", b"length": b"2"}
-    samples = fetched(write(tmp_path / "one.lmdb", values, subdir=False))
+    samples = fetch_samples(LmdbDataset(write(tmp_path / "one.lmdb", values, subdir=False)))
 
     assert [(entry.key, entry.image, entry.label) for entry in samples] == [
         ("one.lmdb/beef", values[b"beef"], -1),
@@ -108,19 +133,11 @@ def test_values_are_images(tmp_path: Path, jpeg: Jpeg) -> None:
     ]
 
 
-def varint(number: int) -> bytes:
-    digits = bytearray()
-    while number > 127:
-        digits.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*digits, number])
-
-
 def test_numbered(tmp_path: Path, jpeg: Jpeg) -> None:
     """Text recognition's kind: where labels are text they are fields, also the one that is a number."""
     values = {b"num-samples": b"3", b"label-000000001": "Ä 5".encode(), b"label-000000003": b"12"}
     values |= {b"image-%09d" % number: jpeg(9, 8, seed=number) for number in (1, 2, 3)}
-    samples = fetched(write(tmp_path / "db", values))
+    samples = fetch_samples(opened(tmp_path, values))
 
     assert [entry.label for entry in samples] == [-1, -1, -1]
     assert bytes(samples[0].fields["label"]).decode() == "Ä 5"
@@ -128,70 +145,23 @@ def test_numbered(tmp_path: Path, jpeg: Jpeg) -> None:
     assert [entry.image for entry in samples] == [values[b"image-%09d" % n] for n in (1, 2, 3)]
 
 
-def datum(data: bytes, label: int, encoded: bool, shape: tuple[int, int, int]) -> bytes:
-    """A Datum, written by hand: shape, data, label, encoded."""
-    head = b"".join(bytes([tag]) + varint(n) for tag, n in zip((8, 16, 24), shape, strict=True))
-    data = b"\x22" + varint(len(data)) + data
-    return head + data + b"\x28" + varint(label) + b"\x38" + bytes([encoded])
-
-
-def test_datum(tmp_path: Path, image: bytes) -> None:
-    """Caffe's kind: encoded images as they are, planes of BGR as a PPM that OpenCV reads back, grey as PGM."""
+@pytest.mark.parametrize("key", ["{}", "0000000{}_cat/im.jpg"])
+def test_datum(tmp_path: Path, image: bytes, datum: Callable[..., bytes], key: str) -> None:
+    """Encoded images as they are, planes of BGR as a PPM that OpenCV reads back, grey as PGM; convert_imageset's keys."""
     rng = np.random.default_rng(0)
-    planes = rng.integers(0, 256, (3, 5, 4), np.uint8)
-    grey = rng.integers(0, 256, (1, 5, 4), np.uint8)
+    planes, grey = (rng.integers(0, 256, (number, 5, 4), np.uint8) for number in (3, 1))
+    kinds = [{"data": image, "encoded": True}, pixels(planes), pixels(grey)]
     values = {
-        b"0": datum(image, 300, True, (0, 0, 0)),
-        b"1": datum(planes.tobytes(), 1, False, (3, 5, 4)),
-        b"2": datum(grey.tobytes(), 2, False, (1, 5, 4)),
+        key.format(number).encode(): datum(label=100 * number, **fields)
+        for number, fields in enumerate(kinds)
     }
-    samples = fetched(write(tmp_path / "db", values))
+    samples = fetch_samples(opened(tmp_path, values))
 
-    assert [entry.label for entry in samples] == [300, 1, 2]
+    assert [entry.label for entry in samples] == [0, 100, 200]
     assert (samples[0].image, samples[0].image_field) == (image, "data")
     assert decoded(samples[1].fields["ppm"]) == planes.transpose(1, 2, 0).tolist()
     assert decoded(samples[2].fields["pgm"], cv2.IMREAD_GRAYSCALE) == grey[0].tolist()
     assert samples[1].size == (5, 4)
-
-
-def caffe_datum() -> Any:
-    """The message Datum, as Caffe's caffe.proto defines it, by Google's own library."""
-    pool = pytest.importorskip("google.protobuf.descriptor_pool")
-    pb2 = pytest.importorskip("google.protobuf.descriptor_pb2")
-    factory = pytest.importorskip("google.protobuf.message_factory")
-    file = pb2.FileDescriptorProto(name="caffe.proto", package="caffe", syntax="proto2")
-    message = file.message_type.add(name="Datum")
-    kinds = {
-        **dict.fromkeys(["channels", "height", "width"], pb2.FieldDescriptorProto.TYPE_INT32),
-        "data": pb2.FieldDescriptorProto.TYPE_BYTES,
-        "label": pb2.FieldDescriptorProto.TYPE_INT32,
-        "float_data": pb2.FieldDescriptorProto.TYPE_FLOAT,
-        "encoded": pb2.FieldDescriptorProto.TYPE_BOOL,
-    }
-    for number, (name, kind) in enumerate(kinds.items(), start=1):
-        repeated = 3 if name == "float_data" else 1
-        message.field.add(name=name, number=number, type=kind, label=repeated)
-    found = pool.DescriptorPool()
-    found.Add(file)
-    return factory.GetMessageClass(found.FindMessageTypeByName("caffe.Datum"))
-
-
-def test_what_convert_imageset_writes(tmp_path: Path, jpeg: Jpeg) -> None:
-    """Keys that end like images hold Datums all the same, encoded ones and pixels side by side."""
-    message = caffe_datum()
-    planes = np.random.default_rng(0).integers(0, 256, (3, 5, 4), np.uint8)
-    pixels = {"data": planes.tobytes(), "channels": 3, "height": 5, "width": 4, "encoded": False}
-    values = {
-        b"00000000_cat/im.jpg": message(data=jpeg(9, 8), label=0, encoded=True),
-        b"00000001_dog/im.JPEG": message(data=jpeg(7, 8), label=300, encoded=True),
-        b"00000002_im.jpg": message(label=2, **pixels),
-    }
-    path = write(tmp_path / "db", {key: one.SerializeToString() for key, one in values.items()})
-    samples = fetched(path)
-
-    assert [entry.label for entry in samples] == [0, 300, 2]
-    assert [bytes(entry.image) for entry in samples[:2]] == [jpeg(9, 8), jpeg(7, 8)]
-    assert decoded(samples[2].fields["ppm"]) == planes.transpose(1, 2, 0).tolist()
 
 
 @pytest.mark.parametrize(
@@ -202,20 +172,20 @@ def test_what_convert_imageset_writes(tmp_path: Path, jpeg: Jpeg) -> None:
     ],
 )
 def test_datums_that_are_no_images_are_refused(
-    tmp_path: Path, fields: dict[str, Any], match: str
+    tmp_path: Path, datum: Callable[..., bytes], fields: dict[str, Any], match: str
 ) -> None:
     """Features and stacks of more channels, of which Caffe makes Datums, too: the sentence says what they are."""
-    one = caffe_datum()(label=1, **fields)
-    match = f"Datums of Caffe of which none is an image.*{match}"
-    with pytest.raises(SourceError, match=match):
-        opened(tmp_path, {b"00000000_im.jpg": one.SerializeToString()})
+    path = write(tmp_path / "db", {b"00000000_im.jpg": datum(label=1, **fields)})
+    assert_refused(f"Datums of Caffe of which none is an image.*{match}", path, by=LmdbDataset)
 
 
-def test_one_foreign_value_among_datums(tmp_path: Path, image: bytes) -> None:
+def test_one_foreign_value_among_datums(
+    tmp_path: Path, image: bytes, datum: Callable[..., bytes]
+) -> None:
     """A value that is no Datum, or holds other pixels than it says, is one BadSample."""
-    good = datum(image, 3, True, (0, 0, 0))
-    values = {b"0": good, b"1": good[:-4] + b"\xff", b"2": datum(bytes(59), 0, False, (3, 5, 4))}
-    values[b"3"] = b"\x33" + bytes(9)
+    good = datum(data=image, label=3, encoded=True)
+    short = pixels(np.zeros((3, 5, 4), np.uint8)) | {"data": bytes(59)}
+    values = {b"0": good, b"1": good[:-4] + b"\xff", b"2": datum(**short), b"3": b"3" + bytes(9)}
     kinds = [type(entry) for entry in opened(tmp_path, values).fetch(range(4))]
 
     assert kinds == [Sample, BadSample, BadSample, BadSample]
@@ -228,7 +198,7 @@ def test_named_databases(tmp_path: Path, image: bytes) -> None:
             with env.begin(write=True, db=env.open_db(name)) as txn:
                 txn.put(name + b".jpg", image)
             if name == b"train":
-                assert fetched(tmp_path)[0].key == "data.mdb/train"
+                assert LmdbDataset(tmp_path).fetch([0])[0].key == "data.mdb/train"
     assert_refused(r"'train', 'val'.*database=", tmp_path, by=LmdbDataset)
     dataset = LmdbDataset(tmp_path, database="val")
 
@@ -243,7 +213,10 @@ def test_keys_of_whole_numbers(tmp_path: Path, jpeg: Jpeg) -> None:
         for number in (300, 2):
             txn.put(number.to_bytes(8, "little"), jpeg(9, 8, seed=number))
 
-    assert [entry.key for entry in fetched(tmp_path)] == ["data.mdb/2", "data.mdb/300"]
+    assert [entry.key for entry in fetch_all(LmdbDataset(tmp_path))] == [
+        "data.mdb/2",
+        "data.mdb/300",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -257,9 +230,8 @@ def test_keys_of_whole_numbers(tmp_path: Path, jpeg: Jpeg) -> None:
 )
 def test_foreign_values_are_refused(tmp_path: Path, value: bytes, match: str) -> None:
     """Values that would have to be unpickled, or that nobody knows, are refused with what to do."""
-    with pytest.raises(SourceError, match=match) as caught:
-        opened(tmp_path, {b"key": value})
-    assert str(tmp_path / "db" / "data.mdb") in str(caught.value)
+    path = write(tmp_path / "db", {b"key": value})
+    assert_refused(f"{path}/data.mdb.*{match}", path, by=LmdbDataset)
 
 
 @pytest.mark.parametrize(
@@ -278,9 +250,7 @@ def test_no_environment_is_refused(
     tmp_path: Path, image: bytes, name: str, options: dict[str, str], match: str
 ) -> None:
     """Missing, empty and foreign files, empty databases, several values per key: each with its reason."""
-    (tmp_path / "text.mdb").write_bytes(b"no tree" * 100)
-    (tmp_path / "empty.mdb").write_bytes(b"")
-    (tmp_path / "folder").mkdir()
+    put(tmp_path, {"text.mdb": b"no tree" * 100, "empty.mdb": b"", "folder/a": b""})
     write(tmp_path / "none", {})
     write(tmp_path / "db", {b"a.jpg": image})
     env = lmdb.open(str(tmp_path / "many"), max_dbs=1, map_size=1 << 24)
@@ -294,10 +264,9 @@ def test_cut_off_file(tmp_path: Path, jpeg: Jpeg) -> None:
     """What lies behind the cut is lost, by name; what lies before it is not."""
     values = {b"%03d.jpg" % number: jpeg(99, 98, seed=number) for number in range(40)}
     path = write(tmp_path / "db", values) / "data.mdb"
-    sound = len(fetched(path))
+    sound = len(LmdbDataset(path))
     os.truncate(path, path.stat().st_size * 3 // 5)
-    dataset = LmdbDataset(path)
-    entries = dataset.fetch(range(len(dataset)))
+    entries = fetch_all(LmdbDataset(path))
     good = [entry for entry in entries if isinstance(entry, Sample)]
     stored = [values[entry.key.partition("/")[2].encode() + b".jpg"] for entry in good]
 
@@ -327,20 +296,6 @@ def test_damaged_trees_end(tmp_path: Path, jpeg: Jpeg) -> None:
         assert all(0 <= node.start <= node.stop <= len(data) for node in nodes)
 
 
-def test_a_page_that_leads_back_ends(tmp_path: Path) -> None:
-    """A branch whose child is itself is walked once for every page, not for ever."""
-    path = write(tmp_path / "db", {b"%04d" % n: bytes(60) for n in range(500)}) / "data.mdb"
-    data = bytearray(path.read_bytes())
-    for page in range(2, len(data) // 4096):
-        if struct.unpack_from("<H", data, page * 4096 + 10) == (1,):  # a branch
-            for (at,) in struct.iter_unpack("<H", data[page * 4096 + 16 : page * 4096 + 20]):
-                struct.pack_into("<HH", data, page * 4096 + at, page, 0)
-
-    nodes = list(Tree(memoryview(data), "data.mdb").nodes())
-
-    assert any("damaged" in node.fault for node in nodes)
-
-
 def test_written_while_in_use(tmp_path: Path, jpeg: Jpeg) -> None:
     """An environment that was written to since it was opened gives BadSamples, not other bytes."""
     path = write(tmp_path / "db", {b"a.jpg": jpeg(9, 8)})
@@ -352,33 +307,19 @@ def test_written_while_in_use(tmp_path: Path, jpeg: Jpeg) -> None:
     assert len(LmdbDataset(path)) == 2
 
 
-@pytest.mark.usefixtures("every_payload_is_long")
-def test_payloads_are_views(tmp_path: Path, image: bytes) -> None:
-    """Long fields are views into the file."""
-    dataset = opened(tmp_path, {b"a.jpg": image})
-    first, second = (dataset.fetch([0])[0].image for _ in range(2))
-
-    assert isinstance(first, memoryview)
-    assert np.shares_memory(np.frombuffer(first, np.uint8), np.frombuffer(second, np.uint8))
-
-
 @pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize(
-    ("shape", "label"), [((3, -2, -2), 1), ((3, 2, 2), -2), ((3, 2, 2), -(2**63))]
-)
+@pytest.mark.parametrize("wrong", [{"height": -2, "width": -2}, {"label": -2}, {"label": -(2**63)}])
 def test_one_bad_datum(
-    tmp_path: Path, first: bool, shape: tuple[int, int, int], label: int
+    tmp_path: Path, datum: Callable[..., bytes], first: bool, wrong: dict[str, int]
 ) -> None:
     """Lengths below zero and labels that are no class numbers are that record's fault alone."""
-    whole = (1 << 64) - 1
-    sizes = (shape[0], shape[1] & whole, shape[2] & whole)
-    bad = datum(bytes(12), label & whole, False, sizes)
-    good = datum(bytes(12), 4, False, (3, 2, 2))
+    fields = {"label": 4, **pixels(np.zeros((3, 2, 2), np.uint8))}
+    good, bad = datum(**fields), datum(**fields | wrong)
     dataset = opened(tmp_path, {b"a": bad if first else good, b"b": good if first else bad})
     entries = dataset.fetch([0, 1])
 
     assert [isinstance(entry, BadSample) for entry in entries] == [first, not first]
-    if shape[1] < 0:
+    if "label" not in wrong:
         assert dataset.column("label").tolist() == ([-1, 4] if first else [4, -1])
     else:
         with pytest.raises(SourceError, match="1 of 2 samples have a label that cannot be read"):
@@ -389,6 +330,6 @@ def test_one_bad_datum(
 def test_keys_that_are_no_text(tmp_path: Path, image: bytes, key: bytes) -> None:
     """Zeros, half characters and bytes that are no UTF-8 are kept, in keys and names of fields."""
     values = {key + b".jpg": image, key + b"." + key: b"x", b"zz.jpg": image}
-    first, second = fetched(write(tmp_path / "db", values))
+    first, second = fetch_samples(opened(tmp_path, values))
 
     assert b"x" in map(bytes, {**first.fields, **second.fields}.values())

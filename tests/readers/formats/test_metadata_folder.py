@@ -75,7 +75,9 @@ def test_rows_are_those_of_datasets(folder: Path, tmp_path: Path, kind: str) -> 
     assert dataset.class_names == ("cat", "dog")
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize(
+    "kind", ["csv", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("jsonl", "parquet"))]
+)
 @pytest.mark.filterwarnings("default")
 def test_further_files(folder: Path, tmp_path: Path, kind: str) -> None:
     """NAME_file_name are further files of a sample, a mask is its mask."""
@@ -104,11 +106,9 @@ def test_lists_of_files(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../b.jpg", "/etc/b.jpg", "file:///etc/b.jpg"])
-def test_paths_that_leave_the_folder(folder: Path, tmp_path: Path, name: str) -> None:
+def test_paths_that_leave_the_folder(folder: Path, name: str) -> None:
     """Names that lead out of the folder are refused, as datasets refuses them."""
     write(folder, [{"file_name": name}], "csv")
-    with pytest.raises(Exception, match=r"file_name|generating"):
-        reference(folder, tmp_path / "cache")
     assert_refused(r"line 2: .* (leaves the folder|is absolute|is a URL)", folder)
     write(folder, [{"file_name": "b.jpg", "mask_file_name": name}], "csv")
     assert_refused("line 2, column mask_file_name", folder)
@@ -136,7 +136,9 @@ def test_of_the_old_kind(folder: Path) -> None:
     assert [s.label for s in fetch_samples(dataset)] == [3, 3]
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize(
+    "kind", ["csv", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("jsonl", "parquet"))]
+)
 @pytest.mark.filterwarnings("default")
 def test_splits_are_folders(tmp_path: Path, jpeg: Callable[..., bytes], kind: str) -> None:
     """A metadata file in the folder of each split; datasets reads the same splits."""

@@ -7,16 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
 
 from readers import BadSample, open_dataset
+from tests.support.annotated import picture, put
 from tests.support.entries import json_of
-from tests.support.moved import assert_boxes_fit, block, moved_batch
 from tests.support.opening import assert_refused
 from tests.support.writers.openimages import COLUMNS
 
-SIZE = (48, 64)
-BOX = (8, 4, 40, 36)
 IDS = ("0001eeaf4aed83f9", "000595fe6fee6369", "00075905539074f2")
 NAMED = '/m/0bt9lr,Dog\n/m/01g317,"Person, standing"\n'
 SHARES = f"{8 / 64},{40 / 64},{4 / 48},{36 / 48}"
@@ -29,12 +26,8 @@ ROWS = (
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "train").mkdir()
-    for name in IDS:
-        pixels = np.repeat(block(SIZE, BOX)[..., None], 3, axis=2)
-        Image.fromarray(pixels).save(tmp_path / "train" / f"{name}.jpg", quality=95)
-    (tmp_path / "class-descriptions-boxable.csv").write_text(NAMED)
-    return tmp_path
+    images = {f"train/{name}.jpg": picture(kind="JPEG") for name in IDS}
+    return put(tmp_path, {**images, "class-descriptions-boxable.csv": NAMED})
 
 
 def table(folder: Path, *rows: str, columns: tuple[str, ...] = COLUMNS, end: str = "\n") -> Path:
@@ -73,14 +66,6 @@ def test_boxes_are_those_of_the_table(folder: Path, end: str) -> None:
     assert plain.fingerprint != dataset.fingerprint
 
 
-def test_boxes_follow_their_images(folder: Path) -> None:
-    """Through the loader, cropped and mirrored."""
-    rows = [ROWS[0].replace(IDS[0], name) for name in IDS]
-    batch = moved_batch(open_dataset(table(folder, *rows)))
-
-    assert_boxes_fit(batch.images, batch.boxes)
-
-
 def test_labels_of_images(folder: Path) -> None:
     """What was verified to be there and not to be there; a class in neither list is not known."""
     rows = (
@@ -97,9 +82,8 @@ def test_labels_of_images(folder: Path) -> None:
     ]
     assert "json" not in found[0].fields
     assert [one.label for one in found] == [-1, -1]
-    [bad] = open_dataset(
-        table(folder, f"{IDS[0]},machine,/m/0bt9lr,0.7", columns=COLUMNS[:4])
-    ).fetch([0])
+    row = f"{IDS[0]},machine,/m/0bt9lr,0.7"
+    [bad] = open_dataset(table(folder, row, columns=COLUMNS[:4])).fetch([0])
     assert "a label has the confidence 0.7" in bad.reason
 
 

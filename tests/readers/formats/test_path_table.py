@@ -2,7 +2,6 @@
 
 import io
 import json
-import pickle
 import re
 import warnings
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from torchvision.ops import box_convert
 
 from dali_pipes import Loader
 from gpu_aug import CenterCrop, Recipe
-from readers import IndexedDataset, Sample, SourceError, open_dataset
+from readers import IndexedDataset, SourceError, open_dataset
 from readers.formats.path_table import PathTableDataset
 from readers.video.files import ClipListDataset
 from tests.support.entries import fetch_samples
@@ -91,10 +90,6 @@ class TestText:
         text = pd.DataFrame({"path": ["0000.jpg", "0001.jpg"], "n": [5, 6]}).to_csv()
         assert list(fetch_samples(table(text))[0].fields) == ["jpg", "n"]
 
-    def test_tsv(self, table: Callable[..., IndexedDataset]) -> None:
-        """A .tsv with names of columns is a table; one without is a list, which takes no root=."""
-        assert type(table("image\tlabel\n0000.jpg\tcat\n", "a.tsv")) is PathTableDataset
-
 
 class TestArrow:
     @pytest.mark.parametrize("kind", ["parquet", "arrow file", "arrow stream"])
@@ -154,24 +149,11 @@ class TestFiles:
             ("0001", 0, "jpg"),
         ]
 
-    def test_missing_file(self, table: Callable[..., IndexedDataset]) -> None:
-        """A file that is not there is one bad sample."""
-        first, bad = table("image,label\n0000.jpg,1\nnowhere.jpg,2\n").fetch([0, 1])
-        assert isinstance(first, Sample)
-        assert "No such file" in bad.reason
-
     def test_absolute(self, tmp_path: Path, pictures: Path) -> None:
         """A list that you write may name any file; keys do not depend on where they lie."""
         (tmp_path / "a.csv").write_text(f"image\n{pictures}/0001.jpg\n{pictures}/0000.jpg\n")
         found = fetch_samples(open_dataset(tmp_path / "a.csv"))
         assert [s.key for s in found] == ["0001.jpg", "0000.jpg"]
-
-    def test_pickled_elsewhere(self, table: Callable[..., IndexedDataset]) -> None:
-        """Fields, labels and keys survive pickling, whose result is the same data."""
-        dataset = table("image,label,note\n0000.jpg,a b,x\n0001.jpg,,y\n", label_separator=" ")
-        again = pickle.loads(pickle.dumps(dataset))
-        assert fetch_samples(again) == fetch_samples(dataset)
-        assert again.fingerprint == dataset.fingerprint
 
     @pytest.mark.parametrize(
         "other",
@@ -205,6 +187,7 @@ SEVERAL_ROWS = "image,label,by\n0000,dog,Ann\n0001,cat,Bo\n0000,cat,Cy\n"
         # Rows of a path and a label need no names of columns; more columns are named.
         ("0001.jpg,dog\n0000.jpg,cat\n", {}, [1, 0], ("cat", "dog")),
         ("dog\t0001.jpg\ncat\t0000.jpg\n", {}, [1, 0], ("cat", "dog")),
+        ("image\tlabel\n0000.jpg\tcat\n", {"name": "a.tsv"}, [0], ("cat",)),
         ("x,0001.jpg,3\ny,0000.jpg,2\n", {"header": ["note", "image", "label"]}, [3, 2], ()),
         # Whole numbers are the class numbers: 10 comes not before 9, and gaps stay.
         ("image,label\n0000,10\n0001,9\n0002,007\n", {}, [10, 9, 7], ()),
@@ -322,6 +305,9 @@ class TestBoxes:
         ]
 
 
+TWO_SPLITS = "image,label,split\n0000,a,train\n0001,b,val\n0002,a,train\n"
+
+
 class TestDetection:
     @pytest.mark.parametrize("text", ["path,start,end,label\na.mp4,0,1,3\n", "a.mp4,3\n"])
     def test_videos_stay_videos(self, tmp_path: Path, text: str) -> None:
@@ -334,16 +320,6 @@ class TestDetection:
         written = pa.table({"path": ["x.jpg"], "image": [jpeg(20, 20)]})
         pq.write_table(written, tmp_path / "t.parquet")
         assert type(open_dataset(tmp_path / "t.parquet")).__name__ == "ParquetDataset"
-
-    def test_splits(self, table: Callable[..., IndexedDataset]) -> None:
-        """Rows of several splits are opened one split at a time, by any of its names."""
-        for split, keys in (("train", ["0000.jpg", "0002.jpg"]), ("validation", ["0001.jpg"])):
-            found = fetch_samples(table(TWO_SPLITS, split=split))
-            assert [sample.key for sample in found] == keys
-        assert len(table("image,label\n0000,a\n", "val.csv", split="val")) == 1
-
-
-TWO_SPLITS = "image,label,split\n0000,a,train\n0001,b,val\n0002,a,train\n"
 
 
 SIDES = ["xmin", "ymin", "xmax", "ymax"]
@@ -449,13 +425,6 @@ def test_warnings(
     messages = [str(one.message) for one in said]
     assert any(re.search(warning, one) for one in messages) if warning else not messages, messages
     assert labels(dataset) == expected
-
-
-def test_rows_that_are_boxes(table: Callable[..., IndexedDataset]) -> None:
-    """Columns that are called like sides are read with boxes=."""
-    dataset = table(BOX_ROWS.format("cat"), boxes=SIDES, coords="zero-based")
-    [text] = texts(dataset, "json")
-    assert json.loads(text)["labels"] == [1, 0]
 
 
 def test_missing_files(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import tarfile
 import weakref
 import zlib
@@ -17,11 +18,11 @@ import pytest
 from PIL import Image
 
 from readers import BadSample, Sample, SourceError, TarDataset
-from readers.storage.blob.mapped import mapped_file
 from tests.support.damage import flip
+from tests.support.entries import fetch_all
 from tests.support.kinds import by_pillow
 from tests.support.opening import assert_refused, open_with_warning
-from tests.support.tars import by_webdataset, tar_of, with_header
+from tests.support.tars import by_webdataset, tar_of, with_header, write_samples
 
 Jpeg = Callable[..., bytes]
 BLOCK = 512
@@ -34,19 +35,17 @@ def write_tar(path: Path, files: list[tuple[str, bytes]], **options: Any) -> Pat
 
 def plain_shard(path: Path, num_samples: int = 4) -> Path:
     """Keys 000, 001, ... with a jpg (its content is no image) and a cls."""
-    files = []
-    for number in range(num_samples):
-        files += [
-            (f"{number:03d}.jpg", b"%03d" % number * 300),
-            (f"{number:03d}.cls", b"%d" % number),
-        ]
-    return write_tar(path, files)
+    samples = {
+        f"{number:03d}": {"jpg": b"%03d" % number * 300, "cls": b"%d" % number}
+        for number in range(num_samples)
+    }
+    return write_samples(path, samples)
 
 
 def by_us(dataset: TarDataset) -> list[tuple[str, dict[str, bytes]]]:
     return [
         (sample.key, {name: bytes(data) for name, data in sample.fields.items()})
-        for sample in dataset.fetch(range(len(dataset)))
+        for sample in fetch_all(dataset)
     ]
 
 
@@ -107,40 +106,6 @@ def test_size_is_known_from_the_index(tmp_path: Path, jpeg: Jpeg) -> None:
     assert (samples[3].image, samples[4].image) == (None, files[5][1])
 
 
-@pytest.mark.parametrize(
-    ("content", "label"), [(b"5", 5), (b" 12\n", 12), (b"\xef\xbb\xbf4\n", 4), (b"-1", -1)]
-)
-def test_label_is_the_integer_in_cls(tmp_path: Path, content: bytes, label: int) -> None:
-    """White space and a byte-order mark around it do not count; -1 is none."""
-    shard = write_tar(tmp_path / "a.tar", [("a.jpg", b"x"), ("a.cls", content)])
-
-    assert TarDataset([shard]).fetch([0])[0].label == label
-
-
-TOO_LARGE = "is 2**63 or more: a class number is from 0 to 2**63 - 1"
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        *((each, "the label ") for each in (b"", b"cat", b"-3", b"1.5", b"1_0", b"\xd9\xa3", b"[0, 1]")),
-        *((b"9" * digits, TOO_LARGE) for digits in (19, 40, 5000)),
-    ],
-)  # fmt: skip
-def test_a_cls_that_is_no_number(tmp_path: Path, content: bytes, reason: str) -> None:
-    """It makes a bad sample, and selecting by labels is refused with its name."""
-    shard = write_tar(tmp_path / "a.tar", [("a.jpg", b"x"), ("a.cls", content), ("b.cls", b"1")])
-    dataset = TarDataset([shard])
-    bad, good = dataset.fetch([0, 1])
-
-    assert bad.reason.startswith("the label ")
-    assert reason in bad.reason
-    assert good == Sample(1, "a.tar/b", {"cls": b"1"}, 1)
-    with pytest.raises(SourceError, match=r"a\.tar/a .* 1 of 2 samples have a label that cannot"):
-        dataset.where("label == 1")
-    assert dataset.take([1]).column("label").tolist() == [1]
-
-
 def test_a_bad_sample_keeps_a_label_that_can_be_read(tmp_path: Path) -> None:
     """So that selections count it."""
     files = [("a.jpg", b"x"), ("a.jpg", b"y"), ("a.cls", b"3"), ("b.cls", b"1"), ("b.cls", b"2")]
@@ -152,31 +117,17 @@ def test_a_bad_sample_keeps_a_label_that_can_be_read(tmp_path: Path) -> None:
         dataset.column("label")
 
 
-@pytest.mark.usefixtures("every_payload_is_long")
-def test_payloads_are_views_that_outlive_the_dataset(tmp_path: Path) -> None:
-    """Long fields point into the mapped shard, read-only, and keep it mapped."""
-    dataset = TarDataset([plain_shard(tmp_path / "a.tar")])
-    first, again = dataset.fetch([1, 1])
-    del dataset
-    (tmp_path / "a.tar").unlink()
-
-    assert first.image.readonly
-    assert mapped_file(first.image) is mapped_file(again.image) is not None
-    assert first.image == b"001" * 300
-
-
 def test_dataset_goes_with_its_last_reference(tmp_path: Path) -> None:
     """Maps are given back at once, not when the garbage collector finds a circle."""
     dataset = TarDataset([plain_shard(tmp_path / "a.tar")])
     dataset.fetch([0])
     remembered = weakref.ref(dataset)
     gc.disable()
-    try:
-        del dataset
+    del dataset
+    is_gone = remembered() is None
+    gc.enable()
 
-        assert remembered() is None
-    finally:
-        gc.enable()
+    assert is_gone
 
 
 def test_devices_and_folders_are_passed_over(tmp_path: Path) -> None:
@@ -236,18 +187,14 @@ def test_cut_off_at_any_block(tmp_path: Path) -> None:
     for cut in [*range(BLOCK + 100, 3 * stride, 256), 3 * stride - 510, 3 * stride]:
         shard = tmp_path / f"cut-{cut}.tar"
         shard.write_bytes(whole[:cut])
-        entries = TarDataset([shard]).fetch(range(len(TarDataset([shard]))))
+        entries = fetch_all(TarDataset([shard]))
         num_whole, rest = divmod(cut, stride)
         for number in range(num_whole):
             assert {n: bytes(d) for n, d in entries[number].fields.items()} == expected[number]
         for entry in entries[num_whole:]:
             if isinstance(entry, BadSample):
-                assert entry.stage == "read"
-                assert entry.reason.startswith(f"{shard.name} is ")
-                assert (
-                    f"at byte {cut}" in entry.reason
-                    or f"at byte {cut // BLOCK * BLOCK}" in entry.reason
-                )
+                places = f"({cut}|{cut // BLOCK * BLOCK})"
+                assert re.match(rf"{shard.name} is .*at byte {places}", entry.reason)
             else:  # cut between the files of a sample, or behind its last byte: what is there is whole
                 assert entry.image == expected[num_whole]["jpg"]
         if 0 < rest < BLOCK + 900 or 3 * BLOCK < rest < 4 * BLOCK:
@@ -267,31 +214,17 @@ def test_damaged_header_is_not_taken_for_the_end(tmp_path: Path) -> None:
     assert entries[2] == BadSample(2, f"a.tar/(byte {place})", "read", reason)
 
 
-def test_negative_size_does_not_lead_round_in_circles(tmp_path: Path) -> None:
-    """A header with a negative size points back at what was read before it."""
-    shard = plain_shard(tmp_path / "a.tar", 2)
-    place = 5 * BLOCK
-    negative = {124: (-place - BLOCK).to_bytes(12, "big", signed=True)}
-    shard.write_bytes(with_header(shard.read_bytes(), place, negative))
-    good, bad = TarDataset([shard]).fetch([0, 1])
-
-    assert isinstance(good, Sample)
-    assert f"damaged at byte {place}" in bad.reason
-
-
 @pytest.mark.parametrize("kind", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_cut_within_a_long_name(tmp_path: Path, kind: int) -> None:
     """A shard may end within the extra headers of a long name."""
     files = [("a.jpg", b"1"), (f"{LONG}/b.jpg", b"2")]
-    data = write_tar(tmp_path / "whole.tar", files, format=kind).read_bytes()
+    data = tar_of(files, format=kind)
     for cut in range(2 * BLOCK + 1, 5 * BLOCK, 150):
         shard = tmp_path / f"{cut}.tar"
         shard.write_bytes(data[:cut])
-        first, *rest = TarDataset([shard]).fetch(range(len(TarDataset([shard]))))
+        first, bad = fetch_all(TarDataset([shard]))
 
-        assert first.image == b"1"
-        assert len(rest) == 1
-        assert isinstance(rest[0], BadSample)
+        assert (first.image, type(bad)) == (b"1", BadSample)
 
 
 @pytest.mark.parametrize(
@@ -356,14 +289,6 @@ def test_more_shards_than_may_be_mapped_at_once(
         assert [bytes(s.image) for s in batch] == [b"%03d" % (place % 3) * 300 for place in order]
 
 
-def test_index_outside_the_dataset_is_refused(tmp_path: Path) -> None:
-    """The error names the range over all shards."""
-    shards = [plain_shard(tmp_path / "a.tar", 2), plain_shard(tmp_path / "b.tar", 3)]
-
-    with pytest.raises(IndexError, match=r"^index must be in 0 <= index < 5, got 5$"):
-        TarDataset(shards).fetch([0, 5])
-
-
 @pytest.mark.parametrize(
     "files",
     [
@@ -405,12 +330,5 @@ def test_shards_of_one_name_are_told(tmp_path: Path) -> None:
     for folder in "abc":
         (tmp_path / folder).mkdir()
         write_tar(tmp_path / folder / "x.tar", [("0.cls", b"0")])
-    assert (
-        len(
-            open_with_warning(
-                "2 shards with the name of an earlier one, such as x.tar",
-                str(tmp_path / "*" / "x.tar"),
-            )
-        )
-        == 3
-    )
+    match = "2 shards with the name of an earlier one, such as x.tar"
+    assert len(open_with_warning(match, str(tmp_path / "*" / "x.tar"))) == 3

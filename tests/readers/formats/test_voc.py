@@ -44,9 +44,8 @@ def devkit(tmp_path: Path) -> Path:
     floats = voc_object("cat", (3.5, 2.25, 30.75, 40.5), part, pose="Frontal")
     put(root, {"Annotations/2.xml": voc_xml(floats, EDGE)})
     put(root, {"ImageSets/Main/dog_train.txt": "0  1\n2 -1\n", "ImageSets/Main/dog_val.txt": "1  0\n3  1\n"})  # fmt: skip
-    for number in range(4):
-        for folder in ("SegmentationClass", "SegmentationObject"):
-            put(root, {f"{folder}/{number}.png": mask_png(12)})
+    masks = [f"Segmentation{kind}/{n}.png" for kind in ("Class", "Object") for n in range(4)]
+    put(root, dict.fromkeys(masks, mask_png(12)))
     put(root, {"ImageSets/Segmentation/train.txt": "2\n", "ImageSets/Segmentation/val.txt": "3\n"})
     return root
 
@@ -126,8 +125,7 @@ def test_masks_in_colours(devkit: Path) -> None:
     [bad] = opened("train", labelmap).fetch([0])
     dataset = opened("val", labelmap)
     before = dataset.fingerprint
-    with Image.open(io.BytesIO(dataset.fetch([0])[0].fields["mask.png"])) as mask:
-        numbers = np.asarray(mask)
+    numbers = np.asarray(Image.open(io.BytesIO(dataset.fetch([0])[0].fields["mask.png"])))
 
     assert "is in colours, and no labelmap.txt says whose they are" in bare.reason
     assert bad.reason.endswith("2.png has the colour 9,9,9, which labelmap.txt gives no class")
@@ -135,6 +133,13 @@ def test_masks_in_colours(devkit: Path) -> None:
     assert numbers[:, 0].tolist() == [0] * 4 + [2] * 5 + [255] * 3 + [0] * (HEIGHT - 12)
     assert numbers[30, 30] == 2
     assert opened("val", labelmap.replace("34,56", "34,57")).fingerprint != before
+    for text, sentence in {
+        "background:0,0,0::\n": "lists no classes",
+        "dog:0,0,1::\ndog:0,0,2::\n": "labelmap.txt:2 names dog a second time",
+        "dog:0,0,256::\n": "three numbers to 255, such as 128,0,0, got '0,0,256'",
+    }.items():
+        put(devkit, {"labelmap.txt": text})
+        assert_refused(sentence, devkit, split="val")
 
 
 def test_the_palette() -> None:
@@ -201,22 +206,6 @@ def test_classes_of_all_splits(tmp_path: Path) -> None:
     assert bad.reason == "train/a.b.xml object 1: 'zebra' is none of the classes (ant)"
 
 
-def test_classes_of_cvat(tmp_path: Path) -> None:
-    """labelmap.txt lists them."""
-    root = write_voc(tmp_path, IMAGE, 1, default="0\n")
-    text = "# label:color_rgb:parts:actions\nbackground:0,0,0::\nperson:1,2,3:head:\ndog:4,5,6::\n"
-    dataset = open_dataset(put(root, {"labelmap.txt": text}))
-    assert dataset.class_names == ("person", "dog")
-    assert json_of(dataset.fetch([0])[0])["labels"] == [1, 0]
-    for text, sentence in {
-        "background:0,0,0::\n": "lists no classes",
-        "dog:0,0,1::\ndog:0,0,2::\n": "labelmap.txt:2 names dog a second time",
-        "dog:0,0,256::\n": "three numbers to 255, such as 128,0,0, got '0,0,256'",
-    }.items():
-        put(root, {"labelmap.txt": text})
-        assert_refused(sentence, root)
-
-
 BAD = {
     voc_xml(voc_object(), voc_object(box=(1, 1, 65, 9))): (
         r"^a.xml object 2: xmax 65 > width 64 \(zero-based\? pass coords=\); outside='clip' cuts"
@@ -270,10 +259,11 @@ def _polygon(points: str) -> str:
         voc_xml(voc_object()).upper().replace("DOG", "dog"),
         _polygon("<x1>9</x1><y1>5</y1><x2>40</x2><y2>20</y2><x3>20</x3><y3>36</y3>"),
         _polygon("".join(f"<point><x>{x}</x><y>{y}</y></point>" for x, y in ((9, 5), (40, 20), (20, 36)))),
+        voc_xml(voc_object(), size=None),
     ],
 )  # fmt: skip
 def test_other_spellings(tmp_path: Path, text: str) -> None:
-    """Tags in capitals, and outlines in place of boxes."""
+    """Tags in capitals, outlines in place of boxes, and no size."""
     root = put(tmp_path, {"a.jpg": IMAGE, "a.xml": text, "b.jpg": IMAGE, "b.xml": voc_xml(EDGE)})
     assert json_of(open_dataset(root, coords="one-based").fetch([0])[0])["boxes"] == [[*BOX]]
 
@@ -298,28 +288,12 @@ def test_boxes_can_be_clipped(tmp_path: Path) -> None:
     assert json_of(entry)["boxes"] == [[59, 0, 64, 9], [*BOX]]
 
 
-@pytest.mark.parametrize("orientation", [3, 6, 8])
-def test_frames_that_exif_turns(tmp_path: Path, orientation: int) -> None:
-    """A stated size that only the stored picture has means that boxes lie in another frame than the pixels."""
-    image = picture(orientation, "JPEG")
-    root = put(tmp_path, {"a.jpg": image, "b.jpg": image, "c.jpg": image})
-    turned = voc_xml(voc_object(box=(1, 1, 9, 9)), size=(WIDTH, HEIGHT))
-    put(root, {"a.xml": voc_xml(voc_object()), "b.xml": turned, "c.xml": voc_xml(EDGE, size=None)})
-    upright, other, unsaid = VocDataset(root).fetch(range(3))
-
-    assert json_of(upright)["boxes"] == [[*BOX]]
-    assert "EXIF orientation" in other.reason or orientation == 3
-    assert isinstance(other, BadSample)
-    assert json_of(unsaid)["boxes"] == [[0, 0, WIDTH, HEIGHT]]
-
-
 def test_what_has_no_counterpart(tmp_path: Path) -> None:
     """It is counted in one warning; what a list names and is not there is a bad sample."""
     files: dict[str, Any] = {f"{name}.jpg": IMAGE for name in "abc"}
     root = put(tmp_path / "flat", files | {"a.xml": voc_xml(EDGE), "x.xml": voc_xml(EDGE)})
-    assert (
-        len(open_with_warning(r"2 pictures without \.xml and 1 \.xml without a picture", root)) == 1
-    )
+    counts = r"2 pictures without \.xml and 1 \.xml without a picture"
+    assert len(open_with_warning(counts, root)) == 1
 
     listed = write_voc(tmp_path / "listed", IMAGE, 2, train="0\n7\n1\n")
     (listed / "Annotations" / "1.xml").unlink()
@@ -381,8 +355,7 @@ def test_masks_without_annotations(devkit: Path) -> None:
     [entry] = dataset.fetch([0])
 
     assert list(entry.fields) == ["jpg", "mask.png"]
-    with Image.open(io.BytesIO(entry.fields["mask.png"])) as mask:
-        assert mask.mode == "P"
+    assert Image.open(io.BytesIO(entry.fields["mask.png"])).mode == "P"
     assert_refused("no annotation for any of the 2 pictures", devkit, split="val")
 
 

@@ -87,11 +87,10 @@ def test_outlines(tmp_path: Path) -> None:
     assert near(told(entry)["boxes"], [[8, 12, 48, 42], [*BOX]])
     for number, polygon in enumerate(told(entry)["polygons"]):
         expected = api.decode(api.frPyObjects([polygon], HEIGHT, WIDTH))[..., 0]
-        with Image.open(io.BytesIO(entry.fields[f"mask.{number}.png"])) as mask:
-            assert np.array_equal(np.asarray(mask), expected)
-    with Image.open(io.BytesIO(entry.fields["mask.1.png"])) as mask:
-        rows, columns = np.nonzero(np.asarray(mask))
-        assert (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1) == BOX
+        mask = np.asarray(Image.open(io.BytesIO(entry.fields[f"mask.{number}.png"])))
+        assert np.array_equal(mask, expected)
+    rows, columns = np.nonzero(mask)
+    assert (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1) == BOX
 
 
 def test_turned_boxes_are_not_guessed(tmp_path: Path) -> None:
@@ -122,7 +121,7 @@ def test_poses(tmp_path: Path) -> None:
 
 
 def test_poses_without_visibility(tmp_path: Path) -> None:
-    """Every keypoint counts."""
+    """Every keypoint counts; classes that are only counted have names all the same."""
     yaml = "train: images/train\nnc: 1\nkpt_shape: [2, 2]\n"
     text = yolo_row(0, (*shares(), 0.5, 0.5, 0.25, 0.125))
     dataset = YoloDataset(write_yolo(tmp_path, IMAGE, text, yaml=yaml))
@@ -153,16 +152,6 @@ def test_masks_of_classes(tmp_path: Path) -> None:
     assert "maps/train/2.png cannot be read" in gone.reason
     put(root, {"data.yaml": yaml + "label_mapping: {0: 1}\n"})
     assert_refused("label_mapping, which is not applied here", root, by=YoloDataset)
-
-
-@pytest.mark.parametrize("orientation", [3, 6, 8])
-def test_boxes_are_those_of_the_upright_picture(tmp_path: Path, orientation: int) -> None:
-    """Shares are of the size after EXIF, read from the header alone."""
-    root = write_yolo(tmp_path, picture(orientation, "JPEG"), yolo_row())
-    [entry] = open_dataset(root).fetch([0])
-
-    assert entry.size == (HEIGHT, WIDTH)
-    assert near(told(entry)["boxes"], [[*BOX]])
 
 
 BAD = {

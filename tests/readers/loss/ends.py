@@ -1,6 +1,5 @@
 """What follows a cut, and members of containers: nothing is lost without a refusal, a warning or a bad sample."""
 
-import io
 import json
 import os
 import tarfile
@@ -17,6 +16,7 @@ from tests.support.jpegs import encode, picture
 from tests.support.loss import Cell, NotApplicable
 from tests.support.one_other import writer_of
 from tests.support.opening import assert_refused
+from tests.support.tars import tar_of, with_header
 from tests.support.writers import Written
 
 NUM_SAMPLES = 6
@@ -70,27 +70,12 @@ def cut_in_the_last_line(name: str, folder: Path) -> None:
     assert bad or told
 
 
-def tar_of(files: dict[str, bytes | str]) -> bytes:
-    """Text is the name that a hard link leads to."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as archive:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            if isinstance(content, str):
-                member.type, member.linkname = tarfile.LNKTYPE, content
-                archive.addfile(member)
-            else:
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
-    return stream.getvalue()
-
-
-def numbered(first: int, stop: int) -> dict[str, bytes | str]:
-    return {
-        f"{number}.{field}": content
+def numbered(first: int, stop: int) -> list[tuple[str, bytes]]:
+    return [
+        (f"{number}.{field}", content)
         for number in range(first, stop)
         for field, content in (("jpg", SAMPLES[0].image), ("cls", b"%d" % number))
-    }
+    ]
 
 
 def ends_of_tars(name: str, folder: Path) -> None:
@@ -143,7 +128,7 @@ def ends_of_tars(name: str, folder: Path) -> None:
         labels, bad, said = read(claim + whole)
         assert "the header at byte 0 is damaged: it claims 21474836480 bytes" in [*bad, *said][0]
 
-    dotted = tar_of({"a.v1.jpg": SAMPLES[0].image, "a.v1.cls": b"2"})
+    dotted = tar_of([("a.v1.jpg", SAMPLES[0].image), ("a.v1.cls", b"2")])
     labels, bad, said = read(dotted)
     assert (labels, bad) == ([-1], [])
     assert "keys='last-dot'" in said[0]
@@ -152,7 +137,10 @@ def ends_of_tars(name: str, folder: Path) -> None:
         "give one of first-dot, last-dot", str(folder / "0.tar"), format=name, keys="dot"
     )
 
-    linked = tar_of({**numbered(0, 1), "1.jpg": "0.jpg", "1.cls": b"1", "2.jpg": "none.jpg"})
+    linked = tar_of([*numbered(0, 1), ("1.jpg", b""), ("1.cls", b"1"), ("2.jpg", b"")])
+    for link, target in ((b"1.jpg", b"0.jpg"), (b"2.jpg", b"none.jpg")):
+        hard_link = {156: tarfile.LNKTYPE, 157: target}
+        linked = with_header(linked, linked.index(link), hard_link)
     labels, bad, _ = read(linked)
     assert labels == ([0, 1] if name == "tar" else [0])
     assert "link to none.jpg" in bad[-1]

@@ -10,6 +10,7 @@ import pytest
 
 from readers import BadSample, IndexedDataset, SourceError, open_dataset
 from tests.support import labelled as write
+from tests.support.annotated import put
 from tests.support.loss import Cell, NotApplicable
 from tests.support.opening import assert_refused, open_with_warning
 
@@ -88,43 +89,21 @@ def stream(folder: Path) -> None:
     ) + [-1]
 
 
-def no_label(make: Callable[[Path], Path], format_name: Any = None) -> Callable[[Path], None]:
-    """A format that has labels for all samples or none: which it is, is told when it is opened."""
+def no_label(
+    files: dict[str, bytes | str], name: str = "", format_name: Any = None
+) -> Callable[[Path], None]:
+    """A format that has labels for all samples or none: which it is, is told when these files are opened by a name."""
 
     def cell(folder: Path) -> None:
-        dataset = open_with_warning(
-            r"no sample of .* has a label \(all are -1", make(folder), format=format_name
-        )
+        source = put(folder, files) / name
+        match = r"no sample of .* has a label \(all are -1"
+        dataset = open_with_warning(match, source, format=format_name)
         assert set(dataset.column("label").tolist()) == {-1}
 
     return cell
 
 
-def flat_folder(folder: Path) -> Path:
-    write.write_files(folder, 3)
-    return folder
-
-
-def flat_videos(folder: Path) -> Path:
-    (folder / "a.mp4").write_bytes(b"")
-    return folder
-
-
-def plain_list(folder: Path) -> Path:
-    (folder / "files.txt").write_text("\n".join(write.write_files(folder, 3)))
-    return folder / "files.txt"
-
-
-def clips(folder: Path) -> Path:
-    (folder / "clips.txt").write_text("a.mp4\nb.mp4\n")
-    return folder / "clips.txt"
-
-
-def frames(folder: Path) -> Path:
-    for name in ("x", "y"):
-        (folder / name).mkdir()
-        (folder / name / "img_00001.jpg").write_bytes(b"")
-    return folder
+PICTURES: dict[str, bytes | str] = {f"{number}.png": write.picture(number) for number in range(3)}
 
 
 def csv_rows(folder: Path, rows: list[list[str]]) -> Path:
@@ -169,12 +148,14 @@ def npy(folder: Path) -> None:
 
 DETECTION = NotApplicable("Its samples have boxes and no label of their own, which is not missed.")
 CELLS: dict[str, Cell] = {
-    "folder": no_label(flat_folder),
-    "list": no_label(plain_list),
+    "folder": no_label(PICTURES),
+    "list": no_label(PICTURES | {"files.txt": "\n".join(PICTURES)}, "files.txt"),
     "csv": path_table,
-    "video-folder": no_label(flat_videos),
-    "clip-list": no_label(clips),
-    "frame-folder": no_label(frames, "frame-folder"),
+    "video-folder": no_label({"a.mp4": b""}),
+    "clip-list": no_label({"clips.txt": "a.mp4\nb.mp4\n"}, "clips.txt"),
+    "frame-folder": no_label(
+        {f"{name}/img_00001.jpg": b"" for name in "xy"}, format_name="frame-folder"
+    ),
     "tar": values(write.write_tar),
     "stream": stream,
     "parquet": parquet,

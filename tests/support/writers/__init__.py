@@ -18,7 +18,12 @@ Each module has
     HOLDS_VIDEOS  True where samples are videos of one picture, loaded as clips
 """
 
+import io
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
 
 
 @dataclass(frozen=True)
@@ -37,3 +42,24 @@ class Expected:
     key: str
     image: bytes
     label: int
+
+
+def write_images(folder: Path, samples: Sequence[Written], ending: str = "jpg") -> list[str]:
+    """Write the image of each sample to a file of its name in a folder, and return the names of the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [f"{sample.name}.{ending}" for sample in samples]
+    for name, sample in zip(names, samples, strict=True):
+        (folder / name).write_bytes(sample.image)
+    return names
+
+
+def size_of(sample: Written) -> tuple[int, int]:
+    """Return width and height of the image of a sample."""
+    with Image.open(io.BytesIO(sample.image)) as image:
+        return image.size
+
+
+def break_link(path: Path) -> None:
+    """Replace a file by a link that leads nowhere."""
+    path.unlink()
+    path.symlink_to("nowhere")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.damage import flip
 from tests.support.writers import Expected, Written
 
 FORMAT = "arrayrecord"
@@ -19,15 +20,8 @@ def write(folder: Path, samples: list[Written]) -> Path:
             str(folder / f"part-{number}.array_record"), "group_size:1,uncompressed"
         )
         for sample in part:
-            file.write(
-                serialize(
-                    {
-                        "image": (sample.image, "byte"),
-                        "label": (sample.label, "int"),
-                        "key": (sample.name.encode(), "byte"),
-                    }
-                )
-            )
+            features = {"image": (sample.image, "byte"), "label": (sample.label, "int")}
+            file.write(serialize({**features, "key": (sample.name.encode(), "byte")}))
         file.close()
     return folder
 
@@ -40,10 +34,9 @@ def expected(source: Path) -> list[Expected]:
     for path in sorted(source.glob("*.array_record")):
         for record in ArrayRecordReader(str(path)).read_all():
             features = example_pb2.Example.FromString(record).features.feature
-            key = features["key"].bytes_list.value[0].decode()
-            image = features["image"].bytes_list.value[0]
+            key, image = (features[name].bytes_list.value[0] for name in ("key", "image"))
             label = features["label"].int64_list.value[0]
-            found.append(Expected(f"{path.name}/{key}", image, label))
+            found.append(Expected(f"{path.name}/{key.decode()}", image, label))
     return found
 
 
@@ -51,7 +44,5 @@ def damage(source: Path) -> Path:
     """Change a byte in the middle of an image: the checksum of its chunk is wrong then."""
     image = expected(source)[3].image
     path = source / "part-0.array_record"
-    data = bytearray(path.read_bytes())
-    data[data.index(image) + len(image) // 2] ^= 1
-    path.write_bytes(data)
+    flip(path, path.read_bytes().index(image) + len(image) // 2, 1)
     return source

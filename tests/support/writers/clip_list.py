@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tests.support.writers import Expected, Written
+from tests.support.writers import Written
+from tests.support.writers.list import expected as expected
 from tests.support.writers.video_folder import write_frame
 
 FORMAT = "clip-list"
@@ -18,13 +19,6 @@ def write(folder: Path, samples: list[Written]) -> Path:
         lines.append(f"{sample.name}.avi {sample.label}\n")
     (folder / "videos.txt").write_text("".join(lines))
     return folder / "videos.txt"
-
-
-def expected(source: Path) -> list[Expected]:
-    pairs = [line.split() for line in source.read_text().splitlines()]
-    return [
-        Expected(name, (source.parent / name).read_bytes(), int(label)) for name, label in pairs
-    ]
 
 
 def damage(source: Path) -> Path:

@@ -1,28 +1,21 @@
 """COCO's instances, with the images in a folder beside."""
 
-import io
 import json
 from pathlib import Path
 
-from PIL import Image
-
-from tests.support.writers import Expected, Written
+from tests.support.writers import Expected, Written, size_of, write_images
 
 FORMAT = "coco"
 CHECKED_AGAINST = "pycocotools"
 
 
 def write(folder: Path, samples: list[Written]) -> Path:
-    (folder / "train").mkdir()
     (folder / "annotations").mkdir()
     images, annotations = [], []
-    for number, sample in enumerate(samples):
-        name = f"{sample.name}.jpg"
-        (folder / "train" / name).write_bytes(sample.image)
-        with Image.open(io.BytesIO(sample.image)) as image:
-            width, height = image.size
+    for number, name in enumerate(write_images(folder / "train", samples)):
+        width, height = size_of(samples[number])
         images.append({"id": 100 + number, "file_name": name, "height": height, "width": width})
-        box = {"bbox": [1, 2, 10, 12], "category_id": 5 + sample.label, "iscrowd": 0}
+        box = {"bbox": [1, 2, 10, 12], "category_id": 5 + samples[number].label, "iscrowd": 0}
         annotations.append({"id": number, "image_id": 100 + number, **box})
     categories = [{"id": 5 + number, "name": f"class-{number}"} for number in range(3)]
     stored = {"images": images, "annotations": annotations, "categories": categories}

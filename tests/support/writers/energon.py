@@ -9,8 +9,10 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+from tests.support.tars import by_webdataset
 from tests.support.writers import Expected, Written
 from tests.support.writers.tar import damage as damage_tar
+from tests.support.writers.tar import write_shard
 
 FORMAT = "energon"
 CHECKED_AGAINST = "webdataset"
@@ -20,8 +22,6 @@ TOLD = {"field_map": {"image": "photo.jpg", "label": "cls"}, "exclude": ["s_00.t
 
 def write(folder: Path, samples: list[Written]) -> Path:
     """In three shards, of which the last is of no split, with a sample that is excluded."""
-    import webdataset
-
     rows = [
         {"__key__": one.name, "photo.jpg": one.image, "cls": b"%d" % one.label} for one in samples
     ]
@@ -33,9 +33,7 @@ def write(folder: Path, samples: list[Written]) -> Path:
         "val.tar": [gone],
     }
     for name, content in shards.items():
-        with webdataset.TarWriter(str(folder / name), encoder=False) as writer:
-            for row in content:
-                writer.write(row)
+        write_shard(folder / name, content)
     prepare(folder, PARTS, **TOLD)
     return folder
 
@@ -70,16 +68,11 @@ def prepare(folder: Path, parts: dict[str, list[str]], **told: Any) -> None:
 
 def expected(source: Path) -> list[Expected]:
     """The samples that webdataset reads, without the excluded one."""
-    from webdataset.tariterators import group_by_keys, tar_file_expander
-
-    found = []
-    for name in ("s_00.tar", "s_01.tar"):
-        with (source / name).open("rb") as stream:
-            for sample in group_by_keys(tar_file_expander([{"url": name, "stream": stream}])):
-                if sample["__key__"] != "gone":
-                    key = f"{name}/{sample['__key__']}"
-                    found.append(Expected(key, sample["photo.jpg"], int(sample["cls"])))
-    return found
+    return [
+        Expected(key, fields["photo.jpg"], int(fields["cls"]))
+        for key, fields in by_webdataset(source / "s_00.tar", source / "s_01.tar")
+        if not key.endswith("/gone")
+    ]
 
 
 def damage(source: Path) -> Path:

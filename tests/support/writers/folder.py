@@ -4,7 +4,7 @@ from pathlib import Path
 
 from torchvision.datasets import ImageFolder
 
-from tests.support.writers import Expected, Written
+from tests.support.writers import Expected, Written, break_link, write_images
 
 FORMAT = "folder"
 CHECKED_AGAINST = "torchvision"
@@ -13,9 +13,7 @@ CHECKED_AGAINST = "torchvision"
 def write(folder: Path, samples: list[Written]) -> Path:
     root = folder / "classes"
     for sample in samples:
-        path = root / f"class-{sample.label}" / f"{sample.name}.jpg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(sample.image)
+        write_images(root / f"class-{sample.label}", [sample])
     return root
 
 
@@ -27,7 +25,5 @@ def expected(source: Path) -> list[Expected]:
 
 
 def damage(source: Path) -> Path:
-    victim = sorted(source.rglob("*.jpg"))[7]
-    victim.unlink()
-    victim.symlink_to("nowhere")
+    break_link(sorted(source.rglob("*.*"))[7])
     return source

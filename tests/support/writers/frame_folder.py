@@ -1,9 +1,10 @@
 """Folders of frames in class folders, listed by hand: they have no library."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
-from tests.support.writers import Expected, Written
+from tests.support.writers import Expected, Written, write_images
 
 FORMAT = "frame-folder"
 CHECKED_AGAINST = "-"
@@ -14,10 +15,8 @@ HOLDS_VIDEOS = True
 def write(folder: Path, samples: list[Written]) -> Path:
     root = folder / "classes"
     for sample in samples:
-        video = root / f"class-{sample.label}" / sample.name
-        video.mkdir(parents=True)
-        for number in (1, 2):
-            (video / f"img_{number:05d}.jpg").write_bytes(sample.image)
+        frames = [replace(sample, name=f"img_{number:05d}") for number in (1, 2)]
+        write_images(root / f"class-{sample.label}" / sample.name, frames)
     return root
 
 
@@ -31,8 +30,6 @@ def expected(source: Path) -> list[Expected]:
 
 
 def damage(source: Path) -> Path:
-    for frame in sorted(path for path in source.rglob("*") if path.name == "photo-007")[
-        0
-    ].iterdir():
+    for frame in source.glob("*/photo-007/*"):
         frame.unlink()
     return source

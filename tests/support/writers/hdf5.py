@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.damage import overwrite
 from tests.support.writers import Expected, Written
 
 FORMAT = "hdf5"
@@ -39,7 +40,4 @@ def damage(source: Path) -> Path:
 
     with h5py.File(source) as file:
         place = file["image"].id.get_offset() + 16 * 11
-    data = bytearray(source.read_bytes())
-    struct.pack_into("<Q", data, place + 4, 8)
-    source.write_bytes(data)
-    return source
+    return overwrite(source, place + 4, struct.pack("<Q", 8))

@@ -1,11 +1,12 @@
 """ImageNet's validation images, and a development kit whose numbers of classes are in another order than their ids."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.support.writers import Expected, Written
+from tests.support.writers import Expected, Written, break_link, write_images
 
 FORMAT = "imagenet"
 CHECKED_AGAINST = "torchvision"
@@ -35,9 +36,9 @@ def write_devkit(folder: Path, numbers: list[int]) -> Path:
 
 
 def write(folder: Path, samples: list[Written]) -> Path:
-    (folder / "val").mkdir()
-    for number, sample in enumerate(samples, start=1):
-        (folder / "val" / f"ILSVRC2012_val_{number:08d}.JPEG").write_bytes(sample.image)
+    names = [f"ILSVRC2012_val_{number:08d}" for number in range(1, len(samples) + 1)]
+    renamed = [replace(one, name=name) for one, name in zip(samples, names, strict=True)]
+    write_images(folder / "val", renamed, "JPEG")
     write_devkit(folder / "ILSVRC2012_devkit_t12", [OF_CLASS[one.label] for one in samples])
     return folder
 
@@ -56,7 +57,5 @@ def expected(source: Path) -> list[Expected]:
 
 def damage(source: Path) -> Path:
     """Let an image be a link to nothing."""
-    image = sorted((source / "val").iterdir())[11]
-    image.unlink()
-    image.symlink_to("nothing.JPEG")
+    break_link(sorted((source / "val").iterdir())[11])
     return source

@@ -1,12 +1,9 @@
 """LabelMe's JSON beside pictures."""
 
-import io
 import json
 from pathlib import Path
 
-from PIL import Image
-
-from tests.support.writers import Expected, Written
+from tests.support.writers import Expected, Written, size_of, write_images
 
 FORMAT = "labelme"
 CHECKED_AGAINST = "-"
@@ -15,14 +12,11 @@ OPTIONS = {"classes": ["class-0", "class-1", "class-2"]}
 
 def write(folder: Path, samples: list[Written]) -> Path:
     root = folder / "pictures"
-    root.mkdir()
-    for sample in samples:
-        (root / f"{sample.name}.jpg").write_bytes(sample.image)
-        with Image.open(io.BytesIO(sample.image)) as image:
-            width, height = image.size
+    for sample, name in zip(samples, write_images(root, samples), strict=True):
+        width, height = size_of(sample)
         shape = {"label": f"class-{sample.label}", "points": [[1, 2], [6, 7.5]], "group_id": None}
         stored = {"version": "5.5.0", "flags": {}, "shapes": [shape | {"shape_type": "rectangle"}]}
-        stored |= {"imagePath": f"{sample.name}.jpg", "imageData": None}
+        stored |= {"imagePath": name, "imageData": None}
         stored |= {"imageHeight": height, "imageWidth": width}
         (root / f"{sample.name}.json").write_text(json.dumps(stored))
     return root

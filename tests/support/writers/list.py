@@ -2,18 +2,16 @@
 
 from pathlib import Path
 
-from tests.support.writers import Expected, Written
+from tests.support.writers import Expected, Written, write_images
 
 FORMAT = "list"
 CHECKED_AGAINST = "-"
 
 
 def write(folder: Path, samples: list[Written]) -> Path:
-    lines = []
-    for sample in samples:
-        (folder / f"{sample.name}.jpg").write_bytes(sample.image)
-        lines.append(f"{sample.name}.jpg {sample.label}\n")
-    (folder / "files.txt").write_text("".join(lines))
+    names = write_images(folder, samples)
+    rows = [f"{name} {one.label}\n" for name, one in zip(names, samples, strict=True)]
+    (folder / "files.txt").write_text("".join(rows))
     return folder / "files.txt"
 
 

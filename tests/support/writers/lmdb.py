@@ -1,11 +1,12 @@
 """An LMDB environment whose keys are file names, as in a tar shard."""
 
-import struct
+import re
 from itertools import groupby
 from pathlib import Path
 
 import pytest
 
+from tests.support.damage import overwrite
 from tests.support.writers import Expected, Written
 
 FORMAT = "lmdb"
@@ -39,11 +40,7 @@ def expected(source: Path) -> list[Expected]:
 def damage(source: Path) -> Path:
     """The node in the tree says that the value is longer than its page."""
     file = source / "data.mdb"
-    data = bytearray(file.read_bytes())
     key = f"{expected(source)[11].key.partition('/')[2]}.jpg".encode()
-    place = data.find(key)
-    while place >= 0:
-        struct.pack_into("<H", data, place - 6, 7)
-        place = data.find(key, place + 1)
-    file.write_bytes(data)
+    for place in [found.start() for found in re.finditer(re.escape(key), file.read_bytes())]:
+        overwrite(file, place - 6, b"\7\0")
     return source

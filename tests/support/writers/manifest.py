@@ -3,19 +3,18 @@
 import json
 from pathlib import Path
 
-from tests.support.writers import Expected, Written
+from tests.support.writers import Expected, Written, write_images
 
 FORMAT = "manifest"
 CHECKED_AGAINST = "-"
 
 
 def write(folder: Path, samples: list[Written]) -> Path:
-    (folder / "photos").mkdir()
-    lines = []
-    for sample in samples:
-        name = f"photos/{sample.name}.jpg"
-        (folder / name).write_bytes(sample.image)
-        lines.append(json.dumps({"image": name, "label": sample.label, "id": sample.name}))
+    names = write_images(folder / "photos", samples)
+    lines = [
+        json.dumps({"image": f"photos/{name}", "label": sample.label, "id": sample.name})
+        for name, sample in zip(names, samples, strict=True)
+    ]
     (folder / "train.jsonl").write_text("\n".join(lines) + "\n")
     return folder / "train.jsonl"
 

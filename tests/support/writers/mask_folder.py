@@ -1,24 +1,21 @@
 """Images in one folder and their masks, as PNGs of one grey channel, in another."""
 
-import io
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from tests.support.writers import Expected, Written
+from tests.support.writers import Expected, Written, break_link, size_of, write_images
 
 FORMAT = "mask-folder"
 CHECKED_AGAINST = "torchvision"
 
 
 def write(folder: Path, samples: list[Written]) -> Path:
-    for name in ("images", "masks"):
-        (folder / name).mkdir()
+    write_images(folder / "images", samples)
+    (folder / "masks").mkdir()
     for sample in samples:
-        (folder / "images" / f"{sample.name}.jpg").write_bytes(sample.image)
-        with Image.open(io.BytesIO(sample.image)) as image:
-            mask = np.full((image.height, image.width), 3 + sample.label, np.uint8)
+        mask = np.full(size_of(sample)[::-1], 3 + sample.label, np.uint8)
         Image.fromarray(mask).save(folder / "masks" / f"{sample.name}.png")
     return folder
 
@@ -32,7 +29,5 @@ def expected(source: Path) -> list[Expected]:
 
 def damage(source: Path) -> Path:
     """Let a mask be a link to nothing."""
-    mask = sorted((source / "masks").iterdir())[11]
-    mask.unlink()
-    mask.symlink_to("nothing.png")
+    break_link(sorted((source / "masks").iterdir())[11])
     return source

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.support.damage import overwrite
 from tests.support.writers import Expected, Written
 
 FORMAT = "mds"
@@ -101,8 +102,7 @@ def expected(source: Path) -> list[Expected]:
 def damage(source: Path) -> Path:
     """Let a sample say that its image is a byte longer than it is."""
     shard = source / "shard.00000.mds"
-    data = bytearray(shard.read_bytes())
+    data = shard.read_bytes()
     (place,) = struct.unpack_from("<I", data, 4 + 4 * 1)
-    data[place] = (data[place] + 1) % 256
-    shard.write_bytes(data)
+    overwrite(shard, place, bytes([(data[place] + 1) % 256]))
     return source

@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from tests.support.writers import Expected, Written
+from tests.support.writers import Expected, Written, write_images
 
 FORMAT = "openimages"
 CHECKED_AGAINST = "pandas"
@@ -14,12 +14,9 @@ COLUMNS = (
 
 
 def write(folder: Path, samples: list[Written]) -> Path:
-    (folder / "train").mkdir()
-    rows = []
-    for sample in samples:
-        (folder / "train" / f"{sample.name}.jpg").write_bytes(sample.image)
-        box = (0.1, 0.5, 0.2, 0.75, 0, 0, 0, 0, -1)
-        rows.append((sample.name, "xclick", f"/m/0{sample.label}", 1, *box))
+    write_images(folder / "train", samples)
+    box = (0.1, 0.5, 0.2, 0.75, 0, 0, 0, 0, -1)
+    rows = [(sample.name, "xclick", f"/m/0{sample.label}", 1, *box) for sample in samples]
     source = folder / "oidv6-train-annotations-bbox.csv"
     with source.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([COLUMNS, *rows])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.damage import flip
 from tests.support.writers import Expected, Written
 
 FORMAT = "parquet"
@@ -55,10 +56,6 @@ def expected(source: list[Path]) -> list[Expected]:
 def damage(source: list[Path]) -> list[Path]:
     parquet = pytest.importorskip("pyarrow.parquet")
     column = parquet.read_metadata(source[1]).row_group(1).column(0)
-    content = bytearray(source[1].read_bytes())
-    middle = (
-        column.data_page_offset + column.total_compressed_size // 8
-    )  # in the first of four pages
-    content[middle] ^= 0xFF
-    source[1].write_bytes(content)
+    # Within the first of four pages.
+    flip(source[1], column.data_page_offset + column.total_compressed_size // 8)
     return source

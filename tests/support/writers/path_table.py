@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.writers import Expected, Written
+from tests.support.writers import Expected, Written, write_images
 
 FORMAT = "csv"
 CHECKED_AGAINST = "pandas"
@@ -13,11 +13,8 @@ CHECKED_AGAINST = "pandas"
 
 def write(folder: Path, samples: list[Written]) -> Path:
     pandas = pytest.importorskip("pandas")
-    (folder / "photos").mkdir()
-    for sample in samples:
-        (folder / "photos" / f"{sample.name}.jpg").write_bytes(sample.image)
     columns = {
-        "path": [f"photos/{sample.name}.jpg" for sample in samples],
+        "path": [f"photos/{name}" for name in write_images(folder / "photos", samples)],
         "label": [sample.label for sample in samples],
         "id": [f"{number:03d}" for number in range(len(samples))],
         "source": ["NA, perhaps"] * len(samples),

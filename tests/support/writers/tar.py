@@ -3,9 +3,11 @@
 import io
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.tars import by_webdataset
 from tests.support.writers import Expected, Written
 
 FORMAT = "tar"
@@ -15,28 +17,28 @@ _SAMPLES_PER_SHARD = 5
 
 def write(folder: Path, samples: list[Written]) -> list[Path]:
     """Write shards of a few samples each."""
-    webdataset = pytest.importorskip("webdataset")
     shards = []
     for begin in range(0, len(samples), _SAMPLES_PER_SHARD):
         shards.append(folder / f"train-{begin // _SAMPLES_PER_SHARD:04d}.tar")
-        with webdataset.TarWriter(str(shards[-1]), encoder=False) as writer:
-            for sample in samples[begin : begin + _SAMPLES_PER_SHARD]:
-                label = str(sample.label).encode()
-                writer.write({"__key__": sample.name, "jpg": sample.image, "cls": label})
+        part = samples[begin : begin + _SAMPLES_PER_SHARD]
+        rows = [{"__key__": s.name, "jpg": s.image, "cls": b"%d" % s.label} for s in part]
+        write_shard(shards[-1], rows)
     return shards
+
+
+def write_shard(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write one shard, whose rows are samples as webdataset takes them."""
+    webdataset = pytest.importorskip("webdataset")
+    with webdataset.TarWriter(str(path), encoder=False) as writer:
+        for row in rows:
+            writer.write(row)
 
 
 def expected(source: list[Path]) -> list[Expected]:
     """What the webdataset package reads."""
-    from webdataset.tariterators import group_by_keys, tar_file_expander
-
-    found = []
-    for shard in source:
-        with shard.open("rb") as stream:
-            for sample in group_by_keys(tar_file_expander([{"url": shard.name, "stream": stream}])):
-                key = f"{shard.name}/{sample['__key__']}"
-                found.append(Expected(key, sample["jpg"], int(sample["cls"])))
-    return found
+    return [
+        Expected(key, fields["jpg"], int(fields["cls"])) for key, fields in by_webdataset(*source)
+    ]
 
 
 def damage(source: list[Path]) -> list[Path]:

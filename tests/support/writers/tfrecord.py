@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.damage import overwrite
 from tests.support.writers import Expected, Written
 
 FORMAT = "tfrecord"
@@ -45,10 +46,8 @@ def expected(source: Path) -> list[Expected]:
 def damage(source: Path) -> Path:
     """Make a record no message: its first byte would begin a field of a type that there is not."""
     shard = source / "part-0.tfrecord"
-    data = bytearray(shard.read_bytes())
-    place = 0
+    data, place = shard.read_bytes(), 0
     for _ in range(3):
         place += 16 + int.from_bytes(data[place : place + 8], "little")
-    data[place + 12] = 7
-    shard.write_bytes(data)
+    overwrite(shard, place + 12, b"\7")
     return source

@@ -8,6 +8,7 @@ import av
 from torchvision.datasets.folder import make_dataset
 
 from tests.support.writers import Expected, Written
+from tests.support.writers.folder import damage as damage
 
 FORMAT = "video-folder"
 CHECKED_AGAINST = "torchvision"
@@ -45,10 +46,3 @@ def expected(source: Path) -> list[Expected]:
         Expected(str(Path(path).relative_to(source)), Path(path).read_bytes(), label)
         for path, label in found
     ]
-
-
-def damage(source: Path) -> Path:
-    victim = sorted(source.rglob("*.avi"))[7]
-    victim.unlink()
-    victim.symlink_to("nowhere")
-    return source

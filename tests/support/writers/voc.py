@@ -1,12 +1,9 @@
 """Pascal VOC as torchvision reads it: a list of pictures, and XML for each."""
 
-import io
 from pathlib import Path
 
-from PIL import Image
-
 from readers.formats.voc.survey import CLASSES
-from tests.support.writers import Expected, Written
+from tests.support.writers import Expected, Written, size_of, write_images
 
 FORMAT = "voc"
 CHECKED_AGAINST = "torchvision"
@@ -16,12 +13,11 @@ _NAMES = ("bird", "cat", "dog")
 
 def write(folder: Path, samples: list[Written]) -> Path:
     root = folder / "VOCdevkit" / "VOC2012"
-    for inside in ("JPEGImages", "Annotations", "ImageSets/Main"):
+    write_images(root / "JPEGImages", samples)
+    for inside in ("Annotations", "ImageSets/Main"):
         (root / inside).mkdir(parents=True)
     for sample in samples:
-        (root / "JPEGImages" / f"{sample.name}.jpg").write_bytes(sample.image)
-        with Image.open(io.BytesIO(sample.image)) as image:
-            width, height = image.size
+        width, height = size_of(sample)
         sides = {"xmin": 1, "ymin": 2, "xmax": width, "ymax": height - 1}
         box = "".join(f"<{side}>{value}</{side}>" for side, value in sides.items())
         (root / "Annotations" / f"{sample.name}.xml").write_text(

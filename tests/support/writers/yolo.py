@@ -2,17 +2,16 @@
 
 from pathlib import Path
 
-from tests.support.writers import Expected, Written
+from tests.support.writers import Expected, Written, write_images
 
 FORMAT = "yolo"
 CHECKED_AGAINST = "pycocotools"
 
 
 def write(folder: Path, samples: list[Written]) -> Path:
-    for inside in ("images/train", "labels/train"):
-        (folder / inside).mkdir(parents=True)
+    write_images(folder / "images" / "train", samples)
+    (folder / "labels" / "train").mkdir(parents=True)
     for sample in samples:
-        (folder / "images" / "train" / f"{sample.name}.jpg").write_bytes(sample.image)
         text = f"{sample.label} 0.5 0.5 0.25 0.5\n"
         (folder / "labels" / "train" / f"{sample.name}.txt").write_text(text)
     (folder / "data.yaml").write_text("train: images/train\nnames: [bird, cat, dog]\n")
