@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from readers import open_dataset
 from readers.formats.tar.dataset import SCAN
 from readers.prepare import PrepareError
 from readers.storage import atomic_file as module
@@ -263,14 +262,6 @@ def test_only_stores_with_buckets_are_destinations() -> None:
     place = open_destination(Url("s3://bucket/a/b/", StorageOptions(retries=3)))
     assert place.location == "s3://bucket/a/b"
     assert pickle.loads(pickle.dumps(place)).at("c").options.retries == 3
-
-
-def test_our_own_files_are_no_data(tmp_path: Path, jpeg: MakeJpeg) -> None:
-    """A folder that holds shards, indexes, a manifest and a plan is the shards."""
-    place = open_destination(tmp_path / "out")
-    write_packed(place, jpeg)
-    for what in (place.location, f"{place.location}/*.tar"):
-        assert len(open_dataset(what)) == 16
 
 
 def test_an_index_lies_beside_its_shard(tmp_path: Path, jpeg: MakeJpeg) -> None:

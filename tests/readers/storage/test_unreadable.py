@@ -99,7 +99,7 @@ def test_a_file_that_is_not_there_is_done_without(number: int) -> None:
         raise OSError(number, "")
 
 
-def test_what_is_fetched_again_stands_in_its_place(photos: Path, monkeypatch: Any) -> None:
+def test_what_is_fetched_again_stands_in_its_place(photos: Path) -> None:
     data = Failing(photos)
     wanted: Sequence[int] = [2, 1, 3, 1]
     data.times = 3
