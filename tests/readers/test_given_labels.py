@@ -11,7 +11,6 @@ import pytest
 from torchvision.datasets import ImageFolder
 
 from readers import IndexedDataset, Sample, SelectionError, SourceError, mix, open_dataset
-from readers.prepare import PrepareError, pack
 from readers.sample import BadSample
 from tests.support.small import SmallDataset
 
@@ -196,10 +195,3 @@ class TestClassFolders:
         assert dataset.class_names == ("cat", "dog", "eel")
         assert pickle.loads(pickle.dumps(dataset)).fingerprint == dataset.fingerprint
         assert dataset.fingerprint != open_dataset(photos / "a.jsonl").fingerprint
-
-
-def test_shards_hold_no_vectors(photos: Path, tmp_path: Path) -> None:
-    """Packing refuses vectors, which shards do not hold, and says how the shards get them."""
-    (photos / "v.csv").write_text('image,label\nall/cat/0.jpg,"[0.5]"\nall/eel/0.jpg,"[1.5]"\n')
-    with pytest.raises(PrepareError, match=r"vectors as labels.*open_dataset\(shards, labels="):
-        pack(str(photos / "v.csv"), tmp_path / "out")

@@ -51,11 +51,13 @@ def photos(tmp_path: Path, jpeg: MakeJpeg, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def test_what_one_run_keeps_the_next_one_finds(photos: IndexedDataset) -> None:
-    """Of those samples that were kept, and no others."""
+    """Of those samples that were kept, and no others; two versions of the rows have files of their own."""
     keep_numbers(photos, DatasetCheckpoints(photos, 1), [3, 7])
+    keep_numbers(photos, DatasetCheckpoints(photos, 2), [2])
 
     expected = [b"row %d" % n if n in (3, 7) else None for n in range(10)]
     assert rows_of(photos) == expected
+    assert rows_of(photos, DatasetCheckpoints(photos, 2))[2:4] == [b"row 2", None]
 
 
 def test_selections_and_mixtures_share_what_they_are_made_of(
@@ -131,15 +133,6 @@ def test_the_file_of_a_folder_is_found_without_a_look_at_its_files() -> None:
     assert folders[0].cache_identity == "dd30a7db82a797fb5192179033ffbabd"
     assert FileDataset(Path("/data"), names[0], [1, 2]).cache_identity == folders[0].cache_identity
     assert len({one.cache_identity for one in folders}) == 4
-
-
-def test_another_version_of_the_rows_has_another_file(photos: IndexedDataset) -> None:
-    """So two versions of this package do not take turns in making it anew."""
-    keep_numbers(photos, DatasetCheckpoints(photos, 1), [1])
-    keep_numbers(photos, DatasetCheckpoints(photos, 2), [2])
-
-    assert rows_of(photos)[1:3] == [b"row 1", None]
-    assert rows_of(photos, DatasetCheckpoints(photos, 2))[1:3] == [None, b"row 2"]
 
 
 def test_a_file_that_was_removed_is_made_again(photos: IndexedDataset) -> None:

@@ -7,8 +7,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +30,7 @@ from tests.support.packed import (
     samples_of,
     shards_in,
 )
+from tests.support.processes import is_gone
 
 
 @pytest.mark.parametrize(
@@ -173,16 +172,6 @@ def test_what_is_no_size_is_refused(given: object) -> None:
         size_from(given)  # type: ignore[arg-type]
 
 
-def test_shards_of_a_number_of_bytes(source: Path, tmp_path: Path) -> None:
-    """A number and a text of the same size cut the same shards."""
-    made = [
-        pack(str(source), tmp_path / str(number), shard_size=size).shards
-        for number, size in enumerate([4_000, "4kB"])
-    ]
-    assert made[0] == made[1]
-    assert len(made[0]) > 1
-
-
 def test_nothing_to_pack_is_an_error(run: Run, tmp_path: Path) -> None:
     """A source without one sound image is refused, with the first reason."""
     (tmp_path / "source").mkdir()
@@ -253,29 +242,15 @@ if __name__ == "__main__":
 
 def test_workers_end_with_a_killed_command(tmp_path: Path) -> None:
     """After kill -9 of the command no worker goes on."""
-    (tmp_path / "workers").mkdir()
+    workers = tmp_path / "workers"
+    workers.mkdir()
     (tmp_path / "busy.py").write_text(BUSY)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(tmp_path / "busy.py"), str(tmp_path / "workers")]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment)
-    try:
-        until(lambda: len(list((tmp_path / "workers").iterdir())) == 2, seconds=60)
+    command = [sys.executable, str(tmp_path / "busy.py"), str(workers)]
+    with subprocess.Popen(command, cwd=ROOT, env=environment) as process:
+        end = time.monotonic() + 60
+        while len(list(workers.iterdir())) < 2 and time.monotonic() < end:
+            time.sleep(0.02)
         process.kill()
-        workers = [int(path.name) for path in (tmp_path / "workers").iterdir()]
-        until(lambda: not any(map(runs, workers)), seconds=20)
-    finally:
-        process.kill()
-        process.wait()
-
-
-def until(holds: Callable[[], bool], *, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def runs(process: int) -> bool:
-    with suppress(OSError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
+    assert len(list(workers.iterdir())) == 2
+    assert all(is_gone(int(path.name), wait_seconds=20) for path in workers.iterdir())

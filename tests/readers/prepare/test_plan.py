@@ -81,10 +81,16 @@ def test_a_plan_is_the_same_wherever_it_is_made(source: Path, tmp_path: Path) ->
 
 
 def test_another_plan_is_refused_with_the_difference(source: Path, tmp_path: Path) -> None:
-    """One destination holds shards of one plan."""
-    plan_of(source, tmp_path / "out")
+    """One destination holds shards of one plan; the error says what to do about it where nothing was made."""
+    plan = plan_of(source, tmp_path / "out")
 
-    with pytest.raises(PrepareError, match="format was tar, is parquet"):
+    with pytest.raises(
+        PrepareError,
+        match=r"format was tar, is parquet.*no shard is there yet, .* \.gpuaug-plan may be rem",
+    ):
+        plan_of(source, tmp_path / "out", format="parquet")
+    make_shard(plan, 0)
+    with pytest.raises(PrepareError, match=r"or give a new folder$"):
         plan_of(source, tmp_path / "out", format="parquet")
     # Earlier versions had pack --tile, whose shards hold other bytes.
     stored = tmp_path / "out" / ".gpuaug-plan" / "plan.json"
@@ -192,8 +198,7 @@ def test_shards_of_another_plan_are_refused(source: Path, tmp_path: Path) -> Non
     """Such as those of an array job with other settings that began at the same moment."""
     plan = plan_of(source, tmp_path / "out")
     make_shard(plan, 0)
-    shutil.rmtree(tmp_path / "other", ignore_errors=True)
-    other = plan_shards(str(source), tmp_path / "other", bytes_per_shard=30_000)
+    plan_shards(str(source), tmp_path / "other", bytes_per_shard=30_000)
     shutil.copytree(
         tmp_path / "other" / ".gpuaug-plan", tmp_path / "out" / ".gpuaug-plan", dirs_exist_ok=True
     )
@@ -202,7 +207,6 @@ def test_shards_of_another_plan_are_refused(source: Path, tmp_path: Path) -> Non
         merge(load_plan(tmp_path / "out"))
     with pytest.raises(PrepareError, match="another plan of shards"):
         make_shard(plan, 1)
-    assert len(other) > 1
 
 
 ELSEWHERE = """
@@ -359,16 +363,6 @@ def test_a_command_that_cannot_begin_keeps_no_plan(source: Path, tmp_path: Path)
     assert not out.exists()
 
     assert pack(str(source), out, shard_size="30kB").num_samples == 24
-
-
-def test_a_plan_without_a_shard_is_told(source: Path, tmp_path: Path) -> None:
-    """Other settings are refused as ever, with what to do about it where nothing was made."""
-    plan = plan_of(source, tmp_path / "out")
-    with pytest.raises(PrepareError, match=r"no shard is there yet, .* \.gpuaug-plan may be rem"):
-        plan_of(source, tmp_path / "out", format="parquet")
-    make_shard(plan, 0)
-    with pytest.raises(PrepareError, match=r"or give a new folder$"):
-        plan_of(source, tmp_path / "out", format="parquet")
 
 
 @pytest.mark.parametrize("name", ["packing", "gpu-aug", "pyarrow"])
