@@ -575,18 +575,6 @@ def test_substitutes_have_the_weights(small: SmallDataset) -> None:
         assert labels == {0, 2}
 
 
-@pytest.mark.long
-def test_helper_process(small: SmallDataset, tiny: SmallDataset) -> None:
-    """A helper process makes the same batches of mixtures, selections and blocks."""
-    mixture = mix([small.where("label < 2").split(0.9, 0.1)[0], tiny, small.take(5)], [2, 1, 1])
-    with load(mixture, helper_process=True, shuffle="block") as loader:
-        helped = joined(run_ranks([loader], 2))
-    usual = joined(run_ranks([load(mixture, shuffle="block")], 2))
-
-    assert helped[0] == usual[0]
-    assert torch.equal(helped[1], usual[1])
-
-
 def test_another_mixture_is_refused(small: SmallDataset, tiny: SmallDataset) -> None:
     """A state does not fit other weights, another selection or other data."""
     states = {name: load(make(small, tiny), **options) for name, (make, options) in RUNS.items()}

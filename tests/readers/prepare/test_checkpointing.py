@@ -148,7 +148,7 @@ def test_what_loaders_kept_before_is_put_in_order(source: Path, cache: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "most", [2, 7, *(pytest.param(most, marks=pytest.mark.long) for most in (1, 30))]
+    "most", [7, *(pytest.param(most, marks=pytest.mark.long) for most in (1, 2, 30))]
 )
 def test_killed_and_begun_again(most: int, source: Path, cache: Path) -> None:
     """In the middle of writing a row or a slot: the next run ends with the same bytes."""

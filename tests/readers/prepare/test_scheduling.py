@@ -211,20 +211,6 @@ def test_the_slower_of_two_copies_counts_for_nothing() -> None:
     assert sorted(run(fake, 8)) == [(number, number) for number in range(8)]
 
 
-@pytest.mark.parametrize("first", [0, 1])
-def test_a_copy_that_dies_leaves_the_other_at_work(first: int) -> None:
-    """Of the two copies of a slow task, whichever ends first: no third one is begun."""
-    slow = {(2, first): 30.0, (2, 1 - first): 60.0}
-
-    def dies(number: int, attempt: int) -> int:
-        return fail(WorkerLostError("its node died"), only=2)(number, attempt != first)
-
-    fake = Fake(dies, places=8, slow=slow)
-
-    assert sorted(run(fake, 8)) == [(number, number if number != 2 else 2) for number in range(8)]
-    assert fake.attempts[2] == 2
-
-
 def test_a_cluster_that_grows_is_used() -> None:
     """Its size is looked at every few seconds."""
     fake = Fake(double, places=1)

@@ -1,7 +1,6 @@
 """Objects appear whole or not at all, whatever the store answers, and their indexes are found beside them."""
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -73,10 +72,9 @@ def test_an_object_that_is_not_finished_never_was(s3: Storage) -> None:
     """An error in the block is handed on, and what was sent is taken back."""
     place = open_destination("s3://bucket/broken", options(s3))
     before = uploads(s3)
-    for error, data in ((RuntimeError("stop"), 3 * DATA), (KeyboardInterrupt(), DATA)):
-        with pytest.raises(type(error)):
-            write(place, "a", data, error=error)
-    assert s3.count()["written bytes"] > len(DATA)  # the first was more than may be on its way
+    with pytest.raises(KeyboardInterrupt):
+        write(place, "a", 3 * DATA, error=KeyboardInterrupt())
+    assert s3.count()["written bytes"] > len(DATA)  # it was more than may be on its way
     assert place.read("a") is None
     assert uploads(s3) == before
 
@@ -113,7 +111,7 @@ def test_of_two_writers_the_last_wins_whole(s3: Storage) -> None:
     assert len(data) == 20_000_000
 
 
-@pytest.mark.parametrize("writes", [["500"], ["", "503"], ["", "reset", "500"], ["", "", "lost"]])
+@pytest.mark.parametrize("writes", [["500"], ["", "reset", "503"], ["", "", "lost"]])
 def test_passing_faults_are_outlived(s3: Storage, writes: list[str]) -> None:
     """At the beginning, of a part, twice, and an answer that is lost after its part was taken."""
     place = open_destination("s3://bucket/passing", options(s3))
@@ -253,15 +251,6 @@ class TestIndexes:
         assert not any(found.built for found in far._found)
         pieces = 16 * (1 << 16)
         assert asked["bytes"] < 2 * (pieces + 20_000) < size
-        for name in list(place.names()):  # the control
-            if name.endswith(".gpuaug-index"):
-                place.remove(name)
-        os.environ["GPU_AUG_CACHE"] += "-empty"
-        s3.count()
-        again = TarDataset(shards)
-        assert all(found.built for found in again._found)
-        assert s3.count()["bytes"] > 2 * size
-        assert again.fingerprint == far.fingerprint
 
     def test_an_index_of_other_content_is_not_used(self, s3: Storage, jpeg: MakeJpeg) -> None:
         """An object that was replaced by another one of the same size is scanned."""
@@ -301,18 +290,13 @@ class TestIndexes:
         data = tar_of(jpeg, range(4))
         with pytest.raises(ZeroDivisionError), create_indexed(place, "a.tar", SCAN) as file:
             file.write(data[: 1 // 0])
-        s3.faults(writes=["403"])
-        with (
-            pytest.raises(PrepareError, match=r"a\.tar cannot be written"),
-            create_indexed(place, "a.tar", SCAN) as file,
-        ):
-            file.write(data)
-        s3.faults(writes=["", "403"])
-        with (
-            pytest.raises(PrepareError, match=r"a\.tar\.gpuaug-index cannot be"),
-            create_indexed(place, "a.tar", SCAN) as file,
-        ):
-            file.write(data)
+        for writes, told in ((["403"], "tar"), (["", "403"], "gpuaug-index")):
+            s3.faults(writes=writes)
+            with (
+                pytest.raises(PrepareError, match=rf"a\..*{told} cannot be written"),
+                create_indexed(place, "a.tar", SCAN) as file,
+            ):
+                file.write(data)
         s3.faults()
         assert list(place.names()) == ["a.tar"]
 

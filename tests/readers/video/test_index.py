@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import readers.video.index as index_module
+from bench.cli import main
 from bench.cli.index import index as print_index
 from bench.cli.options import ExecutionOptions, SourceOptions
 from dali_pipes import Clips, Loader
@@ -257,23 +258,8 @@ def test_long_index_is_mapped(tmp_path: Path) -> None:
         Store(path, "e" * 32)
 
 
-def test_frame_folders(tmp_path: Path, jpeg: Any) -> None:
-    """Folders of frames have an index, too; a folder without pictures is a bad video."""
-    for name, count in (("a/x", 3), ("a/y", 5), ("b/z", 0)):
-        (tmp_path / "frames" / name).mkdir(parents=True)
-        for number in range(count):
-            (tmp_path / "frames" / name / f"img_{number:05d}.jpg").write_bytes(jpeg(24, 36))
-    dataset = open_dataset(tmp_path / "frames")
-    index = VideoIndex.open(dataset)
-
-    assert isinstance(dataset, FrameFolderDataset)
-    assert index.num_frames.tolist() == [3, 5, 0]
-    assert same(index[1], dataset.info(1))
-    assert str(index[2]) == "its folder holds no pictures"
-
-
 def test_rewritten_frame_folder(tmp_path: Path, jpeg: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures of other sizes under the same names are noticed by the first one; a selection has them, too."""
+    """Pictures of other sizes under the same names are noticed by the first one; a folder without any is a bad video."""
     monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "frames" / "x"
     for height in (24, 30):
@@ -281,11 +267,17 @@ def test_rewritten_frame_folder(tmp_path: Path, jpeg: Any, monkeypatch: pytest.M
             (folder / name).mkdir(parents=True, exist_ok=True)
             for number in (1, 2):
                 (folder / name / f"img_{number:05d}.jpg").write_bytes(jpeg(height, 36))
+        (folder / "d").mkdir(exist_ok=True)
         dataset = open_dataset(tmp_path / "frames")
-        few = VideoIndex.open(dataset.take([2]))
+        few, index = VideoIndex.open(dataset.take([2])), VideoIndex.open(dataset)
 
         assert few.sizes.tolist() == [[height, 36]]
-        assert VideoIndex.open(dataset).sizes.tolist() == [[height, 36]] * 3
+        assert (index.sizes.tolist(), index.num_frames.tolist()) == (
+            [[height, 36]] * 3 + [[0, 0]],
+            [2, 2, 2, 0],
+        )
+        assert same(index[1], dataset.info(1))
+        assert str(index[3]) == "its folder holds no pictures"
 
 
 def test_errors_of_the_dataset_are_its_own(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,7 +360,7 @@ def test_command_tells_what_there_is(videos: Path, capsys: pytest.CaptureFixture
 
 
 def test_peculiar_videos_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is turned, interlaced, of variable rate, or has several streams is said by explain and by a command."""
+    """What is turned, interlaced, of variable rate, or has several streams is said by explain and by the commands."""
     frames = pan(8, (48, 64))
     folder = tmp_path / "data"
     folder.mkdir()
@@ -388,11 +380,15 @@ def test_peculiar_videos_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[
     mixed = mix([clips.take([0, 1]), clips])
     print_index(str(folder), source=SourceOptions(), execution=ExecutionOptions())
     indexed = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["inspect", str(folder)])
+    inspected = capsys.readouterr().out
 
     for name in ("interlaced", "turned", "variable rate", "several streams"):
         assert f"videos: {name}: 1: " in explained
         assert re.search(rf"{name} +1: ", indexed)
-    assert "all stream 0" in indexed
+        assert re.search(rf"{name} +1: ", inspected)
+    assert "all stream 0" in inspected
     assert "slow" not in explained
     assert "videos: turned: 2: " in Loader(mixed, recipe, batch_size=1, device="cpu").explain()
 
