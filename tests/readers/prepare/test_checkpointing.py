@@ -18,6 +18,7 @@ from readers.checkpoints.store import DatasetCheckpoints
 from readers.prepare import ArrayTask, Executor, LocalExecutor, PrepareError, index, pack
 from readers.prepare.checkpointing import Checkpointing
 from tests.support.commands import Run
+from tests.support.damage import flip
 from tests.support.executors import Backwards
 from tests.support.first_bytes import FirstBytes
 from tests.support.kept_checkpoints import kept_of
@@ -28,6 +29,7 @@ KILLED = """
 import os, signal, sys
 from readers.checkpoints import checkpoint_file
 from readers.prepare import index
+from tests.support.damage import flip
 from tests.support.first_bytes import FirstBytes
 write, count = checkpoint_file.write_all, 0
 def writing(descriptor, data, offset):
@@ -168,9 +170,7 @@ def test_damage_beside_a_shard_is_mended(source: Path, tmp_path: Path) -> None:
     found_of(data)
     expected = files_of(data)
     first, second, third, fourth = sorted(data.glob("*.gpuaug-checkpoints"))[:4]
-    flipped = bytearray(first.read_bytes())
-    flipped[-1] ^= 1
-    first.write_bytes(flipped)
+    flip(first, -1, 1)
     second.write_bytes(third.read_bytes())
     os.truncate(third, 200)
     os.utime(fourth, (0, 0))

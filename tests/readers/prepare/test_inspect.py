@@ -24,6 +24,7 @@ from readers.prepare.percentiles import Spread
 from readers.prepare.source import open_source
 from readers.sample import ColumnName
 from tests.support import commands
+from tests.support.damage import flip
 from tests.support.tars import tar_of
 
 Jpeg = Callable[..., bytes]
@@ -143,9 +144,7 @@ def test_decoders_do_not_write_between_the_lines(
 ) -> None:
     """What libpng prints of its own accord is kept away; whatever comes later is not."""
     path = folder / "owl" / "one.png"
-    damaged = bytearray(path.read_bytes())
-    damaged[damaged.index(b"IDAT") + 6] ^= 0xFF
-    path.write_bytes(bytes(damaged))
+    flip(path, path.read_bytes().index(b"IDAT") + 6)
 
     with pytest.raises(SystemExit):
         main(["inspect", str(folder), "--verify"])

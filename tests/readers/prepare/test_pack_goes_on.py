@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -72,12 +73,9 @@ def test_an_index_that_cannot_be_written_is_tried_again(
     run: Run, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full disk at the first index is one sentence, and the next run goes on."""
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
+    full = OSError(errno.ENOSPC, "No space left on device")
     with monkeypatch.context() as patch:
-        patch.setattr(indexes, "open_index", full)
+        patch.setattr(indexes, "open_index", Mock(side_effect=full))
         printed = refused(run, source, tmp_path / "out")
 
     assert "cannot be written (No space left on device)" in printed
@@ -134,14 +132,28 @@ def test_foreign_folders_are_left_alone(run: Run, source: Path, tmp_path: Path) 
     assert not (source / "shards").exists()
 
 
-def test_arguments_are_checked(run: Run, source: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--shard-size", "12 apples"], "got '12 apples'"),
+        (["--shard-size", "0MB"], "got '0MB'"),
+        (["--shuffle", -1], "shuffle must be 0 or more"),
+        (["--workers", 0], "workers must be 1 or more"),
+        (["--format", "zip"], "zip"),
+    ],
+)
+def test_arguments_are_checked(
+    run: Run, source: Path, tmp_path: Path, options: list[object], words: str
+) -> None:
     """What cannot be meant is refused before anything is written."""
+    assert words in refused(run, source, tmp_path / "out", *options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_sources_and_destinations_are_checked(run: Run, source: Path, tmp_path: Path) -> None:
+    """A source that is not there, and a folder that is called like a Parquet file."""
     out = tmp_path / "out"
 
-    assert "got '12 apples'" in refused(run, source, out, "--shard-size", "12 apples")
-    assert "got '0MB'" in refused(run, source, out, "--shard-size", "0MB")
-    assert "shuffle must be 0 or more" in refused(run, source, out, "--shuffle", -1)
-    assert "workers must be 1 or more" in refused(run, source, out, "--workers", 0)
     assert "does not exist" in refused(run, tmp_path / "missing", out)
     named = refused(run, source, tmp_path / "out.parquet")
     assert f"pack SRC {out} --format parquet" in " ".join(named.split())
@@ -230,6 +242,7 @@ BUSY = """
 import sys, time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from readers.prepare.source import open_source
 from readers.prepare.workers import Processes
 from readers.storage.destination import indexes

@@ -211,6 +211,15 @@ def test_the_slower_of_two_copies_counts_for_nothing() -> None:
     assert sorted(run(fake, 8)) == [(number, number) for number in range(8)]
 
 
+def test_a_copy_that_dies_leaves_the_other_at_work() -> None:
+    """Its worker is lost while a second copy, which was begun since the task is slow, goes on: no retry is used up."""
+    dies_once = fail(WorkerLostError("its node died"), 1, only=2)
+    fake = Fake(dies_once, places=8, slow={(2, 0): 30.0, (2, 1): 60.0})
+
+    done = sorted(run(fake, 8, Policy(max_losses=0)))
+    assert done == [(number, number) for number in range(8)]
+
+
 def test_a_cluster_that_grows_is_used() -> None:
     """Its size is looked at every few seconds."""
     fake = Fake(double, places=1)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -269,9 +270,7 @@ def test_an_index_that_cannot_be_stamped_is_used(
     """In a folder that was copied and is read-only."""
     there = copied()
 
-    def refuse(*_: object) -> None:
-        raise PermissionError
-
+    refuse = Mock(side_effect=PermissionError)
     monkeypatch.setattr("readers.storage.index.find_or_build.write_stamp", refuse)
 
     assert not any(find(there).built for _ in range(2))
@@ -362,16 +361,16 @@ def test_an_index_that_does_not_fit_an_object_is_built_anew(
 ) -> None:
     """The new one lies in the cache folder."""
     find(shard, tenths())
-    data, index = bytearray(shard.read_bytes()), bytearray(beside(shard).read_bytes())
-    if change == "other bytes":
-        data[0] ^= 1
-    elif change == "other size":
-        data += bytes(10)
-    elif change == "damaged index":
-        index[-1] ^= 1
-    store[URL] = FakeBlob(URL, bytes(data))
+    data, index = shard.read_bytes(), beside(shard).read_bytes()
+    cases = {
+        "other bytes": (b"\xff" + data[1:], index),
+        "other size": (data + bytes(10), index),
+        "damaged index": (data, index[:-1] + b"?"),
+    }
+    data, index = cases.get(change, (data, index))
+    store[URL] = FakeBlob(URL, data)
     if change != "no index":
-        store[f"{URL}.gpuaug-index"] = FakeBlob(f"{URL}.gpuaug-index", bytes(index))
+        store[f"{URL}.gpuaug-index"] = FakeBlob(f"{URL}.gpuaug-index", index)
     found = open_index(store[URL], ANY if change == "no index" else tenths())
 
     assert found.built

@@ -106,10 +106,9 @@ def test_columns_are_those_of_the_samples(shards: list[Path]) -> None:
 @pytest.mark.parametrize("change", ["fewer samples", "other bytes", "same size and time"])
 def test_what_is_unpickled_is_what_was_pickled(shards: list[Path], change: str) -> None:
     """A shard that is another one by then gives BadSamples there as here; the others are read."""
+    expected = Tens(shards).fetch(range(13))
     dataset = Tens(shards)
-    expected = dataset.fetch(range(13))
-    pickled = pickle.dumps(Tens(shards))
-    dataset = Tens(shards)
+    pickled = pickle.dumps(dataset)
     data = bytearray(shards[0].read_bytes())
     data[19] ^= 1  # neither key nor size nor label
     new = shards[0].with_name("new")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import h5py
 import numpy as np
@@ -128,10 +129,8 @@ def test_no_descriptors_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     path.write_bytes(bytes(range(200)) * 100)
     view = map_file(path)
 
-    def refuse(*_: Any, **__: Any) -> int:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr(os, "open", refuse)
+    full = OSError(errno.EMFILE, "Too many open files")
+    monkeypatch.setattr(os, "open", Mock(side_effect=full))
     assert copied(view[5:9]) == bytes([5, 6, 7, 8])
     os.truncate(path, 10)
     with pytest.raises(OSError, match="has shrunk from 20000 to 10 bytes"):

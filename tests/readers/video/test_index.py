@@ -28,6 +28,7 @@ from readers.video import (
     scan_video,
 )
 from readers.video.store import DamagedStoreError, Store, StoreWriter
+from tests.support.damage import flip, overwrite
 from tests.support.forks import forks
 from tests.support.videos import pan, write_video
 
@@ -116,9 +117,7 @@ def test_built_anew_when_it_does_not_fit(videos: Path, scans: list[int]) -> None
 
     assert (len(more), len(scans)) == (6, 11)
     assert more.num_frames.tolist() != before
-    data = bytearray((videos / "0.mp4").read_bytes())
-    data[:8] = b"\0\0\0\0zzzz"
-    (videos / "0.mp4").write_bytes(data)
+    overwrite(videos / "0.mp4", 0, b"\0\0\0\0zzzz")
     other = VideoIndex.open(VideoFolderDataset(videos))
 
     assert (len(scans), other.num_frames[0]) == (17, 0)
@@ -128,12 +127,10 @@ def test_built_anew_when_it_does_not_fit(videos: Path, scans: list[int]) -> None
 def test_damaged_file_is_built_anew(videos: Path, scans: list[int], place: str) -> None:
     """A bit that fell over, and a file that was cut off, are noticed when it is opened."""
     file = VideoIndex.open(VideoFolderDataset(videos)).path
-    data = bytearray(file.read_bytes())
     if place == "end":
-        del data[-1]
+        os.truncate(file, file.stat().st_size - 1)
     else:
-        data[{"head": 20, "rows": len(data) - 500}[place]] ^= 1
-    file.write_bytes(data)
+        flip(file, {"head": 20, "rows": -500}[place], 1)
     index = VideoIndex.open(VideoFolderDataset(videos))
 
     assert len(scans) == 10
@@ -143,9 +140,7 @@ def test_damaged_file_is_built_anew(videos: Path, scans: list[int], place: str) 
 def test_damaged_block_is_looked_up_in_the_video(videos: Path, scans: list[int]) -> None:
     """Blocks are checked when they are used; what is damaged comes from the video again."""
     file = VideoIndex.open(VideoFolderDataset(videos)).path
-    data = bytearray(file.read_bytes())
-    data[int(Store(file, VideoFolderDataset(videos).fingerprint).rows["block"][1]) + 9] ^= 1
-    file.write_bytes(data)
+    flip(file, int(Store(file, VideoFolderDataset(videos).fingerprint).rows["block"][1]) + 9, 1)
     index = VideoIndex.open(VideoFolderDataset(videos))
 
     assert same(index[1], scanned(videos / "1.mp4"))
