@@ -94,7 +94,7 @@ def damaged(data: bytes) -> dict[str, bytes]:
         "12 bits": data[: frame + 4] + b"\x0c" + data[frame + 5 :],
         "progressive": data[: frame + 1] + b"\xc2" + data[frame + 2 :],
         "no components": data[: frame + 9] + b"\x00" + data[frame + 10 :],
-        "no JPEG": b"\x89PNG" + data[4:],
+        "no JPEG": b"\x89P" + data[2:],
         "empty": b"",
     }
 
