@@ -203,12 +203,13 @@ def test_a_task_that_hangs_is_overtaken() -> None:
 
 
 def test_the_slower_of_two_copies_counts_for_nothing() -> None:
-    """Its answer comes late, its error too."""
+    """Its answer comes late, its error too, and no third copy is begun."""
     fake = Fake(
         fail(KeyError("late"), 1, only=2), places=8, slow={(2, 0): 30, (5, 0): 90, (5, 1): 90}
     )
 
     assert sorted(run(fake, 8)) == [(number, number) for number in range(8)]
+    assert fake.attempts[5] == 2  # however long both take
 
 
 def test_a_copy_that_dies_leaves_the_other_at_work() -> None:
