@@ -11,7 +11,6 @@ import pytest
 from torchvision.datasets import ImageFolder
 
 from readers import IndexedDataset, Sample, SelectionError, SourceError, mix, open_dataset
-from readers.prepare import PrepareError, pack
 from readers.sample import BadSample
 from tests.support.small import SmallDataset
 
@@ -146,17 +145,29 @@ class TestPairs:
         assert (labels(dataset), dataset.class_names) == ([1, 0, 0], ("w", "x"))
         assert labels(open_dataset([(eel, [0.5, 1]), (cat, [2, 3])])) == [[0.5, 1], [2, 3]]
 
-    def test_refused(self, photos: Path) -> None:
+    @pytest.mark.parametrize(
+        ("make", "options", "reason"),
+        [
+            (lambda eel: [(eel, 0), eel], {}, r"source\[1\] is no pair of a path and a label"),
+            (lambda eel: [(eel, 0, 1)], {}, r"source\[0\] is no pair"),
+            (
+                lambda eel: [(eel, 0)],
+                {"labels": [1]},
+                "labels= and pairs of a path and a label are",
+            ),
+            (
+                lambda eel: [(eel.with_name("*.jpg"), 0)],
+                {},
+                r"\*.jpg is a pattern, and a pair names",
+            ),
+        ],
+    )
+    def test_refused(
+        self, photos: Path, make: Callable[[Path], Any], options: dict[str, Any], reason: str
+    ) -> None:
         """Pairs and other things are told apart."""
-        eel = photos / "all/eel/0.jpg"
-        with pytest.raises(SourceError, match=r"source\[1\] is no pair of a path and a label"):
-            open_dataset([(eel, 0), eel])
-        with pytest.raises(SourceError, match=r"source\[0\] is no pair"):
-            open_dataset([(eel, 0, 1)])
-        with pytest.raises(SourceError, match="labels= and pairs of a path and a label are given"):
-            open_dataset([(eel, 0)], labels=[1])
-        with pytest.raises(SourceError, match=r"\*.jpg is a pattern, and a pair names one file"):
-            open_dataset([(photos / "all" / "eel" / "*.jpg", 0)])
+        with pytest.raises(SourceError, match=reason):
+            open_dataset(make(photos / "all/eel/0.jpg"), **options)
 
 
 class TestClassFolders:
@@ -172,18 +183,26 @@ class TestClassFolders:
         assert labels(open_dataset(photos / "some")) == [0, 1]  # what it would be without
         assert labels(open_dataset(photos / "empty", classes=train.class_names)) == [0, 2]
 
-    def test_refused(self, photos: Path) -> None:
+    @pytest.mark.parametrize(
+        ("folder", "options", "reason"),
+        [
+            (
+                "some",
+                {"classes": ["cat", "dog"]},
+                "the class 'eel', and the classes are cat, dog: move",
+            ),
+            ("empty", {}, r"a class folder without images \(dog\).*classes=\["),
+            (
+                "some/cat",
+                {"classes": ["cat", "dog"]},
+                "without class folders, and classes= names 2",
+            ),
+        ],
+    )
+    def test_refused(self, photos: Path, folder: str, options: dict[str, Any], reason: str) -> None:
         """A folder that is no class, an empty one without classes=, and images without folders are said."""
-        with pytest.raises(
-            SourceError, match=r"the class 'eel', and the classes are cat, dog: move"
-        ):
-            open_dataset(photos / "some", classes=["cat", "dog"])
-        with pytest.raises(SourceError, match=r"a class folder without images \(dog\).*classes=\["):
-            open_dataset(photos / "empty")
-        with pytest.raises(
-            SourceError, match="holds images without class folders, and classes= names 2"
-        ):
-            open_dataset(photos / "some" / "cat", classes=["cat", "dog"])
+        with pytest.raises(SourceError, match=reason):
+            open_dataset(photos / folder, **options)
 
     def test_manifest(self, photos: Path) -> None:
         """The lines of a manifest name classes by name or number; one that is none is a bad sample with the reason."""
@@ -196,10 +215,3 @@ class TestClassFolders:
         assert dataset.class_names == ("cat", "dog", "eel")
         assert pickle.loads(pickle.dumps(dataset)).fingerprint == dataset.fingerprint
         assert dataset.fingerprint != open_dataset(photos / "a.jsonl").fingerprint
-
-
-def test_shards_hold_no_vectors(photos: Path, tmp_path: Path) -> None:
-    """Packing refuses vectors, which shards do not hold, and says how the shards get them."""
-    (photos / "v.csv").write_text('image,label\nall/cat/0.jpg,"[0.5]"\nall/eel/0.jpg,"[1.5]"\n')
-    with pytest.raises(PrepareError, match=r"vectors as labels.*open_dataset\(shards, labels="):
-        pack(str(photos / "v.csv"), tmp_path / "out")

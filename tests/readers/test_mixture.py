@@ -15,7 +15,6 @@ from readers.dataset import IndexedDataset
 from readers.interleaving import Proportions
 from readers.mixture import Mixture, mix
 from readers.order import AnyOrder
-from readers.proportion import ProportionalOrder
 from readers.sample import BadSample, Sample, SelectionError
 from tests.support.loaders import loader_maker
 from tests.support.memory import peak_bytes
@@ -78,26 +77,6 @@ class TestProportions:
 
 
 class TestOrder:
-    @pytest.mark.parametrize("shuffle", ["global", "block", "none"])
-    def test_each_dataset_is_gone_through_before_it_repeats(self, shuffle: Any) -> None:
-        """What comes of one dataset over epochs is one complete cycle after the other, in other orders."""
-        mixture = mix(
-            [HugeDataset(50), HugeDataset(7), HugeDataset(300)], [0.5, 0.2, 0.3], length=100
-        )
-        found = epochs_of(mixture.order(seed=3, shuffle=shuffle, shuffle_window=None), 20)
-        groups = groups_of(mixture, found)
-
-        assert np.bincount(groups).tolist() == [1000, 400, 600]
-        for group, (start, size) in enumerate([(0, 50), (50, 7), (57, 300)]):
-            own = found[groups == group] - start
-            cycles = [own[begin : begin + size].tolist() for begin in range(0, len(own), size)]
-            whole = [cycle for cycle in cycles if len(cycle) == size]
-            assert all(sorted(cycle) == list(range(size)) for cycle in whole)
-            # Orders of a cycle differ, but for "none".
-            assert len({tuple(cycle) for cycle in whole}) == (
-                1 if shuffle == "none" else len(whole)
-            )
-
     def test_stretches_have_the_weights(self) -> None:
         """Batches of 64 have the proportions exactly; wherever they begin, nearly, as no random draw has."""
         mixture = mix([HugeDataset(1000), HugeDataset(1000)], [0.7, 0.3], length=6400)
@@ -131,20 +110,6 @@ class TestOrder:
         with pytest.raises(IndexError, match="0 <= position < 57"):
             order.places(0, np.array([57]))
 
-    @pytest.mark.parametrize("shuffle", ["global", "block", "none"])
-    def test_repeats_tell_the_times_apart(self, shuffle: Any) -> None:
-        """No pair of index and repeat comes twice in an epoch; an ordinary order has no repeats."""
-        order = mix([HugeDataset(5), HugeDataset(100)], [3, 1]).order(shuffle=shuffle)
-        for epoch in range(5):
-            indices, repeats = order.places(epoch, np.arange(105))
-            assert len({*zip(indices.tolist(), repeats.tolist(), strict=True)}) == 105
-            assert len(set(indices.tolist())) < 60
-            assert repeats.min() == 0
-        plain = mix([HugeDataset(5), HugeDataset(100)]).order(shuffle=shuffle)
-        indices, repeats = plain.places(1, np.arange(105))
-        assert sorted(indices.tolist()) == list(range(105))
-        assert not repeats.any()
-
     def test_golden_order(self) -> None:
         """Orders are the same in every version: runs that were saved depend on these numbers."""
         order = mix([HugeDataset(10), HugeDataset(10**9)], [0.4, 0.6], length=20).order(seed=3)
@@ -161,47 +126,46 @@ class TestOrder:
             found = epochs_of(mixture.order(shuffle=shuffle, shuffle_window=128), 1)  # type: ignore[arg-type]
             assert found[found < 40].tolist() != (found[found >= 40] - 40).tolist()
 
-    def test_huge_mixtures_cost_nothing(self) -> None:
-        """A batch out of mixtures and balanced classes of 10**8 samples takes less than a byte of each."""
-        mixture = mix([HugeDataset(10**8), HugeDataset(10**7)], [0.9, 0.1])
-
-        def work() -> None:
-            for shuffle in ("global", "block", "none"):
-                mixture.order(shuffle=shuffle).places(3, np.arange(256))  # type: ignore[arg-type]
-            classes = ProportionalOrder(10**8, 0, np.full(10_000, 10**4), (1.0,) * 10_000)
-            classes.places(9, np.arange(256))
-
-        assert peak_bytes(work) < 10**7
-
 
 class TestWeightsByEpoch:
     @pytest.mark.parametrize("shuffle", ["global", "block", "none"])
-    def test_each_epoch_has_its_weights(self, shuffle: Any) -> None:
-        """Epochs have their own proportions, and a dataset is gone through before it repeats, over all changes."""
-        weights = {0: [5, 0, 5], 3: [2, 2, 6], 4: [0, 1, 0], 9: [1, 1, 1]}
+    @pytest.mark.parametrize(
+        "weights",
+        [[0.5, 0.2, 0.3], {0: [5, 0, 5], 3: [2, 2, 6], 4: [0, 1, 0], 9: [1, 1, 1]}],
+        ids=str,
+    )
+    def test_each_epoch_has_its_weights(self, shuffle: Any, weights: Any) -> None:
+        """Epochs have their proportions, and a dataset is gone through before it repeats, over all changes."""
         mixture = mix([HugeDataset(50), HugeDataset(7), HugeDataset(300)], weights, length=100)
-        found = epochs_of(mixture.order(seed=3, shuffle=shuffle, shuffle_window=None), 12)
+        found = epochs_of(mixture.order(seed=3, shuffle=shuffle, shuffle_window=None), 20)
         groups = groups_of(mixture, found)
+        by_epoch = weights if isinstance(weights, dict) else {0: weights}
 
-        for epoch in range(12):
-            shares = np.array(weights[max(first for first in weights if first <= epoch)])
+        for epoch in range(20):
+            shares = np.array(by_epoch[max(first for first in by_epoch if first <= epoch)])
             counts = np.bincount(groups[100 * epoch : 100 * (epoch + 1)], minlength=3)
             assert abs(counts - 100 * shares / shares.sum()).max() <= 2
             assert not counts[shares == 0].any()
         for group, (start, size) in enumerate([(0, 50), (50, 7), (57, 300)]):
             own = found[groups == group] - start
-            cycles = [own[begin : begin + size].tolist() for begin in range(0, len(own), size)]
-            whole = [cycle for cycle in cycles if len(cycle) == size]
+            whole = [
+                tuple(own[at : at + size].tolist()) for at in range(0, len(own) - size + 1, size)
+            ]
             assert len(whole) > 0
             assert all(sorted(cycle) == list(range(size)) for cycle in whole)
+            # Orders of a cycle differ, but for "none".
+            assert {a == b for a, b in itertools.pairwise(whole)} <= {shuffle == "none"}
 
-    def test_repeats_tell_the_times_apart(self) -> None:
-        """No pair of index and repeat comes twice in an epoch, also after weights have changed."""
-        order = mix([HugeDataset(5), HugeDataset(100)], {0: [3, 1], 2: [1, 3], 3: [1, 0]}).order()
+    @pytest.mark.parametrize("shuffle", ["global", "block", "none"])
+    @pytest.mark.parametrize("weights", [[3, 1], {0: [3, 1], 2: [1, 3], 3: [1, 0]}, None], ids=str)
+    def test_repeats_tell_the_times_apart(self, shuffle: Any, weights: Any) -> None:
+        """No pair of index and repeat comes twice in an epoch; without weights there are no repeats."""
+        order = mix([HugeDataset(5), HugeDataset(100)], weights).order(shuffle=shuffle)
         for epoch in range(5):
             indices, repeats = order.places(epoch, np.arange(105))
             assert len(set(zip(indices.tolist(), repeats.tolist(), strict=True))) == 105
             assert repeats.min() == 0
+            assert repeats.any() == (weights is not None)
 
     def test_golden_order(self) -> None:
         """Stored runs depend on these numbers; the epochs before a change are those without it."""
@@ -440,6 +404,8 @@ class TestBalanced:
         """Classes that there are not are refused, and so are samples without label."""
         with pytest.raises(SelectionError, match=message):
             skewed.balanced(weights)
+        with pytest.raises(LoaderError, match='"block" is not possible with balanced classes'):
+            load(skewed.balanced(), shuffle="block")
         partly = SmallDataset([b"x"] * 3, [0, -1, 1])
         with pytest.raises(SelectionError, match=r'1 of 3 have none; .*where\("label >= 0"\)'):
             partly.balanced()
@@ -502,7 +468,13 @@ def run_ranks(loaders: list[Loader], num_epochs: int) -> list[Batch]:
     return steps
 
 
-@pytest.mark.parametrize("name", RUNS)
+# Selections have the order of any dataset, and a mixture of everything once is one.
+FEWER = ("joined", "mixture of blocks", "mixture in order", "where", "split", "take")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name in FEWER)) for name in RUNS]
+)
 def test_resumes_exactly_anywhere(small: SmallDataset, tiny: SmallDataset, name: str) -> None:
     """A run stopped after any step goes on with the same samples and the same pictures on other ranks."""
     make, options = RUNS[name]
@@ -532,18 +504,6 @@ def test_resumes_exactly_anywhere(small: SmallDataset, tiny: SmallDataset, name:
         assert (left, names) == (indices[done:], keys[done:])
         assert torch.equal(pictures, images[done:])
     assert done == 2 * length  # the last state was taken at an epoch's end
-
-
-def test_epochs_differ_and_are_the_orders(small: SmallDataset, tiny: SmallDataset) -> None:
-    """The loader hands over what the dataset's order says, for the epoch's number of positions."""
-    mixture = mix([small, tiny], [0.6, 0.4], length=40)
-    loader = load(mixture, batch_size=8, last_batch="drop")
-    found = [joined(list(loader))[0] for _ in range(2)]
-
-    assert len(loader) == 5
-    assert [*found[0], *found[1]] == epochs_of(mixture.order(seed=3), 2).tolist()
-    assert found[0] != found[1]
-    assert "order: 40 samples, shuffle: mixed global" in loader.explain()
 
 
 def test_samples_that_come_again_look_different(small: SmallDataset, tiny: SmallDataset) -> None:
@@ -581,7 +541,7 @@ def test_mixing_recipes(small: SmallDataset, tiny: SmallDataset, name: str) -> N
     assert not torch.equal(joined(alone)[1][last:], unmixed[last:])
 
 
-@pytest.mark.parametrize("name", ["block", "mixture", "balanced", "where", "split", "nested"])
+@pytest.mark.parametrize("name", ["block", "mixture", "balanced", "nested"])
 def test_bad_samples_are_replaced_alike(small: SmallDataset, tiny: SmallDataset, name: str) -> None:
     """A bad sample, though it comes several times, is replaced in the same way on any number of ranks."""
     make, options = RUNS[name]
@@ -615,30 +575,12 @@ def test_substitutes_have_the_weights(small: SmallDataset) -> None:
         assert labels == {0, 2}
 
 
-@pytest.mark.long
-def test_helper_process(small: SmallDataset, tiny: SmallDataset) -> None:
-    """A helper process makes the same batches of mixtures, selections and blocks."""
-    mixture = mix([small.where("label < 2").split(0.9, 0.1)[0], tiny, small.take(5)], [2, 1, 1])
-    with load(mixture, helper_process=True, shuffle="block") as loader:
-        helped = joined(run_ranks([loader], 2))
-    usual = joined(run_ranks([load(mixture, shuffle="block")], 2))
-
-    assert helped[0] == usual[0]
-    assert torch.equal(helped[1], usual[1])
-
-
 def test_another_mixture_is_refused(small: SmallDataset, tiny: SmallDataset) -> None:
     """A state does not fit other weights, another selection or other data."""
     states = {name: load(make(small, tiny), **options) for name, (make, options) in RUNS.items()}
     for one, other in itertools.permutations(states, 2):
         with pytest.raises(StateMismatchError, match="the state belongs to another run"):
             states[other].load_state_dict(states[one].state_dict())
-
-
-def test_blocks_of_balanced_classes_are_refused(small: SmallDataset) -> None:
-    """Balanced classes have no blocks, which is said when the loader is made."""
-    with pytest.raises(LoaderError, match='shuffle="block" is not possible with balanced classes'):
-        load(small.balanced(), shuffle="block")
 
 
 def test_loaders_of_huge_datasets_start_at_once(jpeg: Callable[..., bytes]) -> None:

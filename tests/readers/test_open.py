@@ -147,17 +147,6 @@ def test_what_cannot_be_opened_is_refused(tmp_path: Path, name: str, message: st
     assert "\n" not in str(caught.value)
 
 
-def test_images_that_a_file_beside_them_describes(tmp_path: Path) -> None:
-    """A folder with metadata.jsonl, as the Hugging Face hub has them, is what that file says."""
-    write_image(tmp_path / "cat" / "a.jpg")
-    write_image(tmp_path / "b.jpg")
-    lines = ['{"file_name": "cat/a.jpg", "label": 4}', '{"file_name": "b.jpg", "label": 2}']
-    (tmp_path / "metadata.jsonl").write_text("\n".join(lines))
-    dataset = open_dataset(tmp_path)
-
-    assert [entry.label for entry in dataset.fetch([0, 1])] == [4, 2]
-
-
 def test_a_pack_that_was_stopped_is_refused(tmp_path: Path) -> None:
     """A part of the data is not taken for the whole; named by a pattern it can be had."""
     write_shard(tmp_path / "shard-000000.tar")

@@ -9,21 +9,15 @@ import torch
 
 from dali_pipes import Loader, LoaderError, StateMismatchError
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
-from readers import Order
+from readers import Dataset, Order
 from readers.permutation import make_keys, permute, scale
+from tests.readers.test_order import block_order, chi_square, epoch_of
 from tests.support.shuffle_quality import block_openings, entropies
+from tests.support.slow_datasets import Repeated
 from tests.support.small import HugeDataset, SmallDataset, make_small
 
 RECIPE = Recipe([RandomResizedCrop(16), HorizontalFlip()])
 LENGTHS = [*range(20), *sorted({2**k + d for k in range(5, 11) for d in (-1, 0, 1)})]
-
-
-def epoch_of(order: Order, epoch: int = 0) -> np.ndarray:
-    return order.indices(epoch, np.arange(order.length))
-
-
-def block_order(length: int, block_size: int, window_blocks: int, seed: int = 1) -> Order:
-    return Order(length, seed, "block", block_size, window_blocks)
 
 
 @pytest.mark.parametrize("block_size", [1, 2, 3, 7, 8, 9, 63, 64, 65, 1000])
@@ -33,15 +27,6 @@ def test_every_epoch_holds_every_index_once(block_size: int, window_blocks: int)
     for length in LENGTHS:
         found = epoch_of(block_order(length, block_size, window_blocks), epoch=length % 3)
         assert np.array_equal(np.sort(found), np.arange(length)), length
-
-
-def test_slices_of_positions_agree_with_the_whole() -> None:
-    """What stands at a position does not depend on what else was asked for."""
-    order = block_order(1003, 10, 7)
-    whole = epoch_of(order, 4)
-    positions = np.array([1002, 0, 500, 500, 17])
-
-    assert np.array_equal(order.indices(4, positions), whole[positions])
 
 
 def test_golden_orders() -> None:
@@ -100,36 +85,6 @@ def test_blocks_begin_evenly() -> None:
     assert per_batch.max() <= 4
     assert abs(per_batch.mean() - 2) < 0.1
     assert len(begun) <= length / block_size + 2 * window_blocks
-
-
-def chi_square(counts: np.ndarray) -> float:
-    expected = counts.sum() / counts.size
-    return float(((counts - expected) ** 2 / expected).sum())
-
-
-@pytest.mark.parametrize(
-    ("length", "block_size", "window_blocks"),
-    [
-        (11, 4, 2),
-        pytest.param(12, 3, 2, marks=pytest.mark.long),
-        pytest.param(17, 4, 3, marks=pytest.mark.long),
-    ],
-)
-def test_every_index_is_as_likely_at_every_position(
-    length: int, block_size: int, window_blocks: int
-) -> None:
-    """Over many epochs, indices spread evenly over positions, those of a short block included."""
-    num_epochs = 1500 if length < 12 else 3000
-    counts = np.zeros((length, length))
-    order = block_order(length, block_size, window_blocks, seed=11)
-    for epoch in range(num_epochs):
-        counts[np.arange(length), epoch_of(order, epoch)] += 1
-    freedom = (length - 1) ** 2
-    limit = freedom + 4.5 * np.sqrt(2 * freedom)
-
-    assert chi_square(counts) < limit
-    counts[0, 0] += num_epochs / length  # one index twice as often at one position
-    assert chi_square(counts) > limit
 
 
 @pytest.mark.parametrize("length", [5, 7, 16])
@@ -191,22 +146,6 @@ def test_scale_is_exact(round_up: bool) -> None:
             assert found.tolist() == expected
 
 
-def test_entropies_are_those_of_the_definition() -> None:
-    """Distances 1, 2, 3 and 1 of samples, and 0, 1, 1 and 0 of their blocks."""
-    order, blocks = np.array([0, 1, 3, 0, 1]), np.array([0, 0, 1, 1])
-
-    assert entropies(order, blocks) == pytest.approx((1.5, 1.0))
-
-
-def test_huge_datasets_cost_nothing() -> None:
-    """A batch out of 10**12 samples is found, though no memory would hold the numbers of all."""
-    order = block_order(10**12, 1000, 64)
-    found = order.indices(0, np.arange(10**11, 10**11 + 256))
-
-    assert len(set(found.tolist())) == 256
-    assert len(set((found // 1000).tolist())) <= 66
-
-
 class TestLoader:
     @pytest.fixture(scope="class")
     @staticmethod
@@ -215,7 +154,7 @@ class TestLoader:
         return make_small(jpeg, 45)
 
     @staticmethod
-    def load(dataset: SmallDataset, **options: Any) -> Loader:
+    def load(dataset: Dataset, **options: Any) -> Loader:
         """Three blocks are open unless told otherwise."""
         usual = {"batch_size": 8, "device": "cpu", "decoder": "cpu", "dtype": torch.float32}
         usual |= {"shuffle": "block", "shuffle_window": 12, "last_batch": "partial", "seed": 2}
@@ -263,18 +202,7 @@ class TestLoader:
         with pytest.raises(LoaderError, match=message):
             self.load(dataset, **options)
 
-    def test_datasets_of_others_have_blocks_too(self) -> None:
+    def test_datasets_of_others_have_blocks_too(self, dataset: SmallDataset) -> None:
         """Whatever has the interface of a dataset is shuffled by blocks of 256, without an order of its own."""
-
-        class Foreign:
-            fingerprint = "foreign"
-            class_names = ()
-
-            def __len__(self) -> int:
-                return 10**6
-
-            def fetch(self, indices: Any) -> Any:
-                raise NotImplementedError
-
-        loader = self.load(Foreign(), shuffle_window=None)  # type: ignore[arg-type]
+        loader = self.load(Repeated(dataset, 10**6), shuffle_window=None)
         assert "block(block_size=256, window_blocks=16)" in loader.explain()

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from dali_pipes import Field, Loader, LoaderError
-from dali_pipes.integrations.torch_dataset import from_torch
 from gpu_aug import Recipe, Resize
 from readers import BadSample, CustomDataset, IndexedDataset, Sample
 from tests.support.jpegs import encode, picture
@@ -69,16 +68,6 @@ def test_values_reach_the_batch(dataset: CustomDataset) -> None:
     assert batch.fields["tags"] == [["a", "b"]] * 2
     assert batch.boxes is not None
     assert (batch.boxes[1].tolist(), len(dataset.fingerprint)) == ([[0, 1, 8, 9]], 32)
-
-
-def test_from_torch_makes_the_same_bytes() -> None:
-    """Both ways to a dataset agree on every field."""
-    items = [{"image": JPEG, **{name: VALUES[name] for name in WAYS}}]
-    theirs = from_torch(items)[0].fields  # a list has both methods
-
-    ours = Own(VALUES).fetch([1])[0]
-    assert isinstance(ours, Sample)
-    assert {name: theirs[name] for name in WAYS} == {name: ours.fields[name] for name in WAYS}
 
 
 @pytest.mark.parametrize(

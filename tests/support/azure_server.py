@@ -1,22 +1,15 @@
 """Azure Blob Storage for tests: as much of its REST API as reading takes, over a folder.
 
-    python -m tests.support.azure_server FOLDER
-
 ``http://127.0.0.1:PORT/ACCOUNT/CONTAINER/PATH`` is the file FOLDER/CONTAINER/PATH. Requests are signed with the shared
-key `KEY`, with the token `SAS`, or, for the container "public", not at all; others are refused as Azure refuses
-them. ``POST /-/account`` with a JSON object sets `refusal`, the status and code of the answer to every request.
+key `KEY`, with the token `SAS`, or, for the container "public", not at all; others are refused as Azure refuses them.
 https://learn.microsoft.com/rest/api/storageservices/blob-service-rest-api
 """
 
 import base64
 import hashlib
 import hmac
-import json
-import os
-import subprocess
-import sys
+import logging
 import threading
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
@@ -24,7 +17,6 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-ROOT = Path(__file__).resolve().parents[2]
 ACCOUNT, KEY = "testaccount", base64.b64encode(b"not a secret").decode()
 SAS = "sv=2024-11-04&sig=bm90IGEgc2VjcmV0"
 _SIGNED = (
@@ -39,53 +31,57 @@ _SIGNED_TOO = ("If-Modified-Since", "If-Match", "If-None-Match", "If-Unmodified-
 
 
 class Azure:
-    """A running server, seen from a test; `endpoint` is ``http://127.0.0.1:PORT/ACCOUNT``."""
+    """A running server.
 
-    def __init__(self, url: str) -> None:
-        self.url, self.endpoint = url, f"{url}/{ACCOUNT}"
+    Attributes:
+        folder: What it serves.
+        endpoint: ``http://127.0.0.1:PORT/ACCOUNT``.
+        refusal: Status and code of the answer to every request; None for others.
+    """
 
-    def refuse(self, status: int | None = None, code: str = "") -> None:
-        """Refuse every request from now on, or none."""
-        body = json.dumps({"refusal": status and [status, code]}).encode()
-        urllib.request.urlopen(f"{self.url}/-/account", body, timeout=30).close()
+    endpoint: str
+    refusal: tuple[int, str] | None = None
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
 
 @contextmanager
 def azure(folder: Path) -> Iterator[Azure]:
     """Run a server for as long as the context lasts."""
-    command = [sys.executable, "-m", "tests.support.azure_server", os.fspath(folder)]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout
-        try:
-            yield Azure(server.stdout.readline().strip())
-        finally:
-            server.kill()
+    from werkzeug.serving import make_server
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    running = Azure(folder)
+    server = make_server("127.0.0.1", 0, _make_app(running), threaded=True)
+    running.endpoint = f"http://127.0.0.1:{server.server_port}/{ACCOUNT}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield running
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
-def make_app(folder: Path) -> Any:
-    """The server as an application of Flask."""
+def _make_app(running: Azure) -> Any:
+    """Return the server as an application of Flask."""
     import flask
 
-    app, state = flask.Flask(__name__), dict[str, Any]()
-
-    @app.post("/-/account")
-    def order() -> str:
-        state.update(flask.request.get_json(force=True))
-        return ""
+    app = flask.Flask(__name__)
 
     @app.get(f"/{ACCOUNT}/<container>")
     def listing(container: str) -> Any:
-        refused = _refusal(flask.request, container, state, folder)
+        refused = _refusal(flask.request, container, running)
         return refused or flask.Response(
-            _list(folder / container, flask.request.args), mimetype="application/xml"
+            _list(running.folder / container, flask.request.args), mimetype="application/xml"
         )
 
     @app.get(f"/{ACCOUNT}/<container>/<path:path>")
     def blob(container: str, path: str) -> Any:
-        refused = _refusal(flask.request, container, state, folder)
-        file = folder / container / path
+        refused = _refusal(flask.request, container, running)
+        file = running.folder / container / path
         if refused or not file.is_file():
             return refused or _error(404, "BlobNotFound")
         stat = file.stat()
@@ -110,22 +106,17 @@ def make_app(folder: Path) -> Any:
     return app
 
 
-def _refusal(request: Any, container: str, state: dict[str, Any], folder: Path) -> Any:
-    if state.get("refusal"):
-        return _error(*state["refusal"])
-    if not (folder / container).is_dir():
+def _refusal(request: Any, container: str, running: Azure) -> Any:
+    """Return the answer to a request that is refused, None for others."""
+    if running.refusal:
+        return _error(*running.refusal)
+    if not (running.folder / container).is_dir():
         return _error(404, "ContainerNotFound")
-    told = request.headers.get("Authorization", "")
-    if told:
-        return (
-            None
-            if told == f"SharedKey {ACCOUNT}:{_signature(request)}"
-            else _error(403, "AuthenticationFailed")
-        )
-    if "sig" in request.args:
-        sound = request.args["sig"] == SAS.partition("sig=")[2]
-        return None if sound else _error(403, "AuthenticationFailed")
-    return None if container == "public" else _error(401, "NoAuthenticationInformation")
+    given = request.headers.get("Authorization", "") or request.args.get("sig", "")
+    if not given:
+        return None if container == "public" else _error(401, "NoAuthenticationInformation")
+    allowed = f"SharedKey {ACCOUNT}:{_signature(request)}", SAS.partition("sig=")[2]
+    return None if given in allowed else _error(403, "AuthenticationFailed")
 
 
 def _signature(request: Any) -> str:
@@ -183,20 +174,3 @@ def _error(status: int, code: str) -> Any:
     return flask.Response(
         body, status, {"x-ms-error-code": code, "Content-Type": "application/xml"}
     )
-
-
-def main(folder: str) -> None:
-    """Serve until standard input ends, so that no server outlives its test."""
-    import logging
-
-    from werkzeug.serving import make_server
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = make_server("127.0.0.1", 0, make_app(Path(folder)), threaded=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    print(f"http://127.0.0.1:{server.server_port}", flush=True)  # noqa: T201
-    sys.stdin.read()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

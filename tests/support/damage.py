@@ -12,5 +12,6 @@ def overwrite(path: Path, place: int, content: bytes) -> Path:
 
 
 def flip(path: Path, place: int, bits: int = 0xFF) -> Path:
-    """Flip bits of one byte of a file; returns its path."""
-    return overwrite(path, place, bytes([path.read_bytes()[place] ^ bits]))
+    """Flip bits of one byte of a file, at a place from its begin or, below 0, from its end; returns its path."""
+    content = path.read_bytes()
+    return overwrite(path, place % len(content), bytes([content[place] ^ bits]))

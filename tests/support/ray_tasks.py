@@ -1,7 +1,6 @@
 """Work for the nodes of a cluster in tests; as a program, a driver that packs with them."""
 
 import os
-import shutil
 import signal
 import sys
 import time
@@ -15,14 +14,18 @@ from readers.storage.index.index_file import PREFIX, STAMP
 _FROM = {".gpuaug-index": PREFIX.size + STAMP.size}  # where the inode and the times are behind us
 _BEFORE = 6
 """JPEGs that a process looks through before it waits: then it is in the middle of a shard."""
+_COMMENT = b"\xff\xfe\xff\xff" + bytes(0xFFFD)
+"""The longest comment that a JPEG can hold. Two of them make a photograph of any size larger than 100 kB, a fifth of what
+`make_shard` reads at a time, so that the first samples of a shard are written before `_BEFORE` of them are read."""
 
 
 def lay_out(photos: list[Path], folder: Path, copies: int = 1) -> str:
-    """Put photographs into a folder of two classes, several times under other names; return the folder."""
+    """Put photographs of more than 100 kB into a folder of two classes, several times under other names; return the folder."""
     for number, photo in enumerate(photos * copies):
         path = folder / f"class{number % 2}" / f"{number:03d}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(photo, path)
+        data = photo.read_bytes()
+        path.write_bytes(data[:2] + 2 * _COMMENT + data[2:])
     return str(folder)
 
 

@@ -22,6 +22,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,6 @@ from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).resolve().parents[2]
 STATUSES = ("429", "500", "503")
-_PIECE = 1 << 15  # bytes that a throttled answer sends at once
 _AS_S3 = (
     "AWS4-HMAC-SHA256 Credential=testing/20240101/us-east-1/s3/aws4_request, SignedHeaders=host, "
     "Signature=0"
@@ -37,6 +37,7 @@ _AS_S3 = (
 KINDS = (*STATUSES, "reset", "truncate", "drip", "stall", "wrong-range", "whole", "etag")
 
 
+@dataclass
 class Faults:
     """What goes wrong with which reads, drawn in the order of the requests.
 
@@ -45,44 +46,30 @@ class Faults:
         kinds: Of `KINDS`, each as likely: a status; the connection reset before the answer; the
             body cut off; a byte every 20 ms; silence after the first half; another range
             than the one asked for; the whole object instead; another ETag.
+        seed: Of what is drawn.
         delay: Seconds before each answer, or until other faults are set.
-        bytes_per_second: What all answers with a file's bytes share; 0 is without limit.
         skip: So many of the reads to come are left alone before faults begin.
         refusal: Status and body of the answer to every request, lists among them; None for others.
         writes: What happens to the writes to come (POST, PUT, DELETE), in turn; the last one holds for all further
             ones. "" is well, a status is an answer, "reset" no answer, "lost" no answer after it was carried out.
+        replaced: Set when other faults take their place.
     """
 
-    def __init__(
-        self,
-        rate: float = 0.0,
-        kinds: tuple[str, ...] = STATUSES,
-        seed: int = 0,
-        delay: float = 0.0,
-        skip: int = 0,
-        refusal: tuple[int, str] | None = None,
-        bytes_per_second: float = 0.0,
-        writes: tuple[str, ...] = (),
-    ) -> None:
-        self.rate, self.kinds, self.delay, self.skip = rate, kinds, delay, skip
-        self.refusal, self.bytes_per_second = refusal, bytes_per_second
-        self._writes = list(writes) or [""]
-        self.replaced = threading.Event()
-        self._free_at = 0.0
-        self._random = random.Random(seed)
+    rate: float = 0.0
+    kinds: tuple[str, ...] = STATUSES
+    seed: int = 0
+    delay: float = 0.0
+    skip: int = 0
+    refusal: tuple[int, str] | None = None
+    writes: list[str] = field(default_factory=lambda: [""])
+    replaced: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
         self._lock = threading.Lock()
 
-    def throttle(self, num_bytes: int) -> None:
-        """Wait until so many bytes may have been sent since the last ones."""
-        if self.bytes_per_second:
-            with self._lock:
-                begin = max(time.monotonic(), self._free_at)
-                self._free_at = begin + num_bytes / self.bytes_per_second
-                until = self._free_at
-            time.sleep(max(until - time.monotonic(), 0))
-
     def draw(self) -> str:
-        """The fault of the next request, "" for none."""
+        """Return the fault of the next request, "" for none."""
         with self._lock:
             self.skip -= 1
             if self.skip >= 0 or self._random.random() >= self.rate:
@@ -90,20 +77,22 @@ class Faults:
             return self._random.choice(self.kinds)
 
     def next_write(self) -> str:
-        """What happens to the next write."""
+        """Return what happens to the next write."""
         with self._lock:
-            return self._writes.pop(0) if len(self._writes) > 1 else self._writes[0]
+            return self.writes.pop(0) if len(self.writes) > 1 else self.writes[0]
 
 
+@dataclass
 class _Answer:
-    def __init__(
-        self,
-        status: int,
-        headers: dict[str, str],
-        body: bytes,
-        file: tuple[int, int, int] | None = None,
-    ) -> None:
-        self.status, self.headers, self.body, self.file = status, headers, body, file
+    """An answer; the length may stand in the headers where there is no body."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def _xml(status: int, text: str) -> _Answer:
+    return _Answer(status, {"Content-Type": "application/xml"}, text.encode())
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -121,33 +110,26 @@ class _Handler(BaseHTTPRequestHandler):
                 count, self.server.count = self.server.count, Counter()
             self._send(_Answer(200, {}, json.dumps(count).encode()))
             return
-        is_read = (
-            self.command == "GET" and "list-type=" not in self.path and "location" not in self.path
-        )
-        fault = self.server.faults.draw() if is_read else ""
-        if (faults := self.server.faults).delay:
+        faults = self.server.faults
+        is_read = self.command == "GET" and not re.search("list-type=|location", self.path)
+        fault = faults.draw() if is_read else ""
+        if faults.delay:
             faults.replaced.wait(faults.delay)
         self.server.add("requests" if is_read else "others", 1)
-        if "X-Signature=" in self.path:
-            self.server.add("signed", 1)
-        if self.server.faults.refusal:
-            status, body = self.server.faults.refusal
-            self._send(_Answer(status, {"Content-Type": "application/xml"}, body.encode()))
+        self.server.add("signed", int("X-Signature=" in self.path))
+        if faults.refusal:
+            self._send(_xml(*faults.refusal))
             return
-        if fault:
-            self.server.add(fault, 1)
+        self.server.add(fault, 1)
         if fault == "reset":
             self._reset()
-            return
-        if fault in STATUSES:
-            self._send(_Answer(int(fault), {}, b"<Error><Code>SlowDown</Code></Error>"))
-            return
-        answer = self._answer(fault)
-        if fault == "etag":
-            answer.headers["ETag"] = '"another"'
-        if is_read:
-            self.server.add("bytes", answer.file[2] if answer.file else len(answer.body))
-        self._send(answer, fault)
+        elif fault in STATUSES:
+            self._send(_xml(int(fault), "<Error><Code>SlowDown</Code></Error>"))
+        else:
+            answer = self._answer(fault)
+            if is_read:
+                self.server.add("bytes", len(answer.body))
+            self._send(answer, fault)
 
     do_HEAD = do_GET  # noqa: N815
 
@@ -156,14 +138,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self.connection.close()
 
+    def _body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
     def do_POST(self) -> None:
         """Take orders, or hand on what is to be stored or removed."""
-        length = int(self.headers.get("Content-Length", 0))
         if self.path == "/-/faults":
-            before, self.server.faults = (
-                self.server.faults,
-                Faults(**json.loads(self.rfile.read(length))),
-            )
+            before, self.server.faults = self.server.faults, Faults(**json.loads(self._body()))
             before.replaced.set()
             self._send(_Answer(200, {}, b"{}"))
         else:
@@ -174,15 +155,15 @@ class _Handler(BaseHTTPRequestHandler):
     def _write(self, fault: str) -> None:
         self.server.add("writes", 1)
         self.server.add("written bytes", int(self.headers.get("Content-Length", 0)))
-        if self.server.faults.refusal:
-            fault, body = str(self.server.faults.refusal[0]), self.server.faults.refusal[1]
-        else:
-            body = "<Error><Code>AccessDenied</Code></Error>" if fault == "403" else "<Error/>"
+        refusal = self.server.faults.refusal
+        if fault.isdigit() and not refusal:
+            code = "<Code>AccessDenied</Code>" if fault == "403" else ""
+            refusal = int(fault), f"<Error>{code}</Error>"
         if fault == "reset":
             self._reset()
-        elif fault.isdigit():
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self._send(_Answer(int(fault), {"Content-Type": "application/xml"}, body.encode()))
+        elif refusal:
+            self._body()
+            self._send(_xml(*refusal))
         else:
             answer = self._answer("")
             if fault == "lost":
@@ -197,22 +178,21 @@ class _Handler(BaseHTTPRequestHandler):
             wanted = f"bytes={max(start - 7, 0)}-{stop}" if start else f"bytes=1-{stop + 1}"
         if fault == "whole":
             wanted = None
-        if self.server.upstream:
-            return self._forward(wanted)
-        return self._from_folder(wanted)
+        answer = self._forward(wanted) if self.server.upstream else self._from_folder(wanted)
+        if fault == "etag":
+            answer.headers["ETag"] = '"another"'
+        return answer
 
     def _forward(self, wanted: str | None) -> _Answer:
         headers = {
-            name: value for name, value in self.headers.items() if name not in ("Range", "range")
+            name.lower(): value for name, value in self.headers.items() if name.lower() != "range"
         }
-        if not self.headers.get("Authorization", "").startswith("AWS4"):  # GCS, which moto is not
-            headers = {name: headers[name] for name in headers if name.lower() != "authorization"}
-            headers["Authorization"] = _AS_S3
+        if not headers.get("authorization", "").startswith("AWS4"):  # GCS, which moto is not
+            headers["authorization"] = _AS_S3
         if wanted:
-            headers["Range"] = wanted
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            headers["range"] = wanted
         upstream = http.client.HTTPConnection("127.0.0.1", self.server.upstream, timeout=30)
-        upstream.request(self.command, self.path, body, headers)
+        upstream.request(self.command, self.path, self._body(), headers)
         answer = upstream.getresponse()
         kept = {
             name: value
@@ -228,83 +208,65 @@ class _Handler(BaseHTTPRequestHandler):
         query = urllib.parse.parse_qs(url.query)
         path = self.server.folder / urllib.parse.unquote(url.path).lstrip("/")
         if "list-type" in query:
-            return self._list(path, query)
+            return self._list(path, query.get("prefix", [""])[0])
         if not path.is_file() or ".." in url.path:
-            return _Answer(404, {}, b"<Error><Code>NoSuchKey</Code></Error>")
-        size = path.stat().st_size
-        tag = hashlib.md5(f"{size} {path.stat().st_mtime_ns}".encode()).hexdigest()
+            return _xml(404, "<Error><Code>NoSuchKey</Code></Error>")
+        data, modified_ns = path.read_bytes(), path.stat().st_mtime_ns
+        size = len(data)
         headers = {
-            "ETag": f'"{tag}"',
-            "Last-Modified": self.date_time_string(int(path.stat().st_mtime)),
+            "ETag": f'"{hashlib.md5(f"{size} {modified_ns}".encode()).hexdigest()}"',
+            "Last-Modified": self.date_time_string(modified_ns // 10**9),
+            "Content-Length": str(size),
         }
-        start, stop, status = 0, size, 200
-        if self.server.ranges:
-            headers["Accept-Ranges"] = "bytes"
-            if wanted:
-                first, last = re.fullmatch(r"bytes=(\d*)-(\d*)", wanted).groups()  # type: ignore[union-attr]
-                start = int(first) if first else size - int(last)
-                stop = min(int(last) + 1, size) if first and last else size
-                if start >= size:
-                    return _Answer(416, {"Content-Range": f"bytes */{size}"}, b"")
-                status = 206
-                headers["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
-        if self.command == "HEAD":
-            return _Answer(status, {**headers, "Content-Length": str(size)}, b"")
-        return _Answer(status, headers, b"", (os.open(path, os.O_RDONLY), start, stop - start))
+        if not self.server.ranges:
+            return _Answer(200, headers, data)
+        headers["Accept-Ranges"] = "bytes"
+        if not wanted:
+            return _Answer(200, headers, data)
+        first, last = re.fullmatch(r"bytes=(\d*)-(\d*)", wanted).groups()  # type: ignore[union-attr]
+        start = int(first) if first else size - int(last)
+        stop = min(int(last) + 1, size) if first and last else size
+        if start >= size:
+            return _Answer(416, {"Content-Range": f"bytes */{size}"}, b"")
+        headers |= {
+            "Content-Range": f"bytes {start}-{stop - 1}/{size}",
+            "Content-Length": str(stop - start),
+        }
+        return _Answer(206, headers, data[start:stop])
 
-    def _list(self, bucket: Path, query: dict[str, list[str]]) -> _Answer:
-        prefix = query.get("prefix", [""])[0]
-        files = sorted(path for path in bucket.rglob("*") if path.is_file())
+    def _list(self, bucket: Path, prefix: str) -> _Answer:
         rows = "".join(
             f"<Contents><Key>{escape(name)}</Key><LastModified>2024-01-01T00:00:00.000Z</LastModified>"
             f"<Size>{path.stat().st_size}</Size></Contents>"
-            for path in files
+            for path in sorted(path for path in bucket.rglob("*") if path.is_file())
             if (name := str(path.relative_to(bucket))).startswith(prefix)
         )
-        text = f"<ListBucketResult><IsTruncated>false</IsTruncated>{rows}</ListBucketResult>"
-        return _Answer(200, {"Content-Type": "application/xml"}, text.encode())
+        return _xml(
+            200, f"<ListBucketResult><IsTruncated>false</IsTruncated>{rows}</ListBucketResult>"
+        )
 
     def _send(self, answer: _Answer, fault: str = "") -> None:
-        length = answer.file[2] if answer.file else len(answer.body)
-        headers = {"Content-Length": str(length), **answer.headers}
         self.send_response(answer.status)
-        for name, value in headers.items():
+        for name, value in {"Content-Length": str(len(answer.body)), **answer.headers}.items():
             self.send_header(name, value)
         self.end_headers()
-        if fault in ("truncate", "drip", "stall"):
-            self._send_badly(answer, fault, length)
-            return
         if self.command == "HEAD":
             return
-        self.wfile.write(answer.body)
-        self.wfile.flush()
-        if answer.file:
-            descriptor, start, left = answer.file
-            with suppress(ConnectionError):
-                while left:
-                    part = min(left, _PIECE) if self.server.faults.bytes_per_second else left
-                    self.server.faults.throttle(part)
-                    sent = os.sendfile(self.connection.fileno(), descriptor, start, part)
-                    start, left = start + sent, left - sent
-            os.close(descriptor)
-
-    def _send_badly(self, answer: _Answer, fault: str, length: int) -> None:
-        body = answer.body
-        if answer.file:
-            body = os.pread(answer.file[0], length, answer.file[1])
-            os.close(answer.file[0])
+        if fault not in ("truncate", "drip", "stall"):
+            self.wfile.write(answer.body)
+            self.wfile.flush()
+            return
         self.close_connection = True
+        pieces = [answer.body[: len(answer.body) // 2]]
+        if fault == "drip":
+            pieces = [
+                answer.body[place : place + 1] for place in range(min(1000, len(answer.body)))
+            ]
         with suppress(ConnectionError):
-            if fault == "drip":
-                for place in range(min(len(body), 1000)):
-                    self.wfile.write(body[place : place + 1])
-                    self.wfile.flush()
-                    time.sleep(0.02)
-            else:
-                self.wfile.write(body[: length // 2])
+            for piece in pieces:
+                self.wfile.write(piece)
                 self.wfile.flush()
-                if fault == "stall":
-                    time.sleep(20)
+                time.sleep({"drip": 0.02, "stall": 20}.get(fault, 0))
 
 
 class _Server(ThreadingHTTPServer):

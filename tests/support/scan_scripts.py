@@ -165,7 +165,7 @@ def _units(size: tuple[int, int], parts: Sequence[Part], chosen: Sequence[int]) 
 
 def _putter(script: Script) -> Callable[[_Bits, Script, list[_Unit]], None]:
     if script.first == 0:
-        return _put_dc_refine if script.high else _put_dc
+        return _put_dc
     return _put_ac_refine if script.high else _put_ac
 
 
@@ -173,19 +173,17 @@ def _put_dc(out: _Bits, script: Script, units: list[_Unit]) -> None:
     before = [0] * 3
     for unit in units:
         for part, block in unit:
-            _put_step(out, part, int(block[0]) >> script.low, before)
+            value = int(block[0]) >> script.low
+            if script.high:
+                out.bits(value & 1, 1)
+            else:
+                _put_step(out, part, value, before)
 
 
 def _put_step(out: _Bits, part: int, value: int, before: list[int]) -> None:
     step, before[part] = value - before[part], value
     out.code(part % 2, abs(step).bit_length())
     out.number(step)
-
-
-def _put_dc_refine(out: _Bits, script: Script, units: list[_Unit]) -> None:
-    for unit in units:
-        for _, block in unit:
-            out.bits(int(block[0]) >> script.low & 1, 1)
 
 
 def _put_sequential(out: _Bits, _script: Script, units: list[_Unit]) -> None:

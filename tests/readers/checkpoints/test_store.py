@@ -15,8 +15,10 @@ from readers.checkpoints.locations import cache_path, head_of, make_room
 from readers.checkpoints.store import DatasetCheckpoints
 from readers.formats.files import FileDataset
 from readers.prepare import index, pack
+from tests.support.damage import flip, overwrite
 from tests.support.first_bytes import FirstBytes
 from tests.support.kept_checkpoints import kept_of
+from tests.support.small import SmallDataset
 
 MakeJpeg = Callable[..., bytes]
 FINDER = FirstBytes()
@@ -51,11 +53,13 @@ def photos(tmp_path: Path, jpeg: MakeJpeg, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def test_what_one_run_keeps_the_next_one_finds(photos: IndexedDataset) -> None:
-    """Of those samples that were kept, and no others."""
+    """Of those samples that were kept, and no others; two versions of the rows have files of their own."""
     keep_numbers(photos, DatasetCheckpoints(photos, 1), [3, 7])
+    keep_numbers(photos, DatasetCheckpoints(photos, 2), [2])
 
     expected = [b"row %d" % n if n in (3, 7) else None for n in range(10)]
     assert rows_of(photos) == expected
+    assert rows_of(photos, DatasetCheckpoints(photos, 2))[2:4] == [b"row 2", None]
 
 
 def test_selections_and_mixtures_share_what_they_are_made_of(
@@ -93,9 +97,8 @@ def test_a_changed_file_is_noticed(longer: bytes, photos: IndexedDataset, tmp_pa
     store = DatasetCheckpoints(photos, 1)
     keep_numbers(photos, store, list(range(10)))
     path = tmp_path / "photos" / "a" / "4.jpg"
-    before, changed = path.stat(), bytearray(path.read_bytes())
-    changed[-5] ^= 1
-    path.write_bytes(changed + longer)
+    before = path.stat()
+    flip(path, -5).write_bytes(path.read_bytes() + longer)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     photos = open_dataset(tmp_path / "photos")
@@ -118,7 +121,7 @@ def test_a_file_of_another_dataset_is_not_believed(photos: IndexedDataset, tmp_p
     assert (digests_of(photos), rows_of(photos)) == (digests_of(other), [None] * 10)
     keep_numbers(photos, DatasetCheckpoints(photos, 1), [1])
     assert rows_of(photos)[1] == b"row 1"
-    path.write_bytes(b"?" + path.read_bytes()[1:])
+    overwrite(path, 0, b"?")
     assert rows_of(photos) == [None] * 10
 
 
@@ -131,15 +134,6 @@ def test_the_file_of_a_folder_is_found_without_a_look_at_its_files() -> None:
     assert folders[0].cache_identity == "dd30a7db82a797fb5192179033ffbabd"
     assert FileDataset(Path("/data"), names[0], [1, 2]).cache_identity == folders[0].cache_identity
     assert len({one.cache_identity for one in folders}) == 4
-
-
-def test_another_version_of_the_rows_has_another_file(photos: IndexedDataset) -> None:
-    """So two versions of this package do not take turns in making it anew."""
-    keep_numbers(photos, DatasetCheckpoints(photos, 1), [1])
-    keep_numbers(photos, DatasetCheckpoints(photos, 2), [2])
-
-    assert rows_of(photos)[1:3] == [b"row 1", None]
-    assert rows_of(photos, DatasetCheckpoints(photos, 2))[1:3] == [None, b"row 2"]
 
 
 def test_a_file_that_was_removed_is_made_again(photos: IndexedDataset) -> None:
@@ -208,10 +202,7 @@ def test_what_lies_beside_a_shard_comes_first(tmp_path: Path) -> None:
         == firsts[len(open_dataset([str(paths[0])])) :][: len(open_dataset([str(paths[1])]))]
     )
 
-    beside = shards / f"{paths[0].name}.gpuaug-checkpoints"
-    data = bytearray(beside.read_bytes())
-    data[-50] ^= 4  # in the rows of its last sample
-    beside.write_bytes(data)
+    flip(shards / f"{paths[0].name}.gpuaug-checkpoints", -50, 4)  # in the rows of its last sample
     last = len(open_dataset([str(paths[0])])) - 1
     store = DatasetCheckpoints(dataset, 1)
     assert np.flatnonzero([row is None for row in rows_of(dataset, store)]).tolist() == [last]
@@ -232,21 +223,15 @@ def test_checkpoints_of_another_shard_are_not_believed(tmp_path: Path) -> None:
     assert None not in rows_of(open_dataset(tmp_path / "other"))
 
 
-class Own:
-    """A dataset of the user's own, of which nothing is read here."""
-
-    fingerprint = "cats and dogs, second version"
-
-    def __len__(self) -> int:
-        return 3
-
-
 def test_a_dataset_with_any_fingerprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It need not be hex digits."""
     monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path))
-    kept = Kept(0, 8, b"rows")
-    store = DatasetCheckpoints(Own(), 1)  # type: ignore[arg-type]
+    own, kept = (
+        SmallDataset([b""] * 3, [0] * 3, name="cats and dogs, second version"),
+        Kept(0, 8, b"rows"),
+    )
+    store = DatasetCheckpoints(own, 1)
     store.keep([Entry(1, 7, kept)])
-    again = DatasetCheckpoints(Own(), 1)  # type: ignore[arg-type]
+
     assert store.writes
-    assert kept_of(again, [0, 1, 2], [7, 7, 7]) == [None, kept, None]
+    assert kept_of(DatasetCheckpoints(own, 1), [0, 1, 2], [7, 7, 7]) == [None, kept, None]

@@ -3,19 +3,18 @@
 import gzip
 import io
 import struct
-import tarfile
 import zipfile
-from collections.abc import Callable
 
 import imagecodecs
 import numpy as np
 import pytest
 import tifffile
-from PIL import Image, ImageOps
+from PIL import Image
 
 from readers import HeaderError, Sample, read_header
 from readers.image.kinds import kind_of
 from readers.prepare.kind import is_video
+from tests.support.tars import tar_of
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (24, 40, 3), dtype=np.uint8)
 
@@ -35,13 +34,6 @@ def zipped() -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         archive.writestr("a.jpg", encoded("JPEG"))
-    return stream.getvalue()
-
-
-def tar() -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as archive:
-        archive.addfile(tarfile.TarInfo("a.jpg"))
     return stream.getvalue()
 
 
@@ -83,7 +75,7 @@ OTHERS: dict[str, tuple[str, bytes]] = {
     "git lfs": ("git lfs pull", b"version https://git-lfs.github.com/spec/v1\noid sha256:12\n"),
     "gzip": ("gzip: decompress", gzip.compress(encoded("JPEG"))),
     "zip": ("ZIP", zipped()),
-    "tar": ("tar archive", tar()),
+    "tar": ("tar archive", tar_of([("a.jpg", b"")])),
 }
 
 
@@ -171,24 +163,12 @@ def test_big_tiffs_agree_with_their_library() -> None:
     assert (header.height, header.width, header.has_alpha) == (24, 40, False)
 
 
-def palette(*, transparency: int | bytes | None = None) -> Callable[[str], bytes]:
-    options = {} if transparency is None else {"transparency": transparency}
-
-    def save(kind: str) -> bytes:
-        stream = io.BytesIO()
-        Image.fromarray(PIXELS).quantize(16).save(stream, kind, **options)
-        return stream.getvalue()
-
-    return save
-
-
 @pytest.mark.parametrize("kind", ["GIF", "PNG"])
-@pytest.mark.parametrize("transparency", [None, 3])
-def test_transparency_of_palettes_is_told_alike(kind: str, transparency: int | None) -> None:
+@pytest.mark.parametrize("options", [{}, {"transparency": 3}])
+def test_transparency_of_palettes_is_told_alike(kind: str, options: dict[str, int]) -> None:
     """A GIF says so in another place than a PNG."""
-    data = palette(transparency=transparency)(kind)
+    stream = io.BytesIO()
+    Image.fromarray(PIXELS).quantize(16).save(stream, kind, **options)
 
-    assert read_header(data).has_alpha == (transparency is not None)
-    assert ImageOps.exif_transpose(Image.open(io.BytesIO(data))).has_transparency_data == (
-        transparency is not None
-    )
+    assert read_header(stream.getvalue()).has_alpha == bool(options)
+    assert Image.open(stream).has_transparency_data == bool(options)

@@ -24,6 +24,7 @@ from readers.prepare.percentiles import Spread
 from readers.prepare.source import open_source
 from readers.sample import ColumnName
 from tests.support import commands
+from tests.support.damage import flip
 from tests.support.tars import tar_of
 
 Jpeg = Callable[..., bytes]
@@ -67,29 +68,37 @@ def test_what_is_there(inspected: Run, folder: Path) -> None:
     code, printed, result = inspected(folder)
     sizes = [path.stat().st_size for path in folder.rglob("*.*")]
     jpegs = sorted(path.stat().st_size for path in folder.rglob("*.jpg"))
+    expected = {
+        "format": "class folders",
+        "samples": 16,
+        "looked_at": 16,
+        "verified": False,
+        "total_bytes": sum(sizes),
+        "image_formats": {"jpeg": 15, "png": 1},
+        "classes": [
+            {"label": 0, "name": "cat", "samples": 12},
+            {"label": 1, "name": "dog", "samples": 3},
+            {"label": 2, "name": "owl", "samples": 1},
+        ],
+        "unlabelled": 0,
+        "doubled_keys": None,  # nobody looked
+    }
+    spreads = {**result["fields"], "heights": result["heights"], "widths": result["widths"]}
 
-    assert (code, result["format"]) == (0, "class folders")
-    assert (result["samples"], result["looked_at"], result["verified"]) == (16, 16, False)
-    assert result["total_bytes"] == sum(sizes)
-    assert {name: spread["count"] for name, spread in result["fields"].items()} == {
+    assert code == 0
+    assert {name: result[name] for name in expected} == expected
+    assert {name: spread["count"] for name, spread in spreads.items()} == {
         "jpg": 15,
         "json": 2,
         "png": 1,
+        "heights": 16,
+        "widths": 16,
     }
-    assert result["fields"]["jpg"]["lowest"] == jpegs[0]
-    assert result["fields"]["jpg"]["highest"] == jpegs[-1]
-    assert result["fields"]["jpg"]["total"] == sum(jpegs)
-    assert result["image_formats"] == {"jpeg": 15, "png": 1}
-    assert (result["heights"]["lowest"], result["heights"]["highest"]) == (40, 200)
-    assert (result["widths"]["lowest"], result["widths"]["highest"]) == (7, 71)
+    ends = {"lowest": jpegs[0], "highest": jpegs[-1], "total": sum(jpegs)}
+    assert spreads["jpg"].items() >= ends.items()
+    assert spreads["heights"].items() >= {"lowest": 40, "highest": 200}.items()
+    assert spreads["widths"].items() >= {"lowest": 7, "highest": 71}.items()
     assert result["shapes"][0] == {"height": 40, "width": 60, "images": 2}
-    assert result["classes"] == [
-        {"label": 0, "name": "cat", "samples": 12},
-        {"label": 1, "name": "dog", "samples": 3},
-        {"label": 2, "name": "owl", "samples": 1},
-    ]
-    assert result["unlabelled"] == 0
-    assert result["doubled_keys"] is None  # nobody looked
     assert "3 classes, the largest 12 times the smallest" in printed
     assert re.search(r"json +12\.5 % ", printed)
     assert "no bad sample among those looked at" in printed
@@ -135,9 +144,7 @@ def test_decoders_do_not_write_between_the_lines(
 ) -> None:
     """What libpng prints of its own accord is kept away; whatever comes later is not."""
     path = folder / "owl" / "one.png"
-    damaged = bytearray(path.read_bytes())
-    damaged[damaged.index(b"IDAT") + 6] ^= 0xFF
-    path.write_bytes(bytes(damaged))
+    flip(path, path.read_bytes().index(b"IDAT") + 6)
 
     with pytest.raises(SystemExit):
         main(["inspect", str(folder), "--verify"])
@@ -223,14 +230,6 @@ def test_large_data_is_sampled(
     assert result["total_bytes"] is None
 
 
-def test_unknown_format_is_refused(inspected: Run, folder: Path) -> None:
-    """The error says which there are."""
-    code, printed, _ = inspected(folder, "--format", "zip")
-
-    assert code == 2
-    assert "format='zip' is not known: give one of folder" in printed
-
-
 def test_what_cannot_be_opened_keeps_its_own_error(tmp_path: Path) -> None:
     """The attempt to read it forward does not replace what opening it said."""
     (tmp_path / "data").mkdir()
@@ -272,7 +271,7 @@ def test_checksums_of_the_format(verify: bool) -> None:
     assert ([bad.index for bad in found.bad], found.num_imageless) == ([7] if verify else [], 10)
 
 
-def test_millions_of_samples_take_little(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_million_samples_take_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without --verify nothing grows with the length but the columns."""
     fetched: list[int] = []
     fetch = Checked.fetch
@@ -282,15 +281,19 @@ def test_millions_of_samples_take_little(monkeypatch: pytest.MonkeyPatch) -> Non
         return fetch(self, indices)
 
     monkeypatch.setattr(Checked, "fetch", counted)
-    found = inspect(Checked(10_000_000))
+    found = inspect(Checked(1_000_000))
 
     assert found.num_looked_at == len(set(fetched)) == 2000
-    assert max(fetched) > 9_980_000
+    assert max(fetched) > 998_000
 
 
-def test_spread_is_that_of_numpy() -> None:
-    """Percentiles agree with NumPy within a percent, sums and ends exactly, at any size."""
-    numbers = np.random.default_rng(0).lognormal(9, 2, 20_000).astype(np.int64)
+@pytest.mark.parametrize("is_exact", [True, False])
+def test_spread_is_that_of_numpy(is_exact: bool) -> None:
+    """Percentiles of few different numbers are exact, of many within a percent; sums and ends are exact."""
+    rng = np.random.default_rng(0)
+    numbers = (
+        rng.integers(100, 9_000, 20_000) if is_exact else rng.lognormal(9, 2, 20_000).astype(int)
+    )
     spread = Spread()
     for number in numbers.tolist():
         spread.add(number)
@@ -299,36 +302,11 @@ def test_spread_is_that_of_numpy() -> None:
     assert (spread.lowest, spread.highest) == (numbers.min(), numbers.max())
     for percent in (1, 5, 50, 95, 99):
         expected = np.percentile(numbers, percent, method="inverted_cdf")
-        assert spread.percentile(percent) == pytest.approx(expected, rel=0.01, abs=1)
-    assert len(spread._counts) < 3000
-    assert (spread.is_exact, spread.about, Spread().percentile(50)) == (False, "~", 0)
-
-
-def test_percentiles_of_few_numbers_are_exact() -> None:
-    """As many times as they come: it is the different ones that take memory."""
-    numbers = np.random.default_rng(0).integers(100, 9_000, 20_000)
-    spread = Spread()
-    for number in numbers.tolist():
-        spread.add(number)
-
-    for percent in (1, 5, 50, 95, 99):
-        expected = np.percentile(numbers, percent, method="inverted_cdf")
-        assert spread.percentile(percent) == expected
-    assert (spread.is_exact, spread.about) == (True, "")
-
-
-def test_videos(inspected: Run, tmp_path: Path) -> None:
-    """Videos that can be read are no error."""
-    pytest.importorskip("av")
-    from tests.support.videos import pan, write_video
-
-    (tmp_path / "data").mkdir()
-    for number in range(3):
-        write_video(tmp_path / "data" / f"{number}.mp4", pan(4, (32, 48)))
-    code, printed, result = inspected(tmp_path / "data", "--verify")
-
-    assert (code, result["format"], result["without_image"]) == (0, "video folders", 0)
-    assert "every image was decoded" not in printed
+        tolerance = {"rel": 0, "abs": 0} if is_exact else {"rel": 0.01, "abs": 1}
+        assert spread.percentile(percent) == pytest.approx(expected, **tolerance)
+    assert (spread.is_exact, spread.about) == (is_exact, "" if is_exact else "~")
+    assert is_exact or len(spread._counts) < 3000
+    assert Spread().percentile(50) == 0
 
 
 @pytest.fixture
@@ -405,14 +383,8 @@ def test_damage_within_a_video(inspected: Run, tmp_path: Path) -> None:
     with av.open(path) as container:
         assert len(list(container.decode(video=0))) == 24
     clips = Clips(open_dataset(path.parent), num_frames=24, stride=1)
-    loader = Loader(
-        clips,
-        Recipe([CenterCrop(32)]),
-        batch_size=1,
-        device="cpu",
-        decoder="cpu",
-        on_bad_sample="raise",
-    )
+    options: dict[str, Any] = {"device": "cpu", "decoder": "cpu", "on_bad_sample": "raise"}
+    loader = Loader(clips, Recipe([CenterCrop(32)]), batch_size=1, **options)
 
     assert inspected(path.parent)[0] == 0
     code, _, result = inspected(path.parent, "--verify")
@@ -421,15 +393,6 @@ def test_damage_within_a_video(inspected: Run, tmp_path: Path) -> None:
         next(iter(loader))
     assert code == 1
     assert result["bad"][0]["reason"] in str(caught.value)
-
-
-def test_every_finding_can_be_opened_again(inspected: Run, folder: Path) -> None:
-    """The index of a bad entry is its place in the dataset."""
-    (folder / "dog" / "01.jpg").write_bytes(b"")
-    _, _, result = inspected(folder)
-    bad = result["bad"][0]
-
-    assert open_dataset(folder).fetch([bad["index"]])[0].key == bad["key"] == "dog/01.jpg"
 
 
 def test_boxes_are_counted_by_class(inspected: Run, tmp_path: Path, jpeg: Jpeg) -> None:

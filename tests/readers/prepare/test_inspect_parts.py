@@ -210,10 +210,3 @@ def test_a_folder_with_something_else_gets_no_parts(shards: str, tmp_path: Path)
     with pytest.raises(PrepareError, match=r"mine holds cat\.jpg and no part of an inspection"):
         inspect(shards, verify=CHECKS, num_workers=1, parts=tmp_path / "mine")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["cat.jpg"]
-
-
-def test_there_is_nothing_to_merge_where_nothing_is(shards: str, tmp_path: Path) -> None:
-    """That is said, and no folder is made."""
-    with pytest.raises(PrepareError, match=r"absent holds no part .* nothing to merge"):
-        inspect(shards, verify=CHECKS, parts=tmp_path / "absent", merge=True)
-    assert not (tmp_path / "absent").exists()

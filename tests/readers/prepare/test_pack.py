@@ -18,7 +18,6 @@ from tests.support.memory import peak_bytes
 from tests.support.packed import (
     Jpeg,
     by_webdataset,
-    content,
     manifest_of,
     refused,
     samples_of,
@@ -84,6 +83,7 @@ def test_class_numbers_of_two_packs(run: Run, source: Path, tmp_path: Path) -> N
         assert open_dataset([one, other]).class_names == ()
 
 
+@pytest.mark.long
 def test_webdataset_itself_reads_the_folder(run: Run, source: Path, tmp_path: Path) -> None:
     """The pipeline that users of webdataset write gives pictures and class numbers."""
     run("pack", source, tmp_path / "out")
@@ -138,17 +138,8 @@ def test_shuffle_is_the_order_of_that_seed(run: Run, source: Path, tmp_path: Pat
     assert [sample.label for sample in found] == [place // 8 for place in order]
 
 
-def test_workers_do_not_matter(run: Run, source: Path, tmp_path: Path) -> None:
-    """One thread and five write the same bytes."""
-    for number in (1, 5):
-        arguments = ("--workers", number, "--shard-size", "30kB", "--shuffle", 0)
-        run("pack", source, tmp_path / str(number), *arguments)
-
-    assert content(tmp_path / "1") == content(tmp_path / "5")
-
-
 def test_forward_only_tars_become_shards(run: Run, source: Path, tmp_path: Path) -> None:
-    """A compressed tar is read from front to back; what comes out can be read at random."""
+    """A compressed tar, or any when that is asked for, is read from front to back; what comes out can be read at random."""
     run("pack", source, tmp_path / "plain")
     [shard] = shards_in(tmp_path / "plain")
     packed = tmp_path / "data.tar.gz"
@@ -159,6 +150,8 @@ def test_forward_only_tars_become_shards(run: Run, source: Path, tmp_path: Path)
     assert code == 0, printed
     assert by_webdataset(tmp_path / "out") == by_webdataset(tmp_path / "plain")
     assert len(shards_in(tmp_path / "out")) > 2
+    run("pack", shard, tmp_path / "forward", "--source-format", "stream")
+    assert by_webdataset(tmp_path / "forward") == by_webdataset(tmp_path / "plain")
     assert "cannot be: pack it in order" in refused(run, packed, tmp_path / "x", "--shuffle", 1)
 
 
@@ -172,18 +165,6 @@ def test_shards_can_be_packed_anew(run: Run, source: Path, tmp_path: Path) -> No
     assert by_webdataset(tmp_path / "large") == by_webdataset(tmp_path / "small")
     two = by_webdataset(tmp_path / "two")
     assert two == by_webdataset(tmp_path / "small")[: len(two)]
-
-
-def test_lists_are_packed(run: Run, source: Path, tmp_path: Path) -> None:
-    """A list file gives the labels that it names, and none where it names none."""
-    listed = source.with_name("list.txt")
-    listed.write_text("source/dogs/3.jpg 7\nsource/cats/0.jpg\n")
-    run("pack", listed, tmp_path / "out")
-
-    assert [(s["__key__"], s.get("cls")) for s in by_webdataset(tmp_path / "out")] == [
-        ("source/dogs/3", b"7"),
-        ("source/cats/0", None),
-    ]
 
 
 def test_clips_of_a_list_are_packed(run: Run, tmp_path: Path) -> None:
@@ -236,18 +217,6 @@ def test_folders_of_frames_are_refused(run: Run, tmp_path: Path, jpeg: Jpeg) -> 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_source_is_read_forward_where_that_is_asked_for(
-    run: Run, source: Path, tmp_path: Path
-) -> None:
-    """As for a server that gives no ranges; an ordinary tar shows it as well."""
-    run("pack", source, tmp_path / "first")
-    [shard] = shards_in(tmp_path / "first")
-    code, printed, _ = run("pack", shard, tmp_path / "out", "--source-format", "stream")
-
-    assert code == 0, printed
-    assert by_webdataset(tmp_path / "out") == by_webdataset(tmp_path / "first")
-
-
 def test_bad_samples_are_named_and_left_out(run: Run, source: Path, tmp_path: Path) -> None:
     """What cannot be read or is no image is missing in the shards and stands in the manifest."""
     (source / "cats" / "0.jpg").write_text("<html>404</html>")
@@ -292,7 +261,7 @@ def test_a_lost_end_of_a_shard_is_a_bad_sample(run: Run, source: Path, tmp_path:
 def test_memory_does_not_grow(run: Run, tmp_path: Path) -> None:
     """Ten times the samples take the same memory."""
     peaks = []
-    for number in (20, 30, 300):  # the first one loads what finds checkpoints
+    for number in (10, 20, 200):  # the first one loads what finds checkpoints
         folder = tmp_path / str(number)
         folder.mkdir()
         noise = np.random.default_rng(0).bytes(100_000)
@@ -311,4 +280,4 @@ def test_memory_does_not_grow(run: Run, tmp_path: Path) -> None:
         )
         peaks.append(peak_bytes(lambda command=command: run(*command)))
 
-    assert peaks[2] < peaks[1] + 9_000_000  # a third of the pictures that are more
+    assert peaks[2] < peaks[1] + 6_000_000  # a third of the pictures that are more

@@ -7,10 +7,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -32,6 +31,7 @@ from tests.support.packed import (
     samples_of,
     shards_in,
 )
+from tests.support.processes import is_gone
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,9 @@ def test_an_index_that_cannot_be_written_is_tried_again(
     run: Run, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full disk at the first index is one sentence, and the next run goes on."""
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
+    full = OSError(errno.ENOSPC, "No space left on device")
     with monkeypatch.context() as patch:
-        patch.setattr(indexes, "open_index", full)
+        patch.setattr(indexes, "open_index", Mock(side_effect=full))
         printed = refused(run, source, tmp_path / "out")
 
     assert "cannot be written (No space left on device)" in printed
@@ -135,14 +132,28 @@ def test_foreign_folders_are_left_alone(run: Run, source: Path, tmp_path: Path) 
     assert not (source / "shards").exists()
 
 
-def test_arguments_are_checked(run: Run, source: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--shard-size", "12 apples"], "got '12 apples'"),
+        (["--shard-size", "0MB"], "got '0MB'"),
+        (["--shuffle", -1], "shuffle must be 0 or more"),
+        (["--workers", 0], "workers must be 1 or more"),
+        (["--format", "zip"], "zip"),
+    ],
+)
+def test_arguments_are_checked(
+    run: Run, source: Path, tmp_path: Path, options: list[object], words: str
+) -> None:
     """What cannot be meant is refused before anything is written."""
+    assert words in refused(run, source, tmp_path / "out", *options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_sources_and_destinations_are_checked(run: Run, source: Path, tmp_path: Path) -> None:
+    """A source that is not there, and a folder that is called like a Parquet file."""
     out = tmp_path / "out"
 
-    assert "got '12 apples'" in refused(run, source, out, "--shard-size", "12 apples")
-    assert "got '0MB'" in refused(run, source, out, "--shard-size", "0MB")
-    assert "shuffle must be 0 or more" in refused(run, source, out, "--shuffle", -1)
-    assert "workers must be 1 or more" in refused(run, source, out, "--workers", 0)
     assert "does not exist" in refused(run, tmp_path / "missing", out)
     named = refused(run, source, tmp_path / "out.parquet")
     assert f"pack SRC {out} --format parquet" in " ".join(named.split())
@@ -171,16 +182,6 @@ def test_what_is_no_size_is_refused(given: object) -> None:
     expected = rf"such as '256MB', or a whole number of bytes, .* got {given!r}"
     with pytest.raises(PrepareError, match=expected):
         size_from(given)  # type: ignore[arg-type]
-
-
-def test_shards_of_a_number_of_bytes(source: Path, tmp_path: Path) -> None:
-    """A number and a text of the same size cut the same shards."""
-    made = [
-        pack(str(source), tmp_path / str(number), shard_size=size).shards
-        for number, size in enumerate([4_000, "4kB"])
-    ]
-    assert made[0] == made[1]
-    assert len(made[0]) > 1
 
 
 def test_nothing_to_pack_is_an_error(run: Run, tmp_path: Path) -> None:
@@ -241,6 +242,7 @@ BUSY = """
 import sys, time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from readers.prepare.source import open_source
 from readers.prepare.workers import Processes
 from readers.storage.destination import indexes
@@ -253,29 +255,15 @@ if __name__ == "__main__":
 
 def test_workers_end_with_a_killed_command(tmp_path: Path) -> None:
     """After kill -9 of the command no worker goes on."""
-    (tmp_path / "workers").mkdir()
+    workers = tmp_path / "workers"
+    workers.mkdir()
     (tmp_path / "busy.py").write_text(BUSY)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(tmp_path / "busy.py"), str(tmp_path / "workers")]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment)
-    try:
-        until(lambda: len(list((tmp_path / "workers").iterdir())) == 2, seconds=60)
+    command = [sys.executable, str(tmp_path / "busy.py"), str(workers)]
+    with subprocess.Popen(command, cwd=ROOT, env=environment) as process:
+        end = time.monotonic() + 60
+        while len(list(workers.iterdir())) < 2 and time.monotonic() < end:
+            time.sleep(0.02)
         process.kill()
-        workers = [int(path.name) for path in (tmp_path / "workers").iterdir()]
-        until(lambda: not any(map(runs, workers)), seconds=20)
-    finally:
-        process.kill()
-        process.wait()
-
-
-def until(holds: Callable[[], bool], *, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def runs(process: int) -> bool:
-    with suppress(OSError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
+    assert len(list(workers.iterdir())) == 2
+    assert all(is_gone(int(path.name), wait_seconds=20) for path in workers.iterdir())

@@ -5,8 +5,6 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,7 +32,8 @@ from readers.prepare.shards import planning
 from readers.prepare.shards.boundaries import boundaries_of
 from readers.prepare.shards.merging import missing_shards
 from tests.support.commands import Run
-from tests.support.packed import ROOT, Jpeg, content, refused, samples_of, shards_in
+from tests.support.forks import forks
+from tests.support.packed import Jpeg, content, refused, shards_in
 
 
 def plan_of(source: Path, out: Path, **options: object) -> Plan:
@@ -81,10 +80,16 @@ def test_a_plan_is_the_same_wherever_it_is_made(source: Path, tmp_path: Path) ->
 
 
 def test_another_plan_is_refused_with_the_difference(source: Path, tmp_path: Path) -> None:
-    """One destination holds shards of one plan."""
-    plan_of(source, tmp_path / "out")
+    """One destination holds shards of one plan; the error says what to do about it where nothing was made."""
+    plan = plan_of(source, tmp_path / "out")
 
-    with pytest.raises(PrepareError, match="format was tar, is parquet"):
+    with pytest.raises(
+        PrepareError,
+        match=r"format was tar, is parquet.*no shard is there yet, .* \.gpuaug-plan may be rem",
+    ):
+        plan_of(source, tmp_path / "out", format="parquet")
+    make_shard(plan, 0)
+    with pytest.raises(PrepareError, match=r"or give a new folder$"):
         plan_of(source, tmp_path / "out", format="parquet")
     # Earlier versions had pack --tile, whose shards hold other bytes.
     stored = tmp_path / "out" / ".gpuaug-plan" / "plan.json"
@@ -192,8 +197,7 @@ def test_shards_of_another_plan_are_refused(source: Path, tmp_path: Path) -> Non
     """Such as those of an array job with other settings that began at the same moment."""
     plan = plan_of(source, tmp_path / "out")
     make_shard(plan, 0)
-    shutil.rmtree(tmp_path / "other", ignore_errors=True)
-    other = plan_shards(str(source), tmp_path / "other", bytes_per_shard=30_000)
+    plan_shards(str(source), tmp_path / "other", bytes_per_shard=30_000)
     shutil.copytree(
         tmp_path / "other" / ".gpuaug-plan", tmp_path / "out" / ".gpuaug-plan", dirs_exist_ok=True
     )
@@ -202,37 +206,23 @@ def test_shards_of_another_plan_are_refused(source: Path, tmp_path: Path) -> Non
         merge(load_plan(tmp_path / "out"))
     with pytest.raises(PrepareError, match="another plan of shards"):
         make_shard(plan, 1)
-    assert len(other) > 1
 
 
-ELSEWHERE = """
-import pickle, sys
-from pathlib import Path
-from readers.prepare import PrepareError, make_shard
-for name in sys.argv[1:]:
-    try:
-        make_shard(pickle.loads(Path(name).read_bytes()), 0)
-    except PrepareError as error:
-        print(error)
-"""
-
-
+@pytest.mark.parametrize("change", ["is not the data of the plan", "cannot be opened"])
 def test_data_that_changed_or_is_not_there_is_named(
-    source: Path, tmp_path: Path, jpeg: Jpeg
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     """Whoever opens it anew says on which machine, and what."""
-    away = shutil.copytree(source, tmp_path / "away")
-    for folder in (source, away):
-        stored = pickle.dumps(plan_of(folder, tmp_path / f"out of {folder.name}"))
-        (tmp_path / f"plan of {folder.name}").write_bytes(stored)
-    (source / "cats" / "new.jpg").write_bytes(jpeg(20, 30))
-    shutil.rmtree(away)
-    command = [sys.executable, "-c", ELSEWHERE, *map(str, sorted(tmp_path.glob("plan of *")))]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    plan = plan_of(source, tmp_path / "out")
+    monkeypatch.setattr("readers.prepare.shards.source._opened", {})  # as in another process
+    if change == "cannot be opened":
+        shutil.rmtree(source)
+    else:
+        (source / "cats" / "0.jpg").unlink()
 
-    assert f"{source} on {node()} is not the data of the plan" in told
-    assert f"{away} on {node()} cannot be opened" in told
-    assert not list(tmp_path.glob("out of */*.tar"))
+    with pytest.raises(PrepareError, match=f"{source} on {node()} {change}"):
+        make_shard(pickle.loads(pickle.dumps(plan)), 0)
+    assert not list(tmp_path.glob("out/*.tar"))
 
 
 def test_credentials_stay_at_home() -> None:
@@ -361,16 +351,6 @@ def test_a_command_that_cannot_begin_keeps_no_plan(source: Path, tmp_path: Path)
     assert pack(str(source), out, shard_size="30kB").num_samples == 24
 
 
-def test_a_plan_without_a_shard_is_told(source: Path, tmp_path: Path) -> None:
-    """Other settings are refused as ever, with what to do about it where nothing was made."""
-    plan = plan_of(source, tmp_path / "out")
-    with pytest.raises(PrepareError, match=r"no shard is there yet, .* \.gpuaug-plan may be rem"):
-        plan_of(source, tmp_path / "out", format="parquet")
-    make_shard(plan, 0)
-    with pytest.raises(PrepareError, match=r"or give a new folder$"):
-        plan_of(source, tmp_path / "out", format="parquet")
-
-
 @pytest.mark.parametrize("name", ["packing", "gpu-aug", "pyarrow"])
 def test_a_plan_of_another_version_is_refused_by_who_makes_its_shards(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -391,20 +371,23 @@ def test_code_that_was_sent_has_no_version_to_compare(source: Path, tmp_path: Pa
     planning.require_versions(replace(plan, versions={**plan.versions, "gpu-aug": "not installed"}))
 
 
+PACK = """
+from readers.prepare import pack
+
+def run(source, out):
+    return pack(source, out, shard_size="30kB", shuffle=3, num_workers=1).num_samples
+"""
+
+
 def test_two_processes_at_once_do_no_harm(source: Path, tmp_path: Path) -> None:
     """Two commands that pack the same into one folder both succeed, and the result is that of one."""
     pack(str(source), tmp_path / "whole", shard_size="30kB", shuffle=3)
-    code = (
-        "import sys; from readers.prepare import pack\n"
-        "pack(sys.argv[1], sys.argv[2], shard_size='30kB', shuffle=3, num_workers=1)"
-    )
-    command = [sys.executable, "-c", code, str(source), str(tmp_path / "out")]
-    both = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) for _ in range(2)]
-    for process in both:
-        assert process.communicate(timeout=300) == (None, b"")
+    with forks(PACK) as processes:
+        for _ in range(2):
+            processes.start(source, tmp_path / "out")
+        assert processes.answers() == [["24"]] * 2
 
     assert content(tmp_path / "out") == content(tmp_path / "whole")
-    assert len(samples_of(tmp_path / "out")) == 24
 
 
 def test_a_merge_sweeps_what_killed_writers_left(source: Path, tmp_path: Path) -> None:

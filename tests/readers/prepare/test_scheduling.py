@@ -1,6 +1,5 @@
 """The scheduling of tasks on a cluster, driven by a clock that costs no time."""
 
-import tracemalloc
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -10,6 +9,7 @@ import pytest
 from readers.prepare.errors import PrepareError, WorkerLostError
 from readers.prepare.executor import Job
 from readers.prepare.scheduling import Policy, run_tasks
+from tests.support.memory import peak_bytes
 
 Do = Callable[[int, int], int]
 """A task: gets its number and which attempt this is, from 0 on."""
@@ -74,86 +74,79 @@ def run(fake: Fake, count: int, policy: Policy | None = None) -> Iterator[tuple[
     return run_tasks(Job(abs, range(count), what="shard"), fake, policy or Policy(), fake.clock)
 
 
-def test_every_task_is_done_once_and_few_are_in_flight() -> None:
-    """Twice as many as there are places."""
+def fail(error: Exception, times: int = 10**9, only: int | None = None) -> Do:
+    """Return a task whose first attempts raise an error, those of every number or of one."""
+
+    def attempt(number: int, attempt: int) -> int:
+        if attempt < times and only in (None, number):
+            raise error
+        return number
+
+    return attempt
+
+
+@pytest.mark.parametrize(("in_flight", "most"), [(None, 6), (1, 1)])
+def test_every_task_is_done_once_and_few_are_in_flight(in_flight: int | None, most: int) -> None:
+    """Twice as many as there are places, or as many as `--workers` says."""
     fake = Fake(double, places=3)
 
-    done = list(run(fake, 100))
+    done = list(run(fake, 100, Policy(in_flight=in_flight)))
 
-    assert (sorted(done), fake.most) == ([(number, 2 * number) for number in range(100)], 6)
+    assert (sorted(done), fake.most) == ([(number, 2 * number) for number in range(100)], most)
     assert set(fake.attempts.values()) == {1}
 
 
-def test_what_is_in_flight_can_be_given() -> None:
-    """As `--workers` does."""
-    fake = Fake(double, places=3)
-
-    list(run(fake, 20, Policy(in_flight=1)))
-
-    assert fake.most == 1
-
-
 def test_results_are_handed_over_before_all_tasks_have_begun() -> None:
-    """A consumer sees the first of a million tasks as it is done."""
+    """A consumer sees the first of a million tasks as it is done; when it stops, nothing is left on the cluster."""
     fake = Fake(double)
+    results = run(fake, 10**6)
 
-    assert next(run(fake, 10**6)) == (0, 0)
+    assert next(results) == (0, 0)
     assert len(fake.attempts) == 4
+    results.close()  # type: ignore[attr-defined]
+    assert fake.ends
+    assert set(fake.cancelled) >= set(fake.ends)
 
 
 def test_what_is_held_does_not_grow_with_the_number_of_tasks() -> None:
     """Ten times as many tasks, in the same few kilobytes."""
 
-    class Counting(Fake):
-        def submit(self, number: int) -> tuple[int, int]:
-            self.ends[number, 0] = self.now + 1
-            return number, 0
+    def work(count: int) -> None:
+        fake = Fake(double, places=8)
+        for _ in run(fake, count):
+            fake.attempts.clear()  # which grow with the tasks
 
-    def peak_bytes(count: int) -> int:
-        tracemalloc.start()
-        assert sum(1 for _ in run(Counting(double, places=8), count)) == count
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return peak
-
-    assert peak_bytes(20_000) < peak_bytes(2_000) + 10_000
+    assert peak_bytes(lambda: work(20_000)) < peak_bytes(lambda: work(2_000)) + 10_000
 
 
-def test_a_consumer_that_stops_ends_what_is_under_way() -> None:
-    """Nothing is left on the cluster."""
-    fake = Fake(double)
-    results = run(fake, 10)
-
-    next(results)
-    results.close()  # type: ignore[attr-defined]
-
-    assert set(fake.cancelled) >= set(fake.ends)
-    assert fake.ends
-
-
-def test_an_error_that_may_pass_is_tried_again() -> None:
-    """The third time it works; the pauses get longer."""
-
-    def sometimes(number: int, attempt: int) -> int:
-        if attempt < 2:
-            raise TimeoutError("the network")
-        return number
-
-    fake = Fake(sometimes)
+@pytest.mark.parametrize(
+    ("error", "times", "seconds"),
+    [(TimeoutError("the network"), 2, 3 + 0.5 + 1), (WorkerLostError("its node died"), 8, None)],
+)
+def test_what_may_pass_is_tried_again(error: Exception, times: int, seconds: float | None) -> None:
+    """An error of the storage three times, a lost worker eight times; the pauses get longer."""
+    fake = Fake(fail(error, times))
 
     assert list(run(fake, 1)) == [(0, 0)]
-    assert fake.now == pytest.approx(3 + 0.5 + 1)
+    assert fake.attempts[0] == times + 1
+    assert seconds is None or fake.now == pytest.approx(seconds)
+
+
+def test_lost_workers_are_counted_apart_from_errors() -> None:
+    """Eight deaths leave a task the retries that it has for errors of its own."""
+
+    def dies(number: int, attempt: int) -> int:
+        return fail(WorkerLostError("its node died") if attempt < 8 else OSError("busy"), 11)(
+            number, attempt
+        )
+
+    assert list(run(Fake(dies), 1)) == [(0, 0)]
 
 
 def test_an_error_that_stays_is_named_when_the_others_are_done() -> None:
     """After so many attempts as were asked for; its cause is the task's own."""
-
-    def full(number: int, _: int) -> int:
-        if number == 3:
-            raise OSError(28, "No space left on device")
-        return number
-
-    fake = Fake(full)
+    error = OSError(28, "No space left on device")
+    fake = Fake(fail(error, only=3))
     done = []
 
     with pytest.raises(
@@ -163,67 +156,41 @@ def test_an_error_that_stays_is_named_when_the_others_are_done() -> None:
         done.extend(run(fake, 9, Policy(max_retries=2)))
 
     assert (sorted(number for number, _ in done), fake.attempts[3]) == ([0, 1, 2, 4, 5, 6, 7, 8], 3)
-    assert isinstance(caught.value.__cause__, OSError)
+    assert caught.value.__cause__ is error
 
 
-def test_an_error_of_all_tasks_ends_the_job_soon() -> None:
-    """A million tasks are not tried when ten have failed."""
+@pytest.mark.parametrize(
+    ("error", "count", "attempts", "match"),
+    [
+        # A million tasks are not tried when ten have failed.
+        (PrepareError("no bucket"), 10**6, 10, r"10 of 1,000,000 shards .*: no bucket"),
+        # A shard that takes too much memory would kill for ever.
+        (WorkerLostError("out of memory"), 1, 9, "number 0: out of memory; what is done"),
+        # Where the error of a task says to run the command again, the sentence around it does not.
+        (
+            PrepareError("make room and run the same command again"),
+            1,
+            1,
+            r"run the same command again; what is done stays done$",
+        ),
+    ],
+    ids=["all", "deadly", "advice"],
+)
+def test_what_cannot_be_done_ends_the_job_soon(
+    error: Exception, count: int, attempts: int, match: str
+) -> None:
+    """With one sentence."""
+    fake = Fake(fail(error))
 
-    def refused(*_: int) -> int:
-        raise PrepareError("the bucket refuses writes")
-
-    fake = Fake(refused)
-
-    with pytest.raises(PrepareError, match=r"10 of 1,000,000 shards .*: the bucket refuses writes"):
-        list(run(fake, 10**6))
-
-    assert len(fake.attempts) < 20
+    with pytest.raises(PrepareError, match=match):
+        list(run(fake, count))
+    assert attempts <= sum(fake.attempts.values()) < 2 * attempts
 
 
 def test_a_defect_is_raised_at_once_and_as_it_is() -> None:
     """It has a traceback, and no sentence."""
-
-    def broken(number: int, _: int) -> int:
-        raise KeyError(number)
-
     with pytest.raises(KeyError):
-        list(run(Fake(broken), 3))
-
-
-def test_lost_workers_are_counted_apart_from_errors() -> None:
-    """Eight deaths leave a task the retries that it has for errors of its own."""
-
-    def dies(number: int, attempt: int) -> int:
-        if attempt < 8:
-            raise WorkerLostError("its node died")
-        if attempt < 11:
-            raise OSError("busy")
-        return number
-
-    assert list(run(Fake(dies), 1)) == [(0, 0)]
-
-
-def test_a_task_that_ends_every_worker_is_given_up() -> None:
-    """A shard that takes too much memory would kill for ever."""
-
-    def kills(*_: int) -> int:
-        raise WorkerLostError("its node ran out of memory")
-
-    fake = Fake(kills)
-
-    with pytest.raises(PrepareError, match="number 0: its node ran out of memory; what is done"):
-        list(run(fake, 1))
-    assert fake.attempts[0] == 9
-
-
-def test_advice_is_given_once() -> None:
-    """Where the error of a task says to run the command again, the sentence around it does not."""
-
-    def full(*_: int) -> int:
-        raise PrepareError("no room in out/: make room and run the same command again")
-
-    with pytest.raises(PrepareError, match=r"run the same command again; what is done stays done$"):
-        list(run(Fake(full), 1))
+        list(run(Fake(fail(KeyError())), 3))
 
 
 def test_a_task_that_hangs_is_overtaken() -> None:
@@ -236,16 +203,22 @@ def test_a_task_that_hangs_is_overtaken() -> None:
 
 
 def test_the_slower_of_two_copies_counts_for_nothing() -> None:
-    """Its answer comes late, its error too."""
-
-    def late(number: int, attempt: int) -> int:
-        if (number, attempt) == (2, 0):
-            raise KeyError("late")
-        return number
-
-    fake = Fake(late, places=8, slow={(2, 0): 30, (5, 0): 90, (5, 1): 90})
+    """Its answer comes late, its error too, and no third copy is begun."""
+    fake = Fake(
+        fail(KeyError("late"), 1, only=2), places=8, slow={(2, 0): 30, (5, 0): 90, (5, 1): 90}
+    )
 
     assert sorted(run(fake, 8)) == [(number, number) for number in range(8)]
+    assert fake.attempts[5] == 2  # however long both take
+
+
+def test_a_copy_that_dies_leaves_the_other_at_work() -> None:
+    """Its worker is lost while a second copy, which was begun since the task is slow, goes on: no retry is used up."""
+    dies_once = fail(WorkerLostError("its node died"), 1, only=2)
+    fake = Fake(dies_once, places=8, slow={(2, 0): 30.0, (2, 1): 60.0})
+
+    done = sorted(run(fake, 8, Policy(max_losses=0)))
+    assert done == [(number, number) for number in range(8)]
 
 
 def test_a_cluster_that_grows_is_used() -> None:

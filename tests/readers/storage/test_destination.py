@@ -10,10 +10,11 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from readers import open_dataset
 from readers.formats.tar.dataset import SCAN
 from readers.prepare import PrepareError
 from readers.storage import atomic_file as module
@@ -29,6 +30,11 @@ from tests.support.s3_server import ROOT
 
 def all_files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def refuse(code: int) -> Callable[..., Any]:
+    """Return a call of the operating system that fails."""
+    return Mock(side_effect=OSError(code, os.strerror(code)))
 
 
 def raise_after(write: Callable[[bytes], object], error: BaseException) -> None:
@@ -70,11 +76,7 @@ def test_writers_at_once_share_nothing(
 ) -> None:
     """Of three that write in turns the last one to end wins, whole; also where a file system knows no locks."""
     if not locks:
-
-        def refuse(*_: object) -> None:
-            raise OSError(errno.ENOLCK, "no locks available")
-
-        monkeypatch.setattr(fcntl, "flock", refuse)
+        monkeypatch.setattr(fcntl, "flock", refuse(errno.ENOLCK))
     place = open_destination(tmp_path)
     with ExitStack() as stack:
         files = [stack.enter_context(place.create("a")) for _ in range(3)]
@@ -215,11 +217,8 @@ def test_what_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pytest.Monk
     assert place.read("file/a") is None
     assert place.size_bytes("file/a") is None
 
-    def refuse(*_: object) -> int:
-        raise OSError(errno.EROFS, "Read-only file system")
-
     with monkeypatch.context() as patch:
-        patch.setattr(os, "open", refuse)
+        patch.setattr(os, "open", refuse(errno.EROFS))
         told = r"a cannot be written \(Read-only .*so give a folder that can be written and run"
         with pytest.raises(PrepareError, match=told), place.create("a"):
             pass
@@ -263,14 +262,6 @@ def test_only_stores_with_buckets_are_destinations() -> None:
     place = open_destination(Url("s3://bucket/a/b/", StorageOptions(retries=3)))
     assert place.location == "s3://bucket/a/b"
     assert pickle.loads(pickle.dumps(place)).at("c").options.retries == 3
-
-
-def test_our_own_files_are_no_data(tmp_path: Path, jpeg: MakeJpeg) -> None:
-    """A folder that holds shards, indexes, a manifest and a plan is the shards."""
-    place = open_destination(tmp_path / "out")
-    write_packed(place, jpeg)
-    for what in (place.location, f"{place.location}/*.tar"):
-        assert len(open_dataset(what)) == 16
 
 
 def test_an_index_lies_beside_its_shard(tmp_path: Path, jpeg: MakeJpeg) -> None:

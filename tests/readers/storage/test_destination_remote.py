@@ -1,7 +1,6 @@
 """Objects appear whole or not at all, whatever the store answers, and their indexes are found beside them."""
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -17,7 +16,7 @@ import pytest
 
 pytest.importorskip("obstore")
 
-from readers import TarDataset, open_dataset
+from readers import TarDataset
 from readers.formats.tar.dataset import SCAN
 from readers.prepare import PrepareError
 from readers.storage.blob import open_blob
@@ -26,8 +25,8 @@ from readers.storage.index import open_index
 from readers.storage.index.publish import publish_index
 from readers.storage.remote import StorageOptions
 from readers.storage.remote.requests import Connection, State
-from tests.support.destinations import PLANNED, tar_of, write_packed
-from tests.support.remote_data import MakeJpeg, assert_same_samples
+from tests.support.destinations import tar_of, write_packed
+from tests.support.remote_data import MakeJpeg
 from tests.support.s3_server import ROOT, Storage
 
 DATA = random.Random(3).randbytes(20_000_000)  # three parts
@@ -73,10 +72,9 @@ def test_an_object_that_is_not_finished_never_was(s3: Storage) -> None:
     """An error in the block is handed on, and what was sent is taken back."""
     place = open_destination("s3://bucket/broken", options(s3))
     before = uploads(s3)
-    for error, data in ((RuntimeError("stop"), 3 * DATA), (KeyboardInterrupt(), DATA)):
-        with pytest.raises(type(error)):
-            write(place, "a", data, error=error)
-    assert s3.count()["written bytes"] > len(DATA)  # the first was more than may be on its way
+    with pytest.raises(KeyboardInterrupt):
+        write(place, "a", 3 * DATA, error=KeyboardInterrupt())
+    assert s3.count()["written bytes"] > len(DATA)  # it was more than may be on its way
     assert place.read("a") is None
     assert uploads(s3) == before
 
@@ -113,7 +111,7 @@ def test_of_two_writers_the_last_wins_whole(s3: Storage) -> None:
     assert len(data) == 20_000_000
 
 
-@pytest.mark.parametrize("writes", [["500"], ["", "503"], ["", "reset", "500"], ["", "", "lost"]])
+@pytest.mark.parametrize("writes", [["500"], ["", "reset", "503"], ["", "", "lost"]])
 def test_passing_faults_are_outlived(s3: Storage, writes: list[str]) -> None:
     """At the beginning, of a part, twice, and an answer that is lost after its part was taken."""
     place = open_destination("s3://bucket/passing", options(s3))
@@ -155,30 +153,6 @@ def test_refusals_are_one_sentence(
     assert s3.count()["writes"] == 1
     s3.faults()
     assert place.read(name) == b"before"
-
-
-def test_a_bucket_that_is_not_there(s3: Storage) -> None:
-    """As S3 itself tells it, of writing and of listing."""
-    place = open_destination("s3://nobody/a", options(s3))
-    for data in (b"small", DATA):
-        with pytest.raises(
-            PrepareError, match=r"nobody/a/b cannot be written \(there is no such bu"
-        ):
-            write(place, "b", data)
-    with pytest.raises(PrepareError, match="there is no such bucket"):
-        list(place.names())
-
-
-def test_without_credentials(s3: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither in the environment, nor from a machine of Amazon's, for which this server stands in."""
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    settings = (("metadata_endpoint", f"{s3.url}/169.254.169.254"),)
-    place = open_destination("s3://unseen/a", options(s3, settings=settings))
-    with pytest.raises(
-        PrepareError, match=r"b cannot be written \(no credentials were found .*AWS_"
-    ):
-        write(place, "b", b"small")
 
 
 def test_a_server_that_goes_away(s3: Storage) -> None:
@@ -260,17 +234,6 @@ def test_a_listing_goes_on_behind_its_last_page(monkeypatch: pytest.MonkeyPatch)
     assert (list(place.names()), asked[:2]) == (["a", "b", "c"], [None, "all/b"])
 
 
-@pytest.mark.long
-def test_a_long_listing_has_every_name_once(s3: Storage) -> None:
-    """Over the pages of S3, 1000 names each."""
-    place = open_destination("s3://bucket/long", options(s3))
-    for number in range(2100):
-        s3.put(f"bucket/long/{number}")
-    s3.count()
-    assert sorted(map(int, place.names())) == list(range(2100))
-    assert s3.count()["others"] == 3
-
-
 class TestIndexes:
     """Beside an object, where its readers find them."""
 
@@ -288,30 +251,6 @@ class TestIndexes:
         assert not any(found.built for found in far._found)
         pieces = 16 * (1 << 16)
         assert asked["bytes"] < 2 * (pieces + 20_000) < size
-        for name in list(place.names()):  # the control
-            if name.endswith(".gpuaug-index"):
-                place.remove(name)
-        os.environ["GPU_AUG_CACHE"] += "-empty"
-        s3.count()
-        again = TarDataset(shards)
-        assert all(found.built for found in again._found)
-        assert s3.count()["bytes"] > 2 * size
-        assert again.fingerprint == far.fingerprint
-
-    def test_the_folder_of_a_pack_is_its_shards(
-        self, s3: Storage, jpeg: MakeJpeg, tmp_path: Path
-    ) -> None:
-        """Indexes, manifest and plan are no data, in a folder and for a pattern; the samples are those on a disk."""
-        far = open_destination("s3://bucket/packed", options(s3))
-        near = open_destination(tmp_path / "packed")
-        for place in (far, near):
-            write_packed(place, jpeg)
-        assert set(PLANNED) < set(far.names())
-        for what in ("/", "/*.tar"):
-            there = open_dataset(f"{far.location}{what}", endpoint=s3.url, cache_bytes=0)
-            here = open_dataset(f"{near.location}{what}")
-            assert there.fingerprint == here.fingerprint
-            assert_same_samples(there, here)
 
     def test_an_index_of_other_content_is_not_used(self, s3: Storage, jpeg: MakeJpeg) -> None:
         """An object that was replaced by another one of the same size is scanned."""
@@ -351,18 +290,13 @@ class TestIndexes:
         data = tar_of(jpeg, range(4))
         with pytest.raises(ZeroDivisionError), create_indexed(place, "a.tar", SCAN) as file:
             file.write(data[: 1 // 0])
-        s3.faults(writes=["403"])
-        with (
-            pytest.raises(PrepareError, match=r"a\.tar cannot be written"),
-            create_indexed(place, "a.tar", SCAN) as file,
-        ):
-            file.write(data)
-        s3.faults(writes=["", "403"])
-        with (
-            pytest.raises(PrepareError, match=r"a\.tar\.gpuaug-index cannot be"),
-            create_indexed(place, "a.tar", SCAN) as file,
-        ):
-            file.write(data)
+        for writes, told in ((["403"], "tar"), (["", "403"], "gpuaug-index")):
+            s3.faults(writes=writes)
+            with (
+                pytest.raises(PrepareError, match=rf"a\..*{told} cannot be written"),
+                create_indexed(place, "a.tar", SCAN) as file,
+            ):
+                file.write(data)
         s3.faults()
         assert list(place.names()) == ["a.tar"]
 

@@ -4,10 +4,11 @@ import shutil
 import signal
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,6 +21,7 @@ from readers.storage.index import DamagedIndexError, Entry, FoundIndex, Scan, op
 from readers.storage.index.index_file import BEFORE_TEXT, PREFIX
 from readers.storage.lock import one_at_a_time
 from readers.storage.shards import ShardDataset
+from tests.support.damage import flip, overwrite
 from tests.support.forks import forks
 
 ENTRIES = [
@@ -31,17 +33,9 @@ ENTRIES = [
 ]
 
 
-class Counting:
-    """Finds entries, and counts how often it was needed."""
-
-    def __init__(self, entries: Sequence[Entry] = ENTRIES) -> None:
-        self.count = 0
-        self.entries = entries
-
-    def __call__(self, content: Content, name: str) -> Sequence[Entry]:  # noqa: ARG002
-        """Return the entries, whatever the shard."""
-        self.count += 1
-        return self.entries
+def all_entries(content: Content, name: str) -> Sequence[Entry]:  # noqa: ARG001
+    """Return the entries, whatever the shard."""
+    return ENTRIES
 
 
 @dataclass(frozen=True)
@@ -90,8 +84,16 @@ def beside(shard: Path) -> Path:
     return shard.with_name(f"{shard.name}.gpuaug-index")
 
 
-def find(shard: Path, scan: Callable[..., Iterable[Entry]] | Scan) -> FoundIndex:
-    return open_index(LocalBlob(shard), scan if isinstance(scan, Scan) else Scan("any", 1, scan))
+def scan_of(entries: Sequence[Entry]) -> Scan:
+    return Scan("any", 1, lambda _, __: entries)
+
+
+ANY = Scan("any", 1, all_entries)
+
+
+def find(shard: Path, scan: Scan = ANY) -> FoundIndex:
+    """Open the index of a shard; its `built` says whether the shard was scanned for it."""
+    return open_index(LocalBlob(shard), scan)
 
 
 def without_stamp(index: Path) -> bytes:
@@ -117,38 +119,45 @@ def entries_of(found: FoundIndex) -> list[Entry]:
     return [index.entry(row) for row in range(len(index))]
 
 
+@pytest.fixture
+def copied(shard: Path, tmp_path: Path) -> Callable[[], Path]:
+    """Indexes the shard, copies its folder, and returns where the copy of the shard lies."""
+
+    def copy() -> Path:
+        find(shard)
+        return Path(shutil.copytree(shard.parent, tmp_path / "there")) / shard.name
+
+    return copy
+
+
+def change_byte(path: Path, place: int) -> None:
+    """Change a byte of a file whose bytes there are not 255."""
+    overwrite(path, place, b"\xff")
+
+
 def test_entries_come_back_without_another_scan(shard: Path) -> None:
     """What was scanned is what the index beside the shard says; nothing else is left in the folder."""
-    scan = Counting()
-    built, read = find(shard, scan), find(shard, scan)
+    built, read = find(shard), find(shard)
 
     assert (entries_of(built), entries_of(read)) == (ENTRIES, ENTRIES)
     assert (read.head.mark, built.built, read.built) == (built.head.mark, True, False)
-    assert scan.count == 1
     assert sorted(shard.parent.iterdir()) == [shard, beside(shard)]
 
 
 @pytest.mark.parametrize("change", ["size", "time", "first byte", "last byte"])
 def test_changed_shard_is_scanned_again(shard: Path, change: str) -> None:
     """Another size, another time of change, earlier or later, and other bytes make an index void."""
-    scan = Counting()
-    find(shard, scan)
+    find(shard)
     before = shard.stat().st_mtime_ns
-    data = bytearray(shard.read_bytes())
-    if change == "size":
-        data += b"more"
-    elif change == "first byte":
-        data[0] ^= 1
-    elif change == "last byte":
-        data[-1] ^= 1
-    shard.write_bytes(data)
+    place = {"size": 200, "first byte": 0, "last byte": 199}
+    if change in place:
+        change_byte(shard, place[change])
     # Of a time before the index was written, but not the one that is noted in it.
     after = beside(shard).stat().st_mtime_ns + 1 if change == "time" else before - 1
     os.utime(shard, ns=(after, after))
-    find(shard, scan)
-    find(shard, scan)
 
-    assert scan.count == 2
+    assert find(shard).built
+    assert not find(shard).built
 
 
 @pytest.mark.parametrize("way", ["replaced", "written over"])
@@ -158,19 +167,14 @@ def test_size_and_time_alone_do_not_make_an_index_fit(shard: Path, way: str, set
     os.utime(shard, (0, 0))
     if settled:
         time.sleep(0.15)
-    first = find(shard, tenths())
-    new = bytes(range(200, 0, -1))
-    if way == "replaced":
-        other = shard.with_name("other.tar")
-        other.write_bytes(new)
-        other.replace(shard)
-    else:
-        shard.write_bytes(new)
+    assert find(shard).built
+    target = shard.with_name("other.tar") if way == "replaced" else shard
+    target.write_bytes(bytes(range(200, 0, -1)))
+    target.replace(shard)
     os.utime(shard, (0, 0))
 
-    assert first.built
-    assert find(shard, tenths()).built
-    assert not find(shard, tenths()).built
+    assert find(shard).built
+    assert not find(shard).built
 
 
 @pytest.mark.parametrize("size_bytes", [1_000, 3_000_000])
@@ -180,74 +184,56 @@ def test_another_shard_that_was_made_before_the_index_is_scanned(
     """One byte in the middle is other, and it is moved into place later."""
     shard.write_bytes(bytes(size_bytes))
     other = shard.with_name("other.tar")
-    data = bytearray(size_bytes)
-    data[size_bytes // 2 + 100_000 * (size_bytes > 1_000)] = 1
     time.sleep(0.02)
-    other.write_bytes(data)
+    shutil.copyfile(shard, other)
+    change_byte(other, size_bytes // 2 + 100_000 * (size_bytes > 1_000))
     time.sleep(0.02)
-    scan = Counting()
-    find(shard, scan)
+    find(shard)
     other.replace(shard)
-    find(shard, scan)
 
-    assert scan.count == 2
+    assert find(shard).built
 
 
 def test_the_very_same_file_is_not_looked_into(
-    shard: Path, tmp_path: Path, pins: list[str]
+    shard: Path, copied: Callable[[], Path], pins: list[str]
 ) -> None:
     """After other rights, another name or a copy the content is looked at, and then no more."""
     time.sleep(0.15)
-    scan = Counting()
-    find(shard, scan)
+    find(shard)
     pins.clear()
-    find(shard, scan)
+    there = copied()
     assert len(pins) == 0
 
-    there = tmp_path / "there"
-    shutil.copytree(shard.parent, there)
     written = beside(shard).stat().st_mtime_ns
-    for number, path in enumerate([shard, there / shard.name]):
+    for path in (shard, there):
         path.chmod(0o600)
         time.sleep(0.15)
         pins.clear()
-        for _ in range(3):
-            find(path, scan)
-        assert len(pins) == 1, number
+        assert not any(find(path).built for _ in range(3))
+        assert len(pins) == 1, path
         assert beside(path).stat().st_mtime_ns == written
-    assert scan.count == 1
 
 
-def test_a_changed_copy_is_scanned(shard: Path, tmp_path: Path) -> None:
+def test_a_changed_copy_is_scanned(shard: Path, copied: Callable[[], Path]) -> None:
     """A copy of the index does not hide that a byte of the shard is other, though its time is early."""
     shard.write_bytes(bytes(1_000_000))
-    find(shard, Counting())
-    there = tmp_path / "there"
-    shutil.copytree(shard.parent, there)
-    data = bytearray(1_000_000)
-    data[500_000] = 1
-    (there / shard.name).write_bytes(data)
-    os.utime(there / shard.name, (1, 1))
-    scan = Counting()
-    find(there / shard.name, scan)
+    there = copied()
+    change_byte(there, 500_000)
+    os.utime(there, (1, 1))
 
-    assert scan.count == 1
+    assert find(there).built
 
 
-def test_a_copy_that_was_changed_after_its_index_is_scanned(shard: Path, tmp_path: Path) -> None:
+def test_a_copy_that_was_changed_after_its_index_is_scanned(
+    shard: Path, copied: Callable[[], Path]
+) -> None:
     """Also where the change touches no piece of the content that is looked at."""
     shard.write_bytes(bytes(3_000_000))
-    find(shard, Counting())
-    there = tmp_path / "there"
-    shutil.copytree(shard.parent, there)
+    there = copied()
     time.sleep(0.02)
-    with (there / shard.name).open("r+b") as file:
-        file.seek(100_000)
-        file.write(b"1")
-    scan = Counting()
-    find(there / shard.name, scan)
+    change_byte(there, 100_000)
 
-    assert scan.count == 1
+    assert find(there).built
 
 
 @pytest.mark.parametrize("clock", ["whole seconds", "coarse"])
@@ -256,66 +242,48 @@ def test_a_time_that_tells_nothing_is_not_trusted(
 ) -> None:
     """Times of file systems without fine ones, and of a change within one step of the clock."""
     now = 1_000_000_000 if clock == "whole seconds" else time.time_ns() | 1
-
-    def same_state(status: os.stat_result) -> FileState:
-        return FileState(status.st_size, now, now, 5)
-
-    monkeypatch.setattr("readers.storage.blob.file._state", same_state)
-    scan = Counting()
-    find(shard, scan)
+    monkeypatch.setattr(
+        "readers.storage.blob.file._state", lambda status: FileState(status.st_size, now, now, 5)
+    )
+    find(shard)
     shard.write_bytes(bytes(200))
-    find(shard, scan)
 
-    assert scan.count == 2
+    assert find(shard).built
 
 
 def test_a_damaged_stamp_costs_a_look_at_the_content(shard: Path, pins: list[str]) -> None:
     """And is written anew."""
     time.sleep(0.15)
-    scan = Counting()
-    find(shard, scan)
+    find(shard)
     intact = beside(shard).read_bytes()
     for place in range(PREFIX.size, BEFORE_TEXT):
-        beside(shard).write_bytes(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
+        flip(beside(shard), place, 1)
         pins.clear()
-        find(shard, scan)
-        find(shard, scan)
 
+        assert not any(find(shard).built for _ in range(2))
         assert (len(pins), beside(shard).read_bytes()) == (1, intact)
-    assert scan.count == 1
 
 
 def test_an_index_that_cannot_be_stamped_is_used(
-    shard: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    copied: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a folder that was copied and is read-only."""
-    find(shard, Counting())
-    there = tmp_path / "there"
-    shutil.copytree(shard.parent, there)
+    there = copied()
 
-    def refuse(*_: object) -> None:
-        raise PermissionError
-
+    refuse = Mock(side_effect=PermissionError)
     monkeypatch.setattr("readers.storage.index.find_or_build.write_stamp", refuse)
-    scan = Counting()
-    find(there / shard.name, scan)
-    find(there / shard.name, scan)
 
-    assert scan.count == 0
+    assert not any(find(there).built for _ in range(2))
 
 
-def test_an_index_goes_with_a_copy(shard: Path, tmp_path: Path) -> None:
+def test_an_index_goes_with_a_copy(copied: Callable[[], Path]) -> None:
     """Shard and index that are copied together fit each other, though the times are new."""
-    find(shard, Counting())
-    there = tmp_path / "there"
-    there.mkdir()
-    for path in sorted(shard.parent.iterdir()):
-        shutil.copyfile(path, there / path.name)
-    os.utime(there / shard.name, (1, 1))
-    scan = Counting()
+    there = copied()
+    beside(there).touch()
+    os.utime(there, (1, 1))
+    found = find(there)
 
-    assert entries_of(find(there / shard.name, scan)) == ENTRIES
-    assert scan.count == 0
+    assert (entries_of(found), found.built) == (ENTRIES, False)
 
 
 @dataclass
@@ -393,18 +361,17 @@ def test_an_index_that_does_not_fit_an_object_is_built_anew(
 ) -> None:
     """The new one lies in the cache folder."""
     find(shard, tenths())
-    data, index = bytearray(shard.read_bytes()), bytearray(beside(shard).read_bytes())
-    if change == "other bytes":
-        data[0] ^= 1
-    elif change == "other size":
-        data += bytes(10)
-    elif change == "damaged index":
-        index[-1] ^= 1
-    store[URL] = FakeBlob(URL, bytes(data))
+    data, index = shard.read_bytes(), beside(shard).read_bytes()
+    cases = {
+        "other bytes": (b"\xff" + data[1:], index),
+        "other size": (data + bytes(10), index),
+        "damaged index": (data, index[:-1] + b"?"),
+    }
+    data, index = cases.get(change, (data, index))
+    store[URL] = FakeBlob(URL, data)
     if change != "no index":
-        store[f"{URL}.gpuaug-index"] = FakeBlob(f"{URL}.gpuaug-index", bytes(index))
-    scan = Counting()
-    found = open_index(store[URL], Scan("any", 1, scan) if change == "no index" else tenths())
+        store[f"{URL}.gpuaug-index"] = FakeBlob(f"{URL}.gpuaug-index", index)
+    found = open_index(store[URL], ANY if change == "no index" else tenths())
 
     assert found.built
     assert found.path.parent == cache
@@ -412,14 +379,12 @@ def test_an_index_that_does_not_fit_an_object_is_built_anew(
 
 def test_a_replaced_object_has_another_index(store: dict[str, FakeBlob]) -> None:
     """The index in the cache belongs to one ETag."""
-    scan = Counting()
-    store[URL] = FakeBlob(URL, b"content")
-    open_index(store[URL], Scan("any", 1, scan))
-    open_index(store[URL], Scan("any", 1, scan))
-    store[URL] = FakeBlob(URL, b"content", '"other"')
-    open_index(store[URL], Scan("any", 1, scan))
+    built = []
+    for stamp in ('"etag"', '"etag"', '"other"'):
+        store[URL] = FakeBlob(URL, b"content", stamp)
+        built.append(open_index(store[URL], ANY).built)
 
-    assert scan.count == 2
+    assert built == [True, False, True]
 
 
 def test_options_of_a_scan_have_indexes_of_their_own(shard: Path) -> None:
@@ -446,31 +411,32 @@ def test_the_code_that_scans_is_no_part_of_an_index(shard: Path) -> None:
     """It may be renamed and moved: an index that is there is taken."""
     find(shard, tenths())
 
-    assert not find(shard, Scan("tenths", 1, Counting())).built
+    assert not find(shard, Scan("tenths", 1, all_entries)).built
 
 
 def test_a_damaged_head_leads_to_a_new_scan(shard: Path) -> None:
     """A flipped bit before the tables, and a lost end, are seen when it is opened."""
-    found = find(shard, Counting())
+    start = find(shard).head.start
     intact, expected = beside(shard).read_bytes(), without_stamp(beside(shard))
     damaged = [intact[:length] for length in (0, 10, 24, 100, len(intact) - 1)]
-    for place in (*range(28), *range(BEFORE_TEXT, found.head.start, 7)):
+    for place in (*range(28), *range(BEFORE_TEXT, start, 7)):
         damaged.append(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
     for content in damaged:
         beside(shard).write_bytes(content)
-        scan = Counting()
+        found = find(shard)
 
-        assert entries_of(find(shard, scan)) == ENTRIES
-        assert (scan.count, without_stamp(beside(shard))) == (1, expected)
+        assert (entries_of(found), found.built) == (ENTRIES, True)
+        assert without_stamp(beside(shard)) == expected
 
 
 def test_a_damaged_table_is_seen_when_it_is_used(shard: Path) -> None:
     """A flipped bit behind the head is no row, no key and no label, but an error."""
-    found = find(shard, Counting())
+    start = find(shard).head.start
     intact = beside(shard).read_bytes()
-    for place in range(found.head.start, len(intact), 5):
-        beside(shard).write_bytes(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
-        index = find(shard, Counting()).map()
+    for place in range(start, len(intact), 5):
+        beside(shard).write_bytes(intact)
+        flip(beside(shard), place, 1)
+        index = find(shard).map()
 
         with pytest.raises(DamagedIndexError):
             index.entry(0)
@@ -517,12 +483,12 @@ def test_long_tables_are_spilled_and_come_back(
         for number in range(5000)
     ]
     entries[4000] = Entry("bad", (), fault="lost")
-    expected = find(shard, Counting(entries)).head.digest
+    expected = find(shard, scan_of(entries)).head.digest
     intact = without_stamp(beside(shard))
     beside(shard).unlink()
     monkeypatch.setattr("readers.storage.index.writer._SPILL_BYTES", 1000)
     monkeypatch.setattr("readers.storage.index.writer._HASHES_PER_PASS", 999)
-    found = find(shard, Counting(entries))
+    found = find(shard, scan_of(entries))
     index = found.map()
 
     assert (found.head.digest, without_stamp(beside(shard))) == (expected, intact)
@@ -539,40 +505,29 @@ def test_repeated_keys_are_counted(shard: Path, monkeypatch: pytest.MonkeyPatch)
     entries = [Entry(str(number % 700), ()) for number in range(1000)]
     monkeypatch.setattr("readers.storage.index.writer._HASHES_PER_PASS", 99)
 
-    assert find(shard, Counting(entries)).head.num_repeated_keys == 300
+    assert find(shard, scan_of(entries)).head.num_repeated_keys == 300
 
 
 def test_index_is_as_readable_as_the_shard(shard: Path) -> None:
     """Whoever may read the shard may read its index; its owner may write it, to stamp it anew."""
     shard.chmod(0o440)
-    find(shard, Counting())
+    find(shard)
 
     assert stat.S_IMODE(beside(shard).stat().st_mode) == 0o640
 
 
 def test_cache_folder_is_used_where_the_shards_cannot_be_written(
-    lonely_shard: Path, cache: Path
-) -> None:
-    """The index then lies in the cache folder, and is found there."""
-    scan = Counting()
-    find(lonely_shard, scan)
-    found = find(lonely_shard, scan)
-
-    assert (entries_of(found), scan.count) == (ENTRIES, 1)
-    assert [path.suffix for path in cache.iterdir()] == [".gpuaug-index"]
-    assert list(lonely_shard.parent.iterdir()) == [lonely_shard]
-
-
-def test_shards_of_one_name_do_not_share_a_cached_index(
     lonely_shard: Path, cache: Path, tmp_path: Path
 ) -> None:
-    """The cache tells shards apart by their whole path."""
-    other = tmp_path / "other" / lonely_shard.name
-    other.parent.mkdir()
-    other.write_bytes(b"content")
-    find(lonely_shard, Counting())
-    find(other, Counting())
+    """The index then lies in the cache folder, and is found there; the cache tells shards apart by their whole path."""
+    assert find(lonely_shard).built
+    found = find(lonely_shard)
 
+    assert (entries_of(found), found.built) == (ENTRIES, False)
+    assert [path.suffix for path in cache.iterdir()] == [".gpuaug-index"]
+    assert list(lonely_shard.parent.iterdir()) == [lonely_shard]
+    other = Path(shutil.copytree(lonely_shard.parent, tmp_path / "other")) / lonely_shard.name
+    assert find(other).built
     assert len(list(cache.iterdir())) == 2
 
 
@@ -582,7 +537,7 @@ def test_home_is_the_place_of_the_cache(
     """Without GPU_AUG_CACHE the cache is ~/.cache/gpu-aug."""
     monkeypatch.delenv("GPU_AUG_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    find(lonely_shard, Counting())
+    find(lonely_shard)
 
     assert len(list((tmp_path / "home" / ".cache" / "gpu-aug").iterdir())) == 1
 
@@ -593,7 +548,7 @@ def test_no_place_for_the_index_is_an_error(lonely_shard: Path, cache: Path) -> 
     cache.write_bytes(b"a file where the folder should be")
 
     with pytest.raises(IndexFileError, match=r"can be written neither .* set GPU_AUG_CACHE to"):
-        find(lonely_shard, Counting())
+        find(lonely_shard)
 
 
 def test_a_failed_scan_leaves_nothing(shard: Path) -> None:
@@ -604,7 +559,7 @@ def test_a_failed_scan_leaves_nothing(shard: Path) -> None:
         raise SourceError(f"{name} is not what it seems: correct the path")
 
     with pytest.raises(SourceError, match=f"^{shard} is not what it seems"):
-        find(shard, scan)
+        find(shard, Scan("any", 1, scan))
 
     assert list(shard.parent.iterdir()) == [shard]
 
@@ -681,13 +636,13 @@ def test_a_lock_has_one_holder_though_its_file_comes_and_goes(tmp_path: Path) ->
 @pytest.mark.parametrize("moment", ["half written", "not yet renamed"])
 def test_what_a_killed_builder_left_is_written_over(shard: Path, moment: str) -> None:
     """Half an index, or a whole one under the name of a part, is no index."""
-    find(shard, Counting(ENTRIES[:1]))
+    find(shard, scan_of(ENTRIES[:1]))
     left = beside(shard).read_bytes()
     beside(shard).unlink()
     part = shard.with_name(f"{shard.name}.gpuaug-index.part")
     part.write_bytes(left[: len(left) // 2] if moment == "half written" else left + bytes(5000))
 
-    assert entries_of(find(shard, Counting())) == ENTRIES
+    assert entries_of(find(shard)) == ENTRIES
     assert len(list(shard.parent.iterdir())) == 2
 
 
@@ -721,12 +676,10 @@ def test_more_shards_than_descriptors(tmp_path: Path) -> None:
 
 def test_version_before_is_replaced(shard: Path) -> None:
     """An index of another version is built anew without a word."""
-    find(shard, Counting())
+    find(shard)
     new = without_stamp(beside(shard))
     beside(shard).write_bytes(
         beside(shard).read_bytes().replace(b"gpu-aug index 4", b"gpu-aug index 3")
     )
-    scan = Counting()
-    find(shard, scan)
 
-    assert (scan.count, without_stamp(beside(shard))) == (1, new)
+    assert (find(shard).built, without_stamp(beside(shard))) == (True, new)

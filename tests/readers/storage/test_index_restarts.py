@@ -2,30 +2,20 @@
 
 import io
 import re
-import tarfile
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from PIL import Image
 
 from readers import FolderDataset, Sample, TarDataset, restart_offsets
 from readers.storage.blob import LocalBlob
 from readers.storage.index import Entry, Scan, ShardIndex, open_index
+from tests.support.tars import write_tar
 
 Jpeg = Callable[..., bytes]
-
-
-def write_shard(path: Path, images: list[bytes]) -> Path:
-    with tarfile.open(path, "w") as archive:
-        for number, data in enumerate(images):
-            member = tarfile.TarInfo(f"{number:04d}.jpg")
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    return path
 
 
 def by_regular_expression(data: bytes) -> list[int]:
@@ -87,59 +77,35 @@ def test_every_interval_decodes_to_its_part(jpeg: Jpeg) -> None:
         np.testing.assert_array_equal(np.asarray(part), whole[8 * row : 8 * row + 8])
 
 
-KINDS = [
-    "marker lost",
-    "marker twice",
-    "marker out of turn",
-    "filled with 0xFF",
-    "other marker",
-    "no end",
-    "cut in the scan",
-    "cut in a marker",
-    "cut in the header",
-    "no scan",
-    "more rows",
-    "no rows",
-    "12 bits",
-    "progressive",
-    "no components",
-    "no JPEG",
-    "empty",
-]
-
-
-def damaged(data: bytes, kind: str) -> bytes:
+def damaged(data: bytes) -> dict[str, bytes]:
+    """A JPEG with restart markers, damaged in many ways."""
     marks = [found.start() for found in re.finditer(rb"\xff[\xd0-\xd7]", data)]
     frame = data.index(b"\xff\xc0")
-    changes: dict[str, bytes] = {
+    return {
         "marker lost": data[: marks[3]] + data[marks[3] + 2 :],
         "marker twice": data[: marks[3]] + data[marks[3] : marks[3] + 2] + data[marks[3] :],
         "marker out of turn": data[: marks[3]] + b"\xff\xd7" + data[marks[3] + 2 :],
         "filled with 0xFF": data[: marks[3]] + b"\xff" + data[marks[3] :],
         "other marker": data[: marks[3]] + b"\xff\xfe" + data[marks[3] + 2 :],
         "no end": data[:-2],
-        "cut in the scan": data[: marks[5] + 9],
-        "cut in a marker": data[: marks[5] + 1],
-        "cut in the header": data[: frame + 9],
         "no scan": data[: data.index(b"\xff\xda")],
         "more rows": data[: frame + 5] + (200).to_bytes(2, "big") + data[frame + 7 :],
         "no rows": data[: frame + 5] + bytes(2) + data[frame + 7 :],
         "12 bits": data[: frame + 4] + b"\x0c" + data[frame + 5 :],
         "progressive": data[: frame + 1] + b"\xc2" + data[frame + 2 :],
         "no components": data[: frame + 9] + b"\x00" + data[frame + 10 :],
-        "no JPEG": b"\x89PNG" + data[4:],
+        "no JPEG": b"\x89P" + data[2:],
         "empty": b"",
     }
-    return changes[kind]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_does_not_fit_has_no_offsets(jpeg: Jpeg, kind: str) -> None:
+def test_what_does_not_fit_has_no_offsets(jpeg: Jpeg) -> None:
     """A file whose markers are not those that its size and interval call for is left to the decoder."""
     data = jpeg(83, 171, restart_marker_blocks=3)
 
     assert restart_offsets(data) is not None
-    assert restart_offsets(damaged(data, kind)) is None
+    found = {kind: restart_offsets(broken) for kind, broken in damaged(data).items()}
+    assert found == dict.fromkeys(found)
 
 
 def test_any_cut_is_survived(jpeg: Jpeg) -> None:
@@ -156,21 +122,15 @@ def test_ordinary_and_progressive_files_have_none(jpeg: Jpeg) -> None:
     assert restart_offsets(jpeg(83, 171, progressive=True, restart_marker_blocks=3)) is None
 
 
-def same(one: NDArray[np.int64] | None, other: NDArray[np.int64] | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one.dtype == other.dtype and np.array_equal(one, other)
-
-
 def test_a_shard_knows_the_offsets_of_its_images(tmp_path: Path, jpeg: Jpeg) -> None:
     """Samples come with offsets where their image has them, from the scan and from the index file."""
     images = [jpeg(60, 90, n, **({"restart_marker_blocks": n} if n % 3 else {})) for n in range(9)]
-    path = write_shard(tmp_path / "a.tar", images)
+    path = write_tar(tmp_path / "a.tar", [(f"{n}.jpg", image) for n, image in enumerate(images)])
 
     for _ in range(2):
         for sample, data in zip(TarDataset([path]).fetch(range(9)), images, strict=True):
             assert isinstance(sample, Sample)
-            assert same(sample.restarts, restart_offsets(data))
+            np.testing.assert_equal(sample.restarts, restart_offsets(data))
             assert (sample.restarts is None) == (sample.index % 3 == 0)
 
 

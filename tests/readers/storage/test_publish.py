@@ -61,7 +61,7 @@ def test_checkpoints_lie_beside_objects_as_well(
     finder, place = FirstBytes(), f"{folder}/packed"
     storage_options = StorageOptions(endpoint=s3.url)
     pack(
-        f"{folder}/train/*.tar",
+        f"{folder}/train/train-000.tar",
         place,
         finder=finder,
         shard_size="20kB",

@@ -45,7 +45,7 @@ def server(running: Azure, monkeypatch: pytest.MonkeyPatch) -> Iterator[Azure]:
         monkeypatch.delenv(name)
     monkeypatch.setattr(requests, "_current", requests._Runtime())
     yield running
-    running.refuse()
+    running.refusal = None
 
 
 def options(server: Azure, **more: object) -> StorageOptions:
@@ -200,6 +200,6 @@ def test_what_azure_refuses(
 ) -> None:
     """Its codes are told with what helps."""
     set_all(monkeypatch, WITH_KEY)
-    server.refuse(status, code)
+    server.refusal = status, code
     with pytest.raises(SourceError, match=match):
         open_remote("az://photos/odd/random + 50%.bin", options(server))

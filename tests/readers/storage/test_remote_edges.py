@@ -14,7 +14,6 @@ from PIL import Image
 pytest.importorskip("obstore")
 
 from readers import SourceError, TarDataset, open_dataset
-from readers.prepare import pack
 from readers.storage.paths import beside, with_path
 from readers.storage.remote import StorageOptions, Url, list_remote
 from tests.support.remote_data import set_up
@@ -86,19 +85,6 @@ def test_an_endpoint_is_a_url(endpoint: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     with pytest.raises(SourceError, match="AWS_ENDPOINT_URL must be a URL such as http"):
         open_dataset("s3://bucket/a.tar", anonymous=True)
-
-
-def test_names_of_classes_are_read_where_the_shards_are(s3: Storage, tmp_path: Path) -> None:
-    for name in ("ant", "bee"):
-        (tmp_path / "p" / name).mkdir(parents=True)
-        Image.new("RGB", (8, 8)).save(tmp_path / "p" / name / "a.png")
-    pack(str(tmp_path / "p"), str(tmp_path / "shards"))
-    s3.put("classes")
-    for path in filter(Path.is_file, (tmp_path / "shards").iterdir()):
-        s3.put(f"classes/{path.name}", path.read_bytes())
-
-    data = open_dataset("s3://classes/*.tar", endpoint=s3.url, cache_bytes=0)
-    assert (data.class_names, data.take(1).class_names) == (("ant", "bee"), ("ant", "bee"))
 
 
 def test_names_of_classes_that_cannot_be_read_are_not_empty(s3: Storage) -> None:

@@ -2,10 +2,6 @@
 
 import errno
 import random
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +13,7 @@ pytest.importorskip("obstore")
 from readers import BadSample, Sample, TarDataset
 from readers.storage.remote import StorageOptions, Url, configure, open_remote, stream
 from tests.support.remote_data import MakeJpeg, assert_same_samples, plain, set_up, write_shards
-from tests.support.s3_server import KINDS, ROOT, Storage, storage
+from tests.support.s3_server import KINDS, Storage, storage
 
 DATA = random.Random(5).randbytes(2_000_000)
 PASSING = [kind for kind in KINDS if kind != "etag"]  # what a further attempt may mend
@@ -84,7 +80,7 @@ def test_a_dataset_is_right_with_every_fifth_answer_bad(folder: Path, tmp_path: 
             )
             far = TarDataset([Url(f"s3://photos/{name}", options) for name in NAMES])
             assert far.fingerprint == local.fingerprint
-            for seed in range(3):
+            for seed in range(2):
                 assert_same_samples(far, local, seed=seed)
             counted = s3.count()
             assert sum(counted.get(kind, 0) for kind in PASSING) > 0.1 * counted["requests"]
@@ -153,49 +149,3 @@ def test_a_stream_without_ranges_goes_on_where_it_broke_off(folder: Path, kind: 
         simple.faults(rate=0.5, kinds=[kind], seed=1)
         assert file.read() == path.read_bytes()
         assert simple.count()[kind] > 0
-
-
-READER = """
-import sys
-import numpy as np
-from readers import TarDataset
-from readers.storage.remote import StorageOptions, Url
-url, cache, local, seed = sys.argv[1:]
-options = StorageOptions(endpoint=url, cache_folder=cache, cache_bytes=200_000, block_bytes=1 << 16, timeout_seconds=1)
-names = [f"train-00{number}.tar" for number in range(3)]
-far = TarDataset([Url(f"s3://photos/{name}", options) for name in names])
-near = TarDataset([f"{local}/{name}" for name in names])
-print("ready", flush=True)
-rng = np.random.default_rng(int(seed))
-for _ in range(30):
-    batch = rng.integers(0, len(far), 8)
-    for one, other in zip(far.fetch(batch), near.fetch(batch), strict=True):
-        assert {n: bytes(d) for n, d in one.fields.items()} == {n: bytes(d) for n, d in other.fields.items()}
-print("done", flush=True)
-"""
-
-
-@pytest.mark.long
-def test_processes_share_a_small_cache_while_one_is_killed(
-    server: Storage, folder: Path, tmp_path: Path
-) -> None:
-    """Over a failing server, with a cache smaller than the data, and victims of SIGKILL."""
-    TarDataset([folder / "photos" / name for name in NAMES])  # its index is there for all
-    server.faults(rate=0.1, kinds=["503", "truncate", "reset"], seed=4)
-    cache, local = tmp_path / "shared", folder / "photos"
-
-    def start(seed: int) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", READER, server.url, str(cache), str(local), str(seed)]
-        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-
-    readers = [start(seed) for seed in range(2)]
-    for seed in range(2):
-        victim = start(100 + seed)
-        assert victim.stdout
-        victim.stdout.readline()
-        time.sleep(0.05 + 0.1 * seed)
-        victim.send_signal(signal.SIGKILL)
-        victim.communicate()
-    for reader in readers:
-        assert reader.communicate(timeout=60)[0].endswith("done\n")
-    assert sum(path.stat().st_size for path in cache.glob("??/*")) <= 200_000

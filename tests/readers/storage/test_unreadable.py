@@ -43,7 +43,6 @@ class Failing(FolderDataset):
 
 def test_a_size_that_cannot_be_read_is_not_kept(photos: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(sizes, "_KEPT_FROM", 1)
-    monkeypatch.setattr("readers.fetched.PAUSES_SECONDS", (0, 0))
     data = Failing(photos)
     data.times = 1  # is read again
     assert sizes.image_sizes(data).tolist() == [[20, 30]] * 4
@@ -100,8 +99,7 @@ def test_a_file_that_is_not_there_is_done_without(number: int) -> None:
         raise OSError(number, "")
 
 
-def test_what_is_fetched_again_stands_in_its_place(photos: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("readers.fetched.PAUSES_SECONDS", (0, 0))
+def test_what_is_fetched_again_stands_in_its_place(photos: Path) -> None:
     data = Failing(photos)
     wanted: Sequence[int] = [2, 1, 3, 1]
     data.times = 3

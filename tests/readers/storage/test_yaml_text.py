@@ -49,11 +49,11 @@ def test_values(text: str, value: object) -> None:
 )
 def test_refused(text: str, reason: str) -> None:
     """In no time, and with a reason that is short."""
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(ValueError, match=reason) as caught:
         parse_yaml(text)
 
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
     assert len(str(caught.value)) < 300
 
 

@@ -50,17 +50,6 @@ def test_class_folders(tmp_path: Path) -> None:
     assert dataset.where("label == 'run'").fetch([0])[0].key == "run/b.mp4"
 
 
-def test_flat_folder_is_recognised(tmp_path: Path) -> None:
-    """Videos without class folders have no labels, and open_dataset sees what they are."""
-    dataset = open_dataset(grow(tmp_path, ("b.avi", "a.m4v", "notes.txt")))
-
-    assert isinstance(dataset, VideoFolderDataset)
-    assert [told(entry) for entry in dataset.fetch([0, 1])] == [
-        ("a.m4v", {"m4v": "a.m4v"}, -1),
-        ("b.avi", {"avi": "b.avi"}, -1),
-    ]
-
-
 def test_folder_without_videos_is_refused(tmp_path: Path) -> None:
     """The error names what was looked for; a class without videos is one, too."""
     with pytest.raises(
@@ -219,12 +208,13 @@ def test_lists_may_lead_out_of_their_folder(tmp_path: Path) -> None:
 
 
 def test_videos_are_opened_by_their_paths(tmp_path: Path) -> None:
-    """One video, several, and a pattern are samples without labels, as images are."""
+    """One video, several, a pattern and a folder without class folders are samples without labels, as images are."""
     grow(tmp_path, ("run/a.mp4", "run/b.MKV", "c.webm"))
     sources = (
         tmp_path / "c.webm",
         [tmp_path / "run/b.MKV", tmp_path / "c.webm"],
         tmp_path / "run/*.*",
+        tmp_path / "run",
     )
     opened = [open_dataset(source) for source in sources]
     told_of = [[told(entry) for entry in one.fetch(range(len(one)))] for one in opened]
@@ -233,7 +223,9 @@ def test_videos_are_opened_by_their_paths(tmp_path: Path) -> None:
         [("c.webm", {"webm": "c.webm"}, -1)],
         [("run/b.MKV", {"mkv": "run/b.MKV"}, -1), ("c.webm", {"webm": "c.webm"}, -1)],
         [("a.mp4", {"mp4": "run/a.mp4"}, -1), ("b.MKV", {"mkv": "run/b.MKV"}, -1)],
+        [("a.mp4", {"mp4": "run/a.mp4"}, -1), ("b.MKV", {"mkv": "run/b.MKV"}, -1)],
     ]
+    assert isinstance(opened[3], VideoFolderDataset)
     with pytest.raises(SourceError, match=r"none\.mp4 does not exist"):
         open_dataset(tmp_path / "none.mp4")
     with pytest.raises(SourceError, match=r"c\.txt is no video: give files that end in \.mp4"):

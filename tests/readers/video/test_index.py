@@ -3,8 +3,6 @@
 import os
 import pickle
 import re
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,6 @@ from gpu_aug import CenterCrop, Recipe
 from readers import SourceError, mix, open_dataset
 from readers.prepare.kind import holds_videos
 from readers.video import (
-    ClipListDataset,
     FrameFolderDataset,
     VideoError,
     VideoFolderDataset,
@@ -31,6 +28,8 @@ from readers.video import (
     scan_video,
 )
 from readers.video.store import DamagedStoreError, Store, StoreWriter
+from tests.support.damage import flip, overwrite
+from tests.support.forks import forks
 from tests.support.videos import pan, write_video
 
 CODECS = ("libx264", "mpeg4", "libvpx")
@@ -118,9 +117,7 @@ def test_built_anew_when_it_does_not_fit(videos: Path, scans: list[int]) -> None
 
     assert (len(more), len(scans)) == (6, 11)
     assert more.num_frames.tolist() != before
-    data = bytearray((videos / "0.mp4").read_bytes())
-    data[:8] = b"\0\0\0\0zzzz"
-    (videos / "0.mp4").write_bytes(data)
+    overwrite(videos / "0.mp4", 0, b"\0\0\0\0zzzz")
     other = VideoIndex.open(VideoFolderDataset(videos))
 
     assert (len(scans), other.num_frames[0]) == (17, 0)
@@ -130,12 +127,10 @@ def test_built_anew_when_it_does_not_fit(videos: Path, scans: list[int]) -> None
 def test_damaged_file_is_built_anew(videos: Path, scans: list[int], place: str) -> None:
     """A bit that fell over, and a file that was cut off, are noticed when it is opened."""
     file = VideoIndex.open(VideoFolderDataset(videos)).path
-    data = bytearray(file.read_bytes())
     if place == "end":
-        del data[-1]
+        os.truncate(file, file.stat().st_size - 1)
     else:
-        data[{"head": 20, "rows": len(data) - 500}[place]] ^= 1
-    file.write_bytes(data)
+        flip(file, {"head": 20, "rows": -500}[place], 1)
     index = VideoIndex.open(VideoFolderDataset(videos))
 
     assert len(scans) == 10
@@ -145,9 +140,7 @@ def test_damaged_file_is_built_anew(videos: Path, scans: list[int], place: str) 
 def test_damaged_block_is_looked_up_in_the_video(videos: Path, scans: list[int]) -> None:
     """Blocks are checked when they are used; what is damaged comes from the video again."""
     file = VideoIndex.open(VideoFolderDataset(videos)).path
-    data = bytearray(file.read_bytes())
-    data[int(Store(file, VideoFolderDataset(videos).fingerprint).rows["block"][1]) + 9] ^= 1
-    file.write_bytes(data)
+    flip(file, int(Store(file, VideoFolderDataset(videos).fingerprint).rows["block"][1]) + 9, 1)
     index = VideoIndex.open(VideoFolderDataset(videos))
 
     assert same(index[1], scanned(videos / "1.mp4"))
@@ -206,22 +199,24 @@ def test_pickled(videos: Path) -> None:
 
 
 PROCESS = """
-import sys
 from readers.video import VideoFolderDataset, VideoIndex
-built = []
-index = VideoIndex.open(VideoFolderDataset(sys.argv[1]), progress=lambda done, _: built.append(done))
-print(len(built), index.num_frames.tolist())
+
+def run(folder):
+    built = []
+    index = VideoIndex.open(VideoFolderDataset(folder), progress=lambda done, _: built.append(done))
+    return f"{len(built)} {index.num_frames.tolist()}"
 """
 
 
 def test_many_processes_build_it_once(videos: Path) -> None:
     """Of four that open it at once, one builds, and all have the same."""
-    command = [sys.executable, "-c", PROCESS, str(videos)]
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    found = [process.communicate()[0].partition(" ") for process in processes]
+    with forks(PROCESS) as processes:
+        for _ in range(4):
+            processes.start(videos)
+        answers = processes.answers()
 
-    assert sorted(built for built, _, _ in found) == ["0", "0", "0", "6"]
-    assert {rest for _, _, rest in found} == {"[6, 7, 8, 0, 0]\n"}
+    assert sorted(built for built, *_ in answers) == ["0", "0", "0", "6"]
+    assert {" ".join(rest) for _, *rest in answers} == {"[6, 7, 8, 0, 0]"}
 
 
 def fake_info(number: int, num_frames: int) -> VideoInfo:
@@ -237,8 +232,8 @@ def fake_info(number: int, num_frames: int) -> VideoInfo:
 
 
 def test_long_index_is_mapped(tmp_path: Path) -> None:
-    """Of 20,000 videos what is in memory is their rows; packets are views into the file."""
-    path, count, num_frames = tmp_path / "a", 20_000, 30
+    """Of 4,000 videos what is in memory is their rows; packets are views into the file."""
+    path, count, num_frames = tmp_path / "a", 4_000, 30
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
     writer = StoreWriter(descriptor, count)
     for number in reversed(range(count)):
@@ -246,10 +241,10 @@ def test_long_index_is_mapped(tmp_path: Path) -> None:
     writer.finish("f" * 32)
     os.close(descriptor)
     store = Store(path, "f" * 32)
-    found = store.video(12_345)
+    found = store.video(2_345)
 
     assert len(pickle.dumps(store.rows)) < path.stat().st_size / 4
-    assert same(found, fake_info(12_345, num_frames))
+    assert same(found, fake_info(2_345, num_frames))
     for table in (found.packet_pts, found.packet_offsets, found.packet_sizes, found.keyframes):
         assert not table.flags.owndata
         assert not table.flags.writeable
@@ -258,23 +253,8 @@ def test_long_index_is_mapped(tmp_path: Path) -> None:
         Store(path, "e" * 32)
 
 
-def test_frame_folders(tmp_path: Path, jpeg: Any) -> None:
-    """Folders of frames have an index, too; a folder without pictures is a bad video."""
-    for name, count in (("a/x", 3), ("a/y", 5), ("b/z", 0)):
-        (tmp_path / "frames" / name).mkdir(parents=True)
-        for number in range(count):
-            (tmp_path / "frames" / name / f"img_{number:05d}.jpg").write_bytes(jpeg(24, 36))
-    dataset = open_dataset(tmp_path / "frames")
-    index = VideoIndex.open(dataset)
-
-    assert isinstance(dataset, FrameFolderDataset)
-    assert index.num_frames.tolist() == [3, 5, 0]
-    assert same(index[1], dataset.info(1))
-    assert str(index[2]) == "its folder holds no pictures"
-
-
 def test_rewritten_frame_folder(tmp_path: Path, jpeg: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures of other sizes under the same names are noticed by the first one; a selection has them, too."""
+    """Pictures of other sizes under the same names are noticed by the first one; a folder without any is a bad video."""
     monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "frames" / "x"
     for height in (24, 30):
@@ -282,11 +262,17 @@ def test_rewritten_frame_folder(tmp_path: Path, jpeg: Any, monkeypatch: pytest.M
             (folder / name).mkdir(parents=True, exist_ok=True)
             for number in (1, 2):
                 (folder / name / f"img_{number:05d}.jpg").write_bytes(jpeg(height, 36))
+        (folder / "d").mkdir(exist_ok=True)
         dataset = open_dataset(tmp_path / "frames")
-        few = VideoIndex.open(dataset.take([2]))
+        few, index = VideoIndex.open(dataset.take([2])), VideoIndex.open(dataset)
 
         assert few.sizes.tolist() == [[height, 36]]
-        assert VideoIndex.open(dataset).sizes.tolist() == [[height, 36]] * 3
+        assert (index.sizes.tolist(), index.num_frames.tolist()) == (
+            [[height, 36]] * 3 + [[0, 0]],
+            [2, 2, 2, 0],
+        )
+        assert same(index[1], dataset.info(1))
+        assert str(index[3]) == "its folder holds no pictures"
 
 
 def test_errors_of_the_dataset_are_its_own(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,14 +386,6 @@ def test_peculiar_videos_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "all stream 0" in inspected
     assert "slow" not in explained
     assert "videos: turned: 2: " in Loader(mixed, recipe, batch_size=1, device="cpu").explain()
-
-
-def test_list_keeps_its_seconds_with_its_files(tmp_path: Path) -> None:
-    """The first clip of each file, and the file of each clip."""
-    (tmp_path / "a.txt").write_text("b.mp4 1 2\na.mp4\nb.mp4\n")
-    firsts, videos = ClipListDataset(tmp_path / "a.txt").videos
-
-    assert (firsts.tolist(), videos.tolist()) == ([0, 1], [0, 1, 0])
 
 
 @pytest.mark.parametrize("fps", ["x", None, 0, -1, float("nan"), float("inf"), 1e-9])
