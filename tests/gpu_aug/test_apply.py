@@ -25,8 +25,8 @@ from gpu_aug import (
     Resize,
     TargetsError,
     Views,
-    compile_engine,
 )
+from tests.support.engines import ENGINES
 
 RECIPE = Recipe(
     [
@@ -71,25 +71,6 @@ def test_without_an_index_every_call_draws_anew():
     assert len({only(recipe, ramp())["image"].numpy().tobytes() for _ in range(2)}) == 1
 
 
-class Naive(torch.utils.data.Dataset):
-    """What people write: no index, no seed."""
-
-    def __len__(self):
-        return 4
-
-    def __getitem__(self, _):
-        return gpu_aug.apply(Recipe([RandomResizedCrop(8)]), [ramp()])[0]["image"]
-
-
-def test_workers_of_a_dataloader_draw_differently():
-    """Torch seeds each of them, and again in the next epoch."""
-    loader = torch.utils.data.DataLoader(Naive(), batch_size=1, num_workers=2)
-
-    images = torch.cat([*loader, *loader])
-
-    assert len(images.unique(dim=0)) == 8
-
-
 def test_with_an_index_the_draws_are_the_loaders(tmp_path):
     """The same sample, seed and epoch give the same pixels as a loader's batch."""
     from dali_pipes import Loader
@@ -126,23 +107,6 @@ def test_exact_reaches_the_engine():
     assert (only(turns, noise)["image"] - apart).abs().max() > 0.1
 
 
-def test_results_are_those_of_the_engine():
-    """A call gives what the engine makes of the decoded window with the recipe's draws."""
-    images = [picture(seed, 40, 48) for seed in range(5)]
-    recipe = Recipe([Resize((40, 48)), *RECIPE.operations[1:]])
-    draws = recipe.draw(3, 1, np.array([9, 8, 7, 6, 5]), np.array([[40, 48]] * 5))
-    expected = torch.empty(5, 3, 40, 48)
-    compile_engine("fused", recipe, device=torch.device("cpu")).run(
-        torch.from_numpy(np.stack(images)), draws, expected
-    )
-
-    results = gpu_aug.apply(
-        recipe, [{"image": image} for image in images], seed=3, epoch=1, indices=[9, 8, 7, 6, 5]
-    )
-
-    assert (torch.stack([result["image"] for result in results]) == expected).all()
-
-
 def test_a_result_does_not_depend_on_its_neighbours():
     """Images of several sizes in one call are as each alone, with the same index."""
     samples = [{"image": picture(seed, 50 + 9 * seed, 70)} for seed in range(4)]
@@ -171,7 +135,7 @@ def test_the_decode_stage_is_torchvisions_resize():
     assert (floats["image"] - exact).abs().max() < 1e-6
 
 
-@pytest.mark.parametrize("engine", ["kornia", "albumentations", "fused"])
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     "recipe", [FLIP, Recipe([Normalize()]), Recipe([*FLIP.operations, *RECIPE.operations[2:]])]
 )
@@ -191,7 +155,7 @@ def test_float_images_are_not_rounded(engine, recipe):
         assert (between.numpy() == expected).all()
 
 
-@pytest.mark.parametrize("engine", ["kornia", "albumentations", "fused"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_gated_normalize_leaves_the_others_in_unit_range(engine):
     """Images that it does not normalize stay in [0, 1], of uint8 and of float."""
     recipe = Recipe([Resize((8, 8)), RandomApply([Normalize()], p=0.5)])
@@ -447,21 +411,3 @@ def test_wrong_arguments_are_named():
     ):
         with pytest.raises(error, match=match):
             gpu_aug.apply(recipe, given)
-
-
-@pytest.mark.needs_cuda
-def test_devices_agree():
-    """The same call on a GPU returns the same values there."""
-    samples = [
-        {"image": picture(seed, 50 + seed, 60), "boxes": [[1, 2, 30, 40]]} for seed in range(5)
-    ]
-
-    on_cpu, on_cuda = (
-        gpu_aug.apply(RECIPE, samples, engine="kornia", seed=0),
-        gpu_aug.apply(RECIPE, samples, device="cuda", seed=0),
-    )
-
-    for a, b in zip(on_cpu, on_cuda, strict=True):
-        assert b["image"].device.type == "cuda"
-        assert (a["image"] - b["image"].cpu()).abs().max() < 0.02
-        assert (a["boxes"] == b["boxes"]).all()

@@ -63,17 +63,6 @@ def test_philox_gives_the_published_words(counter, key, answer):
     assert words(answer).tolist() == result[:, 0].tolist()
 
 
-def test_philox_works_on_every_counter_of_an_array():
-    """A whole array of counters gives what each counter gives alone."""
-    counters = np.random.default_rng(0).integers(0, 2**32, (4, 3, 5), dtype=np.uint32)
-    key = np.array([1, 2], np.uint32)
-
-    together = philox4x32(counters, key)
-
-    alone = philox4x32(counters[:, 2:3, 4], key)
-    assert alone[:, 0].tolist() == together[:, 2, 4].tolist()
-
-
 def test_golden_uniforms():
     """These numbers must never change: every stored run depends on them."""
     first, second = uniforms(7, 3, np.array([0, 123_456_789_012]), [2, 5])
@@ -109,21 +98,6 @@ def test_a_slot_does_not_depend_on_what_other_slots_need():
     np.testing.assert_array_equal(small[0], large[0][:, :1])
 
 
-def test_uniforms_are_uniform():
-    """A chi-square test over 64 bins accepts the numbers, and rejects their squares."""
-    [numbers] = uniforms(11, 0, np.arange(20_000), [4])
-
-    def chi_square(values: np.ndarray) -> float:
-        counts = np.histogram(values, bins=64, range=(0, 1))[0]
-        expected = values.size / 64
-        return float(((counts - expected) ** 2 / expected).sum())
-
-    limit = 103.4  # the 99.9 % point for 63 degrees of freedom
-    assert chi_square(numbers) < limit
-    assert chi_square(numbers**1.05) > limit
-    assert 0 <= numbers.min() < numbers.max() < 1
-
-
 def test_a_draw_does_not_depend_on_its_batch():
     """A sample gets the same draw alone, in another order, and among other samples."""
     indices = np.random.default_rng(0).permutation(500)[:60]
@@ -138,38 +112,6 @@ def test_a_draw_does_not_depend_on_its_batch():
         for expected, actual in zip(whole.params, part.params, strict=True):
             for name, values in expected.items():
                 np.testing.assert_array_equal(values[picked], actual[name])
-
-
-@pytest.mark.parametrize(("seed", "epoch"), [(5, 3), (6, 2)])
-def test_another_seed_or_epoch_draws_anew(seed, epoch):
-    """Seed and epoch both change the draws."""
-    indices = np.arange(60)
-
-    old = EVERYTHING.draw(5, 2, indices, sizes_of(indices))
-    new = EVERYTHING.draw(seed, epoch, indices, sizes_of(indices))
-
-    assert (old.crops.start != new.crops.start).any(axis=1).mean() > 0.9
-    assert (old.params[2]["hue"] != new.params[2]["hue"]).all()
-
-
-def test_rows_are_the_draws_of_those_samples():
-    """A slice of a batch's draws is what those samples would have drawn."""
-    indices = np.arange(30)
-
-    part = EVERYTHING.draw(0, 0, indices, sizes_of(indices)).rows(10, 14)
-
-    alone = EVERYTHING.draw(0, 0, indices[10:14], sizes_of(indices[10:14]))
-    assert 4 == len(part) == len(part.crops)
-    np.testing.assert_array_equal(alone.crops.start, part.crops.start)
-    np.testing.assert_array_equal(alone.params[1]["matrix"], part.params[1]["matrix"])
-
-
-def test_no_samples_draw_nothing():
-    """An empty batch has empty draws."""
-    draws = EVERYTHING.draw(0, 0, np.zeros(0, np.int64), np.zeros((0, 2), np.int64))
-
-    assert len(draws) == 0
-    assert all(len(values) == 0 for drawn in draws.params for values in drawn.values())
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 6, 7, 8, 9])
@@ -201,21 +143,6 @@ def test_rows_keep_the_partners_that_come_along():
 
     parts = [draws.rows(*rows).partners[:, 0].tolist() for rows in ((2, 6), (1, 3))]
     assert parts == [[1, 0, 3, 2], [0, 1]]
-
-
-def test_frames_of_a_clip_have_the_draws_of_their_clip():
-    """Repeated draws are those of the clip, and a frame's partner is the same frame of the partner."""
-    draws = MIXED.draw(0, 0, np.arange(4), np.full((4, 2), 9))
-
-    frames = draws.repeat(3)
-
-    assert len(frames) == 12
-    for frame in range(12):
-        assert frames.crops.start[frame].tolist() == draws.crops.start[frame // 3].tolist()
-        for of_frame, of_clip in zip(frames.params, draws.params, strict=True):
-            for name in of_clip:
-                np.testing.assert_array_equal(of_frame[name][frame], of_clip[name][frame // 3])
-    assert frames.partners[:6, 0].tolist() == [3, 4, 5, 0, 1, 2]
 
 
 def test_views_draw_each_for_itself():

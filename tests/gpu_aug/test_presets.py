@@ -18,9 +18,9 @@ from gpu_aug import (
     RecipeError,
     Solarize,
     Views,
-    compile_engine,
 )
 from gpu_aug.presets import three_augment
+from tests.support.engines import ENGINES, noise, render
 
 SMALL = {
     "dino": {"size": 48, "local_size": 24, "num_local": 2},
@@ -38,16 +38,10 @@ def recipes(made: Recipe | Views) -> tuple[Recipe, ...]:
 def test_every_preset_runs_on_both_engines(name):
     """At a small size, the engines agree on images that come from decoding."""
     made = Recipe.preset(name, **SMALL.get(name, {"size": 48}))
-    for recipe in recipes(made):
-        num, size = 4, recipe.fixed_size
-        draws = recipe.draw(0, 0, np.arange(num), np.tile([[70, 90]], (num, 1)))
-        images = np.random.default_rng(0).integers(0, 256, (num, *recipe.decode_size, 3), np.uint8)
-
-        results = torch.full((3, num, 3, *size), torch.nan)
-        for engine, out in zip(("kornia", "albumentations", "fused"), results, strict=True):
-            compiled = compile_engine(engine, recipe, device=torch.device("cpu"))
-            compiled.run(torch.from_numpy(images), draws, out)
-
+    for recipe in {one.fingerprint: one for one in recipes(made)}.values():
+        draws = recipe.draw(0, 0, np.arange(4), np.tile([[70, 90]], (4, 1)))
+        images = noise(4, recipe.decode_size)
+        results = torch.stack([render(engine, recipe, images, draws) for engine in ENGINES])
         assert not results.isnan().any()
         # Normalize divides by 0.22: 0.3 / 255 is 0.07 of a step before it.
         assert (results[0] - results[1]).abs().max() * 255 < 0.3

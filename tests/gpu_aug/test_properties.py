@@ -25,11 +25,10 @@ from gpu_aug import (
     Resize,
     SomeOf,
     VerticalFlip,
-    compile_engine,
 )
+from tests.support.engines import ENGINES, noise, planar, render
 from tests.support.extent import trials
 
-ENGINES = ("kornia", "albumentations", "fused")
 few = settings(deadline=None, max_examples=trials(25), derandomize=True, database=None)
 
 probabilities = st.sampled_from([0.0, 0.3, 1.0])
@@ -56,22 +55,13 @@ sizes = st.tuples(st.integers(8, 24), st.integers(8, 24))
 seeds = st.integers(0, 2**63)
 
 
-def noise(num: int, size: tuple[int, int]) -> torch.Tensor:
-    """uint8 [num, *size, 3]."""
-    rng = np.random.default_rng(num)
-    return torch.from_numpy(rng.integers(0, 256, (num, *size, 3), np.uint8))
-
-
 def run(
     name: str, recipe: Recipe, images: torch.Tensor, seed: int, indices: Sequence[int] = range(4)
 ) -> torch.Tensor:
     """Carry out a recipe on images with the draws of the samples at these indices."""
-    num = len(images)
-    sizes = np.full((num, 2), images.shape[1:3])
-    draws = recipe.draw(seed, 1, np.array(indices[:num]), sizes)
-    out = torch.full((num, 3, *recipe.fixed_size), torch.nan)
-    compile_engine(name, recipe, device=torch.device("cpu")).run(images, draws, out)
-    return out
+    sizes = np.full((len(images), 2), images.shape[1:3])
+    draws = recipe.draw(seed, 1, np.array(indices[: len(images)]), sizes)
+    return render(name, recipe, images, draws)
 
 
 @few
@@ -95,8 +85,8 @@ def test_engines_agree_on_any_recipe(steps, size, seed):
     recipe = Recipe([CenterCrop(size), HorizontalFlip(0), *steps])
     images = noise(4, size)
 
-    gap = run("kornia", recipe, images, seed) - run("albumentations", recipe, images, seed)
-
+    by_kornia = run("kornia", recipe, images, seed)
+    gap = by_kornia - run("albumentations", recipe, images, seed)
     assert gap.abs().max() * 255 < 0.05 + 0.05 * len(recipe.leaves)
 
 
@@ -109,7 +99,7 @@ def test_closed_gates_change_no_bit(steps, size, seed, name):
 
     out = run(name, recipe, images, seed)
 
-    assert torch.equal(out, images.permute(0, 3, 1, 2).float() / 255)
+    assert torch.equal(out, planar(images))
 
 
 IDENTITIES = {
@@ -132,7 +122,7 @@ def test_identity_parameters_change_nothing(label, name):
 
     out = run(name, recipe, images, 0)
 
-    assert (out - images.permute(0, 3, 1, 2).float() / 255).abs().max() * 255 < 0.01
+    assert (out - planar(images)).abs().max() * 255 < 0.01
 
 
 @few

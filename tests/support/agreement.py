@@ -1,6 +1,7 @@
 """What the comparisons of engines found, and the table of it for the documentation."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,10 +76,10 @@ class Agreement:
         return "\n".join(lines)
 
 
-def gaps(a: list[torch.Tensor], b: list[torch.Tensor]) -> torch.Tensor:
-    """All differences of two lists of images, in units of 1/255, as one flat tensor."""
+def gaps(a: Iterable[torch.Tensor], b: Iterable[torch.Tensor]) -> torch.Tensor:
+    """Return all differences of two series of images of the same sizes, in units of 1/255, as one flat tensor."""
+    found = []
     for one, other in zip(a, b, strict=True):
         assert one.shape == other.shape
-    return torch.cat(
-        [(x.double() - y.double()).abs().flatten() * 255 for x, y in zip(a, b, strict=True)]
-    )
+        found.append((one.double() - other.double()).abs().flatten() * 255)
+    return torch.cat(found)

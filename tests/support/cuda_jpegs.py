@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -21,6 +22,7 @@ from dali_pipes.jpeg.spans import spans_of
 from dali_pipes.jpeg.status import GOOD
 from gpu_aug.resampling.bilinear import scratch_bytes as resizing_bytes
 from readers import read_header
+from tests.support.jpegs import SAMPLINGS, encode, picture, turned
 
 Pixels = NDArray[np.uint8]
 Cut = tuple[int, int, int, int, int, int, int, int]
@@ -50,6 +52,22 @@ def on_the_cpu() -> Iterator[None]:
         patch("dali_pipes.decode.cuda_jpeg.on_gpu.gpu_kernels", lambda _device: kernels()),
     ):
         yield
+
+
+def baseline_jpeg(number: int, seed: int = 0) -> bytes:
+    """Return a baseline JPEG; its kind, size and turn depend on its number."""
+    sampling = [*SAMPLINGS, "gray"][number % 6]
+    image = picture(60 + 7 * number % 50, 50 + 11 * number % 70, number + seed)
+    return turned(encode(image, sampling, restart=4 * (number % 3)), 1 + number % 8)
+
+
+def write_baseline_jpegs(root: Path, count: int) -> Path:
+    """Write such files in three classes; return their folder."""
+    for number in range(count):
+        path = root / str(number % 3) / f"{number:03}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(baseline_jpeg(number))
+    return root
 
 
 def size_of(data: bytes) -> tuple[int, int]:
@@ -134,12 +152,14 @@ def statuses_of(launched: Launched) -> NDArray[np.int32]:
     return statuses
 
 
-def decode_whole(data: bytes, every: int = 0) -> tuple[int, Pixels]:
-    """The status and the pixels of one whole image."""
-    canvas = empty_canvases([size_of(data)])
-    wanted = wanted_of([size_of(data)], [[whole(data)]], [canvas])
-    statuses, _ = render(files_of([data], every), wanted)
-    return int(statuses[0]), canvas[0].numpy()
+def render_whole(
+    encoded: Sequence[bytes], every: int = 0
+) -> tuple[NDArray[np.int32], list[torch.Tensor]]:
+    """Return the statuses and the pictures of full images, each at its own size."""
+    sizes = [size_of(data) for data in encoded]
+    canvases = empty_canvases(sizes)
+    wanted = wanted_of(sizes, [[whole(data) for data in encoded]], [canvases])
+    return render(files_of(encoded, every), wanted)[0], canvases
 
 
 def render_on_cpu(
@@ -175,5 +195,5 @@ def render_on_cpu(
 
 def assert_canvases(canvases: Iterable[torch.Tensor], expected: Iterable[Any]) -> None:
     """Canvases hold these pictures, to the bit."""
-    for canvas, picture in zip(canvases, expected, strict=True):
-        np.testing.assert_array_equal(canvas.cpu().numpy(), picture)
+    for canvas, pixels in zip(canvases, expected, strict=True):
+        np.testing.assert_array_equal(canvas.cpu().numpy(), pixels)

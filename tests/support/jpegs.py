@@ -170,3 +170,34 @@ def with_code_of_ones(data: bytes) -> bytes:
     unused = next(symbol for symbol in range(256) if symbol not in symbols)
     body = data[at + 4 : at + 5] + counts[:15] + bytes([counts[15] + 1]) + symbols + bytes([unused])
     return data[:at] + b"\xff\xc4" + (size + 1).to_bytes(2, "big") + body + data[at + 2 + size :]
+
+
+WAYS = ("flip", "overwrite", "cut", "insert")
+"""How `damage` changes a file."""
+
+
+def damage(data: bytes, way: str, rng: np.random.Generator, at: int | None = None) -> bytes:
+    """Return a file that is damaged at a place, or anywhere behind its first two bytes."""
+    damaged = bytearray(data)
+    at = int(rng.integers(2, len(data) - 2)) if at is None else at
+    if way == "flip":
+        damaged[at] ^= 1 << int(rng.integers(8))
+    elif way == "overwrite":
+        damaged[at] = int(rng.integers(256))
+    elif way == "cut":
+        del damaged[at : at + int(rng.integers(1, 9))]
+    else:
+        damaged[at:at] = rng.bytes(int(rng.integers(1, 9)))
+    return bytes(damaged)
+
+
+def check_all_sizes(sampling: str, count: int, *, progressive: bool, judge: bool) -> None:
+    """Compare pictures of odd and tiny sizes, of all qualities and with restart markers, with OpenCV and Pillow."""
+    rng = np.random.default_rng(7)
+    for trial in range(count):
+        size = int(rng.integers(1, 70)), int(rng.integers(1, 70))
+        options = {"quality": int(rng.integers(1, 101)), "restart": int(rng.integers(0, 6))}
+        options |= {"progressive": progressive, "optimise": bool(trial % 2)}
+        data = encode(picture(*size, trial), sampling, **options)  # type: ignore[arg-type]
+        assert_decodes(opencv(data), data, size, judge=judge)
+        np.testing.assert_array_equal(opencv(data), pillow(data))

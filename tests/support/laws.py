@@ -4,9 +4,10 @@ import math
 import warnings
 from typing import Any
 
+import albumentations as A
 import numpy as np
-from scipy import stats
 
+from gpu_aug.convert import from_albumentations, from_torchvision
 from gpu_aug.draws import uniforms
 from gpu_aug.ops.operation import Operation
 
@@ -32,9 +33,20 @@ def apart(ours: Any, theirs: Any) -> float:
     )
 
 
-def albumentations_draws(transform: Any, size: tuple[int, int], num: int = NUM) -> list[dict]:
-    """What a class of Albumentations draws on images of one size."""
-    data = {"image": np.zeros((*size, 3), np.uint8)}
+def imported(transform: Any) -> Operation:
+    """Return the operation that a transform of Albumentations or torchvision becomes, without what limits its values."""
+    own = isinstance(transform, A.BasicTransform)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        operations = (from_albumentations if own else from_torchvision)(transform).operations
+    return operations[0]
+
+
+def albumentations_draws(
+    transform: Any, size: tuple[int, int], num: int = NUM, image: Any = None
+) -> list[dict]:
+    """Return what a class of Albumentations draws on an image, or on black images of one size."""
+    data = {"image": np.zeros((*size, 3), np.uint8) if image is None else image}
     transform.set_random_seed(1)
     drawn = []
     with warnings.catch_warnings():
@@ -43,8 +55,3 @@ def albumentations_draws(transform: Any, size: tuple[int, int], num: int = NUM) 
             params = transform.update_transform_params(transform.get_params(), data)
             drawn.append(params | transform.get_params_dependent_on_data(params, data))
     return drawn
-
-
-def ks_distance(one: np.ndarray, other: np.ndarray) -> float:
-    """Return the Kolmogorov-Smirnov distance of two samples."""
-    return float(stats.ks_2samp(one, other, method="asymp").statistic)

@@ -47,9 +47,8 @@ def main() -> None:
     active: Any = driver
     active.set_active(Driver())
     engine._kernels = lambda _: run_program  # type: ignore[assignment]
-    for num in (8, 7, 5):
-        for side in (48, 200, 224):
-            run(num, side)
+    for num, side in ((8, 48), (7, 200), (5, 224)):
+        run(num, side)
     for kernel in (triton_kernels.run_pass, triton_kernels.sum_gray):
         sys.stdout.write(f"{len(kernel.device_caches[0][0])}\n")
 

@@ -79,6 +79,16 @@ def write_video(
     return path
 
 
+def write_videos(
+    root: Path, kinds: Mapping[str, Mapping[str, Any]], num_frames: int, size: tuple[int, int]
+) -> Path:
+    """Write videos of different pictures into a folder, each with options of `write_video`; return the folder."""
+    for seed, (name, options) in enumerate(kinds.items()):
+        (root / name).parent.mkdir(exist_ok=True)
+        write_video(root / name, pan(num_frames, size, seed=seed), **options)
+    return root
+
+
 def write_frames(folder: Path, frames: NDArray[np.uint8]) -> None:
     """Write frames as pictures into a folder: 000.png, 001.png and so on."""
     folder.mkdir(parents=True)

@@ -42,8 +42,8 @@ def resampled(picture: np.ndarray, crops: Crops) -> torch.Tensor:
     return out
 
 
-def run_graph(data: bytes, crops: Crops, *, resize: bool) -> np.ndarray:
-    """Run the graph body on DALI's CPU backend, as the GPU would run it with resize."""
+def run_graph(data: bytes, crops: Crops) -> np.ndarray:
+    """Run the graph body on DALI's CPU backend, as the GPU would run it."""
     from nvidia.dali import Pipeline, fn
 
     pipeline = Pipeline(batch_size=1, num_threads=1, device_id=None)
@@ -54,27 +54,13 @@ def run_graph(data: bytes, crops: Crops, *, resize: bool) -> np.ndarray:
         )
         encoded = fn.external_source(source=[[np.frombuffer(data, np.uint8)]], cycle=True)
         decoded = graph.decode(encoded, start, shape, device="cpu", hw_decoder_load=1.0)
-        if resize:
-            whole = fn.constant(idata=[0, 0], shape=[2])  # the window is all that is decoded
-            decoded = graph.render_canvas(
-                decoded, whole, shape, resize_to, paste, canvas, antialias=crops.antialias
+        corner = fn.constant(idata=[0, 0], shape=[2])  # the window is all that is decoded
+        pipeline.set_outputs(
+            graph.render_canvas(
+                decoded, corner, shape, resize_to, paste, canvas, antialias=crops.antialias
             )
-        pipeline.set_outputs(decoded)
+        )
     return np.asarray(pipeline.run()[0][0])
-
-
-@pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("format_", ["JPEG", "PNG", "WEBP"])
-def test_decode_equals_pillow(format_: str, orientation: int) -> None:
-    """Every format and EXIF orientation decodes to what Pillow shows upright."""
-    picture = np.random.default_rng(0).integers(0, 256, (31, 47, 3), dtype=np.uint8)
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    stream = io.BytesIO()
-    Image.fromarray(picture).save(stream, format_, exif=exif)
-
-    expected = pillow(stream.getvalue())
-    assert np.array_equal(expected, opencv.decode(stream.getvalue(), expected.shape[:2]))
 
 
 def test_decode_of_photographs_equals_pillow(photos: list[Path]) -> None:
@@ -167,35 +153,6 @@ def test_paste_beside_the_canvas(corner: tuple[int, int]) -> None:
 
 
 @pytest.mark.needs_dali
-def test_dali_cut_equals_cut_of_the_whole(photos: list[Path]) -> None:
-    """DALI decodes a window to the bits of the whole picture's window; a shifted window differs."""
-    for path in photos[:4]:
-        picture = pillow(path.read_bytes())
-        crops = window((7, 13), (90, 121), (90, 121))
-        actual = run_graph(path.read_bytes(), crops, resize=False)
-
-        assert np.array_equal(picture[7:97, 13:134], actual)
-        assert not np.array_equal(picture[8:98, 13:134], actual)
-
-
-@pytest.mark.needs_dali
-def test_dali_resize_is_close_to_torchvision(photos: list[Path]) -> None:
-    """DALI's own resize, which serves on the GPU, is torchvision's inside and close to it on the border."""
-    for path in photos[:4]:
-        picture = pillow(path.read_bytes())
-        shape = (picture.shape[0] - 30, picture.shape[1] - 30)
-        crops = window((10, 20), shape, (128, 128))
-        expected = resampled(picture, crops).int()
-        aliased = resampled(picture, window((10, 20), shape, (128, 128), antialias=False)).int()
-        actual = torch.from_numpy(run_graph(path.read_bytes(), crops, resize=True)).int()
-
-        gap = (expected - actual).abs()
-        assert gap[2:-2, 2:-2].max() <= 1
-        assert gap.max() <= 16  # measured on these photographs: 12
-        assert (aliased - actual).abs()[2:-2, 2:-2].max() > 16
-
-
-@pytest.mark.needs_dali
 def test_dali_paste_equals_ours(photos: list[Path]) -> None:
     """The graph cuts and pads on the canvas as the path without DALI does."""
     data = photos[0].read_bytes()
@@ -204,7 +161,7 @@ def test_dali_paste_equals_ours(photos: list[Path]) -> None:
     canvas = np.array([[50, 100]], np.int32)
     crops = Crops(np.zeros((1, 2), np.int32), shape, shape, corner, canvas)
 
-    actual = run_graph(data, crops, resize=True)
+    actual = run_graph(data, crops)
     assert np.array_equal(resampled(pillow(data), crops).numpy(), actual)
 
 
@@ -361,7 +318,7 @@ def test_orientations_of_any_type(
     decoded = opencv.decode(data, (header.height, header.width))
 
     assert header.orientation == orientation
-    assert np.abs(decoded - wanted).max() <= 2  # two decoders of JPEG
+    assert np.abs(decoded - wanted).max() <= (2 if form == "JPEG" else 0)  # it has two decoders
 
 
 @pytest.mark.parametrize("order", ["<", ">"])

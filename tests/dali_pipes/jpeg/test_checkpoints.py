@@ -21,7 +21,6 @@ from dali_pipes.jpeg.seek import note_checkpoint
 from dali_pipes.jpeg.spans import spans_of
 from dali_pipes.jpeg.status import GOOD
 from dali_pipes.jpeg.whole import check_whole, new_scratch
-from tests.support.jpeg_codes import places_of
 from tests.support.jpegs import (
     NO_CHECKPOINTS,
     REDUCED,
@@ -38,29 +37,6 @@ from tests.support.jpegs import (
 )
 
 KINDS = [*SAMPLINGS, "gray"]
-
-
-@pytest.mark.parametrize("restart", [0, 1, 5, 8])
-@pytest.mark.parametrize("sampling", KINDS)
-def test_they_lie_where_the_codes_do(sampling: str, restart: int) -> None:
-    """Bits and predictors are those that a reader of single bits comes to."""
-    for every in (1, 4, 5):
-        data = encode(picture(61, 70), sampling, quality=97, restart=restart)
-        assert b"\xff\x00" in data
-
-        status, rows = find_checkpoints(data, every)
-
-        expected = places_of(data)[every::every]
-        assert REASONS[status] == "decoded"
-        assert [int(row["bit"]) for row in rows] == [bit for bit, _ in expected]
-        assert [row["dc"].tolist() for row in rows] == [
-            [*levels, 0, 0][:3] for _, levels in expected
-        ]
-
-
-def test_a_row_has_ten_bytes() -> None:
-    """As it is stored."""
-    assert CHECKPOINT.itemsize == 10
 
 
 @pytest.mark.parametrize("restart", [0, 3])

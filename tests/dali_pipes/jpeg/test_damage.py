@@ -14,7 +14,9 @@ from dali_pipes.decode import opencv
 from readers import HeaderError, read_header
 from tests.support.jpegs import (
     SAMPLINGS,
+    WAYS,
     assert_decodes,
+    damage,
     encode,
     ours,
     picture,
@@ -56,7 +58,7 @@ def test_odd_files_decode_as_opencv_decodes_them(shared_data: Path) -> None:
     assert {"no_end_marker.jpg", "cmyk.jpg"}.isdisjoint(decoded)
 
 
-@pytest.mark.parametrize("way", ["flip", "overwrite", "cut", "insert"])
+@pytest.mark.parametrize("way", WAYS)
 def test_damaged_files_are_refused_or_decode_as_opencv_decodes_them(way: str) -> None:
     """Bits flipped, bytes overwritten, lost and added, anywhere in the file."""
     rng = np.random.default_rng(len(way))
@@ -82,28 +84,15 @@ def test_damaged_files_are_refused_or_decode_as_opencv_decodes_them(way: str) ->
     assert refused > 30
 
 
-def damage(data: bytes, way: str, rng: np.random.Generator) -> bytes:
-    """Damage a file somewhere behind its first two bytes; half the time it keeps its end marker."""
-    damaged = bytearray(data)
-    offset = int(rng.integers(2, len(data) - 2))
-    if way == "flip":
-        damaged[offset] ^= 1 << int(rng.integers(8))
-    elif way == "overwrite":
-        damaged[offset] = int(rng.integers(256))
-    elif way == "cut":
-        del damaged[offset : offset + int(rng.integers(1, 9))]
-    else:
-        damaged[offset:offset] = rng.bytes(int(rng.integers(1, 9)))
-    return bytes(damaged)
-
-
-def test_every_truncation_is_refused() -> None:
+@pytest.mark.parametrize("progressive", [False, True])
+def test_every_truncation_is_refused(progressive: bool) -> None:
     """A file that ends anywhere before its end is refused, with an end marker added and without."""
-    data = encode(picture(20, 20), "4:2:0", restart=2)
+    data = encode(picture(20, 20), "4:2:0", restart=2, progressive=progressive)
     for length in range(len(data)):
-        assert reason_of(data[:length], (20, 20)) != "decoded"
+        assert reason_of(data[:length], (20, 20), judge=progressive) != "decoded"
         if length < len(data) - 2:
-            assert reason_of(data[:length] + b"\xff\xd9", (20, 20)) != "decoded", length
+            ended = data[:length] + b"\xff\xd9"
+            assert reason_of(ended, (20, 20), judge=progressive) != "decoded", length
 
 
 @pytest.mark.parametrize(

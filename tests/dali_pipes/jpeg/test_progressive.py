@@ -10,15 +10,11 @@ from dali_pipes.jpeg.progressive.memory import MOST_SCANS
 from gpu_aug.compiled.jit import kernel
 from readers.image.jpeg_process import jpeg_process
 from tests.support.jpegs import (
-    REDUCED,
     SAMPLINGS,
     assert_decodes,
-    cut_of,
-    draw_crop,
+    check_all_sizes,
     encode,
     opencv,
-    picture,
-    pillow,
     reason_of,
 )
 from tests.support.scan_scripts import Script, draw_parts, draw_scripts, write_scans
@@ -38,19 +34,7 @@ FACTORS = {
 @pytest.mark.parametrize("sampling", [*SAMPLINGS, "gray"])
 def test_all_sizes_equal_opencv_and_pillow(sampling: str) -> None:
     """The script of libjpeg itself, in odd and tiny sizes, qualities from worst to best, with restart markers."""
-    rng = np.random.default_rng(7)
-    for trial in range(40):
-        height, width = (int(side) for side in rng.integers(1, 70, 2))
-        data = encode(
-            picture(height, width, trial),
-            sampling,
-            quality=int(rng.integers(1, 101)),
-            restart=int(rng.integers(0, 6)),
-            progressive=True,
-        )
-
-        assert_decodes(opencv(data), data, (height, width), judge=True)
-        np.testing.assert_array_equal(opencv(data), pillow(data))
+    check_all_sizes(sampling, 40, progressive=True, judge=True)
 
 
 @pytest.mark.parametrize("sampling", FACTORS)
@@ -102,34 +86,6 @@ def test_photographs_equal_opencv(shared_data: Path, few: int) -> None:
         image = opencv(data)
 
         assert_decodes(image, data, (image.shape[0], image.shape[1]), judge=True)
-
-
-@pytest.mark.parametrize("judge", [False, True])
-@pytest.mark.parametrize("sampling", [*SAMPLINGS, "gray"])
-def test_crops_equal_cuts(sampling: str, judge: bool) -> None:
-    """Any crop, whether the rest of the file is read or not."""
-    rng = np.random.default_rng(judge)
-    for trial in range(8):
-        height, width = (int(side) for side in rng.integers(1, 150, 2))
-        data = encode(picture(height, width, trial), sampling, restart=trial % 3, progressive=True)
-        whole = opencv(data)
-        for _ in range(8):
-            crop = draw_crop(rng, height, width)
-
-            assert_decodes(cut_of(whole, crop), data, (height, width), crop, judge=judge)
-
-
-@pytest.mark.parametrize("shrink", [2, 4, 8])
-@pytest.mark.parametrize("sampling", [*SAMPLINGS, "gray"])
-def test_shrunk_pictures_equal_reduced_ones(sampling: str, shrink: int) -> None:
-    """Decoding at 1/2, 1/4 and 1/8 is OpenCV's reduced decoding."""
-    rng = np.random.default_rng(shrink)
-    for trial in range(6):
-        height, width = (int(side) for side in rng.integers(1, 150, 2))
-        data = encode(picture(height, width, trial), sampling, progressive=True)
-        whole = opencv(data, REDUCED[shrink])
-
-        assert_decodes(whole, data, (height, width), None, shrink)
 
 
 def test_steps_are_those_at_the_first_scan_of_a_component() -> None:

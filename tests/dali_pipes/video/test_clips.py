@@ -13,15 +13,13 @@ import av
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
 from dali_pipes import BadSampleError, Batch, LoaderError, StateMismatchError
 from dali_pipes.video import frame_numbers
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.rate import ByTime, read_rate
 from dali_pipes.video.scores import ViewMean
-from gpu_aug import HorizontalFlip, MixUp, RandomResizedCrop, Recipe, Resize
-from gpu_aug.draws import SLOTS, philox4x32
+from gpu_aug import Recipe, Resize
 from readers import BadSample, Dataset, Sample, SelectionError, open_dataset
 from readers.mixture import mix
 from readers.video import ClipListDataset, FrameFolderDataset, VideoFolderDataset
@@ -247,18 +245,6 @@ class TestByTime:
 
         assert chosen_of(uneven, 12, fps=float(fps), sampling="first") == [expected]
         assert chosen_of(uneven, 12, stride=1, sampling="first") != [expected]
-
-    def test_torchcodec_plays_the_same_frames(
-        self, videos: VideoFolderDataset, torchcodec_decoders: Any
-    ) -> None:
-        """What its decoder shows at our moments are our frames."""
-        clips = Clips(videos.take([3]), num_frames=9, fps=17, sampling="first")
-        decoder = torchcodec_decoders.VideoDecoder(bytes(videos.fetch([3])[0].fields["mp4"]))
-        played = decoder.get_frames_played_at([n / 17 + 1e-9 for n in range(9)])
-
-        [batch] = batches(clips)
-
-        np.testing.assert_allclose(batch.seconds[0], played.pts_seconds, atol=1e-6)
 
 
 class TestSampling:
@@ -557,21 +543,6 @@ class TestAsDataset:
         assert (frames_of(again), again.fingerprint) == (frames, clips.fingerprint)
         assert len(data) <= before + 100
 
-    def test_starts_are_drawn_from_a_slot_of_their_own(
-        self, videos: VideoFolderDataset, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """No operation of a recipe sees the numbers that say where clips begin."""
-        slots: set[int] = set()
-
-        def philox(counter: NDArray[np.uint32], key: NDArray[np.uint32]) -> NDArray[np.uint32]:
-            slots.update(counter[2].ravel().tolist())
-            return philox4x32(counter, key)
-
-        monkeypatch.setattr("gpu_aug.draws.philox4x32", philox)
-        frames_of(Clips(videos, num_frames=4, stride=2))
-
-        assert slots == set(SLOTS["starts of clips"])
-
     def test_fingerprints_tell_everything_apart(self, videos: VideoFolderDataset) -> None:
         """Each argument has its part in them, and so have the videos."""
         usual: dict[str, Any] = {"num_frames": 4, "stride": 2}
@@ -697,13 +668,6 @@ class TestImagesAndVideosTakenForOneAnother:
         with pytest.raises(LoaderError, match="is an image; give the Loader the dataset itself"):
             Clips(make_small(jpeg, 2), num_frames=2, stride=1)
 
-    def test_frame_folders_without_clips(self, tmp_path: Path) -> None:
-        """The names of pictures are no picture."""
-        write_frames(tmp_path / "video", pan(1, (16, 20)))
-
-        with pytest.raises(LoaderError, match=r"videos need Clips: give the Loader Clips\("):
-            batches(FrameFolderDataset(tmp_path), batch_size=1)
-
 
 class _Index:
     """An index whose entries were changed."""
@@ -755,26 +719,6 @@ def test_arguments_that_cannot_work(
 class TestInTheLoader:
     """The same clips whatever the batches."""
 
-    RECIPE = Recipe([RandomResizedCrop(8), HorizontalFlip()])
-
-    def test_any_batch_size_rank_and_resumption(self, videos: VideoFolderDataset) -> None:
-        """Frames, seconds and pixels of each clip are the same, by its key."""
-        clips = Clips(videos, num_frames=3, stride=2, clips_per_video=3)
-        expected = _contents(batches(clips, self.RECIPE, batch_size=1, num_threads=1))
-
-        assert len(expected) == 12
-        assert _contents(batches(clips, self.RECIPE, batch_size=5)) == expected
-        ranks = [batches(clips, self.RECIPE, rank=r, world_size=2) for r in range(2)]
-        assert _contents([batch for rank in ranks for batch in rank]) == expected
-        with load(clips, self.RECIPE, batch_size=5) as early:
-            first = next(iter(early))
-            state = early.state_dict()
-        late = load(clips, self.RECIPE, batch_size=2)
-        late.load_state_dict(state)
-        assert _contents([first, *late]) == expected
-        other = batches(clips, self.RECIPE, batch_size=4, seed=1)
-        assert not _contents(other).items() <= expected.items()
-
     def test_the_state_knows_the_rate(self, videos: VideoFolderDataset) -> None:
         """A run is resumed at the frames per second that it was saved with; another rate is refused by its name."""
         first, same, other = (load(Clips(videos, num_frames=2, fps=fps)) for fps in (7.5, 7.5, 8))
@@ -797,41 +741,3 @@ class TestInTheLoader:
         np.testing.assert_allclose(batch.seconds[:3], batch.frames[:3] / 25)
         np.testing.assert_allclose(batch.seconds[3], UNEVEN[[0, 6, 12]] / 12800)
         assert (batch.videos, batch.keys) == (list(LENGTHS), [f"{name}#0" for name in LENGTHS])
-
-    def test_mixed_clips_have_one_lambda(self, videos: VideoFolderDataset) -> None:
-        """Every frame of a clip is the same mixture of two clips, and the label says which."""
-        clips = Clips(videos, num_frames=4, stride=2)
-        mixing = Recipe([Resize((8, 8)), MixUp(num_classes=2)])
-
-        [[plain], [mixed]] = (
-            batches(clips, recipe, batch_size=4, shuffle="none") for recipe in (TINY, mixing)
-        )
-
-        assert torch.equal(mixed.frames, plain.frames)
-        shares = torch.linalg.lstsq(
-            torch.stack([plain.images[1], plain.images[2]], -1).flatten(0, -2),
-            mixed.images[1].flatten(),
-        ).solution
-        assert not torch.allclose(shares.sum(), torch.tensor(1.0), atol=1e-4)  # 1 and 2 are no pair
-        for row, other in ((0, 1), (1, 0), (2, 3), (3, 2)):
-            first, second = plain.images[row], plain.images[other]
-            each = [
-                float(((m - b) * (a - b)).sum() / ((a - b) ** 2).sum())
-                for m, a, b in zip(mixed.images[row], first, second, strict=True)
-            ]
-            assert max(each) - min(each) < 1e-4
-            torch.testing.assert_close(
-                mixed.images[row], each[0] * first + (1 - each[0]) * second, atol=1e-4, rtol=0
-            )
-
-
-def _contents(found: Sequence[Batch]) -> dict[str, bytes]:
-    """What was handed over of each clip, by its key."""
-    return {
-        key: b"".join(
-            values[row].contiguous().numpy().tobytes()
-            for values in (batch.images, batch.frames, batch.seconds)
-        )
-        for batch in found
-        for row, key in enumerate(batch.keys)
-    }

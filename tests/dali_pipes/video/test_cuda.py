@@ -12,7 +12,7 @@ from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, Resiz
 from gpu_aug.views import Views
 from readers.video import VideoFolderDataset
 from tests.support.same_batches import images_by_index
-from tests.support.videos import pan, write_video
+from tests.support.videos import write_videos
 
 pytestmark = pytest.mark.needs_cuda
 DEVICE = "cuda"
@@ -45,10 +45,7 @@ KINDS: dict[str, dict[str, Any]] = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A video of every kind that ordinary datasets have."""
-    root = tmp_path_factory.mktemp("kinds")
-    for seed, (name, options) in enumerate(KINDS.items()):
-        write_video(root / name, pan(30, (160, 192), seed=seed), **options)
-    return root
+    return write_videos(tmp_path_factory.mktemp("kinds"), KINDS, 30, (160, 192))
 
 
 def load(root: Path, device: str = DEVICE, **options: Any) -> Loader:

@@ -34,7 +34,7 @@ from gpu_aug.resampling.crop_and_resize import resample
 from readers.video import VideoFolderDataset, VideoInfo, scan_video
 from tests.support.loaders import loader_maker
 from tests.support.same_batches import images_by_index
-from tests.support.videos import decode_all, pan, write_video
+from tests.support.videos import decode_all, pan, write_video, write_videos
 
 SIZE = (144, 160)
 NUM = 30
@@ -58,29 +58,22 @@ SEEN_BY_DALI = ["vp9.webm", "vp8.mkv"]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A video of every kind, all of other pictures."""
-    root = tmp_path_factory.mktemp("kinds")
-    for seed, (name, options) in enumerate(KINDS.items()):
-        write_video(root / name, pan(NUM, SIZE, seed=seed), **options)
-    return root
+    return write_videos(tmp_path_factory.mktemp("kinds"), KINDS, NUM, SIZE)
 
 
 @pytest.fixture(scope="module")
 def taken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Videos that DALI decodes without a GPU, some of them turned, and one that it does not."""
-    root = tmp_path_factory.mktemp("taken")
-    for seed, (name, options) in enumerate(
-        {
-            "a.webm": KINDS["vp9.webm"],
-            "b.mkv": KINDS["vp8.mkv"],
-            "c.mkv": KINDS["vp9.webm"],
-            "d.mp4": {**KINDS["vp9.webm"], "rotation": 90},
-            "e.mp4": {**KINDS["vp9.webm"], "rotation": 180},
-            "f.mp4": {**KINDS["vp9.webm"], "rotation": 270},
-            "g.mp4": {},
-        }.items()
-    ):
-        write_video(root / name, pan(NUM, (96, 128), seed=seed), **options)
-    return root
+    kinds = {
+        "a.webm": KINDS["vp9.webm"],
+        "b.mkv": KINDS["vp8.mkv"],
+        "c.mkv": KINDS["vp9.webm"],
+        "d.mp4": {**KINDS["vp9.webm"], "rotation": 90},
+        "e.mp4": {**KINDS["vp9.webm"], "rotation": 180},
+        "f.mp4": {**KINDS["vp9.webm"], "rotation": 270},
+        "g.mp4": {},
+    }
+    return write_videos(tmp_path_factory.mktemp("taken"), kinds, NUM, (96, 128))
 
 
 def cut(path: Path, frames: NDArray[np.int64], backend: support.Backend) -> Excerpt | None:

@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
 import av
 import numpy as np
@@ -27,9 +26,8 @@ from dali_pipes.video import decode as decode_module
 from dali_pipes.video import salvage as salvage_module
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.codec import ClipDeadline
-from dali_pipes.video.decode import decode_frames, read_frames
+from dali_pipes.video.decode import read_frames
 from dali_pipes.video.packets import packets_of, plan_runs
-from dali_pipes.video.render_clip import ClipRenderer
 from dali_pipes.video.render_frame import Stencil
 from dali_pipes.video.salvage import read_readable
 from gpu_aug import Normalize, Recipe, Resize
@@ -167,19 +165,6 @@ def test_keyframe_that_is_none_is_found_out(case: Any) -> None:
     assert decoded(data, lying, [30, 39]) == {30: truth[30], 39: truth[39]}
 
 
-def test_frame_that_never_comes_is_named(case: Any) -> None:
-    """Two frames whose packets are empty of pictures are an error that says which and why."""
-    data, info, _ = case("h264")
-    broken = bytearray(data)
-    for packet in packets_of(info)[[13, 14]]:
-        offset, size = int(info.packet_offsets[packet]), int(info.packet_sizes[packet])
-        broken[offset : offset + size] = bytes(size)
-
-    with pytest.raises(DecodeError, match=r"frame 13 of 40 cannot be decoded"):
-        decoded(bytes(broken), info, [2, 13, 14])
-    assert decoded(bytes(broken), info, [2, 3])
-
-
 def test_hidden_frames_count_for_nothing(case: Any) -> None:
     """Where the first frames are not shown, as an edit list says, the others move up, and decode as before."""
     data, info, truth = case("hevc")
@@ -191,25 +176,6 @@ def test_hidden_frames_count_for_nothing(case: Any) -> None:
     assert decoded(data, hiding, [0, 5, 36]) == {0: truth[3], 5: truth[8], 36: truth[39]}
 
 
-@pytest.mark.parametrize("name", ["h264-open-groups", "hevc", "vp9", "mpeg4", "variable-rate"])
-def test_torchcodec_has_the_same_frames(
-    case: Any, tmp_path: Path, name: str, torchcodec_decoders: Any
-) -> None:
-    """Another library that seeks by itself gives the same pictures for the same numbers, and its neighbours differ."""
-    data, info, _ = case(name)
-    path = tmp_path / f"video.{CASES[name][0]}"
-    path.write_bytes(data)
-    frames = [0, 7, 8, 21, 38]
-    decoder = torchcodec_decoders.VideoDecoder(str(path), dimension_order="NHWC")
-    theirs = decoder.get_frames_at(frames).data
-    ours = decode_frames(data, info, np.array([*frames, 9]))
-
-    for frame, pixels in zip(frames, theirs.numpy().astype(int), strict=True):
-        assert np.abs(ours[frame] - pixels).max() <= 3
-    assert np.abs(ours[9] - theirs[2].numpy().astype(int)).mean() > 5
-
-
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 NUM_FRAMES = 24
 CODECS: dict[str, tuple[str, dict[str, Any]]] = {
     "libx264": ("mp4", {}),
@@ -576,36 +542,6 @@ def test_damaged_clips_do_not_depend_on_the_batch(
             assert torch.equal(images, expected[key][1])
 
 
-def test_damage_is_judged_clip_by_clip(lost_frame: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stands in for lost frames is looked for with the frames of one clip, not with those that clips share."""
-    asked: list[tuple[list[int], dict[int, int]]] = []
-
-    def note(data: bytes, info: VideoInfo, frames: Any, held: dict[int, int]) -> Any:
-        asked.append((frames.tolist(), held))
-        return read_readable(data, info, frames, held)
-
-    monkeypatch.setattr("dali_pipes.video.render_clip.read_readable", note)
-    clips = clips_of(lost_frame, 9, 2, "truncate")
-
-    shown = [[held.get(frame, frame) for frame in frames] for frames, held in asked]
-    assert sorted(shown) == sorted(frames for frames, _ in clips.values())
-    assert any(held for _, held in asked)
-
-
-@pytest.mark.parametrize(("rows", "sharing"), [([1], []), ([0, 2], [0, 2]), (None, [0, 1, 2])])
-def test_frames_are_shared_by_the_rows_that_are_drawn(
-    lost_frame: Path, rows: list[int] | None, sharing: list[int]
-) -> None:
-    """Clips of one video that are drawn elsewhere do not count."""
-    clips = Clips(VideoFolderDataset(lost_frame), num_frames=2, stride=1, clips_per_video=3)
-    fetched: Any = MagicMock(
-        indices=np.arange(3), data=[b"", b"", b""], frames=np.eye(3, 2, dtype=int)
-    )
-    fetched.__len__.return_value = 3
-
-    assert sorted(ClipRenderer(MagicMock(clips=clips), fetched, rows)._shared) == sharing
-
-
 def test_substitute_gets_its_own_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a clip is lost that shares frames with another one, its substitute is not drawn from these."""
     for seed, name in enumerate("abc"):
@@ -627,21 +563,6 @@ def test_substitute_gets_its_own_frames(tmp_path: Path, monkeypatch: pytest.Monk
     assert batch.indices.tolist() != whole.indices.tolist()
     for index, images in zip(batch.indices.tolist(), batch.images, strict=True):
         assert torch.equal(images, expected[index])
-
-
-def test_truncated_clips_hold_their_last_good_frame(folder: Path, three_videos: Path) -> None:
-    """With on_damaged_video="truncate" the lost frames are the last good one, and the sound clips do not change."""
-    [whole] = load(three_videos)
-    [batch] = load(three_videos, on_damaged_video="truncate")
-
-    assert batch.valid.all()
-    assert torch.equal(batch.images[3], batch.images[3, :1].expand_as(batch.images[3]))
-    [(_, good)] = read_frames(*encode(folder, "libx264"), np.array([11]))
-    pixels = good.reformat(32, 24, "rgb24", src_colorspace=5).to_ndarray()
-    shown = batch.images[3, 0].permute(1, 2, 0) * torch.tensor(STD) + torch.tensor(MEAN)
-    assert np.abs(shown.numpy() * 255 - pixels).mean() < 8
-    assert whole.keys == [key for key in batch.keys if key != "b.mp4#1"]
-    assert torch.equal(batch.images[[0, 1, 2, 4, 5]], whole.images)
 
 
 @pytest.mark.parametrize(

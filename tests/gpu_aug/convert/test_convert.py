@@ -37,7 +37,6 @@ from gpu_aug import (
     Targets,
     VerticalFlip,
     apply,
-    compile_engine,
     move_batch,
 )
 from gpu_aug.convert import convert, from_albumentations, from_torchvision
@@ -47,6 +46,7 @@ from gpu_aug.ops.geometric.crops import FixedCrop
 from gpu_aug.ops.identity import Identity
 from gpu_aug.targets.targets import BoxParams, KeypointParams
 from gpu_aug.views import Views
+from tests.support.engines import ENGINES, render
 from tests.support.pipelines import ALBUMENTATIONS, TORCHVISION
 
 SIZE = (96, 112)
@@ -91,26 +91,16 @@ def build_torchvision(name, args):
     return quietly(getattr(v2, name), args)
 
 
-def run(recipe: Recipe, image: torch.Tensor, engine: str) -> list[torch.Tensor]:
+def run(recipe: Recipe, image: torch.Tensor, engine: str):
     """Run a recipe on the same image for 2 samples."""
-    sizes = np.array([image.shape[:2]] * 2)
-    draws = recipe.draw(0, 0, np.arange(2), sizes)
-    compiled = compile_engine(engine, recipe, device=torch.device("cpu"))
-    if recipe.size is None:
-        outs = [torch.empty(1, 3, *size) for size in recipe.result_sizes(draws).tolist()]
-        for row, out in enumerate(outs):
-            compiled.run([image], draws.rows(row, row + 1), out)
-        return outs
-    out = torch.empty(2, 3, *recipe.size)
     images = torch.stack([image] * 2) if recipe.decode_size else [image] * 2
-    compiled.run(images, draws, out)
-    return [out]
+    return render(engine, recipe, images)
 
 
 def check_it_runs(recipe: Recipe, image: torch.Tensor) -> None:
     """Both engines carry it out, or say by name that they cannot."""
     fixed = Recipe([CenterCrop(SIZE), HF(0.0), *recipe.operations])
-    for engine in ("kornia", "albumentations", "fused"):
+    for engine in ENGINES:
         try:
             results = run(fixed, image, engine)
         except RecipeError as error:
@@ -328,8 +318,8 @@ def test_a_refused_step_can_be_kept_as_it_is(photo):
     assert isinstance(recipe.operations[1], AlbumentationsTransform)
     fixed = Recipe([CenterCrop(SIZE), recipe.operations[1]])
     expected = 1 - photo.permute(2, 0, 1).float() / 255
-    for engine in ("kornia", "albumentations", "fused"):
-        assert torch.allclose(run(fixed, photo, engine)[0][0], expected, atol=1e-6)
+    for engine in ENGINES:
+        assert torch.allclose(run(fixed, photo, engine)[0], expected, atol=1e-6)
 
 
 def invert(image, **params):  # noqa: ARG001 - Albumentations gives them
@@ -599,7 +589,7 @@ def test_a_function_in_torchvision_is_refused_or_kept(photo):
     assert isinstance(recipe.operations[1], TorchvisionTransform)
     fixed = Recipe([CenterCrop(SIZE), recipe.operations[1]])
     expected = 1 - photo.permute(2, 0, 1).float() / 255
-    assert torch.allclose(run(fixed, photo, "kornia")[0][0], expected, atol=1e-6)
+    assert torch.allclose(run(fixed, photo, "kornia")[0], expected, atol=1e-6)
 
 
 def test_containers_are_those_of_albumentations():

@@ -4,7 +4,6 @@ import warnings
 
 import albumentations as A
 import kornia.augmentation as K
-import numpy as np
 import pytest
 import torch
 
@@ -27,13 +26,13 @@ from gpu_aug import (
     Resize,
     SomeOf,
     VerticalFlip,
-    compile_engine,
 )
 from gpu_aug.convert import convert
 from gpu_aug.ops.combine import SomeOfRepeated
 from gpu_aug.ops.identity import Identity
 from gpu_aug.targets.targets import BoxParams, KeypointParams
 from tests.gpu_aug.convert.test_convert import build_albumentations
+from tests.support.engines import noise, planar, render
 from tests.support.pipelines import ALBUMENTATIONS
 
 HF, VF = HorizontalFlip, VerticalFlip
@@ -127,15 +126,11 @@ KORNIA = [
 def test_kornia_makes_the_same_pixels(operation):
     """Without chance the exported pipeline gives what the engine gives."""
     recipe = Recipe([CenterCrop((31, 40)), HF(0.0), operation])
-    rng = np.random.default_rng(0)
-    images = torch.from_numpy(rng.integers(0, 256, (2, 31, 40, 3), dtype=np.uint8))
-    ours = torch.empty(2, 3, *recipe.fixed_size)
-    draws = recipe.draw(0, 0, np.arange(2), np.array([[31, 40]] * 2))
-    compile_engine("albumentations", recipe, device=torch.device("cpu")).run(images, draws, ours)
+    images = noise(2, (31, 40))
+    ours = render("albumentations", recipe, images)
 
     exported = Recipe([operation]).to_kornia()
-    theirs = exported(images.permute(0, 3, 1, 2).float() / 255)
-
+    theirs = exported(planar(images))
     assert isinstance(exported, K.AugmentationSequential)
     assert (ours - theirs).abs().max() < 0.02 / 255 + operation.tolerance / 255
 

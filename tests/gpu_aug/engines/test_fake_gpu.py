@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +50,12 @@ from tests.gpu_aug.engines.test_engines_agree import ROWS
 from tests.support.fake_gpu import DEVICE, HostWaitError, fake_gpu
 from tests.support.fake_streams import fake_device, without_gpu
 from tests.support.rows.row import SIZE
-from tests.support.videos import pan, write_video
+from tests.support.videos import write_videos
 
 pytest.importorskip("triton")
 
 NUM = 4
+long = partial(pytest.param, marks=pytest.mark.long)
 OVER_THE_HOST = (
     "gray, from Lab", "equalize luma", "CLAHE", "GlassBlur", "ChromaticAberration", "JPEG", "WebP", "Superpixels", "Spatter",
     "Downscale, area and bicubic",
@@ -91,10 +93,7 @@ FIRST_ROWS = {type(row.operation): label for label, row in reversed(ROWS.items()
 
 @pytest.mark.parametrize(
     "label",
-    [
-        pytest.param(label, marks=[] if label in FIRST_ROWS.values() else pytest.mark.long)
-        for label in ROWS
-    ],
+    [label if label in FIRST_ROWS.values() else long(label) for label in ROWS],
 )
 def test_operation(label: str) -> None:
     """Every operation, on both engines, for images of one size."""
@@ -112,7 +111,8 @@ def test_operation(label: str) -> None:
 def test_preset(name: str, engine: str) -> None:
     """Every preset, in its own size."""
     made = Recipe.preset(name)
-    for recipe in made.recipes if isinstance(made, Views) else [made]:
+    several = made.recipes if isinstance(made, Views) else [made]
+    for recipe in {one.fingerprint: one for one in several}.values():
         run(engine, recipe)
 
 
@@ -125,7 +125,7 @@ CHAINS = {
 
 
 @pytest.mark.parametrize("engine", ["kornia", "fused"])
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32], ids=str)
+@pytest.mark.parametrize("dtype", [torch.uint8, long(torch.float32)], ids=str)
 @pytest.mark.parametrize("name", CHAINS)
 def test_chain(name: str, dtype: torch.dtype, engine: str) -> None:
     """Operations after each other: images are written in between, mixed, and of several sizes."""
@@ -196,15 +196,17 @@ LOADED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("decoder", "engine"),
+    ("name", "decoder", "engine"),
     [
-        ("cpu", "kornia"),
-        pytest.param("dali", "fused", marks=pytest.mark.needs_dali),
-        pytest.param("cpu", "fused", marks=pytest.mark.long),
-        pytest.param("dali", "kornia", marks=[pytest.mark.needs_dali, pytest.mark.long]),
+        *((name, "dali", "fused") for name in LOADED),
+        ("several sizes", "cpu", "kornia"),
+        ("mixed", "cpu", "kornia"),
+        *(long(name, "cpu", "kornia") for name in ("plain", "views")),
+        *(long(name, "cpu", "fused") for name in LOADED),
+        *(long(name, "dali", "kornia") for name in LOADED),
     ],
 )
-@pytest.mark.parametrize("name", LOADED)
+@pytest.mark.needs_dali
 def test_loader(
     gpu: Any,
     photographs: Dataset,
@@ -239,8 +241,8 @@ def check(batches: list[Batch], num: int) -> None:
 
 
 @pytest.mark.needs_dali
-@pytest.mark.parametrize("place", [pytest.param(None, marks=pytest.mark.long), 0])
-@pytest.mark.parametrize("name", LOADED)
+@pytest.mark.parametrize("place", [long(None), 0])
+@pytest.mark.parametrize("name", ["plain", "several sizes", long("views"), long("mixed")])
 def test_own_pipeline(gpu: Any, photographs: Dataset, name: str, place: int | None) -> None:
     """A pipeline of the user's own, whose images lie on the CPU, or on the GPU."""
     from nvidia.dali import Pipeline, fn
@@ -263,17 +265,18 @@ def test_own_pipeline(gpu: Any, photographs: Dataset, name: str, place: int | No
 @pytest.fixture(scope="module")
 def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Videos that DALI decodes without a GPU, one of BT.709 and one turned, and one that it refuses."""
-    root = tmp_path_factory.mktemp("videos")
     vp9 = {"codec": "libvpx-vp9", "options": {"deadline": "realtime", "cpu-used": "8"}}
-    for name, options in {"a.webm": vp9, "b.mp4": {**vp9, "rotation": 90}, "c.mp4": {}}.items():
-        write_video(root / name, pan(12, (144, 160)), **options)
-    return root
+    kinds = {"a.webm": vp9, "b.mp4": {**vp9, "rotation": 90}, "c.mp4": {}}
+    return write_videos(tmp_path_factory.mktemp("videos"), kinds, 12, (144, 160))
 
 
-@pytest.mark.parametrize("decoder", ["cpu", pytest.param("dali", marks=pytest.mark.needs_dali)])
-@pytest.mark.parametrize("recipe", [LOADED["plain"], LOADED["views"]], ids=["plain", "views"])
+@pytest.mark.needs_dali
+@pytest.mark.parametrize(
+    ("decoder", "name"),
+    [("cpu", "views"), ("dali", "plain"), long("cpu", "plain"), long("dali", "views")],
+)
 def test_clips(
-    gpu: Any, videos: Path, decoder: Any, recipe: Any, monkeypatch: pytest.MonkeyPatch
+    gpu: Any, videos: Path, decoder: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clips, with colours that are corrected, turned frames, and a video that DALI refuses."""
     build, built = video_feed._build, []
@@ -289,7 +292,7 @@ def test_clips(
     clips = Clips(VideoFolderDataset(videos), num_frames=4, stride=2)
     with gpu.waiting():
         loader = Loader(
-            clips, recipe, batch_size=2, device="cuda", decoder=decoder, num_threads=4, last_batch="partial",
+            clips, LOADED[name], batch_size=2, device="cuda", decoder=decoder, num_threads=4, last_batch="partial",
         )  # fmt: skip
 
     check(list(loader), 3)

@@ -1,6 +1,5 @@
 """Colour transforms of Albumentations and torchvision, imported: the same draws and the same pixels."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,17 +16,15 @@ from gpu_aug import (
     NormalizePerImage,
     Recipe,
     RecipeError,
-    compile_engine,
 )
 from gpu_aug.convert import from_albumentations, from_torchvision
 from gpu_aug.ops.noise.plasma import plasma
 from gpu_aug.ops.operation import Operation
+from tests.support.engines import render
+from tests.support.laws import albumentations_draws, apart, imported
 from tests.support.laws import draw as draw_some
-from tests.support.laws import ks_distance
 
 NUM_DRAWS = 2000
-# Two samples of NUM_DRAWS from one law lie further apart in one case of a million.
-KS_LIMIT = math.sqrt(-0.5 * math.log(1e-6 / 2)) * math.sqrt(2 / NUM_DRAWS)
 SIZE = (61, 64)  # OpenCV's 8-bit HSV rounds otherwise behind the last whole 32 columns
 
 Row = dict[str, Any]
@@ -166,11 +163,6 @@ def image() -> np.ndarray:
     return np.clip(np.stack(waves, -1) + noise, 3, 250).astype(np.uint8)
 
 
-def imported(transform: A.BasicTransform) -> Operation:
-    [operation] = from_albumentations(A.Compose([transform])).operations
-    return operation
-
-
 def draw(operation: Operation, num: int) -> dict[str, np.ndarray]:
     return draw_some(operation, SIZE, num)
 
@@ -180,15 +172,9 @@ def rows_of(drawn: dict[str, np.ndarray], num: int) -> list[Row]:
 
 
 def theirs(transform: A.BasicTransform, image: np.ndarray, num: int) -> list[Row]:
-    """Parameters that Albumentations draws."""
-    transform.set_random_seed(0)
-    samples = []
-    for _ in range(num):
-        params = transform.get_params()
-        shown = params | {"shape": image.shape}
-        drawn = params | transform.get_params_dependent_on_data(shown, {"image": image})
-        samples.append({name: value for name, value in drawn.items() if name != "shape"})
-    return samples
+    """Return parameters that Albumentations draws."""
+    drawn = albumentations_draws(transform, SIZE, num, image)
+    return [{name: params[name] for name in params if name != "shape"} for params in drawn]
 
 
 def columns(samples: list[Row]) -> np.ndarray:
@@ -213,23 +199,20 @@ def test_parameters_are_drawn_as_albumentations_draws_them(image, label):
     assert mine.shape == expected.shape
     for column in range(mine.shape[1]):
         # Rounded: an angle is read back from its sine and cosine, a shift from a product.
-        assert ks_distance(mine[:, column].round(9), expected[:, column].round(9)) < KS_LIMIT
-    assert ks_distance(mine[:, 0] + 0.3 * np.ptp(mine[:, 0]), expected[:, 0]) > KS_LIMIT
-
-
-def run(operation: Operation, image: np.ndarray, draws: Draws) -> np.ndarray:
-    recipe = Recipe([Identity(), operation])
-    num = len(draws.sizes)
-    out = torch.zeros(num, 3, *SIZE)
-    engine = compile_engine("kornia", recipe, device=torch.device("cpu"))
-    engine.run([torch.from_numpy(image)] * num, draws, out)
-    return out.permute(0, 2, 3, 1).numpy()
+        assert apart(mine[:, column].round(9), expected[:, column].round(9)) < 1
+    assert apart(mine[:, 0] + 0.3 * np.ptp(mine[:, 0]), expected[:, 0]) > 1
 
 
 def inject(transform: A.BasicTransform, image: np.ndarray, **params: Any) -> np.ndarray:
     shown = {"shape": image.shape, **params}
     result = transform.apply_with_params(shown, image=image)["image"]
     return result.astype(np.float32) / 255 if result.dtype == np.uint8 else result
+
+
+def run(operation: Operation, image: np.ndarray, draws: Draws) -> np.ndarray:
+    images = [torch.from_numpy(image)] * len(draws.sizes)
+    results = render("kornia", Recipe([Identity(), operation]), images, draws)
+    return torch.stack(results).permute(0, 2, 3, 1).numpy()
 
 
 @pytest.mark.parametrize("label", CASES)
@@ -281,7 +264,7 @@ def test_brightness_of_the_mean_is_a_share_of_the_images_mean(image):
     expected = columns(theirs(transform, on_float, NUM_DRAWS))
 
     for column in range(2):
-        assert ks_distance(mine[:, column], expected[:, column]) < KS_LIMIT
+        assert apart(mine[:, column], expected[:, column]) < 1
 
 
 def test_channel_dropout_drops_as_albumentations(image):
@@ -298,7 +281,7 @@ def test_channel_dropout_drops_as_albumentations(image):
     mine = matrices[:, :, :3].sum(axis=2) == 0
 
     powers = np.array([1, 2, 4])
-    assert ks_distance(mine @ powers, dropped @ powers) < KS_LIMIT
+    assert apart(mine @ powers, dropped @ powers) < 1
     assert set(matrices[mine][:, 3].round(9)) == {0.2}
 
 
@@ -310,7 +293,7 @@ def test_fancy_pca_draws_normal_numbers_as_albumentations(image):
     expected = columns(theirs(transform, image, NUM_DRAWS))
 
     for column in range(3):
-        assert ks_distance(mine[:, column], expected[:, column]) < KS_LIMIT
+        assert apart(mine[:, column], expected[:, column]) < 1
 
 
 def test_plasma_draws_as_albumentations(image):
@@ -320,23 +303,21 @@ def test_plasma_draws_as_albumentations(image):
     operation = imported(transform)
     drawn = draw(operation, number)
     samples = theirs(transform, image, number)
-    limit = KS_LIMIT * math.sqrt(NUM_DRAWS / number)
 
     mine = plasma(drawn["key"], SIZE, operation.roughness, torch.device("cpu"))[:, 0].numpy()
     expected = np.stack([sample["plasma_pattern"] for sample in samples])
 
-    assert ks_distance(mine[:, 20, 31], expected[:, 20, 31]) < limit
-    assert ks_distance(mine.std(axis=(1, 2)), expected.std(axis=(1, 2))) < limit
+    assert apart(mine[:, 20, 31], expected[:, 20, 31]) < 1
+    assert apart(mine.std(axis=(1, 2)), expected.std(axis=(1, 2))) < 1
     for name in ("brightness", "contrast"):
         values = np.array([sample[f"{name}_factor"] for sample in samples])
-        assert ks_distance(drawn[name], values) < limit
+        assert apart(drawn[name], values) < 1
 
 
 def test_photometric_distort_draws_as_torchvision():
     """Each factor is drawn as often as in torchvision, and contrast before hue in half of the images."""
     transform = v2.RandomPhotometricDistort(p=0.7)
-    [operation] = from_torchvision(v2.Compose([transform])).operations
-    recipe = Recipe([Identity(), operation])
+    recipe = Recipe([Identity(), imported(transform)])
     draws = recipe.draw(1, 0, np.arange(NUM_DRAWS), np.full((NUM_DRAWS, 2), SIZE))
     torch.manual_seed(0)
     samples = [transform.make_params([torch.zeros(3, 4, 4)]) for _ in range(NUM_DRAWS)]
@@ -344,16 +325,16 @@ def test_photometric_distort_draws_as_torchvision():
 
     assert not (first["apply"] & second["apply"]).any()
     before = [s["contrast_factor"] is not None and s["contrast_before"] for s in samples]
-    assert ks_distance(first["apply"].astype(float), np.array(before, float)) < KS_LIMIT
+    assert apart(first["apply"].astype(float), np.array(before, float)) < 1
     for place, name in ((1, "brightness"), (3, "saturation"), (4, "hue")):
         leaf = draws.params[place]
         mine = np.where(leaf["apply"], leaf["factor"], 9.0)
         values = [s[f"{name}_factor"] for s in samples]
         expected = np.array([9.0 if value is None else value for value in values])
-        assert ks_distance(mine, expected) < KS_LIMIT
+        assert apart(mine, expected) < 1
     shuffled = draws.params[6]["apply"].astype(float)
     expected = np.array([s["channel_permutation"] is not None for s in samples], float)
-    assert ks_distance(shuffled, expected) < KS_LIMIT
+    assert apart(shuffled, expected) < 1
 
 
 TORCHVISION = [

@@ -17,10 +17,9 @@ from gpu_aug import (
     RandomErasing,
     Recipe,
     Resize,
-    compile_engine,
 )
-from tests.gpu_aug.ops.test_geometry_draws import converted
-from tests.support.laws import NUM, albumentations_draws, apart, draw
+from tests.support.engines import render
+from tests.support.laws import NUM, albumentations_draws, apart, draw, imported
 
 SIZE = (41, 57)
 
@@ -54,7 +53,7 @@ def test_holes_of_albumentations_keep_their_law(transform):
     drawn = [p["holes"].reshape(-1, 4) for p in albumentations_draws(transform, SIZE)]
     theirs = np.concatenate(drawn)[:, [1, 0, 3, 2]]
     # Rectangles of our own that were not drawn are all zeros; Albumentations has none such here.
-    holes = draw(converted(transform), SIZE)["holes"]
+    holes = draw(imported(transform), SIZE)["holes"]
     ours = holes[holes.any(axis=2)]
 
     assert apart(holes.any(axis=2).sum(axis=1), [len(h[h.any(axis=1)]) for h in drawn]) < 1
@@ -75,7 +74,7 @@ GRIDS = [
 def test_grids_of_albumentations_keep_their_law(transform):
     """Number of cells, and place and size of the first, a middle and the last rectangle."""
     drawn = [p["holes"][:, [1, 0, 3, 2]] for p in albumentations_draws(transform, SIZE, 800)]
-    params = draw(converted(transform), SIZE, 800)
+    params = draw(imported(transform), SIZE, 800)
     ours = [holes[holes.any(axis=1)] for holes in params["holes"]]
 
     assert apart([len(h) for h in ours], [len(h) for h in drawn]) < 1
@@ -102,12 +101,8 @@ def gridmask(height: int, width: int, d: int, st_h: int, st_w: int, ratio: float
 
 def made_of(image: torch.Tensor, operation: Operation) -> torch.Tensor:
     """What an operation makes of uint8 [H, W, 3], as float32 [3, H, W]."""
-    size = tuple(image.shape[:2])
-    recipe = Recipe([Resize(size), HorizontalFlip(0), operation])
-    draws = recipe.draw(0, 0, np.arange(1), np.array([size]))
-    out = torch.zeros(1, 3, *size)
-    compile_engine("kornia", recipe, device=torch.device("cpu")).run(image[None], draws, out)
-    return out[0]
+    recipe = Recipe([Resize(tuple(image.shape[:2])), HorizontalFlip(0), operation])
+    return render("kornia", recipe, image[None])[0]
 
 
 def painted(params: dict, row: int, size: tuple[int, int]) -> np.ndarray:
@@ -188,8 +183,8 @@ def test_pixel_dropout_paints_its_share():
 def test_grid_shuffle_lets_equal_tiles_change_places():
     """A tile and its source have one size, and of equal tiles each is as often the source."""
     transform = A.RandomGridShuffle((2, 3), p=1.0)
-    params = draw(converted(transform), (42, 57), NUM)
-    uneven = draw(converted(transform), SIZE, 200)
+    params = draw(imported(transform), (42, 57), NUM)
+    uneven = draw(imported(transform), SIZE, 200)
 
     for drawn in (params, uneven):
         shapes = [drawn[name][..., 2:] - drawn[name][..., :2] for name in ("tiles", "sources")]

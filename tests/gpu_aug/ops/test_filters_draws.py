@@ -10,14 +10,12 @@ import torch
 from torchvision.transforms import v2
 
 from gpu_aug import RecipeError
-from gpu_aug.convert import from_albumentations, from_torchvision
+from gpu_aug.convert import from_albumentations
 from gpu_aug.ops.operation import Operation
-from tests.support.laws import draw, ks_distance
+from tests.support.laws import albumentations_draws, apart, draw, imported
 
-SIZE = (40, 52)
+SIZE = (20, 26)
 NUM = 1500
-# Two samples of NUM from one distribution lie further apart in one case of a million.
-LIMIT = np.sqrt(-0.5 * np.log(1e-6 / 2)) * np.sqrt(2 / NUM)
 CPU = torch.device("cpu")
 
 Features = dict[str, np.ndarray]
@@ -25,20 +23,9 @@ Ours = Callable[[Operation, dict[str, Any]], Features]
 Theirs = Callable[[list[dict[str, Any]]], Features]
 
 
-def imported(transform: A.BasicTransform) -> Operation:
-    [operation] = from_albumentations(A.Compose([transform])).operations
-    return operation
-
-
 def samples(transform: A.BasicTransform, num: int = NUM) -> list[dict[str, Any]]:
-    """Parameters that an Albumentations class draws for one float32 image."""
-    transform.set_random_seed(5)
-    data = {"image": np.full((*SIZE, 3), 0.5, np.float32)}
-    params = transform.update_transform_params({}, data)
-    return [
-        transform.get_params() | transform.get_params_dependent_on_data(params, data)
-        for _ in range(num)
-    ]
+    """Return parameters that an Albumentations class draws for one float32 image."""
+    return albumentations_draws(transform, SIZE, num, np.full((*SIZE, 3), 0.5, np.float32))
 
 
 def of_kernels(kernels: list[np.ndarray]) -> Features:
@@ -244,8 +231,7 @@ def test_drawn_as_albumentations(transform, ours, theirs):
     expected = theirs(samples(transform))
 
     for name, values in expected.items():
-        limit = LIMIT * np.sqrt((NUM / len(values) + 1) / 2)
-        assert ks_distance(mine[name], values) < limit, name
+        assert apart(mine[name], values) < 1, name
 
 
 @pytest.mark.parametrize(
@@ -261,7 +247,7 @@ def test_another_law_is_noticed(transform, other, name):
     mine = from_kernels(imported(transform), draw(imported(transform), SIZE, NUM))
     theirs = their_kernels("kernel")(samples(other))
 
-    assert ks_distance(mine[name], theirs[name]) > LIMIT
+    assert apart(mine[name], theirs[name]) > 1
 
 
 def test_shot_noise_has_albumentations_pixels_law():
@@ -277,7 +263,7 @@ def test_shot_noise_has_albumentations_pixels_law():
     drawn = draw(operation, (30, 50), 1)
     ours = prepare(operation, CPU)(torch.full((1, 3, 30, 50), 0.6), drawn).numpy().ravel()
 
-    assert ks_distance(np.round(ours, 5), np.round(theirs, 5)) < 2.7 * np.sqrt(2 / ours.size)
+    assert apart(np.round(ours, 5), np.round(theirs, 5)) < 1
 
 
 def test_torchvision_draws():
@@ -288,15 +274,12 @@ def test_torchvision_draws():
         (v2.JPEG((30, 60)), "quality", lambda p: p["quality"]),
     ):
         theirs = np.array([value(transform.make_params([])) for _ in range(NUM)])
-        [operation] = from_torchvision(transform).operations
-        assert ks_distance(draw(operation, SIZE, NUM)[name], theirs) < LIMIT
+        assert apart(draw(imported(transform), SIZE, NUM)[name], theirs) < 1
 
 
 def test_torchvisions_kernel_size_is_width_and_height():
     """A kernel of two sizes keeps its directions."""
-    [operation] = from_torchvision(v2.GaussianBlur((5, 9))).operations
-
-    assert operation.kernel_size == (9, 5)
+    assert imported(v2.GaussianBlur((5, 9))).kernel_size == (9, 5)
 
 
 @pytest.mark.parametrize(

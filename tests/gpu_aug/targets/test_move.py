@@ -242,36 +242,6 @@ def test_a_closed_gate_changes_nothing(seed, label):
         np.testing.assert_array_equal(getattr(moved, name), getattr(targets, name), name)
 
 
-@few
-@given(st.integers(0, 1000), st.sampled_from(sorted(OPERATIONS)))
-def test_inverse_maps_bring_keypoints_back(seed, label):
-    """Moved keypoints, taken back by the inverse of the matrix or by the field, are where they were."""
-    operation = OPERATIONS[label]
-    if len(operation.leaves) > 1:
-        return
-    rng = np.random.default_rng(seed)
-    recipe = recipe_with(operation, **KEEP_ALL)
-    points = rng.uniform((25, 20), (60, 40), (5, 2))
-    draws = recipe.draw(seed, 0, np.array([seed]), np.array([SIZE]))
-    (moved,) = move_batch(recipe, draws, [Targets(keypoints=points)])
-    params = draws.params[-1]
-    if not params["apply"][0]:
-        assert (moved.keypoints == points).all()
-    elif isinstance(operation, gpu_aug.ops.geometric.spatial.Moving):
-        back = np.linalg.inv(operation.forward(params, np.array([SIZE]))[0])
-        homogeneous = np.concatenate([moved.keypoints, np.ones((5, 1))], axis=1) @ back.T
-        known = ~np.isnan(moved.keypoints[:, 0])
-        again = homogeneous[:, :2] / homogeneous[:, 2:]
-        np.testing.assert_allclose(again[known], points[known], atol=1e-6)
-    else:
-        field = operation.displacement(params, SIZE, torch.device("cpu"))[0].numpy()
-        place = np.clip(moved.keypoints.astype(int), 0, np.array(SIZE)[::-1] - 1)
-        source = moved.keypoints + field[:, place[:, 1], place[:, 0]].T
-        inside = ((moved.keypoints > 0) & (moved.keypoints < SIZE[::-1])).all(axis=1)
-        slope = np.abs(np.diff(field, axis=1)).max() + np.abs(np.diff(field, axis=2)).max()
-        assert (np.abs(source - points)[inside] <= 0.05 + slope).all()
-
-
 def test_labels_follow_their_boxes():
     """A crop drops boxes with their labels and, one per box, their masks."""
     recipe = recipe_with(CenterCrop((20, 20)), boxes=BoxParams(instance_masks=True))

@@ -28,15 +28,10 @@ from gpu_aug import (
     move_batch,
 )
 from gpu_aug.targets.boxes import in_holes, shrink_in_holes
+from tests.gpu_aug.targets.test_boxes import FORMATS
 
 SIZE = (61, 84)
 IMAGE = np.zeros((*SIZE, 3), np.uint8)
-FORMATS = {
-    "pascal_voc": BoxParams(),
-    "coco": BoxParams(format="xywh"),
-    "yolo": BoxParams(format="cxcywh", normalized=True),
-    "albumentations": BoxParams(normalized=True),
-}
 # What we do, and what Albumentations does, one after the other.
 CHAINS: dict[str, tuple[list[Operation], list[A.BasicTransform]]] = {
     "flip": ([HorizontalFlip(1)], [A.HorizontalFlip(p=1)]),

@@ -1,12 +1,11 @@
 """Views and schedules as callables."""
 
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from gpu_aug import (
     HorizontalFlip,
@@ -19,6 +18,7 @@ from gpu_aug import (
     Views,
     apply,
 )
+from tests.gpu_aug.transform.test_transform import Pictures
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)
 LARGE, SMALL = Recipe([RandomCrop(32), HorizontalFlip()]), Recipe([RandomCrop(16)])
@@ -52,20 +52,9 @@ def test_views_that_cannot_be_done_are_refused() -> None:
         Views([clips, clips]).transform()
 
 
-class Pictures(Dataset[torch.Tensor]):
-    def __init__(self, transform: Any) -> None:
-        self.transform = transform
-
-    def __len__(self) -> int:
-        return 2
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        return torch.from_numpy(self.transform(PIXELS))
-
-
 def test_workers_that_stay_hear_of_the_epoch() -> None:
     transform = Schedule({0: LARGE, 2: SMALL}).transform(seed=0)
-    loader = DataLoader(Pictures(transform), batch_size=2, num_workers=1, persistent_workers=True)
+    loader = DataLoader(Pictures(transform), batch_size=8, num_workers=1, persistent_workers=True)
     sides = []
     for epoch in range(4):
         transform.set_epoch(epoch)

@@ -48,7 +48,7 @@ from gpu_aug import (
     ToSepia,
 )
 from gpu_aug.random_fields import uniform_field
-from tests.support.rows.row import Oracle, Row
+from tests.support.rows.row import Oracle, Row, inject, interleaved, planar
 
 
 def jitter(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
@@ -77,7 +77,7 @@ def on_bytes(function: Callable[[np.ndarray, dict[str, Any]], Any]) -> Oracle:
         result = np.asarray(function(whole, p))
         if result.dtype == np.uint8:
             result = result.astype(np.float32) / 255
-        return torch.from_numpy(np.ascontiguousarray(result)).permute(2, 0, 1)
+        return planar(result)
 
     return oracle
 
@@ -87,24 +87,20 @@ def pillow(function: Callable[[Image.Image, dict[str, Any]], Image.Image]) -> Or
     return on_bytes(lambda image, p: function(Image.fromarray(image), p))
 
 
-def inject(call: Any, image: np.ndarray, **params: Any) -> np.ndarray:
-    return call.apply_with_params({"shape": image.shape, **params}, image=image)["image"]
-
-
 def theirs(call: Any, *names: str, on: str = "float", **renamed: str) -> Oracle:
     """Albumentations' own class with the drawn parameters, on float32 or on uint8."""
 
     def apply(image: np.ndarray, p: dict[str, Any]) -> np.ndarray:
         drawn = {name: p[name] for name in names} | {to: p[of] for to, of in renamed.items()}
         plain = {name: v.item() if np.ndim(v) == 0 else v for name, v in drawn.items()}
-        return inject(call, image, **plain)
+        shown = {"shape": image.shape, **plain}
+        return call.apply_with_params(shown, image=image)["image"]
 
     if on == "uint8":
         return on_bytes(apply)
 
     def oracle(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
-        image = np.ascontiguousarray(x.permute(1, 2, 0).numpy())
-        return torch.from_numpy(np.ascontiguousarray(apply(image, p))).permute(2, 0, 1)
+        return planar(apply(interleaved(x), p))
 
     return oracle
 
@@ -114,8 +110,7 @@ def matrix(make: Callable[[np.ndarray], tuple[Any, dict[str, Any]]]) -> Oracle:
 
     def oracle(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
         call, params = make(p["matrix"])
-        image = np.ascontiguousarray(x.permute(1, 2, 0).numpy())
-        return torch.from_numpy(inject(call, image, **params)).permute(2, 0, 1)
+        return inject(call, x, **params)
 
     return oracle
 
@@ -132,10 +127,9 @@ def nudged(x: np.ndarray) -> np.ndarray:
 
 def by_mean(x: torch.Tensor, p: dict[str, Any]) -> torch.Tensor:
     """Albumentations' formula, with the mean that it takes of the whole image."""
-    image = np.ascontiguousarray(x.permute(1, 2, 0).numpy())
-    call = A.RandomBrightnessContrast()
-    params = {"alpha": float(p["alpha"]), "beta": float(p["beta"] * np.mean(image))}
-    return torch.from_numpy(inject(call, image, **params)).permute(2, 0, 1)
+    mean = np.mean(interleaved(x))
+    params = {"alpha": float(p["alpha"]), "beta": float(p["beta"] * mean)}
+    return inject(A.RandomBrightnessContrast(), x, **params)
 
 
 def illumination(mode: str, **names: str) -> Oracle:

@@ -24,8 +24,8 @@ from dali_pipes.jpeg.stored_checkpoints import checkpoints_of
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views
 from readers import Dataset, open_dataset
-from tests.support.cuda_jpegs import on_the_cpu
-from tests.support.jpegs import SAMPLINGS, encode, picture, turned
+from tests.support.cuda_jpegs import on_the_cpu, write_baseline_jpegs
+from tests.support.jpegs import encode, picture
 from tests.support.loaders import loader_maker
 from tests.support.same_batches import assert_same
 
@@ -42,13 +42,7 @@ def _no_gpu_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 def _folder(root: Path, count: int = 30) -> Path:
     """Baseline JPEGs of all kinds, and between them a progressive one and a PNG."""
-    for number in range(count):
-        height, width = 60 + 7 * number % 50, 50 + 11 * number % 70
-        sampling = [*SAMPLINGS, "gray"][number % 6]
-        data = encode(picture(height, width, number), sampling, restart=4 * (number % 3))
-        path = root / str(number % 3) / f"{number:03}.jpg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(turned(data, 1 + number % 8))
+    write_baseline_jpegs(root, count)
     cv2.imwrite(str(root / "1" / "200.png"), picture(40, 50))
     progressive = [cv2.IMWRITE_JPEG_PROGRESSIVE, 1]
     cv2.imwrite(str(root / "1" / "201.jpg"), picture(40, 50), progressive)
@@ -109,23 +103,6 @@ def test_kernels_decode_what_they_can(tmp_path: Path) -> None:
     # Two of 18 files are others, and two of them are left out of full batches.
     assert sum(launched) >= 14
     assert len(launched) > 2
-
-
-def test_kernels_that_disagree_end_the_loop(tmp_path: Path) -> None:
-    """Checkpoints that are wrong are noticed, and the error names what to do."""
-    dataset = open_dataset(_folder(tmp_path / "data"))
-
-    def find(*asked: Any) -> Any:
-        found = find_all_checkpoints(*asked)
-        for one in found:
-            one.rows["bit"] += 1
-        return found
-
-    with (
-        patch("dali_pipes.decode.cuda_jpeg.known.find_all_checkpoints", find),
-        pytest.raises(LoaderError, match=r'sound.*use decoder="cpu"'),
-    ):
-        list(load(dataset))
 
 
 def test_seek_points_of_another_distance_are_used(tmp_path: Path) -> None:

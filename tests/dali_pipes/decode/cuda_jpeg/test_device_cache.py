@@ -19,8 +19,7 @@ from dali_pipes.decode.cuda_jpeg.device_cache import DeviceCache
 from dali_pipes.decode.cuda_jpeg.plan import FILE
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
-from tests.support.cuda_jpegs import on_the_cpu
-from tests.support.jpegs import SAMPLINGS, encode, picture, turned
+from tests.support.cuda_jpegs import baseline_jpeg, on_the_cpu, write_baseline_jpegs
 
 COUNT = 24
 RECIPE = Recipe([RandomResizedCrop(32)])
@@ -40,17 +39,7 @@ def free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
     """Baseline JPEGs of all samplings, some with restart markers, of several sizes."""
-    for number in range(COUNT):
-        path = tmp_path / "data" / str(number % 3) / f"{number:03}.jpg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(_picture(number))
-    return tmp_path / "data"
-
-
-def _picture(number: int, seed: int = 0) -> bytes:
-    sampling = [*SAMPLINGS, "gray"][number % 6]
-    image = picture(60 + 7 * number % 50, 50 + 11 * number % 70, number + seed)
-    return turned(encode(image, sampling, restart=4 * (number % 3)), 1 + number % 8)
+    return write_baseline_jpegs(tmp_path / "data", COUNT)
 
 
 def loader_of(dataset: Dataset, decoder: str = "cuda", **options: Any) -> Loader:
@@ -150,7 +139,7 @@ def test_a_changed_file_is_uploaded_anew(photos: Path, uploads: Uploads) -> None
     assert torch.equal(epoch(ours), epoch(theirs))
     uploads.take()
     changed = photos / "0" / "003.jpg"
-    changed.write_bytes(_picture(3, seed=100))
+    changed.write_bytes(baseline_jpeg(3, seed=100))
 
     assert torch.equal(epoch(ours), epoch(theirs))
     alone, staying = uploads.take()

@@ -70,15 +70,6 @@ def test_a_large_batch_does_not_enlarge_all_later_arenas(
     assert later[-1] == usual
 
 
-def test_arenas_of_files_that_stay_fit_at_once(planner: CountingPlanner) -> None:
-    """Their size is known before, and nothing is planned twice."""
-    planned = plan(planner, [LARGE] * 8, keep=True)
-
-    assert not planned.statuses.any()
-    assert planner.num_arenas == 1
-    assert planned.arena.numel() < 1.1 * 8 * len(LARGE) + (2 << 20)
-
-
 def test_nothing_is_planned_twice(planner: CountingPlanner) -> None:
     """The first arena is as large as the files may need, later ones as batches of that size did."""
     batch = [encode(picture(60, 60), "4:2:0", quality=90)] * 2000

@@ -10,22 +10,20 @@ from dali_pipes.jpeg.checkpoints import Checkpoints, find_checkpoints
 from dali_pipes.jpeg.status import GOOD, SEVERAL_SCANS
 from readers import HeaderError, read_header
 from readers.image.restarts import restart_offsets
-from tests.dali_pipes.jpeg.test_damage import damage
 from tests.support.cuda_jpegs import (
     Cut,
     assert_canvases,
-    decode_whole,
     empty_canvases,
     files_of,
     list_files,
     render,
     render_on_cpu,
+    render_whole,
     size_of,
     wanted_of,
     whole,
 )
-from tests.support.jpeg_kinds import with_restarts
-from tests.support.jpegs import SAMPLINGS, draw_crop, encode, opencv, picture, turned
+from tests.support.jpegs import SAMPLINGS, WAYS, damage, draw_crop, encode, opencv, picture, turned
 
 
 @pytest.mark.parametrize("sampling", [*SAMPLINGS, "gray"])
@@ -41,14 +39,7 @@ def test_all_sizes_equal_opencv(sampling: str, every: int) -> None:
         image = picture(height, width, trial)
         plain = encode(image, sampling, quality=quality, restart=restart, optimise=optimise)
         encoded.append(turned(plain, 1 + trial % 8))
-    sizes = [size_of(data) for data in encoded]
-    canvases = empty_canvases(sizes)
-
-    statuses, _ = render(
-        files_of(encoded, every),
-        wanted_of(sizes, [[whole(data) for data in encoded]], [canvases]),
-    )
-
+    statuses, canvases = render_whole(encoded, every)
     assert not statuses.any()
     assert_canvases(canvases, map(opencv, encoded))
 
@@ -58,21 +49,12 @@ def test_photographs_equal_opencv(photos: list[Path]) -> None:
     num_decoded = 0
     for path in photos:
         data = path.read_bytes()
-        status, pixels = decode_whole(data, every=8)
+        [status], canvases = render_whole([data], every=8)
         assert status in (GOOD, SEVERAL_SCANS)
         if status == GOOD:
-            np.testing.assert_array_equal(pixels, opencv(data))
+            assert_canvases(canvases, [opencv(data)])
             num_decoded += 1
     assert num_decoded >= 6
-
-
-def test_noise_equals_opencv() -> None:
-    """Noise at the best quality has the longest codes and numbers."""
-    noise = np.random.default_rng(0).integers(0, 256, (90, 70, 3)).astype(np.uint8)
-    data = encode(noise, "4:4:4", quality=100)
-    status, pixels = decode_whole(data, every=1)
-    assert status == 0
-    np.testing.assert_array_equal(pixels, opencv(data))
 
 
 def _draw_cut(rng: np.random.Generator, size: tuple[int, int], canvas: tuple[int, int]) -> Cut:
@@ -112,37 +94,6 @@ def test_crops_equal_those_of_the_cpu(kind: str, *, antialias: bool) -> None:
         assert_canvases(view, other)
 
 
-def test_photographs_with_restart_markers_equal_the_cpu(photos: list[Path]) -> None:
-    """Crops of photographs with restart markers, shrunk by any factor."""
-    rng = np.random.default_rng(1)
-    plain = [path.read_bytes() for path in photos]
-    encoded = [with_restarts(data) for data in plain if find_checkpoints(data, 8)[0] == GOOD][:6]
-    sizes = [size_of(data) for data in encoded]
-    cuts = [(*draw_crop(rng, *size), 224, 224, 0, 0) for size in sizes]
-    canvases = empty_canvases([(224, 224)] * len(cuts))
-    files, wanted = files_of(encoded), wanted_of(sizes, [cuts], [canvases])
-
-    statuses, _ = render(files, wanted)
-
-    assert not statuses.any()
-    assert_canvases(canvases, render_on_cpu(files, wanted)[1][0])
-
-
-def test_a_batch_changes_no_image() -> None:
-    """An image has the same pixels whoever is beside it, whatever tables they have."""
-    encoded = [
-        encode(picture(40, 60, trial), "4:2:0", optimise=bool(trial % 3)) for trial in range(9)
-    ]
-    alone = [decode_whole(data, every=2)[1] for data in encoded]
-    order = np.random.default_rng(0).permutation(9)
-    mixed = [encoded[index] for index in order]
-    canvases = empty_canvases([(40, 60)] * 9)
-
-    render(files_of(mixed, 2), wanted_of([(40, 60)] * 9, [[whole(d) for d in mixed]], [canvases]))
-
-    assert_canvases(canvases, [alone[index] for index in order])
-
-
 def test_odd_files_have_the_verdicts_and_pixels_of_the_cpu(shared_data: Path) -> None:
     """Every odd or broken file that has a header, all in one batch, by checkpoints and by restart markers."""
     encoded, sizes = [], []
@@ -171,7 +122,7 @@ def test_odd_files_have_the_verdicts_and_pixels_of_the_cpu(shared_data: Path) ->
     assert (statuses != GOOD).sum() > 10
 
 
-@pytest.mark.parametrize("way", ["flip", "overwrite", "cut", "insert"])
+@pytest.mark.parametrize("way", WAYS)
 def test_damaged_files_have_the_verdicts_of_the_cpu(way: str) -> None:
     """By restart markers, every second file sound: its pixels are right, and what is called sound is what the CPU calls sound."""
     rng = np.random.default_rng(len(way))

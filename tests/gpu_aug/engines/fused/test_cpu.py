@@ -8,17 +8,9 @@ import torch
 
 from gpu_aug.engines.fused.compile.program import Border, Kind, Program, Stage
 from gpu_aug.engines.fused.cpu.run import run_program
-from tests.support.programs import make_program, reference
+from tests.support.programs import by_cpu, make_program
 
 SIZE, SOURCE = (21, 26), (23, 31)
-MAPS = {
-    "affine": [0.9, 0.25, -4.0, -0.2, 1.1, 5.0, 0, 0, 1],
-    "projective": [0.9, 0.25, -4.0, -0.2, 1.1, 5.0, 0.004, -0.006, 1],
-    "mirrored": [-1, 0, 31, 0, -1, 23, 0, 0, 1],
-    "quarter turn": [0, 1, -3, -1, 0, 23, 0, 0, 1],
-    "shifted": [1, 0, -5, 0, 1, 9, 0, 0, 1],
-    "nowhere": [1, 0, 40, 0, 1, 0, 0, 0, 1],
-}
 FREE, UNIT = [-np.inf] * 3 + [np.inf] * 3, [0, 0, 0, 1, 1, 1]
 
 
@@ -28,48 +20,6 @@ def noise(dtype: torch.dtype) -> torch.Tensor:
     if dtype == torch.uint8:
         return torch.from_numpy(rng.integers(0, 256, (1, *SOURCE, 3), dtype=np.uint8))
     return torch.from_numpy(rng.random((1, *SOURCE, 3), dtype=np.float32))
-
-
-def gap(program: Program, images: torch.Tensor, other: Program | None = None) -> float:
-    """The largest difference between kernels and NumPy (with another program) in units of 1/255."""
-    out = torch.full((1, 3, *SIZE), torch.nan)
-    run_program(program, images, None, out)
-    expected = reference(other or program, 0, images[0].numpy())
-    difference: float = np.abs(out[0].permute(1, 2, 0).numpy() - expected).max() * 255
-    return difference
-
-
-def moved(name: str, kind: Kind, border: Border, shift: float = 0) -> Program:
-    back = np.array(MAPS[name], float)
-    back[2] += shift
-    return make_program(1, SIZE, SOURCE, kind=kind, border=border, back=back, fill=[0.1, 0.5, 0.9])
-
-
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
-@pytest.mark.parametrize("border", list(Border))
-@pytest.mark.parametrize("name", MAPS)
-def test_pixels_come_from_where_numpy_finds_them(name, border, dtype):
-    """Along every map, with everything that may lie beside the image."""
-    whole = name not in ("affine", "projective")
-    kinds = {Kind.WHOLE, Kind.BILINEAR} if whole else {Kind.NEAREST, Kind.BILINEAR}
-
-    for kind in kinds:
-        if border != Border.CONSTANT_TWICE or kind == Kind.BILINEAR:
-            assert gap(moved(name, kind, border), noise(dtype)) < 0.02
-
-
-@pytest.mark.parametrize("border", [Border.CONSTANT, Border.EDGE, Border.CONSTANT_TWICE])
-@pytest.mark.parametrize("second", ["affine", "projective"])
-@pytest.mark.parametrize("first", ["affine", "projective", "shifted", "mirrored"])
-def test_a_frame_between_two_maps_is_cut_off_as_numpy_cuts_it(first, second, border):
-    """Nothing beside it is seen, and its border is as soft as that of the second of two warps."""
-    program = moved(second, Kind.BILINEAR, border)
-    program.before[:] = MAPS[first]
-    whole = program._replace(frame=np.array([[90, 90]], np.int32))
-    program.frame[:] = (14, 17)
-
-    assert gap(program, noise(torch.uint8)) < 0.02
-    assert gap(program, noise(torch.uint8), whole) > 50
 
 
 @pytest.mark.parametrize("border", [Border.CONSTANT, Border.EDGE])
@@ -84,14 +34,6 @@ def test_a_point_that_is_no_number_is_beside_the_frame_between(border):
 
     assert (out[0, :, :, 3] == torch.tensor([[0.1], [0.5], [0.9]])).all()
     assert out.isfinite().all()
-
-
-def test_a_hundredth_of_a_pixel_would_be_noticed():
-    """Negative control."""
-    program = moved("affine", Kind.BILINEAR, Border.REFLECT)
-    other = moved("affine", Kind.BILINEAR, Border.REFLECT, shift=0.01)
-
-    assert gap(program, noise(torch.uint8), other) > 0.5
 
 
 def chain(rng: np.random.Generator, length: int) -> list[tuple[Stage, Any]]:
@@ -125,52 +67,27 @@ def chained(seed: int) -> Program:
     return make_program(1, SIZE, SOURCE, stages=chain(np.random.default_rng(seed), 7), **fields)
 
 
+def made(program: Program, images: torch.Tensor) -> torch.Tensor:
+    """Return the result of one image, [H, W, 3]."""
+    return by_cpu(program, images, None, torch.empty(1, 3, *SIZE))[0].permute(1, 2, 0)
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
-@pytest.mark.parametrize("seed", range(40))
-def test_merged_stages_give_what_they_give_one_by_one(seed, dtype):
-    """Linear stages are merged where that changes nothing but rounding."""
-    assert gap(chained(seed), noise(dtype)) < 0.02
-
-
-def test_a_missing_stage_would_be_noticed():
-    """Negative control: in nearly all chains, for some end in one colour."""
+def test_merged_stages_give_what_they_give_one_by_one(dtype):
+    """Linear stages are merged where that changes nothing but rounding; a missing last stage is noticed in most chains."""
     noticed = 0
     for seed in range(40):
         program = chained(seed)
-        without = program._replace(codes=program.codes.copy())
-        without.codes[0, -1] = Stage.NOTHING
-        noticed += gap(program, noise(torch.uint8), without) > 0.5
-
+        together = made(program, noise(dtype))
+        one_by_one = made(make_program(1, SIZE, SOURCE), noise(dtype))
+        for place in range(program.codes.shape[1]):
+            before, only = one_by_one, slice(place, place + 1)
+            single = make_program(1, SIZE, SIZE, holes=program.holes, colours=program.colours)
+            single = single._replace(codes=program.codes[:, only], values=program.values[:, only])
+            one_by_one = made(single, before[None].contiguous())
+        assert (together - one_by_one).abs().max() * 255 < 0.02
+        noticed += bool((together - before).abs().max() * 255 > 0.5)
     assert noticed > 30
-
-
-POINTS = {
-    "gamma": (Stage.GAMMA, [0.6]),
-    "solarize": (Stage.SOLARIZE, [0.5]),
-    "table": (Stage.TABLE, [1]),
-    "round": (Stage.ROUND, []),
-    "floor": (Stage.FLOOR, [0.3]),
-    "largest": (Stage.GRAY_MAX, []),
-    "middle": (Stage.GRAY_MIDDLE, []),
-    "noise": (Stage.HOLES, [0, 1, 1, 0]),
-}
-
-
-@pytest.mark.parametrize("name", POINTS)
-def test_a_stage_is_numpys(name):
-    """Those that are not linear, alone."""
-    rng = np.random.default_rng(1)
-    fields = {
-        "tables": rng.random((1, 2, 3, 256), dtype=np.float32),
-        "holes": [[2, 3, 19, 22]],
-        "colours": [[0, 0, 0]],
-        "keys": [[3, 2**32 - 5]],
-    }
-    program = make_program(1, SIZE, SOURCE, stages=[POINTS[name]], **fields)
-    dtype = torch.float32 if name in ("round", "floor") else torch.uint8
-
-    assert gap(program, noise(dtype)) < 0.002
-    assert gap(program, noise(dtype), make_program(1, SIZE, SOURCE)) > 0.3
 
 
 def test_not_a_number_stays_one():

@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
-from torch.nn import functional as F
 
 from gpu_aug import (
     D4,
@@ -33,14 +31,13 @@ from gpu_aug import (
     Resize,
     Solarize,
     ToDtype,
-    compile_engine,
 )
 from gpu_aug.engines.fused.cpu import run as cpu
 from gpu_aug.engines.fused.engine import FusedEngine
 from tests.support.agreement import gaps
+from tests.support.engines import CPU, draw_for, photographs, render
 
 SIZE = (61, 84)
-CPU = torch.device("cpu")
 TURN = RandomAffine(20, (0.1, 0.1), scale=(0.9, 1.2))
 MIRRORED = RandomAffine(20, (0.1, 0.1), padding_mode="reflect")
 
@@ -48,32 +45,16 @@ MIRRORED = RandomAffine(20, (0.1, 0.1), padding_mode="reflect")
 @pytest.fixture(scope="module")
 def images(photos) -> torch.Tensor:
     """uint8 [8, *SIZE, 3]: small photographs."""
-    small = [Image.open(path).convert("RGB").resize(SIZE[::-1]) for path in photos[:8]]
-    return torch.from_numpy(np.stack([np.asarray(p) for p in small]))
-
-
-def recipe_of(*operations: Any) -> Recipe:
-    return Recipe([Resize(SIZE), HorizontalFlip(0), *operations])
-
-
-def draw(recipe: Recipe, num: int = 8) -> Draws:
-    return recipe.draw(3, 0, np.arange(num), np.full((num, 2), SIZE))
-
-
-def run(
-    name: str, recipe: Recipe, images: Any, draws: Draws, *, exact: bool = False, **kind: Any
-) -> torch.Tensor:
-    out = torch.full((len(images), 3, *recipe.fixed_size), torch.nan)
-    out = out.to(kind.get("dtype", torch.float32)).to(
-        memory_format=kind.get("memory_format", torch.contiguous_format)
-    )
-    compile_engine(name, recipe, device=CPU, exact=exact).run(images, draws, out)
-    return out
+    return photographs(photos[:8], SIZE)
 
 
 def gap(a: torch.Tensor, b: torch.Tensor) -> float:
     """The largest difference in units of 1/255."""
-    return gaps(list(a), list(b)).max().item()
+    return gaps(a, b).max().item()
+
+
+def recipe_of(*operations: Any) -> Recipe:
+    return Recipe([Resize(SIZE), HorizontalFlip(0), *operations])
 
 
 CHAINS = {
@@ -114,62 +95,22 @@ def test_a_chain_is_what_kornia_makes_of_it(images, label):
     """Whatever shares a pass, values agree."""
     recipe = recipe_of(*CHAINS[label])
     # Rounding turns the noise of float32 into a step here and there.
-    draws, allowed = draw(recipe), 1.01 if label == "rounded" else 0.1
+    allowed = 1.01 if label == "rounded" else 0.1
 
-    by_fused = run("fused", recipe, images, draws)
+    by_fused = render("fused", recipe, images)
 
-    assert gap(by_fused, run("kornia", recipe, images, draws)) <= allowed
+    assert gap(by_fused, render("kornia", recipe, images)) <= allowed
     assert gap(by_fused.roll(1, 0), by_fused) > 20
-
-
-def test_warps_one_after_the_other_become_one_interpolation(images):
-    """Inside the frame between they are one warp along the product of the matrices, as torch samples it."""
-    recipe = recipe_of(TURN, RandomRotation(15))
-    draws = draw(recipe)
-    first, second = (draws.params[place]["matrix"] for place in (1, 2))
-    together, seen = sampled(images, second @ first), sampled(torch.full_like(images, 255), second)
-    plain = (seen == 0) | (seen > 0.9999)  # not in the seam, which is one pixel wide
-
-    composed = run("fused", recipe, images, draws)
-
-    assert gap(composed * plain, together * seen * plain) <= 0.05
-    assert gap(run("kornia", recipe, images, draws) * plain, together * seen * plain) > 5
-    assert plain.double().mean() > 0.9
-
-
-def sampled(images: torch.Tensor, matrix: np.ndarray) -> torch.Tensor:
-    """Torch's bilinear samples of images along matrices between indices of pixels."""
-    height, width = SIZE
-    y, x = np.mgrid[:height, :width]
-    points = np.linalg.inv(matrix) @ np.stack([x.ravel(), y.ravel(), np.ones(x.size)])
-    points = points[:, :2] / points[:, 2:]
-    grid = np.stack([(2 * points[:, 0] + 1) / width, (2 * points[:, 1] + 1) / height], axis=-1) - 1
-    x_ = images.permute(0, 3, 1, 2).double() / 255
-    shaped = torch.from_numpy(grid.reshape(len(images), height, width, 2))
-    return F.grid_sample(x_, shaped, align_corners=False).float()
 
 
 @pytest.mark.parametrize("second", [RandomRotation(15), RandomPerspective()])
 def test_exact_keeps_warps_apart(images, second):
     """Then two warps are those of Kornia."""
     recipe = recipe_of(TURN, second)
-    draws = draw(recipe)
-    apart = run("kornia", recipe, images, draws)
+    apart = render("kornia", recipe, images)
 
-    assert gap(run("fused", recipe, images, draws, exact=True), apart) <= 0.1
-    assert gap(run("fused", recipe, images, draws), apart) > 5
-
-
-def test_warps_that_sample_in_other_ways_stay_apart(images):
-    """Another border, or nearest pixels, is no part of a composed warp."""
-    for second in (RandomRotation(15, fill=0.5), RandomRotation(15, interpolation="nearest")):
-        recipe = recipe_of(TURN, second)
-        draws = draw(recipe)
-
-        stray = (
-            run("fused", recipe, images, draws) - run("kornia", recipe, images, draws)
-        ).abs() > 0.1 / 255
-        assert stray.double().mean() < 0.001  # nearest pixels of a value that differs by rounding
+    assert gap(render("fused", recipe, images, exact=True), apart) <= 0.1
+    assert gap(render("fused", recipe, images), apart) > 5
 
 
 def test_images_of_several_sizes(images):
@@ -180,42 +121,12 @@ def test_images_of_several_sizes(images):
     ragged = [
         image[: 40 + 2 * row, : 84 - 3 * row].contiguous() for row, image in enumerate(images)
     ]
-    sizes = np.array([image.shape[:2] for image in ragged])
-    draws = recipe.draw(5, 0, np.arange(8), sizes)
-
     given = list(ragged)
 
-    by_fused = run("fused", recipe, ragged, draws)
+    by_fused = render("fused", recipe, ragged)
 
-    assert gap(by_fused, run("kornia", recipe, ragged, draws)) <= 0.2
+    assert gap(by_fused, render("kornia", recipe, ragged)) <= 0.2
     assert all(image is before for image, before in zip(ragged, given, strict=True))
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.uint8])
-@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-def test_values_are_stored_as_torch_converts_them(images, dtype, memory_format):
-    """Rounded to nearest even, in any layout."""
-    recipe = recipe_of(TURN, ColorJitter(0.4, 0.4, 0.4, 0.1))
-    draws = draw(recipe)
-    values = run("fused", recipe, images, draws)
-    expected = (values * 255).round().clamp(0, 255) if dtype == torch.uint8 else values
-
-    stored = run("fused", recipe, images, draws, dtype=dtype, memory_format=memory_format)
-
-    assert torch.equal(stored, expected.to(dtype))
-    assert not torch.equal(stored.flip(3), expected.to(dtype))
-
-
-def test_a_view_of_a_larger_batch_is_written_alone(images):
-    """Memory between the rows of the result stays as it was."""
-    recipe = recipe_of(HorizontalFlip(1.0))
-    large = torch.full((8, 5, *SIZE), 7.0)
-    out = large[:, 1:4]
-
-    compile_engine("fused", recipe, device=CPU).run(images, draw(recipe), out)
-
-    assert torch.equal(out, images.permute(0, 3, 1, 2).flip(3) / 255)
-    assert (large[:, [0, 4]] == 7).all()
 
 
 def count(recipe: Recipe, images: torch.Tensor, draws: Draws, *, exact: bool = False) -> list[int]:
@@ -234,7 +145,7 @@ def count(recipe: Recipe, images: torch.Tensor, draws: Draws, *, exact: bool = F
 def test_only_open_gates_split_a_pass(images):
     """Images that are not blurred are written once; the others twice."""
     recipe = recipe_of(HorizontalFlip(1.0), GaussianBlur(5, p=0.5), Normalize())
-    draws = draw(recipe)
+    draws = draw_for(recipe, images)
     blurred = int(draws.params[2]["apply"].sum())
 
     assert 0 < blurred < 8
@@ -245,7 +156,7 @@ def test_mixing_reads_images_that_were_not_changed_as_they_are(images):
     """There is no copy of them in between."""
     recipe = recipe_of(MixUp(), Normalize())
 
-    assert count(recipe, images, draw(recipe)) == [8]
+    assert count(recipe, images, draw_for(recipe, images)) == [8]
 
 
 EXPLAINED = {
@@ -272,7 +183,7 @@ def test_explain_counts_the_passes_that_are_made(images, label):
     """Those that write images, and the steps of other engines between them."""
     operations, passes = EXPLAINED[label]
     recipe = recipe_of(*operations)
-    draws = draw(recipe)
+    draws = draw_for(recipe, images)
     opened = tuple(params | {"apply": np.ones_like(params["apply"])} for params in draws.params)
     steps = sum(isinstance(operation, GaussianBlur) for operation in operations)
 
@@ -286,7 +197,7 @@ def test_explain_counts_the_passes_that_are_made(images, label):
 def test_explain_knows_when_the_first_operation_needs_a_copy(images, operation, passes):
     """A mixture reads 8-bit images as they are; a blur gets float32, and its result is stored once more."""
     recipe = Recipe([Resize(SIZE), operation])
-    written = len(count(recipe, images, draw(recipe)))
+    written = len(count(recipe, images, draw_for(recipe, images)))
 
     text = recipe.explain()
 
