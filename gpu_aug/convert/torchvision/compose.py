@@ -128,7 +128,6 @@ class _Composer:
             self._follow_output(transform, name)
             if name == "Normalize":
                 self.state = "float"
-            self.walk.unit = 1.0 if self.state == "float" else 255.0
         if operation is None:
             return []
         return within_8_bits(operation) if in_8_bits else [operation]
