@@ -81,23 +81,6 @@ class TestHashes:
         assert [f"{value:016x}" for value in found] == ["8a48f6363ca00aeb", "81839c25bb624fda"]
         assert sums(0, np.arange(0), np.arange(0)) == (0, 0)
 
-    def test_no_two_alike_in_many(self) -> None:
-        """Neither two of a million places nor sums of swapped neighbours have one hash."""
-        order = Order(100_000, seed=1).indices(0, np.arange(100_000))
-        whole = sums(0, np.arange(100_000), order)
-        swapped = order.copy()
-        swapped[[7, 8]] = swapped[[8, 7]]
-
-        assert sums(0, np.arange(100_000), swapped)[0] == whole[0]
-        assert sums(0, np.arange(100_000), swapped)[1] != whole[1]
-        single = {
-            sums(epoch, np.array([p]), np.array([i]))
-            for epoch in range(4)
-            for p in range(30)
-            for i in range(30)
-        }
-        assert len({places for _, places in single}) == 4 * 30 * 30
-
     @pytest.mark.parametrize("world_size", [1, 3, 8])
     @pytest.mark.parametrize(
         "options", [{"batch_size": 2}, {"batch_size": 5, "last_batch": "pad"}], ids=str
@@ -356,16 +339,6 @@ class TestComparison:
 
         assert not same
         assert "first within positions 16 to 23" in text
-
-    def test_one_ends_earlier(self, dataset: MemoryDataset, tmp_path: Path, whole: str) -> None:
-        """A run that was not finished lacks the rest, and is the same as far as it came."""
-        short = loader(dataset, batch_size=5, audit=tmp_path / "short.jsonl")
-        advance([short], 5)
-        same, text = verdict(str(tmp_path / "short.jsonl"), whole)
-
-        assert not same
-        assert "epoch 0: A lacks 36 positions: 25 to 60" in text
-        assert "epoch 1: A lacks 61 positions" in text
 
     def test_skipped_samples(self, jpeg: Callable[..., bytes], tmp_path: Path, whole: str) -> None:
         """A run that skipped a bad sample differs there, and it is told how many were skipped."""

@@ -134,27 +134,6 @@ def test_many_kills_and_other_worlds(job: Callable[..., Path], buckets: bool) ->
     assert len(resumed) > 5
 
 
-@pytest.mark.long
-def test_torchrun_restarts_killed_workers(job: Callable[[int], Path]) -> None:
-    """Under torchrun --max-restarts two workers that kill themselves at given steps lose and double nothing."""
-    length = 45
-    folder = job(length)
-    run(
-        [
-            *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"),
-            *("--max-restarts=2", "--monitor-interval=0.1"),
-            *(str(SCRIPT), "torchrun", str(folder)),
-        ],
-        folder,
-        timeout_seconds=120,
-    )
-    lines = trained(folder)
-
-    assert {line["life"] for line in lines} == {0, 1, 2}
-    assert {tuple(line["begun"]) for line in lines} == {(0, 0), (0, 12), (0, 24)}
-    assert check_exactly_once(folder, lines, length) == 2
-
-
 NUM_PHOTOS = 96  # 6 steps of 16 samples
 
 

@@ -36,7 +36,6 @@ NUM_KILLS = 22
 WORLDS = (1, 2, 3, 4, 7, 8)
 RECIPE = Recipe([RandomResizedCrop(8), HorizontalFlip()])
 BUCKETS = Buckets([(8, 8), (6, 12), (12, 6)])
-KILLS_UNDER_TORCHRUN = {0: (1, 3), 1: (0, 4)}  # life -> which rank, before which step
 
 
 def make_loader(folder: Path, **options: Any) -> Loader:
@@ -199,19 +198,6 @@ def most_steps(folder: Path, life: int) -> int:
     """How many steps the fastest rank of a life has trained on."""
     paths = folder.glob(f"trained-{life:03d}-*.jsonl")
     return max((path.read_bytes().count(b"\n") for path in paths), default=0)
-
-
-def run_under_torchrun(folder: Path) -> None:
-    """Be a rank that torchrun started, and die where the table says so."""
-    life = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-    join(folder, life, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
-
-    def die(step: int) -> None:
-        if KILLS_UNDER_TORCHRUN.get(life) == (dist.get_rank(), step):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    train(folder, life, last=True, before_step=die)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

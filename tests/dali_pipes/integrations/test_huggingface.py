@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from accelerate import Accelerator
 from transformers import Trainer, TrainingArguments
 
 from dali_pipes import Loader, LoaderError
@@ -98,23 +97,6 @@ def test_a_trainer_that_would_skip_once_more_is_refused(dataset: Dataset, tmp_pa
     (tmp_path / "checkpoint-4" / "gpu_aug_loader.json").unlink()
     with pytest.raises(LoaderError, match="is missing, so the loader cannot go on"):
         train(make_loader(dataset), tmp_path, resume="checkpoint-4")
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_accelerate_leaves_a_loader_alone_and_keeps_its_state(
-    dataset: Dataset, tmp_path: Path
-) -> None:
-    accelerator, loader = Accelerator(cpu=True), make_loader(dataset)
-    assert accelerator.prepare(loader) is loader
-    accelerator.register_for_checkpointing(loader)
-    steps = iter(loader)
-    next(steps)
-    accelerator.save_state(str(tmp_path))
-    rest = [batch.keys for batch in steps]
-    other, again = make_loader(dataset), Accelerator(cpu=True)
-    again.register_for_checkpointing(other)
-    again.load_state(str(tmp_path))
-    assert [batch.keys for batch in other] == rest
 
 
 _BEGIN = """
