@@ -121,7 +121,7 @@ def test_many_kills_and_other_worlds(job: Callable[..., Path], buckets: bool) ->
     """22 kills at random moments, on 1, 2, 3, 4, 7 and 8 ranks: every epoch's samples once and in order."""
     length = 400
     folder = job(length, buckets=buckets)
-    run([str(SCRIPT), "launch", str(folder)], folder, timeout_seconds=150)
+    run([str(SCRIPT), str(folder)], folder, timeout_seconds=150)
     lives = [json.loads(line) for line in (folder / "lives.jsonl").read_text().splitlines()]
     assert len(lives) == killed_ranks.NUM_KILLS
     assert any(life["half_written"] for life in lives)

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from dali_pipes import BadSampleError, Batch, Loader, LoaderError
-from dali_pipes.integrations.dali import DALIGenericIterator
 from gpu_aug import CenterCrop, MixUp, RandomResizedCrop, Recipe
 from readers.custom import CustomDataset
 from readers.dataset import IndexedDataset
@@ -97,12 +96,15 @@ class TestVectors:
 
 
 class TestMixing:
-    def test_one_hot_is_a_class(self, small: SmallDataset) -> None:
-        """One-hot vectors are mixed to what class numbers are mixed to."""
+    @pytest.mark.parametrize("vectors", [np.eye(3), VECTORS[:3]], ids=["one-hot", "any"])
+    def test_vectors_of_classes(self, small: SmallDataset, vectors: np.ndarray) -> None:
+        """A vector for each class is mixed by the shares by which class numbers are mixed."""
         recipe = Recipe([RandomResizedCrop(16), MixUp(num_classes=3)])
-        one_hot = small.with_labels(np.eye(3)[small.labels])
-        for mine, theirs in zip(load(one_hot, recipe), load(small, recipe), strict=True):
-            assert torch.allclose(mine.labels, theirs.labels, atol=1e-6)
+        labelled = small.with_labels(vectors[small.labels])
+        for mine, theirs in zip(load(labelled, recipe), load(small, recipe), strict=True):
+            shares = theirs.labels @ torch.from_numpy(vectors).float()
+            assert torch.allclose(mine.labels, shares, atol=1e-6)
+            assert torch.equal(mine.images, theirs.images)
 
     def test_refused(self, small: SmallDataset) -> None:
         """What cannot be mixed is refused when the loader is made."""
@@ -187,13 +189,6 @@ class TestSelections:
         with pytest.raises(SelectionError, match=r'mix\(labels="offset"\) moves class numbers'):
             mix([vectors, vectors], labels="offset")
         assert mix([vectors, ragged]).label_shape is None
-
-
-def test_dalis_iterator(small: SmallDataset) -> None:
-    """The iterator of DALI's shape hands vectors over as they are."""
-    loader = load(small.with_labels(VECTORS), batch_size=14, shuffle="none")
-    [[data]] = DALIGenericIterator(loader, ["data", "label"])
-    assert np.array_equal(data["label"].numpy(), VECTORS)
 
 
 def test_evaluation(small: SmallDataset) -> None:

@@ -1,6 +1,5 @@
 """Batches as JAX and CuPy arrays: their values, what is shared, how long it lives, and errors in words."""
 
-import dataclasses
 import json
 import re
 import sys
@@ -161,14 +160,6 @@ class TestJax:
             pytest.skip("this JAX sees a GPU")
         with pytest.raises(LoaderError, match=r"on cuda:0, but JAX has no such device, only \[Cpu"):
             _require_jax_device(torch.device("cuda", 0))
-
-    def test_wide_numbers(self, batch: Batch) -> None:
-        """Where JAX has 64 bits labels stay as they are, on the same memory."""
-        labels = torch.arange(4)
-        with jax.enable_x64(True):
-            array = to_jax(dataclasses.replace(batch, labels=labels))["labels"]
-
-        assert (array.dtype, array.unsafe_buffer_pointer()) == (np.int64, labels.data_ptr())
 
 
 class TestCupy:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from dali_pipes import Batch, Loader, LoaderError, MissingPackageError, StateMismatchError
+from dali_pipes import Batch, Loader, LoaderError, MissingPackageError
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.loaders import loader_maker
@@ -156,17 +156,6 @@ def test_resume_after_an_exception(dataset: Dataset, tmp_path: Path) -> None:
     assert failing.steps + rest.steps == whole
 
 
-def test_lightning_wraps_nothing(dataset: Dataset, tmp_path: Path) -> None:
-    """The trainer loops over our loader itself, without a DataLoader or sampler around it."""
-    loader = make_loader(dataset)
-    trainer = make_trainer(tmp_path, max_epochs=1)
-    trainer.fit(Model(), LoaderModule(train=lambda: loader))
-
-    assert trainer.train_dataloader.loader is loader
-    assert not isinstance(trainer.train_dataloader, torch.utils.data.DataLoader)
-    assert not hasattr(trainer.train_dataloader, "sampler")
-
-
 def test_one_loader_lives_for_each_purpose(dataset: Dataset) -> None:
     """Who asks for a loader anew closes the one before, which ends its loop; teardown closes the last."""
     data = LoaderModule(test=partial(make_loader, dataset))
@@ -230,18 +219,6 @@ def test_overfitting_sees_the_same_batches(dataset: Dataset, tmp_path: Path) -> 
     trainer.fit(model, LoaderModule(train=lambda: make_loader(dataset)))
     first, second = (indices for _, indices, _ in model.steps[:2])
     assert [step[:2] for step in model.steps] == [(0, first), (0, second), (1, first), (1, second)]
-
-
-def test_a_checkpoint_of_other_data_is_refused(
-    dataset: Dataset, tmp_path: Path, jpeg: Callable[..., bytes]
-) -> None:
-    """The difference is named."""
-    kept = keep_all(tmp_path, every_n_train_steps=2)
-    fit(tmp_path, lambda: make_loader(dataset), callbacks=[kept])
-    other = make_small(jpeg, 17, name="other")
-
-    with pytest.raises(StateMismatchError, match="dataset is 'small' in the state and 'other'"):
-        fit(tmp_path, lambda: make_loader(other), tmp_path / "epoch=1-step=6.ckpt")
 
 
 def test_batches_move_to_the_trainers_device(dataset: Dataset) -> None:
