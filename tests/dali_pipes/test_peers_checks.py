@@ -102,7 +102,7 @@ def their_warnings() -> Iterator[None]:
 class TestStatefulDataLoader:
     """What torchdata's StatefulDataLoader asks of a dataset, at 0 workers and at 2."""
 
-    @pytest.fixture(params=[0, 2])
+    @pytest.fixture(params=[0, pytest.param(2, marks=pytest.mark.long)])
     def make(
         self, request: pytest.FixtureRequest, dataset: Dataset
     ) -> Iterator[Callable[..., Any]]:

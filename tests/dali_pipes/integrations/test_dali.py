@@ -5,7 +5,6 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -164,7 +163,13 @@ def test_first_epoch_is_that_of_dali(folders, length, policy, padded):
 
 
 @pytest.mark.needs_dali
-@pytest.mark.parametrize("stick", [False, True], ids=["moving", "sticking"])
+@pytest.mark.parametrize(
+    "stick",
+    [
+        pytest.param(False, id="moving"),
+        pytest.param(True, id="sticking", marks=pytest.mark.long),
+    ],
+)
 @everything
 def test_padded_epochs_are_those_of_dali(folders, num_shards, length, policy, stick):
     """Two epochs: as many steps, as many samples on each rank and step; and every sample as often, but for DROP."""
@@ -229,7 +234,7 @@ def consume(iterator: Any, script: str) -> list[Any]:
             notes.append([step[0]["label"][:, 0].tolist() for step in iterator])
         else:
             try:
-                notes.append(next(iterator)[0]["label"][:, 0].tolist())
+                notes.append(iterator.next()[0]["label"][:, 0].tolist())
             except StopIteration:
                 notes.append("end")
     return notes
@@ -381,23 +386,6 @@ def test_a_shard_that_was_rounded_is_the_whole(folders):
             for loader in our_loaders(folders[7], 2)
         ]
         assert counted(labels_of(chain(*parts))) == Counter(range(7))
-
-
-def test_a_loader_that_was_cut_short_has_everything_again(folders):
-    """The size of an earlier iterator does not stay with the loader."""
-    (loader,) = our_loaders(folders[7])
-    assert len(list(DALIClassificationIterator(loader, 3))) == 2
-    loader.set_epoch(0)
-    again = DALIClassificationIterator(loader, last_batch_policy=LastBatchPolicy.PARTIAL)
-    assert counted(labels_of(again)) == Counter(range(7))
-
-
-def test_a_state_has_the_length_of_the_order(folders):
-    """So that it fits loaders whose epochs end elsewhere."""
-    (loader,) = our_loaders(folders[7])
-    loader.steps = replace(loader.steps, length=3)
-    assert loader.state_dict()["length"] == 7
-    assert len(list(loader)) == len(loader) == 2
 
 
 def test_an_epoch_cut_short_is_resumed(folders):
