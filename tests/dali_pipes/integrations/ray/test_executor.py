@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from platform import node
-from types import ModuleType
 from typing import Any, Literal
 
 import pytest
 
-from dali_pipes.decode.check import CHECKS
 from dali_pipes.errors import ClusterError, MissingPackageError
 from dali_pipes.integrations.ray import cluster
 from dali_pipes.integrations.ray.connect import connect
@@ -35,7 +33,7 @@ from readers.storage.unreadable import unreadable
 from tests.support import ray_tasks
 from tests.support.packed import Jpeg
 from tests.support.ray_cluster import ROOT
-from tests.support.ray_tasks import Waiting, content, lay_out
+from tests.support.ray_tasks import Waiting, content
 
 
 def square(number: int) -> int:
@@ -92,12 +90,6 @@ def test_the_error_of_a_task_arrives_with_its_machine_when_the_others_are_done(
     assert {number for number, _ in done} == {0, 1, 3, 4}
 
 
-def test_what_no_node_can_hold_is_refused_at_once(ray_cluster: Any) -> None:
-    """Ray itself would wait for a larger node for ever."""
-    with pytest.raises(ClusterError, match=r"takes 1 cores and 10000000.0 GB .* \(the most are 2"):
-        next(RayExecutor(ray_cluster.address).run(Job(square, [1], task_bytes=10**16)))
-
-
 def test_a_worker_of_other_versions_refuses() -> None:
     """Before it unpickles anything of the job."""
     with pytest.raises(
@@ -118,35 +110,12 @@ def test_workers_are_told_the_versions_of_their_driver(
         list(RayExecutor(ray_cluster.address).run(Job(square, range(3))))
 
 
-def test_a_worker_without_the_package_is_a_clear_error(
-    ray_cluster: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One sentence with the module that is missing there, not a traceback of Ray's."""
-    only_here = ModuleType("only_here")
-    exec("def carry_out(driver, do, number): return number", only_here.__dict__)
-    monkeypatch.setitem(sys.modules, "only_here", only_here)
-    monkeypatch.setattr(cluster, "_carry_out", only_here.carry_out)
-
-    with pytest.raises(ClusterError, match=r"cannot import gpu-aug \(.*only_here.*py_modules"):
-        list(RayExecutor(ray_cluster.address).run(Job(square, range(3))))
-
-
 def test_without_ray_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the extra was left out."""
     monkeypatch.setitem(sys.modules, "ray", None)
 
     with pytest.raises(MissingPackageError, match=r"pip install 'gpu-aug\[ray\]'"):
         next(RayExecutor().run(Job(square, range(3))))
-
-
-@pytest.mark.long
-def test_a_worker_has_the_code_of_its_driver(ray_cluster: Any) -> None:
-    """What a worker imports has the digest of what is imported here."""
-    ray = connect(ray_cluster.address)
-
-    found = ray.get(ray.remote(lambda: versions()).remote(), timeout=60)
-
-    assert found == versions()
 
 
 @pytest.mark.long
@@ -158,14 +127,6 @@ def test_the_connected_cluster_has_several_names(ray_cluster: Any) -> None:
     assert connect(f"localhost:{port}") is ray
     with pytest.raises(ClusterError, match=r"was asked for: call ray\.shutdown"):
         connect(f"192.0.2.1:{port}")
-
-
-def test_another_cluster_than_the_connected_one_is_refused(ray_cluster: Any) -> None:
-    """Silently working on the wrong cluster would be worse."""
-    connect(ray_cluster.address)
-
-    with pytest.raises(ClusterError, match=r"was asked for: call ray\.shutdown"):
-        connect("127.0.0.1:1")
 
 
 @pytest.mark.long
@@ -254,19 +215,6 @@ def shards(tmp_path: Path, jpeg: Jpeg, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-class DyingCheck:
-    """Ends the process that decodes a picture of a certain width, once."""
-
-    def __init__(self, mark: Path) -> None:
-        self._mark = mark
-
-    def __call__(self, data: Payload, size: tuple[int, int]) -> str:
-        """Decode an image."""
-        if size[1] == 125:
-            die_once(self._mark)
-        return CHECKS.image(data, size)
-
-
 def die_once(mark: Path) -> None:
     try:
         mark.touch(exist_ok=False)
@@ -322,38 +270,11 @@ def wait_for(what: Callable[[], bool], seconds: float = 60) -> bool:
 
 
 @pytest.fixture
-def source(photos: list[Path], tmp_path: Path) -> str:
-    """A folder of sixty photographs."""
-    return lay_out(photos, tmp_path / "photos", copies=5)
-
-
-@pytest.fixture
 def marks(tmp_path: Path) -> Path:
     """A folder for `Waiting`."""
     folder = tmp_path / "marks"
     folder.mkdir()
     return folder
-
-
-@pytest.fixture
-def shard_size(photos: list[Path]) -> str:
-    """A seventh of the source."""
-    return f"{5 * sum(photo.stat().st_size for photo in photos) // 7}B"
-
-
-def test_packed_by_two_nodes_is_packed_by_one_process(
-    ray_cluster: Any, source: str, shard_size: str, tmp_path: Path
-) -> None:
-    """Every shard, index, entry and the manifest, to the byte."""
-    settings: Any = {"shard_size": shard_size, "shuffle": 3}
-
-    here = pack(source, tmp_path / "here", num_workers=1, **settings)
-    on_ray = RayExecutor(ray_cluster.address)
-    there = pack(source, tmp_path / "there", executor=on_ray, **settings)
-
-    assert here.num_samples == there.num_samples == 60
-    assert here.num_shards >= 7
-    assert content(tmp_path / "there") == content(tmp_path / "here")
 
 
 @pytest.mark.long
