@@ -256,7 +256,7 @@ def test_many_epochs_stay_aligned(dataset: Dataset) -> None:
     options = {"shuffle": "global", "max_bad_samples": 10_000}
     loader = load(dataset, decoder="dali", batch_size=2, **options)
     reference = load(dataset, batch_size=10, **options)
-    for _ in range(6):
+    for _ in range(12):
         assert_same_rows(rows_of(loader), rows_of(reference))
 
 

@@ -9,13 +9,12 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 import torch
 
 from dali_pipes.schedule import LastBatch, Steps
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
-from readers import Dataset, Order, open_dataset
+from readers import Dataset, open_dataset
 from tests.support.adapters import write_tar
 from tests.support.loaders import Fleet
 
@@ -143,29 +142,6 @@ class TestSchedule:
             assert list(itertools.chain(*had, *rest)) != list(range(50))
 
 
-def test_partition_walk() -> None:
-    """Mosaic's properties: no drop and no repeat over 1, 4, 7 and 13 ranks, whatever was consumed before."""
-    for world_size, batch_size in itertools.product((1, 4, 7, 13), (1, 3, 8)):
-        for consumed in range(0, 131, 5):
-            stage = Stage(world_size, batch_size, None)
-            rest = [positions for positions, _ in steps_of(130, stage, consumed)]
-            assert list(itertools.chain(*rest)) == list(range(consumed, 130))
-
-
-@pytest.mark.parametrize("length", [1, 2, 64, 1000, 4**5 + 1])
-def test_order_is_a_permutation_for_any_share(length: int) -> None:
-    """Mosaic's properties of a shuffle: any seed and epoch permute, and ranks' shares put together are the whole."""
-    for seed, epoch, world_size in itertools.product((0, 1, 2**40), (0, 1, 77), (1, 4, 7, 13)):
-        order = Order(length, seed=seed)
-        plans = [
-            next(Steps(length, length, rank, world_size, "partial").plans(epoch, 0))
-            for rank in range(world_size)
-        ]
-        shares = [order.indices(plan.epoch, plan.positions) for plan in plans]
-        assert np.array_equal(np.sort(np.concatenate(shares)), np.arange(length))
-        assert np.array_equal(np.concatenate(shares), order.indices(epoch, np.arange(length)))
-
-
 def fleet_of(dataset: Dataset, world_size: int, batch_size: int, **options: Any) -> Fleet:
     return Fleet(dataset, world_size, recipe=RECIPE, batch_size=batch_size, **options)
 
@@ -251,18 +227,6 @@ class TestLoaders:
             state = fleet.state()
         fleet.run()
         check([first, fleet], expected, 0, NUM_IMAGES)
-
-    def test_state_of_a_future_epoch(self, dataset: Dataset, expected: Rows) -> None:
-        """A state from within the second epoch needs nothing of the first."""
-        first = fleet_of(dataset, 2, 3)
-        first.run()
-        first.run(2)
-        then = fleet_of(dataset, 3, 4)
-        then.load(first.state())
-        then.run()
-
-        assert first.state()["epoch"] == 1
-        check([then], expected, NUM_IMAGES + 12, NUM_IMAGES - 12)
 
     @pytest.mark.parametrize("last_batch", ["drop", "partial", "pad"])
     def test_state_of_the_end_of_an_epoch(

@@ -258,16 +258,6 @@ class TestLoaders:
             same(first.rows + then.rows[:rest], expected[0])
             same(then.rows[rest:], expected[1])
 
-    def test_resumed_without_a_step(self, dataset: Dataset, run: dict[str, Any]) -> None:
-        """A state that is loaded and saved without a step stays where it is."""
-        first = Fleet(dataset, 2, batch_size=4, **run)
-        first.run(2)
-        state = first.state()
-        for world_size in (1, 2, 3):
-            fleet = Fleet(dataset, world_size, batch_size=2, **run)
-            fleet.load(state)
-            assert fleet.state() == state
-
 
 def same(got: list[tuple[int, torch.Tensor]], expected: dict[int, torch.Tensor]) -> None:
     """Each sample came once, and is to the bit what was expected."""

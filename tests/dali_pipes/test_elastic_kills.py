@@ -121,7 +121,7 @@ def test_many_kills_and_other_worlds(job: Callable[..., Path], buckets: bool) ->
     """22 kills at random moments, on 1, 2, 3, 4, 7 and 8 ranks: every epoch's samples once and in order."""
     length = 400
     folder = job(length, buckets=buckets)
-    run([str(SCRIPT), "launch", str(folder)], folder, timeout_seconds=150)
+    run([str(SCRIPT), str(folder)], folder, timeout_seconds=150)
     lives = [json.loads(line) for line in (folder / "lives.jsonl").read_text().splitlines()]
     assert len(lives) == killed_ranks.NUM_KILLS
     assert any(life["half_written"] for life in lives)
@@ -132,27 +132,6 @@ def test_many_kills_and_other_worlds(job: Callable[..., Path], buckets: bool) ->
     assert len(remaining(lines)) < len(lines)  # some steps were lost and done again
     resumed = {tuple(line["begun"]) for line in lines}
     assert len(resumed) > 5
-
-
-@pytest.mark.long
-def test_torchrun_restarts_killed_workers(job: Callable[[int], Path]) -> None:
-    """Under torchrun --max-restarts two workers that kill themselves at given steps lose and double nothing."""
-    length = 45
-    folder = job(length)
-    run(
-        [
-            *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"),
-            *("--max-restarts=2", "--monitor-interval=0.1"),
-            *(str(SCRIPT), "torchrun", str(folder)),
-        ],
-        folder,
-        timeout_seconds=120,
-    )
-    lines = trained(folder)
-
-    assert {line["life"] for line in lines} == {0, 1, 2}
-    assert {tuple(line["begun"]) for line in lines} == {(0, 0), (0, 12), (0, 24)}
-    assert check_exactly_once(folder, lines, length) == 2
 
 
 NUM_PHOTOS = 96  # 6 steps of 16 samples

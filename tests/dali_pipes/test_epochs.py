@@ -226,15 +226,6 @@ def test_damaged_states(dataset: SmallDataset, name: str, value: Any) -> None:
     assert loader.epoch == 0
 
 
-def test_batches_come_apart_into_images_and_labels(dataset: SmallDataset) -> None:
-    """As the pairs of torchvision's datasets do in a DataLoader."""
-    batch = load(dataset).peek()
-    images, labels = next(iter(load(dataset)))
-    assert torch.equal(images, batch.images)
-    assert torch.equal(labels, batch.labels)
-    assert len(batch) == 4
-
-
 def test_a_loop_of_which_nobody_takes_a_batch_is_none(dataset: SmallDataset) -> None:
     """Trainers make iterators that they never read."""
     loader = load(dataset)

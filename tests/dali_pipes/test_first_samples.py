@@ -130,7 +130,7 @@ def form(batch: Batch) -> dict[str, Any]:
     [
         *((way, stream) for way in LOST if way != "helper process" for stream in (False, True)),
         pytest.param("helper process", False, marks=pytest.mark.long),
-        ("helper process", True),
+        pytest.param("helper process", True, marks=pytest.mark.long),
     ],
 )
 def test_a_batch_without_rows_has_the_form_of_the_others(

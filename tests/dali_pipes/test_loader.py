@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Callable
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from gpu_aug import (
 )
 from gpu_aug.engines.kornia.step import prepare
 from gpu_aug.ops.operation import Operation
-from readers import Dataset, Order, open_dataset
+from readers import Dataset, Order
 from tests.support.loaders import (
     assert_same_images,
     indices_of,
@@ -142,10 +141,6 @@ class TestSameEverywhere:
 
         assert indices_of(first) != indices_of(second)
         assert not torch.equal(images_of(first), images_of(second))
-
-    def test_no_shuffle(self, dataset: Dataset) -> None:
-        """shuffle="none" keeps the order of the dataset."""
-        assert indices_of(load(dataset, shuffle="none")) == list(range(NUM_IMAGES))
 
 
 class TestResume:
@@ -271,15 +266,6 @@ class TestForeignState:
         with pytest.raises(StateMismatchError, match="not a loader's state: it lacks version"):
             load(dataset).load_state_dict(state)
 
-    def test_other_data_and_other_recipe(self, dataset: Dataset, photos: list[Path]) -> None:
-        """States of another dataset and of another recipe are refused."""
-        for other, words in (
-            (load(open_dataset(photos)), "dataset is"),
-            (load(dataset, Recipe([RandomResizedCrop(32)])), "another run: recipe is"),
-        ):
-            with pytest.raises(StateMismatchError, match=words):
-                load(dataset).load_state_dict(other.state_dict())
-
 
 class TestBatch:
     @pytest.mark.parametrize(
@@ -319,11 +305,6 @@ class TestBatch:
         )
         assert torch.equal(as_bytes.images, (as_floats.images * 255).round().to(torch.uint8))
         assert as_bytes.images.max() > 100
-
-    def test_repr_shows_shapes(self, dataset: Dataset) -> None:
-        """A printed batch shows what it is, not its pixels."""
-        expected = "Batch(images=float32 [8, 3, 32, 32] on cpu, valid=8)"
-        assert repr(load(dataset).peek()) == expected
 
 
 class TestArguments:
@@ -429,15 +410,3 @@ class _OnlyKornia(Operation, abstract=True):
 @prepare.register
 def _(_operation: _OnlyKornia, _device: torch.device) -> Any:
     return lambda images, _params: images
-
-
-def test_real_photographs(photos: list[Path]) -> None:
-    """Photographs come out normalised: near zero on average, with both signs, and no two alike."""
-    loader = load(open_dataset(photos), Recipe.imagenet_train(), batch_size=4)
-    images = torch.cat([batch.images for batch in loader])
-
-    assert images.shape == (12, 3, 224, 224)
-    assert images.mean().abs() < 1.5
-    assert images.min() < -1
-    assert images.max() > 1
-    assert len({float(image.sum()) for image in images}) == 12

@@ -145,19 +145,6 @@ def test_whoever_makes_the_batches(folder: Path, options: dict[str, Any]) -> Non
     assert torch.equal(*pictures)
 
 
-def test_a_run_that_is_resumed(folder: Path) -> None:
-    """A new loader, which knows no file, goes on where one stopped that knows all."""
-    with load(open_dataset(folder)) as loader:
-        list(loader)
-        loop = iter(loader)
-        next(loop)
-        state = loader.state_dict()
-        expected = list(loop)
-    with load(open_dataset(folder)) as loader:
-        loader.load_state_dict(state)
-        assert_same(list(loader), expected)
-
-
 def test_a_file_that_changes_is_read_again(
     tmp_path: Path, jpeg: Callable[..., bytes], calls: Calls
 ) -> None:

@@ -53,7 +53,7 @@ def test_differs_a_little(folder: Path, size: int) -> None:
     assert np.quantile(difference, 0.999) <= 4
 
 
-@pytest.mark.parametrize("size", [140, 70])
+@pytest.mark.parametrize("size", [pytest.param(140, marks=pytest.mark.long), 70])
 def test_windows_may_begin_between_pixels(folder: Path, size: int) -> None:
     """A window that begins and ends anywhere stays where it is, to a fraction of a shrunk pixel.
 

@@ -113,21 +113,6 @@ def test_a_function_runs_in_the_loaders_threads_and_its_result_is_stacked(datase
     assert not all(seen)
 
 
-def test_a_resumed_run_has_the_same_fields_on_other_ranks(dataset: Dataset) -> None:
-    whole = Loader(dataset, RECIPE, batch_size=4, fields=["txt"], last_batch="partial", seed=3)
-    steps = iter(whole)
-    next(steps)
-    state = whole.state_dict()
-    rest = [text for batch in steps for text in batch["txt"]]
-    resumed: list[list[str]] = []
-    for rank in range(2):
-        options = {"last_batch": "partial", "seed": 3, "rank": rank, "world_size": 2}
-        part = Loader(dataset, RECIPE, batch_size=2, fields=["txt"], **options)
-        part.load_state_dict(state)
-        resumed.append([text for batch in part for text in batch["txt"]])
-    assert sorted(resumed[0] + resumed[1]) == sorted(rest)
-
-
 def test_a_field_that_cannot_be_read_makes_a_bad_sample(tmp_path: Path, samples: Any) -> None:
     broken = {key: dict(fields) for key, fields in samples.items()}
     broken["03"]["score"] = b"much"

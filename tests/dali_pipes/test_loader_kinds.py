@@ -13,7 +13,6 @@ from gpu_aug import (
     CenterCrop,
     HorizontalFlip,
     Hue,
-    MixUp,
     Normalize,
     RandomResizedCrop,
     RandomRotation,
@@ -138,20 +137,6 @@ def test_images_of_a_sample_get_the_same_draws(tmp_path: Path, engine: Any) -> N
         assert batch.masks is not None
         assert torch.equal(batch.masks, right.masks)
         assert batch["right"].is_contiguous(memory_format=torch.channels_last)
-
-
-def test_several_images_of_16_bits_mixed(tmp_path: Path) -> None:
-    """Both are mixed by the same shares."""
-    data = dataset(
-        tmp_path,
-        *({"a.tif": tiff(one), "b.tif": tiff(one), "cls": b"1"} for one in FIVE),
-    )
-    recipe = Recipe([RandomResizedCrop(12), MixUp(num_classes=2)])
-    options: dict[str, Any] = {"channels": 5, "depth": 16, "batch_size": 2}
-    with loader(data, recipe, images=["a.tif", "b.tif"], **options) as made:
-        for batch, one in zip(made, loader(data, recipe, images="a.tif", **options), strict=True):
-            assert torch.equal(batch["a.tif"], one.images)
-            assert torch.equal(batch["a.tif"], batch["b.tif"])
 
 
 @pytest.mark.parametrize(

@@ -227,34 +227,6 @@ def test_maps_move_as_masks_and_as_torchvision_moves_them(tmp_path: Path) -> Non
     assert torch.equal(flipped["depth"][0, 0], expected)
 
 
-@pytest.mark.long
-def test_maps_and_several_images_from_a_helper_process(tmp_path: Path) -> None:
-    """Two images of five channels and 16 bits, and a depth: the same as without one."""
-    samples = [
-        {
-            "left.tif": tiff(noise(5, size=SIZE, seed=number)),
-            "right.tif": tiff(noise(5, size=SIZE, seed=number)),
-            "d.png": by_opencv("png", noise(1, size=SIZE, seed=number)),
-        }
-        for number in range(4)
-    ]
-    recipe = Recipe([RandomResizedCrop(16), HorizontalFlip()])
-    options: dict[str, Any] = {
-        "images": {"left": "left.tif", "right": "right.tif"},
-        "maps": {"d": NumberMap("d.png", scale=256)},
-        "batch_size": 2,
-        "channels": 5,
-        "depth": 16,
-    }
-    [_, expected] = loader(tmp_path, samples, recipe, **options)
-    with loader(tmp_path, samples, recipe, helper_process=True, **options) as made:
-        [_, helped] = made
-    assert torch.equal(helped["d"].nan_to_num(-1), expected["d"].nan_to_num(-1))
-    assert torch.equal(helped["left"], expected["left"])
-    assert "maps: d (NumberMap(field='d.png', scale=256, unknown=0))" in made.explain()
-    assert torch.equal(helped["left"], helped["right"])
-
-
 BAD = {
     "missing": ({}, "depth: no field 'depth.png'; the sample's fields: jpg"),
     "size": (

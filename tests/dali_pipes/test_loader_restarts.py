@@ -1,12 +1,10 @@
 """JPEGs with restart markers, as those of earlier `gpu-aug tile` runs, go through the loader like ordinary ones, only faster."""
 
-import tarfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image, ImageOps
+from PIL import Image
 
 from dali_pipes import Loader
 from dali_pipes.decode.dali import feed
@@ -55,33 +53,6 @@ def test_pixels_are_those_of_ordinary_files(folders: tuple[Path, Path], decoder:
         expected, got = views_of(plain, decoder, recipe), views_of(marked, decoder, recipe)
         for one, other in zip(expected, got, strict=True):
             torch.testing.assert_close(one, other, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("kind", ["files", "shard"])
-def test_pixels_are_those_of_pillow(folders: tuple[Path, Path], tmp_path: Path, kind: str) -> None:
-    """Bit for bit where nothing is resampled; an index knows where the intervals begin."""
-    source, paths = folders[1], sorted(folders[1].iterdir())
-    if kind == "shard":
-        source = tmp_path / "marked.tar"
-        with tarfile.open(source, "w") as archive:
-            for path in paths:
-                archive.add(path, path.name)
-    dataset = open_dataset(source)
-    samples = dataset.fetch(range(NUM_IMAGES))
-    recipe = Recipe([CenterCrop(32)])
-    with Loader(
-        dataset, recipe, batch_size=NUM_IMAGES, shuffle="none", device="cpu", decoder="cpu"
-    ) as loader:
-        for _ in range(2):  # in the second, intervals outside a crop are jumped over
-            [batch] = loader
-            for image, path in zip(batch.images, paths, strict=True):
-                whole = ImageOps.exif_transpose(Image.open(path))
-                left, top = (whole.width - 32) // 2, (whole.height - 32) // 2
-                expected = np.asarray(whole.crop((left, top, left + 32, top + 32)))
-                got = (image.permute(1, 2, 0) * 255).round().numpy()
-                np.testing.assert_array_equal(got, expected)
-
-    assert all((sample.restarts is not None) == (kind == "shard") for sample in samples)
 
 
 @pytest.mark.needs_dali

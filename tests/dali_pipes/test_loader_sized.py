@@ -255,21 +255,6 @@ class TestBuckets:
         with pytest.raises(LoaderError, match="this loader has buckets"):
             DALIGenericIterator(load(dataset), ["data", "label"])
 
-    def test_nodes_of_torchdata(self, dataset: Dataset) -> None:
-        """A node is reset to its state, and to the start of an epoch."""
-        from dali_pipes.integrations.torchdata import LoaderNode
-
-        node, expected = LoaderNode(load(dataset)), load(dataset)
-        node.reset()
-        got = [node.next() for _ in range(2)]
-        state = node.state_dict()
-        node = LoaderNode(load(dataset))
-        node.reset(state)
-        got += [node.next() for _ in range(4)]
-        assert_same(got, list(expected))
-        node.reset()
-        assert_same([node.next() for _ in range(6)], list(expected))
-
     def test_audits(self, dataset: Dataset, tmp_path: Path) -> None:
         """An audit tells that a resumed run saw the same, and another one did not."""
 

@@ -358,14 +358,6 @@ def test_boxes_that_are_told_otherwise(
         list(load(store(tmp_path, files), recipe))
 
 
-def test_form_of_boxes(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
-    """Boxes are read and handed over in the form that the recipe names."""
-    files = {"a.jpg": jpeg(30, 40), "a.json": {"boxes": [[10, 6, 20, 12]]}}
-    recipe = Recipe([Resize((60, 80)), HorizontalFlip(1)], boxes=BoxParams(format="xywh"))
-    batch = next(iter(load(store(tmp_path, files), recipe, batch_size=1)))
-    assert batch.boxes[0].tolist() == [[80 - 20 - 40, 12, 40, 24]]
-
-
 @pytest.mark.parametrize("targets", ["boxes", ["box"], 3, [["boxes"]]])
 def test_unknown_kinds(dataset: Dataset, targets: Any) -> None:
     """A kind that is not known is refused with those that are."""

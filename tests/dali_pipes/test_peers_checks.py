@@ -12,14 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, Order, open_dataset
 from tests.support.adapters import (
-    LoaderIterable,
     LoaderIterator,
     ReaderIterable,
     ReaderIterator,
@@ -104,7 +102,7 @@ def their_warnings() -> Iterator[None]:
 class TestStatefulDataLoader:
     """What torchdata's StatefulDataLoader asks of a dataset, at 0 workers and at 2."""
 
-    @pytest.fixture(params=[0, 2])
+    @pytest.fixture(params=[0, pytest.param(2, marks=pytest.mark.long)])
     def make(
         self, request: pytest.FixtureRequest, dataset: Dataset
     ) -> Iterator[Callable[..., Any]]:
@@ -166,123 +164,3 @@ def read(loader: Any) -> list[list[int]]:
     """One loop over a StatefulDataLoader."""
     with their_warnings():
         return [batch.tolist() for batch in loader]
-
-
-def test_one_call_of_iter(dataset: Dataset) -> None:
-    """StatefulDataLoader calls __iter__ of our dataset once for a loop, also when a state was loaded."""
-    with their_warnings():
-        stateful = pytest.importorskip("torchdata.stateful_dataloader")
-        iterable = ReaderIterable(dataset)
-        loader = stateful.StatefulDataLoader(iterable, batch_size=4)
-        next(iter(loader))
-        again = ReaderIterable(dataset)
-        resumed = stateful.StatefulDataLoader(again, batch_size=4)
-        resumed.load_state_dict(loader.state_dict())
-        list(resumed)
-
-    assert (iterable.calls, again.calls) == (1, 1)
-
-
-def test_our_loader_inside_of_theirs(dataset: Dataset) -> None:
-    """Our whole loader inside StatefulDataLoader: states of every step of two epochs, through JSON."""
-    with their_warnings():
-        stateful = pytest.importorskip("torchdata.stateful_dataloader")
-
-    def make() -> Any:
-        return stateful.StatefulDataLoader(LoaderIterable(make_loader(dataset)), batch_size=None)
-
-    def images(loader: Any) -> list[np.ndarray]:
-        return [np.asarray(batch["images"]) for batch in loader]
-
-    with their_warnings():
-        whole = make()
-        expected = [images(whole), images(whole), images(whole)]
-        for epoch, stop in itertools.product((0, 1), (0, 2, 5)):
-            interrupted = make()
-            for _ in range(epoch):
-                list(interrupted)
-            loop = iter(interrupted)
-            list(itertools.islice(loop, stop))
-            resumed = make()
-            resumed.load_state_dict(json.loads(json.dumps(interrupted.state_dict())))
-            # A state from the end of an epoch stands at the next one.
-            np.testing.assert_equal(images(resumed), expected[epoch][stop:] or expected[epoch + 1])
-
-
-class TestNodes:
-    """The behaviours of a torchdata node: reset, states of the beginning, the middle and the end, and restarts."""
-
-    @pytest.fixture(params=["readers", "loader"])
-    def make(self, request: pytest.FixtureRequest, dataset: Dataset) -> Callable[[], Any]:
-        """A maker of nodes over readers alone, or over our loader."""
-        with their_warnings():
-            nodes = pytest.importorskip("torchdata.nodes")
-
-        class Node(nodes.BaseNode[Any]):  # type: ignore[misc, name-defined]
-            """An iterator with a state as a node; each reset without a state is the next epoch."""
-
-            def __init__(self) -> None:
-                super().__init__()
-                self.epoch = -1
-                self.source: Any = None
-
-            def reset(self, initial_state: dict[str, Any] | None = None) -> None:
-                super().reset(initial_state)
-                self.epoch = initial_state["epoch"] if initial_state else self.epoch + 1
-                if request.param == "readers":
-                    self.source = ReaderIterator(dataset, Order(len(dataset), seed=3), self.epoch)
-                else:
-                    loader = make_loader(dataset)
-                    loader.set_epoch(self.epoch)
-                    self.source = LoaderIterator(loader)
-                if initial_state:
-                    self.source.load_state_dict(initial_state)
-
-            def next(self) -> Any:
-                item = next(self.source)
-                return item if isinstance(item, int) else item["indices"].tolist()
-
-            def get_state(self) -> dict[str, Any]:
-                return self.source.state_dict()
-
-        return Node
-
-    @pytest.mark.parametrize("restart", [True, False])
-    def test_states(
-        self, make: Callable[[], Any], restart: bool, request: pytest.FixtureRequest
-    ) -> None:
-        """Initial, middle and end-of-epoch states, in the first epoch and in the second."""
-        from torchdata.nodes import Loader as NodeLoader
-
-        goes_on = restart or "loader" in request.node.callspec.id  # ours has no epoch without steps
-
-        def loader() -> Any:
-            return NodeLoader(make(), restart_on_stop_iteration=restart)
-
-        whole = loader()
-        initial = whole.state_dict()
-        first, second, third = list(whole), list(whole), list(whole)
-        assert len(first) == len(second) > 3
-        assert first != second != third
-        fresh = loader()
-        fresh.load_state_dict(initial)
-        assert [list(fresh), list(fresh)] == [first, second]
-
-        for epoch, expected, following in ((0, first, second), (1, second, third)):
-            for stop in (0, 2, len(expected) - 1, len(expected)):
-                interrupted = loader()
-                for _ in range(epoch):
-                    list(interrupted)
-                loop = iter(interrupted)
-                assert list(itertools.islice(loop, stop)) == expected[:stop]
-                if stop == len(expected):
-                    assert next(loop, None) is None
-                state = json.loads(json.dumps(interrupted.state_dict()))
-                resumed = loader()
-                resumed.load_state_dict(state)
-                rest = list(resumed)
-                if stop < len(expected):
-                    assert rest == expected[stop:]
-                    assert list(resumed) == following
-                else:  # at its end: the next epoch at once, or first a loop without steps
-                    assert rest == (following if goes_on else [])

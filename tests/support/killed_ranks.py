@@ -1,7 +1,6 @@
 """A training job whose ranks are killed, for test_elastic_kills: one rank, and a launcher that forks and kills them.
 
-    python tests/support/killed_ranks.py launch FOLDER [SEED]   forks, kills and restarts ranks on other numbers of ranks
-    python -m torch.distributed.run ... tests/support/killed_ranks.py torchrun FOLDER    a rank that kills itself
+    python tests/support/killed_ranks.py FOLDER [SEED]   forks, kills and restarts ranks on other numbers of ranks
 
 FOLDER holds train.tar, and a file named buckets where its images have several sizes. A rank writes what it trained on into trained-LIFE-RANK.jsonl, its audit into
 audit/rank-RANK.jsonl, and rank 0 keeps checkpoint.json.
@@ -36,7 +35,6 @@ NUM_KILLS = 22
 WORLDS = (1, 2, 3, 4, 7, 8)
 RECIPE = Recipe([RandomResizedCrop(8), HorizontalFlip()])
 BUCKETS = Buckets([(8, 8), (6, 12), (12, 6)])
-KILLS_UNDER_TORCHRUN = {0: (1, 3), 1: (0, 4)}  # life -> which rank, before which step
 
 
 def make_loader(folder: Path, **options: Any) -> Loader:
@@ -61,16 +59,13 @@ def recipe_of(size: tuple[int, int]) -> Schedule:
     return Schedule({0: Recipe([crop, HorizontalFlip()]), 1: Recipe([crop])})
 
 
-def train(
-    folder: Path, life: int, *, last: bool, before_step: Callable[[int], object] = lambda _: None
-) -> None:
+def train(folder: Path, life: int, *, last: bool) -> None:
     """Be a rank of a process group: train, and keep a checkpoint of what all ranks have trained on.
 
     Args:
         folder: Where everything lies.
         life: Which start of the job this is.
         last: Whether to stop at the end of an epoch, the second one at the earliest.
-        before_step: Called before each step of this life with its number.
     """
     rank, world_size = dist.get_rank(), dist.get_world_size()
     loader = make_loader(folder, audit=folder / "audit" / "rank-{rank}.jsonl")
@@ -82,7 +77,6 @@ def train(
     with (folder / f"trained-{life:03d}-{rank}.jsonl").open("a") as trained:
         while True:
             for batch in loader:
-                before_step(step)
                 state = loader.state_dict()
                 line = {
                     "life": life,
@@ -201,21 +195,5 @@ def most_steps(folder: Path, life: int) -> int:
     return max((path.read_bytes().count(b"\n") for path in paths), default=0)
 
 
-def run_under_torchrun(folder: Path) -> None:
-    """Be a rank that torchrun started, and die where the table says so."""
-    life = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-    join(folder, life, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
-
-    def die(step: int) -> None:
-        if KILLS_UNDER_TORCHRUN.get(life) == (dist.get_rank(), step):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    train(folder, life, last=True, before_step=die)
-    dist.destroy_process_group()
-
-
 if __name__ == "__main__":
-    if sys.argv[1] == "launch":
-        launch(Path(sys.argv[2]), *map(int, sys.argv[3:]))
-    else:
-        run_under_torchrun(Path(sys.argv[2]))
+    launch(Path(sys.argv[1]), *map(int, sys.argv[2:]))

@@ -5,7 +5,6 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -164,7 +163,13 @@ def test_first_epoch_is_that_of_dali(folders, length, policy, padded):
 
 
 @pytest.mark.needs_dali
-@pytest.mark.parametrize("stick", [False, True], ids=["moving", "sticking"])
+@pytest.mark.parametrize(
+    "stick",
+    [
+        pytest.param(False, id="moving"),
+        pytest.param(True, id="sticking", marks=pytest.mark.long),
+    ],
+)
 @everything
 def test_padded_epochs_are_those_of_dali(folders, num_shards, length, policy, stick):
     """Two epochs: as many steps, as many samples on each rank and step; and every sample as often, but for DROP."""
@@ -186,15 +191,6 @@ def test_padded_epochs_are_those_of_dali(folders, num_shards, length, policy, st
             assert set(ours_counted.values()) == {1}
             # From the second epoch on DALI's shards that move hand over padding, too.
             assert epoch or ours_counted.total() == len(theirs_counted)
-
-
-@pytest.mark.needs_dali
-@everything
-def test_first_unpadded_epoch_has_the_shape_of_dalis(folders, num_shards, length, policy):
-    """A reader that wraps around has the same steps as well, before it has read ahead."""
-    theirs = dali_iterator(dali_pipelines(folders[length], num_shards), policy)
-    ours = our_iterator(folders[length], policy, num_shards)
-    assert (len(ours), sizes(labels_of(ours))) == (len(theirs), sizes(labels_of(theirs)))
 
 
 @pytest.mark.needs_dali
@@ -238,7 +234,7 @@ def consume(iterator: Any, script: str) -> list[Any]:
             notes.append([step[0]["label"][:, 0].tolist() for step in iterator])
         else:
             try:
-                notes.append(next(iterator)[0]["label"][:, 0].tolist())
+                notes.append(iterator.next()[0]["label"][:, 0].tolist())
             except StopIteration:
                 notes.append("end")
     return notes
@@ -392,23 +388,6 @@ def test_a_shard_that_was_rounded_is_the_whole(folders):
         assert counted(labels_of(chain(*parts))) == Counter(range(7))
 
 
-def test_a_loader_that_was_cut_short_has_everything_again(folders):
-    """The size of an earlier iterator does not stay with the loader."""
-    (loader,) = our_loaders(folders[7])
-    assert len(list(DALIClassificationIterator(loader, 3))) == 2
-    loader.set_epoch(0)
-    again = DALIClassificationIterator(loader, last_batch_policy=LastBatchPolicy.PARTIAL)
-    assert counted(labels_of(again)) == Counter(range(7))
-
-
-def test_a_state_has_the_length_of_the_order(folders):
-    """So that it fits loaders whose epochs end elsewhere."""
-    (loader,) = our_loaders(folders[7])
-    loader.steps = replace(loader.steps, length=3)
-    assert loader.state_dict()["length"] == 7
-    assert len(list(loader)) == len(loader) == 2
-
-
 def test_an_epoch_cut_short_is_resumed(folders):
     """Its end is the end of the epoch in a checkpoint, too."""
     (loader,) = our_loaders(folders[7])
@@ -489,29 +468,6 @@ def test_masks_go_by_their_name(folders, tmp_path, name):
 
 
 @pytest.mark.needs_dali
-@pytest.mark.parametrize("policy", [LastBatchPolicy.FILL, LastBatchPolicy.PARTIAL])
-def test_a_subclass_that_unpacks_is_that_of_dali(folders, policy):
-    """As scripts for Lightning do it, through loops, next() and len()."""
-
-    def told(iterator: Any, base: type) -> list[Any]:
-        class Unpacked(base):  # type: ignore[misc]
-            def __next__(self) -> list[Any]:
-                [batch] = super().__next__()
-                return [batch[k].squeeze(-1) if k == "label" else batch[k] for k in self.output_map]
-
-        iterator.__class__ = Unpacked
-        notes: list[Any] = [len(iterator)]
-        for _ in range(2):
-            notes += [(x.shape, x.dtype, y.shape, y.dtype) for x, y in iterator]
-        return [*notes, [x.shape for x in iterator.next()]]
-
-    pipelines = dali_pipelines(folders[7], pad_last_batch=True)
-    theirs = dali_iterator(pipelines, policy, auto_reset=True)
-    ours = our_iterator(folders[7], policy, auto_reset=True)
-    assert told(ours, DALIClassificationIterator) == told(theirs, type(theirs))
-
-
-@pytest.mark.needs_dali
 @pytest.mark.filterwarnings("ignore:Please set `reader_name`")
 def test_fractions_of_a_size_are_cut_off_as_in_dali(folders):
     """What a script gets that divides by the number of ranks, not rounding."""
@@ -523,15 +479,6 @@ def test_fractions_of_a_size_are_cut_off_as_in_dali(folders):
     ours, part = (DALIClassificationIterator(loader, **options) for loader in (whole, shard))
     assert (ours.size, len(ours)) == (part.size, len(part)) == (theirs.size, len(theirs)) == (3, 2)
     assert sizes(labels_of(ours)) == sizes(labels_of(theirs)) == [[2], [1]]
-
-
-def test_mixed_labels_stay_shares(folders):
-    """Float32 of the number of classes, as a training step wants them."""
-    recipe = Recipe([CenterCrop(SIDE), MixUp(num_classes=7)])
-    (loader,) = our_loaders(folders[7], recipe=recipe, dtype=torch.float32)
-    ((batch,), *_) = DALIClassificationIterator(loader)
-    assert batch["label"].shape == (BATCH, 7)
-    assert torch.allclose(batch["label"].sum(1), torch.ones(BATCH))
 
 
 def test_after_a_bad_sample_the_next_epoch_is_there(folders, tmp_path):
@@ -562,15 +509,6 @@ def test_a_step_that_failed_on_one_loader_is_not_counted_by_another(folders, tmp
     with pytest.raises(RuntimeError, match="is bad"):
         next(ours)
     assert [json.loads(state)["consumed"] for state in ours.checkpoints()] == [4, 4]
-
-
-def test_shuffled_epochs_differ_and_are_complete(folders):
-    """The order is the loader's, another in each epoch."""
-    loaders = our_loaders(folders[12], 2, shuffle="global")
-    ours = DALIClassificationIterator(loaders, auto_reset=True)
-    first, second = labels_of(ours), labels_of(ours)
-    assert counted(first) == counted(second) == Counter(range(12))
-    assert first != second
 
 
 def bad_arguments(folders: dict[int, Path]) -> dict[str, tuple[list[Any], dict[str, Any], str]]:

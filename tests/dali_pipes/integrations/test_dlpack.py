@@ -1,6 +1,5 @@
 """Batches as JAX and CuPy arrays: their values, what is shared, how long it lives, and errors in words."""
 
-import dataclasses
 import json
 import re
 import sys
@@ -128,18 +127,6 @@ class TestJax:
         assert np.array_equal(as_numpy(held), expected)
         assert not any(np.array_equal(other, expected) for other in others)
 
-    def test_shared_memory_outlives_its_tensor(self, dataset: Dataset) -> None:
-        """So do arrays that are the memory of a tensor which nobody holds any more."""
-        batch = aligned(next(iter(load(dataset))))
-        place, expected = batch.images.data_ptr(), expected_images(batch).copy()
-        held = to_jax(batch)["images"]
-        del batch
-        new = [torch.full((4, 3, 24, 16), 7, dtype=torch.bfloat16) for _ in range(50)]
-
-        assert held.unsafe_buffer_pointer() == place
-        assert place not in [tensor.data_ptr() for tensor in new]
-        assert np.array_equal(as_numpy(held), expected)
-
     def test_soft_labels(self, dataset: Dataset) -> None:
         """Labels of mixed samples keep their float32."""
         batch = next(iter(load(dataset, Recipe([RandomResizedCrop(8), CutMix(num_classes=3)]))))
@@ -154,14 +141,6 @@ class TestJax:
         assert [view.shape for view in arrays["views"]] == [(4, 16, 16, 3), (4, 8, 8, 3)]
         assert np.array_equal(arrays["images"], arrays["views"][0])
 
-    def test_clips(self, batch: Batch) -> None:
-        """Frames [B, T, 3, H, W] get their channels last, too."""
-        clips = torch.stack([batch.images, batch.images.flip(0)], dim=1)
-        whole = Batch(clips, batch.labels, batch.indices, batch.keys, batch.valid)
-
-        assert np.array_equal(as_numpy(to_jax(whole)["images"])[:, 0], expected_images(batch))
-        assert to_jax(whole)["images"].shape == (4, 2, 24, 16, 3)
-
     def test_targets(self, tmp_path: Any, jpeg: Callable[..., bytes]) -> None:
         """Boxes and keypoints are lists with an array per sample, of its number of them."""
         for number in range(4):
@@ -175,26 +154,12 @@ class TestJax:
             assert np.array_equal(array, boxes.numpy())
         assert {str(labels.dtype) for labels in arrays["box_labels"]} == {"int32"}
 
-    def test_an_empty_batch(self, batch: Batch) -> None:
-        """A step that lost all of its samples has no rows."""
-        empty = Batch(batch.images[:0], batch.labels[:0], batch.indices[:0], [], batch.valid[:0])
-
-        assert to_jax(empty)["images"].shape == (0, 24, 16, 3)
-
     def test_without_a_gpu(self) -> None:
         """A batch on a GPU that JAX does not see is refused with what to install."""
         if jax.default_backend() != "cpu":
             pytest.skip("this JAX sees a GPU")
         with pytest.raises(LoaderError, match=r"on cuda:0, but JAX has no such device, only \[Cpu"):
             _require_jax_device(torch.device("cuda", 0))
-
-    def test_wide_numbers(self, batch: Batch) -> None:
-        """Where JAX has 64 bits labels stay as they are, on the same memory."""
-        labels = torch.arange(4)
-        with jax.enable_x64(True):
-            array = to_jax(dataclasses.replace(batch, labels=labels))["labels"]
-
-        assert (array.dtype, array.unsafe_buffer_pointer()) == (np.int64, labels.data_ptr())
 
 
 class TestCupy:

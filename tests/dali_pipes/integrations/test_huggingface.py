@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from accelerate import Accelerator
 from transformers import Trainer, TrainingArguments
 
 from dali_pipes import Loader, LoaderError
@@ -33,88 +32,101 @@ make_loader = loader_maker(RECIPE, seed=4)
 
 
 class Noting(torch.nn.Module):
-    """A model that keeps the sums of what it gets."""
+    """A model that keeps the samples of each step, and the sum of their pixels."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layer = torch.nn.Linear(3 * 8 * 8, 2)
-        self.seen: list[float] = []
+        self.seen: list[tuple[list[int], float]] = []
 
     def forward(self, pixel_values: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Note the sum of the images, and return a loss."""
-        self.seen.append(float(pixel_values.double().sum()))
+        """Note a step of training, and return a loss."""
+        if self.training:
+            self.seen.append((labels.tolist(), float(pixel_values.double().sum())))
         scores = self.layer(pixel_values.flatten(1))
         return {"loss": torch.nn.functional.cross_entropy(scores, labels.clamp(0, 1))}
 
 
-class LoaderTrainer(Trainer):  # type: ignore[misc]
-    loader: Loader
-
-    def get_train_dataloader(self) -> Any:
-        """Return the loader."""
-        return Dictionaries(self.loader, pixel_values="images", labels="labels")
-
-
 def train(
-    loader: Loader, folder: Path, *, resume: str | None = None, **options: Any
-) -> list[float]:
+    loader: Loader, folder: Path, *, resume: int | None = None, keeps: bool = True, **options: Any
+) -> list[tuple[list[int], float]]:
+    """Train in the Trainer of transformers, from a checkpoint of that step."""
+
+    class LoaderTrainer(Trainer):  # type: ignore[misc]
+        def get_train_dataloader(self) -> Any:
+            return Dictionaries(loader, pixel_values="images", labels="indices")
+
+        def get_eval_dataloader(self, *_: Any) -> Any:
+            return Dictionaries(
+                make_loader(loader.dataset), pixel_values="images", labels="indices"
+            )
+
     usual: dict[str, Any] = {
         "use_cpu": True,
         "report_to": [],
         "disable_tqdm": True,
         "logging_strategy": "no",
         "num_train_epochs": 3,
-        "save_steps": 4,
+        "save_steps": 2,
         "ignore_data_skip": True,
     }
+    callbacks = [LoaderCallback(loader)] if keeps else []
     arguments = TrainingArguments(str(folder), **usual | options)
-    trainer = LoaderTrainer(Noting(), arguments, callbacks=[LoaderCallback(loader)])
-    trainer.loader = loader
-    trainer.train(resume_from_checkpoint=resume and str(folder / resume))
+    trainer = LoaderTrainer(Noting(), arguments, callbacks=callbacks, eval_dataset=[0])
+    trainer.train(resume_from_checkpoint=resume and str(folder / f"checkpoint-{resume}"))
     return trainer.model.seen
 
 
-@pytest.fixture
-def expected(dataset: Dataset) -> list[float]:
-    loader = make_loader(dataset)
-    return [float(batch.images.double().sum()) for _ in range(3) for batch in loader]
-
-
+@pytest.mark.parametrize(
+    ("options", "stops"),
+    [
+        ({}, [2, 4, 6, 8]),
+        pytest.param({"save_strategy": "epoch"}, [3, 6], marks=pytest.mark.long),
+        pytest.param({"max_steps": 5}, [4, 5], marks=pytest.mark.long),
+        pytest.param({"eval_strategy": "steps", "eval_steps": 3}, [6, 8], marks=pytest.mark.long),
+    ],
+    ids=str,
+)
 @pytest.mark.filterwarnings("ignore")
 def test_trainer_goes_through_the_loaders_epochs_and_resumes_within_one(
-    dataset: Dataset, expected: list[float], tmp_path: Path
+    dataset: Dataset, tmp_path: Path, options: dict[str, Any], stops: list[int]
 ) -> None:
-    assert train(make_loader(dataset), tmp_path) == expected
-    with_gaps = train(make_loader(dataset), tmp_path, resume="checkpoint-4")
-    assert with_gaps == expected[4:]
+    with make_loader(dataset) as loader:
+        epochs = [batch for _ in range(3) for batch in loader]
+    expected = [(batch.indices.tolist(), float(batch.images.double().sum())) for batch in epochs]
+
+    assert train(make_loader(dataset), tmp_path, **options) == expected[: options.get("max_steps")]
+    later = {**options, "save_strategy": "no", "max_steps": -1}
+    for stop in stops:
+        assert train(make_loader(dataset), tmp_path, resume=stop, **later) == expected[stop:]
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_trainer_that_would_skip_once_more_is_refused(dataset: Dataset, tmp_path: Path) -> None:
+def test_trainer_on_other_batches(dataset: Dataset, tmp_path: Path) -> None:
+    """Trainer counts steps: it is said how many it takes now, and with those every sample comes once."""
+    first = train(make_loader(dataset), tmp_path, max_steps=4)
+    options: dict[str, Any] = {"resume": 4, "save_strategy": "no"}
+    with pytest.warns(
+        UserWarning, match=r"step 4, .* step 8 .*give TrainingArguments\(max_steps=14\)"
+    ):
+        train(make_loader(dataset, batch_size=2), tmp_path, **options)
+    rest = train(make_loader(dataset, batch_size=2), tmp_path, max_steps=14, **options)
+    flat = [index for indices, _ in [*first, *rest] for index in indices]
+    for start in range(0, 36, 12):
+        assert sorted(flat[start : start + 12]) == list(range(12))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_trainer_that_would_skip_or_begin_anew(dataset: Dataset, tmp_path: Path) -> None:
+    """Skipping once more and a missing state are refused; without a callback it is said that the epoch begins anew."""
     train(make_loader(dataset), tmp_path, max_steps=4)
-    options: dict[str, Any] = {"resume": "checkpoint-4", "ignore_data_skip": False}
     with pytest.raises(LoaderError, match="ignore_data_skip=True"):
-        train(make_loader(dataset), tmp_path, **options)
+        train(make_loader(dataset), tmp_path, resume=4, ignore_data_skip=False)
     (tmp_path / "checkpoint-4" / "gpu_aug_loader.json").unlink()
     with pytest.raises(LoaderError, match="is missing, so the loader cannot go on"):
-        train(make_loader(dataset), tmp_path, resume="checkpoint-4")
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_accelerate_leaves_a_loader_alone_and_keeps_its_state(
-    dataset: Dataset, tmp_path: Path
-) -> None:
-    accelerator, loader = Accelerator(cpu=True), make_loader(dataset)
-    assert accelerator.prepare(loader) is loader
-    accelerator.register_for_checkpointing(loader)
-    steps = iter(loader)
-    next(steps)
-    accelerator.save_state(str(tmp_path))
-    rest = [batch.keys for batch in steps]
-    other, again = make_loader(dataset), Accelerator(cpu=True)
-    again.register_for_checkpointing(other)
-    again.load_state(str(tmp_path))
-    assert [batch.keys for batch in other] == rest
+        train(make_loader(dataset), tmp_path, resume=4)
+    with pytest.warns(UserWarning, match=r"goes on in epoch 1.*LoaderCallback\(loader\)"):
+        train(make_loader(dataset), tmp_path, resume=4, keeps=False, save_strategy="no")
 
 
 _BEGIN = """

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from dali_pipes import Batch, Loader, LoaderError, MissingPackageError, StateMismatchError
+from dali_pipes import Batch, Loader, LoaderError, MissingPackageError
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.loaders import loader_maker
@@ -136,31 +136,6 @@ def test_resume_from_every_checkpoint(dataset: Dataset, tmp_path: Path, at: str)
         assert fit(tmp_path, make, path).steps == whole[num_steps:], path.name
 
 
-def test_a_plain_loader_resumes_within_an_epoch(dataset: Dataset, tmp_path: Path) -> None:
-    """``trainer.fit(model, loader)`` without a DataModule: epochs 0, 1, 2, and checkpoints with the state."""
-
-    def fit_plain(resume: Path | None = None) -> list[Any]:
-        model = Model()
-        callbacks = [keep_all(tmp_path, every_n_train_steps=NUM_STEPS + 2)]
-        trainer = make_trainer(tmp_path, callbacks=callbacks)
-        trainer.fit(model, make_loader(dataset), ckpt_path=resume, weights_only=True)
-        return model.steps
-
-    whole = fit_plain()
-    assert [step[:2] for step in whole] == steps_of(make_loader(dataset))
-    assert fit_plain(checkpoints(tmp_path)[NUM_STEPS + 2]) == whole[NUM_STEPS + 2 :]
-
-
-def test_resume_counted_in_steps(dataset: Dataset, tmp_path: Path) -> None:
-    """Under max_steps the epoch goes on, too, from a checkpoint in its middle and from one at its end."""
-    make = partial(make_loader, dataset)
-    options = {"max_epochs": -1, "max_steps": 10}
-    whole = fit(tmp_path, make, callbacks=[keep_all(tmp_path, every_n_train_steps=2)], **options)
-    for num_steps, path in checkpoints(tmp_path).items():
-        assert fit(tmp_path, make, path, **options).steps == whole.steps[num_steps:], path.name
-    assert len(whole.steps) == 10
-
-
 def test_resume_after_an_exception(dataset: Dataset, tmp_path: Path) -> None:
     """A checkpoint that is written because a step failed goes on with the batch after those that were done."""
 
@@ -179,63 +154,6 @@ def test_resume_after_an_exception(dataset: Dataset, tmp_path: Path) -> None:
     rest = fit(tmp_path, lambda: make_loader(dataset), last.best_model_path or last.last_model_path)
 
     assert failing.steps + rest.steps == whole
-
-
-def test_limited_epochs(dataset: Dataset, tmp_path: Path) -> None:
-    """Epochs that Lightning cuts short are followed by the next, also after a resume at their end."""
-    make = partial(make_loader, dataset)
-    kept = keep_all(tmp_path, save_on_train_epoch_end=True)
-    whole = fit(tmp_path, make, limit_train_batches=2, callbacks=[kept]).steps
-    rest = fit(tmp_path, make, tmp_path / "epoch=0-step=2.ckpt", limit_train_batches=2).steps
-    every = steps_of(make())
-
-    assert [step[:2] for step in whole] == [*every[0:2], *every[4:6], *every[8:10]]
-    assert rest == whole[2:]
-
-
-def test_validations_are_alike(dataset: Dataset, tmp_path: Path) -> None:
-    """Every validation sees the same samples with the same draws, also after Lightning's trial of two steps."""
-    model = Model()
-    data = LoaderModule(
-        train=lambda: make_loader(dataset),
-        val=lambda: make_loader(dataset, last_batch="partial", shuffle="none"),
-    )
-    make_trainer(tmp_path, max_epochs=2, val_check_interval=2).fit(model, data)
-    trial, *validations = model.validations
-    with make_loader(dataset, last_batch="partial", shuffle="none") as bare:
-        expected = [(batch.indices.tolist(), batch.images.numpy().tobytes()) for batch in bare]
-
-    assert (trial, validations) == (expected[:2], [expected] * 4)
-
-
-def test_resume_within_an_epoch_with_validations(dataset: Dataset, tmp_path: Path) -> None:
-    """Checkpoints that are written after a validation in the middle of an epoch go on exactly."""
-
-    def run(resume: Path | None = None, **options: Any) -> Model:
-        model = Model()
-        data = LoaderModule(train=lambda: make_loader(dataset), val=lambda: make_loader(dataset))
-        trainer = make_trainer(tmp_path, max_epochs=2, val_check_interval=2, **options)
-        trainer.fit(model, data, ckpt_path=resume)
-        return model
-
-    kept = keep_all(tmp_path, save_on_train_epoch_end=False)
-    whole = run(callbacks=[kept]).steps
-    found = checkpoints(tmp_path)
-
-    assert sorted(found) == [2, 4, 6, 8]
-    for num_steps, path in found.items():
-        assert run(path).steps == whole[num_steps:], path.name
-
-
-def test_lightning_wraps_nothing(dataset: Dataset, tmp_path: Path) -> None:
-    """The trainer loops over our loader itself, without a DataLoader or sampler around it."""
-    loader = make_loader(dataset)
-    trainer = make_trainer(tmp_path, max_epochs=1)
-    trainer.fit(Model(), LoaderModule(train=lambda: loader))
-
-    assert trainer.train_dataloader.loader is loader
-    assert not isinstance(trainer.train_dataloader, torch.utils.data.DataLoader)
-    assert not hasattr(trainer.train_dataloader, "sampler")
 
 
 def test_one_loader_lives_for_each_purpose(dataset: Dataset) -> None:
@@ -301,34 +219,6 @@ def test_overfitting_sees_the_same_batches(dataset: Dataset, tmp_path: Path) -> 
     trainer.fit(model, LoaderModule(train=lambda: make_loader(dataset)))
     first, second = (indices for _, indices, _ in model.steps[:2])
     assert [step[:2] for step in model.steps] == [(0, first), (0, second), (1, first), (1, second)]
-
-
-def test_another_batch_size(dataset: Dataset, tmp_path: Path) -> None:
-    """At an epoch's end a run may go on with another batch size; within one Lightning would count wrongly."""
-    within, ends = tmp_path / "within", tmp_path / "ends"
-    kept = [
-        keep_all(within, every_n_train_steps=2),
-        keep_all(ends, save_on_train_epoch_end=True),
-    ]
-    fit(tmp_path, lambda: make_loader(dataset), callbacks=kept)
-
-    other = partial(make_loader, dataset, batch_size=2)
-    with pytest.raises(LoaderError, match="after step 2 of an epoch that had 4 steps and has 8"):
-        fit(tmp_path, other, within / "epoch=1-step=6.ckpt")
-    rest = fit(tmp_path, other, ends / "epoch=0-step=4.ckpt").steps
-    assert [step[:2] for step in rest] == steps_of(other())[8:]
-
-
-def test_a_checkpoint_of_other_data_is_refused(
-    dataset: Dataset, tmp_path: Path, jpeg: Callable[..., bytes]
-) -> None:
-    """The difference is named."""
-    kept = keep_all(tmp_path, every_n_train_steps=2)
-    fit(tmp_path, lambda: make_loader(dataset), callbacks=[kept])
-    other = make_small(jpeg, 17, name="other")
-
-    with pytest.raises(StateMismatchError, match="dataset is 'small' in the state and 'other'"):
-        fit(tmp_path, lambda: make_loader(other), tmp_path / "epoch=1-step=6.ckpt")
 
 
 def test_batches_move_to_the_trainers_device(dataset: Dataset) -> None:

@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.utils.data
 from PIL import Image
-from torchvision.datasets import CIFAR10, FakeData, ImageFolder, VOCDetection
+from torchvision.datasets import ImageFolder, VOCDetection
 from torchvision.transforms import v2
 
 from dali_pipes import Loader, LoaderError
@@ -95,30 +95,6 @@ def test_subsets_of_an_image_folder(folder: Path) -> None:
     assert ours.classes == ("a", "b", "c")
 
 
-def test_cifar(tmp_path: Path) -> None:
-    """In the layout in which torchvision keeps it, with the images it returns."""
-    base = tmp_path / "cifar-10-batches-py"
-    base.mkdir()
-    data = np.random.default_rng(0).integers(0, 256, (8, 3072), np.uint8)
-    for name in (*(f"data_batch_{n}" for n in range(1, 6)), "test_batch"):
-        (base / name).write_bytes(pickle.dumps({"data": data, "labels": list(range(8))}))
-    (base / "batches.meta").write_bytes(pickle.dumps({"label_names": list("abcdefghij")}))
-
-    class Cifar(CIFAR10):
-        def _check_integrity(self) -> bool:
-            return True
-
-    Cifar.meta = {**CIFAR10.meta, "md5": None}
-    theirs = Cifar(str(tmp_path), train=False)
-    ours = from_torch(theirs)
-
-    assert ours.classes == tuple("abcdefghij")
-    assert ours.where("label >= 6").column("label").tolist() == [6, 7]
-    for sample, (image, label) in zip(ours, theirs, strict=True):
-        assert np.array_equal(decoded(sample), np.asarray(image))
-        assert sample.label == label
-
-
 def test_voc_detection(tmp_path: Path) -> None:
     """Its annotation is a field, as JSON; the image is torchvision's."""
     base = tmp_path / "VOCdevkit" / "VOC2012"
@@ -134,18 +110,6 @@ def test_voc_detection(tmp_path: Path) -> None:
 
     assert (ours[0].label, ours[0].size) == (-1, (20, 30))
     assert b'"name":"dog"' in bytes(target)
-
-
-def test_loader_on_fake_data() -> None:
-    """What a Loader returns is what torchvision's own transform makes of the same images."""
-    theirs = FakeData(9, (3, 16, 16), num_classes=4)
-    loader = Loader.eval(from_torch(theirs), Recipe([Resize((16, 16))]), batch_size=4, device="cpu")
-    images = torch.cat([batch.images for batch in loader])
-    labels = torch.cat([batch.labels for batch in loader])
-    expected = torch.stack([v2.functional.pil_to_tensor(image) for image, _ in theirs]) / 255
-
-    assert torch.allclose(images, expected, atol=1e-6)
-    assert labels.tolist() == [int(label) for _, label in theirs]
 
 
 GREY = np.arange(24, dtype=np.uint8).reshape(4, 6)
@@ -344,22 +308,6 @@ def test_fingerprints_are_pinned() -> None:
         from_torch(Listed([(image, 0)]), fingerprint="v1").fingerprint
         == "46918791416943302670074bd1f30ebc"
     )
-
-
-def test_resume(folder: Path) -> None:
-    """The state of a run goes on with the samples that were left."""
-    ours = from_torch(ImageFolder(str(folder)))
-
-    def load() -> Loader:
-        return Loader(ours, RECIPE, batch_size=4, device="cpu", seed=3, last_batch="partial")
-
-    whole = [batch.keys for batch in load()]
-    loader = load()
-    first = next(iter(loader))
-    again = load()
-    again.load_state_dict(loader.state_dict())
-
-    assert [first.keys, *(batch.keys for batch in again)] == whole
 
 
 @pytest.mark.parametrize(

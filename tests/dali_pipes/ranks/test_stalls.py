@@ -10,13 +10,14 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dali_pipes import Heartbeat, Loader, LoaderError
+from dali_pipes import Batch, Heartbeat, Loader, LoaderError
 from dali_pipes.ranks.daemon import Daemon
 from dali_pipes.ranks.speak import speak
 from dali_pipes.ranks.threads_now import file_at, loader_threads
@@ -29,46 +30,37 @@ from tests.support.remote_data import set_up, write_shards
 from tests.support.s3_server import storage
 from tests.support.slow_datasets import Repeated, hang_at
 
-RECIPE = Recipe([RandomResizedCrop(16)])
+SHARD = "/data/train-000017.tar"
 SOON = Heartbeat(every_seconds=0.2, stall_seconds=0.6)
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Path:
-    """Eight small images."""
-    root = tmp_path_factory.mktemp("images")
-    for number in range(8):
-        (root / f"{number:02d}.jpg").write_bytes(jpeg(20, 30, seed=number))
-    list(Loader(open_dataset(root), RECIPE, batch_size=4, device="cpu", heartbeat=None))  # imports
-    return root
-
-
-load = loader_maker(RECIPE, shuffle="none", heartbeat=SOON)
-
-
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was said as a warning."""
-    return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+load = loader_maker(Recipe([RandomResizedCrop(16)]), shuffle="none", heartbeat=SOON)
 
 
 @contextmanager
-def once_said(words: str, then: Callable[[], Any]) -> Iterator[None]:
-    """Within the block do something as soon as a message with these words was logged."""
-    logger, said = logging.getLogger("gpu_aug"), threading.Event()
+def looping(loader: Loader) -> Iterator[Future[list[Batch]]]:
+    """Loop in a thread of its own; gives the batches that come in the end."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(lambda: list(loader))
 
-    def look(record: logging.LogRecord) -> bool:
-        if words in record.getMessage() and not said.is_set():
-            said.set()
-            then()
-        return True
 
-    listener = logging.NullHandler()
-    listener.handle = look
-    logger.addHandler(listener)
-    try:
-        yield
-    finally:
-        logger.removeHandler(listener)
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait until something is the case, at most a minute."""
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+class Gate:
+    """Whoever comes to it waits until it is opened."""
+
+    def __init__(self) -> None:
+        self.has_come, self.is_open = threading.Event(), threading.Event()
+
+    def __call__(self) -> None:
+        """Wait."""
+        self.has_come.set()
+        assert self.is_open.wait(60)
 
 
 @pytest.fixture(autouse=True)
@@ -83,18 +75,20 @@ def watches() -> list[str]:
 
 
 class TestFetchThatHangs:
-    def test_message(self, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def test_message(self, folder: Path, hands: Any, said: Any) -> None:
         """Stage, keys, file and stacks are said once, and that it is over once."""
-        is_said = threading.Event()
-        hold_up = hang_at(0, lambda: is_said.wait(60))
-        data = Repeated(open_dataset(folder), 40, hold_up, "/data/train-000017.tar")
-        with once_said("for batch 0 ", is_said.set):
-            assert len(list(load(data))) == 10
-        [stall] = [text for text in said(caplog) if "sample 0" in text]
-        over = said(caplog)[said(caplog).index(stall) + 1]
+        gate = Gate()
+        with looping(load(Repeated(open_dataset(folder), 40, hang_at(0, gate), SHARD))) as loop:
+            assert gate.has_come.wait(60)
+            hands.go_on(0.5)
+            assert said() == []
+            hands.go_on(2.5)
+            [stall] = said()
+            gate.is_open.set()
+            assert len(loop.result(60)) == 10
         assert re.match(
-            r"the training loop \(.*, process \d+\) has waited \d s for batch 0 of epoch 0 .*"
-            r"\(longest at work: read /data/train-000017.tar, .*; nothing has moved for \d s\n",
+            r"the training loop \(.*, process \d+\) has waited 1 s for batch 0 of epoch 0 .*"
+            r"\(longest at work: read /data/train-000017.tar, .*; nothing has moved for 1 s\n",
             stall,
         )
         for words in (
@@ -102,37 +96,47 @@ class TestFetchThatHangs:
             r"Where they are:(.|\n)*gpu-aug_0:\n(.|\n)*slow_datasets.py:\d+ hang_at",
         ):
             assert re.search(words, stall)
-        assert re.search(r"has got its batch, and goes on, after \d s$", over)
+        [_, over] = said()
+        assert re.search(r"has got its batch, and goes on, after 3 s$", over)
 
-    def test_loop_that_is_left(self, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def test_loop_that_is_left(self, folder: Path, hands: Any, said: Any) -> None:
         """Where the batch never comes that is said as well."""
-        is_said = threading.Event()
+        gate = Gate()
 
         def fail() -> None:
-            is_said.wait(60)
+            gate()
             raise ArithmeticError
 
-        with once_said("for batch 0 ", is_said.set), pytest.raises(ArithmeticError):
-            list(load(Repeated(open_dataset(folder), 40, hang_at(0, fail))))
-        assert re.search(r"has ended its loop without it, after \d s$", said(caplog)[-1])
+        with looping(load(Repeated(open_dataset(folder), 40, hang_at(0, fail)))) as loop:
+            assert gate.has_come.wait(60)
+            hands.go_on(1)
+            gate.is_open.set()
+            with pytest.raises(ArithmeticError):
+                loop.result(60)
+        assert re.search(r"has ended its loop without it, after 1 s$", said()[-1])
 
-    def test_slow_is_told_from_standing_still(
-        self, folder: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_slow_is_told_from_standing_still(self, folder: Path, hands: Any, said: Any) -> None:
         """Where calls of stages end meanwhile that is said, with how many."""
-        is_said = threading.Event()
-        data = Repeated(open_dataset(folder), 12, lambda _: is_said.wait(0.25))
-        with once_said("for batch 0 ", is_said.set):
-            list(load(data, batch_size=1, prefetch=11))
-        [stall] = [text for text in said(caplog) if "for batch 0 " in text]
-        assert re.search(r"it goes on, slowly: calls that have ended are \d of read", stall)
+        gates = [Gate(), Gate()]
+        hold_up = lambda indices: gates[indices[0]]() if indices[0] < 2 else None  # noqa: E731
+        data = Repeated(open_dataset(folder), 12, hold_up)
+        with looping(load(data, batch_size=1, prefetch=11)) as loop:
+            assert gates[0].has_come.wait(60)
+            hands.go_on(0.5)
+            gates[0].is_open.set()
+            assert gates[1].has_come.wait(60)
+            hands.go_on(0.5)
+            gates[1].is_open.set()
+            loop.result(60)
+        assert re.search(r"it goes on, slowly: calls that have ended are 1 of read", said()[0])
 
     def test_remote_file(
         self,
         tmp_path: Path,
         jpeg: Callable[..., bytes],
         monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
+        hands: Any,
+        said: Any,
     ) -> None:
         """Of a request that is open the URL is said, and the bytes that were asked for."""
         pytest.importorskip("obstore")
@@ -141,37 +145,45 @@ class TestFetchThatHangs:
         configure(cache_bytes=0)
         with storage(tmp_path / "served") as server:
             url = f"{server.url}/train-000.tar"
-            data = open_dataset(url)
+            data, before = open_dataset(url), server.count()
             server.faults(delay=60)
-            with once_said(url, server.faults):
-                list(load(data))
+            with looping(load(data)) as loop:
+                wait_until(lambda: server.count() != before)
+                hands.go_on(1)
+                server.faults()
+                loop.result(60)
         configure(cache_bytes=None)
-        stall = next(text for text in said(caplog) if url in text)
+        stall = said()[0]
         assert f"read {url}, " in stall.splitlines()[0]
         assert re.search(rf"at {re.escape(url)} bytes \d+ to \d+", stall)
 
 
 @pytest.mark.long
-def test_helper_process(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_helper_process(folder: Path, tmp_path: Path, hands: Any, said: Any) -> None:
     """The helper process is asked what its threads do."""
-    data = Repeated(open_dataset(folder), 24, HangAt(), "/data/train-000017.tar")
-    loader = load(data, helper_process=True)
-    list(loader)
-    loader.close()
-    stall = next(text for text in said(caplog) if "sample 12" in text)
-    here, there = stall.split("In the helper process:\n")
-    assert "MainThread (the training loop): waits" in here
-    assert re.search(r"gpu-aug_0: read for .* step 3: sample 12.*at /data/train-000017.tar", there)
+    data = Repeated(open_dataset(folder), 24, HangAt(tmp_path), SHARD)
+    with load(data, helper_process=True) as loader, looping(loader) as loop:
+        wait_until((tmp_path / "has come").exists)
+        hands.go_on(1)
+        (tmp_path / "is open").touch()
+        loop.result(60)
+    here, there = said()[-2].split("In the helper process:\n")
+    assert "(the training loop): waits" in here
+    assert re.search(r"gpu-aug_0: read for .* step 0: sample 0.*at /data/train-000017.tar", there)
     assert "HangAt.__call__" in there
 
 
 class HangAt:
-    """Holds up the fetch of sample 12; it can be pickled."""
+    """Holds up the fetch of samples 0 to 3 until a file is there; it can be pickled."""
+
+    def __init__(self, marks: Path) -> None:
+        self.marks = marks
 
     def __call__(self, indices: list[int]) -> None:
         """Hold up one fetch."""
-        if 12 in indices:
-            time.sleep(6)
+        if len(indices) == 4 and 0 in indices:
+            (self.marks / "has come").touch()
+            wait_until((self.marks / "is open").exists)
 
 
 class TestThreads:
@@ -242,7 +254,7 @@ def test_looking_at_threads_holds_nothing() -> None:
 
 
 class TestDaemon:
-    def test_error(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_error(self, said: Any) -> None:
         """A watch that fails is spoken of, and the loop goes on."""
 
         def fail(is_last: bool) -> None:
@@ -250,17 +262,17 @@ class TestDaemon:
 
         daemon = Daemon("gpu-aug-watch", 0.01, fail)
         daemon.join(10)
-        assert "the loop goes on" in said(caplog)[0]
+        assert "the loop goes on" in said()[0]
 
     def test_end_while_it_hangs(self) -> None:
         """What hangs is not waited for."""
-        ended = threading.Event()
-        daemon = Daemon("gpu-aug-watch", 0.01, lambda _: bool(ended.wait(60)))
-        time.sleep(0.1)
+        gate = Gate()
+        daemon = Daemon("gpu-aug-watch", 0.01, lambda _: gate())
+        assert gate.has_come.wait(60)
         daemon.end()
-        daemon.join(0.2)
+        daemon.join(0.01)
         assert watches() == ["gpu-aug-watch"]
-        ended.set()
+        gate.is_open.set()
         daemon.join(10)
 
     def test_within(self) -> None:

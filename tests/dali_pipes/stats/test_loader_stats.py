@@ -86,20 +86,6 @@ def test_what_the_loop_waited_for(images: list[bytes]) -> None:
     assert training.queue.mean > waiting.queue.mean
 
 
-def test_waiting_is_part_of_the_time(images: list[bytes]) -> None:
-    """The first batch counts apart, and the rest of an epoch is training and waiting."""
-    with load(SlowDataset(images, [0] * NUM_IMAGES)) as loader:
-        began = time.perf_counter()
-        for _ in loader:
-            time.sleep(0.01)
-        took = time.perf_counter() - began
-        stats = loader.stats()
-    assert stats.start_seconds > 0
-    assert stats.start_seconds + stats.seconds < took
-    assert stats.wait_seconds <= stats.seconds
-    assert stats.seconds - stats.wait_seconds >= 0.01 * (stats.steps - 1)
-
-
 def test_differences(dataset: SmallDataset) -> None:
     """What is between two statistics adds up to the whole."""
     with load(dataset) as loader:

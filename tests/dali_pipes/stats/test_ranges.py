@@ -104,16 +104,6 @@ def test_nvtx(loader: Loader, monkeypatch: pytest.MonkeyPatch, environment: dict
     assert (names["gpu_aug wait"], len({thread for thread, _ in nvtx.closed})) == (NUM_STEPS, 2)
 
 
-def test_nvtx_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Torch's own functions are called as they are, where they are built in."""
-    monkeypatch.setenv("GPU_AUG_NVTX", "1")
-    if not hasattr(torch._C, "_nvtx"):
-        with pytest.warns(UserWarning, match="this torch has none"):
-            assert not ranges.nvtx_is_wanted()
-        return
-    ranges.open_range("read").close()
-
-
 def test_nvtx_is_not_built_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asked for it is told, once."""
 

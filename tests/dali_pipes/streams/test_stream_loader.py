@@ -26,7 +26,6 @@ from dali_pipes import (
     MultiScale,
     StateMismatchError,
 )
-from dali_pipes.audit_compare import compare_audits
 from dali_pipes.integrations.webdataset import from_webdataset
 from dali_pipes.streams.lane import SHARD_BITS
 from dali_pipes.streams.steps import UNKNOWN, StreamSteps
@@ -355,17 +354,6 @@ def test_damage_that_is_found_while_decoding(tmp_path: Path) -> None:
     assert 12 not in flat(found[0])
 
 
-def test_the_audit_agrees(shards: list[str], tmp_path: Path) -> None:
-    """An interrupted run had what an uninterrupted one has."""
-    list(load(shards, last_batch="partial", audit=tmp_path / "a.jsonl"))
-    first = load(shards, last_batch="partial", audit=tmp_path / "b.jsonl")
-    next(iter(first))
-    state = first.state_dict()
-    list(resumed(state, shards, last_batch="partial", audit=tmp_path / "b.jsonl"))
-
-    assert compare_audits(tmp_path / "a.jsonl", tmp_path / "b.jsonl").same
-
-
 def test_the_length(shards: list[str]) -> None:
     """Unknown unless it was said; `list` works all the same."""
     with pytest.raises(TypeError, match=r"at the end of the stream only; .*samples_per_epoch"):
@@ -470,26 +458,6 @@ def test_what_a_helper_process_is_sent(shards: list[str]) -> None:
     found = [one.fetch(next(steps.plans(0))).indices.tolist() for one in (other, other, fetcher)]
     assert found[0] == found[1] == found[2]
     assert len(other.readers._loops) == 1
-
-
-@pytest.mark.parametrize("last", [False, True])
-def test_torchdata(shards: list[str], last: bool) -> None:
-    """A node resumes within an epoch and at its end, and a reset begins the next epoch."""
-    nodes = pytest.importorskip("torchdata.nodes")
-    from dali_pipes.integrations.torchdata import LoaderNode
-
-    straight, first, second = (load(shards, samples_per_epoch=29) for _ in range(3))
-    epochs = [labels(straight), labels(straight)]
-    node, again = (
-        nodes.Loader(LoaderNode(loader), restart_on_stop_iteration=False)
-        for loader in (first, second)
-    )
-    loop = iter(node)
-    for _ in range(7 if last else 2):
-        next(loop)
-    again.load_state_dict(node.state_dict())
-
-    assert (labels(again), labels(again)) == (([] if last else epochs[0][2:]), epochs[1])
 
 
 def test_a_state_that_was_moved(shards: list[str]) -> None:

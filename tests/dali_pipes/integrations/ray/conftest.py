@@ -9,6 +9,7 @@ import pytest
 from dali_pipes.integrations.ray.connect import connect
 from tests.support.example_data import make_example_data
 from tests.support.ray_cluster import ray_nodes
+from tests.support.ray_tasks import lay_out
 
 
 @pytest.fixture(scope="session")
@@ -50,3 +51,15 @@ def ray_data(ray_cluster: Any) -> Iterator[Any]:
     context.enable_progress_bars = False
     yield ray.data
     context.execution_options.preserve_order = before
+
+
+@pytest.fixture
+def source(photos: list[Path], tmp_path: Path) -> str:
+    """A folder of sixty photographs."""
+    return lay_out(photos, tmp_path / "photos", copies=5)
+
+
+@pytest.fixture
+def shard_size(source: str) -> str:
+    """A seventh of the source."""
+    return f"{sum(photo.stat().st_size for photo in Path(source).rglob('*.jpg')) // 7}B"

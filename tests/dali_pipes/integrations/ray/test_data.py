@@ -10,25 +10,21 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from dali_pipes import BadSampleError, Clips, ClusterError, Loader, LoaderError
+from dali_pipes import BadSampleError, Clips, ClusterError, LoaderError
 from dali_pipes.integrations.ray.columns import named_fields
 from dali_pipes.integrations.ray.connect import connect
 from dali_pipes.integrations.ray.data_source import DatasetSource
 from dali_pipes.integrations.ray.shard_sink import ShardSink
 from readers import IndexedDataset, Mixture, Sample, open_dataset
 from readers.prepare.errors import PrepareError
-from readers.storage.destination import open_destination
-from readers.storage.remote import StorageOptions
 from tests.readers.formats.test_formats import WRITERS, made, samples  # noqa: F401  # fixtures
-from tests.support.remote_data import set_up
-from tests.support.s3_server import storage
 from tests.support.tars import write_samples
 
 pytest.importorskip("ray")
@@ -226,36 +222,6 @@ def test_workers_of_other_versions_refuse(data: Path, monkeypatch: pytest.Monkey
 
     with pytest.raises(ClusterError, match=r"instead of 1\.0"):
         list(task())
-
-
-@pytest.mark.long
-def test_through_a_cluster(ray_data: Any, data: Path) -> None:
-    """With and without a kept order, and counted: the same rows."""
-    dataset = open_dataset(data / "captions.tar")
-    wanted = expected(dataset)
-    found = {}
-    for keep in (True, False):
-        ray_data.DataContext.get_current().execution_options.preserve_order = keep
-        rows = ray_data.read_datasource(DatasetSource(dataset), override_num_blocks=4).take_all()
-        found[keep] = with_files(rows)
-
-    assert (found[True], sorted(found[False], key=lambda row: row["index"])) == (wanted, wanted)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
-def test_every_format(
-    writer: ModuleType,
-    made: Callable[[ModuleType], Any],  # noqa: F811
-    ray_data: Any,
-) -> None:
-    """On a cluster, rows are what the dataset fetches in this process."""
-    dataset = open_dataset(made(writer), **getattr(writer, "OPTIONS", {}))
-    ray_data.DataContext.get_current().execution_options.preserve_order = True
-
-    rows = ray_data.read_datasource(DatasetSource(dataset), override_num_blocks=2).take_all()
-
-    assert with_files(rows) == expected(dataset)
 
 
 def write(sink: ShardSink, blocks: list[list[Any]]) -> None:
@@ -594,37 +560,6 @@ def test_videos_stay_as_they_are(data: Path, tmp_path: Path) -> None:
     assert [bytes(one.video) for one in after] == [bytes(one.video) for one in before]
 
 
-@pytest.mark.long
-def test_shards_in_an_object_store(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Shards, indexes and manifest are those of a folder; what was left is removed, and what is finished is kept."""
-    pytest.importorskip("obstore")
-    pytest.importorskip("moto")
-    pytest.importorskip("flask")
-    set_up(monkeypatch, tmp_path)
-    write(ShardSink(tmp_path / "out"), blocks_of(data / "captions.tar"))
-    with storage("moto") as server:
-        server.put("photos")
-        options = StorageOptions(endpoint=server.url)
-        sink = ShardSink("s3://photos/shards", storage=options)
-        sink.on_write_start()
-        sink.write(blocks_of(data / "more")[0], None)
-        write(sink, blocks_of(data / "captions.tar"))
-        there = open_destination("s3://photos/shards", options)
-        found = {
-            name: b"" if name.endswith("-index") else there.read(name) for name in there.names()
-        }
-        back = list(open_dataset("s3://photos/shards/", endpoint=server.url))
-        with pytest.raises(PrepareError, match=r"s3://photos/shards holds a finished write"):
-            sink.on_write_start()
-
-    assert found == files(tmp_path / "out")
-    assert [bytes(one.fields["jpg"]) for one in back] == [
-        bytes(one.fields["jpg"]) for one in open_dataset(data / "captions.tar")
-    ]
-
-
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
 
 
@@ -647,46 +582,3 @@ def test_the_example(ray_cluster: Any, example: dict[str, Any]) -> None:
     connect(ray_cluster.address)
 
     assert example["main"]([]) == 2 * 64
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # Ray's own
-def test_actors_and_batches(ray_cluster: Any, example: dict[str, Any], photos: list[Path]) -> None:
-    """Two actors and odd batches make the Loader's pixels of real photographs; another epoch does not."""
-    connect(ray_cluster.address)
-    import ray.data
-
-    augment, dataset = example["augment"], open_dataset(photos)
-    loaders = [
-        Loader(
-            dataset,
-            example["RECIPE"],
-            batch_size=8,
-            seed=example["SEED"],
-            device="cpu",
-            last_batch="partial",
-        )
-        for _ in range(2)
-    ]
-    loaders[0].set_epoch(example["EPOCH"])
-    ours, others = (
-        {
-            index: image.numpy().copy()
-            for batch in loader
-            for index, image in zip(batch.indices.tolist(), batch.images, strict=True)
-        }
-        for loader in loaders
-    )
-
-    class Augment:
-        def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-            done: dict[str, Any] = augment(batch)
-            return done
-
-    rows = ray.data.read_datasource(DatasetSource(dataset), override_num_blocks=4)
-    rows = rows.map_batches(Augment, batch_size=5, compute=ray.data.ActorPoolStrategy(size=2))
-    found = {row["index"]: row["image"] for row in rows.iter_rows()}
-
-    assert found.keys() == ours.keys()
-    assert all(np.array_equal(found[index], ours[index]) for index in found)
-    assert not any(np.array_equal(found[index], others[index]) for index in found)

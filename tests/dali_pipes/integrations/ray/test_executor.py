@@ -1,9 +1,7 @@
 """Preparing data on a Ray cluster: who takes part, what fails, and the bytes of one process all the same."""
 
 import errno
-import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -16,29 +14,26 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from platform import node
-from threading import Thread
-from types import ModuleType
 from typing import Any, Literal
 
 import pytest
 
-from dali_pipes.decode.check import CHECKS
 from dali_pipes.errors import ClusterError, MissingPackageError
 from dali_pipes.integrations.ray import cluster
 from dali_pipes.integrations.ray.connect import connect
 from dali_pipes.integrations.ray.executor import RayExecutor
-from dali_pipes.integrations.ray.versions import require_same, versions
+from dali_pipes.integrations.ray.versions import versions
 from dali_pipes.jpeg.finder import FINDER, JpegFinder
 from readers.checkpoints.layout import Kept
-from readers.prepare import LocalExecutor, index, inspect, inspection_parts, pack
+from readers.prepare import LocalExecutor, index, inspection_parts, pack
 from readers.prepare.errors import PrepareError, TransientError
 from readers.prepare.executor import Job
 from readers.sample import Payload
 from readers.storage.unreadable import unreadable
 from tests.support import ray_tasks
 from tests.support.packed import Jpeg
-from tests.support.ray_cluster import MEGABYTE, ROOT, ray_nodes
-from tests.support.ray_tasks import Waiting, content, lay_out
+from tests.support.ray_cluster import ROOT
+from tests.support.ray_tasks import Waiting, content
 
 
 def square(number: int) -> int:
@@ -95,12 +90,6 @@ def test_the_error_of_a_task_arrives_with_its_machine_when_the_others_are_done(
     assert {number for number, _ in done} == {0, 1, 3, 4}
 
 
-def test_what_no_node_can_hold_is_refused_at_once(ray_cluster: Any) -> None:
-    """Ray itself would wait for a larger node for ever."""
-    with pytest.raises(ClusterError, match=r"takes 1 cores and 10000000.0 GB .* \(the most are 2"):
-        next(RayExecutor(ray_cluster.address).run(Job(square, [1], task_bytes=10**16)))
-
-
 def test_a_worker_of_other_versions_refuses() -> None:
     """Before it unpickles anything of the job."""
     with pytest.raises(
@@ -121,64 +110,12 @@ def test_workers_are_told_the_versions_of_their_driver(
         list(RayExecutor(ray_cluster.address).run(Job(square, range(3))))
 
 
-def test_a_worker_without_the_package_is_a_clear_error(
-    ray_cluster: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One sentence with the module that is missing there, not a traceback of Ray's."""
-    only_here = ModuleType("only_here")
-    exec("def carry_out(driver, do, number): return number", only_here.__dict__)
-    monkeypatch.setitem(sys.modules, "only_here", only_here)
-    monkeypatch.setattr(cluster, "_carry_out", only_here.carry_out)
-
-    with pytest.raises(ClusterError, match=r"cannot import gpu-aug \(.*only_here.*py_modules"):
-        list(RayExecutor(ray_cluster.address).run(Job(square, range(3))))
-
-
 def test_without_ray_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the extra was left out."""
     monkeypatch.setitem(sys.modules, "ray", None)
 
     with pytest.raises(MissingPackageError, match=r"pip install 'gpu-aug\[ray\]'"):
         next(RayExecutor().run(Job(square, range(3))))
-
-
-@pytest.mark.long
-def test_a_worker_has_the_code_of_its_driver(ray_cluster: Any) -> None:
-    """What a worker imports has the digest of what is imported here."""
-    ray = connect(ray_cluster.address)
-
-    found = ray.get(ray.remote(lambda: versions()).remote(), timeout=60)
-
-    assert found == versions()
-
-
-@pytest.mark.long
-def test_code_that_ray_sends_is_that_of_its_driver(tmp_path: Path) -> None:
-    """Each package lies in a folder of its own, and none has a release: as Ray unpacks ``py_modules``."""
-    folders = {name: tmp_path / f"_ray_pkg_{name}" for name in ("readers", "gpu_aug", "dali_pipes")}
-    for name, folder in folders.items():
-        shutil.copytree(ROOT / name, folder / name)
-    script = (
-        "import json; from importlib import metadata; found = metadata.version\n"
-        "def version(name):\n"
-        "    if name == 'gpu-aug': raise metadata.PackageNotFoundError(name)\n"
-        "    return found(name)\n"
-        "metadata.version = version\n"
-        "from dali_pipes.integrations.ray import versions; print(versions.__file__)\n"
-        "print(json.dumps(versions.versions()))"
-    )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders.values()))}
-    answer = subprocess.run(
-        [sys.executable, "-c", script],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
-
-    assert Path(answer[0]).is_relative_to(tmp_path)
-    require_same(json.loads(answer[1]))
 
 
 @pytest.mark.long
@@ -190,14 +127,6 @@ def test_the_connected_cluster_has_several_names(ray_cluster: Any) -> None:
     assert connect(f"localhost:{port}") is ray
     with pytest.raises(ClusterError, match=r"was asked for: call ray\.shutdown"):
         connect(f"192.0.2.1:{port}")
-
-
-def test_another_cluster_than_the_connected_one_is_refused(ray_cluster: Any) -> None:
-    """Silently working on the wrong cluster would be worse."""
-    connect(ray_cluster.address)
-
-    with pytest.raises(ClusterError, match=r"was asked for: call ray\.shutdown"):
-        connect("127.0.0.1:1")
 
 
 @pytest.mark.long
@@ -238,32 +167,6 @@ def test_a_cluster_that_others_keep_busy_is_waited_for_with_a_word(
     assert done == {0: 0, 1: 1, 2: 2}
     assert [one.partition(": other")[0] for one in said] == ["no task has come for 10 seconds"]
     assert "a task takes 1 cores, and 0 cores and" in said[0]
-
-
-@pytest.mark.long
-def test_a_cluster_that_must_grow_first_is_waited_for() -> None:
-    """Without any cores it is no refusal: the first machine that comes is taken."""
-    ray = pytest.importorskip("ray")
-    before = ray.get_runtime_context().gcs_address if ray.is_initialized() else None
-    ray.shutdown()
-    found: list[Any] = []
-    with ray_nodes(0) as (cluster, _), warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", UserWarning)
-        executor = RayExecutor(cluster.address)
-        worker = Thread(target=lambda: found.extend(executor.run(Job(abs, range(3)))))
-        worker.start()
-        until = time.monotonic() + 300
-        while worker.is_alive() and not said and time.monotonic() < until:
-            worker.join(0.5)
-        cluster.add_node(num_cpus=1, object_store_memory=150 * MEGABYTE)
-        worker.join(300)
-    if before:
-        ray.init(address=before, log_to_driver=False, logging_level="ERROR")
-
-    assert sorted(found) == [(0, 0), (1, 1), (2, 2)]
-    [word] = [str(one.message) for one in said]
-    assert re.search(r"room for a task for 1\d seconds: start machines; they", word)
 
 
 @pytest.mark.long
@@ -312,43 +215,12 @@ def shards(tmp_path: Path, jpeg: Jpeg, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-class DyingCheck:
-    """Ends the process that decodes a picture of a certain width, once."""
-
-    def __init__(self, mark: Path) -> None:
-        self._mark = mark
-
-    def __call__(self, data: Payload, size: tuple[int, int]) -> str:
-        """Decode an image."""
-        if size[1] == 125:
-            die_once(self._mark)
-        return CHECKS.image(data, size)
-
-
 def die_once(mark: Path) -> None:
     try:
         mark.touch(exist_ok=False)
     except FileExistsError:
         return
     os._exit(1)
-
-
-@pytest.mark.long
-def test_indexes(ray_cluster: Any, shards: Path, tmp_path: Path) -> None:
-    """Workers build them beside the shards; a shard that only they cannot read is named with its node."""
-    shutil.copytree(shards, tmp_path / "other")
-    here = index(str(tmp_path / "other"), num_workers=1)
-
-    found = index(str(shards), executor=RayExecutor(ray_cluster.address))
-    (shards / "1.tar").write_bytes(b"<html>" * 2000)
-
-    assert [entry.built for _, entry in found.shards] == [True] * 3
-    assert len(list(shards.glob("*.gpuaug-index"))) == 3
-    assert {blob.name: entry.head.digest for blob, entry in found.shards} == {
-        blob.name: entry.head.digest for blob, entry in here.shards
-    }
-    with pytest.raises(PrepareError, match=r"1 of 1 index.* on \S+: .*1.tar is not a tar"):
-        index(str(shards), executor=RayExecutor(ray_cluster.address))
 
 
 @dataclass(frozen=True)
@@ -389,20 +261,6 @@ def test_checkpoints(
     assert (found[1], len(found[0])) == (found[0], 4)
 
 
-@pytest.mark.long
-def test_inspections(ray_cluster: Any, shards: Path, tmp_path: Path) -> None:
-    """Every number is that of one process."""
-    checks = CHECKS._replace(image=DyingCheck(tmp_path / "died"))
-    expected = inspect(str(shards), verify=CHECKS, num_workers=1)
-
-    found = inspect(str(shards), verify=checks, executor=RayExecutor(ray_cluster.address))
-
-    assert (tmp_path / "died").exists()
-    assert (found.num_bad, found.num_looked_at, found.verified) == (1, 24, True)
-    assert found.counts_to_json() == expected.counts_to_json()
-    assert (found.doubled, found.labels) == (expected.doubled, expected.labels)
-
-
 def wait_for(what: Callable[[], bool], seconds: float = 60) -> bool:
     """Whether something becomes true."""
     until = time.monotonic() + seconds
@@ -412,38 +270,11 @@ def wait_for(what: Callable[[], bool], seconds: float = 60) -> bool:
 
 
 @pytest.fixture
-def source(photos: list[Path], tmp_path: Path) -> str:
-    """A folder of sixty photographs."""
-    return lay_out(photos, tmp_path / "photos", copies=5)
-
-
-@pytest.fixture
 def marks(tmp_path: Path) -> Path:
     """A folder for `Waiting`."""
     folder = tmp_path / "marks"
     folder.mkdir()
     return folder
-
-
-@pytest.fixture
-def shard_size(source: str) -> str:
-    """A seventh of the source."""
-    return f"{sum(photo.stat().st_size for photo in Path(source).rglob('*.jpg')) // 7}B"
-
-
-def test_packed_by_two_nodes_is_packed_by_one_process(
-    ray_cluster: Any, source: str, shard_size: str, tmp_path: Path
-) -> None:
-    """Every shard, index, entry and the manifest, to the byte."""
-    settings: Any = {"shard_size": shard_size, "shuffle": 3}
-
-    here = pack(source, tmp_path / "here", num_workers=1, **settings)
-    on_ray = RayExecutor(ray_cluster.address)
-    there = pack(source, tmp_path / "there", executor=on_ray, **settings)
-
-    assert here.num_samples == there.num_samples == 60
-    assert here.num_shards >= 7
-    assert content(tmp_path / "there") == content(tmp_path / "here")
 
 
 @pytest.mark.long

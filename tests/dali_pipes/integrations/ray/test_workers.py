@@ -1,10 +1,15 @@
-"""A loader with remote workers makes the batches of a local one, to the bit, and says the same of them."""
+"""Remote workers make the batches of a local loader, and its shards, to the bit; what they cannot do is refused in words.
+
+All that every run tries on a cluster stands in this file, since each process of the tests needs a cluster of its own.
+"""
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,6 +17,10 @@ import torch
 
 from dali_pipes import Batch
 from dali_pipes.assemble import batch_of
+from dali_pipes.errors import ClusterError
+from dali_pipes.integrations.ray import cluster
+from dali_pipes.integrations.ray.connect import connect
+from dali_pipes.integrations.ray.executor import RayExecutor
 from dali_pipes.integrations.ray.maker import as_bytes, as_images, step_memory
 from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.pipeline.augment import Engines
@@ -21,7 +30,10 @@ from dali_pipes.pipeline.shared_memory import Frame
 from gpu_aug import ColorJitter, CutMix, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
 from gpu_aug.views import Views
 from readers import open_dataset
+from readers.prepare import pack
+from readers.prepare.executor import Job
 from tests.support.loaders import loader_maker
+from tests.support.ray_tasks import content
 from tests.support.same_batches import assert_same
 
 PLAIN = Recipe([RandomResizedCrop(24), HorizontalFlip(), ColorJitter(0.4, 0.4, 0.4), Normalize()])
@@ -116,3 +128,45 @@ def _without_run(audit: Path) -> str:
     """The lines of an audit but for the time and the name of a run."""
     lines = [json.loads(line) for line in audit.read_text().splitlines()]
     return json.dumps([{**line, "time": 0, "attempt": ""} for line in lines])
+
+
+def test_packed_by_two_nodes_is_packed_by_one_process(
+    ray_cluster: Any, source: str, shard_size: str, tmp_path: Path
+) -> None:
+    """Every shard, index, entry and the manifest, to the byte."""
+    settings: Any = {"shard_size": shard_size, "shuffle": 3}
+
+    here = pack(source, tmp_path / "here", num_workers=1, **settings)
+    on_ray = RayExecutor(ray_cluster.address)
+    there = pack(source, tmp_path / "there", executor=on_ray, **settings)
+
+    assert here.num_samples == there.num_samples == 60
+    assert here.num_shards >= 7
+    assert content(tmp_path / "there") == content(tmp_path / "here")
+
+
+def test_what_no_node_can_hold_is_refused_at_once(ray_cluster: Any) -> None:
+    """Ray itself would wait for a larger node for ever."""
+    with pytest.raises(ClusterError, match=r"takes 1 cores and 10000000.0 GB .* \(the most are 2"):
+        next(RayExecutor(ray_cluster.address).run(Job(abs, [1], task_bytes=10**16)))
+
+
+def test_a_worker_without_the_package_is_a_clear_error(
+    ray_cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One sentence with the module that is missing there, not a traceback of Ray's."""
+    only_here = ModuleType("only_here")
+    exec("def carry_out(driver, do, number): return number", only_here.__dict__)
+    monkeypatch.setitem(sys.modules, "only_here", only_here)
+    monkeypatch.setattr(cluster, "_carry_out", only_here.carry_out)
+
+    with pytest.raises(ClusterError, match=r"cannot import gpu-aug \(.*only_here.*py_modules"):
+        list(RayExecutor(ray_cluster.address).run(Job(abs, range(3))))
+
+
+def test_another_cluster_than_the_connected_one_is_refused(ray_cluster: Any) -> None:
+    """Silently working on the wrong cluster would be worse."""
+    connect(ray_cluster.address)
+
+    with pytest.raises(ClusterError, match=r"was asked for: call ray\.shutdown"):
+        connect("127.0.0.1:1")

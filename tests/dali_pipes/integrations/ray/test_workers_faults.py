@@ -154,36 +154,6 @@ class Faulty:
         return False
 
 
-class Slow:
-    """A dataset whose first reader waits, at its first step, until others have read six samples."""
-
-    class_names = ()
-    fingerprint = "slow"
-
-    def __init__(self, inner: Dataset, marks: Path) -> None:
-        self.inner, self.marks, self.trainer = inner, marks, os.getpid()
-
-    def __len__(self) -> int:
-        return len(self.inner)
-
-    def fetch(self, indices: Sequence[int]) -> list[Any]:
-        """Note who reads what; looks at single samples, before the steps, do not count."""
-        if os.getpid() != self.trainer and len(indices) > 1:
-            with suppress(FileExistsError):
-                (self.marks / "first").touch(exist_ok=False)
-                self._wait()
-            for index in indices:
-                (self.marks / f"{os.getpid()}-{index}").touch()
-        return self.inner.fetch(indices)
-
-    def _wait(self) -> None:
-        until = time.monotonic() + 200
-        while len(list(self.marks.glob("*-*"))) < 6:
-            if time.monotonic() > until:
-                raise RuntimeError("nobody overtakes")
-            time.sleep(0.05)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Path:
     """48 images."""
@@ -225,22 +195,6 @@ def test_a_worker_fails_once(
         assert_same(list(loader), expected)
     assert (tmp_path / "failed").exists()
     assert "of the loader is replaced: " in caplog.text
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("ray_cluster")
-def test_a_slow_worker_is_overtaken_in_work_alone(
-    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Another one makes later steps meanwhile; the batches come in order, and nobody is replaced."""
-    expected = list(load(open_dataset(folder)))
-    dataset = Slow(open_dataset(folder), tmp_path)
-
-    with load(dataset, workers=RayWorkers(2), prefetch=6) as loader:
-        assert_same(list(loader), expected)
-
-    assert len({path.name.partition("-")[0] for path in tmp_path.glob("*-*")}) == 2
-    assert "replaced" not in caplog.text
 
 
 @pytest.mark.long
