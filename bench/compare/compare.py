@@ -12,6 +12,8 @@ from typing import Any
 import torch
 
 from bench.baselines.peers.install import missing_peers
+from bench.compare.clip_plan import make_plan
+from bench.compare.clips import ClipSettings
 from bench.compare.contestant import Kind, Task, Unable
 from bench.compare.contestants import IMAGES, VIDEOS, Contestant, choose, peers_of
 from bench.compare.images import collect
@@ -20,8 +22,6 @@ from bench.compare.result import Absent, Comparison, Row
 from bench.output.arguments import dtype_from
 from bench.output.errors import BenchError
 from bench.timing import mean_of, measure_in_turns
-from bench.video.clips import ClipSettings
-from bench.video.plan import make_plan
 from dali_pipes.choose import choose as choose_settings
 from gpu_aug import Recipe
 from gpu_aug.expected_recipe import require_recipe

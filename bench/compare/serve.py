@@ -24,10 +24,10 @@ from typing import Any, TextIO
 
 import torch
 
+from bench.compare.check_frames import check_frames
 from bench.compare.contestant import Pipeline, Task, Unable
 from bench.compare.contestants import Contestant
 from bench.timing import synchronise, take_turn
-from bench.video.check import check_frames
 
 
 def main() -> None:

@@ -13,24 +13,24 @@ import pytest
 import torch
 from PIL import Image
 
-from bench.compare import ours
-from bench.compare.compare import Settings, compare
-from bench.compare.contestant import Pipeline, Task, Unable
-from bench.compare.report import comparison_document
-from bench.output.errors import BenchError
-from bench.video import ceiling, dali_reader
-from bench.video.ceiling import decode_packets
-from bench.video.check import check_frames
-from bench.video.clips import ClipSettings, clip_settings
-from bench.video.libraries import (
+from bench.baselines import ceiling, dali
+from bench.baselines.ceiling import decode_packets
+from bench.baselines.videos import (
     DecordTorchvision,
     OpencvAlbumentations,
     PyavTorchvision,
     TorchcodecTorchvision,
-    fastest_seek,
+    seek_mode,
 )
-from bench.video.making import make_videos
-from bench.video.plan import Clip, make_plan
+from bench.compare import ours
+from bench.compare.check_frames import check_frames
+from bench.compare.clip_plan import Clip, make_plan
+from bench.compare.clips import ClipSettings, clip_settings
+from bench.compare.compare import Settings, compare
+from bench.compare.contestant import Pipeline, Task, Unable
+from bench.compare.make_videos import make_videos
+from bench.compare.report import comparison_document
+from bench.output.errors import BenchError
 from dali_pipes import Loader
 from gpu_aug import CenterCrop, HorizontalFlip, Normalize, RandomCrop, RandomShortestSize, Recipe
 from readers.video import scan_video
@@ -331,9 +331,7 @@ def test_seeking_that_misses_frames_is_not_chosen(tmp_path: Path) -> None:
     steps = np.where(np.arange(30) < 15, 512, 2048)
     write_video(tmp_path / "a.mp4", pan(30, (64, 80)), pts=np.cumsum(steps).tolist())
 
-    _, rates = fastest_seek(task_of(tmp_path, tmp_path).clips)
-
-    assert set(rates) == {"exact", "mapped"}
+    assert seek_mode(task_of(tmp_path, tmp_path).clips) == "exact"
 
 
 # The ceilings and DALI.
@@ -359,7 +357,7 @@ def test_ceiling_decodes_the_wanted_frames(
 
 def test_ceiling_misses_no_frame(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where frames do not come out it raises, rather than count less work."""
-    monkeypatch.setattr(ceiling, "_runs", lambda _: iter(()))
+    monkeypatch.setattr(ceiling, "plan_runs", lambda *_: iter(()))
 
     with pytest.raises(RuntimeError, match=r"4 frames of .* are missing"):
         decode_packets(task.clips[0])
@@ -376,14 +374,14 @@ def test_dali_says_which_frames_it_shows(tmp_path: Path) -> None:
             source / f"{number}.webm", frames, codec="libvpx-vp9", options={"cpu-used": "8"}
         )
 
-    check_frames(dali_reader.start, task_of(source, tmp_path))
+    check_frames(dali.start_videos, task_of(source, tmp_path))
 
 
 @pytest.mark.needs_dali
 def test_dali_says_what_it_does_not_read(task: Task) -> None:
     """H.264 is not for DALI on a CPU, which is one sentence, not a crash."""
     with pytest.raises(Unable, match="does not read h264 on cpu: ") as caught:
-        check_frames(dali_reader.start, task)
+        check_frames(dali.start_videos, task)
 
     assert "\n" not in str(caught.value)
 
@@ -394,7 +392,7 @@ def test_dali_says_what_helps(videos: Path, tmp_path: Path) -> None:
     long = replace(task_of(videos, tmp_path), plan=plan)
 
     with pytest.raises(Unable, match="give a smaller --stride or --num-frames"):
-        dali_reader.start(long)
+        dali.start_videos(long)
 
 
 # Comparisons of clips.

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.compare.clips import ClipSettings, open_sound_videos
 from bench.output.errors import BenchError
-from bench.video.clips import ClipSettings, open_sound_videos
 from dali_pipes.video.clips import Clips
 from readers import Order, Sample
 from readers.label_vector import class_number
