@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib.util import find_spec
 
 import numpy as np
 import torch
@@ -19,7 +18,6 @@ from dali_pipes.video.codec import ClipDeadline, decode_run
 from dali_pipes.video.decode import DECODE_SECONDS
 from dali_pipes.video.packets import packets_of, plan_runs
 from readers import Sample, read_header
-from readers.sample import Payload
 from readers.storage.blob.mmap_pages import map_file
 
 _CHUNK = 4  # images per task of a thread, as one costs some 20 us
@@ -58,31 +56,14 @@ def _turn(batches: Iterator[torch.Tensor], seconds: float, *, device: torch.devi
 
 
 def _decoders(task: Task) -> Iterator[tuple[str, Iterator[torch.Tensor]]]:
-    yield "OpenCV on threads", _on_threads(_with_opencv, task)
-    if find_spec("simplejpeg"):
-        yield "simplejpeg on threads", _on_threads(_with_simplejpeg, task)
+    yield "OpenCV on threads", _on_threads(task)
     if not available_decoders()["dali"]:
         name = "DALI mixed" if task.device.type == "cuda" else "DALI on the CPU"
         yield name, _by_dali(task)
 
 
-def _with_opencv(data: Payload) -> None:
+def _on_threads(task: Task) -> Iterator[torch.Tensor]:
     """Decode with OpenCV, or with Pillow where it is missing."""
-    header = read_header(data)
-    opencv.decode(data, (header.height, header.width))
-
-
-def _with_simplejpeg(data: Payload) -> None:
-    """Decode JPEGs with libjpeg-turbo's own interface, other files with OpenCV."""
-    import simplejpeg
-
-    if simplejpeg.is_jpeg(data):
-        simplejpeg.decode_jpeg(data)
-    else:
-        _with_opencv(data)
-
-
-def _on_threads(decode: Callable[[Payload], None], task: Task) -> Iterator[torch.Tensor]:
     num_chunks = -(-task.batch_size // _CHUNK)
 
     def decode_chunk(number: int) -> None:
@@ -91,7 +72,8 @@ def _on_threads(decode: Callable[[Payload], None], task: Task) -> Iterator[torch
         indices = [(batch * task.batch_size + row) % len(task.dataset) for row in rows]
         for sample in task.dataset.fetch(indices):
             if isinstance(sample, Sample) and sample.image is not None:
-                decode(sample.image)
+                header = read_header(sample.image)
+                opencv.decode(sample.image, (header.height, header.width))
 
     for _ in threaded_batches(decode_chunk, num_chunks, task.num_threads):
         yield torch.empty(task.batch_size, 0)

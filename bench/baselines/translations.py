@@ -64,6 +64,13 @@ def torchvision_transforms(recipe: Recipe, *, before_float: list[Any]) -> list[A
     return transforms + to_float
 
 
+def torchvision_compose(recipe: Recipe) -> Any:
+    """Translate into a transform of uint8 tensors [..., 3, height, width], with one draw for each call."""
+    from torchvision.transforms import v2
+
+    return v2.Compose(torchvision_transforms(recipe, before_float=[]))
+
+
 def albumentations_compose(recipe: Recipe) -> Any:
     """Translate into an Albumentations 2 pipeline from uint8 [height, width, 3] to a tensor [3, height, width]."""
     import albumentations as A

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from bench.baselines.torch_loader import Baseline, one_opencv_thread
-from bench.baselines.translations import albumentations_compose, torchvision_transforms
+from bench.baselines.translations import albumentations_compose, torchvision_compose
 from bench.compare.clip_plan import Clip, ClipPlan
 from bench.compare.contestant import Task, Unable
 from gpu_aug import Recipe
@@ -32,18 +32,11 @@ class _ClipBaseline(Baseline):
     decode: Callable[[Clip], NDArray[np.uint8]]
 
     def __init__(self, recipe: Recipe) -> None:
-        from torchvision.transforms import v2
-
-        self._transform = v2.Compose(torchvision_transforms(recipe, before_float=[]))
+        self.transform = torchvision_compose(recipe)
 
     def load(self, item: Clip) -> torch.Tensor:
         """Decode and transform with torchvision's v2 transforms."""
-        return self.augment(torch.from_numpy(self.decode(item)).permute(0, 3, 1, 2))
-
-    def augment(self, frames: Any) -> torch.Tensor:
-        """Transform decoded frames into float32 [T, 3, height, width]."""
-        tensor: torch.Tensor = self._transform(frames)
-        return tensor
+        return self.transform(torch.from_numpy(self.decode(item)).permute(0, 3, 1, 2))
 
 
 class PyavTorchvision(_ClipBaseline):
@@ -81,16 +74,11 @@ class OpencvAlbumentations(_ClipBaseline):
     worker_init = staticmethod(one_opencv_thread)
 
     def __init__(self, recipe: Recipe) -> None:
-        self._transform = albumentations_compose(recipe)
+        self._compose = albumentations_compose(recipe)
 
-    def load(self, item: Clip) -> torch.Tensor:
+    def load(self, item: Clip) -> Any:
         """Decode and transform arrays."""
-        return self.augment(self.decode(item))
-
-    def augment(self, frames: NDArray[np.uint8]) -> torch.Tensor:
-        """Transform decoded frames into float32 [T, 3, height, width]."""
-        tensor: torch.Tensor = self._transform(images=frames)["images"]
-        return tensor
+        return self._compose(images=self.decode(item))["images"]
 
     def decode(self, clip: Clip) -> NDArray[np.uint8]:
         """Seek by the number of the first frame, or read from the beginning where seeking misses frames."""
@@ -121,8 +109,7 @@ class DecordTorchvision(_ClipBaseline):
         """Open the file and get a batch of frames."""
         decord = importlib.import_module("decord")
         reader = decord.VideoReader(str(clip.path), num_threads=1)
-        pixels: NDArray[np.uint8] = reader.get_batch(clip.frames).asnumpy()
-        return pixels
+        return np.asarray(reader.get_batch(clip.frames).asnumpy(), np.uint8)
 
 
 class TorchcodecTorchvision(_ClipBaseline):
@@ -136,7 +123,7 @@ class TorchcodecTorchvision(_ClipBaseline):
 
     def load(self, item: Clip) -> torch.Tensor:
         """Decode to uint8 [T, 3, height, width], and transform."""
-        return self.augment(torchcodec_frames(item, self._seek))
+        return self.transform(torchcodec_frames(item, self._seek))
 
     def adjust(self, task: Task) -> None:
         """Choose the way of seeking."""
@@ -178,8 +165,7 @@ def torchcodec_frames(clip: Clip, seek: str) -> torch.Tensor:
         seek: "approximate" or "exact".
     """
     decoder = load_torchcodec().VideoDecoder(clip.path, num_ffmpeg_threads=1, seek_mode=seek)
-    frames: torch.Tensor = decoder.get_frames_at(clip.frames.tolist()).data
-    return frames
+    return torch.as_tensor(decoder.get_frames_at(clip.frames.tolist()).data)
 
 
 def seek_mode(plan: ClipPlan) -> str:
