@@ -168,17 +168,17 @@ def dali_steps(data: Any, recipe: Recipe, device: torch.device, *, layout: str =
     *steps, normalize = recipe.operations
     assert isinstance(normalize, Normalize)
     match steps[0]:
-        case RandomResizedCrop() as step:
+        case RandomResizedCrop() as crop:
             data = fn.random_resized_crop(
                 data,
-                size=step.size,
-                random_area=step.scale,
-                random_aspect_ratio=step.ratio,
-                antialias=step.antialias,
+                size=crop.size,
+                random_area=crop.scale,
+                random_aspect_ratio=crop.ratio,
+                antialias=crop.antialias,
             )
-        case RandomShortestSize(min_size=tuple() as lengths) as step:
-            shorter = fn.random.uniform(values=[float(length) for length in lengths])
-            data = fn.resize(data, resize_shorter=shorter, antialias=step.antialias)
+        case RandomShortestSize(min_size=tuple() as lengths, antialias=antialias):
+            chosen = fn.random.uniform(values=[float(length) for length in lengths])
+            data = fn.resize(data, resize_shorter=chosen, antialias=antialias)
         case Resize(size=(_, _) as size, antialias=antialias):
             data = fn.resize(data, size=size, antialias=antialias)
         case Resize(size=shorter, antialias=antialias):

@@ -31,7 +31,6 @@ from bench.compare.clip_plan import Clip, make_plan
 from bench.compare.clips import ClipSettings, clip_settings
 from bench.compare.compare import Settings, compare
 from bench.compare.contestant import Pipeline, Task, Unable
-from bench.compare.make_videos import make_videos
 from bench.compare.report import comparison_document
 from bench.output.errors import BenchError
 from dali_pipes import Loader
@@ -540,11 +539,13 @@ def test_doctor_names_what_decodes_videos(run: Run) -> None:
     assert "torchcodec" in printed
 
 
-def test_made_videos_are_ordinary(tmp_path: Path) -> None:
+def test_made_videos_are_ordinary(run: Run, tmp_path: Path) -> None:
     """H.264 of the size and length asked for, moving from frame to frame; the same seed, the same pictures."""
     pytest.importorskip("skimage")
+    options = ("--size", "64x48", "--seconds", 0.4, "--count", 2)
     for name in ("one", "two"):
-        make_videos(tmp_path / name, size=(48, 64), count=2, seconds=0.4)
+        printed = run("bench", "make-videos", tmp_path / name, *options)[1]
+        assert printed == f"2 videos of 64x48: {tmp_path / name}\n"
     first, second = sorted((tmp_path / "one").rglob("*.mp4"))
 
     pts, frames = decode_all(first)
