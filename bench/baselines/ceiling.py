@@ -1,19 +1,24 @@
-"""Decoding alone: the upper bound for every pipeline that decodes whole images."""
+"""Decoding alone: the upper bound for pipelines that decode whole images, or these clips with these libraries."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib.util import find_spec
 
+import numpy as np
 import torch
 
 from bench.baselines.dali import decoding_pipeline
+from bench.baselines.videos import load_torchcodec, seek_mode, torchcodec_frames
+from bench.compare.clip_plan import Clip
 from bench.compare.contestant import Pipeline, Task
 from bench.compare.threads import NUM_AHEAD, threaded_batches
 from bench.timing import Turn, measure_in_turns, synchronise, take_turn
 from dali_pipes import available_decoders
 from dali_pipes.decode import opencv
+from dali_pipes.video.codec import ClipDeadline, decode_run
+from dali_pipes.video.decode import DECODE_SECONDS
+from dali_pipes.video.packets import packets_of, plan_runs
 from readers import Sample, read_header
-from readers.sample import Payload
+from readers.storage.blob.mmap_pages import map_file
 
 _CHUNK = 4  # images per task of a thread, as one costs some 20 us
 _TRIAL_SECONDS, _NUM_TRIALS = 0.3, 3
@@ -51,31 +56,14 @@ def _turn(batches: Iterator[torch.Tensor], seconds: float, *, device: torch.devi
 
 
 def _decoders(task: Task) -> Iterator[tuple[str, Iterator[torch.Tensor]]]:
-    yield "OpenCV on threads", _on_threads(_with_opencv, task)
-    if find_spec("simplejpeg"):
-        yield "simplejpeg on threads", _on_threads(_with_simplejpeg, task)
+    yield "OpenCV on threads", _on_threads(task)
     if not available_decoders()["dali"]:
         name = "DALI mixed" if task.device.type == "cuda" else "DALI on the CPU"
         yield name, _by_dali(task)
 
 
-def _with_opencv(data: Payload) -> None:
+def _on_threads(task: Task) -> Iterator[torch.Tensor]:
     """Decode with OpenCV, or with Pillow where it is missing."""
-    header = read_header(data)
-    opencv.decode(data, (header.height, header.width))
-
-
-def _with_simplejpeg(data: Payload) -> None:
-    """Decode JPEGs with libjpeg-turbo's own interface, other files with OpenCV."""
-    import simplejpeg
-
-    if simplejpeg.is_jpeg(data):
-        simplejpeg.decode_jpeg(data)
-    else:
-        _with_opencv(data)
-
-
-def _on_threads(decode: Callable[[Payload], None], task: Task) -> Iterator[torch.Tensor]:
     num_chunks = -(-task.batch_size // _CHUNK)
 
     def decode_chunk(number: int) -> None:
@@ -84,10 +72,59 @@ def _on_threads(decode: Callable[[Payload], None], task: Task) -> Iterator[torch
         indices = [(batch * task.batch_size + row) % len(task.dataset) for row in rows]
         for sample in task.dataset.fetch(indices):
             if isinstance(sample, Sample) and sample.image is not None:
-                decode(sample.image)
+                header = read_header(sample.image)
+                opencv.decode(sample.image, (header.height, header.width))
 
     for _ in threaded_batches(decode_chunk, num_chunks, task.num_threads):
         yield torch.empty(task.batch_size, 0)
+
+
+def libavcodec(task: Task) -> Pipeline:
+    """Decode the packets that the frames need: no container, no colours, no resizing."""
+    note = (
+        "the packets from the keyframes on, those passed over that nobody needs, one thread per clip; "
+        "frames stay as YUV in the decoder's memory"
+    )
+    return _decoding(task, decode_packets, note)
+
+
+def torchcodec(task: Task) -> Pipeline:
+    """Decode whole frames as RGB: no resizing.
+
+    Raises:
+        Unable: torchcodec does not load.
+    """
+    load_torchcodec()
+    seek = seek_mode(task.clips)
+    note = f"VideoDecoder.get_frames_at, one FFmpeg thread per clip, on threads; {seek} seeking"
+    return _decoding(task, lambda clip: torchcodec_frames(clip, seek), note)
+
+
+def _decoding(task: Task, decode: Callable[[Clip], object], note: str) -> Pipeline:
+    batches = threaded_batches(
+        lambda position: decode(task.clips[position]), task.batch_size, task.num_threads
+    )
+    # Of their length and without pixels.
+    lengths = (torch.empty(len(clips), 0) for clips in batches)
+    return Pipeline(lengths, note, NUM_AHEAD, NUM_AHEAD + 1)
+
+
+def decode_packets(clip: Clip) -> int:
+    """Decode what a clip needs, as our loader does, and count its frames.
+
+    Raises:
+        RuntimeError: Frames are missing.
+    """
+    wanted = packets_of(clip.info)[np.unique(clip.frames)].tolist()
+    content, deadline = memoryview(map_file(clip.path)), ClipDeadline(DECODE_SECONDS, clip.info)
+    decoded = {
+        packet
+        for run in plan_runs(clip.info, wanted)
+        for packet, _ in decode_run(content, clip.info, run, deadline)
+    }
+    if missing := {*wanted} - decoded:
+        raise RuntimeError(f"{len(missing)} frames of {clip.path.name} are missing")
+    return len(wanted)
 
 
 def _by_dali(task: Task) -> Iterator[torch.Tensor]:

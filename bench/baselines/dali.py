@@ -1,24 +1,22 @@
-"""A plain DALI pipeline, as DALI's own examples write it: DALI reads, shuffles and draws by itself."""
+"""DALI alone, as its own examples write it: DALI reads, shuffles, chooses clips and draws by itself."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
+from bench.baselines.translations import check_dali_recipe, dali_steps
+from bench.compare.clip_plan import Clip
 from bench.compare.contestant import Pipeline, Task, Unable
-from gpu_aug import (
-    ColorJitter,
-    HorizontalFlip,
-    Normalize,
-    RandomResizedCrop,
-    Recipe,
-    Resize,
-)
+from bench.output.quiet import hushed
+from gpu_aug import ColorJitter, RandomResizedCrop, Recipe, Resize
 
 Decode = Literal["cpu", "mixed"]
 
-NUM_AHEAD = 3
-"""DALI's default prefetch_queue_depth, and the batch that its iterator holds."""
+_NUM_AHEAD = 3  # DALI's default prefetch_queue_depth, and the batch that its iterator holds
+_SHUFFLED = 1024  # clips; DALI's default for reading images
+_NUM_CLIPS_LOOKED_AT = 64
 
 
 def start(task: Task, *, decode: Decode) -> Pipeline:
@@ -30,23 +28,103 @@ def start(task: Task, *, decode: Decode) -> Pipeline:
     """
     if decode == "mixed" and task.device.type != "cuda":
         raise Unable(f"decodes on a CUDA device, and the batches are for {task.device.type}")
-    _check(task.recipe)
-    note = (
-        "whole images decoded on the GPU, then fn.random_resized_crop, antialiased"
-        if decode == "mixed"
-        else "fn.decoders.image_random_crop, then fn.resize, antialiased"
-    )
+    recipe = task.recipe
+    first, *rest = recipe.operations
+    crop = first if decode == "cpu" and isinstance(first, RandomResizedCrop) else None
+    note = "fn.decoders.image_random_crop, then fn.resize, antialiased"
+    if decode == "mixed":
+        note = "whole images decoded on the GPU, then fn.random_resized_crop, antialiased"
+    elif crop is not None:  # its decoder cuts, and what is left to do is a resize
+        recipe = Recipe([Resize(recipe.fixed_size, antialias=crop.antialias), *rest])
     if task.dtype != torch.float32:
         note += "; float32, .to(dtype) in the trainer, as DALI has no bfloat16"
-    if any(isinstance(step, ColorJitter) for step in task.recipe.operations):
+    if any(isinstance(step, ColorJitter) for step in rest):
         note += "; all of the jitter as one matrix, fn.color_twist"
-    batches = endless_iterator(_training_pipeline(task, decode), ["images", "labels"])
-    images = (outputs["images"].to(task.dtype) for outputs in batches)
-    return Pipeline(images, note, NUM_AHEAD, NUM_AHEAD + 1)
+
+    def outputs() -> tuple[Any, Any]:
+        encoded, labels = _files(task)
+        images = _decoded(encoded, decode) if crop is None else _cropped(encoded, crop)
+        return dali_steps(images, recipe, task.device), labels
+
+    check_dali_recipe(recipe)
+    batches = _batches(task, outputs, ["images", "labels"])
+    images = (batch["images"].to(task.dtype) for batch in batches)
+    return Pipeline(images, note, _NUM_AHEAD, _NUM_AHEAD + 1)
 
 
-def empty_pipeline(task: Task) -> Any:
-    """A DALI pipeline without a graph, for the task's batches, threads and device.
+def decoding_pipeline(task: Task) -> Any:
+    """A pipeline that decodes whole images and does nothing else, on the GPU where the batches are for one."""
+    device = "mixed" if task.device.type == "cuda" else "cpu"
+    return _built(task, lambda: (_decoded(_files(task)[0], device),))
+
+
+def start_videos(task: Task) -> Pipeline:
+    """Start `fn.readers.video` on a GPU, `fn.experimental.readers.video` on the CPU, and DALI's augmentations.
+
+    Raises:
+        Unable: DALI is missing, does not read these videos here, or the recipe is not like the presets.
+    """
+    reader = _VideoReader(task)
+    name = "fn.readers.video" if reader.on_gpu else "fn.experimental.readers.video"
+    note = f"{name}, random clips of DALI's own choice, then fn.resize"
+    return Pipeline(reader.batches(), note, _NUM_AHEAD, _NUM_AHEAD + 1, reader.shown)
+
+
+class _VideoReader:
+    """DALI's batches of clips, and which clips the last batch shows."""
+
+    def __init__(self, task: Task) -> None:
+        self.on_gpu = task.device.type == "cuda"
+        self._task, self._stride = task, _stride(task)
+        self._last: dict[str, torch.Tensor] = {}
+
+    def batches(self) -> Iterator[torch.Tensor]:
+        """Yield the clips of DALI's choice."""
+        task = self._task
+        check_dali_recipe(task.recipe)
+        try:
+            with hushed():  # a line for every video that it does not read
+                batches = _batches(task, self._outputs, ["clips", "labels", "frames"])
+                self._last = next(batches)
+        except RuntimeError as error:
+            codecs = {clip.info.codec for clip in task.clips.first(_NUM_CLIPS_LOOKED_AT)}
+            advice = _reason(error) if self.on_gpu else "compare on a machine with a GPU"
+            raise Unable(
+                f"does not read {', '.join(sorted(codecs))} on {task.device.type}: {advice}"
+            ) from error
+        while True:
+            yield self._last["clips"].to(task.dtype)
+            self._last = next(batches)
+
+    def shown(self) -> list[Clip]:
+        """Return the clips of the last batch."""
+        numbers = self._last["frames"].cpu().numpy().reshape(self._task.batch_size, -1)
+        steps = np.arange(self._task.num_frames) * self._stride
+        videos = self._last["labels"].cpu().flatten().tolist()
+        clip = self._task.clips.clip
+        return [clip(video, numbers[row, 0] + steps) for row, video in enumerate(videos)]
+
+    def _outputs(self) -> tuple[Any, Any, Any]:
+        from nvidia.dali import fn
+
+        task = self._task
+        read: Any = fn.readers.video if self.on_gpu else fn.experimental.readers.video
+        clips, labels, numbers = read(
+            device="gpu" if self.on_gpu else "cpu",
+            filenames=[str(path) for path in task.files],
+            labels=list(range(len(task.files))),
+            sequence_length=task.num_frames,
+            stride=self._stride,
+            step=1,
+            random_shuffle=True,
+            initial_fill=_SHUFFLED,
+            enable_frame_num=True if self.on_gpu else "scalar",
+        )
+        return dali_steps(clips, task.recipe, task.device, layout="FCHW"), labels, numbers
+
+
+def _built(task: Task, outputs: Callable[[], tuple[Any, ...]]) -> Any:
+    """Build a DALI pipeline for the task's batches, threads and device from a function that adds its graph.
 
     Raises:
         Unable: DALI is missing.
@@ -56,38 +134,22 @@ def empty_pipeline(task: Task) -> Any:
     except ImportError as error:
         raise Unable("needs NVIDIA DALI: pip install 'gpu-aug[cuda12]'") from error
     device_id = (task.device.index or 0) if task.device.type == "cuda" else None
-    return DaliPipeline(task.batch_size, task.num_threads, device_id, seed=task.seed)
+    pipeline = DaliPipeline(task.batch_size, task.num_threads, device_id, seed=task.seed)
+    with pipeline:
+        pipeline.set_outputs(*outputs())
+    pipeline.build()
+    return pipeline
 
 
-def endless_iterator(pipeline: Any, names: list[str]) -> Iterator[dict[str, torch.Tensor]]:
-    """Take batches from DALI's iterator for PyTorch, by the names of a pipeline's outputs."""
+def _batches(
+    task: Task, outputs: Callable[[], tuple[Any, ...]], names: list[str]
+) -> Iterator[dict[str, torch.Tensor]]:
+    """Return batches of DALI's iterator for PyTorch, by the names of a graph's outputs."""
+    pipeline = _built(task, outputs)
     from nvidia.dali.plugin.pytorch import DALIGenericIterator
 
     # Without a size it never ends, so no epoch ends while the clock runs.
-    return (outputs[0] for outputs in DALIGenericIterator([pipeline], names))
-
-
-def decoding_pipeline(task: Task) -> Any:
-    """A pipeline that decodes whole images and does nothing else, on the GPU where the batches are for one."""
-    from nvidia.dali import fn, types
-
-    pipeline = empty_pipeline(task)
-    with pipeline:
-        encoded, _ = _files(task)
-        device = "mixed" if task.device.type == "cuda" else "cpu"
-        pipeline.set_outputs(fn.decoders.image(encoded, device=device, output_type=types.RGB))
-    pipeline.build()
-    return pipeline
-
-
-def _training_pipeline(task: Task, decode: Decode) -> Any:
-    pipeline = empty_pipeline(task)
-    with pipeline:
-        encoded, labels = _files(task)
-        images = _augmented(_decoded(encoded, task.recipe, decode), task, decode)
-        pipeline.set_outputs(images, labels)
-    pipeline.build()
-    return pipeline
+    return (batch[0] for batch in DALIGenericIterator([pipeline], names))
 
 
 def _files(task: Task) -> Any:
@@ -98,80 +160,38 @@ def _files(task: Task) -> Any:
     return fn.readers.file(files=files, labels=task.labels, random_shuffle=True)
 
 
-def _decoded(encoded: Any, recipe: Recipe, decode: Decode) -> Any:
+def _decoded(encoded: Any, device: str) -> Any:
     from nvidia.dali import fn, types
 
-    first = recipe.operations[0]
-    if isinstance(first, RandomResizedCrop) and decode == "cpu":
-        return fn.decoders.image_random_crop(
-            encoded, random_area=first.scale, random_aspect_ratio=first.ratio, output_type=types.RGB
+    return fn.decoders.image(encoded, device=device, output_type=types.RGB)
+
+
+def _cropped(encoded: Any, crop: RandomResizedCrop) -> Any:
+    from nvidia.dali import fn, types
+
+    return fn.decoders.image_random_crop(
+        encoded, random_area=crop.scale, random_aspect_ratio=crop.ratio, output_type=types.RGB
+    )
+
+
+def _stride(task: Task) -> int:
+    """The one distance between the frames of all clips.
+
+    Raises:
+        Unable: There are several, where a clip is longer than its video.
+    """
+    frames = task.clips.frames[:_NUM_CLIPS_LOOKED_AT]
+    steps = np.unique(np.diff(frames, axis=1))
+    if len(steps) > 1:
+        raise Unable(
+            f"reads frames at one stride only, and some videos are too short for {frames.shape[1]} frames at it "
+            f"(or --fps was given): give a smaller --stride or --num-frames"
         )
-    return fn.decoders.image(encoded, device=decode, output_type=types.RGB)
+    return int(steps[0]) if len(steps) else 1
 
 
-def _augmented(images: Any, task: Task, decode: Decode) -> Any:
-    from nvidia.dali import fn, types
-
-    steps = {type(step): step for step in task.recipe.operations}
-    height, width = task.recipe.fixed_size
-    match task.recipe.operations[0]:
-        case RandomResizedCrop() as crop if decode == "cpu":
-            images = fn.resize(images, size=(height, width), antialias=crop.antialias)
-        case RandomResizedCrop() as crop:
-            images = fn.random_resized_crop(
-                images,
-                size=(height, width),
-                random_area=crop.scale,
-                random_aspect_ratio=crop.ratio,
-                antialias=crop.antialias,
-            )
-        case Resize() as resize:
-            images = fn.resize(images, resize_shorter=resize.size, antialias=resize.antialias)
-    if task.device.type == "cuda" and decode == "cpu":
-        images = images.gpu()  # the rest is done where the batch has to arrive
-    match steps.get(ColorJitter):
-        case ColorJitter() as jitter:
-            images = _jittered(images, jitter)
-    flip, normalize = steps.get(HorizontalFlip), steps[Normalize]
-    assert isinstance(normalize, Normalize)
-    return fn.crop_mirror_normalize(
-        images,
-        dtype=types.FLOAT,
-        output_layout="CHW",
-        crop=(height, width),
-        mean=[255 * value for value in normalize.mean],
-        std=[255 * value for value in normalize.std],
-        mirror=fn.random.coin_flip(probability=flip.p) if isinstance(flip, HorizontalFlip) else 0,
-    )
-
-
-def _jittered(images: Any, jitter: ColorJitter) -> Any:
-    from nvidia.dali import fn
-
-    chosen = fn.random.coin_flip(probability=jitter.p)
-
-    def factor(ends: Any) -> Any:
-        return 1 + chosen * (fn.random.uniform(range=ends) - 1)
-
-    return fn.color_twist(
-        images,
-        brightness=factor(jitter.brightness),
-        contrast=factor(jitter.contrast),
-        saturation=factor(jitter.saturation),
-        hue=chosen * fn.random.uniform(range=[360 * end for end in _pair(jitter.hue)]),
-    )
-
-
-def _pair(ends: float | tuple[float, float]) -> tuple[float, float]:
-    return ends if isinstance(ends, tuple) else (-ends, ends)
-
-
-def _check(recipe: Recipe) -> None:
-    """Accept what the presets look like: a size, perhaps jitter and a flip, and Normalize."""
-    names = [type(step).__name__ for step in recipe.operations]
-    middle = {"HorizontalFlip", "ColorJitter"}
-    for size in (["RandomResizedCrop"], ["Resize", "CenterCrop"]):
-        rest = names[len(size) : -1]
-        if names[: len(size)] == size and names[-1] == "Normalize" and middle.issuperset(rest):
-            return
-    raise Unable(f"this baseline is written for the presets, not for [{', '.join(names)}]")
+def _reason(error: RuntimeError) -> str:
+    """The sentence of DALI's report that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    behind = lines.index("encountered:") + 1 if "encountered:" in lines[:-1] else 0
+    return lines[behind][:200] if lines else "no reason given"

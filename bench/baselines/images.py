@@ -11,6 +11,7 @@ from bench.baselines.torch_loader import Baseline, one_opencv_thread
 from bench.baselines.translations import (
     albumentations_compose,
     kornia_modules,
+    torchvision_compose,
     torchvision_transforms,
 )
 from gpu_aug import Recipe, Resize
@@ -24,17 +25,15 @@ class TorchvisionPil(Baseline):
     def __init__(self, recipe: Recipe) -> None:
         from torchvision.transforms import v2
 
-        self._transform = v2.Compose(
-            torchvision_transforms(recipe, before_float=[v2.PILToTensor()])
-        )
+        steps = torchvision_transforms(recipe, before_float=[v2.PILToTensor()])
+        self.transform = v2.Compose(steps)
 
     def load(self, item: Path) -> torch.Tensor:
         """Open as torchvision's ImageFolder does, and transform."""
         from PIL import Image
 
         with Image.open(item) as image:
-            tensor: torch.Tensor = self._transform(image.convert("RGB"))
-        return tensor
+            return self.transform(image.convert("RGB"))
 
 
 class TorchvisionV2(TorchvisionPil):
@@ -45,8 +44,7 @@ class TorchvisionV2(TorchvisionPil):
     def __init__(self, recipe: Recipe) -> None:
         from torchvision.transforms import v2
 
-        steps = torchvision_transforms(recipe, before_float=[])
-        self._transform = v2.Compose([v2.PILToTensor(), *steps])
+        self.transform = v2.Compose([v2.PILToTensor(), torchvision_compose(recipe)])
 
 
 class TorchvisionTensor(Baseline):
@@ -55,16 +53,13 @@ class TorchvisionTensor(Baseline):
     note = "torchvision.io, then transforms.v2 on uint8 tensors, .to(dtype) in the worker"
 
     def __init__(self, recipe: Recipe) -> None:
-        from torchvision.transforms import v2
-
-        self._transform = v2.Compose(torchvision_transforms(recipe, before_float=[]))
+        self.transform = torchvision_compose(recipe)
 
     def load(self, item: Path) -> torch.Tensor:
         """Decode to uint8 [3, height, width], and transform."""
         from torchvision.io import ImageReadMode, decode_image
 
-        tensor: torch.Tensor = self._transform(decode_image(str(item), mode=ImageReadMode.RGB))
-        return tensor
+        return self.transform(decode_image(str(item), mode=ImageReadMode.RGB))
 
 
 class OpencvAlbumentations(Baseline):
@@ -74,12 +69,11 @@ class OpencvAlbumentations(Baseline):
     worker_init = staticmethod(one_opencv_thread)
 
     def __init__(self, recipe: Recipe) -> None:
-        self._transform = albumentations_compose(recipe)
+        self._compose = albumentations_compose(recipe)
 
-    def load(self, item: Path) -> torch.Tensor:
+    def load(self, item: Path) -> Any:
         """Read to uint8 [height, width, 3], and transform."""
-        tensor: torch.Tensor = self._transform(image=_imread(item))["image"]
-        return tensor
+        return self._compose(image=_imread(item))["image"]
 
 
 class Kornia(Baseline):
@@ -91,7 +85,7 @@ class Kornia(Baseline):
         import kornia.augmentation as K
 
         self._side = _common_side(recipe)
-        self._augment: Any = K.AugmentationSequential(*kornia_modules(recipe))
+        self.transform = K.AugmentationSequential(*kornia_modules(recipe))
         self.note = (
             f"cv2.imread, resized to {self._side}x{self._side} without antialiasing so that the batch "
             "has one size, then kornia.augmentation on the batch"
@@ -108,8 +102,7 @@ class Kornia(Baseline):
     def finish(self, batch: torch.Tensor) -> torch.Tensor:
         """Augment a uint8 batch on its device."""
         with torch.no_grad():
-            augmented: torch.Tensor = self._augment(batch.float() / 255)
-        return augmented
+            return self.transform(batch.float() / 255)
 
 
 def _imread(path: Path) -> NDArray[np.uint8]:

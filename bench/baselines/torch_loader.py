@@ -27,10 +27,12 @@ class Baseline(ABC):
 
     Attributes:
         note: What differs from our way.
+        transform: Its library's augmentation of what was decoded.
         worker_init: What its users do at the start of a DataLoader worker.
     """
 
     note: str
+    transform: Callable[[Any], torch.Tensor]
     worker_init: Callable[[int], None] | None = None
 
     @abstractmethod
@@ -51,24 +53,35 @@ class Baseline(ABC):
     @classmethod
     def in_processes(cls, task: Task) -> Pipeline:
         """Start a DataLoader whose workers stay alive."""
-        library = cls(task.recipe)
-        library.adjust(task)
         num_ahead = NUM_AHEAD * task.num_threads
         # What was prefetched, and then the batches that the workers begin all at once.
-        num_discard = num_ahead + task.num_threads
-        return Pipeline(_from_processes(library, task), library.note, num_ahead, num_discard)
+        return cls._started(_from_processes, task, num_ahead, num_ahead + task.num_threads)
 
     @classmethod
     def in_threads(cls, task: Task) -> Pipeline:
         """Start threads; the consumer joins their tensors to batches."""
+        return cls._started(_from_threads, task, NUM_AHEAD, NUM_AHEAD + 1)
+
+    @classmethod
+    def _started(
+        cls,
+        load: Callable[["Baseline", "_Items", Task], Iterator[torch.Tensor]],
+        task: Task,
+        num_ahead: int,
+        num_discard: int,
+    ) -> Pipeline:
         library = cls(task.recipe)
         library.adjust(task)
-        return Pipeline(_from_threads(library, task), library.note, NUM_AHEAD, NUM_AHEAD + 1)
+        batches = (
+            library.finish(batch.to(task.device, non_blocking=True)).to(task.dtype)
+            for batch in load(library, _Items(library, task), task)
+        )
+        return Pipeline(batches, library.note, num_ahead, num_discard)
 
 
-def _from_processes(library: Baseline, task: Task) -> Iterator[torch.Tensor]:
+def _from_processes(library: Baseline, items: "_Items", task: Task) -> Iterator[torch.Tensor]:
     loader = DataLoader(
-        _Items(library, task),
+        items,
         batch_size=task.batch_size,
         shuffle=task.plan is None,  # the plan is shuffled
         num_workers=task.num_threads,
@@ -79,22 +92,16 @@ def _from_processes(library: Baseline, task: Task) -> Iterator[torch.Tensor]:
         persistent_workers=True,
     )
     for batch, _ in loader:
-        yield library.finish(batch.to(task.device, non_blocking=True)).to(task.dtype)
+        yield batch
 
 
-def _from_threads(library: Baseline, task: Task) -> Iterator[torch.Tensor]:
+def _from_threads(library: Baseline, items: "_Items", task: Task) -> Iterator[torch.Tensor]:
     if library.worker_init is not None:
         library.worker_init(0)  # OpenCV's number of threads is that of the process
     # As in a DataLoader's worker: torch takes no threads of its own.
-    batches = threaded_batches(
-        _Items(library, task).__getitem__,
-        task.batch_size,
-        task.num_threads,
-        partial(torch.set_num_threads, 1),
-    )
-    for items in batches:
-        batch = torch.stack([tensor for tensor, _ in items]).to(task.device, non_blocking=True)
-        yield library.finish(batch).to(task.dtype)
+    begin = partial(torch.set_num_threads, 1)
+    for rows in threaded_batches(items.__getitem__, task.batch_size, task.num_threads, begin):
+        yield torch.stack([tensor for tensor, _ in rows])
 
 
 class _Items(Dataset[tuple[torch.Tensor, int]]):

@@ -49,8 +49,7 @@ def batches_of(task: Task) -> Iterator[torch.Tensor]:
     )
     for encoded in read:
         images = decode_jpeg(encoded, mode=ImageReadMode.RGB, device=task.device)
-        batch: torch.Tensor = rest(torch.stack([each(image) for image in images]))
-        yield batch.to(task.dtype)
+        yield rest(torch.stack([each(image) for image in images])).to(task.dtype)
 
 
 def _split(recipe: Recipe) -> tuple[Any, Any]:

@@ -5,6 +5,8 @@ Only what the baselines need: the operations of the presets. A baseline that lac
 
 from typing import Any
 
+import torch
+
 from bench.compare.contestant import Unable
 from gpu_aug import (
     CenterCrop,
@@ -27,7 +29,6 @@ def torchvision_transforms(recipe: Recipe, *, before_float: list[Any]) -> list[A
         recipe: To translate.
         before_float: What turns an opened image into a tensor, if it is not one yet.
     """
-    import torch
     from torchvision.transforms import v2
 
     to_float = [*before_float, v2.ToDtype(torch.float32, scale=True)]
@@ -61,6 +62,13 @@ def torchvision_transforms(recipe: Recipe, *, before_float: list[Any]) -> list[A
             case _:
                 raise _unknown(step)
     return transforms + to_float
+
+
+def torchvision_compose(recipe: Recipe) -> Any:
+    """Translate into a transform of uint8 tensors [..., 3, height, width], with one draw for each call."""
+    from torchvision.transforms import v2
+
+    return v2.Compose(torchvision_transforms(recipe, before_float=[]))
 
 
 def albumentations_compose(recipe: Recipe) -> Any:
@@ -102,7 +110,6 @@ def albumentations_compose(recipe: Recipe) -> Any:
 def kornia_modules(recipe: Recipe) -> list[Any]:
     """Translate into Kornia augmentations for a float batch; the batch has one size already."""
     import kornia.augmentation as K
-    import torch
 
     modules: list[Any] = []
     for step in recipe.operations:
@@ -123,6 +130,98 @@ def kornia_modules(recipe: Recipe) -> list[Any]:
             case _:
                 raise _unknown(step)
     return modules
+
+
+def check_dali_recipe(recipe: Recipe) -> None:
+    """Accept what the presets look like: at most one change of size, as the first step, and Normalize as the last.
+
+    Raises:
+        Unable: The recipe is another, or has an operation that is not translated.
+    """
+    *steps, last = recipe.operations
+    for step in steps:
+        match step:
+            case RandomResizedCrop() | Resize(max_size=None) if step is steps[0]:
+                continue
+            case RandomShortestSize(min_size=tuple(), max_size=None) if step is steps[0]:
+                continue
+            case RandomCrop(padding=None) | CenterCrop() | HorizontalFlip() | ColorJitter():
+                continue
+        raise _unknown(step)
+    if not isinstance(last, Normalize):
+        raise _unknown(last)
+
+
+def dali_steps(data: Any, recipe: Recipe, device: torch.device, *, layout: str = "CHW") -> Any:
+    """Add a recipe that `check_dali_recipe` accepts to a DALI graph, with one draw for all frames of a clip.
+
+    Sizes change where the data are decoded; the rest happens on the batch's device.
+
+    Args:
+        data: Node of uint8 images or clips.
+        recipe: To translate.
+        device: Where the batch has to arrive.
+        layout: "CHW" for images, "FCHW" for clips.
+    """
+    from nvidia.dali import fn, types
+
+    *steps, normalize = recipe.operations
+    assert isinstance(normalize, Normalize)
+    match steps[0]:
+        case RandomResizedCrop() as crop:
+            data = fn.random_resized_crop(
+                data,
+                size=crop.size,
+                random_area=crop.scale,
+                random_aspect_ratio=crop.ratio,
+                antialias=crop.antialias,
+            )
+        case RandomShortestSize(min_size=tuple() as lengths, antialias=antialias):
+            chosen = fn.random.uniform(values=[float(length) for length in lengths])
+            data = fn.resize(data, resize_shorter=chosen, antialias=antialias)
+        case Resize(size=(_, _) as size, antialias=antialias):
+            data = fn.resize(data, size=size, antialias=antialias)
+        case Resize(size=shorter, antialias=antialias):
+            data = fn.resize(data, resize_shorter=shorter, antialias=antialias)
+    if device.type == "cuda":
+        data = data.gpu()
+    options: dict[str, Any] = {}
+    for step in steps:
+        match step:
+            case RandomCrop():
+                options["crop_pos_x"] = fn.random.uniform(range=[0.0, 1.0])
+                options["crop_pos_y"] = fn.random.uniform(range=[0.0, 1.0])
+            case HorizontalFlip():
+                options["mirror"] = fn.random.coin_flip(probability=step.p)
+            case ColorJitter():
+                data = _dali_jitter(data, step)
+    return fn.crop_mirror_normalize(
+        data,
+        dtype=types.FLOAT,
+        output_layout=layout,
+        crop=recipe.fixed_size,
+        mean=[255 * value for value in normalize.mean],
+        std=[255 * value for value in normalize.std],
+        **options,
+    )
+
+
+def _dali_jitter(images: Any, jitter: ColorJitter) -> Any:
+    from nvidia.dali import fn
+
+    chosen = fn.random.coin_flip(probability=jitter.p)
+    hue = jitter.hue if isinstance(jitter.hue, tuple) else (-jitter.hue, jitter.hue)
+
+    def factor(ends: Any) -> Any:
+        return 1 + chosen * (fn.random.uniform(range=ends) - 1)
+
+    return fn.color_twist(
+        images,
+        brightness=factor(jitter.brightness),
+        contrast=factor(jitter.contrast),
+        saturation=factor(jitter.saturation),
+        hue=chosen * fn.random.uniform(range=[360 * end for end in hue]),
+    )
 
 
 def _several(lengths: int | tuple[int, ...]) -> list[int]:

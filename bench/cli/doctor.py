@@ -31,8 +31,8 @@ def doctor() -> None:
 
 def _torchcodec() -> str:
     """Whether torchcodec loads, which comparisons use."""
+    from bench.baselines.videos import load_torchcodec
     from bench.compare.contestant import Unable
-    from bench.video.libraries import load_torchcodec
     from dali_pipes.machine import versions
 
     try:

@@ -123,7 +123,7 @@ class FrameOptions:
     ] = None
 
     def asked(self) -> dict[str, Any]:
-        """Every option by its name, as `bench.video.clips.clip_settings` takes them."""
+        """Every option by its name, as `bench.compare.clips.clip_settings` takes them."""
         return asdict(self)
 
 

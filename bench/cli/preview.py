@@ -59,10 +59,10 @@ def preview(
     seed: Seed = 0,
 ) -> None:
     """Draw originals beside what training sees in several epochs, and what was drawn; of videos, strips of frames."""
+    from bench.compare.clips import clip_settings, usual_recipe
     from bench.output.arguments import schedule_from
     from bench.output.errors import BenchError
     from bench.preview import Shown, image_options, write_clips, write_images
-    from bench.video.clips import clip_settings, usual_recipe
 
     how = source.asked()
     settings = clip_settings(data, how, **clips.asked())

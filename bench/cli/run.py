@@ -37,7 +37,7 @@ def run(
 ) -> None:
     """Run a loader over DATA, show what it does as it goes, and say what limits it."""
     from bench.cli.run_show import Watching, run_epochs
-    from bench.video.clips import clip_settings, usual_recipe
+    from bench.compare.clips import clip_settings, usual_recipe
 
     how = source.asked()
     settings = clip_settings(data, how, **clips.asked())

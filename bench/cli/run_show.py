@@ -15,13 +15,13 @@ from bench.cli.execution import INTERRUPTED
 from bench.cli.options import RunOptions
 from bench.cli.run_epochs import Tally, batches_of, num_steps, work_shares
 from bench.cli.run_live import RunView, stage_shares
+from bench.compare.clips import ClipSettings, usual_batch_size
 from bench.compare.result import rates_of
 from bench.output.arguments import check_different, check_writable, dtype_from, recipe_from
 from bench.output.errors import BenchError, show_plainly
 from bench.output.results import save_result
 from bench.output.run_log import RunLogWriter
 from bench.output.text import print_plain, print_sentence, print_written
-from bench.video.clips import ClipSettings, usual_batch_size
 from dali_pipes import Loader
 from dali_pipes.evaluation import random_steps
 from dali_pipes.preview.pairs import pair_name

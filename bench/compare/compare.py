@@ -12,7 +12,9 @@ from typing import Any
 import torch
 
 from bench.baselines.peers.install import missing_peers
-from bench.compare.contestant import Kind, Task, Unable
+from bench.compare.clip_plan import make_plan
+from bench.compare.clips import ClipSettings
+from bench.compare.contestant import Task, Unable
 from bench.compare.contestants import IMAGES, VIDEOS, Contestant, choose, peers_of
 from bench.compare.images import collect
 from bench.compare.process import ContestantProcess
@@ -20,8 +22,6 @@ from bench.compare.result import Absent, Comparison, Row
 from bench.output.arguments import dtype_from
 from bench.output.errors import BenchError
 from bench.timing import mean_of, measure_in_turns
-from bench.video.clips import ClipSettings
-from bench.video.plan import make_plan
 from dali_pipes.choose import choose as choose_settings
 from gpu_aug import Recipe
 from gpu_aug.expected_recipe import require_recipe
@@ -125,9 +125,8 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
         comparison = Comparison(settings=_described(source, settings, task, left_out))
         if not (settings.peers or settings.only):
             comparison.missing_peers = missing_peers(peers_of(_everyone(settings)))
-        running: dict[str, ContestantProcess] = {}
-        for process in _opened(contestants, task, comparison, stack, progress):
-            running[process.name] = process
+        opened = _opened(contestants, task, comparison, stack, progress)
+        running = {process.name: process for process in opened}
         measured = measure_in_turns(
             {name: process.turn for name, process in running.items()},
             seconds=settings.seconds / settings.rounds,
@@ -175,16 +174,17 @@ def _opened(
 ) -> Iterator[ContestantProcess]:
     """Start all contestants, and yield those that make the required batches; the others are absent."""
     progress("starting processes")
-    processes: dict[str, ContestantProcess] = {}
-    for one in contestants:
+    processes: list[ContestantProcess] = []
+    for contestant in contestants:
         try:
-            processes[one.name] = ContestantProcess(one)
+            process = ContestantProcess(contestant)
         except (Unable, OSError) as error:
-            comparison.absent.append(_absent(one.name, one.kind, error))
-        else:
-            stack.callback(processes[one.name].close)
-    for name, process in processes.items():
-        progress(f"warming up: {name}")
+            comparison.absent.append(Absent.because(contestant.name, contestant.kind, error))
+            continue
+        stack.callback(process.close)
+        processes.append(process)
+    for process in processes:
+        progress(f"warming up: {process.name}")
         try:
             process.open(task)
         except Exception as error:  # noqa: BLE001 - a peer may raise anything; the result names it
@@ -202,13 +202,7 @@ def _rest(process: ContestantProcess, task: Task, rate: float) -> None:
 def _drop(process: ContestantProcess, error: Exception, comparison: Comparison) -> None:
     """End a contestant that failed, and note why."""
     process.close()
-    comparison.absent.append(_absent(process.name, process.kind, error))
-
-
-def _absent(name: str, kind: Kind, error: Exception) -> Absent:
-    reason = " ".join(str(error).split())
-    trace = "" if isinstance(error, Unable) else getattr(error, "trace", "")
-    return Absent(name, kind, reason, trace)
+    comparison.absent.append(Absent.because(process.name, process.kind, error))
 
 
 def _device(settings: Settings) -> torch.device:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import torch
 
-from bench.video.plan import Clip, ClipPlan
+from bench.compare.clip_plan import Clip, ClipPlan
 from gpu_aug import Recipe
 from readers import Dataset
 

@@ -35,7 +35,7 @@ class Contestant:
 
 
 _IMAGES = "bench.baselines.images"
-_VIDEOS = "bench.video.libraries"
+_VIDEOS = "bench.baselines.videos"
 
 
 def _ours(decoder: str, engine: str, **options: object) -> Contestant:
@@ -79,10 +79,10 @@ VIDEOS: tuple[Contestant, ...] = (
     *_of_clips("opencv+albumentations", "OpencvAlbumentations"),
     *_of_clips("decord+torchvision", "DecordTorchvision", "decord2"),
     *_of_clips("torchcodec+torchvision", "TorchcodecTorchvision"),
-    Contestant("dali reader", "baseline", "bench.video.dali_reader:start"),
+    Contestant("dali reader", "baseline", "bench.baselines.dali:start_videos"),
     *(_ours(decoder, "fused") for decoder in DECODERS),
-    Contestant("libavcodec alone", "ceiling", "bench.video.ceiling:libavcodec"),
-    Contestant("torchcodec decode only", "ceiling", "bench.video.ceiling:torchcodec"),
+    Contestant("libavcodec alone", "ceiling", "bench.baselines.ceiling:libavcodec"),
+    Contestant("torchcodec decode only", "ceiling", "bench.baselines.ceiling:torchcodec"),
 )
 
 

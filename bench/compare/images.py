@@ -21,6 +21,7 @@ from readers import BadSample, Dataset, Sample, read_header
 from readers.cores import usable_cores
 from readers.label_vector import class_number
 from readers.prepare.source import open_at_random
+from readers.sample import Payload
 
 MAX_IMAGES = 2048
 """So many are looked at, spread evenly: enough to be typical, and small enough to stay in memory."""
@@ -77,7 +78,7 @@ def collect(source: str, folder: Path, *, how: Mapping[str, Any] = MappingProxyT
         )
     return Images(
         Repeated(dataset, np.array([sample.index for sample in sound], np.int64)),
-        [_as_file(sample, source, folder) for sample in sound],
+        [as_file(sample, sample.image, source, folder) for sample in sound],
         [max(0, class_number(sample.label)) for sample in sound],
         left_out,
     )
@@ -163,11 +164,20 @@ def _refusal_of_torchvision(sample: Sample) -> str:
     return ""
 
 
-def _as_file(sample: Sample, source: str, folder: Path) -> Path:
+def as_file(sample: Sample, data: Payload | None, source: str, folder: Path) -> Path:
+    """Return the file of a sample's image or video, written into a folder where it is in a shard or a table.
+
+    Raises:
+        BenchError: No field holds the data, for example of frames that are files each.
+    """
     own = Path(source) / sample.key
     if own.is_file():
         return own.absolute()
-    field = next(name for name in sample.fields if sample.fields[name] is sample.image)
+    field = next((name for name in sample.fields if sample.fields[name] is data), "")
+    if data is None or not field:
+        raise BenchError(
+            f"{sample.key} is no single file, which is what the other libraries read: give images or videos"
+        )
     copy = folder / f"{sample.index:08d}.{field.rpartition('.')[2]}"
-    copy.write_bytes(sample.image or b"")
+    copy.write_bytes(data)
     return copy

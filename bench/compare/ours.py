@@ -50,7 +50,17 @@ def start(
     if reason := available_decoders()[decoder]:
         raise Unable(reason)
     try:
-        loader = loader_for(task, decoder, engine)
+        loader = Loader(
+            task.dataset,
+            task.recipe,
+            batch_size=task.batch_size,
+            device=task.device,
+            decoder=decoder,
+            engine=engine,
+            seed=task.seed,
+            dtype=task.dtype,
+            num_threads=task.num_threads,
+        )
     except (EngineError, LoaderError, MissingPackageError) as error:
         raise Unable(str(error)) from error
     note = "antialiased, channels_last; the same draws for every engine"
@@ -58,21 +68,6 @@ def start(
         loader._loops.production.checkpoints = NewFiles() if is_first_epoch else _known(task)
         note += "; no JPEG was met before" if is_first_epoch else "; all JPEGs were met before"
     return Pipeline(_batches(loader, task), note, _NUM_AHEAD, _NUM_DISCARD)
-
-
-def loader_for(task: Task, decoder: Decoder, engine: Engine) -> Loader:
-    """Build our loader with the settings that all contestants share."""
-    return Loader(
-        task.dataset,
-        task.recipe,
-        batch_size=task.batch_size,
-        device=task.device,
-        decoder=decoder,
-        engine=engine,
-        seed=task.seed,
-        dtype=task.dtype,
-        num_threads=task.num_threads,
-    )
 
 
 def _known(task: Task) -> CheckpointMemory:

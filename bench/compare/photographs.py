@@ -61,7 +61,14 @@ def shipped_photographs() -> dict[str, list[Path]]:
     Raises:
         BenchError: scikit-image is not installed, or ships none of them.
     """
-    data = _shipped_folder()
+    try:
+        import skimage
+    except ImportError as error:
+        raise BenchError(
+            "the photographs come with scikit-image, which is missing: pip install scikit-image, or give a "
+            "folder of your own"
+        ) from error
+    data = Path(skimage.__file__).parent / "data"
     found = {
         name: shipped
         for name, sources in _SOURCES.items()
@@ -70,17 +77,6 @@ def shipped_photographs() -> dict[str, list[Path]]:
     if not found:
         raise BenchError(f"{data} has none of the photographs: give a folder of your own")
     return found
-
-
-def _shipped_folder() -> Path:
-    try:
-        import skimage
-    except ImportError as error:
-        raise BenchError(
-            "the photographs come with scikit-image, which is missing: pip install scikit-image, or give a "
-            "folder of your own"
-        ) from error
-    return Path(skimage.__file__).parent / "data"
 
 
 def _cut(image: Image.Image, rng: np.random.Generator) -> Image.Image:

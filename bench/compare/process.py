@@ -86,4 +86,4 @@ class ContestantProcess:
             return answer
         if answer["unable"]:
             raise Unable(answer["error"])
-        raise PeerError(answer["error"], answer["trace"])
+        raise PeerError(answer["error"])

@@ -11,12 +11,6 @@ RATIO_MEANING = (
     "fastest baseline is the one with the largest median of its runs."
 )
 
-# Ours beside the baseline that does the same work with the same libraries.
-_COUNTERPARTS = {
-    "gpu-aug/cpu+albumentations": "opencv-albumentations",
-    "gpu-aug/dali+kornia": "dali-cpu",
-}
-
 
 @dataclass(frozen=True)
 class Row:
@@ -62,12 +56,16 @@ def rates_of(measured: Measurement, num_frames: int) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Absent:
-    """A contestant without a result, and the reason; with the traceback where it crashed."""
+    """A contestant without a result, and the reason."""
 
     name: str
     kind: Kind
     reason: str
-    trace: str = ""
+
+    @classmethod
+    def because(cls, name: str, kind: Kind, error: Exception) -> "Absent":
+        """Turn an error into a reason of one line."""
+        return cls(name, kind, " ".join(str(error).split()))
 
 
 @dataclass
@@ -110,25 +108,19 @@ def ratios(rows: Sequence[Row]) -> dict[str, dict[str, dict[str, object]]]:
 
 def verdicts(rows: Sequence[Row]) -> list[str]:
     """How each of ours stands by the ratios within rounds, wins and losses in the same words."""
-    by_name = {row.name: row for row in rows}
     ceiling = next((row for row in rows if row.kind == "ceiling"), None)
     best = fastest_baseline(rows)
     sentences = []
     for row in (row for row in rows if row.kind == "engine"):
         clauses = []
         if best is not None:
-            clauses.append(_against(row, best, "the fastest baseline, "))
-        counterpart = by_name.get(_COUNTERPARTS.get(row.name, ""))
-        if counterpart is not None and counterpart is not best:
-            clauses.append(_against(row, counterpart, ""))
+            factor = times(row, best)
+            verb = "wins" if factor >= 1 else "loses"
+            clauses.append(
+                f"{verb} against the fastest baseline, {best.name} ({factor:.2f} times its speed)"
+            )
         if ceiling is not None:
             clauses.append(f"reaches {times(row, ceiling):.0%} of {ceiling.name}")
         if clauses:
             sentences.append(f"{row.name} {', '.join(clauses)}.")
     return sentences
-
-
-def _against(row: Row, other: Row, what: str) -> str:
-    factor = times(row, other)
-    word = "wins" if factor >= 1 else "loses"
-    return f"{word} against {what}{other.name} ({factor:.2f} times its speed)"

@@ -5,8 +5,8 @@ Each line, there and back, is one JSON object:
     {"do": "open", "task": path}       {"note", "num_ahead"}
     {"do": "turn", "seconds": s}       the attributes of `bench.timing.Turn`
 
-or, whatever was asked, {"error", "trace", "unable"}: what went wrong, the traceback, and whether the contestant
-says so itself rather than crashes. The end of the input ends the process and its workers.
+or, whatever was asked, {"error", "unable"}: what went wrong, and whether the contestant says so itself rather than
+crashes. The end of the input ends the process and its workers.
 """
 
 import gc
@@ -15,7 +15,6 @@ import os
 import pickle
 import signal
 import sys
-import traceback
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -24,10 +23,10 @@ from typing import Any, TextIO
 
 import torch
 
+from bench.compare.check_frames import check_frames
 from bench.compare.contestant import Pipeline, Task, Unable
 from bench.compare.contestants import Contestant
 from bench.timing import synchronise, take_turn
-from bench.video.check import check_frames
 
 
 def main() -> None:
@@ -51,7 +50,6 @@ def serve(asked: TextIO, answers: TextIO) -> None:
         except Exception as error:  # noqa: BLE001 - a contestant may raise anything; the answer names it
             answer = {
                 "error": str(error) if isinstance(error, Unable) else one_line(error),
-                "trace": traceback.format_exc(),
                 "unable": isinstance(error, Unable | ImportError),
             }
         answers.write(json.dumps(answer) + "\n")

@@ -1,1 +1,1 @@
-"""Videos in the commands: choosing clips, comparing pipelines, and making test videos."""
+"""Former addresses of modules that moved to `bench.compare` and `bench.baselines`."""

@@ -1,147 +1,17 @@
-"""Which clips the commands take out of videos."""
+"""Former address of `bench.compare.clips`."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any
+from bench.compare.clips import (
+    ClipSettings,
+    clip_settings,
+    open_sound_videos,
+    usual_batch_size,
+    usual_recipe,
+)
 
-from bench.output.errors import BenchError
-from dali_pipes.preview.decodable_samples import sound_videos
-from dali_pipes.video.clips import Clips
-from readers import Dataset
-from readers.dataset import Subset
-from readers.prepare.kind import holds_videos
-from readers.prepare.source import open_at_random
-
-_NUM_FRAMES, _STRIDE = 16, 4
-_NUM_CLIPS_LOOKED_AT = 3  # of each video: at its beginning, in its middle and at its end
-
-
-@dataclass(frozen=True)
-class ClipSettings:
-    """Settings of clips; see `dali_pipes.video.clips.Clips`.
-
-    Attributes:
-        num_frames: Frames of a clip.
-        stride: Take every Nth frame; None where there is `fps`, else 4.
-        fps: Frames per second of the clip.
-        sampling: As for `Clips`, and so the others.
-        clips_per_video: For some ways of sampling.
-        padding: What becomes of a clip that is too long for its video.
-        on_damaged_video: What becomes of a video that breaks off.
-    """
-
-    num_frames: int = _NUM_FRAMES
-    stride: int | None = None
-    fps: float | None = None
-    sampling: str = "random"
-    clips_per_video: int = 1
-    padding: str = "edge"
-    on_damaged_video: str = "raise"
-
-    def __post_init__(self) -> None:
-        for name in ("num_frames", "stride", "fps"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise BenchError(
-                    f"{name} must be greater than 0, got {value}: leave it out to get the default"
-                )
-        if self.stride is not None and self.fps is not None:
-            raise BenchError(
-                f"a clip has a stride or a rate, got stride={self.stride} and fps={self.fps}: "
-                "leave one of them out"
-            )
-
-    @property
-    def step(self) -> dict[str, Any]:
-        """The argument of `Clips` that says how far its frames are apart."""
-        return {"stride": self.stride or _STRIDE} if self.fps is None else {"fps": self.fps}
-
-    def clips(self, dataset: Dataset, **more: Any) -> Clips:
-        """Make clips of videos.
-
-        Args:
-            dataset: A dataset of videos.
-            more: Arguments of `Clips` that take the place of these settings.
-
-        Raises:
-            dali_pipes.LoaderError: An argument that cannot work.
-        """
-        how: dict[str, Any] = {
-            "num_frames": self.num_frames,
-            "sampling": self.sampling,
-            "clips_per_video": self.clips_per_video,
-            "padding": self.padding,
-            "on_damaged_video": self.on_damaged_video,
-        }
-        return Clips(dataset, **self.step, **(how | more))
-
-
-def clip_settings(
-    source: str, how: Mapping[str, Any] = MappingProxyType({}), **asked: Any
-) -> ClipSettings | None:
-    """The requested settings if the data are videos, else None.
-
-    Args:
-        source: A source as for `readers.open_dataset`.
-        how: Keyword arguments of `readers.open_dataset`; none when left out.
-        asked: Attributes of `ClipSettings`; None for what was not asked for.
-
-    Raises:
-        readers.ReadersError: There is nothing to read.
-        BenchError: The arguments cannot work, or are for videos alone.
-    """
-    given = {name: value for name, value in asked.items() if value is not None}
-    if holds_videos(open_at_random(source, **how)):
-        return ClipSettings(**given)
-    for name, value in given.items():
-        raise BenchError(
-            f"--{name.replace('_', '-')} {value} is for videos, and {source} has none: leave it out"
-        )
-    return None
-
-
-def usual_recipe(clips: ClipSettings | None) -> str:
-    """The default preset."""
-    return "imagenet_train" if clips is None else "video_train"
-
-
-def usual_batch_size(clips: ClipSettings | None) -> int:
-    """The default batch size: smaller for clips, which have some megabytes each."""
-    return 64 if clips is None else 8
-
-
-def usual_dtype(clips: ClipSettings | None) -> str:
-    """The default dtype of the batches of a comparison."""
-    return "bfloat16" if clips is None else "float32"
-
-
-def open_sound_videos(
-    source: str, settings: ClipSettings, *, most: int, how: Mapping[str, Any] = MappingProxyType({})
-) -> tuple[Subset, list[str]]:
-    """Open videos spread evenly over a dataset, without those that are damaged: some clips of each are decoded.
-
-    Args:
-        source: A source as for `readers.open_dataset`.
-        settings: How long clips are, and how far their frames are apart.
-        most: So many videos at most.
-        how: Keyword arguments of `readers.open_dataset`.
-
-    Returns:
-        The videos, and what is wrong with the others, one sentence each.
-
-    Raises:
-        readers.ReadersError: There is nothing to read.
-        BenchError: Not one of them is sound.
-    """
-    dataset = open_at_random(source, **how)
-    count = min(len(dataset), most)
-    spread = [number * len(dataset) // count for number in range(count)]
-    each = {"sampling": "uniform", "clips_per_video": _NUM_CLIPS_LOOKED_AT}
-    sound, left_out = sound_videos(settings.clips(dataset.take(spread), **each))
-    if not sound:
-        raise BenchError(
-            f"{source} has no sound video (the first of {len(left_out)} is {left_out[0]}): "
-            "give a folder, a list or shards with videos"
-        )
-    return dataset.take([spread[number] for number in sound]), left_out
+__all__ = [
+    "ClipSettings",
+    "clip_settings",
+    "open_sound_videos",
+    "usual_batch_size",
+    "usual_recipe",
+]

@@ -1,17 +1,23 @@
-"""Augmentation for peers that only load: OpenCV decodes, Albumentations transforms, as in our own baseline.
+"""What peers share that only load: how an image is augmented, and how their workers become a `Pipeline`.
 
-It is the fastest of the usual ways on a CPU, so that a peer is not held back by the choice.
+OpenCV decodes and Albumentations transforms, as in our own baseline: the fastest of the usual ways on a CPU, so that
+a peer is not held back by the choice.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
 from bench.baselines.translations import albumentations_compose
+from bench.compare.contestant import Pipeline, Task
 from gpu_aug import Recipe
 
-NOTE = "cv2.imdecode, then Albumentations, whose resizing is not antialiased"
+NUM_AHEAD = 2
+"""Batches that a worker prepares, as in torch's DataLoader."""
+
+_NOTE = "cv2.imdecode, then Albumentations, whose resizing is not antialiased"
 
 
 class Augment:
@@ -29,3 +35,21 @@ class Augment:
         image = cv2.imdecode(np.frombuffer(encoded, np.uint8), cv2.IMREAD_COLOR_RGB)
         tensor: torch.Tensor = self._transform(image=image)["image"]
         return tensor.to(self._dtype)
+
+
+def pipeline_of(
+    images: Iterable[torch.Tensor], task: Task, note: str, *, num_ahead: int = NUM_AHEAD
+) -> Pipeline:
+    """Return a peer's pipeline.
+
+    Args:
+        images: Batches on the host; nothing has been started yet.
+        task: What everyone gets.
+        note: What the library does before images are augmented.
+        num_ahead: Batches that each worker prepares.
+    """
+    batches: Iterator[torch.Tensor] = (
+        batch.to(task.device, task.dtype, non_blocking=True) for batch in images
+    )
+    ahead = num_ahead * task.num_threads
+    return Pipeline(batches, f"{note}; {_NOTE}", ahead, ahead + task.num_threads)

@@ -15,11 +15,7 @@ _CLOSE_SECONDS_MAX = 5.0
 
 
 class PeerError(RuntimeError):
-    """What a process raised, or how it ended; ``trace`` holds its traceback or last words."""
-
-    def __init__(self, text: str, trace: str) -> None:
-        super().__init__(text)
-        self.trace = trace
+    """A process raised an error, ended, or does not answer; the text says which."""
 
 
 class FarProcess:
@@ -36,17 +32,16 @@ class FarProcess:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._owned = TemporaryDirectory(prefix="gpu-aug-peer-", ignore_cleanup_errors=True)
         self.folder = Path(self._owned.name)
-        with (self.folder / "errors.log").open("w") as errors:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                bufsize=1,
-                start_new_session=True,  # so that its workers can be ended with it
-                env={**os.environ, "TMPDIR": str(self.folder), **environment},
-            )
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # libraries warn there; errors come as answers
+            text=True,
+            bufsize=1,
+            start_new_session=True,  # so that its workers can be ended with it
+            env={**os.environ, "TMPDIR": str(self.folder), **environment},
+        )
 
     def ask(self, question: Mapping[str, object], seconds_max: float) -> dict[str, Any]:
         """Write a question and wait for the answer.
@@ -62,11 +57,11 @@ class FarProcess:
             process.stdin.flush()
         ready, _, _ = select.select([process.stdout], [], [], seconds_max)
         if not ready:
-            raise PeerError(f"no answer within {seconds_max:.0f} s", self._last_words())
+            raise PeerError(f"no answer within {seconds_max:.0f} s")
         line = process.stdout.readline()
         if not line:
             code = process.wait()
-            raise PeerError(f"its process ended with {code}", self._last_words())
+            raise PeerError(f"its process ended with {code}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -85,6 +80,3 @@ class FarProcess:
                 with contextlib.suppress(OSError):  # a question that it ended without reading
                     stream.close()
         self._owned.cleanup()
-
-    def _last_words(self) -> str:
-        return (self.folder / "errors.log").read_text(errors="replace")[-4000:]

@@ -40,9 +40,9 @@ def compare(
     json: Json = None,
 ) -> None:
     """Compare every engine of ours with other pipelines, in turns, on the same files."""
+    from bench.compare.clips import clip_settings, usual_batch_size, usual_dtype, usual_recipe
     from bench.compare.compare import Settings
     from bench.compare.report import compare_and_show
-    from bench.video.clips import clip_settings, usual_batch_size, usual_dtype, usual_recipe
 
     how = source.asked()
     clips = clip_settings(data, how, **frames.asked())

@@ -16,6 +16,6 @@ def make_videos(
     seed: Seed = 0,
 ) -> None:
     """Make videos: a camera that moves over real photographs, H.264 with x264's default settings."""
-    from bench.video.making import make_and_show
+    from bench.compare.make_videos import make_and_show
 
     make_and_show(folder, size, count=count, seconds=seconds, seed=seed)

@@ -93,8 +93,6 @@ def test_comparison_goes_on_without_those_that_fail(
     assert 0 < row.measured.median < 2 / 0.002
     reasons = {name: FAILING[name][1] for name in names}
     assert {absent.name: absent.reason for absent in comparison.absent} == reasons
-    traces = {absent.name: absent.trace for absent in comparison.absent}
-    assert "test_compare.py" in traces["raises"]
     assert not _children()
 
 
@@ -193,7 +191,7 @@ VERDICTS = {
             row("decode-only", "ceiling", 440, 440, 440),
         ],
         "gpu-aug/cpu+albumentations loses against the fastest baseline, dali-cpu (0.50 times its "
-        "speed), wins against opencv-albumentations (2.00 times its speed), reaches 25% of decode-only.",
+        "speed), reaches 25% of decode-only.",
     ),
     "rounds decide, where medians over rounds would not": (
         UNSTEADY,

@@ -1,7 +1,5 @@
 """The images that everybody gets, and photographs without a download."""
 
-import io
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from PIL import Image
 from bench.compare.images import Repeated, collect
 from bench.compare.photographs import make_photographs
 from readers import Sample, open_dataset
+from tests.support.tars import write_tar
 
 Jpeg = Callable[..., bytes]
 
@@ -31,9 +30,11 @@ def test_files_that_would_stop_somebody_are_left_out(tmp_path: Path, jpeg: Jpeg)
 
     assert images.files == [tmp_path / "photo.jpg"]
     reasons = dict(fault.split(": ", 1) for fault in images.left_out)
-    assert set(reasons) == {"torn.jpg", "b.gif", "c.bmp"}
-    assert reasons["b.gif"] == "not every pipeline reads its format"
-    assert reasons["c.bmp"] == "torchvision.io does not read it"
+    assert reasons.pop("torn.jpg")
+    assert reasons == {
+        "b.gif": "not every pipeline reads its format",
+        "c.bmp": "torchvision.io does not read it",
+    }
     assert {sample.key for sample in images.dataset.fetch(range(20))} == {"photo.jpg"}
 
 
@@ -49,12 +50,12 @@ def test_a_folder_of_one_rare_format_is_compared(tmp_path: Path) -> None:
 def test_images_in_shards_become_files(tmp_path: Path, jpeg: Jpeg) -> None:
     """Baselines read the same bytes and labels as our loader when the data are tar shards."""
     encoded = [jpeg(40, 50, seed=seed) for seed in range(3)]
-    with tarfile.open(tmp_path / "shard.tar", "w") as shard:
-        for number, data in enumerate(encoded):
-            for field, content in (("jpg", data), ("cls", str(7 - number).encode())):
-                member = tarfile.TarInfo(f"{number}.{field}")
-                member.size = len(content)
-                shard.addfile(member, io.BytesIO(content))
+    members = [
+        member
+        for number, data in enumerate(encoded)
+        for member in ((f"{number}.jpg", data), (f"{number}.cls", str(7 - number).encode()))
+    ]
+    write_tar(tmp_path / "shard.tar", members)
     copies = tmp_path / "copies"
     copies.mkdir()
 

@@ -8,16 +8,13 @@ import numpy as np
 import torch
 from absl import flags
 
-from bench.baselines.peers import augment
-from bench.baselines.peers.augment import Augment
+from bench.baselines.peers.augment import NUM_AHEAD, Augment, pipeline_of
 from bench.compare.contestant import Pipeline, Task
 
 _NOTE = (
     "grain.MapDataset in worker processes, float32 arrays through shared memory (it carries no "
-    f"bfloat16), .to(dtype) in the trainer; {augment.NOTE}"
+    "bfloat16), .to(dtype) in the trainer"
 )
-
-_NUM_AHEAD = 2  # batches per worker
 
 # Grain reads flags, which only absl's own main parses; here, so that it is also done in worker processes.
 flags.FLAGS.mark_as_parsed()
@@ -25,8 +22,7 @@ flags.FLAGS.mark_as_parsed()
 
 def start(task: Task) -> Pipeline:
     """Start its workers: each has its queue, a batch that waits to get in, and one in its reader's buffer."""
-    num_ahead = (_NUM_AHEAD + 2) * task.num_threads
-    return Pipeline(_batches(task), _NOTE, num_ahead, num_ahead + task.num_threads)
+    return pipeline_of(_batches(task), task, _NOTE, num_ahead=NUM_AHEAD + 2)
 
 
 class _Load:
@@ -52,8 +48,7 @@ def _batches(task: Task) -> Iterator[torch.Tensor]:
         .map(_Load(task))
         .batch(task.batch_size, drop_remainder=True)
         .to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=1))
-        .mp_prefetch(grain.MultiprocessingOptions(task.num_threads, _NUM_AHEAD))
+        .mp_prefetch(grain.MultiprocessingOptions(task.num_threads, NUM_AHEAD))
     )
     for batch in dataset:
-        images = torch.from_numpy(batch["image"])
-        yield images.to(task.device, task.dtype, non_blocking=True)
+        yield torch.from_numpy(batch["image"])

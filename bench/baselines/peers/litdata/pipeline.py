@@ -9,22 +9,15 @@ from typing import Any
 import litdata as ld
 import torch
 
-from bench.baselines.peers import augment
-from bench.baselines.peers.augment import Augment
+from bench.baselines.peers.augment import NUM_AHEAD, Augment, pipeline_of
 from bench.compare.contestant import Pipeline, Task
 
-_NOTE = (
-    "chunks with encoded bytes, shuffled, ParallelStreamingDataset so that no epoch ends; "
-    f"{augment.NOTE}"
-)
-
-_NUM_AHEAD = 2  # batches per worker
+_NOTE = "chunks with encoded bytes, shuffled, ParallelStreamingDataset so that no epoch ends"
 
 
 def start(task: Task) -> Pipeline:
     """Start its workers."""
-    num_ahead = _NUM_AHEAD * task.num_threads
-    return Pipeline(_batches(task), _NOTE, num_ahead, num_ahead + task.num_threads)
+    return pipeline_of(_batches(task), task, _NOTE)
 
 
 class _Photos(ld.StreamingDataset):  # type: ignore[misc]
@@ -53,10 +46,10 @@ def _batches(task: Task) -> Iterator[torch.Tensor]:
         dataset,
         batch_size=task.batch_size,
         num_workers=task.num_threads,
-        prefetch_factor=_NUM_AHEAD,
+        prefetch_factor=NUM_AHEAD,
     )
     for ((images, _),) in loader:
-        yield images.to(task.device, non_blocking=True)
+        yield images
 
 
 def _sample(task: Task, index: int) -> dict[str, object]:

@@ -8,20 +8,17 @@ from typing import Any
 import torch
 from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
 
-from bench.baselines.peers import augment
-from bench.baselines.peers.augment import Augment
+from bench.baselines.peers.augment import NUM_AHEAD, Augment, pipeline_of
 from bench.compare.contestant import Pipeline, Task
 
-_NOTE = f"MDS shards with encoded bytes, StreamingDataLoader, shuffled by py1e; {augment.NOTE}"
+_NOTE = "MDS shards with encoded bytes, StreamingDataLoader, shuffled by py1e"
 
-_NUM_AHEAD = 2  # batches per worker
 _NUM_SAMPLES = 1_000_000  # more than any comparison takes: the samples are repeated
 
 
 def start(task: Task) -> Pipeline:
     """Start its workers."""
-    num_ahead = _NUM_AHEAD * task.num_threads
-    return Pipeline(_batches(task), _NOTE, num_ahead, num_ahead + task.num_threads)
+    return pipeline_of(_batches(task), task, _NOTE)
 
 
 class _Photos(StreamingDataset):  # type: ignore[misc]
@@ -50,8 +47,8 @@ def _batches(task: Task) -> Iterator[torch.Tensor]:
         _Photos(task, folder),
         batch_size=task.batch_size,
         num_workers=task.num_threads,
-        prefetch_factor=_NUM_AHEAD,
+        prefetch_factor=NUM_AHEAD,
         drop_last=True,
     )
     for images, _ in loader:
-        yield images.to(task.device, non_blocking=True)
+        yield images

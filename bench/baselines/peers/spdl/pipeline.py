@@ -11,7 +11,7 @@ import torch
 from spdl.pipeline import PipelineBuilder
 from torchvision.transforms import v2
 
-from bench.baselines.translations import torchvision_transforms
+from bench.baselines.translations import torchvision_compose
 from bench.compare.contestant import Pipeline, Task, Unable
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 
@@ -71,7 +71,7 @@ def _rest(recipe: Recipe) -> tuple[float, Any]:
     """The chance of a flip, and a transform of what comes after it."""
     chance = sum(step.p for step in recipe.operations if isinstance(step, HorizontalFlip))
     rest = [step for step in recipe.operations[1:] if not isinstance(step, HorizontalFlip)]
-    return chance, v2.Compose(torchvision_transforms(Recipe(rest), before_float=[]))
+    return chance, torchvision_compose(Recipe(rest))
 
 
 def _load(
@@ -80,7 +80,7 @@ def _load(
     packets = spdl.io.demux_image(str(path))
     size = torch.empty((3, packets.codec.height, packets.codec.width), device="meta")
     window = v2.RandomResizedCrop(crop.size, crop.scale, crop.ratio).make_params([size])
-    height, width = _pair(crop.size)
+    height, width = Recipe([crop]).fixed_size
     filters = [
         "crop={width}:{height}:{left}:{top}".format(**window),
         f"scale={width}:{height}:flags=bilinear",
@@ -89,9 +89,4 @@ def _load(
     ]
     frames = spdl.io.decode_packets(packets, filter_desc=",".join(filters))
     image = spdl.io.to_torch(spdl.io.convert_frames(frames))
-    tensor: torch.Tensor = transform(image.permute(2, 0, 1))
-    return tensor.to(dtype)
-
-
-def _pair(size: int | tuple[int, int]) -> tuple[int, int]:
-    return (size, size) if isinstance(size, int) else size
+    return torch.as_tensor(transform(image.permute(2, 0, 1)), dtype=dtype)

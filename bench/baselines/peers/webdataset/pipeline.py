@@ -9,20 +9,17 @@ import torch
 import webdataset as wds
 from torch.utils.data import default_collate
 
-from bench.baselines.peers import augment
-from bench.baselines.peers.augment import Augment
+from bench.baselines.peers.augment import NUM_AHEAD, Augment, pipeline_of
 from bench.compare.contestant import Pipeline, Task
 
-_NOTE = f"tar shards, resampled, a shuffle buffer of 1000, wds.WebLoader; {augment.NOTE}"
+_NOTE = "tar shards, resampled, a shuffle buffer of 1000, wds.WebLoader"
 
 _NUM_SHARDS_PER_WORKER = 4
-_NUM_AHEAD = 2  # batches per worker
 
 
 def start(task: Task) -> Pipeline:
     """Start its workers."""
-    num_ahead = _NUM_AHEAD * task.num_threads
-    return Pipeline(_batches(task), _NOTE, num_ahead, num_ahead + task.num_threads)
+    return pipeline_of(_batches(task), task, _NOTE)
 
 
 def _batches(task: Task) -> Iterator[torch.Tensor]:
@@ -35,10 +32,10 @@ def _batches(task: Task) -> Iterator[torch.Tensor]:
         .batched(task.batch_size, collation_fn=default_collate, partial=False)
     )
     loader: Any = wds.WebLoader(
-        dataset, batch_size=None, num_workers=task.num_threads, prefetch_factor=_NUM_AHEAD
+        dataset, batch_size=None, num_workers=task.num_threads, prefetch_factor=NUM_AHEAD
     )
     for images, _ in loader:
-        yield images.to(task.device, non_blocking=True)
+        yield images
 
 
 def _write_shards(task: Task) -> list[str]:

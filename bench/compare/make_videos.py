@@ -12,6 +12,7 @@ from rich.console import Console
 
 from bench.compare.photographs import shipped_photographs
 from bench.output.errors import BenchError
+from bench.output.text import print_plain
 from readers.plural import counted
 
 FPS = 25
@@ -34,13 +35,7 @@ def make_and_show(folder: Path, size: str, *, count: int, seconds: float, seed: 
     console = Console()
     with console.status("encoding"):
         made = make_videos(folder, size=(height, width), count=count, seconds=seconds, seed=seed)
-    others = len(set(folder.rglob("*.mp4")) - set(made))
-    beside = f", beside {others:,} that lay there" if others else ""
-    console.print(
-        f"{counted(len(made), 'video')} of {size}: {folder}{beside}",
-        soft_wrap=True,
-        highlight=False,
-    )
+    print_plain(console, f"{counted(len(made), 'video')} of {size}: {folder}")
 
 
 def make_videos(

@@ -6,9 +6,9 @@ from dataclasses import replace
 import torch
 from torch.nn import functional as F
 
+from bench.baselines.videos import upright
+from bench.compare.clip_plan import Clip
 from bench.compare.contestant import Pipeline, Task, Unable
-from bench.video.libraries import upright
-from bench.video.plan import Clip
 from gpu_aug import Normalize, Recipe, Resize
 
 COLOUR_TOLERANCE = 4 / 255

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.compare.clips import ClipSettings, open_sound_videos
+from bench.compare.images import as_file
 from bench.output.errors import BenchError
-from bench.video.clips import ClipSettings, open_sound_videos
 from dali_pipes.video.clips import Clips
 from readers import Order, Sample
 from readers.label_vector import class_number
@@ -124,7 +125,7 @@ def make_plan(
     positions = np.arange(len(clips))
     indices = Order(len(clips), seed=seed).indices(0, positions)
     frames = clips.frames(seed, 0, indices, np.zeros_like(indices))
-    files = [_as_file(sample, source, folder) for sample in samples]
+    files = [as_file(sample, sample.video, source, folder) for sample in samples]
     labels = [max(0, class_number(sample.label)) for sample in samples]
     return ClipPlan(clips, files, labels, clips.videos(indices), frames), left_out
 
@@ -132,16 +133,3 @@ def make_plan(
 def _begins_with_keyframe(info: VideoInfo | VideoError) -> bool:
     """Whether the first packet is a keyframe: libraries number frames differently where it is not."""
     return isinstance(info, VideoInfo) and int(info.keyframes[0]) == 0
-
-
-def _as_file(sample: Sample, source: str, folder: Path) -> Path:
-    own = Path(source) / sample.key
-    if own.is_file():
-        return own.absolute()
-    if sample.video_field is None or sample.video is None:
-        raise BenchError(
-            f"{sample.key} is no video file, which is what the other libraries read: give videos"
-        )
-    copy = folder / f"{sample.index:08d}.{sample.video_field.rpartition('.')[2]}"
-    copy.write_bytes(sample.video)
-    return copy
