@@ -22,7 +22,6 @@ from dali_pipes.preview import (
     render_strips,
     write_animation,
 )
-from dali_pipes.preview.images import as_views
 from dali_pipes.preview.page import Page
 from dali_pipes.preview.strips import MOVING
 from dali_pipes.schedule import MAX_EPOCH
@@ -199,7 +198,7 @@ def write_clips(
         _tell_missing(missing)
     else:
         which |= {"epochs": shown.epochs(_DRAWS_OF_CLIPS), "engine": shown.engine or "auto"}
-        drawn = list(clip_pictures(clips, recipe, **which))
+        drawn = clip_pictures(clips, recipe, **which)
     parts = [drawn[0].made_by, f"seed {shown.seed}", repr(clips)]
     _save(render_strips(drawn, ["; ".join(part for part in parts if part)]), out)
     if animate is not None:
@@ -215,7 +214,7 @@ def _sound_clips(
     for fault in left_out:
         print_plain(Console(), f"not drawn: {fault}", "yellow")
     numbers = videos.indices_in_whole(range(len(videos))).tolist()
-    if any(as_views(one).group > 1 for one in recipe.recipes):  # the neighbours are elsewhere
+    if any(one.group > 1 for one in recipe.recipes):  # the neighbours are elsewhere
         return settings.clips(videos.whole, sampling="random"), {"indices": numbers}
     return settings.clips(videos, sampling="random"), {"numbers": numbers}
 
