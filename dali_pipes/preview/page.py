@@ -21,7 +21,7 @@ GAP = 8
 NARROWEST = 215
 """Width of a column in pixels, so that there is room for words below small pictures."""
 
-MARGIN = 250
+MARGIN = 210
 """Width of the words to the left of a row, in pixels."""
 
 _MOST_LINES = 4  # of one text
