@@ -183,7 +183,7 @@ class TuneOptions:
 
 @dataclass(frozen=True)
 class RunOptions(TuneOptions):
-    """Also how long to go on, and where bad samples are written."""
+    """Also how long to go on, and what is written."""
 
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data (default 1).")] = (
         None
@@ -198,3 +198,22 @@ class RunOptions(TuneOptions):
     helper_process: Annotated[
         bool, typer.Option(help="Let the loader work in a process of its own.")
     ] = False
+    step_ms: Annotated[
+        float | None,
+        typer.Option(
+            help="Play a training step of so many milliseconds: sleep, as a CPU does while a GPU computes."
+        ),
+    ] = None
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the run's statistics every second, and its bad samples, as lines of JSON."
+        ),
+    ] = None
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write when each thread did what, for Perfetto and chrome://tracing; .gz compresses it."
+        ),
+    ] = None
+    json: Json = None

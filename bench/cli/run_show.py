@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -39,41 +38,18 @@ _NUM_BAD_SHOWN = 5
 _MOST_STEP_MS = 3_600_000
 
 
-@dataclass(frozen=True)
-class Watching:
-    """What is done beside running.
-
-    Attributes:
-        step_ms: How long a training step is played; None where nothing trains.
-        log: Where the log is written.
-        trace: Where the trace is written.
-        json: Where the result is written.
-    """
-
-    step_ms: float | None = None
-    log: Path | None = None
-    trace: Path | None = None
-    json: Path | None = None
-
-    def check(self, ledger: Path | None) -> None:
-        """Refuse what cannot work.
-
-        Args:
-            ledger: A file that the loader writes.
-
-        Raises:
-            BenchError: A step of no time, files that cannot be written, or one file for two of them.
-        """
-        step_ms = self.step_ms
-        if step_ms is not None and not 0 < step_ms <= _MOST_STEP_MS:
-            raise BenchError(
-                f"step_ms must be greater than 0 and at most {_MOST_STEP_MS:,}, got {step_ms}: leave it out where nothing "
-                "shall train"
-            )
-        files = {"log": self.log, "trace": self.trace, "json": self.json, "ledger": ledger}
-        for path in files.values():
-            check_writable(path)
-        check_different(**files)
+def _check(settings: RunOptions) -> None:
+    """Refuse a step of no time, files that cannot be written, or one file for two of them."""
+    step_ms = settings.step_ms
+    if step_ms is not None and not 0 < step_ms <= _MOST_STEP_MS:
+        raise BenchError(
+            f"step_ms must be greater than 0 and at most {_MOST_STEP_MS:,}, got {step_ms}: leave it out where nothing "
+            "shall train"
+        )
+    files = {name: getattr(settings, name) for name in ("log", "trace", "json", "ledger")}
+    for path in files.values():
+        check_writable(path)
+    check_different(**files)
 
 
 def run_epochs(
@@ -83,21 +59,20 @@ def run_epochs(
     clips: ClipSettings | None,
     *,
     how: Mapping[str, Any],
-    watching: Watching,
 ) -> None:
     """Run a loader, show its progress, print a summary and write it down.
 
     Raises:
         BenchError: An argument that cannot work; other errors come from the packages themselves.
     """
-    watching.check(settings.ledger)
+    _check(settings)
     console, unit = Console(), "images" if clips is None else "clips"
     with closing(_loader(source, recipe, settings, clips, how)) as loader:
         print_plain(console, loader.explain(), "dim")
         described = {
-            **vars(settings),
-            "ledger": settings.ledger and str(settings.ledger),
-            "step_ms": watching.step_ms,
+            **{
+                name: str(of) if isinstance(of, Path) else of for name, of in vars(settings).items()
+            },
             "clips": clips and vars(clips),
             "source_options": {name: str(value) for name, value in how.items()},
             "data": source,
@@ -107,15 +82,15 @@ def run_epochs(
         }
         tally, interrupted = Tally(), False
         try:
-            _run(loader, settings, watching, console, described, tally)
+            _run(loader, settings, console, described, tally)
         except KeyboardInterrupt:
             interrupted = True
         row = _row(loader, tally, clips, unit)
-        _print_summary(loader, tally, unit, console, watching.step_ms)
-    for path in (watching.log, watching.trace):
+        _print_summary(loader, tally, unit, console, settings.step_ms)
+    for path in (settings.log, settings.trace):
         if path is not None:
             print_written(console, path)
-    save_result(watching.json, console, "run", described, [row])
+    save_result(settings.json, console, "run", described, [row])
     if interrupted:
         show_plainly("interrupted: the numbers are of what was run until then")
         raise typer.Exit(INTERRUPTED)
@@ -124,22 +99,21 @@ def run_epochs(
 def _run(
     loader: Loader,
     settings: RunOptions,
-    watching: Watching,
     console: Console,
     described: dict[str, Any],
     tally: Tally,
 ) -> None:
     """Take the batches and count them in `tally`, which an interrupt leaves as it was then."""
     long = {"epochs": settings.epochs, "steps": settings.steps}
-    step_ms, unit = watching.step_ms, "images" if described["clips"] is None else "clips"
+    step_ms, unit = settings.step_ms, "images" if described["clips"] is None else "clips"
     log = None
     with ExitStack() as stack:
-        if watching.log is not None:
+        if settings.log is not None:
             named = {name: described[name] for name in ("data", "recipe")}
-            writer = RunLogWriter(watching.log, loader, {**named, "settings": described})
+            writer = RunLogWriter(settings.log, loader, {**named, "settings": described})
             log = stack.enter_context(writer)
-        if watching.trace is not None:
-            trace = stack.enter_context(traced(loader, watching.trace))
+        if settings.trace is not None:
+            trace = stack.enter_context(traced(loader, settings.trace))
             stack.callback(_print_left_out, console, trace)
         total = num_steps(loader, **long)
         view = RunView(loader, console, total=total, unit=unit, step_ms=step_ms)
