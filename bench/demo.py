@@ -27,11 +27,11 @@ def demo(
     from bench.compare.compare import Settings
     from bench.compare.photographs import make_photographs
     from bench.compare.report import compare_and_show
-    from bench.output.arguments import schedule_from
+    from bench.output.arguments import check_writable, schedule_from
     from bench.preview import Shown, write_images
 
     console = Console()
-    _make_folder(out)
+    check_writable(out / "preview.png")
     if data is None:
         photographs = out / "photographs"
         shutil.rmtree(photographs, ignore_errors=True)
@@ -45,15 +45,6 @@ def demo(
         Settings(seconds=seconds, rounds=rounds, batch_size=32),
         json_path=out / "comparison.json",
     )
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise errors.BenchError(
-            f"the folder {folder} cannot be made ({error.strerror}): give another one with OUT=folder"
-        ) from error
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Pictures for choosing augmentations, written to files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -22,10 +22,8 @@ from dali_pipes.preview import (
     render_strips,
     write_animation,
 )
-from dali_pipes.preview.images import as_views
 from dali_pipes.preview.page import Page
 from dali_pipes.preview.strips import MOVING
-from dali_pipes.schedule import MAX_EPOCH
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.source import find_clips
 from gpu_aug import Schedule
@@ -35,11 +33,8 @@ from readers.prepare.source import open_at_random
 PICTURES = (".png", ".jpg", ".jpeg", ".webp")
 """How the names of pictures end."""
 
-ENGINES = ("auto", "fused", "kornia", "albumentations")
-
 _NUM_IMAGES, _NUM_CLIPS = 6, 4
 _DRAWS_OF_IMAGES, _DRAWS_OF_CLIPS = 4, 1
-_MOST_DRAWS = 1000
 _MOST_PIXELS = 200_000_000  # 0.6 GB
 _MOST_SIDE = {".jpg": 65_535, ".jpeg": 65_535, ".webp": 16_383}
 
@@ -49,8 +44,8 @@ class Shown:
     """What is shown.
 
     Attributes:
-        count: Number of images or clips; None is what is usual.
-        draws: How many epochs of each; None is what is usual.
+        count: Number of images or clips; None is the default.
+        draws: How many epochs of each; None is the default.
         epoch: The first of them.
         engine: None is the loader's choice.
         engines: Instead: one epoch on every decoder and engine.
@@ -71,36 +66,11 @@ class Shown:
                 raise BenchError(
                     f"--engines shows one draw on every engine, got --{name} {value} as well: leave one of them out"
                 )
-        if self.draws is not None and not 1 <= self.draws <= _MOST_DRAWS:
-            raise BenchError(
-                f"draws must be from 1 to {_MOST_DRAWS}, got {self.draws}: leave it out to get what is usual"
-            )
-        if not 0 <= self.epoch <= MAX_EPOCH - _MOST_DRAWS:
-            raise BenchError(
-                f"epoch must be from 0 to {MAX_EPOCH - _MOST_DRAWS}, got {self.epoch}: leave it out to get 0"
-            )
-        if self.engine not in (None, *ENGINES):
-            raise BenchError(
-                f"engine must be one of {', '.join(ENGINES)}, got {self.engine!r}: leave it out to get the loader's choice"
-            )
-        if self.seed < 0:
-            raise BenchError(f"seed must be 0 or more, got {self.seed}: leave it out to get 0")
 
-    def number(self, usual: int) -> int:
-        """How many images or clips.
-
-        Raises:
-            BenchError: None at all.
-        """
-        if self.count is not None and self.count < 1:
-            raise BenchError(
-                f"count must be 1 or more, got {self.count}: leave it out to get {usual}"
-            )
-        return self.count or usual
-
-    def epochs(self, usual: int) -> range:
-        """Which epochs."""
-        return range(self.epoch, self.epoch + (self.draws or usual))
+    def draws_of(self, default: int) -> dict[str, Any]:
+        """Return the arguments of a preview of several epochs."""
+        epochs = range(self.epoch, self.epoch + (self.draws or default))
+        return {"epochs": epochs, "engine": self.engine or "auto"}
 
 
 def image_options(
@@ -135,7 +105,7 @@ def write_images(
         BenchError: Nothing can be drawn, or not there.
     """
     _check_name(out, PICTURES, "picture")
-    dataset, indices = _sound_images(source, shown.number(_NUM_IMAGES), how, kind)
+    dataset, indices = _sound_images(source, shown.count or _NUM_IMAGES, how, kind)
     common: dict[str, Any] = {"seed": shown.seed, **kind}
     with Console().status("drawing") as status:  # nothing where there is no terminal
 
@@ -146,10 +116,10 @@ def write_images(
             common |= {"epoch": shown.epoch, "on_pair": say}
             found = preview_engines(dataset, recipe, indices, **common)
         else:
-            common |= {"epochs": shown.epochs(_DRAWS_OF_IMAGES), "engine": shown.engine or "auto"}
+            common |= shown.draws_of(_DRAWS_OF_IMAGES)
             common |= {"on_epoch": lambda epoch: say(f"epoch {epoch}")}
             found = preview_images(dataset, recipe, indices, **common)
-    _tell_missing(found.missing)
+    _print_missing(found.missing)
     _save(found.page, out)
 
 
@@ -165,8 +135,7 @@ def _sound_images(
         )
     images = as_image_fields(kind.get("images"), kind.get("channels", 3), kind.get("depth", 8))
     samples, left_out = require_sound(source, dataset, most=most, images=images)
-    for fault in left_out:
-        print_plain(Console(), f"left out: {fault}", "yellow")
+    _print_warnings(f"left out: {fault}" for fault in left_out)
     return dataset, [sample.index for sample in samples]
 
 
@@ -192,14 +161,13 @@ def write_clips(
             raise BenchError(
                 f"--animate {animate} shows the draws of one engine: leave --engines out"
             )
-    clips, which = _sound_clips(source, shown.number(_NUM_CLIPS), settings, recipe, how)
+    clips, which = _sound_clips(source, shown.count or _NUM_CLIPS, settings, recipe, how)
     which |= {"seed": shown.seed}
     if shown.engines:
         drawn, missing = clip_engines(clips, recipe, epoch=shown.epoch, **which)
-        _tell_missing(missing)
+        _print_missing(missing)
     else:
-        which |= {"epochs": shown.epochs(_DRAWS_OF_CLIPS), "engine": shown.engine or "auto"}
-        drawn = list(clip_pictures(clips, recipe, **which))
+        drawn = clip_pictures(clips, recipe, **which, **shown.draws_of(_DRAWS_OF_CLIPS))
     parts = [drawn[0].made_by, f"seed {shown.seed}", repr(clips)]
     _save(render_strips(drawn, ["; ".join(part for part in parts if part)]), out)
     if animate is not None:
@@ -212,10 +180,9 @@ def _sound_clips(
 ) -> tuple[Clips, dict[str, Any]]:
     """Choose some videos that decode, tell of the others, and return clips and which of them are drawn as what."""
     videos, left_out = open_sound_videos(source, settings, most=most, how=how)
-    for fault in left_out:
-        print_plain(Console(), f"not drawn: {fault}", "yellow")
+    _print_warnings(f"not drawn: {fault}" for fault in left_out)
     numbers = videos.indices_in_whole(range(len(videos))).tolist()
-    if any(as_views(one).group > 1 for one in recipe.recipes):  # the neighbours are elsewhere
+    if any(one.group > 1 for one in recipe.recipes):  # the neighbours are elsewhere
         return settings.clips(videos.whole, sampling="random"), {"indices": numbers}
     return settings.clips(videos, sampling="random"), {"numbers": numbers}
 
@@ -226,9 +193,13 @@ def _check_name(path: Path, endings: tuple[str, ...], what: str) -> None:
         raise BenchError(f"a {what}'s name must end in {', '.join(endings)}, got {path}")
 
 
-def _tell_missing(missing: Mapping[str, str]) -> None:
-    for name, reason in missing.items():
-        print_plain(Console(), f"{name} is not drawn: {reason}", "yellow")
+def _print_missing(missing: Mapping[str, str]) -> None:
+    _print_warnings(f"{name} is not drawn: {reason}" for name, reason in missing.items())
+
+
+def _print_warnings(texts: Iterable[str]) -> None:
+    for text in texts:
+        print_plain(Console(), text, "yellow")
 
 
 def _save(page: Page, out: Path) -> None:

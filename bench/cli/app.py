@@ -9,7 +9,6 @@ import typer.core
 import typer.main
 
 from bench.cli.groups import spread_groups
-from bench.cli.tile import tile
 from bench.output.errors import DEBUG_FLAG
 
 _COMMANDS = {
@@ -81,8 +80,6 @@ _recipe = typer.Typer(
 )
 app.add_typer(_bench, name="bench")
 app.add_typer(_recipe, name="recipe")
-_ANY = {"ignore_unknown_options": True, "allow_extra_args": True}
-app.command(hidden=True, add_help_option=False, context_settings=_ANY)(tile)
 
 
 def _print_version(is_asked: bool) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.filesize import decimal
 
-from bench.output.text import plain_table, print_plain
+from bench.cli.tables import print_table
+from bench.output.text import print_plain
 from dali_pipes.cache import Kind, Removed
 from readers.plural import counted
 from readers.storage.cache_folder import cache_folder
@@ -17,30 +18,17 @@ _UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"))
 
 def print_kinds(kinds: Sequence[Kind], console: Console) -> None:
     """Print a line for each kind, and what becomes of a removal below it."""
-    print_plain(
-        console, f"the cache folder is {cache_folder()} (GPU_AUG_CACHE chooses another one)"
-    )
-    table = plain_table()
-    for heading, side in (
-        ("kind", "left"),
-        ("files", "right"),
-        ("size", "right"),
-        ("last used", "right"),
-    ):
-        table.add_column(heading, justify=side, no_wrap=True)  # type: ignore[arg-type]
-    table.add_column("what it is", overflow="fold")
+    folder = cache_folder()
+    print_plain(console, f"the cache folder is {folder} (GPU_AUG_CACHE chooses another one)")
+    rows = []
     for kind in kinds:
         used = "" if kind.last_used is None else ago(time.time() - kind.last_used)
-        what = kind.what
-        if kind.folder.parent != cache_folder() and kind.folder != cache_folder():
-            what = f"{what} (in {kind.folder})"
+        elsewhere = "" if folder in (kind.folder, kind.folder.parent) else f" (in {kind.folder})"
         size = decimal(kind.bytes) if kind.files else ""
-        table.add_row(kind.name, f"{kind.files:,}", size, used, what)
-    console.print(table)
-    total = sum(kind.bytes for kind in kinds if kind.ours)
-    print_plain(
-        console, f"gpu-aug cache --remove KIND removes a kind, --remove all frees {decimal(total)}"
-    )
+        rows.append([kind.name, f"{kind.files:,}", size, used, kind.what + elsewhere])
+    print_table(console, ("kind", ">files", ">size", ">last used", "what it is"), rows)
+    total = decimal(sum(kind.bytes for kind in kinds if kind.ours))
+    print_plain(console, f"gpu-aug cache --remove KIND removes a kind, --remove all frees {total}")
 
 
 def print_removed(removed: Sequence[Removed], console: Console) -> None:

@@ -3,28 +3,24 @@
 
 def doctor() -> None:
     """Say what this machine has, what will be used, and what is missing and how to get it."""
-    from dataclasses import replace
-
     from rich.console import Console
     from rich.text import Text
 
-    from bench.output.text import fact_table, print_plain
+    from bench.cli.tables import print_facts
+    from bench.output.text import print_plain
     from dali_pipes.doctor import examine
 
-    console, table = Console(), fact_table()
-    findings = [
-        replace(finding, found=finding.found + _torchcodec())
-        if finding.subject == "videos" and not finding.advice
-        else finding
-        for finding in examine()
-    ]
-    for finding in findings:
-        style = "yellow" if finding.advice else ""
-        table.add_row(finding.subject, Text(finding.found, style=style))
-    console.print(table)
-    missing = [finding for finding in findings if finding.advice]
-    for finding in missing:
-        print_plain(console, f"{finding.subject}: {finding.advice}", "yellow")
+    console, facts, missing = Console(), [], []
+    for finding in examine():
+        is_good, text = not finding.advice, finding.found
+        if finding.subject == "videos" and is_good:
+            text += _torchcodec()
+        facts.append((finding.subject, Text(text, style="" if is_good else "yellow")))
+        if not is_good:
+            missing.append(f"{finding.subject}: {finding.advice}")
+    print_facts(console, facts)
+    for text in missing:
+        print_plain(console, text, "yellow")
     if not missing:
         console.print("nothing is missing")
 

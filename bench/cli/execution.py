@@ -11,7 +11,6 @@ from bench.output.errors import BenchError, show_plainly
 from readers.prepare.executor import ArrayTask, Executor, LocalExecutor
 
 INTERRUPTED = 130  # as shells count Ctrl-C
-_TASK = re.compile(r"([0-9]+)/([0-9]+)")
 
 
 def executor_of(options: ExecutionOptions, num_workers: int | None) -> Executor:
@@ -25,10 +24,29 @@ def executor_of(options: ExecutionOptions, num_workers: int | None) -> Executor:
         BenchError: Options that do not go together.
         PrepareError: A task that is not one of its job's, or fewer than one worker.
     """
-    _check(options)
+    if options.on not in ("local", "ray"):
+        raise BenchError(
+            f"--on must be local or ray, got {options.on!r}: others carry out --task I/N, task by task, and --merge"
+        )
+    if options.ray_address is not None and options.on != "ray":
+        raise BenchError("--ray-address is of a Ray cluster: say --on ray as well, or leave it out")
+    if options.task is not None and options.merge:
+        raise BenchError(
+            "--task makes a part and --merge puts the parts together: give --task in every task, and --merge once, "
+            "when all of them have ended"
+        )
+    if options.on == "ray" and (options.task is not None or options.merge):
+        raise BenchError(
+            "--task and --merge are for machines that nothing connects, and --on ray does all of the work itself: "
+            "take one of them"
+        )
     if options.task is not None:
-        number, count = _task(options.task)
-        return ArrayTask(number, count, LocalExecutor(num_workers))
+        found = re.fullmatch("([0-9]+)/([0-9]+)", options.task)
+        if not found:
+            raise BenchError(
+                f"--task is I/N, got {options.task!r}: the first of four is 0/4, the last is 3/4"
+            )
+        return ArrayTask(int(found[1]), int(found[2]), LocalExecutor(num_workers))
     if options.on == "local":
         return LocalExecutor(num_workers)
     from dali_pipes.integrations.ray.executor import RayExecutor
@@ -50,29 +68,3 @@ def told_when_interrupted(remains: str) -> Iterator[None]:
     except KeyboardInterrupt:
         show_plainly(f"interrupted: {remains}")
         raise typer.Exit(INTERRUPTED) from None
-
-
-def _check(options: ExecutionOptions) -> None:
-    if options.on not in ("local", "ray"):
-        raise BenchError(
-            f"--on must be local or ray, got {options.on!r}: others carry out --task I/N, task by task, and --merge"
-        )
-    if options.ray_address is not None and options.on != "ray":
-        raise BenchError("--ray-address is of a Ray cluster: say --on ray as well, or leave it out")
-    if options.task is not None and options.merge:
-        raise BenchError(
-            "--task makes a part and --merge puts the parts together: give --task in every task, and --merge once, "
-            "when all of them have ended"
-        )
-    apart = "--task" if options.task is not None else "--merge" if options.merge else None
-    if apart and options.on == "ray":
-        raise BenchError(
-            f"{apart} is for machines that nothing connects, and --on ray does all of the work itself: take one of them"
-        )
-
-
-def _task(text: str) -> tuple[int, int]:
-    found = _TASK.fullmatch(text)
-    if not found:
-        raise BenchError(f"--task is I/N, got {text!r}: the first of four is 0/4, the last is 3/4")
-    return int(found[1]), int(found[2])

@@ -1,15 +1,10 @@
 """``gpu-aug index``."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from bench.cli.options import Data, ExecutionOptions, Processes, SourceOptions
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from readers.prepare import Indexing
 
 
 def index(
@@ -41,6 +36,7 @@ def index(
     from rich.console import Console
 
     from bench.cli.execution import executor_of, told_when_interrupted
+    from bench.cli.index_tables import print_indexing
     from bench.output.progress import bytes_bar, samples_bar
     from dali_pipes.jpeg.finder import FINDER
     from readers.prepare import indexing
@@ -75,29 +71,4 @@ def index(
             on_checkpoints=on_checkpoints,
             **source.asked(),
         )
-    _print(data, found, execution.task, console)
-
-
-def _print(data: str, found: "Indexing", task: str | None, console: "Console") -> None:
-    from bench.cli.index_tables import print_checkpoints, print_shards, print_videos
-    from bench.output.text import print_left_out, print_plain, printable
-    from readers.prepare.source import title_of
-
-    if found.shards:
-        print_shards(found, console)
-    if task is not None:
-        total = len(found.lacking) + len(found.shards)
-        text = f"task {task}: {len(found.lacking):,} of {total:,} indexes are not there yet"
-        text += "; --merge tells when all are"
-        print_plain(console, text)
-        if found.checkpoints is not None:
-            print_checkpoints(found.checkpoints, console)
-        return
-    if not found.shards and found.videos is None and found.checkpoints is None:
-        title = title_of(found.dataset)
-        print_plain(console, f"{printable(data)} needs no index (format: {title})")
-    if found.videos is not None and found.files is not None:
-        print_videos(found.files, found.videos, console)
-    if found.checkpoints is not None:
-        print_checkpoints(found.checkpoints, console)
-    print_left_out(data, found.dataset, console)
+    print_indexing(data, found, execution.task, console)

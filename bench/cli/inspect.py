@@ -1,16 +1,10 @@
 """``gpu-aug inspect``."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from bench.cli.options import AllowPipe, Data, ExecutionOptions, Json, SourceOptions, Workers
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from readers.prepare import Inspection
 
 _Parts = Annotated[
     str | None,
@@ -38,11 +32,12 @@ def inspect(
     from rich.console import Console
 
     from bench.cli.execution import executor_of, told_when_interrupted
-    from bench.cli.inspect_tables import print_inspection
+    from bench.cli.inspect_tables import print_inspection, print_part, to_dict
     from bench.output.arguments import check_writable
     from bench.output.errors import BenchError
     from bench.output.progress import samples_bar
     from bench.output.quiet import hushed
+    from bench.output.results import write_json
     from bench.output.text import print_left_out
     from dali_pipes.decode.check import CHECKS
     from readers.prepare import inspection
@@ -57,8 +52,13 @@ def inspect(
             "--on, --task, --merge and --parts are for --verify: without it a few thousand samples are looked at here"
         )
     asked = source.asked()
+    remains = (
+        "nothing was kept; give --verify --parts FOLDER to keep what is found and go on from there"
+    )
+    if parts:
+        remains = f"the parts in {parts} remain; run the same command again to go on"
     dataset = open_source(data, allow_pipe=allow_pipe, **asked)  # whose warnings are seen
-    with told_when_interrupted(_remains(parts)), hushed(), samples_bar(console) as bar:
+    with told_when_interrupted(remains), hushed(), samples_bar(console) as bar:
         found = inspection.inspect(
             # Elsewhere it is opened anew, so that a machine that does not see it says so.
             data if is_apart else dataset,
@@ -70,40 +70,12 @@ def inspect(
             on_progress=bar,
             **(asked if is_apart else {}),
         )
-    if execution.task is not None:  # bad samples are a matter of the whole
-        _print_part(found, execution.task, console)
+    if execution.task is not None:  # the merged result tells of bad samples
+        print_part(found, execution.task, console)
         return
     print_inspection(data, found, console)
     print_left_out(data, found.dataset, console)
     if json:
-        _write(json, data, found)
+        write_json(json, to_dict(data, found))
     if found.num_bad:
         raise typer.Exit(1)
-
-
-def _remains(parts: str | None) -> str:
-    if parts:
-        return f"the parts in {parts} remain; run the same command again to go on"
-    return (
-        "nothing was kept; give --verify --parts FOLDER to keep what is found and go on from there"
-    )
-
-
-def _print_part(found: "Inspection", task: str, console: "Console") -> None:
-    from bench.output.text import print_plain
-    from readers.plural import counted
-
-    bad = counted(found.num_bad, "bad sample")
-    text = f"task {task}: {found.num_looked_at:,} of {counted(found.length or 0, 'sample')} looked at, {bad}"
-    print_plain(console, f"{text}; --merge tells of all of them when all tasks have ended")
-
-
-def _write(path: Path, data: str, found: "Inspection") -> None:
-    from bench.cli.inspect_tables import to_dict
-    from bench.output.errors import BenchError
-    from bench.output.results import write_json
-
-    try:
-        write_json(path, to_dict(data, found))
-    except OSError as error:
-        raise BenchError(f"{path} cannot be written ({error.strerror})") from None

@@ -1,14 +1,14 @@
 """The findings of `gpu-aug inspect`, as tables and as JSON."""
 
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.filesize import decimal
-from rich.table import Table
 from rich.text import Text
 
-from bench.output.text import fact_table, plain_table, print_plain, printable
+from bench.cli.tables import listed, print_facts, print_table
+from bench.output.text import print_plain, printable
 from dali_pipes.jpeg.finder import FINDER
 from readers import BadSample, Dataset, Sample
 from readers.checkpoints.store import DatasetCheckpoints
@@ -23,9 +23,7 @@ from readers.prepare.video_inspection import VideoFindings
 from readers.video import FRAMES_CODEC
 from readers.video.info import peculiarity_lines
 
-_MOST_KINDS = 3  # of codecs, rates and streams
 _MOST_FIELDS = 15
-_MOST_SHAPES = 3
 _MOST_CLASSES = 5  # largest, and smallest
 _MOST_BAD = 20
 _BAR = 24
@@ -33,38 +31,42 @@ _BAR = 24
 
 def print_inspection(source: str, found: Inspection, console: Console) -> None:
     """Print everything."""
-    table = fact_table()
-    for subject, text in _facts(source, found):
-        table.add_row(subject, Text(text))
-    console.print(table)
+    print_facts(console, _facts(source, found))
     if found.fields:
-        console.print(_fields(found))
+        headings = ("field", ">in", ">smallest", ">median", ">95 %", ">largest")
+        print_table(console, headings, _fields(found))
+    names = found.dataset.class_names
     if set(found.labels) - {-1}:
-        console.print(_classes(found.labels, found.dataset.class_names, "samples"))
+        print_table(console, ("class", ">samples", ""), _classes(found.labels, names))
     if found.boxes:
-        of = (
-            "all"
-            if found.num_looked_at == found.length
-            else f"the {found.num_looked_at:,} looked at"
+        all_boxes = found.num_looked_at == found.length
+        of = "all" if all_boxes else f"the {found.num_looked_at:,} looked at"
+        print_table(console, ("class", f">boxes of {of}", ""), _classes(found.boxes, names))
+    if found.doubled:
+        _print_doubled(found.doubled[0], found, console)
+    if found.num_damaged:
+        _print_listed(found.damaged, found.num_damaged, "damaged image", console)
+        print_plain(
+            console,
+            "    They decode all the same, with pixels that may be wrong, and a loader takes them.",
         )
-        console.print(_classes(found.boxes, found.dataset.class_names, f"boxes of {of}"))
-    _print_doubled(found, console)
-    _print_damaged(found, console)
-    _print_bad(found, console)
+    if found.num_bad:
+        _print_listed(found.bad, found.num_bad, "bad sample", console)
+    else:
+        console.print("no bad sample" + ("" if found.verified else " among those looked at"))
+
+
+def print_part(found: Inspection, task: str, console: Console) -> None:
+    """Print what a task of an array job did."""
+    bad, of = counted(found.num_bad, "bad sample"), counted(found.length or 0, "sample")
+    text = f"task {task}: {found.num_looked_at:,} of {of} looked at, {bad}"
+    print_plain(console, f"{text}; --merge tells of all of them when all tasks have ended")
 
 
 def to_dict(source: str, found: Inspection) -> dict[str, object]:
     """The same for JSON: all classes, and at most 10,000 bad samples."""
     names = found.dataset.class_names
-    classes = [
-        {"label": label, "name": names[label] if label < len(names) else None, "samples": count}
-        for label, count in sorted(found.labels.items())
-        if label >= 0
-    ]
-    boxes = [
-        {"label": label, "name": names[label] if 0 <= label < len(names) else None, "boxes": count}
-        for label, count in sorted(found.boxes.items())
-    ]
+    labels = {label: count for label, count in found.labels.items() if label >= 0}
     return {
         "source": source,
         "format": title_of(found.dataset),
@@ -85,8 +87,8 @@ def to_dict(source: str, found: Inspection) -> dict[str, object]:
         ],
         "videos": found.videos.to_dict() if found.videos.codecs else None,
         "labels_of_all": found.all_labels,
-        "classes": classes,
-        "boxes_per_class": boxes,
+        "classes": _class_counts(labels, names, "samples"),
+        "boxes_per_class": _class_counts(found.boxes, names, "boxes"),
         "unlabelled": found.labels[-1] if label_shape_of(found.dataset) == () else 0,
         "doubled_keys": None if found.doubled is None else found.num_doubled,
         "doubled": found.doubled,
@@ -97,59 +99,66 @@ def to_dict(source: str, found: Inspection) -> dict[str, object]:
     }
 
 
+def _class_counts(
+    counts: Mapping[int, int], names: Sequence[str], things: str
+) -> list[dict[str, object]]:
+    return [
+        {"label": label, "name": names[label] if 0 <= label < len(names) else None, things: count}
+        for label, count in sorted(counts.items())
+    ]
+
+
 def _bad_to_dict(bad: BadSample) -> dict[str, object]:
-    return {
-        "index": bad.index,
-        "key": printable(bad.key),
-        "stage": bad.stage,
-        "reason": bad.reason,
-    }
+    return {"index": bad.index, "key": printable(bad.key), "stage": bad.stage, "reason": bad.reason}
 
 
-def _facts(source: str, found: Inspection) -> list[tuple[str, str]]:
-    facts = [("data", printable(source)), ("format", title_of(found.dataset))]
+def _facts(source: str, found: Inspection) -> Iterator[tuple[str, str]]:
+    yield "data", printable(source)
+    yield "format", title_of(found.dataset)
     length = "unknown: a stream has no length" if found.length is None else f"{found.length:,}"
     if not getattr(found.dataset, "declares_count", True):
         length += "; the files do not say how many they had, so records that a cut took from an end cannot be seen"
-    facts.append(("samples", length))
+    yield "samples", length
     if found.total_bytes is not None:
-        facts.append(("size", decimal(found.total_bytes)))
-    looked = f"{found.num_looked_at:,}"
-    if found.verified:
-        decoded = "; every image was decoded" if found.formats else ""
-        if found.videos.codecs:
-            decoded = "; every frame was decoded"
-        if found.num_earlier:
-            decoded += (
-                f"; {found.num_earlier:,} by an earlier run and not again, so files that changed since and kept their size "
-                "need a new --parts folder"
-            )
-        facts.append(("looked at", "all of them" + decoded))
-    elif found.length == found.num_looked_at:
-        facts.append(("looked at", "the headers of all; --verify decodes them, too"))
-    elif found.length is None:
-        facts.append(("looked at", f"the first {looked}; --verify decodes all"))
-    else:
-        facts.append(
-            ("looked at", f"the headers of {looked}, spread over it; --verify decodes all")
-        )
+        yield "size", decimal(found.total_bytes)
+    yield "looked at", _looked_at(found)
     if found.formats:
-        total = found.formats.total()
-        kinds = [f"{name} {_share(count, total)}" for name, count in found.formats.most_common()]
-        if found.num_imageless:
-            kinds.append(f"and {counted(found.num_imageless, 'sample')} without one")
-        facts.append(("images", ", ".join(kinds)))
+        without = counted(found.num_imageless, "sample")
+        yield (
+            "images",
+            listed(found.formats) + (f"; {without} without one" if found.num_imageless else ""),
+        )
         if set(found.processes) - {"baseline"}:
-            facts.append(("JPEGs", _processes(found.processes)))
+            yield "JPEGs", listed(found.processes)
         if found.processes["baseline"] and not isinstance(found.dataset, TarStream):
-            facts.append(("checkpoints", _checkpoints(found.dataset)))
-        facts.append(("heights", _pixels(found.heights)))
-        facts.append(("widths", _pixels(found.widths)))
-        facts.append(("shapes", _shapes(found.shapes, total)))
+            yield "checkpoints", _checkpoints(found.dataset)
+        yield "heights", _ends(found.heights)
+        yield "widths", _ends(found.widths)
+        yield "height x width", listed(_named(found.shapes))
     elif found.num_imageless:
-        facts.append(("images", "none"))
-    facts += _video_facts(found.videos)
-    return facts + _label_facts(found)
+        yield "images", "none"
+    if found.videos.codecs:
+        yield from _video_facts(found.videos)
+    if found.labels:
+        yield "labels", _labels(found)
+
+
+def _looked_at(found: Inspection) -> str:
+    if not found.verified:
+        if found.length == found.num_looked_at:
+            return "the headers of all; --verify decodes them, too"
+        if found.length is None:
+            return f"the first {found.num_looked_at:,}; --verify decodes all"
+        return f"the headers of {found.num_looked_at:,}, spread over it; --verify decodes all"
+    text = "all of them"
+    if found.formats or found.videos.codecs:
+        text += f"; every {'frame' if found.videos.codecs else 'image'} was decoded"
+    if found.num_earlier:
+        text += (
+            f"; {found.num_earlier:,} by an earlier run and not again, so files that changed since and kept their size "
+            "need a new --parts folder"
+        )
+    return text
 
 
 def _checkpoints(dataset: Dataset) -> str:
@@ -158,49 +167,26 @@ def _checkpoints(dataset: Dataset) -> str:
     return f"{known:,} of {counted(len(dataset), 'sample')} were looked through{more}"
 
 
-def _processes(counts: Counter[str]) -> str:
-    total = counts.total()
-    return ", ".join(f"{name} {_share(count, total)}" for name, count in counts.most_common())
-
-
-def _video_facts(found: VideoFindings) -> list[tuple[str, str]]:
-    """Lines of a table; none without videos."""
-    if not found.codecs:
-        return []
-    sizes = [f"{height}x{width}" for height, width in found.shapes]
-    named = Counter(dict(zip(sizes, found.shapes.values(), strict=True)))
+def _video_facts(found: VideoFindings) -> Iterator[tuple[str, str]]:
+    is_folder = FRAMES_CODEC in found.codecs
+    yield "videos", "folders of frames" if is_folder else listed(found.codecs)
+    yield "height x width", listed(_named(found.shapes))
+    yield "frames", f"{_ends(found.frames)}; {found.frames.total:,} in all"
+    hours = f"{found.milliseconds.total / 3.6e6:.3g} hours in all"
+    yield "lengths", f"{_ends(found.milliseconds, 1000)} seconds; {hours}"
     rates = Counter({f"{rate:g}": count for rate, count in found.rates.items()})
-    taken = f" ({_listed(found.streams)})" if found.streams else ""
-    return [
-        (
-            "videos",
-            "folders of frames" if FRAMES_CODEC in found.codecs else _listed(found.codecs),
-        ),
-        ("shapes", f"{_listed(named)} (height x width)"),
-        ("frames", f"{_ends(found.frames, 1)}; {found.frames.total:,} in all"),
-        (
-            "lengths",
-            f"{_ends(found.milliseconds, 1000)} seconds; {found.milliseconds.total / 3.6e6:.3g} hours in all",
-        ),
-        ("frames per second", _listed(rates)),
-        ("sound", f"in {found.num_with_audio:,}"),
-        *(
-            (name, text + taken * (name == "several streams"))
-            for name, text in peculiarity_lines(found.peculiar)
-        ),
-    ]
+    yield "frames per second", listed(rates)
+    yield "sound", f"in {found.num_with_audio:,}"
+    for name, text in peculiarity_lines(found.peculiar):
+        streams = f" ({listed(found.streams)})" if name == "several streams" else ""
+        yield name, text + streams
 
 
-def _listed(counts: Counter[str]) -> str:
-    total = counts.total()
-    named = [f"{name} ({count:,} of {total:,})" for name, count in counts.most_common(_MOST_KINDS)]
-    if total == next(iter(counts.values())):
-        return f"all {next(iter(counts))}"
-    more = len(counts) - len(named)
-    return ", ".join(named) + (f", and {counted(more, 'other')}" if more else "")
+def _named(shapes: Counter[tuple[int, int]]) -> Counter[str]:
+    return Counter({f"{height}x{width}": count for (height, width), count in shapes.items()})
 
 
-def _ends(spread: Spread, unit: int) -> str:
+def _ends(spread: Spread, unit: int = 1) -> str:
     if spread.lowest == spread.highest:
         return f"all {spread.lowest / unit:g}"
     ends = (spread.lowest, spread.highest, spread.percentile(50))
@@ -208,110 +194,61 @@ def _ends(spread: Spread, unit: int) -> str:
     return f"{low} to {high}, median {spread.about}{middle}"
 
 
-def _label_facts(found: Inspection) -> list[tuple[str, str]]:
-    if not found.labels:
-        return []
+def _labels(found: Inspection) -> str:
     shape = label_shape_of(found.dataset)
     if shape != ():
-        return [("labels", described(shape))]
-    of = "" if found.all_labels or found.length == found.num_looked_at else " of those looked at"
+        return described(shape)
     counts = [count for label, count in found.labels.items() if label >= 0]
     if not counts:
-        return [("labels", "none")]
+        return "none"
+    of = "" if found.all_labels or found.length == found.num_looked_at else " of those looked at"
     text = f"{counted(len(counts), 'class')}{of}"
     if len(counts) > 1:
         text += f", the largest {max(counts) / min(counts):.3g} times the smallest"
     if found.labels[-1]:
         text += f"; {counted(found.labels[-1], 'sample')} without a label"
-    return [("labels", text)]
+    return text
 
 
-def _pixels(spread: Spread) -> str:
-    """Ends and percentiles of a length in pixels."""
-    if spread.lowest == spread.highest:
-        return f"all {spread.lowest}"
-    low, middle, high = (f"{spread.about}{spread.percentile(percent)}" for percent in (5, 50, 95))
-    return f"{spread.lowest} to {spread.highest}, median {middle}, 90 % in {low} to {high}"
-
-
-def _shapes(shapes: Counter[tuple[int, int]], total: int) -> str:
-    common = [
-        f"{height}x{width} {_share(count, total)}"
-        for (height, width), count in shapes.most_common(_MOST_SHAPES)
-    ]
-    more = len(shapes) - len(common)
-    return ", ".join(common) + (f", and {counted(more, 'other')} (height x width)" if more else "")
-
-
-def _fields(found: Inspection) -> Table:
-    table = plain_table()
-    table.add_column("field", style="bold", overflow="fold")
-    for name in ("in", "smallest", "median", "95 %", "largest"):
-        table.add_column(name, justify="right", no_wrap=True)
+def _fields(found: Inspection) -> Iterator[list[str]]:
     most = sorted(found.fields.items(), key=lambda item: -item[1].count)
     for name, spread in most[:_MOST_FIELDS]:
+        # Never rounded up to all or down to none.
+        share = min(max(100 * spread.count / max(found.num_looked_at, 1), 0.1), 99.9)
+        is_in_all = spread.count == found.num_looked_at
         middle, high = (f"{spread.about}{decimal(spread.percentile(one))}" for one in (50, 95))
-        table.add_row(
-            Text(printable(name)),
-            _share(spread.count, found.num_looked_at),
-            *(decimal(spread.lowest), middle, high, decimal(spread.highest)),
-        )
+        sizes = [decimal(spread.lowest), middle, high, decimal(spread.highest)]
+        yield [printable(name), "100 %" if is_in_all else f"{share:.1f} %", *sizes]
     if len(most) > _MOST_FIELDS:
-        table.add_row(f"and {len(most) - _MOST_FIELDS} more")
-    return table
+        yield [f"and {len(most) - _MOST_FIELDS} more"]
 
 
-def _classes(counts: Counter[int], names: tuple[str, ...], counted_things: str) -> Table:
-    table = plain_table()
-    table.add_column("class", style="bold", overflow="ellipsis", no_wrap=True, max_width=30)
-    table.add_column(counted_things, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+def _classes(counts: Counter[int], names: tuple[str, ...]) -> Iterator[list[str | Text]]:
     ranked = [item for item in counts.most_common() if item[0] >= 0]
-    rows: list[tuple[int, int] | None] = list(ranked)
-    if len(ranked) > 2 * _MOST_CLASSES + 1:
-        rows = [*ranked[:_MOST_CLASSES], None, *ranked[-_MOST_CLASSES:]]
-    for row in rows:
-        if row is None:
-            table.add_row(f"... {len(ranked) - 2 * _MOST_CLASSES:,} more", "", "")
+    num_hidden = len(ranked) - 2 * _MOST_CLASSES
+    for rank, (label, count) in enumerate(ranked):
+        if num_hidden > 1 and _MOST_CLASSES <= rank < len(ranked) - _MOST_CLASSES:
+            if rank == _MOST_CLASSES:
+                yield [f"... {num_hidden:,} more"]
             continue
-        label, count = row
         name = f"{label} {printable(names[label])}" if label < len(names) else str(label)
         bar = "━" * max(round(_BAR * count / ranked[0][1]), 1)
-        table.add_row(Text(name), f"{count:,}", Text(bar, style="cyan"))
-    return table
+        yield [name, f"{count:,}", Text(bar, style="cyan")]
 
 
-def _print_doubled(found: Inspection, console: Console) -> None:
-    if not found.doubled:
-        return
+def _print_doubled(doubled: tuple[int, int], found: Inspection, console: Console) -> None:
     have = "samples have" if found.num_doubled > 1 else "sample has"
-    text = f"{found.num_doubled:,} {have} a key that was there before"
-    index, first = found.doubled[0]
-    text += f": sample {index} that of sample {first}"
+    index, first = doubled
+    text = f"{found.num_doubled:,} {have} a key that was there before: sample {index} that of sample {first}"
     if not isinstance(found.dataset, TarStream):
         entry = found.dataset.fetch([index])[0]
         text += f", {printable(entry.key)}" if isinstance(entry, Sample) else ""
     print_plain(console, text, "yellow")
 
 
-def _print_damaged(found: Inspection, console: Console) -> None:
-    if found.num_damaged:
-        _print_listed(found.damaged, found.num_damaged, "damaged image", console)
-        console.print(
-            "    They decode all the same, with pixels that may be wrong, and a loader takes them."
-        )
-
-
-def _print_bad(found: Inspection, console: Console) -> None:
-    if found.num_bad:
-        _print_listed(found.bad, found.num_bad, "bad sample", console)
-    else:
-        console.print("no bad sample" + ("" if found.verified else " among those looked at"))
-
-
-def _print_listed(listed: list[BadSample], number: int, noun: str, console: Console) -> None:
+def _print_listed(bad_samples: list[BadSample], number: int, noun: str, console: Console) -> None:
     """Print the first of some, and how many there are."""
-    for bad in listed[:_MOST_BAD]:
+    for bad in bad_samples[:_MOST_BAD]:
         text = Text(printable(bad.key), style="bold")
         text.append(f" ({bad.stage}): {bad.reason}", style="yellow")
         console.print(text, soft_wrap=True)
@@ -320,11 +257,3 @@ def _print_listed(listed: list[BadSample], number: int, noun: str, console: Cons
         most = "all" if number <= MOST_LISTED else f"the first {MOST_LISTED:,}"
         text.append(f", the first {_MOST_BAD} above; --json FILE lists {most}")
     console.print(text)
-
-
-def _share(count: int, total: int) -> str:
-    """Percent, never rounded up to all or down to none."""
-    share: Any = 100 * count / max(total, 1)
-    if count == total:
-        return "100 %"
-    return f"{min(max(share, 0.1), 99.9):.1f} %"

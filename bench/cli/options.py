@@ -158,56 +158,62 @@ class SampledClipOptions(ClipOptions):
 
 
 @dataclass(frozen=True)
-class RunOptions:
-    """What `dali_pipes.Loader` is given, and how long to go on."""
+class TuneOptions:
+    """What `dali_pipes.Loader` is given; `gpu-aug tune` tries what is left out."""
 
     device: Device = "auto"
     decoder: Decoder = "auto"
     engine: Engine = "auto"
     batch_size: BatchSize = None
-    epochs: Annotated[int | None, typer.Option(help="Passes over the data (default 1).")] = None
-    steps: Annotated[
-        int | None,
-        typer.Option(help="Stop after so many batches; without --epochs, repeat the data."),
-    ] = None
     dtype: Annotated[str, typer.Option(help="uint8, float16, bfloat16 or float32.")] = "float32"
     on_bad_sample: Annotated[str, typer.Option(help="raise, replace or skip.")] = "raise"
     max_bad_samples: Annotated[
         int | None,
         typer.Option(
-            help="Stop a run that meets more different bad samples (default 1 % of the data, at least 100, "
-            "at most half)."
+            help="Stop at more different bad samples (default 1 % of the data, at least 100, at most half)."
         ),
-    ] = None
-    ledger: Annotated[
-        Path | None, typer.Option(help="Append a line of JSON for every bad sample.")
     ] = None
     seed: Seed = 0
     threads: Threads = None
     prefetch: Annotated[
         int | None,
-        typer.Option(help="Batches that the loader makes ahead; its own choice when left out."),
+        typer.Option(help="Batches that the loader makes ahead; chosen when left out."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class RunOptions(TuneOptions):
+    """Also how long to go on, and what is written."""
+
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data (default 1).")] = (
+        None
+    )
+    steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="Stop after so many batches; without --epochs, repeat the data."),
+    ] = None
+    ledger: Annotated[
+        Path | None, typer.Option(help="Append a line of JSON for every bad sample.")
     ] = None
     helper_process: Annotated[
         bool, typer.Option(help="Let the loader work in a process of its own.")
     ] = False
-
-
-@dataclass(frozen=True)
-class TuneOptions:
-    """What a loader to tune is given; what is given is left as it is."""
-
-    device: Device = "auto"
-    decoder: Decoder = "auto"
-    engine: Engine = "auto"
-    batch_size: BatchSize = None
-    dtype: Annotated[str, typer.Option(help="uint8, float16, bfloat16 or float32.")] = "float32"
-    on_bad_sample: Annotated[str, typer.Option(help="raise, replace or skip.")] = "raise"
-    max_bad_samples: Annotated[
-        int | None, typer.Option(help="Stop at more different bad samples.")
+    step_ms: Annotated[
+        float | None,
+        typer.Option(
+            help="Play a training step of so many milliseconds: sleep, as a CPU does while a GPU computes."
+        ),
     ] = None
-    seed: Seed = 0
-    threads: Threads = None
-    prefetch: Annotated[
-        int | None, typer.Option(help="Batches that the loader makes ahead; tried when left out.")
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the run's statistics every second, and its bad samples, as lines of JSON."
+        ),
     ] = None
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write when each thread did what, for Perfetto and chrome://tracing; .gz compresses it."
+        ),
+    ] = None
+    json: Json = None

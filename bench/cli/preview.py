@@ -16,15 +16,20 @@ def preview(
         "preview.png"
     ),
     count: Annotated[
-        int | None, typer.Option(help="Number of images (default 6), or clips (default 4).")
+        int | None,
+        typer.Option(min=1, help="Number of images (default 6), or clips (default 4)."),
     ] = None,
     draws: Annotated[
         int | None,
         typer.Option(
-            help="Draws of each image (default 4) or clip (default 1): what training sees in so many epochs."
+            min=1,
+            max=1000,
+            help="Draws of each image (default 4) or clip (default 1): what training sees in so many epochs.",
         ),
     ] = None,
-    epoch: Annotated[int, typer.Option(help="The first epoch that is shown.")] = 0,
+    epoch: Annotated[
+        int, typer.Option(min=0, max=4_294_966_295, help="The first epoch that is shown.")
+    ] = 0,
     engine: Annotated[
         str | None,
         typer.Option(help="fused, kornia or albumentations; the loader's choice when left out."),

@@ -21,32 +21,19 @@ class Tally:
     turns: list[Turn] = field(default_factory=list)
     began: float = field(default_factory=clock)
     seconds: float = 0.0
-    _first: float = 0.0
-    _first_images: int = 0
-    _stretch_images: int = 0
-    _stretch_began: float | None = None
+    _stretch: tuple[int, float] | None = None  # the images before it, and when it began
 
     def add(self, num_images: int) -> None:
         """Count a batch."""
         now = clock()
         self.images += num_images
         self.seconds = now - self.began
-        if self._stretch_began is None:  # the first batch pays for the start
-            self._stretch_began = self._first = now
-            self._first_images = num_images
-            return
-        self._stretch_images += num_images
-        if now - self._stretch_began >= _STRETCH_SECONDS:
-            self.turns.append(Turn(self._stretch_images, now - self._stretch_began))
-            self._stretch_images, self._stretch_began = 0, now
-
-    @property
-    def overall(self) -> float:
-        """Images per second after the first batch, the start of further epochs included; of all if there is but one."""
-        if self.images == self._first_images:
-            return self.images / max(self.seconds, 1e-9)
-        seconds = self.began + self.seconds - self._first
-        return (self.images - self._first_images) / max(seconds, 1e-9)
+        if self._stretch is None:  # the first batch pays for the start
+            self._stretch = (self.images, now)
+        before, began = self._stretch
+        if now - began >= _STRETCH_SECONDS:
+            self.turns.append(Turn(self.images - before, now - began))
+            self._stretch = (self.images, now)
 
     @property
     def rate(self) -> Measurement:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +14,7 @@ from bench.cli.execution import INTERRUPTED
 from bench.cli.options import RunOptions
 from bench.cli.run_epochs import Tally, batches_of, num_steps, work_shares
 from bench.cli.run_live import RunView, stage_shares
+from bench.cli.tables import print_first
 from bench.compare.clips import ClipSettings, usual_batch_size
 from bench.compare.result import rates_of
 from bench.output.arguments import check_different, check_writable, dtype_from, recipe_from
@@ -38,41 +38,18 @@ _NUM_BAD_SHOWN = 5
 _MOST_STEP_MS = 3_600_000
 
 
-@dataclass(frozen=True)
-class Watching:
-    """What is done beside running.
-
-    Attributes:
-        step_ms: How long a training step is played; None where nothing trains.
-        log: Where the log is written.
-        trace: Where the trace is written.
-        json: Where the result is written.
-    """
-
-    step_ms: float | None = None
-    log: Path | None = None
-    trace: Path | None = None
-    json: Path | None = None
-
-    def check(self, ledger: Path | None) -> None:
-        """Refuse what cannot work.
-
-        Args:
-            ledger: A file that the loader writes.
-
-        Raises:
-            BenchError: A step of no time, files that cannot be written, or one file for two of them.
-        """
-        step_ms = self.step_ms
-        if step_ms is not None and not 0 < step_ms <= _MOST_STEP_MS:
-            raise BenchError(
-                f"step_ms must be greater than 0 and at most {_MOST_STEP_MS:,}, got {step_ms}: leave it out where nothing "
-                "shall train"
-            )
-        files = {"log": self.log, "trace": self.trace, "json": self.json, "ledger": ledger}
-        for path in files.values():
-            check_writable(path)
-        check_different(**files)
+def _check(settings: RunOptions) -> None:
+    """Refuse a step of no time, files that cannot be written, or one file for two of them."""
+    step_ms = settings.step_ms
+    if step_ms is not None and not 0 < step_ms <= _MOST_STEP_MS:
+        raise BenchError(
+            f"step_ms must be greater than 0 and at most {_MOST_STEP_MS:,}, got {step_ms}: leave it out where nothing "
+            "shall train"
+        )
+    files = {name: getattr(settings, name) for name in ("log", "trace", "json", "ledger")}
+    for path in files.values():
+        check_writable(path)
+    check_different(**files)
 
 
 def run_epochs(
@@ -82,32 +59,38 @@ def run_epochs(
     clips: ClipSettings | None,
     *,
     how: Mapping[str, Any],
-    watching: Watching,
 ) -> None:
     """Run a loader, show its progress, print a summary and write it down.
 
     Raises:
         BenchError: An argument that cannot work; other errors come from the packages themselves.
     """
-    for name, value in (("epochs", settings.epochs), ("steps", settings.steps)):
-        if value is not None and value < 1:
-            raise BenchError(f"{name} must be 1 or more, got {value}: leave it out for one epoch")
-    watching.check(settings.ledger)
+    _check(settings)
     console, unit = Console(), "images" if clips is None else "clips"
     with closing(_loader(source, recipe, settings, clips, how)) as loader:
         print_plain(console, loader.explain(), "dim")
-        described = _described(source, recipe, settings, clips, how, watching, loader)
+        described = {
+            **{
+                name: str(of) if isinstance(of, Path) else of for name, of in vars(settings).items()
+            },
+            "clips": clips and vars(clips),
+            "source_options": {name: str(value) for name, value in how.items()},
+            "data": source,
+            "recipe": recipe,
+            "device": str(loader.device),
+            "batch_size": loader.steps.batch_size,
+        }
         tally, interrupted = Tally(), False
         try:
-            _run(loader, settings, watching, console, described, tally)
+            _run(loader, settings, console, described, tally)
         except KeyboardInterrupt:
             interrupted = True
         row = _row(loader, tally, clips, unit)
-        _print_summary(loader, tally, unit, console, watching.step_ms)
-    for path in (watching.log, watching.trace):
+        _print_summary(loader, tally, unit, console, settings.step_ms)
+    for path in (settings.log, settings.trace):
         if path is not None:
             print_written(console, path)
-    save_result(watching.json, console, "run", described, [row])
+    save_result(settings.json, console, "run", described, [row])
     if interrupted:
         show_plainly("interrupted: the numbers are of what was run until then")
         raise typer.Exit(INTERRUPTED)
@@ -116,28 +99,26 @@ def run_epochs(
 def _run(
     loader: Loader,
     settings: RunOptions,
-    watching: Watching,
     console: Console,
     described: dict[str, Any],
     tally: Tally,
 ) -> None:
     """Take the batches and count them in `tally`, which an interrupt leaves as it was then."""
     long = {"epochs": settings.epochs, "steps": settings.steps}
-    step_ms, unit = watching.step_ms, "images" if described["clips"] is None else "clips"
-    named = {name: described[name] for name in ("data", "recipe")}
-    total = num_steps(loader, **long)
+    step_ms, unit = settings.step_ms, "images" if described["clips"] is None else "clips"
+    log = None
     with ExitStack() as stack:
-        log = None
-        if watching.log is not None:
-            log = stack.enter_context(
-                RunLogWriter(watching.log, loader, {**named, "settings": described})
-            )
-        if watching.trace is not None:
-            trace = stack.enter_context(traced(loader, watching.trace))
-            stack.callback(_tell_left_out, console, trace)
-        view = stack.enter_context(
-            RunView(loader, console, total=total, unit=unit, step_ms=step_ms)
-        )
+        if settings.log is not None:
+            named = {name: described[name] for name in ("data", "recipe")}
+            writer = RunLogWriter(settings.log, loader, {**named, "settings": described})
+            log = stack.enter_context(writer)
+        if settings.trace is not None:
+            trace = stack.enter_context(traced(loader, settings.trace))
+            stack.callback(_print_left_out, console, trace)
+        total = num_steps(loader, **long)
+        view = RunView(loader, console, total=total, unit=unit, step_ms=step_ms)
+        if console.is_terminal:
+            stack.enter_context(view.live())
         end_epoch = (lambda _: None) if log is None else log.end_epoch
         for batch in batches_of(loader, **long, on_epoch=end_epoch):
             tally.add(len(batch))
@@ -149,33 +130,10 @@ def _run(
             del batch
 
 
-def _tell_left_out(console: Console, trace: Trace) -> None:
+def _print_left_out(console: Console, trace: Trace) -> None:
     if trace.left_out:
         left_out = counted(trace.left_out, "event")
         print_plain(console, f"the trace was full before the end: {left_out} left out", "yellow")
-
-
-def _described(
-    source: str,
-    recipe: str,
-    settings: RunOptions,
-    clips: ClipSettings | None,
-    how: Mapping[str, Any],
-    watching: Watching,
-    loader: Loader,
-) -> dict[str, Any]:
-    """What was run, as JSON takes it."""
-    return {
-        **vars(settings),
-        "ledger": settings.ledger and str(settings.ledger),
-        "step_ms": watching.step_ms,
-        "clips": clips and vars(clips),
-        "source_options": {name: str(value) for name, value in how.items()},
-        "data": source,
-        "recipe": recipe,
-        "device": str(loader.device),
-        "batch_size": loader.steps.batch_size,
-    }
 
 
 def _loader(
@@ -233,23 +191,20 @@ def _print_summary(
     loader: Loader, tally: Tally, unit: str, console: Console, step_ms: float | None
 ) -> None:
     stats = loader.stats("run")
-    share, digits = work_shares(stats), 0 if unit == "images" else 1
-    parts = ", ".join(f"{stage} {part:.0%}" for stage, part in share.items() if part is not None)
+    parts = [f"{name} {part:.0%}" for name, part in work_shares(stats).items() if part is not None]
     print_sentence(
         console,
         f"{counted(stats.samples, unit[:-1])} in {counted(stats.steps, 'batch')}, {tally.seconds:.1f} s, "
-        f"{tally.overall:.{digits}f} {unit}/s after the first batch; work: {parts}",
+        f"{tally.rate.median:.{0 if unit == 'images' else 1}f} {unit}/s; work: {', '.join(parts)}",
     )
     print_sentence(console, verdict(stats, unit, step_ms))
     if stats.remote.requests or stats.remote.cache_hits:
         print_sentence(console, stats.remote.shown())
-    records = list({record.index: record for record in loader.bad_samples}.values())
-    for record in records[:_NUM_BAD_SHOWN]:
-        print_plain(console, f"bad sample {record.key} ({record.stage}): {record.reason}", "yellow")
-    if len(records) > _NUM_BAD_SHOWN:
-        print_plain(console, f"and {len(records) - _NUM_BAD_SHOWN} more", "yellow")
-    if (times := len(loader.bad_samples)) > len(records):
-        print_plain(console, f"{counted(len(records), 'bad sample')}, met {times} times", "yellow")
+    records = {record.index: record for record in loader.bad_samples}.values()
+    bad = [f"bad sample {one.key} ({one.stage}): {one.reason}" for one in records]
+    print_first(console, bad, _NUM_BAD_SHOWN)
+    if (times := len(loader.bad_samples)) > len(bad):
+        print_plain(console, f"{counted(len(bad), 'bad sample')}, met {times} times", "yellow")
 
 
 def verdict(stats: Stats, unit: str, step_ms: float | None) -> str:

@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 
 from dali_pipes.batch import Batch
 from dali_pipes.decode import opencv
 from dali_pipes.decode.stored import decode_stored
 from dali_pipes.image_fields import ImageFields
-from dali_pipes.preview.chosen_batches import stored
-from dali_pipes.preview.lettering import shorten_start
-from dali_pipes.preview.page import FAINT, FONT_SIZE, NARROWEST, Cell, Line
-from dali_pipes.preview.pictures import Picture, annotate, color_of
+from dali_pipes.preview.page import FAINT, Cell, Line
+from dali_pipes.preview.pictures import Picture, annotate, color_of, show_values
 from dali_pipes.targets import KINDS, TargetReader
 from gpu_aug import BoxParams, Recipe, Targets
 from gpu_aug.errors import TargetsError
@@ -33,32 +30,36 @@ _MOST_NAMES = 6
 
 
 def fit(
-    picture: Picture, targets: Targets, recipe: Recipe, largest: tuple[int, int]
+    picture: Picture,
+    largest: tuple[int, int] = (LARGEST, LARGEST),
+    targets: Targets | None = None,
+    recipe: Recipe | None = None,
 ) -> tuple[Image.Image, str]:
-    """Shrink or enlarge a picture, and draw its targets on it.
+    """Draw the targets on a picture, and shrink or enlarge it.
 
     Args:
         picture: uint8 [H, W, 3].
-        targets: What belongs to it.
-        recipe: Says how boxes and keypoints are written.
         largest: Height and width of the room.
+        targets: What belongs to it; None draws nothing.
+        recipe: Says how boxes and keypoints are written.
 
     Returns:
         The picture, and its size in words.
     """
     height, width = picture.shape[:2]
     shrunk = min(1.0, largest[0] / height, largest[1] / width)
-    times = max(1, min(SMALL, *largest) // max(height, width)) if shrunk == 1 else 1
-    image = Image.fromarray(picture)
-    size = (max(1, round(width * shrunk)) * times, max(1, round(height * shrunk)) * times)
-    if size != image.size:
-        image = image.resize(
-            size, Image.Resampling.NEAREST if times > 1 else Image.Resampling.LANCZOS
-        )
+    times = max(1, min(SMALL, *largest) // max(height, width))
+    # Lines are drawn on the enlarged picture, since they would become thick themselves.
+    enlarged = picture.repeat(times, axis=0).repeat(times, axis=1)
+    image = Image.fromarray(_annotated(enlarged, times, targets, recipe))
     words = f"{height} x {width} px"
-    words += f", enlarged {times} times" if times > 1 else ""
-    words += f", shrunk to {100 * shrunk:.0f} %" if shrunk < 1 else ""
-    return _annotated(np.asarray(image), picture.shape[:2], recipe, targets), words
+    if times > 1:
+        words += f", enlarged {times} times"
+    if shrunk < 1:
+        size = (max(1, round(width * shrunk)), max(1, round(height * shrunk)))
+        image = image.resize(size, Image.Resampling.LANCZOS)
+        words += f", shrunk to {100 * shrunk:.0f} %"
+    return image, words
 
 
 def original_cells(
@@ -76,20 +77,23 @@ def original_cells(
     for name, payload in images.payloads(sample).items():
         header = read_header(payload)
         size = (header.height, header.width)
-        usual = images.kind.is_usual
-        array = opencv.decode(payload, size) if usual else decode_stored(payload, size, images.kind)
-        picture, values = stored(array, stretched=images.kind.depth == "float32")
+        if images.kind.is_usual:
+            picture, values = opencv.decode(payload, size), ""
+        else:
+            array = np.ascontiguousarray(decode_stored(payload, size, images.kind))
+            image = torch.from_numpy(array).permute(2, 0, 1)
+            # Floats are in [0, 1] already, unless they have a range of their own.
+            image = image.float() / 255 if image.dtype == torch.uint8 else image.float()
+            picture, values = show_values(image, stretched=images.kind.depth == "float32")
         targets, trouble = _read_targets(sample, recipe, size)
-        image, size_words = fit(picture, targets, recipe, largest)
-        lines = [Line(f"{size_words}{', ' if values else ''}{values}", FAINT)]
+        shown, size_words = fit(picture, largest, targets, recipe)
+        lines = [Line(", ".join(filter(None, [size_words, values])), FAINT)]
         if images.names:
             lines.insert(0, Line(name, FAINT))
         if not cells:
-            key = shorten_start(sample.key, max(image.width, NARROWEST), FONT_SIZE)
-            label = label_words(sample.label, class_names)
-            above = [Line(key), *([Line(label)] if label else [])]
-            lines = [*above, *lines, *legend(targets, class_names), *trouble]
-        cells.append(Cell(image, lines))
+            names = [sample.key, label_words(sample.label, class_names)]
+            lines = [*map(Line, names), *lines, *legend(targets, class_names), *trouble]
+        cells.append(Cell(shown, lines))
     return cells
 
 
@@ -154,35 +158,20 @@ def legend(targets: Targets, class_names: Sequence[str]) -> list[Line]:
 
 
 def _annotated(
-    picture: Picture, size: tuple[int, ...], recipe: Recipe, targets: Targets
-) -> Image.Image:
-    """Draw the targets of an image of a size on the picture that is shown of it."""
-    (height, width), shown = size[:2], picture.shape[:2]
-    scale = np.array([shown[1] / width, shown[0] / height])
+    picture: Picture, times: int, targets: Targets | None, recipe: Recipe | None
+) -> Picture:
+    """Draw the targets of an image on a picture of it that is enlarged so many times."""
+    if not targets:
+        return picture
     boxes, points = targets.boxes, targets.keypoints
     if boxes is not None:
-        boxes = to_xyxy(boxes, recipe.boxes or BoxParams(), (height, width)) * np.tile(scale, 2)
+        size = (picture.shape[0] // times, picture.shape[1] // times)
+        boxes = to_xyxy(boxes, (recipe and recipe.boxes) or BoxParams(), size) * times
     if points is not None:
-        half = recipe.keypoints is not None and recipe.keypoints.pixel_index
-        points = (points + (0.5 if half else 0)) * scale
-    masks = [] if targets.masks is None else list(targets.masks)
-    if len(masks) > 1:  # instances: each is a colour of its own
-        masks = [np.where(mask != 0, number + 1, 0) for number, mask in enumerate(masks)]
-    drawn = annotate(
-        picture,
-        masks=[_resized(mask, shown) for mask in masks],
-        boxes=boxes,
-        box_labels=targets.box_labels,
-        keypoints=points,
+        # The middle of pixel 0 is at 0.5, which recipes may call 0.
+        half = 0.5 if recipe and recipe.keypoints and recipe.keypoints.pixel_index else 0
+        points = (points + half) * times
+    masks = () if targets.masks is None else targets.masks.repeat(times, 1).repeat(times, 2)
+    return annotate(
+        picture, masks=masks, boxes=boxes, box_labels=targets.box_labels, keypoints=points
     )
-    return Image.fromarray(drawn)
-
-
-def _resized(mask: NDArray[np.integer], size: tuple[int, ...]) -> NDArray[np.integer]:
-    """Take the nearest values."""
-    rows, columns = (
-        np.minimum((np.arange(new) + 0.5) * old / new, old - 1).astype(np.int64)
-        for new, old in zip(size, mask.shape, strict=True)
-    )
-    nearest: NDArray[np.integer] = mask[rows[:, None], columns]
-    return nearest

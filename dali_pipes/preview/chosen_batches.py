@@ -1,7 +1,8 @@
 """Chosen samples as training makes them in an epoch, and the pictures that their batch holds."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,16 +11,20 @@ from numpy.typing import NDArray
 
 from dali_pipes.assemble import assemble
 from dali_pipes.batch import Batch
-from dali_pipes.errors import BadSampleError
+from dali_pipes.choose import available_decoders
+from dali_pipes.errors import BadSampleError, LoaderError, MissingPackageError
+from dali_pipes.image_fields import as_image_fields
 from dali_pipes.loader import Loader
-from dali_pipes.options import Setup
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.make import Production
 from dali_pipes.pipeline.stages import Finished
 from dali_pipes.positions import positions_of
-from dali_pipes.preview.pictures import Picture, to_pictures, viewable
+from dali_pipes.preview.draw_descriptions import draw_words
+from dali_pipes.preview.pairs import DECODERS, ENGINES, Decoder, pair_name, short_name
+from dali_pipes.preview.pictures import viewable
 from dali_pipes.schedule import Plan, whole_groups
-from gpu_aug import Draws, Recipe, Views
+from gpu_aug import Draws, EngineError, Recipe, Schedule, Views
+from readers import Dataset
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,7 @@ class Drawn:
         rows: int64 [B], where each sample of the batch stands in the draws, which also have those that samples are
             mixed with.
         keys: Of all rows of the draws.
+        fetcher: What read the samples.
     """
 
     epoch: int
@@ -42,56 +48,131 @@ class Drawn:
     draws: tuple[Draws, ...]
     rows: NDArray[np.int64]
     keys: Sequence[str]
+    fetcher: Fetcher
+
+    def words(self, layer: "Layer", sample: int) -> list[str]:
+        """Say what was drawn for a sample of the batch in the view of a layer."""
+        row = int(self.rows[sample])
+        return draw_words(layer.recipe, self.draws[layer.view], row, self.keys)
 
 
-class Drawer:
-    """Makes any samples of any epoch by a loader, which has the whole dataset.
+def preview_loader(
+    dataset: Dataset, recipe: Recipe | Views | Schedule, *, seed: int, **options: Any
+) -> Loader:
+    """Return a loader that makes samples as training does: in its order where they are mixed with their neighbours."""
+    schedule = as_schedule(recipe)
+    mixes = any(one.group > 1 for one in schedule.recipes)
+    return Loader(
+        dataset,
+        schedule,
+        batch_size=1,
+        device="cpu" if options.get("engine") == "albumentations" else "auto",
+        seed=seed,
+        shuffle="global" if mixes else "none",
+        dtype=torch.float32,
+        on_bad_sample="replace",  # a neighbour that is bad; `draw_chosen` refuses one that is asked for
+        **options,
+    )
+
+
+def as_schedule(recipe: Recipe | Views | Schedule) -> Schedule:
+    """Return a recipe as one of all epochs."""
+    return recipe if isinstance(recipe, Schedule) else Schedule({0: recipe})
+
+
+def draw_chosen(
+    loader: Loader, indices: Sequence[int], epoch: int, numbers: Sequence[int] | None = None
+) -> Drawn:
+    """Make any samples as they are in an epoch.
 
     Args:
-        loader: With the order of training, where samples are mixed with their neighbours in it.
-        numbers: int64 [n], as which samples of the dataset draws are made; None where these are their own.
+        loader: With the whole dataset, and with the order of training where samples are mixed with their neighbours.
+        indices: Places in the dataset, each once.
+        epoch: At least 0.
+        numbers: As which samples of the training's dataset each of the loader's is drawn; None where it is the same.
+
+    Raises:
+        BadSampleError: One of them cannot be read or decoded.
     """
+    setup = loader._setup
+    if numbers is not None:
+        setup = replace(setup, fetcher=_Renumbered.of(setup.fetcher, np.array(numbers, np.int64)))
+    # A few samples, of a fetcher that may be ours alone: they are made here.
+    setup = replace(setup, options=replace(setup.options, workers=None))
+    fetcher, production = setup.fetcher, Production(setup, loader.steps)
+    variant = fetcher.variants.at(epoch)
+    views = fetcher.variants.views[variant]
+    share = np.array([one[0] for one in positions_of(fetcher.order, epoch, indices)], np.int64)
+    positions, rows = whole_groups(share, views.group, len(fetcher.order))
+    plan = Plan(epoch, 0, positions, rows, np.ones(len(share), bool), 0, 0, variant)
+    producer = production.start(len(positions))
+    try:
+        producer.submit(plan)
+        finished, images = producer.take()
+        _require_sound(finished)
+        batch = assemble(finished, images, setup).to("cpu")
+    finally:
+        production.stop(producer)
+    return Drawn(epoch, batch, views, finished.draws, rows, finished.keys, fetcher)
 
-    def __init__(self, loader: Loader, numbers: NDArray[np.int64] | None = None) -> None:
-        self._setup = loader._setup
-        if numbers is not None:
-            self._setup = replace(self._setup, fetcher=_Renumbered.of(loader, numbers))
-        # A few samples, of a fetcher that may be ours alone: they are made here.
-        options = replace(self._setup.options, workers=None)
-        self._production = Production(replace(self._setup, options=options), loader.steps)
 
-    @property
-    def setup(self) -> Setup:
-        """What the loader is made of."""
-        return self._setup
+def draw_pairs(
+    dataset: Dataset,
+    recipe: Schedule,
+    indices: Sequence[int],
+    epoch: int,
+    *,
+    seed: int,
+    on_pair: Callable[[str], None],
+    numbers: Sequence[int] | None = None,
+    **options: Any,
+) -> tuple[dict[str, Drawn], dict[str, str]]:
+    """Make samples of an epoch with every decoder and engine.
 
-    def draw(self, indices: Sequence[int], epoch: int) -> Drawn:
-        """Make samples as they are in an epoch.
+    Args:
+        dataset: Images or clips.
+        recipe: By epoch.
+        indices: See `draw_chosen`, and so for `numbers`.
+        epoch: Whose draws they are.
+        seed: Seed of the order and of the draws.
+        on_pair: Called with the name of each pair before it draws.
+        numbers: As which samples they are drawn.
+        options: Further arguments of Loader.
 
-        Args:
-            indices: Places in the dataset, each once.
-            epoch: At least 0.
+    Returns:
+        What each pair made, by its name, and why the others cannot, by their names.
 
-        Raises:
-            BadSampleError: One of them cannot be read or decoded.
-        """
-        fetcher = self._setup.fetcher
-        variant = fetcher.variants.at(epoch)
-        group = fetcher.variants.views[variant].group
-        share = np.array([one[0] for one in positions_of(fetcher.order, epoch, indices)], np.int64)
-        positions, rows = whole_groups(share, group, len(fetcher.order))
-        valid = np.ones(len(share), bool)
-        plan = Plan(epoch, 0, positions, rows, valid, 0, 0, variant)
-        producer = self._production.start(len(positions))
+    Raises:
+        BadSampleError: One of the samples cannot be read or decoded.
+        LoaderError: Not one pair can make them.
+    """
+    drawn: dict[str, Drawn] = {}
+    missing: dict[str, str] = {}
+    for decoder, engine in product(DECODERS, ENGINES):
+        name = pair_name(decoder, engine)
+        on_pair(name)
         try:
-            producer.submit(plan)
-            finished, images = producer.take()
-            _require_sound(finished)
-            batch = assemble(finished, images, self._setup)
-        finally:
-            self._production.stop(producer)
-        views = fetcher.variants.views[variant]
-        return Drawn(epoch, _on_cpu(batch), views, finished.draws, rows, finished.keys)
+            _require_decoder(decoder, options)
+            pair = {"decoder": decoder, "engine": engine}
+            with preview_loader(dataset, recipe, seed=seed, **pair, **options) as loader:
+                drawn[name] = draw_chosen(loader, indices, epoch, numbers)
+        except (EngineError, MissingPackageError) as error:
+            missing[name] = str(error)
+    if not drawn:
+        raise LoaderError(
+            f"no decoder and engine can make these samples: {next(iter(missing.values()))}"
+        )
+    return drawn, missing
+
+
+def _require_decoder(decoder: Decoder, options: Mapping[str, Any]) -> None:
+    """Refuse a decoder that is unavailable (MissingPackageError), or does not decode such images (EngineError)."""
+    if reason := available_decoders()[decoder]:
+        raise MissingPackageError(reason)
+    kind = (options.get("images"), options.get("channels", 3), options.get("depth", 8))
+    images = as_image_fields(*kind)
+    if decoder == "dali" and not images.is_usual:
+        raise EngineError(f"DALI decodes one RGB image of 8 bits, and these are {images}")
 
 
 def _require_sound(finished: Finished) -> None:
@@ -109,11 +190,8 @@ class _Renumbered(Fetcher):
     numbers: NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, loader: Loader, numbers: NDArray[np.int64]) -> "_Renumbered":
-        fetcher = loader._setup.fetcher
-        own: dict[str, Any] = {
-            one.name: getattr(fetcher, one.name) for one in fields(fetcher) if one.init
-        }
+    def of(cls, fetcher: Fetcher, numbers: NDArray[np.int64]) -> "_Renumbered":
+        own = {one.name: getattr(fetcher, one.name) for one in fields(fetcher) if one.init}
         return cls(**own, numbers=numbers)
 
     def identities(
@@ -123,23 +201,6 @@ class _Renumbered(Fetcher):
         del repeats  # each comes once
         assert self.numbers is not None
         return self.numbers[indices]
-
-
-def _on_cpu(batch: Batch) -> Batch:
-    def moved(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return value.cpu()
-        if isinstance(value, list):
-            return [moved(one) for one in value]
-        return value
-
-    values = {one.name: getattr(batch, one.name) for one in fields(batch)}
-    values["views"] = tuple(moved(view) for view in batch.views)
-    values["fields"] = {name: moved(value) for name, value in batch.fields.items()}
-    return Batch(**{name: moved(value) for name, value in values.items()})
-
-
-_UNKNOWN = (150, 0, 0)  # of a map, where it has no number
 
 
 class Layer(NamedTuple):
@@ -164,77 +225,45 @@ class Layer(NamedTuple):
     has_targets: bool = True
 
 
-def layers_of(drawn: Drawn, setup: Setup) -> Iterator[Layer]:
+def layers_of(drawn: Drawn) -> Iterator[Layer]:
     """Yield all layers of a batch: its views, or the images of each sample, and then its maps."""
-    images = setup.fetcher.images
+    images, batch = drawn.fetcher.images, drawn.batch
     first, stretched = drawn.views.recipes[0], images.kind.depth == "float32"
-    if images.names:
-        for name in images.names:
-            values = _tensor(drawn, name)
-            yield Layer(
-                name, viewable(values, first), stretched, first, first=name == images.names[0]
-            )
-    else:
-        many = len(drawn.views) > 1
-        for view, recipe in enumerate(drawn.views.recipes):
-            title = f"view {view + 1} of {len(drawn.views)}" if many else ""
-            values = viewable(drawn.batch.views[view], recipe)
-            yield Layer(title, values, stretched, recipe, view, has_targets=view == 0)
-    for name, _ in setup.fetcher.targets.maps.maps:
-        yield Layer(name, _tensor(drawn, name), True, first, first=False, has_targets=False)
+    for name in images.names:
+        values = viewable(batch[name], first)
+        yield Layer(name, values, stretched, first, first=name == images.names[0])
+    for view, recipe in enumerate(() if images.names else drawn.views.recipes):
+        title = f"view {view + 1} of {len(drawn.views)}" if len(drawn.views) > 1 else ""
+        values = viewable(batch.views[view], recipe)
+        yield Layer(title, values, stretched, recipe, view, has_targets=view == 0)
+    for name, _ in drawn.fetcher.targets.maps.maps:
+        yield Layer(name, batch[name], True, first, first=False, has_targets=False)
 
 
-def seen(images: torch.Tensor, *, stretched: bool) -> tuple[list[Picture], list[str]]:
-    """Turn images of any channels into pictures.
+_LEAST_SHOWN = 0.001  # of 255; smaller differences are written as "less than" this
+
+
+def distance_words(
+    images: torch.Tensor, first: torch.Tensor, name: str, *, stretched: bool = False
+) -> list[str]:
+    """Say how far images are from those of the first pair, in 1/255, or as they are where they are stretched.
 
     Args:
-        images: Float [N, C, H, W]. Of two channels (flow) the length is shown, of more than three the first three.
-        stretched: Whether the smallest number of each becomes black and the largest white; else 0 and 1 do.
-
-    Returns:
-        uint8 [H, W, 3] each, and how each is to be read, "" where it is as it seems.
+        images: Float, values that lie in [0, 1] where they can be shown.
+        first: Of the same shape.
+        name: The first pair's.
+        stretched: Whether they have values of any range.
     """
-    channels = images.shape[1]
-    about = ""
-    if channels == 2:
-        images, about = images.norm(dim=1, keepdim=True), "length of the vectors, "
-    elif channels > 3:
-        images, about = images[:, :3], f"channels 1 to 3 of {channels} as red, green and blue, "
-    images = images.expand(-1, 3, -1, -1)
-    pictures, words = [], []
-    for image in images:
-        scale, told = _scale(image) if stretched or channels == 2 else ((0.0, 1.0), "")
-        known = image.isfinite().all(dim=0)
-        shown = ((image - scale[0]) / (scale[1] - scale[0])).nan_to_num(0)
-        [picture] = to_pictures(shown[None])
-        if not known.all():
-            picture = np.where(known.numpy()[..., None], picture, np.array(_UNKNOWN, np.uint8))
-            told += ", red is unknown" if told else "red is unknown"
-        pictures.append(picture)
-        words.append((about + told).removesuffix(", "))
-    return pictures, words
-
-
-def _scale(image: torch.Tensor) -> tuple[tuple[float, float], str]:
-    """Return the numbers that become black and white, and say so."""
-    numbers = image[image.isfinite()]
-    if not len(numbers):
-        return (0.0, 1.0), ""
-    low, high = float(numbers.min()), float(numbers.max())
-    if low == high:
-        return (low - 1, low + 1), f"all are {low:.4g}"
-    return (low, high), f"black {low:.4g}, white {high:.4g}"
-
-
-def _tensor(drawn: Drawn, name: str) -> torch.Tensor:
-    values = drawn.batch.fields[name]
-    assert isinstance(values, torch.Tensor)  # images and maps are; see dali_pipes.assemble
-    return values
-
-
-def stored(array: NDArray[Any], *, stretched: bool) -> tuple[Picture, str]:
-    """Turn a decoded image, [H, W, C] of uint8 or floats, into a picture; see `seen`."""
-    image = torch.from_numpy(np.ascontiguousarray(array)).permute(2, 0, 1)[None]
-    image = image.float() / 255 if image.dtype == torch.uint8 else image.float()
-    [picture], [words] = seen(image, stretched=stretched)
-    return picture, words
+    unit, words, other = (1 if stretched else 255), ("" if stretched else "/255"), short_name(name)
+    difference = unit * (images.nan_to_num() - first.nan_to_num()).abs()
+    if not difference.any():
+        return [f"equals {other}"]
+    mean, most = float(difference.mean()), float(difference.max())
+    if most < _LEAST_SHOWN:
+        return [f"differs from {other}", f"by less than {_LEAST_SHOWN}{words}"]
+    average = f"{mean:.3f}" if mean >= _LEAST_SHOWN else f"less than {_LEAST_SHOWN}"
+    return [
+        f"differs from {other}",
+        f"by {average}{words} on average,",
+        f"{most:.3f}{words} at most",
+    ]

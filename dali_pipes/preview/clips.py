@@ -1,24 +1,26 @@
 """Clips as pictures: their frames, and what the recipe makes of these in several epochs, or on every engine."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from dali_pipes.errors import LoaderError, MissingPackageError
-from dali_pipes.loader import Loader
 from dali_pipes.preview.cells import label_words
-from dali_pipes.preview.chosen_batches import Drawer, Drawn
-from dali_pipes.preview.draw_descriptions import draw_words
-from dali_pipes.preview.images import about, as_views, distance_words, require_decoder
-from dali_pipes.preview.pairs import DECODERS, ENGINES, pair_name
-from dali_pipes.preview.pictures import Picture, to_pictures, viewable
+from dali_pipes.preview.chosen_batches import (
+    Drawn,
+    as_schedule,
+    distance_words,
+    draw_chosen,
+    draw_pairs,
+    layers_of,
+    preview_loader,
+)
+from dali_pipes.preview.images import about
+from dali_pipes.preview.pairs import short_name
+from dali_pipes.preview.pictures import Picture, to_pictures
 from dali_pipes.video.clips import Clips
-from gpu_aug import EngineError, Recipe, Resize, Schedule, Views
+from gpu_aug import Recipe, Resize, Schedule, Views
 from gpu_aug.engines.choose import EngineChoice
 from gpu_aug.frame_times import drawn_speed, frame_order
 from readers.video import VideoInfo
@@ -77,7 +79,7 @@ def clip_pictures(
     seed: int = 0,
     epochs: Sequence[int] = (0,),
     engine: EngineChoice = "auto",
-) -> Iterator[ClipPictures]:
+) -> list[ClipPictures]:
     """Load clips as they are, and as training with this seed sees them in each of several epochs.
 
     Args:
@@ -89,73 +91,49 @@ def clip_pictures(
         epochs: Which epochs are drawn.
         engine: As for Loader.
 
-    Yields:
+    Returns:
         Each clip in each epoch, clip by clip.
 
     Raises:
         BadSampleError: One of them cannot be read or decoded.
     """
     chosen = list(range(len(clips)) if indices is None else indices)
-    schedule = recipe if isinstance(recipe, Schedule) else Schedule({0: recipe})
-    with clip_loader(clips, schedule, seed=seed, engine=engine) as loader:
-        drawer = Drawer(loader, None if numbers is None else np.array(numbers, np.int64))
-        drawn = [drawer.draw(chosen, epoch) for epoch in epochs]
+    with preview_loader(clips, recipe, seed=seed, engine=engine) as loader:
+        drawn = [draw_chosen(loader, chosen, epoch, numbers) for epoch in epochs]
         made_by = about(loader)
-    of_epoch = [pictures_of(clips, one, drawer, strips_of(one), made_by) for one in drawn]
-    for of_clip in zip(*of_epoch, strict=True):
-        yield from of_clip
+    of_epoch = [_pictures(clips, one, _strips(one, "augmented"), made_by) for one in drawn]
+    return [one for of_clip in zip(*of_epoch, strict=True) for one in of_clip]
 
 
-def clip_loader(clips: Clips, recipe: Schedule, *, seed: int, **options: Any) -> Loader:
-    """Return a loader that makes clips as training does: in its order where they are mixed with their neighbours."""
-    mixes = any(as_views(one).group > 1 for one in recipe.recipes)
-    return Loader(
-        clips,
-        recipe,
-        batch_size=1,
-        device="cpu" if options.get("engine") == "albumentations" else "auto",
-        seed=seed,
-        shuffle="global" if mixes else "none",
-        dtype=torch.float32,
-        on_bad_sample="replace",  # a neighbour that is bad; `Drawer` refuses one that is asked for
-        **options,
-    )
+def _strips(drawn: Drawn, name: str, first: tuple[str, Drawn] | None = None) -> list[list[Strip]]:
+    """Return, for each clip of a batch, what every view made of it.
 
-
-def strips_of(drawn: Drawn) -> list[list[Strip]]:
-    """Return, for each clip of a batch, what every view made of it, with what was drawn."""
-    many = len(drawn.views) > 1
+    Args:
+        drawn: The batch.
+        name: Of a strip whose recipe has one view.
+        first: Another batch of the same draws and its name; then the distance from it is said, not the draws.
+    """
     strips: list[list[Strip]] = [[] for _ in drawn.rows]
-    for view, (recipe, draws) in enumerate(zip(drawn.views.recipes, drawn.draws, strict=True)):
-        name = f"view {view + 1}" if many else "augmented"
-        for place, row in enumerate(drawn.rows.tolist()):
-            frames = to_pictures(viewable(drawn.batch.views[view][place], recipe))
-            strips[place].append(Strip(name, frames, draw_words(recipe, draws, row, drawn.keys)))
+    for number, layer in enumerate(layers_of(drawn)):
+        title = f"{name}, {layer.title}" if layer.title else name
+        for row, frames in enumerate(layer.images):
+            words = drawn.words(layer, row)
+            if first is not None:
+                other = list(layers_of(first[1]))[number].images[row]
+                words = [" ".join(distance_words(frames, other, first[0]))]
+            strips[row].append(Strip(title, to_pictures(frames), words))
     return strips
 
 
-def pictures_of(
-    clips: Clips,
-    drawn: Drawn,
-    drawer: Drawer,
-    strips: Sequence[Sequence[Strip]],
-    made_by: str = "",
+def _pictures(
+    clips: Clips, drawn: Drawn, strips: Sequence[Sequence[Strip]], made_by: str = ""
 ) -> list[ClipPictures]:
-    """Put the clips of an epoch together.
-
-    Args:
-        clips: The clips.
-        drawn: What was loaded.
-        drawer: What loaded it.
-        strips: For each clip what is shown below its frames.
-        made_by: See ClipPictures.
-    """
+    """Put the clips of an epoch together with the strips that are shown below each of them."""
     batch = drawn.batch
     assert batch.frames is not None
     assert batch.seconds is not None
-    shown, marks = batch.frames.numpy(), _marks(clips, drawn, drawer)
-    sources = _sources(clips, batch.indices.numpy(), shown)
-    entries = clips.fetch(batch.indices.numpy())
+    indices, shown = batch.indices.numpy(), batch.frames.numpy()
+    marks, sources = _marks(clips, drawn), _sources(clips, indices, shown)
     return [
         ClipPictures(
             key=entry.key.rpartition("#")[0],
@@ -168,13 +146,13 @@ def pictures_of(
             views=strips[row],
             made_by=made_by,
         )
-        for row, entry in enumerate(entries)
+        for row, entry in enumerate(clips.fetch(indices))
     ]
 
 
-def _marks(clips: Clips, drawn: Drawn, drawer: Drawer) -> list[list[str]]:
+def _marks(clips: Clips, drawn: Drawn) -> list[list[str]]:
     """Say of each frame of each clip whether it stands for a damaged one, or for one behind the end of the video."""
-    fetcher, batch = drawer.setup.fetcher, drawn.batch
+    fetcher, batch = drawn.fetcher, drawn.batch
     assert batch.frames is not None
     first, draws, indices = drawn.views.recipes[0], drawn.draws[0], batch.indices.numpy()
     speed = drawn_speed(first, draws)[drawn.rows]
@@ -195,21 +173,17 @@ def _marks(clips: Clips, drawn: Drawn, drawer: Drawer) -> list[list[str]]:
 def _sources(
     clips: Clips, indices: NDArray[np.int64], frames: NDArray[np.int64]
 ) -> list[list[Picture]]:
-    """The frames themselves, shrunk where they are large: one batch for each size of video."""
-    sizes = []
-    for video in clips.videos(indices).tolist():
-        info = clips.info(video)
-        assert isinstance(info, VideoInfo)
-        scale = min(1.0, _HEIGHT_MAX / info.height)
-        sizes.append((round(info.height * scale), max(1, round(info.width * scale))))
+    """Return the frames themselves, shrunk where they are large."""
     given = _Given(clips, dict(zip(indices.tolist(), frames, strict=True)))
-    sources: list[list[Picture]] = [[]] * len(indices)
-    for size in dict.fromkeys(sizes):
-        rows = [row for row, own in enumerate(sizes) if own == size]
-        with clip_loader(given, Schedule({0: Recipe([Resize(size)])}), seed=0) as loader:
-            images = Drawer(loader).draw(indices[rows].tolist(), 0).batch.images
-        for row, clip in zip(rows, images, strict=True):
-            sources[row] = to_pictures(clip)
+    sources = []
+    for index, video in zip(indices.tolist(), clips.videos(indices).tolist(), strict=True):
+        info = clips.info(video)
+        assert isinstance(info, VideoInfo)  # its frames were drawn before
+        scale = min(1.0, _HEIGHT_MAX / info.height)
+        size = (round(info.height * scale), max(1, round(info.width * scale)))
+        with preview_loader(given, Recipe([Resize(size)]), seed=0, decoder="cpu") as loader:
+            [images] = draw_chosen(loader, [index], 0).batch.images
+        sources.append(to_pictures(images))
     return sources
 
 
@@ -256,45 +230,13 @@ def clip_engines(
         LoaderError: Not one pair can make them.
     """
     chosen = list(range(len(clips)) if indices is None else indices)
-    schedule = recipe if isinstance(recipe, Schedule) else Schedule({0: recipe})
-    found: list[tuple[str, Drawn, Drawer]] = []
-    missing: dict[str, str] = {}
-    for decoder, engine in product(DECODERS, ENGINES):
-        name = pair_name(decoder, engine)
-        on_pair(name)
-        try:
-            require_decoder(decoder)
-            with clip_loader(clips, schedule, seed=seed, decoder=decoder, engine=engine) as loader:
-                own = None if numbers is None else np.array(numbers, np.int64)
-                drawer = Drawer(loader, own)
-                found.append((name, drawer.draw(chosen, epoch), drawer))
-        except (EngineError, MissingPackageError) as error:
-            missing[name] = str(error)
-    if not found:
-        raise LoaderError(
-            f"no decoder and engine can make these clips: {next(iter(missing.values()))}"
-        )
-    _, drawn, drawer = found[0]
-    of_pair = [_strips(name, one, found[0]) for name, one, _ in found]
-    strips = [[strip for pair in of_pair for strip in pair[place]] for place in range(len(chosen))]
-    return pictures_of(clips, drawn, drawer, strips), missing
-
-
-def _strips(name: str, drawn: Drawn, first: tuple[str, Drawn, Drawer]) -> list[list[Strip]]:
-    """Return the strips of a pair for each clip; only the first pair's say what was drawn."""
-    short = name.partition("/")[2]
-    of_clips = []
-    for place, strips in enumerate(strips_of(drawn)):
-        own = []
-        for view, strip in enumerate(strips):
-            words = strip.words
-            if name != first[0]:
-                recipe = drawn.views.recipes[view]
-                mine, other = (
-                    viewable(one.batch.views[view][place], recipe) for one in (drawn, first[1])
-                )
-                words = [" ".join(distance_words(mine, other, first[0]))]
-            title = f"{short}, {strip.name}" if len(strips) > 1 else short
-            own.append(Strip(title, strip.frames, words))
-        of_clips.append(own)
-    return of_clips
+    drawn, missing = draw_pairs(
+        clips, as_schedule(recipe), chosen, epoch, seed=seed, on_pair=on_pair, numbers=numbers
+    )
+    first, *_ = drawn.items()
+    of_pair = [
+        _strips(one, short_name(name), None if name == first[0] else first)
+        for name, one in drawn.items()
+    ]
+    strips = [[strip for pair in of_pair for strip in pair[row]] for row in range(len(chosen))]
+    return _pictures(clips, first[1], strips), missing

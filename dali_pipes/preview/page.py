@@ -18,13 +18,28 @@ WARNING: Colour = (255, 190, 92)
 FONT_SIZE, HEADING_SIZE = 13, 16
 GAP = 8
 
+NARROWEST = 215
+"""Width of a column in pixels, so that there is room for words below small pictures."""
+
+MARGIN = 210
+"""Width of the words to the left of a row, in pixels."""
+
+_MOST_LINES = 4  # of one text
+_HEADING_MIN = 640  # pixels, so that a narrow page does not break its heading into many lines
+
 
 class Line(NamedTuple):
-    """A line of text, after a square of a colour where it explains one."""
+    """A text, after a square of a colour where it explains one."""
 
     text: str
     colour: Colour = INK
     swatch: Colour | None = None
+    size: int = FONT_SIZE
+
+    @property
+    def indent(self) -> int:
+        """How far the text stands from the left end, in pixels."""
+        return 0 if self.swatch is None else round(1.3 * self.size)
 
 
 class Placed(NamedTuple):
@@ -35,7 +50,6 @@ class Placed(NamedTuple):
     right: int
     bottom: int
     what: Image.Image | Line
-    size: int = FONT_SIZE
     frame: Colour | None = None
 
 
@@ -61,45 +75,35 @@ class Page:
     ) -> None:
         """Put a picture somewhere, within a frame of one pixel around it."""
         right, bottom = left + picture.width, top + picture.height
-        self.placed.append(Placed(left, top, right, bottom, picture, frame=frame))
+        self.placed.append(Placed(left, top, right, bottom, picture, frame))
 
-    def put_line(self, left: int, top: int, line: Line, *, size: int = FONT_SIZE) -> int:
-        """Put a line of text somewhere, and return where the next one is to begin."""
-        bottom = top + line_height(size)
-        right = left + indent(line, size) + text_width(line.text, size)
-        self.placed.append(Placed(left, top, right, bottom, line, size))
-        return bottom
+    def put_texts(self, left: int, top: int, texts: Sequence[Line], width: int) -> int:
+        """Put texts below each other, wrapped to a width; return where they end."""
+        for text in texts:
+            start = left + text.indent
+            lines = wrap(text.text, width - text.indent, text.size, most=_MOST_LINES)
+            for number, words in enumerate(lines):
+                line = Line(words, text.colour, None if number else text.swatch, text.size)
+                right, bottom = start + text_width(words, text.size), top + line_height(text.size)
+                self.placed.append(Placed(start - line.indent, top, right, bottom, line))
+                top = bottom
+        return top
 
-    def render(self) -> Image.Image:
-        """Draw everything."""
-        canvas = Image.new("RGB", self.size, PAPER)
+    def render(self, size: tuple[int, int] | None = None) -> Image.Image:
+        """Draw everything, on paper of a width and height or as large as that needs."""
+        canvas = Image.new("RGB", size or self.size, PAPER)
         pen = ImageDraw.Draw(canvas)
-        for left, top, right, bottom, what, size, frame in self.placed:
+        for left, top, right, bottom, what, frame in self.placed:
             if isinstance(what, Image.Image):
                 canvas.paste(what, (left, top))
                 pen.rectangle((left - 1, top - 1, right, bottom), outline=frame)
                 continue
             if what.swatch is not None:
-                side = round(0.8 * size)
+                side = round(0.8 * what.size)
                 first = top + (bottom - top - side) // 2
                 pen.rectangle((left, first, left + side, first + side), what.swatch)
-            draw_text(pen, (left + indent(what, size), top), what.text, size, what.colour)
+            draw_text(pen, (left + what.indent, top), what.text, what.size, what.colour)
         return canvas
-
-
-def indent(line: Line, size: int) -> int:
-    """Return how far the text of a line stands from its left end, in pixels."""
-    return 0 if line.swatch is None else round(1.3 * size)
-
-
-NARROWEST = 215
-"""Width of a column in pixels, so that there is room for words below small pictures."""
-
-MARGIN = 250
-"""Width of the words beside a row, in pixels."""
-
-_MOST_LINES = 4  # of one text below a picture
-_HEADING_MIN = 640
 
 
 @dataclass(frozen=True)
@@ -113,53 +117,51 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """Cells, None where there is none, and words to the left of them."""
+    """Cells in columns, None where there is none, and texts around them.
 
-    cells: Sequence[Cell | None]
+    Attributes:
+        cells: The cells.
+        words: Texts to the left.
+        above: Texts as wide as the page, above the cells.
+        below: Texts as wide as all columns, below the cells.
+    """
+
+    cells: Sequence[Cell | None] = ()
     words: Sequence[str] = ()
+    above: Sequence[Line] = ()
+    below: Sequence[Line] = ()
 
 
-def lay_out(rows: Sequence[Row], heading: Sequence[str] = ()) -> Page:
+def lay_out(
+    rows: Sequence[Row], heading: Sequence[str] = (), *, narrowest: int = NARROWEST
+) -> Page:
     """Put rows below each other; a column is as wide as its widest picture needs.
 
     Args:
         rows: Their cells stand in columns.
         heading: Texts above all of them, wrapped to the width of the page.
+        narrowest: Width that each column has at least, in pixels.
     """
     page = Page()
-    count = max(len(row.cells) for row in rows)
-    widths = [_column_width(rows, column) for column in range(count)]
+    widths = [narrowest] * max(len(row.cells) for row in rows)
+    for row in rows:
+        for column, cell in enumerate(row.cells):
+            widths[column] = max(widths[column], cell.picture.width if cell else 0)
     margin = MARGIN if any(row.words for row in rows) else 0
-    whole = max(margin + sum(widths) + GAP * (count - 1), _HEADING_MIN)
-    top = GAP
-    for text in heading:
-        for line in wrap(text, whole, HEADING_SIZE, most=4):
-            top = page.put_line(GAP, top, Line(line), size=HEADING_SIZE)
+    columns = sum(widths) + GAP * (len(widths) - 1)
+    full = max(margin + columns, _HEADING_MIN)
+    top = page.put_texts(GAP, GAP, [Line(text, size=HEADING_SIZE) for text in heading], full)
     top += GAP if heading else 0
     for row in rows:
-        bottoms = [_put_texts(page, GAP, top, [Line(text) for text in row.words], MARGIN - GAP)]
+        top = page.put_texts(GAP, top, row.above, full)
+        bottoms = [page.put_texts(GAP, top, [Line(text) for text in row.words], margin - GAP)]
         left = GAP + margin
         for cell, width in zip(row.cells, widths, strict=False):
             if cell is not None:
                 page.put_picture(left, top, cell.picture, frame=cell.frame)
                 below = top + cell.picture.height + GAP // 2
-                bottoms.append(_put_texts(page, left, below, cell.caption, width))
+                bottoms.append(page.put_texts(left, below, cell.caption, width))
             left += width + GAP
-        top = max(bottoms) + 2 * GAP
+        top = page.put_texts(GAP + margin, max(bottoms), row.below, full - margin)
+        top += 2 * GAP if row.cells else GAP // 2
     return page
-
-
-def _column_width(rows: Sequence[Row], column: int) -> int:
-    cells = [row.cells[column] for row in rows if column < len(row.cells)]
-    return max([NARROWEST, *(cell.picture.width for cell in cells if cell)])
-
-
-def _put_texts(page: Page, left: int, top: int, texts: Sequence[Line], width: int) -> int:
-    """Put texts below each other, wrapped to a width; return where they end."""
-    for text in texts:
-        inner = width - indent(text, FONT_SIZE)
-        for number, words in enumerate(wrap(text.text, inner, FONT_SIZE, most=_MOST_LINES)):
-            swatch = text.swatch if number == 0 else None
-            shift = indent(text, FONT_SIZE) if number and text.swatch else 0
-            top = page.put_line(left + shift, top, Line(words, text.colour, swatch))
-    return top

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 from torchvision.utils import draw_bounding_boxes, draw_keypoints, draw_segmentation_masks
 
 from gpu_aug import Normalize, Recipe
@@ -16,6 +15,8 @@ _LINE_WIDTH = 2
 _DOT_RADIUS = 3
 _DOT_EDGE = (255, 255, 255)  # sets a keypoint off from pixels of its own colour
 _USUAL_SIDE = 320  # pixels, for which these widths are meant; large pictures may be shrunk later
+
+_UNKNOWN = (150, 0, 0)  # where an image has no number
 
 Picture = NDArray[np.uint8]
 """uint8 [height, width, 3]."""
@@ -36,12 +37,33 @@ def to_pictures(images: torch.Tensor) -> list[Picture]:
     return list(pixels.contiguous().numpy())
 
 
-def small(picture: Picture, height: int, width: int) -> Image.Image:
-    """Shrink a picture until it fits; a smaller one stays as it is."""
-    image = Image.fromarray(picture)
-    scale = min(1.0, height / image.height, width / image.width)
-    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
-    return image if scale == 1 else image.resize(size, Image.Resampling.LANCZOS)
+def show_values(image: torch.Tensor, *, stretched: bool) -> tuple[Picture, str]:
+    """Turn an image of any channels into a picture.
+
+    Args:
+        image: Float [C, H, W]. Of two channels (flow) the length is shown, of more than three the first three.
+        stretched: Whether the smallest number becomes black and the largest white; else 0 and 1 do.
+
+    Returns:
+        uint8 [H, W, 3], and how to read it, "" where that is obvious.
+    """
+    channels, words = len(image), []
+    if channels == 2:
+        image, stretched = image.norm(dim=0, keepdim=True), True
+        words.append("length of the vectors")
+    elif channels > 3:
+        image = image[:3]
+        words.append(f"channels 1 to 3 of {channels} as red, green and blue")
+    known = image.isfinite().all(dim=0)
+    if stretched and known.any():
+        low, high = (float(end) for end in image[:, known].aminmax())
+        words.append(f"all are {low:.4g}" if low == high else f"black {low:.4g}, white {high:.4g}")
+        image = (image - low) / (high - low) if low < high else torch.full_like(image, 0.5)
+    [picture] = to_pictures(image.nan_to_num(0).expand(3, -1, -1)[None])
+    if not known.all():
+        picture[~known.numpy()] = _UNKNOWN
+        words.append("red is unknown")
+    return picture, ", ".join(words)
 
 
 def annotate(
@@ -56,13 +78,16 @@ def annotate(
 
     Args:
         picture: uint8 [H, W, 3].
-        masks: Integer arrays [H, W]; every value but 0 gets a colour of its own.
+        masks: Integer arrays [H, W]; of one mask every value but 0 gets a colour of its own, of several each mask.
         boxes: [N, 4] as x1, y1, x2, y2 in pixels.
         box_labels: [N]; boxes of one label have the colour that this value has in a mask.
         keypoints: [K, 2] as x, y in pixels.
     """
     image = torch.from_numpy(np.array(picture)).permute(2, 0, 1)
     scale = max(1, round(max(picture.shape[:2]) / _USUAL_SIDE))
+    masks = list(masks)
+    if len(masks) > 1:  # instances: each is a colour of its own
+        masks = [np.where(mask != 0, number + 1, 0) for number, mask in enumerate(masks)]
     for mask in masks:
         values = np.unique(mask[mask != 0])
         if len(values):

@@ -28,9 +28,9 @@ def convert(
     from collections import Counter
 
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
+    from bench.cli.tables import print_table
     from bench.output.arguments import check_writable
     from bench.output.errors import BenchError
     from bench.output.text import print_written
@@ -43,14 +43,13 @@ def convert(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the table says it
         recipe, lines = converting.convert(pipeline, strict=not keep_foreign)
-    table = Table(title=str(pipeline), title_justify="left")
-    for name in ("step", "outcome", "became, or why not"):
-        table.add_column(name, overflow="fold")
-    for line in lines:
-        step = line.path.removeprefix("Compose > ")
-        table.add_row(step, Text(line.outcome, _STYLES[line.outcome]), Text(line.note))
     console = Console()
-    console.print(table)
+    rows: list[list[str | Text]] = [
+        [line.path.removeprefix("Compose > "), Text(line.outcome, _STYLES[line.outcome]), line.note]
+        for line in lines
+    ]
+    columns = ("step", "outcome", "became, or why not")
+    print_table(console, columns, rows, title=str(pipeline))
     counts = Counter(line.outcome for line in lines)
     console.print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     if recipe is None:

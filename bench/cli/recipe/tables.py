@@ -1,10 +1,11 @@
 """A recipe as a table: its operations, which engines carry them out, and what they cost."""
 
+from collections.abc import Iterator
 from dataclasses import MISSING, fields
 
 from rich.console import Console
-from rich.table import Table
 
+from bench.cli.tables import print_table
 from bench.micro.recipe_costs import USUAL_SIZE, cost, lines_of
 from bench.output.arguments import recipe_from
 from bench.output.text import print_plain
@@ -12,6 +13,8 @@ from dali_pipes.preview.pairs import ENGINES
 from gpu_aug import Operation, Recipe
 from gpu_aug.ops.operation import in_brief
 from gpu_aug.views import Views
+
+_CAPTION = "engines: ms per image; decoding: done while decoding"
 
 
 def print_recipe(source: str) -> None:
@@ -22,31 +25,20 @@ def print_recipe(source: str) -> None:
     for recipe in dict.fromkeys(recipes):
         numbers = [str(number + 1) for number, other in enumerate(recipes) if other == recipe]
         title = f"view {', '.join(numbers)} of {len(recipes)}" if len(recipes) > 1 else source
-        console.print(_table(recipe, title))
+        columns = ("operation", "arguments", *(f">{engine}" for engine in ENGINES))
+        print_table(console, columns, _rows(recipe), title=title, caption=_CAPTION)
         console.print(_summary(recipe), soft_wrap=True)
     print_plain(console, f"fingerprint {parsed.fingerprint}")
 
 
-def _table(recipe: Recipe, title: str) -> Table:
-    table = Table(
-        title=title,
-        caption="engines: ms per image; decoding: done while decoding",
-        title_justify="left",
-        caption_justify="left",
-    )
-    table.add_column("operation", no_wrap=True)
-    table.add_column("arguments", overflow="fold")
-    for engine in ENGINES:
-        table.add_column(engine, justify="right")
+def _rows(recipe: Recipe) -> Iterator[list[str]]:
     size = recipe.decode_size or USUAL_SIZE
     for line in lines_of(recipe):
-        name = "  " * line.depth + type(line.operation).__name__
-        if line.decodes:
-            cells = ["decoding"] * len(ENGINES)
-        else:
+        cells = ["decoding"] * len(ENGINES)
+        if not line.decodes:
             cells = [cost(engine, line.operation, size) for engine in ENGINES]
-        table.add_row(name, _arguments(line.operation), *cells)
-    return table
+        name = "  " * line.depth + type(line.operation).__name__
+        yield [name, _arguments(line.operation), *cells]
 
 
 def _arguments(operation: Operation) -> str:

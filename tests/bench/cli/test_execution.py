@@ -33,8 +33,14 @@ def test_a_task_of_an_array_job_is_counted_from_0() -> None:
         (ExecutionOptions(on="spark"), "--on must be local or ray, got 'spark': others"),
         (ExecutionOptions(ray_address="10.0.0.1:6379"), "say --on ray as well"),
         (ExecutionOptions(task="0/4", merge=True), "--merge once, when all of them have ended"),
-        (ExecutionOptions(on="ray", task="0/4"), "--task is for machines that nothing connects"),
-        (ExecutionOptions(on="ray", merge=True), "--merge is for machines that nothing connects"),
+        (
+            ExecutionOptions(on="ray", task="0/4"),
+            "--task and --merge are for machines that nothing",
+        ),
+        (
+            ExecutionOptions(on="ray", merge=True),
+            "--task and --merge are for machines that nothing",
+        ),
         (ExecutionOptions(task="one of four"), "--task is I/N, got 'one of four': the first"),
         (ExecutionOptions(task="-1/4"), "--task is I/N, got '-1/4'"),
     ],

@@ -25,29 +25,18 @@ def flip(tmp_path: Path) -> Path:
 def test_preview_has_a_column_for_each_draw(
     run: Run, data: Path, flip: Path, tmp_path: Path
 ) -> None:
-    """The original, and one picture for each of so many epochs; a schedule's recipe is that of the epoch."""
-    widths = []
-    for draws in (1, 7):
+    """The original, and one picture for each of so many epochs."""
+    pictures = []
+    for draws, epoch in ((1, 0), (7, 0), (1, 7)):
         path = tmp_path / "grid.png"
-        code, printed, _ = run(
-            "preview", data, "--recipe", flip, "-o", path, "--count", 2, "--draws", draws
-        )
+        options = ("--count", 2, "--draws", draws, "--epoch", epoch)
+        code, printed, _ = run("preview", data, "--recipe", flip, "-o", path, *options)
         assert (code, printed) == (0, f"written: {path}\n")
         with Image.open(path) as picture:
-            widths.append(picture.width)
-    assert widths[1] - widths[0] > 5 * 90
-    flip.write_text(
-        "version: 1\nschedule:\n"
-        "- {from_epoch: 0, operations: [{CenterCrop: 90}]}\n"
-        "- {from_epoch: 7, operations: [{CenterCrop: 300}]}\n"
-    )
-    sizes = []
-    for epoch in (0, 7):
-        options = ("--epoch", epoch, "--draws", 1, "--count", 1)
-        assert run("preview", data, "--recipe", flip, "-o", path, *options)[0] == 0
-        with Image.open(path) as picture:
-            sizes.append(picture.height)
-    assert sizes[1] - sizes[0] > 100
+            pictures.append(picture.copy())
+    first, seven, later = pictures
+    assert seven.width - first.width > 5 * 90
+    assert first.tobytes() != later.tobytes()  # the number of the epoch is written below
 
 
 def test_preview_of_engines_has_a_row_per_engine(
@@ -81,15 +70,6 @@ def test_preview_names_what_it_leaves_out(run: Run, data: Path, flip: Path, tmp_
     [
         ({"engines": True, "draws": 2}, "--engines shows one draw on every engine, got --draws 2"),
         ({"engines": True, "engine": "kornia"}, "got --engine kornia as well"),
-        ({"draws": 0}, "draws must be from 1 to 1000, got 0"),
-        ({"draws": 1001}, "draws must be from 1 to 1000, got 1001"),
-        ({"epoch": -1}, "epoch must be from 0 to 4294966295, got -1"),
-        ({"epoch": 2**32}, "epoch must be from 0 to 4294966295, got 4294967296"),
-        (
-            {"engine": "opencv"},
-            "engine must be one of auto, fused, kornia, albumentations, got 'opencv'",
-        ),
-        ({"seed": -1}, "seed must be 0 or more, got -1"),
     ],
 )
 def test_wrong_settings(shown: dict[str, object], words: str) -> None:

@@ -175,17 +175,6 @@ def test_bad_arguments_are_one_sentence(
     assert not list(work.glob("*.html"))
 
 
-def test_a_page_that_cannot_be_replaced(run: Run, work: Path) -> None:
-    """A page is replaced; a folder of its name is not."""
-    for _ in range(2):
-        assert run("report", "data", "-o", "page.html")[0] == 0
-    (work / "folder.html").mkdir()
-
-    code, _, error = run("report", "data", "-o", "folder.html")
-    assert code == 2
-    assert "folder.html" in error
-
-
 @pytest.mark.usefixtures("work")
 def test_without_matplotlib(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """One sentence that says what to install, before anything is read."""

@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from bench.cli.run_epochs import batches_of
-from bench.cli.run_live import RunView, stage_shares, waiting_in_words
+from bench.cli.run_live import RunView, bad_in_words, stage_shares, waiting_in_words
 from bench.cli.run_show import verdict
 from bench.output.run_log import Coverage
 from dali_pipes import Loader
@@ -29,6 +29,11 @@ from tests.support.commands import Run
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def loader(data: Path) -> Loader:
+    return Loader(open_dataset(data), Recipe([RandomResizedCrop(16)]), batch_size=2, device="cpu")
 
 
 class TestSummary:
@@ -57,30 +62,16 @@ class TestSummary:
             printed = run("run", data, "--step-ms", 1, "--epochs", epochs)[1]
             assert "one batch per epoch is too few" in printed
 
-    @pytest.mark.parametrize("value", ["0", "-5", "nan", "inf", "4000000"])
+    @pytest.mark.parametrize("value", ["0", "nan", "4000000"])
     def test_steps_of_no_time(self, run: Run, data: Path, value: str) -> None:
         """They are refused."""
         code, _, error = run("run", data, f"--step-ms={value}")
         assert code == 2
         assert "step_ms must be greater than 0 and at most 3,600,000, got" in error
 
-    def test_a_log_that_cannot_be_written(self, run: Run, data: Path) -> None:
-        """It is refused before the run."""
-        (data.parent / "file").touch()
-        code, _, error = run("run", data, "--log", data.parent / "file" / "run.jsonl")
-        assert code == 2
-        assert "cannot be written to" in error
-        assert "its folder cannot be made (" in error
-
     @pytest.mark.parametrize(
         ("first", "second"),
-        [
-            ("log", "trace"),
-            ("log", "json"),
-            ("log", "ledger"),
-            ("trace", "json"),
-            ("json", "ledger"),
-        ],
+        [("log", "trace"), ("trace", "json"), ("json", "ledger")],
     )
     def test_one_file_for_two_things(
         self, run: Run, data: Path, tmp_path: Path, first: str, second: str
@@ -173,7 +164,7 @@ class TestLog:
 
 
 def test_trace(run: Run, data: Path, tmp_path: Path) -> None:
-    """It has the stages of every step; where it cannot be written that is said before the run."""
+    """It has the stages of every step."""
     path = tmp_path / "trace.json"
     code, printed, _ = run("run", data, "--batch-size", 2, "--trace", path)
     assert code == 0
@@ -181,9 +172,6 @@ def test_trace(run: Run, data: Path, tmp_path: Path) -> None:
     events = json.loads(path.read_text())["traceEvents"]
     steps = {one["args"].get("step") for one in events if one["name"] == "decode"}
     assert {0, 1, 2, 3, 4} <= steps
-    (tmp_path / "file").touch()
-    code, _, error = run("run", data, "--trace", tmp_path / "file" / "trace.json")
-    assert (code, "cannot be written to" in error) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +204,7 @@ def test_interrupted_runs_show_what_was_measured(
         "run", data, "--batch-size", 2, "--epochs", 9, "--log", log, "--json", result
     )
     assert code == 130
-    assert "images/s after the first batch" in printed
+    assert " images/s; work: " in printed
     assert error.endswith("interrupted: the numbers are of what was run until then\n")
     assert "Traceback" not in printed + error
     assert lines_of(log)[-1]["stopped"] == "KeyboardInterrupt"
@@ -224,14 +212,10 @@ def test_interrupted_runs_show_what_was_measured(
 
 
 class TestView:
-    @pytest.mark.parametrize("width", [60, 80, 160])
-    @pytest.mark.parametrize("step_ms", [None, 5.0])
-    def test_rows(self, data: Path, width: int, step_ms: float | None) -> None:
+    @pytest.mark.parametrize(("width", "step_ms"), [(60, None), (160, 5.0)])
+    def test_rows(self, loader: Loader, width: int, step_ms: float | None) -> None:
         """They fit the terminal before the first batch and later, and say whether anything trains."""
         console = Console(width=width, force_terminal=True, record=True, file=io.StringIO())
-        loader = Loader(
-            open_dataset(data), Recipe([RandomResizedCrop(16)]), batch_size=2, device="cpu"
-        )
         view = RunView(loader, console, total=5, unit="images", step_ms=step_ms)
         console.print(view.render())
         assert "no batch yet" in console.export_text()
@@ -247,42 +231,32 @@ class TestView:
         assert ("waiting" in text) == (step_ms is not None)
 
     def test_lines_where_there_is_no_terminal(
-        self, data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self, loader: Loader, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """One every ten seconds, no bars."""
         now = [100.0]
         monkeypatch.setattr("bench.cli.run_live.clock", lambda: now[0])
-        loader = Loader(
-            open_dataset(data), Recipe([RandomResizedCrop(16)]), batch_size=2, device="cpu"
-        )
         view = RunView(loader, Console(width=200), total=5, unit="images", step_ms=None)
         for _ in loader:
             now[0] += 6
             view.update()
         lines = capsys.readouterr().out.splitlines()
-        assert [line.partition(":")[0].partition(",")[0] for line in lines] == [
-            "batch 2 of 5", "batch 4 of 5"
+        assert [line.partition(";")[0] for line in lines] == [
+            "epoch 0: 2 of 5 batches", "epoch 0: 4 of 5 batches"
         ]  # fmt: skip
 
-    def test_short_epochs_with_bad_samples(self, data: Path) -> None:
-        """The rate is that of the run where an epoch has just begun; a bad sample counts once."""
+    def test_bad_samples_count_once(self, data: Path) -> None:
+        """Though every epoch meets them."""
         (data / "cats" / "torn.jpg").write_bytes(b"")
-        console = Console(width=100, force_terminal=True, record=True, file=io.StringIO())
         recipe = Recipe([RandomResizedCrop(16)])
-        loader = Loader(
-            open_dataset(data), recipe, batch_size=11, device="cpu", on_bad_sample="skip"
-        )
-        view = RunView(loader, console, total=4, unit="images", step_ms=None)
+        how = {"batch_size": 11, "device": "cpu", "on_bad_sample": "skip"}
+        loader = Loader(open_dataset(data), recipe, **how)  # type: ignore[arg-type]
         for _ in batches_of(loader, epochs=3, steps=None):
             pass
-        console.print(view.render())
-        assert "1 sample, met 3 times" in console.export_text()
+        assert bad_in_words(loader) == "1 sample, met 3 times"
 
-    def test_shares_add_up(self, data: Path) -> None:
+    def test_shares_add_up(self, loader: Loader) -> None:
         """Stages and idle threads are all of the threads' time, also where helpers had more of it."""
-        loader = Loader(
-            open_dataset(data), Recipe([RandomResizedCrop(16)]), batch_size=2, device="cpu"
-        )
         list(loader)
         stats = loader.stats("run")
         for seconds in (100.0, 1e-6):

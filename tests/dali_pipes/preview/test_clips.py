@@ -8,7 +8,8 @@ from PIL import Image
 
 from dali_pipes import Loader
 from dali_pipes.preview import clip_engines, clip_pictures, render_strips
-from dali_pipes.preview.strips import MARGIN, shown_frames
+from dali_pipes.preview.page import MARGIN
+from dali_pipes.preview.strips import shown_frames
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.packets import packets_of
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, SpeedJitter, Views
@@ -47,7 +48,7 @@ def test_clips_are_what_training_sees(folder: Path, videos: VideoFolderDataset) 
     chosen = [3, 1]
     clips = Clips(videos.take(chosen), **how)  # type: ignore[arg-type]
 
-    shown = list(clip_pictures(clips, VIEWS, numbers=chosen, seed=SEED, epochs=(0, 5)))
+    shown = clip_pictures(clips, VIEWS, numbers=chosen, seed=SEED, epochs=(0, 5))
 
     assert [one.epoch for one in shown] == [0, 5, 0, 5]
     loader = Loader(Clips(videos, **how), VIEWS, batch_size=2, seed=SEED)  # type: ignore[arg-type]
@@ -130,7 +131,7 @@ def test_engines_show_every_view(videos: VideoFolderDataset) -> None:
     [one], missing = clip_engines(clips, VIEWS, numbers=[2], seed=SEED, epoch=1)
 
     names = [strip.name for strip in one.views]
-    assert names[-2:] == ["cpu+fused, view 1", "cpu+fused, view 2"]
+    assert names[-2:] == ["cpu+fused, view 1 of 2", "cpu+fused, view 2 of 2"]
     assert len(names) + 2 * len(missing) == 12
     for strip in one.views[2:]:
         assert strip.words[0].startswith(("equals ", "differs from "))

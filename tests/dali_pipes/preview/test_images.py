@@ -162,7 +162,7 @@ def test_pairs_that_cannot_run_are_named(
 ) -> None:
     """Without DALI its pairs are missing, with the reason, and the first of the others is compared with."""
     monkeypatch.setattr(
-        "dali_pipes.preview.images.available_decoders",
+        "dali_pipes.preview.chosen_batches.available_decoders",
         lambda: {"dali": "it is not installed", "cpu": ""},
     )
     preview = preview_engines(dataset, PLAIN, [0])

@@ -8,15 +8,7 @@ from PIL import Image, ImageDraw
 
 from dali_pipes.preview import lettering
 from dali_pipes.preview.clips import ClipPictures, Strip
-from dali_pipes.preview.lettering import (
-    draw_text,
-    line_height,
-    shorten_end,
-    shorten_start,
-    text_width,
-    visible,
-    wrap,
-)
+from dali_pipes.preview.lettering import draw_text, line_height, text_width, visible, wrap
 from dali_pipes.preview.page import PAPER, Cell, Line, Page, Row, lay_out
 from dali_pipes.preview.strips import render_strips
 
@@ -28,10 +20,10 @@ HARD = ["gjpqy|ÄÉ", "Ёжик и λ", "猫と犬", "عربي", "नमस्�
 def only_pil_font(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A machine without fonts."""
     monkeypatch.setattr(lettering, "_FILES", ())
-    for known in (lettering._fonts, lettering._fonts_with):
+    for known in (lettering._fonts, lettering._can_draw):
         known.cache_clear()
     yield
-    for known in (lettering._fonts, lettering._fonts_with):
+    for known in (lettering._fonts, lettering._can_draw):
         known.cache_clear()
 
 
@@ -128,7 +120,7 @@ def test_what_no_font_has_is_seen_as_its_code(only_pil_font: None) -> None:
 
 
 def test_lines_are_broken_and_shortened() -> None:
-    """Lines fit; nothing is lost but what the ellipsis stands for; keys keep their ends."""
+    """Lines fit; nothing is left out but what the ellipsis stands for."""
     text = "RandomResizedCrop: 253 x 240 px at top 33, left 145, to 224 x 224"
     lines = wrap(text, 190, 13, most=9)
     assert " ".join(lines) == text
@@ -137,11 +129,7 @@ def test_lines_are_broken_and_shortened() -> None:
     assert len(cut) == 3
     assert LONG.startswith("".join(cut).removesuffix("..."))
     assert cut[-1].endswith("...")
-    assert shorten_start("short", 190, 13) == shorten_end("short", 190, 13) == "short"
-    key = shorten_start(f"{LONG}/00017.jpg", 120, 13)
-    assert key.startswith("...")
-    assert key.endswith("/00017.jpg")
-    assert text_width(key, 13) <= 120
+    assert wrap("short", 190, 13, most=1) == ["short"]
 
 
 def test_paper_is_no_color_of_padding() -> None:
