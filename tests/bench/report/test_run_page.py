@@ -8,7 +8,7 @@ import pytest
 
 from bench.report.log import read_log
 from bench.report.numbers import share
-from bench.report.page import run_page
+from bench.report.write import run_page
 from tests.support import report_pages, run_logs
 
 
@@ -55,10 +55,10 @@ def test_the_stages(whole: Element) -> None:
 
 
 def test_charts(whole: Element) -> None:
-    """Speed, waiting and the queue are drawn; epochs but the first are marked, stages named with their totals."""
+    """Speed and waiting are drawn; epochs but the first are marked, stages named with their totals."""
     found = report_pages.charts(whole)
 
-    assert len(found) == 3
+    assert len(found) == 2
     words = {title: report_pages.text_of(chart) for title, chart in found.items()}
     assert "epoch 1" in words["Speed"]
     assert "epoch 0" not in words["Speed"]
