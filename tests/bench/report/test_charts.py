@@ -4,12 +4,10 @@ import base64
 import math
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
 from bench.report.charts import Chart, size_chart, time_chart
 from bench.report.numbers import Share, plain, seconds, share, size
-from readers.prepare.percentiles import Spread
 
 
 def words(chart: Chart) -> list[str]:
@@ -38,26 +36,6 @@ def test_words_of_numbers() -> None:
         "61.1 MB",
     ]
     assert plain(math.nan) == seconds(math.inf) == share(1, 0) == "\N{EN DASH}"
-
-
-@pytest.mark.parametrize("is_exact", [True, False])
-def test_columns_of_a_spread_are_those_of_numpy(is_exact: bool) -> None:
-    """Counts between edges agree with numpy's; beyond 10,000 different numbers their sum does."""
-    numbers = np.random.default_rng(3).integers(0, 5000 if is_exact else 10**7, 20_000)
-    spread = Spread()
-    for number in numbers.tolist():
-        spread.add(number)
-    edges = np.linspace(0, numbers.max(), 12).tolist()
-    expected = np.histogram(numbers, edges)[0]
-
-    assert spread.is_exact == is_exact
-    found = spread.histogram(edges)
-    assert sum(found) == 20_000
-    if is_exact:
-        assert found == expected.tolist()
-        assert sum(spread.histogram([100, 200, 300])) == ((numbers >= 100) & (numbers <= 300)).sum()
-    else:
-        assert np.abs(np.array(found) - expected).max() < 0.05 * 20_000
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ def page_of(path: Path, told: Any, why: str = "nobody asked") -> Element:
     return report_pages.parse(run_page(read_log(run_logs.write(path, told)), None, why))
 
 
-@pytest.fixture
-def whole(tmp_path: Path) -> Element:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Element:
     """The page about 25 seconds."""
-    return page_of(tmp_path / "run.jsonl", run_logs.lines(25))
+    return page_of(tmp_path_factory.mktemp("whole") / "run.jsonl", run_logs.lines(25))
 
 
 def test_the_overview(whole: Element) -> None:
@@ -165,10 +165,21 @@ def test_a_long_log_makes_no_long_page(tmp_path: Path) -> None:
     assert sizes[1] < 1.2 * sizes[0] < 200_000
 
 
+LONG = pytest.mark.long
+VALUES = {
+    "none": None,
+    "negative": -1,
+    "nan": float("nan"),
+    "text": "\ud800<b>",
+    "object": {"a": {}},
+}
+LIKE_THEM = {"true": True, "large": 1e308, "larger": 10**400, "inf": float("inf"), "list": [1]}
+
+
 @pytest.mark.parametrize(
     "value",
-    [None, True, -1, 1e308, 10**400, float("nan"), float("inf"), "\ud800<b>", [1], {"a": {}}],
-    ids=["none", "true", "negative", "large", "larger", "nan", "inf", "text", "list", "object"],
+    [pytest.param(one, id=name) for name, one in VALUES.items()]
+    + [pytest.param(one, id=name, marks=LONG) for name, one in LIKE_THEM.items()],
 )
 def test_any_value_anywhere(tmp_path: Path, value: Any) -> None:
     """A log whose numbers and texts are all replaced by something else still has a page, which loads nothing."""
