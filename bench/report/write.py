@@ -1,6 +1,5 @@
 """Writing a page about a run or about data: one HTML file that loads nothing."""
 
-import ast
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata, resources
@@ -12,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 from rich.console import Console
 
-from bench.output.arguments import check_writable
+from bench.output.arguments import check_writable, source_options
 from bench.output.errors import BenchError
 from bench.output.progress import samples_bar
 from bench.output.quiet import hushed
@@ -148,7 +147,7 @@ def _inspect_data_of(log: RunLog, asked: Asked) -> tuple[Inspection | None, str]
         return None, why
     try:
         return _inspect(source, asked, _how_in(log.start) | asked.how), ""
-    except (ReadersError, MissingPackageError) as error:
+    except (BenchError, ReadersError, MissingPackageError) as error:
         return None, str(error)
 
 
@@ -161,17 +160,7 @@ def _inspect(source: str, asked: Asked, how: dict[str, Any]) -> Inspection:
 
 def _how_in(start: Object) -> dict[str, Any]:
     """Return the options of `readers.open_dataset` in a log, which holds them as text."""
-    options = object_of(object_of(start, "settings"), "source_options")
-    return {
-        name: value if name in ("format", "split") else _value(value)
-        for name, value in options.items()
-    }
-
-
-def _value(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return ast.literal_eval(value)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return value
+    stored = object_of(object_of(start, "settings"), "source_options")
+    options = {name: str(value) for name, value in stored.items()}
+    format, split = options.pop("format", None), options.pop("split", None)
+    return source_options(format, split, [f"{name}={text}" for name, text in options.items()])

@@ -126,6 +126,7 @@ def test_a_device_that_is_gone_ends_the_visit(
     assert [one.end for one in outcomes] == ends
 
 
+@pytest.mark.long
 def test_the_probe_fails_without_a_device(tmp_path: Path) -> None:
     """It ends well on a GPU, and elsewhere with torch's error."""
     [outcome] = run([PROBE], tmp_path)

@@ -23,17 +23,6 @@ def test_a_whole_log(tmp_path: Path) -> None:
     assert (log.is_torn, log.unreadable, log.num_bad) == (False, [], 0)
 
 
-def test_a_killed_run(tmp_path: Path) -> None:
-    """A last line that ends in the middle is left out, and all others count."""
-    path = run_logs.write(tmp_path / "run.jsonl", list(run_logs.lines(5))[:-1])
-    path.write_bytes(path.read_bytes()[:-40])
-
-    log = read_log(path)
-
-    assert (log.is_torn, log.end, log.seconds) == (True, None, 4)
-    assert log.last["samples"] == 40 * run_logs.PER_STEP
-
-
 def test_damaged_lines(tmp_path: Path) -> None:
     """A line in the middle that is no object is named, and one of another kind is counted."""
     written = [json.dumps(line) for line in run_logs.lines(3)]
@@ -100,13 +89,3 @@ def test_a_log_is_known_by_its_beginning(tmp_path: Path) -> None:
 
     assert is_run_log(str(path))
     assert not any(map(is_run_log, [str(tmp_path), "*.jsonl", "s3://bucket/run.jsonl", "no\0name"]))
-
-
-def test_a_torn_first_line(tmp_path: Path) -> None:
-    """A run that was killed at once leaves nothing to tell."""
-    path = tmp_path / "run.jsonl"
-    path.write_text(json.dumps(run_logs.start())[:60])
-
-    assert is_run_log(str(path))
-    with pytest.raises(BenchError, match="no whole log of a run"):
-        read_log(path)
