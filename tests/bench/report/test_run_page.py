@@ -95,6 +95,15 @@ def test_what_was_run(whole: Element) -> None:
         assert words in text
 
 
+def test_coverage(whole: Element) -> None:
+    """The page says how many samples came, came again, and never came."""
+    assert report_pages.rows(whole, "Different samples of the data in epoch 0") == {
+        "came": ["30", "75.0 %"],
+        "handed over once more": ["4", "10.0 %"],
+        "never came": ["10", "25.0 %"],
+    }
+
+
 def test_bad_samples_are_listed_once(tmp_path: Path) -> None:
     """Each with its reason and how often it was met; reasons are counted over samples."""
     bad = [
