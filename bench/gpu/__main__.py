@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from bench.compare.photographs import make_photographs
-from bench.gpu.run_steps import PROBE, RUNNING, visit
-from bench.gpu.steps import PARTS, SECONDS, commands
+from bench.gpu.steps import PARTS, PROBE, RUNNING, SECONDS, commands, visit
 from bench.output import errors
 from bench.output.results import document, write_json
 

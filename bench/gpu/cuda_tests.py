@@ -10,11 +10,14 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from bench.gpu.rows import Row, Rows
-from bench.gpu.scale import Scale
+
+if TYPE_CHECKING:
+    from bench.gpu.scale import Scale  # loads torch, which most tests need and a crash costs again
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _RESULTS = _REPOSITORY / "bench" / "results"
@@ -31,12 +34,12 @@ FAILED_ON_H200 = (
 division by 255, the others by torch's warnings, by time, and by nvJPEG's acceptance of files that are cut short."""
 
 
-def failed_before(scale: Scale, _data: Path, rows: Rows) -> None:
+def failed_before(scale: "Scale", _data: Path, rows: Rows) -> None:
     """Run the tests that failed in the newest visit whose outcomes are in bench/results; else the files of `FAILED_ON_H200`."""
     _run(scale, rows, failed_in_results() or FAILED_ON_H200)
 
 
-def others(scale: Scale, _data: Path, rows: Rows) -> None:
+def others(scale: "Scale", _data: Path, rows: Rows) -> None:
     """Run the other files with tests that need CUDA."""
     skipped = {name.partition("::")[0] for name in failed_in_results() or FAILED_ON_H200}
     skipped.add("tests/test_docstrings.py")  # needs the library of every format
@@ -58,7 +61,7 @@ def failed_in_results() -> list[str]:
     return []
 
 
-def _run(scale: Scale, rows: Rows, wanted: Sequence[str]) -> None:
+def _run(scale: "Scale", rows: Rows, wanted: Sequence[str]) -> None:
     """Run tests in one process after the other: where one crashes, the next goes on behind the test that did it."""
     command = [sys.executable, "-X", "faulthandler", "-m", "pytest", "-q", "-m", "needs_cuda"]
     command += ["-p", "bench.gpu.cuda_tests", "--tb=short", "--continue-on-collection-errors"]

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 from functools import partial
-from itertools import count
+from itertools import cycle
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ def engine(scale: Scale, data: Path, rows: Rows) -> None:
         for _ in range(8):
             step(resident)
         row.put_runs([_device_us(partial(step, resident), scale) for _ in range(3)])
-        step_us = row.value or 1.0
+    percent = 100 / (row.value or 1.0)
     pictures = np.stack(list(cut_photographs(data, (scale.side, scale.side), scale.batch_size)))
     turned = (np.roll(pictures, 17 * number, axis=1) for number in range(_NUM_SETS))
     images = [torch.from_numpy(one).to(scale.device) for one in turned]
@@ -57,45 +56,36 @@ def engine(scale: Scale, data: Path, rows: Rows) -> None:
     for name, recipe in recipes.items():
         for which in ("fused", "kornia"):
             with rows.measure(f"{which}, {name}: host", "us/batch") as row:
-                _measure(row, *_work(which, recipe, images, scale), step_us, scale)
+                _measure(row, _call(which, recipe, images, scale), percent, scale)
 
 
-def _measure(
-    row: Row, call: Callable[[], Any], draw: Callable[[], Any], step_us: float, scale: Scale
-) -> None:
-    """Fill in what a call of an engine takes, in microseconds and in percent of a training step."""
+def _measure(row: Row, call: Callable[[], Any], percent: float, scale: Scale) -> None:
+    """Fill in the microseconds of a call of an engine; `percent` of a training step takes one."""
     for _ in range(_NUM_SETS):  # compiles, and fills the caches of memory
         call()
     row.put_runs(host_us(call, scale, _CALLS))
-    share = 100 / step_us
-    row.facts["us/batch of a thread for draws"] = round(median(host_us(draw, scale, _CALLS)))
     row.facts["us/batch end to end"] = round(_device_us(call, scale))
-    row.facts["percent of a training step, host"] = round(share * (row.value or 0), 2)
+    row.facts["percent of a training step, host"] = round(percent * (row.value or 0), 2)
     if scale.on_gpu:
         kernels = kernel_us(call, _CALLS)
         total = sum(kernels.values())
         row.facts["us/batch of kernels"] = dict(list(kernels.items())[:6])
         row.facts["us/batch of all kernels"] = round(total, 1)
-        row.facts["percent of a training step, kernels"] = round(share * total, 2)
+        row.facts["percent of a training step, kernels"] = round(percent * total, 2)
 
 
-def _work(
+def _call(
     name: Any, recipe: Recipe, images: list[torch.Tensor], scale: Scale
-) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """Return a call of the engine on sets that take turns, and a call that makes the draws of a batch."""
+) -> Callable[[], None]:
+    """Return a call of the engine on sets that take turns."""
     num, height, width = images[0].shape[:3]
     runner = compile_engine(name, recipe, device=scale.device)
     sizes = np.tile(np.array([height, width], np.int64), (num, 1))
     draws = [recipe.draw(0, epoch, np.arange(num), sizes) for epoch in range(_NUM_SETS)]
     out = torch.empty((num, 3, height, width), dtype=torch.bfloat16, device=scale.device)
     out = out.contiguous(memory_format=torch.channels_last)
-    calls = count()
-
-    def call() -> None:
-        turn = next(calls) % _NUM_SETS
-        runner.run(images[turn], draws[turn], out)
-
-    return call, lambda: recipe.draw(0, next(calls), np.arange(num), sizes)
+    turns = cycle(zip(images, draws, strict=True))
+    return lambda: runner.run(*next(turns), out)
 
 
 def _device_us(call: Callable[[], Any], scale: Scale) -> float:

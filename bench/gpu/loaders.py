@@ -2,7 +2,6 @@
 
 import itertools
 import resource
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from bench.gpu.photographs import find_jpegs, photographs, temporary_files
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, measure_rate
 from bench.timing import Turn, measure_in_turns, ratio, synchronise, take_turn
-from dali_pipes import Batch
+from dali_pipes import Loader
 
 LOADS = (0.65, 1.0, 0.0)
 """Shares of the JPEG engine for DALI's own pipeline: DALI's default, the most, none."""
@@ -100,88 +99,79 @@ def dali_own(scale: Scale, data: Path, rows: Rows) -> None:
 
 def _measure_all(scale: Scale, data: Path, rows: Rows, cases: Sequence[Case]) -> None:
     size, (count, _) = next(iter(scale.pictures.items()))
-    bench = _Bench(scale, rows, training_step(scale), resident_batch(scale))
+    train = partial(_train, scale, training_step(scale))
+    resident = itertools.repeat(resident_batch(scale))
     with rows.measure("ResNet-50 without a loader") as row:
-        for _ in range(8):
-            bench.step(bench.resident)
-        row.put_runs([bench.train(itertools.repeat(bench.resident), _SECONDS).rate])
+        train(resident, _SECONDS / 4)  # the first steps choose convolutions
+        row.put_runs([train(resident, _SECONDS).rate])
     with temporary_files(photographs(data, size, count)) as cut:
         for case in cases if scale.on_gpu else [cases[0], cases[-1]]:
-            with rows.measure(f"{case.title}, alone") as row:
-                bench.measure(case, cut if case.data == "500x375" else data, row)
-
-
-@dataclass(frozen=True)
-class _Bench:
-    """Measures loaders, alone and in front of a training step.
-
-    Attributes:
-        scale: Device and sizes.
-        rows: Results.
-        step: The training step.
-        resident: A batch that stays on the device.
-    """
-
-    scale: Scale
-    rows: Rows
-    step: Callable[[torch.Tensor], None]
-    resident: torch.Tensor
-
-    def measure(self, case: Case, folder: Path, row: Row) -> None:
-        """Fill in the row of a loader alone, and write a second one for what the training step loses to waiting."""
-        options: dict[str, Any] = {"batch_size": self.scale.batch_size, **case.options}
-        if not self.scale.on_gpu:
-            for name in ("cache", "hw_decoder_load"):  # a CPU has neither
-                options.pop(name, None)
-        options["num_threads"] = case.threads
-        began = time.perf_counter()
-        with loader_for(self.scale, folder, case.decoder, **options) as loader:
-            batches = endless(loader)
-            next(batches)
-            row.facts["seconds to the first batch"] = round(time.perf_counter() - began, 2)
-            passes = _PASSES * len(find_jpegs(folder)) // self.scale.batch_size
-            for _ in range(max(passes, _BATCHES_MIN) if self.scale.on_gpu else 2):
+            folder = cut if case.data == "500x375" else data
+            with (
+                rows.measure(f"{case.title}, alone") as row,
+                _open(scale, folder, case) as loader,
+            ):
+                batches = (batch.images for batch in endless(loader))
                 next(batches)
-            self.measure_alone(batches, row)
-            row.facts["explain"] = loader.explain()[:300]
-            if case.has_step:
-                with self.rows.measure(f"{case.title}, lost to waiting", "%") as lost:
-                    self.measure_lost((batch.images for batch in batches), lost)
+                passes = _PASSES * len(find_jpegs(folder)) // scale.batch_size
+                for _ in range(max(passes, _BATCHES_MIN) if scale.on_gpu else 2):
+                    next(batches)
+                _measure_alone(scale, batches, row)
+                row.facts["explain"] = loader.explain()[:300]
+                if case.has_step:
+                    with rows.measure(f"{case.title}, lost to waiting", "%") as lost:
+                        _measure_lost(train, batches, resident, lost)
 
-    def measure_alone(self, batches: Iterator[Batch], row: Row) -> None:
-        """Fill in images per second and what they cost: cores in use, hand-overs between threads."""
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
-        images = (batch.images for batch in batches)
-        measured = measure_rate(
-            row, partial(next, images), self.scale, discard=0, seconds=_SECONDS, turns=1
-        )
-        switches = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before
-        [turn] = measured.turns
-        row.facts["cores of this process"] = round(turn.cpu_seconds / turn.seconds, 2)
-        row.facts["CPU us per image"] = round(1e6 * measured.cpu_seconds_per_item, 1)
-        row.facts["voluntary switches per image"] = round(switches / turn.items, 2)
 
-    def measure_lost(self, images: Iterator[torch.Tensor], row: Row) -> None:
-        """Fill in the percentage by which the training step is slower behind a loader than on a batch that stays on the device."""
-        found = measure_in_turns(
-            {
-                "behind": partial(self.train, images),
-                "without": lambda seconds: self.train(itertools.repeat(self.resident), seconds / 2),
-            },
-            seconds=_SECONDS,
-            rounds=_ROUNDS,
-        )
-        row.facts["images/s"] = list(map(round, found["behind"].rates))
-        row.facts["images/s without"] = list(map(round, found["without"].rates))
-        shares = ratio(found["behind"], found["without"]).runs
-        row.put_runs([100 * (1 - share) for share in shares])
+def _open(scale: Scale, folder: Path, case: Case) -> Loader:
+    options: dict[str, Any] = {"batch_size": scale.batch_size, "num_threads": case.threads}
+    if scale.on_gpu:  # a CPU has neither a cache on the device nor hw_decoder_load
+        options |= case.options
+    return loader_for(scale, folder, case.decoder, **options)
 
-    def train(self, images: Iterator[torch.Tensor], seconds: float) -> Turn:
-        """Take one turn of training."""
-        return take_turn(
-            partial(next, images),
-            seconds=seconds if self.scale.on_gpu else self.scale.seconds,
-            discard=2,
-            work=self.step,
-            finish=partial(synchronise, self.scale.device),
-        )
+
+def _measure_alone(scale: Scale, batches: Iterator[torch.Tensor], row: Row) -> None:
+    """Fill in images per second and what they cost: cores in use, hand-overs between threads."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+    take = partial(next, batches)
+    [turn] = measure_rate(row, take, scale, discard=0, seconds=_SECONDS, turns=1).turns
+    switches = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before
+    row.facts["cores of this process"] = round(turn.cpu_seconds / turn.seconds, 2)
+    row.facts["CPU us per image"] = round(1e6 * turn.cpu_seconds / turn.items, 1)
+    row.facts["voluntary switches per image"] = round(switches / turn.items, 2)
+
+
+def _measure_lost(
+    train: Callable[[Iterator[torch.Tensor], float], Turn],
+    batches: Iterator[torch.Tensor],
+    resident: Iterator[torch.Tensor],
+    row: Row,
+) -> None:
+    """Fill in the percentage by which the training step is slower behind a loader than on a batch that stays on the device."""
+    found = measure_in_turns(
+        {
+            "behind": partial(train, batches),
+            "without": lambda seconds: train(resident, seconds / 2),
+        },
+        seconds=_SECONDS,
+        rounds=_ROUNDS,
+    )
+    row.facts["images/s"] = list(map(round, found["behind"].rates))
+    row.facts["images/s without"] = list(map(round, found["without"].rates))
+    row.put_runs([100 * (1 - share) for share in ratio(found["behind"], found["without"]).runs])
+
+
+def _train(
+    scale: Scale,
+    step: Callable[[torch.Tensor], None],
+    batches: Iterator[torch.Tensor],
+    seconds: float,
+) -> Turn:
+    """Take one turn of training."""
+    return take_turn(
+        partial(next, batches),
+        seconds=seconds if scale.on_gpu else scale.seconds,
+        discard=2,
+        work=step,
+        finish=partial(synchronise, scale.device),
+    )

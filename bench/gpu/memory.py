@@ -94,9 +94,11 @@ def _growth(looks: Sequence[float]) -> float:
 def read_memory(device: torch.device) -> dict[str, float]:
     """Return the memory in use, MiB: by torch's allocator, on the device in total, and on the host by this process."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    held = {"torch": 0.0, "device": 0.0, "process": pages * os.sysconf("SC_PAGE_SIZE") / _MIB}
-    if device.type == "cuda":
-        free, total = torch.cuda.mem_get_info(device)
-        held["torch"] = torch.cuda.memory_reserved(device) / _MIB
-        held["device"] = (total - free) / _MIB
-    return held
+    is_cuda = device.type == "cuda"
+    free, total = torch.cuda.mem_get_info(device) if is_cuda else (0, 0)
+    in_bytes = {
+        "torch": torch.cuda.memory_reserved(device) if is_cuda else 0,
+        "device": total - free,
+        "process": pages * os.sysconf("SC_PAGE_SIZE"),
+    }
+    return {kind: used / _MIB for kind, used in in_bytes.items()}

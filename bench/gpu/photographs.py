@@ -88,16 +88,10 @@ def encode(
     return data[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + data[2:]
 
 
-def write_files(folder: Path, contents: Sequence[bytes]) -> Path:
-    """Write JPEGs whose names are in their order into a folder, which is made; return it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, content in enumerate(contents):
-        (folder / f"{number:05d}.jpg").write_bytes(content)
-    return folder
-
-
 @contextmanager
 def temporary_files(contents: Sequence[bytes]) -> Iterator[Path]:
-    """Give a folder with the files of `write_files`, which is deleted afterwards."""
+    """Give a folder with JPEGs whose names are in their order, which is deleted afterwards."""
     with TemporaryDirectory(prefix="gpu-aug-") as folder:
-        yield write_files(Path(folder), contents)
+        for number, content in enumerate(contents):
+            (Path(folder) / f"{number:05d}.jpg").write_bytes(content)
+        yield Path(folder)

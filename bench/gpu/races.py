@@ -1,9 +1,16 @@
-"""Steps: losses are the same whether or not the loop waits for the device, on another stream, and with a captured graph."""
+"""Steps: losses are the same whether or not the loop waits for the device, on another stream, and with a captured graph.
 
-from collections.abc import Callable
+And does the training loop's thread wait for the device? Shown by a trace of the driver's calls.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -14,6 +21,15 @@ from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale
 from bench.timing import synchronise
 from gpu_aug import Recipe
+
+MARK = "the training loop"
+"""Name of the loop's own stretch of a trace."""
+
+_COUNT = 10  # batches of a trace
+_WAITS = re.compile(
+    r"(cuda|cu)(Stream|Device|Event|Ctx|Thread)Synchronize|cudaMemcpy(2D|3D|ToSymbol|FromSymbol)?|cuMemcpy(\w*[a-z])?(DtoH|HtoD|DtoD)"
+)
+_SUFFIXES = re.compile(r"(_v\d+|_ptsz|_ptds)+$")
 
 
 def races(scale: Scale, data: Path, rows: Rows) -> None:
@@ -64,9 +80,10 @@ def losses(
     weights = torch.randn(3 * 49, 64, dtype=torch.float64, generator=generator) / 10
     weights = weights.to(scale.device)
     found = []
-    options: dict[str, Any] = {"batch_size": min(scale.batch_size, 32), "seed": seed}
-    options["recipe"] = Recipe.imagenet_train_jitter(size=64)
-    with loader_for(scale, folder, decoder, **options) as loader:
+    recipe, batch_size = Recipe.imagenet_train_jitter(size=64), min(scale.batch_size, 32)
+    with loader_for(
+        scale, folder, decoder, recipe=recipe, batch_size=batch_size, seed=seed
+    ) as loader:
         for batch in islice(endless(loader), count):
             if waits:
                 synchronise(scale.device)
@@ -127,3 +144,65 @@ def _differing(found: list[float], expected: list[float]) -> list[int]:
     """Return the steps whose losses differ, among those that both have."""
     pairs = zip(found, expected, strict=False)
     return [step for step, (one, other) in enumerate(pairs) if one != other]
+
+
+def waits(scale: Scale, data: Path, rows: Rows) -> None:
+    """Look for calls that wait, for each decoder."""
+    for decoder in decoders(scale):
+        with loader_for(scale, data, decoder) as loader:
+            batches = endless(loader)
+            for batch in islice(batches, 8):
+                batch.images.mean(dtype=torch.float32)
+            with rows.check(f"{decoder}: calls that wait") as row:
+                mine, others = find_waits(traced(batches, scale.device))
+                control, _ = find_waits(traced(batches, scale.device, work=torch.Tensor.item))
+                row.facts |= {"calls": dict(mine), "calls of other threads": dict(others)}
+                # On the CPU nothing can wait: a rehearsal has no control.
+                row.judge(mine.total(), 0, control.total() if scale.on_gpu else 1)
+
+
+def find_waits(events: Sequence[dict[str, Any]]) -> tuple[Counter[str], Counter[str]]:
+    """Count the calls that wait for the device within the stretch called MARK: on its thread, and on others.
+
+    Args:
+        events: The "traceEvents" of torch's profiler, as Chrome reads them.
+
+    Raises:
+        ValueError: No stretch has that name, or several have.
+    """
+    [mark] = (e for e in events if e.get("name") == MARK and e.get("cat") == "user_annotation")
+    found: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+    for event in events:
+        if event.get("cat") not in ("cuda_runtime", "cuda_driver"):
+            continue
+        name = _SUFFIXES.sub("", event["name"])
+        if 0 <= event["ts"] - mark["ts"] <= mark["dur"] and _WAITS.fullmatch(name):
+            found[str(event["tid"]) != str(mark["tid"])][name] += 1
+    return found
+
+
+def traced(
+    batches: Iterator[Any],
+    device: torch.device,
+    work: Callable[[torch.Tensor], object] = lambda _: None,
+) -> list[dict[str, Any]]:
+    """Return the events of all threads while batches are taken.
+
+    Args:
+        batches: Without an end.
+        device: Where they are.
+        work: What the loop does with the mean of each batch, a tensor on the device.
+    """
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    on_gpu = [ProfilerActivity.CUDA] if device.type == "cuda" else []
+    with profile(activities=[ProfilerActivity.CPU, *on_gpu]) as trace:
+        with record_function(MARK):
+            for batch in islice(batches, _COUNT):
+                work(batch.images.mean(dtype=torch.float32))
+        synchronise(device)  # outside the loop's stretch
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        trace.export_chrome_trace(str(path))
+        events: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    return events

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 from jinja2 import Environment, StrictUndefined
 
-from bench.gpu.run_steps import NOT_RUN
-from bench.gpu.steps import STEPS
+from bench.gpu.steps import NOT_RUN, STEPS
 from bench.output import errors
+from bench.report.numbers import plain
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -82,7 +82,7 @@ _PAGE = """\
 | aim | number | reached | verdict |
 | --- | --- | --: | --- |
 {% for aim, value in aims %}
-| {{ aim.name }} | {{ aim.bound }} {{ aim.number | number }} | {{ value | number | cell }} | {{ "not known" if value is none else "met" if aim.is_met(value) else "**missed**" }} |
+| {{ aim.name }} | {{ aim.bound }} {{ aim.number | number }} | {{ "-" if value is none else value | number }} | {{ "not known" if value is none else "met" if aim.is_met(value) else "**missed**" }} |
 {% endfor %}
 {% for name, step in steps.items() %}
 
@@ -95,7 +95,7 @@ _PAGE = """\
 | what | value | with it |
 | --- | --: | --- |
 {% for row in step.rows %}
-| {{ row.name | cell }} | {{ [row.value | number, row.unit, row.verdict] | select | join(" ") }} | {{ named(row.facts | shown)[:320] | cell }} |
+| {{ row.name | cell }} | {{ ["" if row.value is none else row.value | number, row.unit, row.verdict] | select | join(" ") }} | {{ named(row.facts | shown)[:320] | cell }} |
 {% endfor %}
 {% endif %}
 {% endfor %}
@@ -147,7 +147,7 @@ def _render(visit: Mapping[str, Any], steps: Mapping[str, Mapping[str, Any]]) ->
         if row["value"] is not None and row["verdict"] in ("measured", "right")
     }
     page = Environment(trim_blocks=True, undefined=StrictUndefined, autoescape=False)
-    page.filters |= {"number": _number, "cell": _cell, "shown": _shown}
+    page.filters |= {"number": plain, "cell": _cell, "shown": _shown}
     return page.from_string(_PAGE).render(
         visit=visit,
         losses=losses,
@@ -163,13 +163,6 @@ def _shown(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def _cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split()) or "-"
-
-
-def _number(value: float | None) -> str:
-    """Format three significant digits, whole numbers in full: 1234.5 as 1,234 and 0.012345 as 0.0123."""
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
 if __name__ == "__main__":

@@ -122,9 +122,6 @@ class Rows:
     def __iter__(self) -> Iterator[Row]:
         return iter(self._rows)
 
-    def __getitem__(self, name: str) -> Row:
-        return next(row for row in self._rows if row.name == name)
-
     def _write(self) -> None:
         part = self.path.with_suffix(".part")
         rows = [asdict(row) for row in self._rows]
@@ -141,9 +138,9 @@ def read_rows(path: Path) -> list[Row]:
 
 def headline(rows: Sequence[Row]) -> str:
     """Return the number of rows that are right, of those that are measured, and the names of the others."""
-    parts = []
-    for verdict in ("right", "measured", "wrong", "failed", "open"):
-        if names := [row.name for row in rows if row.verdict == verdict]:
-            is_good = verdict in ("right", "measured")
-            parts.append(f"{len(names)} {verdict}" if is_good else f"{verdict}: {'; '.join(names)}")
-    return "; ".join(parts)
+    named: dict[str, list[str]] = {}
+    for row in rows:
+        named.setdefault(row.verdict, []).append(row.name)
+    good = [f"{len(named[one])} {one}" for one in ("right", "measured") if one in named]
+    bad = [f"{one}: {'; '.join(named[one])}" for one in ("wrong", "failed", "open") if one in named]
+    return "; ".join(good + bad)

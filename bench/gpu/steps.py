@@ -1,19 +1,26 @@
-"""The steps of a visit by part, in their order; one of them runs by ``python -m bench.gpu.steps NAME --data folder --out file``."""
+"""The steps of a visit by part, in their order, and running them one at a time, each in a process with a time limit.
+
+A crash or a hang then costs that step alone. One of them runs by ``python -m bench.gpu.steps NAME --data folder --out file``.
+"""
 
 import importlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 import typer
 
-from bench.gpu.rows import Rows
+from bench.gpu.rows import Row, Rows, headline, read_rows
 from bench.output.errors import BenchError
 
-Part = Literal["a", "b", "c"]
-
-PARTS: tuple[Part, ...] = ("a", "b", "c")
+PARTS = ("a", "b", "c")
 """Each is one command on the GPU machine."""
 
 SECONDS = 240.0
@@ -32,29 +39,27 @@ class Step:
         function: "module.function" in this package.
         seconds: How long it takes on an H100 with 16 cores, the start of its process (8 s) included.
         part: The part that it belongs to; "" runs only by name.
-        verifies: Whether it compares results with expected ones; else it only measures.
     """
 
     promise: str
     function: str
     seconds: float
-    part: Part | Literal[""]
-    verifies: bool = True
+    part: str
 
 
 STEPS = {
     "cuda-jpeg": Step("The CUDA JPEG decoder gives the CPU decoder's bits; its rates", "cuda_jpeg.cuda_jpeg", 55, "a"),
-    "loaders": Step("Loaders with decoder cuda and cpu, alone and behind ResNet-50", "loaders.loaders", 100, "a", verifies=False),
+    "loaders": Step("Loaders with decoder cuda and cpu, alone and behind ResNet-50", "loaders.loaders", 100, "a"),
     "sanitizer": Step("Our kernels pass compute-sanitizer", "sanitizer.sanitizer", 50, "a"),
-    "engine": Step("The fused engine's host time and its share of a training step", "engine.engine", 25, "a", verifies=False),
-    "dali-own": Step("DALI's own pipeline", "loaders.dali_own", 25, "b", verifies=False),
-    "loaders-dali": Step("Loaders with decoder dali, alone and behind ResNet-50", "loaders.loaders_dali", 75, "b", verifies=False),
-    "under-load": Step("Every row is its sample while the GPU is saturated", "under_load.under_load", 60, "b"),
-    "damage": Step("Broken files in a batch cost nothing but themselves", "damage.damage", 20, "b"),
+    "engine": Step("The fused engine's host time and its share of a training step", "engine.engine", 25, "a"),
+    "dali-own": Step("DALI's own pipeline", "loaders.dali_own", 25, "b"),
+    "loaders-dali": Step("Loaders with decoder dali, alone and behind ResNet-50", "loaders.loaders_dali", 75, "b"),
+    "under-load": Step("Every row is its sample while the GPU is saturated", "row_checks.under_load", 60, "b"),
+    "damage": Step("Broken files in a batch cost nothing but themselves", "row_checks.damage", 20, "b"),
     "memory": Step("Device memory stays flat, with and without our loader", "memory.memory", 60, "b"),
     "tests-before": Step("CUDA tests that failed in the last visit pass", "cuda_tests.failed_before", 100, "c"),
     "tests": Step("The other CUDA tests pass", "cuda_tests.others", 85, "c"),
-    "waits": Step("The thread of the training loop never waits for the device", "waits.waits", 60, ""),
+    "waits": Step("The thread of the training loop never waits for the device", "races.waits", 60, ""),
     "races": Step("Losses do not depend on whether the loop waits", "races.races", 130, ""),
     "streams": Step("Another stream, or a captured graph, changes nothing", "races.streams", 60, ""),
 }  # fmt: skip
@@ -101,13 +106,150 @@ def commands(
     for name, step in STEPS.items():
         if name in names or (part and step.part == part):
             arguments = ["-X", "faulthandler", "-m", "bench.gpu.steps", name, *flags]
-            limits = step.seconds, _LIMIT * step.seconds
-            if (
-                rehearse
-            ):  # begins every step: estimates are those of a GPU, and its inputs are small
-                limits = 0.0, _REHEARSAL_SECONDS_MAX
+            # A rehearsal begins every step: estimates are those of a GPU, and its inputs are small.
+            limits = (
+                (0.0, _REHEARSAL_SECONDS_MAX) if rehearse else (step.seconds, _LIMIT * step.seconds)
+            )
             found.append(Command(name, arguments, *limits))
     return found
+
+
+NOT_RUN = "not run: "
+"""Begins the `end` of a step that never began."""
+
+RUNNING = "running.json"
+"""Name of the file with the rows of the step under way, which remains of a visit that is cut off."""
+
+_PROBE_CODE = "import torch; assert int(torch.full((1 << 20,), 7, device='cuda').sum()) == 7 << 20"
+
+PROBE = Command("probe", ["-c", _PROBE_CODE], 30.0, 30.0)
+"""Tells after a failed step whether the device is still there: fills memory and adds it up. Most of its time torch is loaded."""
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+_SECONDS_MIN = 0.05  # less than any process takes to start
+_SECONDS_TO_SAY_WHERE, _SECONDS_TO_DIE = 3.0, 5.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a step.
+
+    Attributes:
+        name: The step's name.
+        end: "done", or what went wrong: "exit 1", "SIGSEGV", "over its 40 s", "not run: ...".
+        seconds: How long it took.
+        rows: What it found.
+        log: What it printed.
+    """
+
+    name: str
+    end: str
+    seconds: float
+    rows: Sequence[Row]
+    log: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Whether the step came to its end, with nothing wrong and nothing failed."""
+        return self.end == "done"
+
+    @property
+    def headline(self) -> str:
+        """What became of its rows, or the last line that it printed where there are none."""
+        return headline(self.rows) or "".join(self.log.strip().splitlines()[-1:])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to JSON values."""
+        return {
+            "name": self.name,
+            "ok": self.good,
+            "end": self.end,
+            "seconds": round(self.seconds, 1),
+            "headline": self.headline,
+            "rows": [asdict(row) for row in self.rows],
+        }
+
+
+def visit(
+    commands: Sequence[Command],
+    out: Path,
+    *,
+    probe: Command | None = PROBE,
+    seconds_max: float = SECONDS,
+) -> Iterator[Outcome]:
+    """Run one step after the other, also after failures, as long as the device is there; print when each begins and ends.
+
+    A step is skipped if its estimate exceeds the time that is left, and ended at its own limit or that of the visit.
+
+    Args:
+        commands: What to run.
+        out: The folder for the files of the step under way.
+        probe: Runs after each failed step; if it fails, nothing else runs. None where there is no device.
+        seconds_max: The limit of all steps together.
+
+    Yields:
+        The outcome of each step when it has ended, so that a visit that is cut off leaves those before.
+    """
+    last = time.monotonic() + seconds_max
+    why_not, has_failed = "", False
+    for command in commands:
+        # Not before the failed step was yielded: a probe may hang.
+        if probe and has_failed and not why_not:
+            asked = _run(probe, out, probe.seconds_max)
+            if not asked.good:
+                why_not = "the device is gone"
+                typer.echo(f"{why_not}: {asked.headline}")
+        left = max(last - time.monotonic(), 0)
+        late = f"it takes {command.seconds:.0f} s, {left:.0f} s were left"
+        if why_not or left < max(command.seconds, _SECONDS_MIN):
+            outcome = Outcome(command.name, NOT_RUN + (why_not or late), 0.0, ())
+        else:
+            typer.echo(f"{command.name} (about {command.seconds:.0f} s, {left:.0f} s are left)")
+            outcome = _run(command, out, min(command.seconds_max, left))
+            has_failed = not outcome.good
+        typer.echo(
+            f"{command.name}: {outcome.end} after {outcome.seconds:.0f} s; {outcome.headline}"
+        )
+        yield outcome
+
+
+def _run(command: Command, out: Path, seconds_max: float) -> Outcome:
+    result, printed = out / RUNNING, (out / RUNNING).with_suffix(".log")
+    result.unlink(missing_ok=True)
+    began = time.perf_counter()
+    with printed.open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, *command.arguments],
+            cwd=_REPOSITORY,
+            env={**os.environ, "NO_ALBUMENTATIONS_UPDATE": "1"},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # a group of its own, so that its workers end with it
+        )
+        try:
+            end = _described(process.wait(seconds_max))
+        except subprocess.TimeoutExpired:
+            end = f"over its {seconds_max:.3g} s"
+            process.send_signal(signal.SIGABRT)  # faulthandler then prints where each thread is
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_SECONDS_TO_SAY_WHERE)
+        finally:
+            # Everything in the group may have ended; and what hangs in a driver cannot be killed.
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(_SECONDS_TO_DIE)
+    seconds = time.perf_counter() - began
+    text = printed.read_text(encoding="utf-8", errors="replace")
+    outcome = Outcome(command.name, end, seconds, read_rows(result), text)
+    for path in (result, printed):
+        path.unlink(missing_ok=True)
+    return outcome
+
+
+def _described(exit_code: int) -> str:
+    if exit_code < 0:
+        return signal.Signals(-exit_code).name
+    return f"exit {exit_code}" if exit_code else "done"
 
 
 def run_step(

@@ -1,146 +1,79 @@
-"""The section about bad samples: which, why, and what can be decoded of them."""
+"""Bad samples of a run or of data: which, why, and what can be decoded of them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any
 
-from bench.report.elements import Card, Gallery, Part, Section, Share, note, section, table
 from bench.report.log import Object, number_of
-from bench.report.numbers import count
-from bench.report.thumbnails import Thumbnail
-from readers import BadSample
-from readers.plural import counted
+from bench.report.numbers import Share, count
+from bench.report.pictures import Card, bad_pictures
+from readers import BadSample, Dataset
+from readers.formats.stream import TarStream
 
 _MOST_LISTED = 500
 _MOST_REASONS = 12
 _MOST_LETTERS = 300  # of a reason
 
 
-@dataclass(frozen=True)
-class Bad:
-    """A bad sample.
-
-    Attributes:
-        index: In the dataset.
-        key: Its key.
-        stage: Where it was noticed.
-        reason: What is wrong with it.
-        times: How often a run met it.
-        where: Epoch and step in which a run met it first; "" without a run.
-    """
-
-    index: int
-    key: str
-    stage: str
-    reason: str
-    times: int = 1
-    where: str = ""
-
-    @property
-    def place(self) -> tuple[int, str]:
-        """Its index and key."""
-        return self.index, self.key
+def bad_of_log(records: Sequence[Object]) -> dict[BadSample, tuple[str, int]]:
+    """Return the bad samples of a run: where each was met first, and how often."""
+    times: Counter[tuple[int, str]] = Counter()
+    first: dict[tuple[int, str], Object] = {}
+    for record in records:
+        sample = int(number_of(record, "index")), str(record.get("key", ""))
+        times[sample] += 1
+        first.setdefault(sample, record)
+    found = {}
+    for sample, record in first.items():
+        stage: Any = str(record.get("stage", ""))
+        bad = BadSample(*sample, stage, str(record.get("reason", "")))
+        where = f"epoch {int(number_of(record, 'epoch'))}, step {int(number_of(record, 'step'))}"
+        kept = ", kept" if record.get("kept") is True else ""
+        found[bad] = where + kept, times[sample]
+    return found
 
 
-def bad_of_log(records: Sequence[Object]) -> list[Bad]:
-    """Return the bad samples of a run, each once, with how often it was met."""
-    times = Counter(map(_place, records))
-    first = {_place(record): record for record in reversed(records)}
-    return [
-        Bad(*place, str(one.get("stage", "")), _short(one.get("reason", "")), many, _where(one))
-        for place, many in times.items()
-        for one in [first[place]]
-    ]
-
-
-def bad_of_data(found: Sequence[BadSample]) -> list[Bad]:
-    """Return the bad samples of an inspection."""
-    return [Bad(one.index, one.key, one.stage, _short(one.reason)) for one in found]
-
-
-def bad_section(
-    name: str,
-    heading: str,
-    bad: Sequence[Bad],
+def bad_values(
+    given: Sequence[BadSample],
     num_bad: int,
-    pictures: Mapping[tuple[int, str], Thumbnail],
-    why_none: str = "",
-    noun: str = "bad sample",
-) -> Section | None:
-    """Return the section: reasons, pictures and a list.
+    dataset: Dataset | TarStream | None,
+    met: Mapping[BadSample, tuple[str, int]],
+) -> dict[str, Any]:
+    """Return what a section of the page shows of bad samples.
 
     Args:
-        name: The anchor.
-        heading: The heading.
-        bad: Each sample once.
-        num_bad: How many were counted, of which `bad` may be the first.
-        pictures: Pictures of some of them, by index and key.
-        why_none: Why there are no pictures.
-        noun: What one of them is called.
+        given: Each sample once.
+        num_bad: How many were counted, of which `given` may be the first.
+        dataset: Where their pictures are from; None for no pictures.
+        met: In a run, where each was met first, and how often; empty for data.
     """
-    if not bad:
-        return section(name, heading, note("None."))
-    more = max(num_bad - sum(one.times for one in bad), 0)
-    parts = [note(f"Without pictures: {why_none}.")] if why_none else _gallery(bad, pictures)
-    return section(
-        name,
-        heading,
-        note(f"{count(more)} more are counted and not listed.", when=more),
-        _reasons(bad),
-        *parts,
-        _list(bad, noun),
-    )
-
-
-def _reasons(bad: Sequence[Bad]) -> Part | None:
-    reasons = Counter((one.stage, one.reason) for one in bad)
-    caption = "Reasons"
-    if len(reasons) > _MOST_REASONS:
-        caption = f"The most common of {counted(len(reasons), 'reason')}"
-    rows = [
-        (stage, count(many), Share(many, len(bad)), reason)
-        for (stage, reason), many in reasons.most_common(_MOST_REASONS)
-    ]
-    return table(caption, ["noticed while", "samples", "share", "reason"], rows)
-
-
-def _gallery(
-    bad: Sequence[Bad], pictures: Mapping[tuple[int, str], Thumbnail]
-) -> list[Part | None]:
-    tried = [one for one in bad if one.place in pictures]
+    bad = [replace(one, reason=_shortened(one.reason)) for one in given]
+    pictures = bad_pictures(dataset, bad) if dataset is not None else []
     cards = [
-        Card(one.key, f"{one.stage}: {one.reason}", pictures[one.place])
-        for one in tried
-        if not pictures[one.place].fault
+        Card(one.key, f"{one.stage}: {one.reason}", picture)
+        for one, picture in zip(bad, pictures, strict=False)
+        if not picture.fault
     ]
-    if not cards:
-        return [note(f"Of the first {count(len(tried))} none can be decoded at all.", when=tried)]
-    words = f"{counted(len(cards), 'picture')} of the first {count(len(tried))}; missing parts are gray or black."
-    return [note(words), Gallery(cards)]
+    reasons = Counter((one.stage, one.reason) for one in bad)
+    num_listed = sum(many for _, many in met.values()) if met else len(bad)
+    return {
+        "bad": bad,
+        "num_unlisted": max(num_bad - num_listed, 0),
+        "num_reasons": len(reasons),
+        "reasons": [
+            (stage, count(many), Share(many, len(bad)), reason)
+            for (stage, reason), many in reasons.most_common(_MOST_REASONS)
+        ],
+        "num_tried": len(pictures),
+        "cards": cards,
+        "rows": [
+            (one.index, one.key, one.stage, one.reason, *met.get(original, ()))
+            for one, original in zip(bad[:_MOST_LISTED], given, strict=False)
+        ],
+        "was_run": bool(met),
+    }
 
 
-def _list(bad: Sequence[Bad], noun: str) -> Part | None:
-    ran = any(one.where for one in bad)
-    what = counted(len(bad), noun)
-    if len(bad) > _MOST_LISTED:
-        what = f"the first {_MOST_LISTED} of {what}"
-    headings = ["index", "key", "noticed while", "reason", *(["first met", "times"] if ran else [])]
-    rows = [
-        (one.index, one.key, one.stage, one.reason, *((one.where, one.times) if ran else ()))
-        for one in bad[:_MOST_LISTED]
-    ]
-    return table(f"List of {what}", headings, rows, folded=True)
-
-
-def _short(reason: object) -> str:
-    text = str(reason)
-    return text if len(text) <= _MOST_LETTERS else text[: _MOST_LETTERS - 1] + "…"
-
-
-def _place(record: Object) -> tuple[int, str]:
-    return int(number_of(record, "index")), str(record.get("key", ""))
-
-
-def _where(record: Object) -> str:
-    kept = ", kept" if record.get("kept") is True else ""
-    return f"epoch {int(number_of(record, 'epoch'))}, step {int(number_of(record, 'step'))}{kept}"
+def _shortened(reason: str) -> str:
+    return reason if len(reason) <= _MOST_LETTERS else reason[: _MOST_LETTERS - 1] + "…"

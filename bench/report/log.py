@@ -1,21 +1,25 @@
 """Reading the log of ``gpu-aug run --log``."""
 
 import json
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bench.output.errors import BenchError
 
 MOST_INTERVALS = 400
-"""How many intervals of time are kept; a longer log has longer ones."""
+"""How many intervals of time a chart has at most: more are narrower than its pixels. A longer log has longer ones."""
 
 MOST_BAD = 10_000
-"""How many bad samples are kept; the others are counted."""
+"""How many bad samples are stored; the others are counted."""
 
 _MOST_EPOCHS = 10_000
-_LARGEST = 1e100
+_LARGEST = 1e100  # differences and ratios of such numbers are still finite
 _FIRST_BYTES = 1 << 22  # in which the first line must end
 _START = b'{"kind": "run"'
 
@@ -23,49 +27,25 @@ Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Interval:
-    """What happened between two lines of the log, or more of them.
+class Timeline:
+    """The counts of a run over time, in N successive intervals.
 
     Attributes:
-        began: In seconds since the start of the run.
-        ended: Likewise, greater than `began`.
-        before: The counts at its beginning; empty at the start of the run.
-        after: The counts at its end.
-        lowest: Samples per second of its slowest part.
-        highest: Samples per second of its fastest part.
+        edges: The ends of the intervals in seconds since the start of the run, [N + 1].
+        counts: The counts at the edges, [N + 1]; those at the start of the run are empty.
+        lowest: Samples per second of the slowest line within each interval, [N].
+        highest: Samples per second of the fastest line within each interval, [N].
     """
 
-    began: float
-    ended: float
-    before: Object
-    after: Object
-    lowest: float
-    highest: float
+    edges: NDArray[np.float64]
+    counts: Sequence[Object]
+    lowest: NDArray[np.float64]
+    highest: NDArray[np.float64]
 
-    @property
-    def seconds(self) -> float:
-        """How long it is."""
-        return self.ended - self.began
-
-    @property
-    def rate(self) -> float:
-        """Samples per second."""
-        return self.gained("samples") / self.seconds
-
-    def gained(self, *names: str) -> float:
-        """By how much a count grew, which is found by its names from the outermost on; never less than 0."""
-        return max(number_of(self.after, *names) - number_of(self.before, *names), 0.0)
-
-    def joined(self, later: "Interval") -> "Interval":
-        """This one and the next as one."""
-        return Interval(
-            self.began,
-            later.ended,
-            self.before,
-            later.after,
-            min(self.lowest, later.lowest),
-            max(self.highest, later.highest),
-        )
+    def gained_per_second(self, *names: str) -> NDArray[np.float64]:
+        """Return the growth per second of a count, named from the outermost object on; never less than 0."""
+        values = [number_of(one, *names) for one in self.counts]
+        return np.maximum(np.diff(values), 0) / np.diff(self.edges)
 
 
 @dataclass
@@ -73,38 +53,41 @@ class RunLog:
     """The log of a run.
 
     Attributes:
-        path: Where it lies.
+        path: The file.
         start: Its first line: data, recipe, settings, versions, machine.
-        intervals: Its counts over time, at most `MOST_INTERVALS`.
+        last: The counts of the entire run, as far as the log goes; empty if it has none.
         epochs: When each epoch was first seen: (seconds, number).
         bad: Lines about bad samples, at most `MOST_BAD`.
-        num_bad: How many there are.
-        end: Its last line; None where the run was stopped, or is still going.
+        num_bad: Number of all lines about bad samples.
+        end: Its last line; None if the run was killed, or is still going.
         is_torn: Whether the last line ends in the middle.
-        unread: Numbers of lines that are no JSON objects.
-        num_others: Lines of kinds that are not known here.
+        unreadable: Numbers of lines that are no JSON objects.
+        num_others: Number of lines of unknown kinds.
     """
 
     path: Path
     start: Object
-    intervals: list[Interval] = field(default_factory=list)
+    last: Object = field(default_factory=dict)
     epochs: list[tuple[float, int]] = field(default_factory=list)
     bad: list[Object] = field(default_factory=list)
     num_bad: int = 0
     end: Object | None = None
     is_torn: bool = False
-    unread: list[int] = field(default_factory=list)
+    unreadable: list[int] = field(default_factory=list)
     num_others: int = 0
+    # Of every line only 16 bytes stay in memory: a log of a month has 2.6 million lines.
+    _times: "array[float]" = field(default_factory=lambda: array("d", [0]))
+    _samples: "array[float]" = field(default_factory=lambda: array("d", [0]))
+    _edges: list[Object] = field(default_factory=list)
     _lines_each: int = 1  # of an interval
-    _lines_of_last: int = 0
 
     @property
-    def last(self) -> Object:
-        """The counts of the whole run, as far as the log goes; empty where it has none."""
-        return self.intervals[-1].after if self.intervals else {}
+    def seconds(self) -> float:
+        """Seconds from the start of the run to its last counts."""
+        return self._times[-1]
 
     def add(self, line: Object) -> None:
-        """Count a line in."""
+        """Add one line."""
         kind = line.get("kind")
         if kind == "stats":
             self._add_stats(line)
@@ -122,30 +105,33 @@ class RunLog:
         is_new = not self.epochs or self.epochs[-1][1] != epoch
         if is_new and "epoch" in line and len(self.epochs) < _MOST_EPOCHS:
             self.epochs.append((at, epoch))
-        before, began = (self.last, self.intervals[-1].ended) if self.intervals else ({}, 0.0)
-        if at <= began:
+        if at <= self.seconds:
             return
-        rate = max(number_of(line, "samples") - number_of(before, "samples"), 0.0) / (at - began)
-        new = Interval(began, at, before, line, rate, rate)
-        if self.intervals and self._lines_of_last < self._lines_each:
-            self.intervals[-1] = self.intervals[-1].joined(new)
-            self._lines_of_last += 1
-            return
-        if len(self.intervals) >= 2 * MOST_INTERVALS:
-            self.thin_out()
-        self.intervals.append(new)
-        self._lines_of_last = 1
+        self._times.append(at)
+        self._samples.append(number_of(line, "samples"))
+        self.last = line
+        if (len(self._times) - 1) % self._lines_each == 0:
+            self._edges.append(line)
+        if len(self._edges) >= MOST_INTERVALS:
+            # Counts only grow, so that every second one may go: the others hold the same sums.
+            self._edges = self._edges[1::2]
+            self._lines_each *= 2
 
-    def thin_out(self) -> None:
-        """Make one interval of every two, and all later ones as long as these."""
-        self._lines_each *= 2
-        pairs = zip(self.intervals[::2], self.intervals[1::2], strict=False)
-        left = self.intervals[-1:] if len(self.intervals) % 2 else []
-        self.intervals = [first.joined(second) for first, second in pairs] + left
+    def timeline(self) -> Timeline:
+        """Return the counts over time; the log must have some."""
+        times, num = np.array(self._times), len(self._times) - 1
+        ends = [*range(0, num, self._lines_each), num]
+        rates = np.maximum(np.diff(self._samples), 0) / np.diff(times)
+        return Timeline(
+            times[ends],
+            [{}, *self._edges[: len(ends) - 2], self.last],
+            np.minimum.reduceat(rates, ends[:-1]),
+            np.maximum.reduceat(rates, ends[:-1]),
+        )
 
 
 def number_of(counts: Object, *names: str) -> float:
-    """A number in an object in an object; 0 where there is none, or nothing that can be counted or measured."""
+    """Return a number in nested objects; 0 if it is missing or neither counts nor measures anything."""
     value: Any = counts
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
@@ -154,7 +140,7 @@ def number_of(counts: Object, *names: str) -> float:
 
 
 def object_of(counts: Object, name: str) -> Object:
-    """An object in an object; an empty one where there is none."""
+    """Return an object in an object; an empty one if it is missing."""
     value = counts.get(name)
     return value if isinstance(value, Mapping) else {}
 
@@ -175,15 +161,14 @@ def is_run_log(source: str) -> bool:
 
 
 def read_log(path: Path) -> RunLog:
-    """Read a log, in memory that does not grow with its length.
+    """Read a log in one pass.
 
     Raises:
-        BenchError: It cannot be read, or its first line is no whole line about a run.
+        BenchError: It cannot be read, or its first line is no complete line about a run.
     """
     try:
         with path.open("rb") as file:
-            first = file.readline(_FIRST_BYTES)
-            start = _object(first)
+            start = _object(file.readline(_FIRST_BYTES))
             if start is None or start.get("kind") != "run":
                 raise BenchError(
                     f"{path} is no whole log of a run, which begins with a line about it: give one that "
@@ -191,24 +176,17 @@ def read_log(path: Path) -> RunLog:
                 )
             log = RunLog(path, start)
             for number, line in enumerate(file, 2):
-                _read_line(log, number, line)
+                if (found := _object(line)) is not None:
+                    log.add(found)
+                elif not line.endswith(b"\n"):
+                    log.is_torn = True
+                elif line.strip():
+                    log.unreadable.append(number)
     except OSError as error:
         raise BenchError(
             f"{path} cannot be read ({error.strerror}): give a log that gpu-aug run --log wrote"
         ) from None
-    while len(log.intervals) > MOST_INTERVALS:
-        log.thin_out()
     return log
-
-
-def _read_line(log: RunLog, number: int, line: bytes) -> None:
-    found = _object(line)
-    if found is not None:
-        log.add(found)
-    elif not line.endswith(b"\n"):
-        log.is_torn = True
-    elif line.strip():
-        log.unread.append(number)
 
 
 def _object(line: bytes) -> Object | None:

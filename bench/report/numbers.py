@@ -1,6 +1,8 @@
 """Numbers as people read them: three digits and a unit."""
 
 import math
+import re
+from dataclasses import dataclass
 
 from rich.filesize import decimal
 
@@ -9,45 +11,75 @@ NONE = "\N{EN DASH}"
 
 _UNITS = ((3600, "h"), (60, "min"), (1, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
-
-def count(number: float) -> str:
-    """A whole number with separators: "12,345"."""
-    return f"{round(number):,}"
+# What XML 1.0 (section 2.2) forbids: control characters, and surrogates, which stand for bytes that are no UTF-8.
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def plain(number: float) -> str:
-    """Three digits, more where the number is larger, none behind a whole one: "2,165", "97.3", "0.0123", "3"."""
+class Number(str):
+    """A number as text, which a table aligns to the right."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Share:
+    """A table cell with a bar and a percentage: `part` of `total`."""
+
+    part: float
+    total: float
+
+    @property
+    def fraction(self) -> float:
+        """Length of the bar, between 0 and 1."""
+        return min(max(self.part / self.total, 0.0), 1.0) if self.total > 0 else 0.0
+
+    def __str__(self) -> str:
+        return share(self.part, self.total)
+
+
+def count(number: float) -> Number:
+    """Format a whole number with separators: "12,345"."""
+    return Number(f"{round(number):,}")
+
+
+def plain(number: float) -> Number:
+    """Format three digits, more where the number is larger, none behind a whole one: "2,165", "97.3", "0.0123", "3"."""
     if not math.isfinite(number):
-        return NONE
+        return Number(NONE)
     if abs(number) < 100:
         number = float(f"{number:.3g}")
     if abs(number) >= 100 or number.is_integer():
-        return f"{number:,.0f}"
-    return f"{number:.{max(0, 2 - math.floor(math.log10(abs(number))))}f}"
+        return Number(f"{number:,.0f}")
+    return Number(f"{number:.{max(0, 2 - math.floor(math.log10(abs(number))))}f}")
 
 
-def seconds(number: float) -> str:
-    """A duration: "0.41 ms", "12.3 s", "2.5 h"."""
+def seconds(number: float) -> Number:
+    """Format a duration: "0.41 ms", "12.3 s", "2.5 h"."""
     if not math.isfinite(number):
-        return NONE
+        return Number(NONE)
     if number <= 0:
-        return "0 s"
+        return Number("0 s")
     # Minutes from two of them on, hours likewise: 90 seconds are easier to read as such.
     scale, unit = next(
         (one for one in _UNITS if number >= one[0] * (2 if one[0] > 1 else 0.9995)), _UNITS[-1]
     )
-    return f"{plain(number / scale)} {unit}"
+    return Number(f"{plain(number / scale)} {unit}")
 
 
-def share(part: float, total: float) -> str:
-    """Percent, never rounded up to all or down to none."""
+def share(part: float, total: float) -> Number:
+    """Format a percentage, never rounded up to all or down to none."""
     if total <= 0:
-        return NONE
+        return Number(NONE)
     if part in (0, total):
-        return "100 %" if part else "0 %"
-    return f"{min(max(100 * part / total, 0.1), 99.9):.1f} %"
+        return Number("100 %" if part else "0 %")
+    return Number(f"{min(max(100 * part / total, 0.1), 99.9):.1f} %")
 
 
-def size(num_bytes: float) -> str:
-    """A size in bytes: "1.2 MB"."""
-    return decimal(round(num_bytes)).replace(".0 ", " ")
+def size(num_bytes: float) -> Number:
+    """Format a size in bytes: "1.2 MB"."""
+    return Number(decimal(round(num_bytes)).replace(".0 ", " "))
+
+
+def cleaned(text: str) -> str:
+    """Return a text whose characters are all allowed in HTML and SVG; others become U+FFFD."""
+    return _FORBIDDEN.sub("\ufffd", text)

@@ -1,7 +1,7 @@
 """Pictures of the samples of a dataset: some that show what it holds, and those that are bad."""
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +11,7 @@ from dali_pipes.preview.pictures import Picture, annotate
 from dali_pipes.targets import KINDS, TargetReader
 from gpu_aug import CenterCrop, Recipe, Targets
 from gpu_aug.errors import TargetsError
-from readers import Dataset, HeaderError, ReadersError, Sample, read_header
+from readers import BadSample, Dataset, HeaderError, ReadersError, Sample, read_header
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.stream import TarStream
 from readers.image.jpeg_process import jpeg_process
@@ -29,24 +29,15 @@ MOST_BAD_SHOWN = 48
 _CHEAP_KINDS = ("boxes", "keypoints")  # masks are decoded where they are drawn
 _NO_RECIPE = Recipe([CenterCrop(8)])  # which says nothing of the form of boxes and keypoints
 _NUM_COUNTED = 96  # samples whose boxes, keypoints and masks are counted
-_STREAMED = "a stream is not read a second time"
 
 
 @dataclass(frozen=True)
-class SampleView:
-    """A sample that shows what a dataset holds.
-
-    Attributes:
-        key: Its key.
-        label: Its class number, -1 where it has none.
-        picture: It, with its boxes, keypoints and masks.
-        words: Its size and what was drawn.
-    """
+class Card:
+    """A picture of a sample with its key and further words."""
 
     key: str
-    label: int
-    picture: Thumbnail
     words: str
+    picture: Thumbnail
 
 
 @dataclass
@@ -60,7 +51,7 @@ class Views:
         objects: How many boxes, keypoints and masks they have in all.
     """
 
-    shown: list[SampleView] = field(default_factory=list)
+    shown: list[Card] = field(default_factory=list)
     num_counted: int = 0
     targets: Counter[str] = field(default_factory=Counter)
     objects: Counter[str] = field(default_factory=Counter)
@@ -77,7 +68,7 @@ def look_at_samples(dataset: Dataset | TarStream, bad: Container[int] = ()) -> V
     if isinstance(dataset, TarStream):
         return views
     length = len(dataset)
-    count = MOST_SHOWN if holds_videos(dataset) else _NUM_COUNTED  # whole videos are much to read
+    count = MOST_SHOWN if holds_videos(dataset) else _NUM_COUNTED  # entire videos are much to read
     count = min(count, length)
     indices = [number * length // count for number in range(count)]
     every = max(1, -(-len(indices) // MOST_SHOWN))
@@ -85,41 +76,26 @@ def look_at_samples(dataset: Dataset | TarStream, bad: Container[int] = ()) -> V
         entries = dataset.fetch(indices[first : first + every])
         for number, entry in enumerate(entries):
             if isinstance(entry, Sample) and entry.index not in bad:
-                _look(views, dataset, entry, is_shown=number == 0)
+                targets = _read_targets(entry, KINDS if number == 0 else _CHEAP_KINDS)
+                _count(views, entry, targets)
+                if number == 0:
+                    views.shown.append(_card(dataset, entry, targets))
     return views
 
 
-def _look(views: Views, dataset: Dataset, sample: Sample, *, is_shown: bool) -> None:
-    targets = _targets_of(sample, KINDS if is_shown else _CHEAP_KINDS)
-    _count(views, sample, targets)
-    if is_shown:
-        words = _size_of(sample)
-        if _holds_frames(dataset, sample):
-            words = "" if isinstance(dataset, LeRobotDataset) else "first frame"
-        picture = _picture(dataset, sample, targets)
-        views.shown.append(SampleView(sample.key, class_number(sample.label), picture, words))
-
-
-def bad_pictures(
-    dataset: Dataset | TarStream, bad: Iterable[tuple[int, str]]
-) -> dict[tuple[int, str], Thumbnail]:
-    """Draw bad samples as far as they can be decoded.
+def bad_pictures(dataset: Dataset | TarStream, bad: Sequence[BadSample]) -> list[Thumbnail]:
+    """Draw the first bad samples as far as they can be decoded.
 
     Args:
         dataset: Where they are from.
-        bad: Index and key of each; of a clip its video is drawn, where each video has one clip.
+        bad: Of a bad clip its video is drawn, where each video has one clip.
     """
-    drawn: dict[tuple[int, str], Thumbnail] = {}
-    for index, key in bad:
-        if len(drawn) >= MOST_BAD_SHOWN:
-            break
-        drawn[index, key] = _bad_picture(dataset, index, key)
-    return drawn
+    return [_bad_picture(dataset, one.index, one.key) for one in bad[:MOST_BAD_SHOWN]]
 
 
 def _bad_picture(dataset: Dataset | TarStream, index: int, key: str) -> Thumbnail:
     if isinstance(dataset, TarStream):
-        return Thumbnail(fault=_STREAMED)
+        return Thumbnail(fault="a stream is not read a second time")
     if not 0 <= index < len(dataset):
         return Thumbnail(fault=f"the data has no sample {index} now")
     try:
@@ -134,7 +110,18 @@ def _bad_picture(dataset: Dataset | TarStream, index: int, key: str) -> Thumbnai
     return _picture(dataset, sample, Targets())
 
 
-def _picture(dataset: Dataset | TarStream, sample: Sample, targets: Targets) -> Thumbnail:
+def _card(dataset: Dataset, sample: Sample, targets: Targets) -> Card:
+    """Draw a sample with its class, its size, and its boxes, keypoints and masks."""
+    number, names = class_number(sample.label), dataset.class_names
+    words = [names[number] if number < len(names) else str(number)] if number >= 0 else []
+    if not _holds_frames(dataset, sample):
+        words += _size_of(sample)
+    elif not isinstance(dataset, LeRobotDataset):
+        words.append("first frame")
+    return Card(sample.key, ", ".join(words), _picture(dataset, sample, targets))
+
+
+def _picture(dataset: Dataset, sample: Sample, targets: Targets) -> Thumbnail:
     if _holds_frames(dataset, sample):
         return first_frame(dataset, sample)
     if sample.image is None:
@@ -144,7 +131,7 @@ def _picture(dataset: Dataset | TarStream, sample: Sample, targets: Targets) -> 
     return thumbnail_of_file(sample.image, lambda picture: _annotated(picture, targets))
 
 
-def _holds_frames(dataset: Dataset | TarStream, sample: Sample) -> bool:
+def _holds_frames(dataset: Dataset, sample: Sample) -> bool:
     return isinstance(dataset, FrameFolderDataset) or is_video(sample)
 
 
@@ -153,18 +140,18 @@ def _annotated(picture: Picture, targets: Targets) -> Picture:
     if len(masks) > 1:  # instances: each is a colour of its own
         masks = [np.where(mask != 0, number + 1, 0) for number, mask in enumerate(masks)]
     labels = targets.box_labels
-    whole = labels is not None and np.issubdtype(labels.dtype, np.integer)
+    has_numbers = labels is not None and np.issubdtype(labels.dtype, np.integer)
     return annotate(
         picture,
         masks=masks,
         boxes=targets.boxes,
-        box_labels=labels if whole else None,
+        box_labels=labels if has_numbers else None,
         keypoints=targets.keypoints,
     )
 
 
-def _targets_of(sample: Sample, kinds: Iterable[str]) -> Targets:
-    """What belongs to an image; nothing where that cannot be read."""
+def _read_targets(sample: Sample, kinds: Iterable[str]) -> Targets:
+    """Read the targets of an image; none if they cannot be read."""
     if sample.image is None:
         return Targets()
     try:
@@ -177,25 +164,22 @@ def _targets_of(sample: Sample, kinds: Iterable[str]) -> Targets:
 
 def _count(views: Views, sample: Sample, targets: Targets) -> None:
     views.num_counted += 1
-    for name in ("boxes", "keypoints"):
-        values = getattr(targets, name)
+    masks = [name for name in sample.fields if mask_number(name) is not None]
+    found = {"boxes": targets.boxes, "keypoints": targets.keypoints, "masks": masks or None}
+    for name, values in found.items():
         if values is not None:
             views.targets[name] += 1
             views.objects[name] += len(values)
-    masks = sum(mask_number(name) is not None for name in sample.fields)
-    if masks:
-        views.targets["masks"] += 1
-        views.objects["masks"] += masks
 
 
-def _size_of(sample: Sample) -> str:
-    data = sample.image
+def _size_of(sample: Sample) -> list[str]:
+    """Return the size, process and format of an image, if it has one that can be read."""
+    if sample.image is None:
+        return []
     try:
-        header = None if data is None else read_header(data)
+        header = read_header(sample.image)
     except HeaderError:
-        header = None
-    if header is None or data is None:
-        return ""
-    process = jpeg_process(data)
+        return []
+    process = jpeg_process(sample.image)
     kind = f"{process} {header.format}" if process not in (None, "baseline") else header.format
-    return f"{header.height}x{header.width} {kind}"
+    return [f"{header.height}x{header.width} {kind}"]

@@ -1,24 +1,31 @@
-"""Looking at what a page is about, and writing it."""
+"""Writing a page about a run or about data: one HTML file that loads nothing."""
 
-import ast
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata, resources
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
 from rich.console import Console
 
-from bench.output.arguments import check_writable
+from bench.output.arguments import check_writable, source_options
 from bench.output.errors import BenchError
 from bench.output.progress import samples_bar
 from bench.output.quiet import hushed
 from bench.output.text import print_written
-from bench.report.log import Object, RunLog, is_run_log, object_of, read_log
-from bench.report.page import DataLook, data_page, look_at_data, run_page
+from bench.report import numbers
+from bench.report.bad_samples import bad_of_log, bad_values
+from bench.report.data_values import data_values
+from bench.report.log import Object, RunLog, is_run_log, number_of, object_of, read_log
+from bench.report.run_values import run_values
 from dali_pipes import MissingPackageError
 from dali_pipes.decode.check import CHECKS
 from readers import ReadersError
-from readers.prepare import inspect
+from readers.plural import counted
+from readers.prepare import Inspection, inspect
 from readers.prepare.source import open_source
 
 _ENDINGS = (".html", ".htm")
@@ -26,11 +33,11 @@ _ENDINGS = (".html", ".htm")
 
 @dataclass(frozen=True)
 class Asked:
-    """What the page shall tell.
+    """What a page is asked for.
 
     Attributes:
         verify: Look at all samples, and decode them.
-        log_only: Leave the data of a log alone.
+        log_only: Of a log: do not look at its data.
         how: Options of `readers.open_dataset`.
         allow_pipe: Whether data may be a command, which is run.
         workers: Threads; all cores when None.
@@ -59,11 +66,12 @@ def write_report(source: str, out: Path, asked: Asked) -> None:
             "gpu-aug report draws its charts with matplotlib: pip install 'gpu-aug[plots]'"
         )
     if is_run_log(source):
-        page = _page_of_log(Path(source), asked)
+        log = read_log(Path(source))
+        page = run_page(log, *_inspect_data_of(log, asked))
     elif asked.log_only:
         raise BenchError(f"--log-only is for the log of a run, and {source} is none: leave it out")
     else:
-        page = data_page(_look(source, asked, asked.how))
+        page = data_page(source, _inspect(source, asked, asked.how))
     try:
         out.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -71,14 +79,63 @@ def write_report(source: str, out: Path, asked: Asked) -> None:
     print_written(Console(), out)
 
 
-def _page_of_log(path: Path, asked: Asked) -> str:
-    log = read_log(path)
-    look, why = _look_at_data_of(log, asked)
-    return run_page(log, look, why)
+def run_page(log: RunLog, found: Inspection | None, why_no_data: str = "") -> str:
+    """Return a page about a run, and about its data if that was looked at.
+
+    Args:
+        log: What the run wrote.
+        found: What an inspection found in its data.
+        why_no_data: Why the data was not looked at.
+    """
+    bad = bad_of_log(log.bad)
+    dataset = found.dataset if found else None
+    values = run_values(log) | {"bad": bad_values(list(bad), log.num_bad, dataset, bad)}
+    values |= {"why_no_data": why_no_data, "length_before": 0}
+    if found is not None:
+        values |= data_values(str(log.start["data"]), found)
+        if object_of(log.start, "settings").get("clips") is None:  # coverage counts clips there
+            values["length_before"] = number_of(log.end or {}, "coverage", "of")
+    about = f"{log.start.get('recipe') or 'a recipe'} over {log.start.get('data') or 'data'}"
+    return _render(f"Run: {log.path.name}", about, values)
 
 
-def _look_at_data_of(log: RunLog, asked: Asked) -> tuple[DataLook | None, str]:
-    """The data that a log names, or why it was not looked at."""
+def data_page(source: str, found: Inspection) -> str:
+    """Return a page about data."""
+    return _render(f"Data: {source}", "", {"log": None, **data_values(source, found)})
+
+
+def _render(title: str, about: str, values: dict[str, Any]) -> str:
+    style = resources.files("bench.report").joinpath("style.css").read_text(encoding="utf-8")
+    footer = f"Written by gpu-aug {metadata.version('gpu-aug')}. This page loads nothing."
+    page = _template().render(
+        {"found": None, **values, "contents": []},
+        title=title,
+        about=about,
+        style=Markup(style),
+        footer=footer,
+    )
+    return numbers.cleaned(page) + "\n"
+
+
+@cache
+def _template() -> Template:
+    page = Environment(
+        loader=PackageLoader("bench.report"),
+        extensions=["jinja2.ext.do"],
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    names = ("count", "plain", "seconds", "share", "size")
+    page.globals |= {name: getattr(numbers, name) for name in names}
+    page.globals |= {"counted": counted, "number": number_of}
+    page.tests["numeric"] = lambda cell: isinstance(cell, int | numbers.Number | numbers.Share)
+    return page.get_template("page.html")
+
+
+def _inspect_data_of(log: RunLog, asked: Asked) -> tuple[Inspection | None, str]:
+    """Return what a log's data holds, or None and why it was not looked at."""
     source = log.start.get("data")
     if asked.log_only:
         return None, "--log-only was asked for"
@@ -86,42 +143,24 @@ def _look_at_data_of(log: RunLog, asked: Asked) -> tuple[DataLook | None, str]:
         return None, "the log does not name it"
     if "://" in source or source.startswith("pipe:"):
         # A log may come from elsewhere: what it names is not asked for over a network, and no command of it is run.
-        return (
-            None,
-            f"{source} is no file of this machine; gpu-aug report DATA writes a page about it",
-        )
+        why = f"{source} is no file of this machine; gpu-aug report DATA writes a page about it"
+        return None, why
     try:
-        return _look(source, asked, _how_in(log.start) | asked.how), ""
-    except (ReadersError, MissingPackageError) as error:
+        return _inspect(source, asked, _how_in(log.start) | asked.how), ""
+    except (BenchError, ReadersError, MissingPackageError) as error:
         return None, str(error)
 
 
-def _look(source: str, asked: Asked, how: dict[str, Any]) -> DataLook:
-    console = Console()
+def _inspect(source: str, asked: Asked, how: dict[str, Any]) -> Inspection:
     dataset = open_source(source, allow_pipe=asked.allow_pipe, **how)
-    with hushed(), samples_bar(console) as bar:
-        found = inspect(
-            dataset,
-            verify=CHECKS if asked.verify else None,
-            num_workers=asked.workers,
-            on_progress=bar,
-        )
-        return look_at_data(source, found)
+    checks = CHECKS if asked.verify else None
+    with hushed(), samples_bar(Console()) as bar:
+        return inspect(dataset, verify=checks, num_workers=asked.workers, on_progress=bar)
 
 
 def _how_in(start: Object) -> dict[str, Any]:
-    """The options of `readers.open_dataset` that a log tells, as texts of values."""
-    options = object_of(object_of(start, "settings"), "source_options")
-    return {
-        name: value if name in ("format", "split") else _value(value)
-        for name, value in options.items()
-    }
-
-
-def _value(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return ast.literal_eval(value)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return value
+    """Return the options of `readers.open_dataset` in a log, which holds them as text."""
+    stored = object_of(object_of(start, "settings"), "source_options")
+    options = {name: str(value) for name, value in stored.items()}
+    format, split = options.pop("format", None), options.pop("split", None)
+    return source_options(format, split, [f"{name}={text}" for name, text in options.items()])

@@ -16,8 +16,8 @@ from PIL import Image
 
 from bench.report.log import read_log
 from bench.report.numbers import size
-from bench.report.page import data_page, look_at_data, run_page
 from bench.report.pictures import bad_pictures
+from bench.report.write import data_page, run_page
 from dali_pipes.decode.check import CHECKS
 from readers import BadSample
 from readers.prepare import inspect
@@ -35,7 +35,7 @@ def page_of(source: Path, *, verify: bool = False, **options: Any) -> Element:
     found = inspect(
         open_source(str(source), **options), verify=CHECKS if verify else None, num_workers=1
     )
-    return report_pages.parse(data_page(look_at_data(str(source), found)))
+    return report_pages.parse(data_page(str(source), found))
 
 
 def pictures(page: Element) -> list[Image.Image]:
@@ -209,7 +209,7 @@ def test_a_page_is_whole_in_itself(folder: Path) -> None:
     assert links == [one.get("id") for one in page.iter("section")]
     assert all(one.get("alt") for one in page.iter("img"))
     assert all(one.get("scope") in ("row", "col") for one in page.iter("th"))
-    assert {"Heights and widths", "Bytes of jpg"} <= set(report_pages.charts(page))
+    assert set(report_pages.charts(page)) == {"Heights and widths"}
     ids = [one.get("id") for one in page.iter() if one.get("id")]
     assert len(ids) == len(set(ids))
 
@@ -219,7 +219,6 @@ def test_a_page_is_whole_in_itself(folder: Path) -> None:
     [
         "<script>1</script>",
         "<img src='https://a.example/b.png'/>",
-        "<img src='b.webp'/>",
         "<a href='javascript:alert(1)'>x</a>",
         "<link href='#' rel='x'/>",
         "<p onclick='x'>x</p>",
@@ -235,16 +234,15 @@ def test_what_would_be_loaded_is_noticed(part: str) -> None:
 
 
 def test_a_thousand_classes(folder: Path) -> None:
-    """The curve falls, the ends have tables, and the list of all is folded."""
+    """The ends have tables, and the list of all is folded."""
     found = inspect(open_source(str(folder)), num_workers=1)
     found.labels = Counter({label: max(1, 300 // (label + 1)) for label in range(1000)})
-    page = report_pages.parse(data_page(look_at_data("data", found)))
+    page = report_pages.parse(data_page("data", found))
 
     largest = report_pages.rows(page, "The largest")
     assert [largest[name][0] for name in ("0 cat", "1 dog", "2")] == ["300", "150", "100"]
     assert len(report_pages.rows(page, "The smallest")) == 10
     assert len(report_pages.rows(page, "All 1,000 classes")) == 1000
-    assert any(title.startswith("Samples of each class") for title in report_pages.charts(page))
     assert "300 times as many samples as the smallest" in report_pages.text_of(page)
     assert next(page.iter("details")).get("open") is None
 
@@ -277,11 +275,14 @@ def test_videos(tmp_path: Path) -> None:
     rates = report_pages.rows(page, "Videos by frames per second")
     assert sum(int(cells[0]) for cells in rates.values()) == 2
     assert [image.size for image in pictures(page)] == [(64, 48)] * 2
-    bad = [(1, "a/1.mp4#0"), (1, "a/0.mp4#0"), (7, "a/7.mp4#0")]
+    named = ((1, "a/1.mp4#0"), (1, "a/0.mp4#0"), (7, "a/7.mp4#0"))
+    bad = [BadSample(index, key, "decode", "damaged") for index, key in named]
     drawn = bad_pictures(open_source(str(tmp_path)), bad)
-    assert (drawn[bad[0]].height, drawn[bad[0]].fault) == (48, "")
-    assert drawn[bad[1]].fault == "sample 1 is another one in the data as it is now"
-    assert drawn[bad[2]].fault == "the data has no sample 7 now"
+    assert [(one.height, one.fault) for one in drawn] == [
+        (48, ""),
+        (0, "sample 1 is another one in the data as it is now"),
+        (0, "the data has no sample 7 now"),
+    ]
 
 
 def test_frames_of_robots_and_folders(tmp_path: Path) -> None:
@@ -347,7 +348,7 @@ def test_large_data_makes_no_large_page(folder: Path) -> None:
     found.shapes = Counter(dict.fromkeys(map(tuple, sides), 100))
     for index in range(MOST_LISTED + 5):
         found.add_bad(BadSample(index, f"folder/{index}.jpg", "decode", f"reason {index} " * 99))
-    page = data_page(look_at_data("data", found))
+    page = data_page("data", found)
 
     assert len(page) < 1_500_000
     text = report_pages.text_of(report_pages.parse(page))

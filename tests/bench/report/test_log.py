@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bench.output.errors import BenchError
@@ -14,22 +15,12 @@ def test_a_whole_log(tmp_path: Path) -> None:
     """Intervals are the differences of successive lines, and epochs begin where their number changes."""
     log = read_log(run_logs.write(tmp_path / "run.jsonl", run_logs.lines(25)))
 
-    assert [one.seconds for one in log.intervals] == [1.0] * 25
-    assert {one.rate for one in log.intervals} == {10 * run_logs.PER_STEP}
+    line = log.timeline()
+    assert line.edges.tolist() == list(range(26))
+    assert set(line.gained_per_second("samples")) == {10 * run_logs.PER_STEP}
     assert log.epochs == [(1.0, 0), (11.0, 1), (21.0, 2)]
     assert log.end is not None
-    assert (log.is_torn, log.unread, log.num_bad) == (False, [], 0)
-
-
-def test_a_killed_run(tmp_path: Path) -> None:
-    """A last line that ends in the middle is left out, and all others count."""
-    path = run_logs.write(tmp_path / "run.jsonl", list(run_logs.lines(5))[:-1])
-    path.write_bytes(path.read_bytes()[:-40])
-
-    log = read_log(path)
-
-    assert (log.is_torn, log.end, len(log.intervals)) == (True, None, 4)
-    assert log.last["samples"] == 40 * run_logs.PER_STEP
+    assert (log.is_torn, log.unreadable, log.num_bad) == (False, [], 0)
 
 
 def test_damaged_lines(tmp_path: Path) -> None:
@@ -41,8 +32,8 @@ def test_damaged_lines(tmp_path: Path) -> None:
 
     log = read_log(path)
 
-    assert (log.unread, log.num_others, log.is_torn) == ([3, 4], 1, False)
-    assert [one.seconds for one in log.intervals] == [1.0, 2.0]
+    assert (log.unreadable, log.num_others, log.is_torn) == ([3, 4], 1, False)
+    assert log.timeline().edges.tolist() == [0, 1, 3]
 
 
 def test_numbers_that_are_none(tmp_path: Path) -> None:
@@ -55,9 +46,10 @@ def test_numbers_that_are_none(tmp_path: Path) -> None:
         {"kind": "stats", "at": 10**400, "samples": -(10**400)},
         {"kind": "stats", "at": 3.0, "samples": 30},
     ]
-    log = read_log(run_logs.write(tmp_path / "run.jsonl", told))
+    line = read_log(run_logs.write(tmp_path / "run.jsonl", told)).timeline()
 
-    assert [(one.seconds, one.rate) for one in log.intervals] == [(1.0, 0), (1.0, 0), (1.0, 30)]
+    assert line.edges.tolist() == [0, 1, 2, 3]
+    assert line.gained_per_second("samples").tolist() == [0, 0, 30]
 
 
 def test_a_long_run_becomes_few_intervals(tmp_path: Path) -> None:
@@ -67,15 +59,14 @@ def test_a_long_run_becomes_few_intervals(tmp_path: Path) -> None:
     for second in range(1, 10_001):
         samples += 0 if second == 7000 else 500 if second == 3000 else 100
         told.append({"kind": "stats", "at": second, "samples": samples})
-    log = read_log(run_logs.write(tmp_path / "run.jsonl", told))
+    line = read_log(run_logs.write(tmp_path / "run.jsonl", told)).timeline()
 
-    assert len(log.intervals) <= MOST_INTERVALS
-    assert sum(one.gained("samples") for one in log.intervals) == samples
-    assert (log.intervals[0].began, log.intervals[-1].ended) == (0.0, 10_000)
-    assert min(one.lowest for one in log.intervals) == 0
-    assert max(one.highest for one in log.intervals) == 500
-    assert {one.lowest for one in log.intervals} == {0, 100}
-    assert {one.seconds for one in log.intervals[:-1]} == {32}
+    lengths = np.diff(line.edges)
+    assert set(lengths[:-1]) == {32}
+    assert (line.edges[0], line.edges[-1]) == (0, 10_000)
+    assert len(lengths) <= MOST_INTERVALS
+    assert (line.gained_per_second("samples") * lengths).sum() == pytest.approx(samples)
+    assert (set(line.lowest), set(line.highest)) == ({0, 100}, {100, 500})
 
 
 @pytest.mark.parametrize(
@@ -98,13 +89,3 @@ def test_a_log_is_known_by_its_beginning(tmp_path: Path) -> None:
 
     assert is_run_log(str(path))
     assert not any(map(is_run_log, [str(tmp_path), "*.jsonl", "s3://bucket/run.jsonl", "no\0name"]))
-
-
-def test_a_torn_first_line(tmp_path: Path) -> None:
-    """A run that was killed at once leaves nothing to tell."""
-    path = tmp_path / "run.jsonl"
-    path.write_text(json.dumps(run_logs.start())[:60])
-
-    assert is_run_log(str(path))
-    with pytest.raises(BenchError, match="no whole log of a run"):
-        read_log(path)

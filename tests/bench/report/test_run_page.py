@@ -8,7 +8,7 @@ import pytest
 
 from bench.report.log import read_log
 from bench.report.numbers import share
-from bench.report.page import run_page
+from bench.report.write import run_page
 from tests.support import report_pages, run_logs
 
 
@@ -17,10 +17,10 @@ def page_of(path: Path, told: Any, why: str = "nobody asked") -> Element:
     return report_pages.parse(run_page(read_log(run_logs.write(path, told)), None, why))
 
 
-@pytest.fixture
-def whole(tmp_path: Path) -> Element:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Element:
     """The page about 25 seconds."""
-    return page_of(tmp_path / "run.jsonl", run_logs.lines(25))
+    return page_of(tmp_path_factory.mktemp("whole") / "run.jsonl", run_logs.lines(25))
 
 
 def test_the_overview(whole: Element) -> None:
@@ -55,10 +55,10 @@ def test_the_stages(whole: Element) -> None:
 
 
 def test_charts(whole: Element) -> None:
-    """Speed, waiting and the queue are drawn; epochs but the first are marked, stages named with their totals."""
+    """Speed and waiting are drawn; epochs but the first are marked, stages named with their totals."""
     found = report_pages.charts(whole)
 
-    assert len(found) == 3
+    assert len(found) == 2
     words = {title: report_pages.text_of(chart) for title, chart in found.items()}
     assert "epoch 1" in words["Speed"]
     assert "epoch 0" not in words["Speed"]
@@ -93,6 +93,15 @@ def test_what_was_run(whole: Element) -> None:
         "commit 0123456789abcdef",
     ):
         assert words in text
+
+
+def test_coverage(whole: Element) -> None:
+    """The page says how many samples came, came again, and never came."""
+    assert report_pages.rows(whole, "Different samples of the data in epoch 0") == {
+        "came": ["30", "75.0 %"],
+        "handed over once more": ["4", "10.0 %"],
+        "never came": ["10", "25.0 %"],
+    }
 
 
 def test_bad_samples_are_listed_once(tmp_path: Path) -> None:
@@ -165,10 +174,21 @@ def test_a_long_log_makes_no_long_page(tmp_path: Path) -> None:
     assert sizes[1] < 1.2 * sizes[0] < 200_000
 
 
+LONG = pytest.mark.long
+VALUES = {
+    "none": None,
+    "negative": -1,
+    "nan": float("nan"),
+    "text": "\ud800<b>",
+    "object": {"a": {}},
+}
+LIKE_THEM = {"true": True, "large": 1e308, "larger": 10**400, "inf": float("inf"), "list": [1]}
+
+
 @pytest.mark.parametrize(
     "value",
-    [None, True, -1, 1e308, 10**400, float("nan"), float("inf"), "\ud800<b>", [1], {"a": {}}],
-    ids=["none", "true", "negative", "large", "larger", "nan", "inf", "text", "list", "object"],
+    [pytest.param(one, id=name) for name, one in VALUES.items()]
+    + [pytest.param(one, id=name, marks=LONG) for name, one in LIKE_THEM.items()],
 )
 def test_any_value_anywhere(tmp_path: Path, value: Any) -> None:
     """A log whose numbers and texts are all replaced by something else still has a page, which loads nothing."""

@@ -1,0 +1,190 @@
+"""What `templates/data.html` shows of data, computed from an inspection."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from bench.output.quiet import hushed
+from bench.report.bad_samples import bad_values
+from bench.report.charts import size_chart
+from bench.report.numbers import NONE, Number, Share, count, plain, seconds, size
+from bench.report.pictures import look_at_samples
+from readers.formats.stream import TarStream
+from readers.label_vector import described, label_shape_of
+from readers.plural import counted
+from readers.prepare import Inspection
+from readers.prepare.percentiles import Spread
+from readers.prepare.source import files_left_out, title_of
+from readers.video.info import peculiarity_lines
+
+_MOST_ROWS = 12  # of a table of kinds
+_MOST_FIELDS = 40
+_MOST_DOUBLED = 20
+_MOST_CLASSES = 2000  # rows of the folded table, which keep the page small
+
+Rows = list[tuple[object, ...]]
+
+
+def data_values(source: str, found: Inspection) -> dict[str, Any]:
+    """Return the values of the template by name.
+
+    Args:
+        source: The name of the data, as the user gave it.
+        found: What an inspection found in it.
+    """
+    with hushed():
+        views = look_at_samples(found.dataset, {one.index for one in found.bad})
+    is_all = found.length == found.num_looked_at
+    return {
+        "source": source,
+        "found": found,
+        "views": views,
+        "is_all": is_all,
+        "num_classes": sum(label >= 0 for label in found.labels),
+        "num_left_out": len(files_left_out(source, found.dataset)),
+        "facts": [
+            ("data", source),
+            ("format", title_of(found.dataset)),
+            ("fingerprint", found.dataset.fingerprint),
+            ("labels", _labels(found)),
+        ],
+        "format_rows": _format_rows(found),
+        "shape_chart": size_chart("Heights and widths", found.shapes)
+        if len(found.shapes) > 1
+        else None,
+        "side_rows": [_percentiles("height", found.heights), _percentiles("width", found.widths)]
+        if found.formats
+        else [],
+        "shape_rows": _kinds(_by_name(found.shapes)),
+        **_video_rows(found),
+        "classes": [
+            _classes("sample", found, found.labels, is_all=found.all_labels or is_all),
+            _classes("box", found, found.boxes, is_all=is_all),
+        ],
+        **_fields(found),
+        "broken": bad_values(found.bad, found.num_bad, found.dataset, {}),
+        "damaged": bad_values(found.damaged, found.num_damaged, found.dataset, {}),
+        "doubled_rows": [
+            (index, first, _key(found, index))
+            for index, first in (found.doubled or [])[:_MOST_DOUBLED]
+        ],
+    }
+
+
+def _labels(found: Inspection) -> str:
+    shape = label_shape_of(found.dataset)
+    if shape != ():
+        return described(shape)
+    if not any(label >= 0 for label in found.labels):
+        return "none"
+    missing = found.labels[-1]
+    return "class numbers" + (f"; {counted(missing, 'sample')} without one" if missing else "")
+
+
+def _format_rows(found: Inspection) -> Rows:
+    """Return the formats of images; that of JPEGs is followed by the processes they were encoded by."""
+    total = found.formats.total()
+    rows: Rows = []
+    for name, many in found.formats.most_common():
+        rows.append((name, count(many), Share(many, total)))
+        if name == "jpeg":
+            processes = found.processes.most_common()
+            rows += [(f"jpeg: {one}", count(some), Share(some, total)) for one, some in processes]
+    return rows
+
+
+def _percentiles(name: str, spread: Spread, words: Any = count) -> tuple[object, ...]:
+    """Return a row: smallest, 5 %, median, 95 %, largest."""
+    inner = [
+        Number(f"{spread.about}{words(spread.percentile(percent))}") for percent in (5, 50, 95)
+    ]
+    return name, words(spread.lowest), *inner, words(spread.highest)
+
+
+def _kinds(numbers: Mapping[str, int]) -> Rows:
+    """Return the most common kinds and all others as one."""
+    total = sum(numbers.values())
+    ranked = Counter(numbers).most_common()
+    named = [*ranked[:_MOST_ROWS], ("others", sum(many for _, many in ranked[_MOST_ROWS:]))]
+    return [(name, count(many), Share(many, total)) for name, many in named if many]
+
+
+def _by_name(shapes: Mapping[tuple[int, int], int]) -> dict[str, int]:
+    return {f"{height}x{width}": many for (height, width), many in shapes.items()}
+
+
+def _video_rows(found: Inspection) -> dict[str, Any]:
+    videos = found.videos
+    if not videos.codecs:
+        return {"video_kinds": {}, "video_spreads": [], "video_facts": []}
+    total = videos.codecs.total()
+    length = f"{seconds(videos.milliseconds.total / 1000)}, {count(videos.frames.total)} frames"
+    return {
+        "video_kinds": {
+            "codec": _kinds(videos.codecs),
+            "frames per second": _kinds({f"{rate:g}": many for rate, many in videos.rates.items()}),
+            "shape (height x width)": _kinds(_by_name(videos.shapes)),
+        },
+        "video_spreads": [
+            _percentiles("duration", videos.milliseconds, lambda one: seconds(one / 1000)),
+            _percentiles("frames", videos.frames),
+        ],
+        "video_facts": [
+            ("in all", length),
+            ("with sound", f"{count(videos.num_with_audio)} of {count(total)}"),
+            *peculiarity_lines(videos.peculiar),
+        ],
+    }
+
+
+def _classes(
+    thing: str, found: Inspection, numbers: Counter[int], *, is_all: bool
+) -> dict[str, Any] | None:
+    """Return how many samples or boxes each class has, and how unequal the classes are; None without any."""
+    names = found.dataset.class_names
+    ranked = [
+        (f"{label} {names[label]}" if label < len(names) else str(label), many)
+        for label, many in numbers.most_common()
+        if label >= 0 and many
+    ]
+    if not ranked:
+        return None
+    counts, things = [many for _, many in ranked], counted(2, thing).partition(" ")[2]
+    total = sum(counts)
+    return {
+        "thing": thing,
+        "things": things,
+        "of": "" if is_all else f" among the {counted(found.num_looked_at, 'sample')} looked at",
+        "num": len(ranked),
+        "num_absent": max(len(names) - len(ranked), 0),
+        "imbalance": _imbalance(counts, thing, things),
+        "rows": [(name, count(many), Share(many, total)) for name, many in ranked],
+        "listed": [(name, count(many)) for name, many in ranked[:_MOST_CLASSES]],
+    }
+
+
+def _imbalance(counts: Sequence[int], thing: str, things: str) -> str:
+    if counts[0] == counts[-1]:
+        return f"each has {counted(counts[0], thing)}"
+    total = sum(counts)
+    half = 1 + next(rank for rank, seen in enumerate(accumulate(counts)) if 2 * seen >= total)
+    who = "the largest alone holds" if half == 1 else f"the {count(half)} largest hold"
+    times = plain(counts[0] / counts[-1])
+    return f"the largest has {times} times as many {things} as the smallest, and {who} half of all or more"
+
+
+def _fields(found: Inspection) -> dict[str, Any]:
+    ranked = sorted(found.fields.items(), key=lambda item: -item[1].count)
+    rows: Rows = []
+    for name, spread in ranked[:_MOST_FIELDS]:
+        has_it = Share(spread.count, found.num_looked_at)
+        rows.append((*_percentiles(name, spread, size), size(spread.total), has_it))
+    return {"field_rows": rows, "num_more_fields": max(len(ranked) - _MOST_FIELDS, 0)}
+
+
+def _key(found: Inspection, index: int) -> str:
+    if isinstance(found.dataset, TarStream):
+        return NONE
+    [entry] = found.dataset.fetch([index])
+    return entry.key
