@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.compare.images import require_sound
-from bench.micro.rows import Row, Task, contestant
+from bench.micro.rows import Row, Task, contestants_of
 from bench.timing import one_thread
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Sample, open_dataset, read_header
@@ -63,12 +63,9 @@ def rows(task: Task) -> Iterator[Row]:
         kilobytes = np.mean([len(data) for data in files.files]) / 1e3
         for part, decoders in decoders_of(kind).items():
             name = f"{kind} ({megapixels:.2f} MP, {kilobytes:.0f} kB), {part}"
-            contestants = {
-                decoder: contestant(partial(make, files), len(files.files))
-                for decoder, make in decoders.items()
-            }
+            makes = {decoder: partial(make, files) for decoder, make in decoders.items()}
             with one_thread():
-                yield Row(name, contestants)
+                yield Row(name, contestants_of(makes, len(files.files)))
 
 
 def files_by_kind(source: str, most: int) -> dict[str, Files]:

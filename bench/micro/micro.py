@@ -1,7 +1,6 @@
 """`gpu-aug bench micro`: the small benchmarks by name, measured and shown in one way."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,25 +18,16 @@ _PHOTOGRAPHS_PER_CLASS = (
 )
 
 
-@dataclass(frozen=True)
-class Benchmark:
-    """A small benchmark.
-
-    Attributes:
-        rows: Yields its rows; what one needs may be closed when the next is asked for.
-        meaning: What its numbers are, for the caption of the table.
-    """
-
-    rows: Callable[[Task], Iterator[Row]]
-    meaning: str
-
-
-BENCHMARKS: Mapping[str, Benchmark] = {
-    "ops": Benchmark(ops.rows, ops.MEANING),
-    "decode": Benchmark(decode.rows, decode.MEANING),
-    "overhead": Benchmark(overhead.rows, overhead.MEANING),
-    "scale": Benchmark(scale.rows, scale.MEANING),
+BENCHMARKS: Mapping[str, tuple[Callable[[Task], Iterator[Row]], str]] = {
+    "ops": (ops.rows, ops.MEANING),
+    "decode": (decode.rows, decode.MEANING),
+    "overhead": (overhead.rows, overhead.MEANING),
+    "scale": (scale.rows, scale.MEANING),
 }
+"""By name: a function that yields the rows, and the caption that says what their numbers are.
+
+What a row needs may be closed when the next one is asked for.
+"""
 
 
 def micro_and_show(
@@ -72,23 +62,17 @@ def micro_and_show(
         )
     if quick:
         seconds, rounds = _QUICK_SECONDS, 1
-    benchmark, console = BENCHMARKS[name], wide_console()
+    title, console, (rows, meaning) = f"bench micro {name}", wide_console(), BENCHMARKS[name]
     with TemporaryDirectory(prefix="gpu-aug-") as folder, console.status("starting") as status:
         if source is None:
             make_photographs(Path(folder) / "made", per_class=_PHOTOGRAPHS_PER_CLASS)
         task = Task(source or str(Path(folder) / "made"), Path(folder), quick)
         results = [
             measure_row(row, seconds=seconds, rounds=rounds, progress=status.update)
-            for row in benchmark.rows(task)
+            for row in rows(task)
         ]
-    show_rows(f"bench micro {name}", benchmark.meaning, results, console)
-    settings = {"data": source or "scikit-image's photographs", "seconds": seconds}
-    settings |= {"rounds": rounds, "quick": quick}
-    save_result(
-        json_path,
-        console,
-        f"bench micro {name}",
-        settings,
-        [result.to_dict() for result in results],
-        meaning=benchmark.meaning,
-    )
+    show_rows(title, meaning, results, console)
+    data = source or "scikit-image's photographs"
+    settings = {"data": data, "seconds": seconds, "rounds": rounds, "quick": quick}
+    plain = [result.to_dict() for result in results]
+    save_result(json_path, console, title, settings, plain, meaning=meaning)

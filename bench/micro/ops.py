@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import gpu_aug as ga
 from bench.micro.ops_table import MEAN, OPS, STD, Op
 from bench.micro.pictures import load_pictures
-from bench.micro.rows import Row, Task, contestant
+from bench.micro.rows import Row, Task, contestants_of
 from bench.timing import one_thread
 from gpu_aug import Recipe
 
@@ -35,12 +35,10 @@ def rows(task: Task) -> Iterator[Row]:
     with one_thread():
         for op in OPS:
             makes = {name: partial(make, op, pictures) for name, make in BATCH_WORKS.items()}
-            contestants = {name: contestant(make, num) for name, make in makes.items()}
-            yield Row(op.name, contestants)
+            yield Row(op.name, contestants_of(makes, num))
         for chain in CHAINS:
             works = chain_works(chain, pictures[0])
-            contestants = {name: contestant(make, 1) for name, make in works.items()}
-            yield Row(f"one image: {chain.name}", contestants)
+            yield Row(f"one image: {chain.name}", contestants_of(works, 1))
 
 
 def torchvision_work(op: Op, pictures: Pictures) -> Work:

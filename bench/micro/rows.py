@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from rich.console import Console
@@ -82,15 +82,21 @@ class RowResult:
         return {**vars(self), "measured": contestants}
 
 
-def contestant(make: Callable[[], Callable[[], object]], items: int) -> Contestant:
-    """Return a contestant that calls a function over and over.
+def contestants_of(
+    makes: Mapping[str, Callable[[], Callable[[], object]]], items: int
+) -> dict[str, Contestant]:
+    """Return contestants that call a function over and over.
 
     Args:
-        make: Prepares and returns the function, in the contestant's first turn: one that lacks its library is absent.
+        makes: By name what prepares and returns the function, in the contestant's first turn: one that lacks its library
+            is absent.
         items: Number of images of a call.
     """
-    make_once = cache(make)
-    return lambda seconds: take_turn(make_once(), seconds=seconds, count=lambda _: items)
+
+    def repeat(make_once: Callable[[], Callable[[], object]], seconds: float) -> Turn:
+        return take_turn(make_once(), seconds=seconds, count=lambda _: items)
+
+    return {name: partial(repeat, cache(make)) for name, make in makes.items()}
 
 
 def measure_row(
@@ -105,17 +111,13 @@ def measure_row(
         progress: Gets a line of text before every turn.
     """
     absent: dict[str, str] = {}
-
-    def leave_out(name: str, error: Exception) -> None:
-        absent[name] = _one_line(error)
-
     measured = measure_in_turns(
         row.contestants,
         seconds=seconds / rounds,
         rounds=rounds,
         warm_up=_ONE_CALL,
         progress=lambda line: progress(f"{row.name}, {line}"),
-        on_failure=leave_out,
+        on_failure=lambda name, error: absent.update({name: _one_line(error)}),
     )
     return RowResult(row.name, measured, absent, row.facts(measured))
 
@@ -126,15 +128,17 @@ def show_rows(title: str, meaning: str, results: Iterable[RowResult], console: C
     lines: dict[str, list[str]] = {}
     for result in results:
         table.add_row(Text(result.name, style="bold"))
-        unit = _unit(result.measured)
+        fastest = min((own.seconds_per_item for own in result.measured.values()), default=1.0)
+        # The unit in which the fastest contestant of a row has a readable number.
+        unit, per_second = ("µs", 1e6) if fastest < 1e-3 else ("ms", 1e3)
         for name, own in result.measured.items():
-            times = [1 / rate for rate in own.rates]
+            times = [per_second / rate for rate in own.rates]
             table.add_row(
                 f"  {name}",
-                _time(own.seconds_per_item, unit),
-                f"{_number(min(times), unit)}-{_number(max(times), unit)}",
+                f"{_short(per_second * own.seconds_per_item)} {unit}",
+                f"{_short(min(times))}-{_short(max(times))}",
                 f"{result.speeds[name]:.2f}x",
-                _time(own.cpu_seconds_per_item, unit),
+                f"{_short(per_second * own.cpu_seconds_per_item)} {unit}",
                 style="green" if name.startswith("gpu-aug") else "",
             )
         for name, value in result.facts.items():
@@ -146,23 +150,9 @@ def show_rows(title: str, meaning: str, results: Iterable[RowResult], console: C
         print_plain(console, f"{names[0]}{' and others' if names[1:] else ''}: {line}")
 
 
-def _unit(measured: Measured) -> str:
-    """Return the unit in which the fastest contestant of a row has a readable number."""
-    fastest = min((own.seconds_per_item for own in measured.values()), default=1.0)
-    return "µs" if fastest < 1e-3 else "ms"
-
-
-def _number(seconds: float, unit: str) -> str:
-    return _short(seconds * (1e6 if unit == "µs" else 1e3))
-
-
 def _short(value: float) -> str:
     """Return a number with three digits, or without decimals."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _time(seconds: float, unit: str) -> str:
-    return f"{_number(seconds, unit)} {unit}"
 
 
 def _one_line(error: Exception) -> str:

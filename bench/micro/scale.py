@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from bench.compare.images import Repeated, require_sound
-from bench.micro.rows import Contestant, Row, Task
+from bench.micro.rows import Row, Task
 from bench.timing import Turn, synchronise, take_turn
 from dali_pipes import Loader
 from dali_pipes.decode import opencv
@@ -28,7 +28,6 @@ _QUALITY = 90
 _PIXELS_MAX = 200_000_000
 _NUM_DISCARD = 6  # batches before the clock starts: more than the loader makes ahead
 
-_BATCH = 64
 _MEGAPIXELS = (0.1, 0.3, 1.0, 3.0, 8.0, 24.0)
 _BATCHES = (1, 4, 16, 64, 256)
 _LENGTHS = (10**3, 10**4, 10**5, 10**6, 10**7, 10**8)
@@ -41,29 +40,26 @@ def rows(task: Task) -> Iterator[Row]:
     picks = np.array([sample.index for sample in samples], np.int64)
     data = Repeated(original, picks)
     threads = [2**power for power in range(10) if 2**power <= usable_cores()]
-    yield Row("threads", {str(n): _contestant(data, num_threads=n) for n in threads})
+    yield Row("threads", {str(n): partial(_take_batches, data, num_threads=n) for n in threads})
     batches = _BATCHES[:2] if task.quick else _BATCHES
-    yield Row("images in a batch", {str(n): _contestant(data, batch_size=n) for n in batches})
+    yield Row(
+        "images in a batch", {str(n): partial(_take_batches, data, batch_size=n) for n in batches}
+    )
     megapixels = _MEGAPIXELS[:2] if task.quick else _MEGAPIXELS
     sized = {size: resized(samples, size, task.folder / f"{size:g}") for size in megapixels}
-    contestants = {f"{size:g}": _contestant(sized[size], batch_size=8) for size in megapixels}
+    contestants = {
+        f"{size:g}": partial(_take_batches, data_of_size, batch_size=8)
+        for size, data_of_size in sized.items()
+    }
     yield Row("megapixels, batches of 8", contestants)
     lengths = {n: Repeated(original, picks, length=n) for n in _LENGTHS}
     starts = {f"{n:,} samples": partial(_take_starts, lengths[n]) for n in _LENGTHS}
     yield Row("start, by length of the dataset", starts)
 
 
-def _contestant(
-    dataset: Dataset, *, batch_size: int = _BATCH, num_threads: int | None = None
-) -> Contestant:
-    return partial(_take_batches, dataset, batch_size, num_threads)
-
-
-def _take_batches(
-    dataset: Dataset, batch_size: int, num_threads: int | None, seconds: float
-) -> Turn:
+def _take_batches(dataset: Dataset, seconds: float, **options: int) -> Turn:
     """Take a turn with a new loader: one that waits for its next turn would go on working."""
-    with _loader(dataset, batch_size, num_threads) as loader:
+    with _loader(dataset, **options) as loader:
         return take_turn(
             partial(next, iter(loader)),
             seconds=seconds,
@@ -74,14 +70,14 @@ def _take_batches(
 
 def _take_starts(dataset: Dataset, seconds: float) -> Turn:
     def start() -> None:
-        with _loader(dataset, _BATCH, None) as loader:
+        with _loader(dataset) as loader:
             next(iter(loader))
             synchronise(loader.device)
 
     return take_turn(start, seconds=seconds, count=lambda _: 1)
 
 
-def _loader(dataset: Dataset, batch_size: int, num_threads: int | None) -> Loader:
+def _loader(dataset: Dataset, *, batch_size: int = 64, num_threads: int | None = None) -> Loader:
     return Loader(
         dataset,
         Recipe.imagenet_train(),

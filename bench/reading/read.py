@@ -3,17 +3,16 @@
 Every reader is a process of its own, so that none shares memory, threads or the interpreter lock with another.
 """
 
-import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 
@@ -27,7 +26,6 @@ from bench.output.results import save_result
 from bench.output.text import wide_console
 from bench.reading.copies import Image, files
 from bench.reading.result import ENTRIES, Entry, Result, show
-from bench.reading.ways import Task, text_of
 from bench.timing import Turn, measure_in_turns
 from readers import Order, Sample, open_dataset
 from readers.cores import usable_cores
@@ -115,23 +113,21 @@ def _measure(source: str, settings: ReadSettings, folder: Path, progress: Progre
             result.absent[entry.name] = reason
         elif entry.copy in copies:
             starts[entry.name] = partial(Reader, entry, copies[entry.copy], settings)
-    with contextlib.ExitStack() as stack:
-        readers = {name: stack.enter_context(start()) for name, start in starts.items()}
-        result.warm = measure_in_turns(
+    seconds = settings.seconds / settings.rounds
+    measure = partial(measure_in_turns, seconds=seconds, on_failure=result.leave_out)
+    with ExitStack() as stack:
+        readers = {name: stack.enter_context(closing(start())) for name, start in starts.items()}
+        result.warm = measure(
             {name: reader.take_warm_turn for name, reader in readers.items()},
-            seconds=settings.seconds / settings.rounds,
             rounds=settings.rounds,
             warm_up=_WARM_UP_SECONDS,
             progress=lambda line: progress(f"warm, {line}"),
-            on_failure=result.leave_out,
         )
     if settings.cold_rounds:
-        result.cold = measure_in_turns(
+        result.cold = measure(
             {name: partial(_take_cold_turn, starts[name], result.samples) for name in result.warm},
-            seconds=settings.seconds / settings.rounds,
             rounds=settings.cold_rounds,
             progress=lambda line: progress(f"cold, {line}"),
-            on_failure=result.leave_out,
         )
     return result
 
@@ -149,8 +145,8 @@ class Reader:
         num_threads = settings.num_threads or usable_cores()
         self._copy, self._batch_size = copy, settings.batch_size
         self._num_ahead = _AHEAD * num_threads
-        task = text_of(Task(copy, settings.batch_size, num_threads, seed=0))
-        command = [_python(entry.peer), "-m", "bench.reading.worker", entry.way, task]
+        numbers = [str(settings.batch_size), str(num_threads)]
+        command = [*_worker(entry.peer, "worker"), entry.way, str(copy), *numbers]
         self._process = FarProcess(command, _ENVIRONMENT)
 
     def take_warm_turn(self, seconds: float) -> Turn:
@@ -168,16 +164,14 @@ class Reader:
         question = {"seconds": seconds, "discard": discard, "items_max": items_max}
         return Turn(**self._process.ask(question, seconds + _ANSWER_SECONDS_MORE))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """End the process."""
         self._process.close()
 
 
 def _take_cold_turn(start: Callable[[], Reader], num_samples: int, seconds: float) -> Turn:
     """Take one turn of a new process: what an older one has mapped stays in the page cache."""
-    with start() as reader:
+    with closing(start()) as reader:
         return reader.take_cold_turn(seconds, num_samples)
 
 
@@ -228,7 +222,7 @@ def _make_copies(
 
 def _copy(name: str, source: Path, target: Path, peer: str) -> str:
     """Write a copy in a process, where its library is; return why it did not work, or ""."""
-    command = [_python(peer), "-m", "bench.reading.copies", name, str(source), str(target)]
+    command = [*_worker(peer, "copies"), name, str(source), str(target)]
     try:
         ran = subprocess.run(
             command,
@@ -243,8 +237,9 @@ def _copy(name: str, source: Path, target: Path, peer: str) -> str:
     return (ran.stderr.strip().splitlines() or ["it failed"])[-1][:200] if ran.returncode else ""
 
 
-def _python(peer: str) -> str:
-    return str(python_of(environment(peer))) if peer else sys.executable
+def _worker(peer: str, module: str) -> list[str]:
+    python = str(python_of(environment(peer))) if peer else sys.executable
+    return [python, "-m", f"bench.reading.{module}"]
 
 
 def _drop_from_cache(copy: Path) -> None:

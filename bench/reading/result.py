@@ -100,23 +100,23 @@ def ratios_of(measured: Mapping[str, Measurement]) -> dict[str, dict[str, float 
         By our reader "own", the ratio to the fastest other reader of the same format, "fastest_own", its name, and "all",
         the ratio to the fastest other reader of any format; None where there is none.
     """
-    peers = [entry for entry in ENTRIES if entry.way != "ours" and entry.name in measured]
-    found: dict[str, dict[str, float | str | None]] = {}
-    for mine in ENTRIES:
-        if mine.way != "ours" or mine.name not in measured:
-            continue
-        fastest = {
-            kind: max(names, key=lambda name: measured[name].median, default="")
-            for kind, names in (
-                ("own", [peer.name for peer in peers if peer.copy == mine.copy]),
-                ("all", [peer.name for peer in peers]),
-            )
-        }
-        found[mine.name] = {"fastest_own": fastest["own"]}
-        for kind, other in fastest.items():
-            value = ratio(measured[mine.name], measured[other]).median if other else None
-            found[mine.name][kind] = value
-    return found
+    others = [entry for entry in ENTRIES if entry.way != "ours" and entry.name in measured]
+
+    def fastest(names: list[str]) -> str:
+        return max(names, key=lambda name: measured[name].median, default="")
+
+    ratios: dict[str, dict[str, float | str | None]] = {}
+    for entry in ENTRIES:
+        if entry.way == "ours" and entry.name in measured:
+            own = fastest([other.name for other in others if other.copy == entry.copy])
+            of_all = fastest([other.name for other in others])
+            mine = measured[entry.name]
+            ratios[entry.name] = {
+                "fastest_own": own,
+                "own": ratio(mine, measured[own]).median if own else None,
+                "all": ratio(mine, measured[of_all]).median if of_all else None,
+            }
+    return ratios
 
 
 def show(result: Result, console: Console) -> None:

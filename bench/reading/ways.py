@@ -4,14 +4,16 @@ A way is a function of a Task that yields batches for ever, each a list of paylo
 have arrived in this process.
 """
 
-import json
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 Payload = bytes | memoryview
 Batch = list[Payload]
@@ -38,8 +40,6 @@ class Task:
 
 def touch(batch: Batch) -> Batch:
     """Read a byte of every page, so that a view costs what its storage costs."""
-    import numpy as np
-
     for payload in batch:
         np.frombuffer(payload, np.uint8)[::4096].sum()
     return batch
@@ -47,8 +47,6 @@ def touch(batch: Batch) -> Batch:
 
 def ours(task: Task) -> Iterator[Batch]:
     """open_dataset, Order, fetch in threads."""
-    import numpy as np
-
     from readers import Order, Sample, open_dataset
 
     dataset = open_dataset(task.source)
@@ -60,12 +58,14 @@ def ours(task: Task) -> Iterator[Batch]:
         images = [entry.image for entry in fetched if isinstance(entry, Sample)]
         return touch([image for image in images if image is not None])
 
-    def positions() -> Iterator[Any]:
-        for epoch in range(1 << 30):
-            for start in range(0, len(dataset) - task.batch_size + 1, task.batch_size):
-                yield np.arange(start, start + task.batch_size) + epoch * len(dataset)
-
-    yield from _ahead(fetch, positions(), task.num_threads)
+    batches_per_epoch = len(dataset) // task.batch_size
+    starts = (
+        epoch * len(dataset) + number * task.batch_size
+        for epoch in count()
+        for number in range(batches_per_epoch)
+    )
+    asked = (np.arange(start, start + task.batch_size) for start in starts)
+    yield from _ahead(fetch, asked, task.num_threads)
 
 
 def _ahead(work: Callable[[Any], Batch], asked: Iterator[Any], num_threads: int) -> Iterator[Batch]:
@@ -82,20 +82,14 @@ def torch_files(task: Task) -> Iterator[Batch]:
     """Torch's DataLoader over files, worker processes."""
     from torch.utils.data import DataLoader
 
-    paths = sorted(str(path) for path in task.source.rglob("*.*"))
-    options = {"shuffle": True, "collate_fn": list, "prefetch_factor": _NUM_AHEAD}
-    yield from _epochs(DataLoader, _Read(paths), task, **options)
+    paths = sorted(task.source.rglob("*.*"))
+    options = {"shuffle": True, "collate_fn": _contents, "prefetch_factor": _NUM_AHEAD}
+    yield from _epochs(DataLoader, paths, task, **options)
 
 
-class _Read:
-    def __init__(self, paths: list[str]) -> None:
-        self._paths = paths
-
-    def __len__(self) -> int:
-        return len(self._paths)
-
-    def __getitem__(self, index: int) -> bytes:
-        return Path(self._paths[index]).read_bytes()
+def _contents(paths: Sequence[Path]) -> Batch:
+    """Read the files of a batch; a worker process calls it."""
+    return [path.read_bytes() for path in paths]
 
 
 def webdataset(task: Task) -> Iterator[Batch]:
@@ -274,14 +268,3 @@ WAYS: dict[str, Callable[[Task], Iterator[Batch]]] = {
         litdata,
     )
 }
-
-
-def task_of(text: str) -> Task:
-    """Read what `text_of` wrote."""
-    plain = json.loads(text)
-    return Task(Path(plain.pop("source")), **plain)
-
-
-def text_of(task: Task) -> str:
-    """A task as JSON."""
-    return json.dumps({**vars(task), "source": str(task.source)})

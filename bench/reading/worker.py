@@ -1,4 +1,4 @@
-"""The process of one reader: ``python -m bench.reading.worker WAY TASK``.
+"""The process of one reader: ``python -m bench.reading.worker WAY SOURCE BATCH_SIZE THREADS``.
 
 Every line of its input is JSON: {"seconds", "discard", "items_max"}, as `bench.timing.take_turn` takes them. It answers
 with a line of JSON: the fields of a `bench.timing.Turn`.
@@ -11,17 +11,18 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from bench.reading.ways import WAYS, Batch, task_of
+from bench.reading.ways import WAYS, Batch, Task
 from bench.timing import take_turn
 
 
-def main(way: str, task: str) -> None:
+def main(way: str, source: str, batch_size: str, num_threads: str) -> None:
     """Answer until the input ends."""
     answers = os.fdopen(os.dup(1), "w")  # libraries print: their lines go to standard error
     os.dup2(2, 1)
-    batches = WAYS[way](task_of(task))
+    batches = WAYS[way](Task(Path(source), int(batch_size), int(num_threads), seed=0))
     for line in sys.stdin:
         print(json.dumps(_answer(batches, json.loads(line))), file=answers, flush=True)
     if os.getpgrp() == os.getpid():

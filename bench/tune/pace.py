@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from bench.timing import Measurement, Turn, measure_in_turns
+from bench.timing import Measurement, measure_in_turns
 from bench.tune.trial import Contestant
 from dali_pipes import BadSampleError
 from gpu_aug.compiled.clock import clock
@@ -37,7 +37,7 @@ class Pace:
         contestants: Mapping[str, Contestant],
         rounds: int,
         what: str,
-        on_failure: Callable[[str, Exception], object],
+        on_failure: Callable[[str, Exception], object] | None = None,
     ) -> dict[str, Measurement]:
         """Give each contestant a turn in every round, with a rest after it.
 
@@ -45,17 +45,14 @@ class Pace:
             contestants: By name.
             rounds: Number of turns of each.
             what: What is measured, for `progress`.
-            on_failure: Gets the name and the error of a contestant that raised; see `measure_in_turns`.
+            on_failure: Gets the name and the error of a contestant that raised; None raises the error.
 
         Raises:
             dali_pipes.BadSampleError: A contestant met a bad sample, which has nothing to do with its settings.
         """
 
-        def after_turn(name: str, turn: Turn) -> None:
-            contestants[name].rest(turn)
-
         def failed(name: str, error: Exception) -> None:
-            if isinstance(error, BadSampleError):
+            if on_failure is None or isinstance(error, BadSampleError):
                 raise error
             on_failure(name, error)
 
@@ -65,7 +62,7 @@ class Pace:
             seconds=self.turn_seconds,
             rounds=rounds,
             progress=lambda text: self.progress(f"{what}: {text}"),
-            after_turn=after_turn,
+            after_turn=lambda name, turn: contestants[name].rest(turn),
             on_failure=failed,
         )
         self.turn_cost_seconds = (self.clock() - began) / (rounds * len(contestants))
@@ -75,8 +72,3 @@ class Pace:
 def reason_of(error: Exception) -> str:
     """Return an error as one line."""
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def reraise(_name: str, error: Exception) -> None:
-    """End everything, as an `on_failure`: without this contestant there is nothing to measure."""
-    raise error

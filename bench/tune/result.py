@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from bench.timing import Measurement
-from bench.tune.limits import Limit
+from bench.tune.limits import LOADING, Limit
 from bench.tune.search import Found, Tried
+from bench.tune.stages import WITH_STEP, Stages
 
 
 @dataclass
@@ -19,12 +20,13 @@ class Tuning:
         settings: Arguments of the Loader that the user gave.
         unit: "images" or "clips".
         step_rate: Samples per second that the training step takes at most; None if none is simulated.
-        stages: Trials of stages, each of which does what the one before it does, and more; without a training step.
-        not_measured: By name why a trial of `stages` or `repeated` could not be made.
-        base: The loader with the user's settings, with the training step.
-        limit: What limits it.
+        given: Stages and limit with the user's settings, measured before the search, which starts from them.
         found: What the search found.
+        own: All turns of the user's settings, with the training step.
+        recommended: Stages and limit with the recommended settings, measured after the search; None if nothing helps, or
+            the search was interrupted.
         repeated: Samples that were read before, beside all; None if that was not measured.
+        not_measured: By name why a trial of stages or `repeated` could not be made.
         help: What helps besides settings, one sentence each.
         seconds: How long all of it took.
         is_interrupted: Whether the search was ended before its time.
@@ -33,15 +35,30 @@ class Tuning:
     settings: Mapping[str, Any]
     unit: str
     step_rate: float | None
-    stages: Mapping[str, Measurement]
-    not_measured: dict[str, str]
-    base: Measurement
-    limit: Limit
+    given: Stages
     found: Found
+    own: Measurement
+    recommended: Stages | None = None
     repeated: Tried | None = None
+    not_measured: dict[str, str] = field(default_factory=dict)
     help: Sequence[str] = field(default_factory=tuple)
     seconds: float = 0.0
     is_interrupted: bool = False
+
+    @property
+    def stages(self) -> Stages:
+        """Stages and limit with the recommended settings; with the user's where the others were not measured."""
+        return self.recommended or self.given
+
+    @property
+    def limit(self) -> Limit:
+        """What limits the loader with the settings of `stages`."""
+        return self.stages.limit
+
+    @property
+    def base(self) -> Measurement:
+        """The loader with the user's settings and the training step, as measured first."""
+        return self.given.measured.get(WITH_STEP, self.given.measured[LOADING])
 
     @property
     def changes(self) -> dict[str, Any]:
@@ -56,17 +73,15 @@ class Tuning:
     @property
     def result(self) -> tuple[Measurement, Measurement]:
         """The user's settings and the chosen ones: the last trial of both, or all turns of the first if nothing helps."""
-        found = self.found
-        kept = [one for one in found.tried if one.is_kept]
         if not self.changes:
-            # Until a change was kept the user's own settings were the best.
-            own = found.tried[: found.tried.index(kept[0]) + 1] if kept else found.tried
-            turns = [
-                turn for one in (self.base, *(one.before for one in own)) for turn in one.turns
-            ]
-            return Measurement(tuple(turns)), Measurement(tuple(turns))
-        last = found.check or kept[-1]  # interrupted before the check
+            return self.own, self.own
+        last = self.last_trial
         return last.before, last.after
+
+    @property
+    def last_trial(self) -> Tried:
+        """The trial that says what the changes give: the check, or if that was interrupted the last one that was kept."""
+        return self.found.check or [one for one in self.found.tried if one.is_kept][-1]
 
     def as_python(self) -> str:
         """Return a line of Python that makes the loader."""
@@ -80,7 +95,9 @@ class Tuning:
             "unit": self.unit,
             "step_rate": self.step_rate,
             "limit": asdict(self.limit),
-            "stages": {name: one.to_dict() for name, one in self.stages.items()},
+            "stages": {name: one.to_dict() for name, one in self.stages.alone.items()},
+            "limit_given": asdict(self.given.limit),
+            "stages_given": {name: one.to_dict() for name, one in self.given.alone.items()},
             "not_measured": dict(self.not_measured),
             "base": {**self.base.to_dict(), "wait_share": round(self.base.wait_share, 3)},
             "trials": [one.to_dict() for one in found.tried],

@@ -1,12 +1,12 @@
 """The search for better settings: one change at a time, in turns with the best so far."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from bench.timing import Measurement, Ratio, ratio
 from bench.tune.candidates import Settings, is_settled, name_of
-from bench.tune.pace import Pace, reason_of, reraise
+from bench.tune.pace import Pace, reason_of
 from bench.tune.trial import Contestant
 from dali_pipes import BadSampleError
 from dali_pipes.stats.stats import ENOUGH_WAITING
@@ -20,7 +20,16 @@ _FINAL_ROUNDS = 8
 """Simulated on a busy machine, where rates vary by 10 % and a tenth of the turns has less than half of its rate: if nothing
 helps, 4 of 1,000 searches recommend something; if a setting gives 1.5 times, 3 of 4 find it."""
 
+_LAST_ROUNDS = 2  # of two contestants: one turn of each stage with the settings that were chosen
+
 BEFORE, AFTER = "before", "after"
+
+
+class Candidate(Contestant, Protocol):
+    """A loader with its settings, such as a `bench.tune.trial.Trial`."""
+
+    def close(self) -> None:
+        """Give back threads, processes and memory."""
 
 
 def is_gain(found: Ratio) -> bool:
@@ -100,13 +109,15 @@ class Search:
         open: Starts a loader with settings on top of the user's.
         pace: How long turns are, and how much time is left.
         has_step: Whether a training step is simulated. Then the search ends as soon as it does not wait any more.
+        at_end: Gets the loader with the changes that the check confirmed, before it is closed.
     """
 
-    open: Callable[[Settings], Contestant]
+    open: Callable[[Settings], Any]
     pace: Pace
     has_step: bool = False
+    at_end: Callable[[Any], object] = lambda _: None
 
-    def run(self, base: Contestant, candidates: Sequence[Settings], found: Found) -> None:
+    def run(self, base: Candidate, candidates: Sequence[Settings], found: Found) -> None:
         """Try settings one after the other, and check at the end what was kept.
 
         Args:
@@ -122,7 +133,7 @@ class Search:
             for number, settings in enumerate(candidates):
                 if is_settled(settings, found.changes):
                     continue
-                rounds = _FIRST_ROUNDS + (_FINAL_ROUNDS if found.changes else 0)
+                rounds = _FIRST_ROUNDS + (_FINAL_ROUNDS + _LAST_ROUNDS if found.changes else 0)
                 if number and self.pace.turns_left < 2 * rounds:
                     found.left_out.append(name_of(settings))
                     continue
@@ -131,67 +142,63 @@ class Search:
                     break
             if found.changes:
                 self._check(base, best, found)
+            if found.changes:
+                self.at_end(best)
         finally:
             if best is not base:
                 best.close()
 
-    def _try(
-        self, base: Contestant, best: Contestant, settings: Settings, found: Found
-    ) -> Contestant:
+    def _try(self, base: Candidate, best: Candidate, settings: Settings, found: Found) -> Candidate:
         """Measure a change; returns the best afterwards. The other one is closed, unless it is `base`."""
-        name = name_of(settings)
+        name, is_kept = name_of(settings), False
         self.pace.progress(f"starting {name}")
         try:
-            changed = self.open({**found.changes, **settings})
+            changed: Candidate = self.open({**found.changes, **settings})
         except BadSampleError:
             raise
         except Exception as error:  # noqa: BLE001 - what does not work here is no candidate
             found.failed[name] = reason_of(error)
             return best
-        tried = None
         try:
-            tried = self._compare(best, changed, settings, found)
+            is_kept = self._compare(best, changed, settings, found)
         finally:
-            if tried is None or not tried.is_kept:
-                changed.close()
-        if tried is not None:
-            found.tried.append(tried)
-        if tried is None or not tried.is_kept:
+            loser = best if is_kept else changed
+            if loser is not base:
+                loser.close()
+        if not is_kept:
             return best
         found.changes = {**found.changes, **settings}
-        if best is not base:
-            best.close()
         return changed
 
     def _compare(
-        self, best: Contestant, changed: Contestant, settings: Settings, found: Found
-    ) -> Tried | None:
-        """Measure a few rounds, and more if they are promising; None if the change failed meanwhile."""
-        contestants, name = {BEFORE: best, AFTER: changed}, name_of(settings)
+        self, best: Candidate, changed: Candidate, settings: Settings, found: Found
+    ) -> bool:
+        """Measure a few rounds, and more if they are promising; returns whether the change is kept."""
+        name = name_of(settings)
+        contestants: dict[str, Contestant] = {BEFORE: best, AFTER: changed}
 
         def on_failure(side: str, error: Exception) -> None:
             if side == BEFORE:
                 raise error
             found.failed[name] = reason_of(error)
 
-        first = self.pace.measure(contestants, _FIRST_ROUNDS, name, on_failure)
-        if AFTER not in first:
-            return None
-        tried = Tried.of(settings, first)
-        if tried.gain.median <= _PROMISING:
-            return replace(tried, is_kept=False)
-        affordable = self.pace.turns_left // 2 - _FINAL_ROUNDS
-        rounds = max(_FIRST_ROUNDS, min(_MORE_ROUNDS, affordable))
-        more = self.pace.measure(contestants, rounds, name, on_failure)
-        if AFTER not in more:
-            return None
-        joined = {side: Measurement(first[side].turns + more[side].turns) for side in contestants}
-        return Tried.of(settings, joined)
+        measured = self.pace.measure(contestants, _FIRST_ROUNDS, name, on_failure)
+        if AFTER in measured and Tried.of(settings, measured).gain.median > _PROMISING:
+            affordable = self.pace.turns_left // 2 - _FINAL_ROUNDS - _LAST_ROUNDS
+            rounds = max(_FIRST_ROUNDS, min(_MORE_ROUNDS, affordable))
+            more = self.pace.measure(contestants, rounds, name, on_failure)
+            measured = {
+                side: Measurement(measured[side].turns + own.turns) for side, own in more.items()
+            }
+        if AFTER not in measured:
+            return False
+        found.tried.append(Tried.of(settings, measured))
+        return found.tried[-1].is_kept
 
-    def _check(self, base: Contestant, best: Contestant, found: Found) -> None:
+    def _check(self, base: Candidate, best: Candidate, found: Found) -> None:
         """Measure all kept changes against the user's settings, and drop them if that does not confirm the gain."""
-        contestants = {BEFORE: base, AFTER: best}
-        measured = self.pace.measure(contestants, _FINAL_ROUNDS, "all changes", reraise)
+        contestants: dict[str, Contestant] = {BEFORE: base, AFTER: best}
+        measured = self.pace.measure(contestants, _FINAL_ROUNDS, "all changes")
         found.check = Tried.of(found.changes, measured)
         if not found.check.is_kept:
             found.changes = {}

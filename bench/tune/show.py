@@ -11,7 +11,7 @@ from bench.timing import Ratio
 from bench.tune.candidates import name_of
 from bench.tune.limits import TRAINING_STEP
 from bench.tune.result import Tuning
-from bench.tune.search import Tried
+from bench.tune.stages import Stages
 from dali_pipes.stats.stats import ENOUGH_WAITING
 
 _MUCH = 2.0
@@ -25,19 +25,18 @@ def show_tuning(tuning: Tuning, console: Console, command: str = "") -> None:
         console: Where it is printed.
         command: A command with the chosen settings; "" for none.
     """
-    _heading(console, "What limits")
-    console.print(Text(tuning.limit.sentence, style="bold"))
-    console.print(_stages(tuning))
+    _limit(tuning, tuning.given, "What limits with your settings", console)
     for name, reason in tuning.not_measured.items():
         print_plain(console, f"{name} was not measured: {reason}", "dim")
-    if tuning.found.tried or tuning.found.failed:
+    found = tuning.found
+    if found.tried or found.failed:
         _heading(console, f"What was tried, {tuning.unit}/s, each with the best before it in turns")
-    if tuning.found.tried:
+    if found.tried:
         console.print(_trials(tuning))
-    for name, reason in tuning.found.failed.items():
+    for name, reason in found.failed.items():
         print_plain(console, f"{name} cannot be used: {reason}", "dim")
-    if tuning.found.left_out:
-        names = "; ".join(tuning.found.left_out)
+    if found.left_out:
+        names = "; ".join(found.left_out)
         console.print(Text(f"no time was left for: {names} (give more --seconds)", style="dim"))
     _heading(console, "Result")
     for sentence in conclusion(tuning):
@@ -46,6 +45,8 @@ def show_tuning(tuning: Tuning, console: Console, command: str = "") -> None:
         print_plain(console, "\n" + tuning.as_python())
         if command:
             print_plain(console, command)
+    if tuning.recommended:
+        _limit(tuning, tuning.recommended, "What limits with the recommended settings", console)
     if tuning.help and not _is_enough(tuning):
         _heading(console, "What else would help")
         for sentence in tuning.help:
@@ -55,15 +56,13 @@ def show_tuning(tuning: Tuning, console: Console, command: str = "") -> None:
 def conclusion(tuning: Tuning) -> Iterator[str]:
     """Yield what to change and what to expect, a sentence each."""
     before, after = tuning.result
-    check, early = (
-        tuning.found.check,
-        "Interrupted before the end. " if tuning.is_interrupted else "",
-    )
+    check = tuning.found.check
+    early = "Interrupted before the end. " if tuning.is_interrupted else ""
     if tuning.changes:
-        gain = check.gain if check else [one for one in tuning.found.tried if one.is_kept][-1].gain
         unconfirmed = "" if check else ", not yet measured a second time"
+        gain = _times(tuning.last_trial.gain)
         yield (
-            f"{early}{name_of(tuning.changes)} makes it {_times(gain)} as fast{unconfirmed}: {number(before.median)} "
+            f"{early}{name_of(tuning.changes)} makes it {gain} as fast{unconfirmed}: {number(before.median)} "
             f"{tuning.unit}/s before, {number(after.median)} after."
         )
     elif check is not None:
@@ -107,46 +106,43 @@ def _heading(console: Console, text: str) -> None:
     console.print(f"\n{text}", style="cyan", highlight=False)
 
 
-def _stages(tuning: Tuning) -> Table:
-    table = plain_table()
-    table.add_column("alone", no_wrap=True)
-    table.add_column(f"{tuning.unit}/s", justify="right", no_wrap=True)
-    table.add_column("range", justify="right", no_wrap=True)
-    for name, one in tuning.stages.items():
+def _limit(tuning: Tuning, stages: Stages, title: str, console: Console) -> None:
+    _heading(console, title)
+    console.print(Text(stages.limit.sentence, style="bold"))
+    table = _table("alone", f"{tuning.unit}/s", "range")
+    for name, one in stages.alone.items():
         table.add_row(
             name, number(one.median), f"{number(min(one.rates))}-{number(max(one.rates))}"
         )
     if tuning.step_rate is not None:
         table.add_row("the training step", number(tuning.step_rate), "")
-    return table
+    console.print(table)
 
 
 def _trials(tuning: Tuning) -> Table:
-    table = plain_table()
-    table.add_column("setting", overflow="fold")
-    for heading in ("before", "after", "gain", "range"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    has_step = tuning.step_rate is not None
-    if has_step:
-        table.add_column("waits", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for one in tuning.found.tried:
-        table.add_row(*_row(one, name_of(one.settings), has_step))
-    if tuning.found.check is not None:
-        table.add_section()
-        table.add_row(*_row(tuning.found.check, "all that were kept, once more", has_step))
+    waits = ["waits"] if tuning.step_rate is not None else []
+    table = _table("setting", "before", "after", "gain", "range", *waits, "")
+    check = tuning.found.check
+    rows = [(name_of(one.settings), one) for one in tuning.found.tried]
+    for name, one in [*rows, *([("all that were kept, once more", check)] if check else [])]:
+        shares = f"{one.before.wait_share:.0%} to {one.after.wait_share:.0%}"
+        if one is check:
+            table.add_section()
+        table.add_row(
+            Text(name),
+            number(one.before.median),
+            number(one.after.median),
+            f"{one.gain.median:.2f}",
+            f"{min(one.gain.runs):.2f}-{max(one.gain.runs):.2f}",
+            *(shares for _ in waits),
+            "kept" if one.is_kept else "",
+        )
     return table
 
 
-def _row(tried: Tried, name: str, has_step: bool) -> list[Text | str]:
-    gain = tried.gain
-    waits = [f"{tried.before.wait_share:.0%} to {tried.after.wait_share:.0%}"] if has_step else []
-    return [
-        Text(name),
-        number(tried.before.median),
-        number(tried.after.median),
-        f"{gain.median:.2f}",
-        f"{min(gain.runs):.2f}-{max(gain.runs):.2f}",
-        *waits,
-        "kept" if tried.is_kept else "",
-    ]
+def _table(first: str, *numbers: str) -> Table:
+    table = plain_table()
+    table.add_column(first, overflow="fold")
+    for heading in numbers:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table

@@ -1,21 +1,19 @@
-"""What the stages of a loader give alone."""
+"""What a loader and its first stages give, and which stage limits it."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
 from bench.timing import Measurement
+from bench.tune.limits import DECODING, LOADING, READING, Limit, find_limit
 from bench.tune.pace import Pace, reason_of
-from bench.tune.trial import Contestant, Reading, Trial, WithoutStep
+from bench.tune.trial import Contestant, Reading, Trial
 from dali_pipes import BadSampleError, Loader
 from dali_pipes.variants import make_variants
 from dali_pipes.video.source import find_clips
 from gpu_aug import Recipe
 from readers import Dataset
-
-READING, DECODING, LOADING = "reading", "reading and decoding", "the loader"
-"""Names of the trials without a training step. Each does what the one before it does, and more."""
 
 WITH_STEP = "the loader with the training step"
 
@@ -25,17 +23,24 @@ _SHARE = 0.3  # of the time that there is
 
 @dataclass(frozen=True)
 class Stages:
-    """What was measured.
+    """The measurements of one set of settings.
 
     Attributes:
         measured: By READING, DECODING, LOADING and WITH_STEP, as far as there was something to measure.
         failed: By name why a stage was not measured.
         bytes_per_sample: Mean encoded size; 0 if reading was not measured.
+        limit: What limits the loader.
     """
 
     measured: dict[str, Measurement]
     failed: dict[str, str]
-    bytes_per_sample: float = 0.0
+    bytes_per_sample: float
+    limit: Limit
+
+    @property
+    def alone(self) -> dict[str, Measurement]:
+        """The measurements without a training step."""
+        return {name: one for name, one in self.measured.items() if name != WITH_STEP}
 
 
 def measure_stages(
@@ -48,45 +53,42 @@ def measure_stages(
     """Measure a loader, and in turns with it what its first stages give alone.
 
     Args:
-        trial: The loader.
+        trial: The loader. All turns that it had until the end of this call tell what limits it.
         dataset: What it reads.
         recipe: As for Loader.
         make: Makes a loader with further settings, and with another `recipe`.
-        pace: How long turns are.
+        pace: How long turns are. Each contestant has at least one turn, even if no time is left.
 
     Raises:
         Exception: What the loader itself raises.
     """
     failed: dict[str, str] = {}
     contestants: dict[str, Contestant] = {}
+
+    def on_failure(name: str, error: Exception) -> None:
+        # Without the loader there is nothing to measure; without one of its stages there is.
+        if name in (LOADING, WITH_STEP) or isinstance(error, BadSampleError):
+            raise error
+        failed[name] = reason_of(error)
+
     with ExitStack() as stack:
         # A loader reads only those parts of a video that its clip needs; `fetch` would read all of it.
         if find_clips(dataset) is None:
-            contestants[READING] = _reading(trial, dataset)
-            stack.callback(contestants[READING].close)
+            contestants[READING] = stack.enter_context(closing(_reading(trial, dataset)))
         try:
-            contestants[DECODING] = Trial(make({"targets": ()}, recipe=_decoding_of(recipe)))
-            stack.callback(contestants[DECODING].close)
-        except BadSampleError:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever the reason, the loader itself can still be measured
-            failed[DECODING] = reason_of(error)
-        contestants[LOADING] = WithoutStep(trial)
+            decoding = Trial(make({"targets": ()}, recipe=_decoding_of(recipe)))
+            contestants[DECODING] = stack.enter_context(closing(decoding))
+        except Exception as error:  # noqa: BLE001 - bad samples are raised again
+            on_failure(DECODING, error)
+        contestants[LOADING] = trial.free_turns
         if trial.step_seconds:
             contestants[WITH_STEP] = trial
-
-        def on_failure(name: str, error: Exception) -> None:
-            if name in (LOADING, WITH_STEP):
-                raise error
-            failed[name] = reason_of(error)
-
         affordable = int(_SHARE * pace.turns_left / len(contestants))
         rounds = max(1, min(_ROUNDS, affordable))
         measured = pace.measure(contestants, rounds, "stages", on_failure)
     reading = contestants.get(READING)
-    return Stages(
-        measured, failed, reading.bytes_per_sample if isinstance(reading, Reading) else 0.0
-    )
+    num_bytes = reading.bytes_per_sample if isinstance(reading, Reading) else 0.0
+    return Stages(measured, failed, num_bytes, find_limit(trial.record, measured))
 
 
 def _reading(trial: Trial, dataset: Dataset) -> Reading:

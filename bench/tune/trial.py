@@ -2,10 +2,9 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import count
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,7 +19,7 @@ _PAGE_BYTES = 4096
 
 
 class Contestant(Protocol):
-    """What takes part in `bench.timing.measure_in_turns`."""
+    """What takes part in `bench.tune.pace.Pace.measure`."""
 
     def turn(self, seconds: float) -> Turn:
         """Work for some seconds."""
@@ -28,8 +27,12 @@ class Contestant(Protocol):
     def rest(self, turn: Turn) -> None:
         """Wait after a turn until nothing works any more, so that the next contestant has the machine to itself."""
 
-    def close(self) -> None:
-        """Give back threads, processes and memory."""
+
+class FreeTurns(NamedTuple):
+    """The contestant whose consumer takes the batches of a trial as fast as they come."""
+
+    turn: Callable[[float], Turn]
+    rest: Callable[[Turn], None]
 
 
 class Trial:
@@ -45,8 +48,7 @@ class Trial:
 
     Attributes:
         loader: As given; so is `step_seconds`.
-        free_stats: What it did in each turn without a training step.
-        paced_stats: What it did in each turn with one.
+        record: Each turn with the training step, and what the loader did in it.
 
     Raises:
         dali_pipes.LoaderError: The loader cannot work, or another of the packages' errors.
@@ -54,8 +56,7 @@ class Trial:
 
     def __init__(self, loader: Loader, *, step_seconds: float = 0.0, epoch: int = 0) -> None:
         self.loader = loader
-        self.free_stats: list[Stats] = []
-        self.paced_stats: list[Stats] = []
+        self.record: list[tuple[Turn, Stats]] = []
         self.step_seconds, self._size = step_seconds, 0
         try:
             self.loader.set_epoch(epoch)
@@ -71,6 +72,11 @@ class Trial:
         """Batches that the loader makes while it is not asked."""
         return max(self.loader.stats("run").queue.capacity, 1)
 
+    @property
+    def free_turns(self) -> FreeTurns:
+        """The same loader without the training step."""
+        return FreeTurns(self.free_turn, self.rest)
+
     def turn(self, seconds: float) -> Turn:
         """Take batches, with a training step after each."""
         return self._turn(seconds, self.step_seconds)
@@ -80,8 +86,7 @@ class Trial:
         return self._turn(seconds, 0.0)
 
     def _turn(self, seconds: float, step_seconds: float) -> Turn:
-        for _ in range(self.num_ahead + 1):
-            self._take()
+        self.take_batches(self.num_ahead + 1)
         # In a long run a loader that is fast enough has a batch ready when the step begins.
         time.sleep(step_seconds)
         before = self.loader.stats("run")
@@ -91,13 +96,13 @@ class Trial:
             work=(lambda _: time.sleep(step_seconds)) if step_seconds else None,
             finish=lambda: synchronise(self.loader.device),
         )
-        kept = self.paced_stats if step_seconds else self.free_stats
-        kept.append(self.loader.stats("run") - before)
+        if step_seconds == self.step_seconds:
+            self.record.append((turn, self.loader.stats("run") - before))
         return turn
 
-    def take_epoch(self) -> None:
-        """Take as many batches as an epoch has."""
-        for _ in range(len(self.loader)):
+    def take_batches(self, count: int) -> None:
+        """Take some batches, which are not measured."""
+        for _ in range(count):
             self._take()
 
     def rest(self, turn: Turn) -> None:
@@ -113,28 +118,6 @@ class Trial:
         batch = next(self._batches)
         self._size = max(self._size, len(batch))
         return batch
-
-
-class WithoutStep:
-    """A trial whose consumer takes batches as fast as they come.
-
-    Args:
-        trial: The trial, which is closed by who made it.
-    """
-
-    def __init__(self, trial: Trial) -> None:
-        self._trial = trial
-
-    def turn(self, seconds: float) -> Turn:
-        """Take batches."""
-        return self._trial.free_turn(seconds)
-
-    def rest(self, turn: Turn) -> None:
-        """See `Trial.rest`."""
-        self._trial.rest(turn)
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 class Reading:
@@ -199,5 +182,5 @@ class Reading:
 
 def _endless(loader: Loader) -> Iterator[Batch]:
     """Yield the batches of one epoch after the other."""
-    for _ in count():
+    while True:
         yield from loader

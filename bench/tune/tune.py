@@ -9,13 +9,14 @@ from itertools import count
 from typing import Any
 
 from bench.output.errors import BenchError
+from bench.timing import Measurement
 from bench.tune.candidates import Settings, Situation, find_candidates
-from bench.tune.limits import TRAINING_STEP, Limit, find_limit, further_help
+from bench.tune.limits import LOADING, TRAINING_STEP, Limit, further_help
 from bench.tune.pace import Pace, reason_of
 from bench.tune.repeated import can_repeat, help_of_repeated, measure_repeated
 from bench.tune.result import Tuning
 from bench.tune.search import Found, Search
-from bench.tune.stages import LOADING, WITH_STEP, Stages, measure_stages
+from bench.tune.stages import Stages, measure_stages
 from bench.tune.trial import Trial
 from dali_pipes import BadSampleError, Loader
 from dali_pipes.variants import AnyRecipe
@@ -37,7 +38,7 @@ Progress = Callable[[str, float], object]
 
 @dataclass(frozen=True)
 class _Task:
-    """What is tuned."""
+    """The data, the recipe and the settings that are tuned."""
 
     dataset: Dataset
     recipe: AnyRecipe
@@ -55,6 +56,14 @@ class _Task:
             if more or dataset or recipe:  # the loader with the user's settings has warned
                 warnings.simplefilter("ignore")
             return Loader(dataset or self.dataset, recipe or self.recipe, **{**kept, **more})
+
+    def measure_stages(self, trial: Trial, more: Settings, pace: Pace) -> Stages:
+        """Measure the loader of a trial with further settings, and its stages."""
+
+        def make(stage: Settings, recipe: AnyRecipe) -> Loader:
+            return self.loader({**more, **stage}, recipe=recipe)
+
+        return measure_stages(trial, self.dataset, self.recipe, make, pace)
 
     def trial(self, more: Settings, number: int) -> Trial:
         """Start a loader that takes part in trials as the one of a number.
@@ -78,7 +87,10 @@ def tune(
     on_progress: Progress = lambda _text, _share: None,
     **settings: Any,
 ) -> Tuning:
-    """Find the stage that limits a loader, and try settings in short trials, in turns with the best so far.
+    """Try settings of a loader in short trials, in turns with the best so far, and find the stage that limits it.
+
+    What limits is measured before the search with the user's settings, which says what to try, and after it with the
+    recommended ones: `Tuning.limit` and the further help are about these.
 
     No setting changes which samples come, their order or their draws. What the user gave stays as it is.
 
@@ -139,67 +151,68 @@ def _step_seconds(step_ms: float | None, images_per_second: float | None, batch_
 
 def _tune(task: _Task, seconds: float, on_progress: Progress) -> Tuning:
     began = clock()
+    turn_seconds = max(seconds / _TURNS_PER_RUN, _TURN_SECONDS_MIN)
 
     def progress(text: str) -> None:
         on_progress(text, min((clock() - began) / seconds, 1.0))
 
     progress("starting the loader")
     with closing(task.trial({}, 0)) as base:
-        turn_seconds = max(seconds / _TURNS_PER_RUN, _TURN_SECONDS_MIN)
         base.rest(base.free_turn(_TURN_SECONDS_MIN))  # warms up
         asked = clock()
         base.rest(base.free_turn(turn_seconds))  # shows how long a turn takes
-        base.free_stats.clear()
-        cost = clock() - asked
-        pace = Pace(turn_seconds, cost, began + seconds, progress)
-        stages = measure_stages(base, task.dataset, task.recipe, task.loader, pace)
-        tuning = _first_result(task, base, stages)
+        base.record.clear()
+        pace = Pace(turn_seconds, clock() - asked, began + seconds, progress)
+        given = task.measure_stages(base, {}, pace)
+        tuning = Tuning(
+            settings=task.settings,
+            unit="clips" if task.is_clips else "images",
+            step_rate=base.loader.steps.largest / task.step_seconds if task.step_seconds else None,
+            given=given,
+            found=Found(),
+            own=Measurement(()),
+            not_measured=dict(given.failed),
+        )
         try:
-            if tuning.limit.stage != TRAINING_STEP:
-                _improve(task, base, pace, tuning, stages.bytes_per_sample)
+            if given.limit.stage != TRAINING_STEP:
+                _improve(task, base, pace, tuning)
         except KeyboardInterrupt:
             tuning.is_interrupted = True
+        tuning.own = Measurement(tuple(turn for turn, _ in base.record))
+        tuning.help = _help(task, base.loader.device.type, tuning)
     tuning.seconds = clock() - began
     return tuning
 
 
-def _first_result(task: _Task, base: Trial, stages: Stages) -> Tuning:
-    """Return the result as long as nothing was tried."""
-    alone = dict(stages.measured)
-    paced = alone.pop(WITH_STEP, alone[LOADING])
-    stats = base.paced_stats if task.step_seconds else base.free_stats
-    step_rate = base.loader.steps.largest / task.step_seconds if task.step_seconds else None
-    return Tuning(
-        settings=task.settings,
-        unit="clips" if task.is_clips else "images",
-        step_rate=step_rate,
-        stages=alone,
-        not_measured=stages.failed,
-        base=paced,
-        limit=find_limit(stats, alone),
-        found=Found(),
-    )
-
-
-def _improve(task: _Task, base: Trial, pace: Pace, tuning: Tuning, bytes_per_sample: float) -> None:
-    """Try settings, and say what helps besides them."""
-    limit, device = tuning.limit, base.loader.device.type
-    is_packed = getattr(task.dataset, "block_size", 1) > 1
-    further = further_help(limit, device=device, clips=task.is_clips, is_packed=is_packed)
-    tuning.help = further
-    if can_repeat(limit, base.loader, task.dataset, task.is_clips):
+def _improve(task: _Task, base: Trial, pace: Pace, tuning: Tuning) -> None:
+    """Try settings, and measure what limits with those that help."""
+    if can_repeat(tuning.limit, base.loader, task.dataset, task.is_clips):
         _measure_repeated(task, base, pace, tuning)
-        if tuning.repeated is not None:
-            total_bytes = bytes_per_sample * len(task.dataset)
-            repeated = help_of_repeated(tuning.repeated, limit, task.source, total_bytes)
-            tuning.help = [*repeated, *further]
     numbers = count(1)
+
+    def measure_again(best: Trial) -> None:
+        tuning.recommended = task.measure_stages(best, tuning.changes, pace)
+        tuning.not_measured |= tuning.recommended.failed
+
     search = Search(
         lambda settings: task.trial(settings, next(numbers)),
         pace,
         has_step=task.step_seconds > 0,
+        at_end=measure_again,
     )
-    search.run(base, find_candidates(_situation(task, base, limit)), tuning.found)
+    search.run(base, find_candidates(_situation(task, base, tuning.limit)), tuning.found)
+
+
+def _help(task: _Task, device: str, tuning: Tuning) -> list[str]:
+    """Say what helps besides settings against what limits with the recommended ones."""
+    is_packed = getattr(task.dataset, "block_size", 1) > 1
+    further = further_help(tuning.limit, device=device, clips=task.is_clips, is_packed=is_packed)
+    # Repeated samples were read with the user's settings: with another limit or decoder their gain would be another.
+    is_same = tuning.limit.stage == tuning.given.limit.stage and "decoder" not in tuning.changes
+    if tuning.repeated is None or not is_same:
+        return further
+    total_bytes = tuning.given.bytes_per_sample * len(task.dataset)
+    return [*help_of_repeated(tuning.repeated, tuning.limit, task.source, total_bytes), *further]
 
 
 def _measure_repeated(task: _Task, base: Trial, pace: Pace, tuning: Tuning) -> None:
@@ -208,7 +221,7 @@ def _measure_repeated(task: _Task, base: Trial, pace: Pace, tuning: Tuning) -> N
             base,
             task.dataset,
             lambda part: task.loader({}, dataset=part),
-            rate=tuning.stages[LOADING].median,
+            rate=tuning.given.measured[LOADING].median,
             pace=pace,
         )
     except BadSampleError:

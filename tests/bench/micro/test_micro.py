@@ -17,7 +17,10 @@ from bench.micro.ops import BATCH_WORKS, CHAINS, chain_works
 from bench.micro.ops_table import OPS, Op
 from bench.micro.overhead import store
 from bench.micro.pictures import load_pictures
+from bench.micro.without_gpu import host_decoders, without_gpu
 from bench.output.errors import BenchError
+from dali_pipes.decode.cuda_jpeg import on_gpu
+from dali_pipes.decode.cuda_jpeg.on_cpu import NoKernels
 from readers import open_dataset
 from tests.support.commands import Run
 from tests.support.jpegs import picture
@@ -114,6 +117,13 @@ def test_kinds_are_told_apart(folder: Path) -> None:
 
     assert list(found) == sorted(KINDS)
     assert all(len(files.files) == 1 for files in found.values())
+
+
+def test_what_is_left_out_without_a_gpu_exists() -> None:
+    """Every function that the loader of a GPU calls and that is replaced here is still where it is replaced."""
+    with without_gpu():
+        if host_decoders() != ["cpu"]:
+            assert isinstance(on_gpu.gpu_kernels(torch.device("cuda")), NoKernels)
 
 
 def test_only_baseline_jpegs_are_stored(folder: Path, tmp_path: Path) -> None:

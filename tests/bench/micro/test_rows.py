@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from bench.micro.rows import Row, RowResult, contestant, measure_row, show_rows
+from bench.micro.rows import Row, RowResult, contestants_of, measure_row, show_rows
 from bench.timing import Measurement, Turn
 
 
@@ -27,13 +27,14 @@ def test_contestants_take_turns_and_whoever_cannot_is_absent() -> None:
         made.append("once")
         return list
 
+    repeated = contestants_of({"missing": lambda: fail, "counted": make}, 4)
     row = Row(
         "work",
         {
-            "missing": contestant(lambda: fail, 4),
+            "missing": repeated["missing"],
             "slow": lambda _seconds: Turn(10, 2.0, 1.0),
             "fast": lambda _seconds: Turn(30, 2.0, 1.0),
-            "counted": contestant(make, 4),
+            "counted": repeated["counted"],
         },
         facts=lambda measured: {"sum": sum(own.turns[0].items for own in measured.values())},
     )

@@ -6,10 +6,9 @@ from typing import Any, cast
 import pytest
 
 from bench.timing import Measurement, Turn
-from bench.tune.limits import Limit, find_limit, further_help
+from bench.tune.limits import DECODING, LOADING, READING, Limit, find_limit, further_help
 from bench.tune.repeated import help_of_repeated
 from bench.tune.search import Tried
-from bench.tune.stages import DECODING, LOADING, READING
 from dali_pipes.stats import Stats
 
 
@@ -26,11 +25,12 @@ def rates(*values: float) -> Measurement:
     return Measurement(tuple(Turn(round(1000 * value), 1000.0) for value in values))
 
 
-def limit_of(late: Mapping[str, float], core_share: float = 1.0) -> Limit:
+def limit_of(late: Mapping[str, float], core_share: float = 1.0, waited: float = 0.0) -> Limit:
     """Find the limit of a loader whose augmenting costs most by the trials of stages."""
     alone = {READING: rates(1000), DECODING: rates(800), LOADING: rates(100)}
-    stats = [Did(late, core_share), Did(late, core_share)]
-    return find_limit(cast("list[Stats]", stats), alone)
+    turn = Turn(1, 10.0, wait_seconds=waited or sum(late.values()))
+    stats = cast("Stats", Did(late, core_share))
+    return find_limit([(turn, stats), (turn, stats)], alone)
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,19 @@ def test_the_stage_that_is_waited_for_limits(late: dict[str, float], stage: str)
     assert limit.wait_share == pytest.approx(sum(late.values()) / 10)
 
 
+def test_a_wait_that_the_statistics_lack_counts() -> None:
+    """They count the wait for the first batch of an epoch as its start; then the trials of stages decide."""
+    limit = limit_of({}, waited=9.0)
+
+    assert (limit.stage, limit.wait_share) == ("augment", 0.9)
+
+
 @pytest.mark.parametrize(
     ("limit", "expected"),
     [
         (limit_of({"decode": 6.0, "augment": 2.0}), "Decoding limits: the consumer waits for 80% "),
         (limit_of({"decode": 6.0, "augment": 2.0}), "decoding 75%, augmenting 25%."),
+        (limit_of({}, waited=9.0), "Augmenting limits: the consumer waits for 90% of the time."),
         (limit_of({"decode": 6.0}, 0.4), "a core for only 40% of their work"),
         (limit_of({}), "The training step limits: it waits for batches for 0% of the time."),
     ],
@@ -107,10 +115,9 @@ def test_cores_are_asked_for_where_they_matter(stage: str, expected: bool) -> No
     ],
 )
 def test_what_data_that_were_read_before_tell(
-    stage: str, source: str, gain: float, expected: str, monkeypatch: pytest.MonkeyPatch
+    stage: str, source: str, gain: float, expected: str
 ) -> None:
-    """Seek points, memory or a larger cache; nothing if the gain is small."""
-    monkeypatch.setattr("bench.tune.repeated._cache_bytes", lambda _: 1_000_000_000)
+    """Seek points, memory or a cache of that size; nothing if the gain is small."""
     tried = Tried({}, rates(100, 100, 100), rates(*[100 * gain] * 3), is_kept=True)
 
     found = help_of_repeated(tried, Limit(stage, 0.9, {}, 1.0), source, 2e9)

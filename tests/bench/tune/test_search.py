@@ -56,12 +56,15 @@ class Machine:
         return made
 
     def search(
-        self, seconds: float = 120.0, candidates: list[dict[str, Any]] = CANDIDATES
+        self,
+        seconds: float = 120.0,
+        candidates: list[dict[str, Any]] = CANDIDATES,
+        at_end: Callable[["Made"], object] = lambda _: None,
     ) -> Found:
         """Look for the best settings."""
         found = Found()
         pace = Pace(0.5, 0.6, seconds, clock=lambda: self.now)
-        search = Search(self.open, pace, has_step=self.step_rate < float("inf"))
+        search = Search(self.open, pace, self.step_rate < float("inf"), at_end)
         try:
             search.run(self.open({}), candidates, found)
         finally:
@@ -152,8 +155,24 @@ def test_a_gain_is_found_in_noise() -> None:
     assert sum(bool(changes.keys() - THREADS.keys()) for changes in results) <= 5
 
 
+@pytest.mark.parametrize(
+    ("gains", "expected"),
+    [({"num_threads": 1.3, "helper_process": 1.2}, [THREADS | HELPER]), ({}, [])],
+)
+def test_the_recommended_settings_are_handed_over_at_the_end(
+    gains: dict[str, float], expected: list[dict[str, Any]]
+) -> None:
+    """The loader with all changes is still open; without a change there is none."""
+    ends: list[tuple[Settings, int]] = []
+    machine = Machine(gains)
+
+    machine.search(at_end=lambda best: ends.append((best.settings, machine.alive)))
+
+    assert ends == [(settings, 2) for settings in expected]
+
+
 def test_a_gain_that_is_gone_when_measured_again_is_none() -> None:
-    """The last check decides, and what it says is told."""
+    """The last check decides; settings that it does not confirm are not recommended."""
     machine = Machine({"num_threads": 1.5})
 
     def gone() -> float:
@@ -163,8 +182,10 @@ def test_a_gain_that_is_gone_when_measured_again_is_none() -> None:
         return 1.0
 
     machine.noise = gone
-    found = machine.search(candidates=[THREADS])
+    ends: list[Made] = []
+    found = machine.search(candidates=[THREADS], at_end=ends.append)
 
+    assert not ends
     assert found.tried[0].is_kept
     assert found.check is not None
     assert not found.check.is_kept

@@ -4,8 +4,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from bench.tune.limits import DECODING, LOADING, READING
 from bench.tune.pace import Pace
-from bench.tune.stages import DECODING, LOADING, READING, WITH_STEP, measure_stages
+from bench.tune.stages import WITH_STEP, measure_stages
 from bench.tune.trial import Reading, Trial
 from dali_pipes import Loader
 from gpu_aug import HorizontalFlip, Recipe
@@ -29,8 +30,9 @@ def test_a_training_step_paces_a_trial(data: Path) -> None:
         assert paced.rate <= 2 / 0.05
         assert free.rate > paced.rate
         assert paced.wait_seconds < 0.5 * paced.seconds
-        assert (len(trial.paced_stats), len(trial.free_stats)) == (1, 1)
-        assert trial.paced_stats[0].samples == paced.items
+        [(turn, stats)] = trial.record
+        assert turn is paced
+        assert stats.samples == paced.items
 
 
 def test_reading_counts_samples_and_bytes(data: Path) -> None:

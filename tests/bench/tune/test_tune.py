@@ -2,20 +2,24 @@
 
 import json
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 
 from bench.cli.options import TuneOptions
 from bench.output.errors import BenchError
 from bench.tune import Tuning, tune
 from bench.tune.command import _command
-from bench.tune.limits import Limit
+from bench.tune.limits import LOADING, Limit
 from bench.tune.result import Tuning as Result
 from bench.tune.search import Found, Tried
-from bench.tune.show import conclusion
+from bench.tune.show import conclusion, show_tuning
+from bench.tune.stages import Stages
+from bench.tune.trial import Trial
 from dali_pipes import BadSampleError, Loader
 from gpu_aug import Recipe
 from readers import open_dataset
@@ -91,9 +95,13 @@ def test_a_bad_sample_is_raised(data: Path) -> None:
 
 def made_by_hand(found: Found, **more: Any) -> Tuning:
     """Return a result with a base of 100 images/s."""
-    limit = Limit("decode", 0.9, {"decode": 1.0}, 1.0)
-    given: dict[str, Any] = {"batch_size": 8}
-    return Result(given, "images", None, {}, {}, rates(100, 100), limit, found, **more)
+    settings: dict[str, Any] = {"batch_size": 8}
+    return Result(settings, "images", None, limited_by("decode"), found, rates(100, 100), **more)
+
+
+def limited_by(stage: str) -> Stages:
+    """Return the stages of a loader of 100 images/s."""
+    return Stages({LOADING: rates(100, 100)}, {}, 0.0, Limit(stage, 0.9, {stage: 1.0}, 1.0))
 
 
 KEPT = Tried({"num_threads": 4}, rates(100, 100, 100), rates(150, 150, 150), is_kept=True)
@@ -128,13 +136,47 @@ def test_the_conclusion_in_words(tuning: Tuning, expected: str) -> None:
     assert expected in " ".join(conclusion(tuning))
 
 
-def test_without_a_gain_all_turns_of_the_own_settings_count() -> None:
-    """The prediction stands on the turns before the first change that was kept."""
-    later = Tried({"prefetch": 4}, rates(150, 150, 150), rates(150, 150, 150), is_kept=False)
+def test_what_limits_is_that_of_the_recommended_settings(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The user's limit stands beside it; without a recommendation it is the only one."""
+    tuning = made_by_hand(
+        Found({"num_threads": 4}, [KEPT], check=KEPT), recommended=limited_by("read")
+    )
+    show_tuning(tuning, Console(width=96))
+    printed = capsys.readouterr().out
 
-    before, after = made_by_hand(Found({}, [KEPT, later], check=GONE)).result
+    assert tuning.limit.stage == tuning.to_dict()["limit"]["stage"] == "read"
+    assert tuning.to_dict()["limit_given"]["stage"] == "decode"
+    assert made_by_hand(Found()).limit.stage == "decode"
+    own, new = printed.index("Decoding limits"), printed.index("Reading limits")
+    assert printed.index("with your settings") < own < printed.index("What was tried") < new
+    assert printed.index("with the recommended settings") < new
 
-    assert before.rates == after.rates == (100.0,) * 5
+
+def test_tuning_measures_what_limits_with_the_recommended_settings(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stages are measured again with a loader that has the changes, and the help follows from them."""
+    monkeypatch.setattr("bench.tune.search.is_gain", lambda _: True)
+    measured: list[dict[str, Any]] = []
+
+    def measure(trial: Trial, *_: object) -> Stages:
+        measured.append({"prefetch": trial.num_ahead - 1, "turns": len(trial.record)})
+        return limited_by("copy" if len(measured) > 1 else "decode")
+
+    monkeypatch.setattr(sys.modules["bench.tune.tune"], "measure_stages", measure)
+    monkeypatch.setattr(
+        sys.modules["bench.tune.tune"], "find_candidates", lambda _: [{"prefetch": 7}]
+    )
+
+    found = tune(open_dataset(data), RECIPE, batch_size=2, seconds=1, num_threads=1, prefetch=2)
+
+    assert [one["prefetch"] for one in measured] == [2, 7]
+    assert measured[1]["turns"] > 8
+    assert (found.given.limit.stage, found.limit.stage) == ("decode", "copy")
+    assert "torch.bfloat16" in " ".join(found.help)
+    assert len(found.own.turns) > 8
 
 
 @pytest.mark.parametrize(
