@@ -8,11 +8,11 @@ from typing import Any
 
 from rich.console import Console
 
+from bench.compare.clips import ClipSettings, open_sound_videos
 from bench.compare.images import require_sound
 from bench.output.arguments import check_writable
 from bench.output.errors import BenchError
 from bench.output.text import print_plain, print_written
-from bench.video.clips import ClipSettings, open_sound_videos
 from dali_pipes.image_fields import as_image_fields
 from dali_pipes.preview import (
     clip_engines,

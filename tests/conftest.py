@@ -30,9 +30,9 @@ import pytest
 import torch
 from PIL import Image
 
+from bench.baselines.videos import load_torchcodec
 from bench.compare.contestant import Unable
 from bench.compare.photographs import make_photographs
-from bench.video.libraries import load_torchcodec
 from tests.support.agreement import Agreement
 from tests.support.commands import Run, call_command
 from tests.support.extent import EVERYTHING

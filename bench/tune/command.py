@@ -12,13 +12,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.cli.execution import INTERRUPTED
 from bench.cli.options import TuneOptions
+from bench.compare.clips import clip_settings, usual_batch_size, usual_recipe
 from bench.output.arguments import check_writable, dtype_from, recipe_from
 from bench.output.results import save_result
 from bench.output.text import print_plain, wide_console
 from bench.tune import tune as tuning_of
 from bench.tune.show import show_tuning
 from bench.tune.tune import Progress as OnProgress
-from bench.video.clips import clip_settings, usual_batch_size, usual_recipe
 from dali_pipes.evaluation import random_steps
 from dali_pipes.variants import make_variants
 from readers import Dataset
@@ -44,7 +44,7 @@ def tune_and_show(
         source: As for `readers.open_dataset`.
         recipe: A preset or a file; None takes the usual one.
         asked: Arguments of the loader.
-        clips: Attributes of `bench.video.clips.ClipSettings`; None for what was not given.
+        clips: Attributes of `bench.compare.clips.ClipSettings`; None for what was not given.
         how: Keyword arguments of `readers.open_dataset`.
         aim: step_ms, images_per_second and seconds of `bench.tune.tune`.
         json_path: Where the result is written as well.

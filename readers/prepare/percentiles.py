@@ -1,9 +1,7 @@
 """The distribution of numbers, in memory that does not grow with their count."""
 
 import math
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,31 +65,6 @@ class Spread:
             if left <= 0:
                 return min(max(number, self.lowest), self.highest)
         return self.highest
-
-    def histogram(self, edges: Sequence[float]) -> list[int]:
-        """How many numbers lie in each bin; those that lie in none are left out.
-
-        Args:
-            edges: Ends of N bins, [N + 1], rising. A bin holds its lower end and not its upper one; the last holds
-                both.
-
-        Returns:
-            [N].
-
-        Example:
-            >>> from readers.prepare.percentiles import Spread
-            >>> spread = Spread()
-            >>> for number in (1, 2, 2, 5):
-            ...     spread.add(number)
-            >>> spread.histogram([0, 2, 5])
-            [1, 3]
-        """
-        counts = [0] * (len(edges) - 1)
-        for number, many in self._counts.items():
-            number = min(max(number, self.lowest), self.highest)
-            if edges[0] <= number <= edges[-1]:
-                counts[min(bisect_right(edges, number), len(counts)) - 1] += many
-        return counts
 
     @property
     def about(self) -> str:

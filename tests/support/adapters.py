@@ -138,24 +138,6 @@ class ReaderIterable(torch.utils.data.IterableDataset[int]):
         self.epoch, self.position, self.began = state["epoch"], state["position"], False
 
 
-class LoaderIterable(torch.utils.data.IterableDataset[dict[str, Any]]):
-    """A loader as a dataset of batches for StatefulDataLoader."""
-
-    def __init__(self, loader: Loader) -> None:
-        self.loader = loader
-
-    def __iter__(self) -> Iterator[dict[str, NDArray[Any]]]:
-        return map(as_arrays, iter(self.loader))
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the loader's state."""
-        return dict(self.loader.state_dict())
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on there."""
-        self.loader.load_state_dict(state)
-
-
 class LoaderIterator:
     """One epoch of a loader, as numpy arrays.
 

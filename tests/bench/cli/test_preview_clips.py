@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from bench.compare.clips import ClipSettings
 from bench.output.arguments import schedule_from
 from bench.output.errors import BenchError
 from bench.preview import Shown, write_clips
-from bench.video.clips import ClipSettings
 from dali_pipes.preview import strips
 from dali_pipes.preview.strips import durations_ms
 from tests.support.videos import pan, write_video

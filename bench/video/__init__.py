@@ -1,1 +1,0 @@
-"""Former addresses of modules that moved to `bench.compare` and `bench.baselines`."""
