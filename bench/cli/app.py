@@ -9,7 +9,7 @@ import typer.core
 import typer.main
 
 from bench.cli.groups import spread_groups
-from bench.output.errors import DEBUG_FLAG
+from bench.output.errors import DEBUG_FLAG, BenchError
 
 _COMMANDS = {
     "gpu-aug": {
@@ -37,6 +37,22 @@ _COMMANDS = {
     },
 }
 
+# Commands of earlier versions, and what to do instead.
+_FINDINGS = "what it found is in DECISIONS.md"
+_REMOVED = {
+    "gpu-aug": {
+        "tile": "train from the originals, after gpu-aug index DATA --checkpoints; tiled copies are still read"
+    },
+    "bench": {
+        **{
+            name: f"call gpu-aug bench micro {name}"
+            for name in ("ops", "decode", "overhead", "scale")
+        },
+        **dict.fromkeys(("batch", "crops", "busy", "remote", "host"), _FINDINGS),
+        "install-peers": "gpu-aug bench compare DATA --peers all installs and compares them",
+    },
+}
+
 
 class _Group(typer.core.TyperGroup):
     """A group that imports a command of the table when it is asked for it."""
@@ -47,7 +63,13 @@ class _Group(typer.core.TyperGroup):
         return [*table, *(name for name in super().list_commands(ctx) if name not in table)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command, or None if there is none of that name."""
+        """Return a command, or None if there is none of that name.
+
+        Raises:
+            BenchError: It was removed.
+        """
+        if instead := _REMOVED.get(self.name or "", {}).get(cmd_name):
+            raise BenchError(f"{cmd_name} was removed: {instead}")
         table = _COMMANDS[self.name or ""]
         # For an unknown name, all of them: typer looks for the nearest among those it has.
         self._import([cmd_name] if cmd_name in {*table, *self.commands} else table)

@@ -63,6 +63,8 @@ def write_bad_recipe(path: Path) -> None:
         (["bench", "compare", "data", "--seed", "-1"], "seed must be 0 or more, got -1"),
         (["bench", "compare", "data", "--only", "torch"], "torchvision-pil"),
         (["preview", "data", "-o", "picture.txt"], "must end in .png"),
+        (["tile", "data", "out", "--on", "ray", "--help"], "gpu-aug index DATA --checkpoints"),
+        (["bench", "ops", "--quick"], "gpu-aug bench micro ops"),
         (["preview", "data", "--seed", "-1"], "seed=-1"),
         (["preview", "data", "--engine", "opencv"], "kornia"),
     ],
