@@ -75,9 +75,8 @@ class Result:
     absent: dict[str, str] = field(default_factory=dict)
 
     def leave_out(self, name: str, error: Exception) -> None:
-        """Note why a reader takes no further part: the last line of what its process wrote, if it ended."""
-        lines = getattr(error, "trace", "").strip().splitlines() or [str(error)]
-        self.absent[name] = lines[-1][:_REASON_CHARACTERS]
+        """Note why a reader takes no further part."""
+        self.absent[name] = str(error)[:_REASON_CHARACTERS]
 
     def to_dict(self) -> dict[str, object]:
         """Convert to JSON values: by reader, samples and bytes per second of every turn, and the ratios of ours."""

@@ -27,10 +27,9 @@ from readers.formats.tfrecord.dataset import TfRecordDataset
 from readers.located import Located, Reads, merge
 from readers.sample import is_image_field
 from readers.storage.blob import mapped
-from tests.readers.storage.test_index_restarts import write_shard
 from tests.support.damage import overwrite
 from tests.support.one_other import all_writers, writer_of
-from tests.support.tars import write_tar
+from tests.support.tars import write_samples, write_tar
 from tests.support.writers import Written
 
 
@@ -296,7 +295,8 @@ def test_shards(tmp_path: Path) -> None:
 def test_restart_intervals(jpeg: Callable[..., bytes], tmp_path: Path) -> None:
     marked = [jpeg(40, 60, restart_marker_blocks=number) for number in (0, 1, 2)]
     for name, images in (("a", marked), ("b", marked[:1])):
-        write_shard(tmp_path / f"{name}.tar", images)
+        samples = {str(number): {"jpg": image} for number, image in enumerate(images)}
+        write_samples(tmp_path / f"{name}.tar", samples)
     shards = TarDataset([tmp_path / "a.tar", tmp_path / "b.tar"])
     assert all(check(shards, [3, 2, 0, 1, 2]))
     assert shards.locate(np.array([3]), nothing).restarts is None  # type: ignore[union-attr]

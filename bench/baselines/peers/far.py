@@ -32,16 +32,17 @@ class FarProcess:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._owned = TemporaryDirectory(prefix="gpu-aug-peer-", ignore_cleanup_errors=True)
         self.folder = Path(self._owned.name)
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # libraries warn there; errors come as answers
-            text=True,
-            bufsize=1,
-            start_new_session=True,  # so that its workers can be ended with it
-            env={**os.environ, "TMPDIR": str(self.folder), **environment},
-        )
+        with (self.folder / "errors.log").open("w") as errors:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                bufsize=1,
+                start_new_session=True,  # so that its workers can be ended with it
+                env={**os.environ, "TMPDIR": str(self.folder), **environment},
+            )
 
     def ask(self, question: Mapping[str, object], seconds_max: float) -> dict[str, Any]:
         """Write a question and wait for the answer.
@@ -60,8 +61,7 @@ class FarProcess:
             raise PeerError(f"no answer within {seconds_max:.0f} s")
         line = process.stdout.readline()
         if not line:
-            code = process.wait()
-            raise PeerError(f"its process ended with {code}")
+            raise PeerError(f"its process ended with {process.wait()}{self._uncaught()}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -80,3 +80,8 @@ class FarProcess:
                 with contextlib.suppress(OSError):  # a question that it ended without reading
                     stream.close()
         self._owned.cleanup()
+
+    def _uncaught(self) -> str:
+        """Return ": " and the last line of a traceback; "" if Python printed none, but libraries their warnings."""
+        printed = (self.folder / "errors.log").read_text(errors="replace").strip()
+        return f": {printed.splitlines()[-1]}" if "Traceback (most recent" in printed else ""

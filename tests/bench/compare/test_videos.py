@@ -524,7 +524,7 @@ def test_index_tells_of_videos(run: Run, source: Path) -> None:
     code, printed, _ = run("index", source)
 
     assert code == 0
-    assert "width x height     80x64 (1)" in printed
+    assert "width x height     all 80x64 (1)" in printed
     assert "bad: bad0.mp4, bad1.mp4, bad2.mp4 and 2 others: " in printed
     assert "left out: 1 file of another kind (lone.jpg)" in printed
 

@@ -73,8 +73,8 @@ def test_a_run_names_whoever_cannot_take_part(
     assert len(row["warm"]["gpu-aug, files"]) == 2
     assert len(row["cold"]["gpu-aug, files"]) == 1
     assert all(min(rates) > 0 for rates in row["warm"]["gpu-aug, files"])
-    assert row["absent"] == {"no_way (files)": "KeyError: 'no_way'"}
-    assert "absent: no_way (files): KeyError" in printed
+    assert row["absent"] == {"no_way (files)": "its process ended with 1: KeyError: 'no_way'"}
+    assert "absent: no_way (files): its process ended with 1" in printed
 
     monkeypatch.setattr(read, "ENTRIES", entries[2:])
     with pytest.raises(BenchError, match="two batches need 512"):
