@@ -38,7 +38,7 @@ _COMMANDS = {
 }
 
 # Commands of earlier versions, and what to do instead.
-_FINDINGS = "what it found is in DECISIONS.md"
+_FINDINGS = "DECISIONS.md of a checkout has what it found"
 _REMOVED = {
     "gpu-aug": {
         "tile": "train from the originals, after gpu-aug index DATA --checkpoints; tiled copies are still read"

@@ -19,6 +19,7 @@ def test_doctor_names_what_is_there(run: Run) -> None:
         "auto",
     ):
         assert subject in printed
+    assert "NVIDIA DALI 2" in printed
 
 
 @pytest.mark.parametrize(
