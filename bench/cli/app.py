@@ -38,7 +38,7 @@ _COMMANDS = {
 }
 
 # Commands of earlier versions, and what to do instead.
-_FINDINGS = "DECISIONS.md of a checkout has what it found"
+_FINDINGS = 'DECISIONS.md, "Size of bench", says where its findings are'
 _REMOVED = {
     "gpu-aug": {
         "tile": "train from the originals, after gpu-aug index DATA --checkpoints; tiled copies are still read"
