@@ -13,6 +13,7 @@ import pytest
 
 from readers import BadSample, Sample, SourceError
 from readers.storage.blob import Content, LocalBlob
+from readers.storage.blob.content_hash import pin_content
 from readers.storage.blob.mmap_pages import Foresight, address_of, map_file
 from readers.storage.index import Entry, Scan
 from readers.storage.shards import ShardDataset
@@ -194,6 +195,24 @@ def test_a_blob_notices_that_it_has_changed(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match="has changed since it was indexed"):
         blob.read([(0, 2)])
+
+
+def test_of_a_file_of_the_same_time_the_content_decides(tmp_path: Path) -> None:
+    """A file of the size and time of the first one took its place: a copy is read, other bytes are not given."""
+    path, other = tmp_path / "a", tmp_path / "b"
+    path.write_bytes(b"content")
+    times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+    for content in (b"content", b"another"):
+        blob = LocalBlob(path)
+        blob.pin = pin_content(blob.unmapped())
+        other.write_bytes(content)
+        os.utime(other, ns=times)
+        other.replace(path)
+        if content == b"content":
+            assert bytes(blob.content()) == b"content"
+        else:
+            with pytest.raises(OSError, match="has changed since it was indexed"):
+                blob.content()
 
 
 def test_missing_pages_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
