@@ -114,6 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         is_read = self.command == "GET" and not re.search("list-type=|location", self.path)
         fault = faults.draw() if is_read else ""
         if faults.delay:
+            self.server.add("delayed", 1)
             faults.replaced.wait(faults.delay)
         self.server.add("requests" if is_read else "others", 1)
         self.server.add("signed", int("X-Signature=" in self.path))
@@ -299,7 +300,7 @@ class Storage:
         self.count()
 
     def count(self) -> dict[str, int]:
-        """Requests for objects, their bytes, and the faults by kind, since the last call."""
+        """Requests for objects, their bytes, those that wait or waited, and the faults by kind, since the last call."""
         counted: dict[str, int] = {"requests": 0, "bytes": 0, **self._ask("/-/count")}
         return counted
 
