@@ -82,7 +82,7 @@ def _on_threads(task: Task) -> Iterator[torch.Tensor]:
 def libavcodec(task: Task) -> Pipeline:
     """Decode the packets that the frames need: no container, no colours, no resizing."""
     note = (
-        "the packets from the keyframes on, those passed over that nobody needs, one thread per clip; "
+        "the packets from each keyframe on, without those that no wanted frame needs; one thread per clip; "
         "frames stay as YUV in the decoder's memory"
     )
     return _decoding(task, decode_packets, note)

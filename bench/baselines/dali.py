@@ -34,7 +34,7 @@ def start(task: Task, *, decode: Decode) -> Pipeline:
     note = "fn.decoders.image_random_crop, then fn.resize, antialiased"
     if decode == "mixed":
         note = "whole images decoded on the GPU, then fn.random_resized_crop, antialiased"
-    elif crop is not None:  # its decoder cuts, and what is left to do is a resize
+    elif crop is not None:  # DALI's decoder crops, so only the resize remains
         recipe = Recipe([Resize(recipe.fixed_size, antialias=crop.antialias), *rest])
     if task.dtype != torch.float32:
         note += "; float32, .to(dtype) in the trainer, as DALI has no bfloat16"

@@ -63,7 +63,7 @@ class _Group(typer.core.TyperGroup):
         return [*table, *(name for name in super().list_commands(ctx) if name not in table)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command, or None if there is none of that name.
+        """Return the command of a name, or None if no command has it.
 
         Raises:
             BenchError: It was removed.

@@ -159,7 +159,7 @@ class SampledClipOptions(ClipOptions):
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """What `dali_pipes.Loader` is given; `gpu-aug tune` tries what is left out."""
+    """Arguments for `dali_pipes.Loader`; `gpu-aug tune` tries values for those that are left out."""
 
     device: Device = "auto"
     decoder: Decoder = "auto"
@@ -190,7 +190,9 @@ class RunOptions(TuneOptions):
     )
     steps: Annotated[
         int | None,
-        typer.Option(min=1, help="Stop after so many batches; without --epochs, repeat the data."),
+        typer.Option(
+            min=1, help="Stop after this many batches; without --epochs, repeat the data."
+        ),
     ] = None
     ledger: Annotated[
         Path | None, typer.Option(help="Append a line of JSON for every bad sample.")
@@ -201,7 +203,7 @@ class RunOptions(TuneOptions):
     step_ms: Annotated[
         float | None,
         typer.Option(
-            help="Play a training step of so many milliseconds: sleep, as a CPU does while a GPU computes."
+            help="Play a training step of this many milliseconds: sleep, as a CPU waits while a GPU computes."
         ),
     ] = None
     log: Annotated[

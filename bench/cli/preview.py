@@ -24,7 +24,7 @@ def preview(
         typer.Option(
             min=1,
             max=1000,
-            help="Draws of each image (default 4) or clip (default 1): what training sees in so many epochs.",
+            help="Draws of each image (default 4) or clip (default 1): one for each epoch of training.",
         ),
     ] = None,
     epoch: Annotated[

@@ -26,7 +26,7 @@ def print_table(
 
     Args:
         console: Where to.
-        columns: Headings; a column whose heading begins with ">" holds numbers, which stand to the right.
+        columns: Headings. One that begins with ">" marks a column of numbers, aligned to the right.
         rows: A text for each column.
         title: Stands above the table.
         caption: Stands below it.
@@ -68,7 +68,7 @@ def print_first(console: Console, texts: Sequence[str], most: int, where: str = 
 
 
 def listed(counts: Counter[str]) -> str:
-    """Name the most frequent kinds with their numbers, "none" where there is none."""
+    """Return the most frequent kinds with their counts, or "none" if there are none."""
     named = [f"{name} ({count:,})" for name, count in counts.most_common(_MOST_KINDS)]
     if len(counts) == 1:
         return f"all {named[0]}"

@@ -90,7 +90,7 @@ def encode(
 
 @contextmanager
 def temporary_files(contents: Sequence[bytes]) -> Iterator[Path]:
-    """Give a folder with JPEGs whose names are in their order, which is deleted afterwards."""
+    """Write JPEGs, named in their order, to a folder that is deleted afterwards."""
     with TemporaryDirectory(prefix="gpu-aug-") as folder:
         for number, content in enumerate(contents):
             (Path(folder) / f"{number:05d}.jpg").write_bytes(content)

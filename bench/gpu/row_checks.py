@@ -1,4 +1,4 @@
-"""Steps: every row of a batch is its sample, beside broken files of all kinds and while other work saturates the GPU.
+"""Steps that compare each row of a batch with its sample, among broken files and while other work saturates the GPU.
 
 nvImageCodec's JPEG engine waits only for its own previous decode, so DALI may decode batch k+1 over what
 the resize of batch k still reads (pytorch/torchcodec 1634). That shows as rows of other pictures, when kernels are late.

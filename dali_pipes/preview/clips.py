@@ -114,12 +114,13 @@ def _strips(drawn: Drawn, name: str, first: tuple[str, Drawn] | None = None) -> 
         first: Another batch of the same draws and its name; then the distance from it is said, not the draws.
     """
     strips: list[list[Strip]] = [[] for _ in drawn.rows]
+    others = list(layers_of(first[1])) if first is not None else []
     for number, layer in enumerate(layers_of(drawn)):
         title = f"{name}, {layer.title}" if layer.title else name
         for row, frames in enumerate(layer.images):
             words = drawn.words(layer, row)
             if first is not None:
-                other = list(layers_of(first[1]))[number].images[row]
+                other = others[number].images[row]
                 words = [" ".join(distance_words(frames, other, first[0]))]
             strips[row].append(Strip(title, to_pictures(frames), words))
     return strips
