@@ -18,7 +18,6 @@ _MODES = ("1", "L", "P", "I", "I;16", "I;16B", "RGB", "RGBA", "LA")
 # Pillow stretches grey values of 2 and 4 bits to 0..255.
 _STRETCHED = {2: 85, 4: 17}
 _MOST_SHOWN = 5
-_TABLE_LENGTH = 1 << 16
 
 
 def read_mask(

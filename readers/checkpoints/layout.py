@@ -23,7 +23,6 @@ import numpy as np
 FORMAT = b"gpu-aug points 1"
 HEAD_BYTES = 128
 SLOT_BYTES = 32
-MOST_ROW_BYTES = (1 << 32) - 1
 
 _HEAD = struct.Struct("<16s32sI4xQ")
 _CHECKED = struct.Struct("<QQIIhH")

@@ -38,7 +38,6 @@ from dali_pipes.jpeg.status import BAD_NUMBER, GOOD, LEFT_OVER, SCRATCH_SHORT
 from gpu_aug.compiled.jit import inlined, kernel, load_i64, separate, signed, store_i64
 
 _CORNER = np.uint64(1 << 10)  # the first ten coefficients lie in four rows and columns
-_BLOCK_TAIL = 128
 
 
 def _decode_scans(address: int) -> int:

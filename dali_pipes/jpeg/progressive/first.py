@@ -22,7 +22,6 @@ from gpu_aug.compiled.jit import (
 
 _U3, _U16, _U48, _U63 = (np.uint64(number) for number in (3, 16, 48, 63))
 _INDEX = np.uint64(64 - FAST_BITS)
-_BAND_BITS = np.uint64(4 * FAST_BITS)
 _UNKNOWN = signed(-1)
 _BAD = signed(-1)
 _LIMIT = 1 << 15

@@ -22,8 +22,8 @@ import time
 import warnings
 import weakref
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,7 +67,6 @@ def open_cache(
     """
     if limit_bytes == 0:
         return None
-    folder = _elsewhere or folder
     key = (folder, limit_bytes, block_bytes)
     with _opening:
         if key not in _open:
@@ -91,23 +90,6 @@ def clear_blocks(folder: Path) -> tuple[int, int]:
     if not (folder / "CACHEDIR.TAG").exists():
         return 0, 0
     return BlockCache(folder, limit_bytes=None).clear()
-
-
-@contextmanager
-def cache_elsewhere(folder: Path) -> Iterator[None]:
-    """Let all caches of this process lie in another folder for a while, an empty one to find nothing cached.
-
-    Reads of data that were opened before go there as well; a cache that is switched off stays off.
-    """
-    global _elsewhere
-    before, _elsewhere = _elsewhere, str(folder)
-    try:
-        yield
-    finally:
-        _elsewhere = before
-        with _opening:
-            for key in [key for key in _open if key[0] == str(folder)]:
-                del _open[key]
 
 
 class BlockCache:
@@ -340,7 +322,6 @@ def _warn(folder: Path, error: OSError) -> None:
     )
 
 
-_elsewhere: str | None = None
 _opening = threading.Lock()
 _open: dict[tuple[str | None, int | None, int], BlockCache | None] = {}
 

@@ -13,8 +13,6 @@ from bench.compare.contestants import IMAGES, VIDEOS, Contestant, choose, peers_
 from bench.compare.process import ContestantProcess
 from bench.output.errors import BenchError
 
-OURS = [one.name for one in IMAGES if one.kind == "engine"]
-
 
 @pytest.fixture(autouse=True)
 def grain_alone_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
