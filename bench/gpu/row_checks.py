@@ -51,8 +51,17 @@ WRONG = 3.0
 """Mean difference of a row, of 255, from which it counts as another picture: DALI's rounding gives 0.05, another photograph 59."""
 
 _SIZES: Sequence[Size] = (
-    (375, 500), (500, 375), (333, 500), (480, 640), (256, 256), (300, 451), (720, 1280), (240, 320), (427, 640), (600, 800),
-)  # fmt: skip
+    (375, 500),
+    (500, 375),
+    (333, 500),
+    (480, 640),
+    (256, 256),
+    (300, 451),
+    (720, 1280),
+    (240, 320),
+    (427, 640),
+    (600, 800),
+)
 _SIDE = 224
 _RECIPE = Recipe([CenterCrop((_SIDE, _SIDE))])
 _SECONDS_MAX = 22.0  # for each case
@@ -176,7 +185,9 @@ def under_load(scale: Scale, data: Path, rows: Rows) -> None:
                 row.judge(int(wrong), 0, int(control))
         with rows.check("rows compared in all") as row:
             row.value, row.unit = total, "rows"
-            assert total >= 100_000 or not scale.on_gpu, f"{total} rows were compared, 100,000 are wanted"  # fmt: skip
+            assert total >= 100_000 or not scale.on_gpu, (
+                f"{total} rows were compared, 100,000 are wanted"
+            )
 
 
 def _compare(expected: torch.Tensor, counts: torch.Tensor, batch: Batch) -> None:

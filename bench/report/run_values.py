@@ -31,7 +31,9 @@ def run_values(log: RunLog) -> dict[str, Any]:
         "last": last,
         "limit": _limit(last),
         "settings": object_of(log.start, "settings"),
-        "decoded_in_full": [f"{count(many)} {name}" for name, many in decoded_in_full.items() if many],
+        "decoded_in_full": [
+            f"{count(many)} {name}" for name, many in decoded_in_full.items() if many
+        ],
         "charts": _charts(log) if last else [],
         "epochs": [_epoch_row(*one) for one in epochs[:_MOST_EPOCHS]],
         "num_later_epochs": max(len(epochs) - _MOST_EPOCHS, 0),
@@ -47,7 +49,7 @@ def run_values(log: RunLog) -> dict[str, Any]:
         "coverage": object_of(log.end or {}, "coverage"),
         "coverage_rows": _coverage_rows(object_of(log.end or {}, "coverage")),
         "setup": _setup(log.start),
-    }  # fmt: skip
+    }
 
 
 def _charts(log: RunLog) -> list[Chart]:
@@ -115,9 +117,14 @@ def _wait_rows(stages: Mapping[str, Object]) -> Rows:
         for what in object_of(one, "waits")
     ]
     return [
-        (shown_name(stage), what, count(number_of(stages[stage], "waits", what, "count")), seconds(waited))
+        (
+            shown_name(stage),
+            what,
+            count(number_of(stages[stage], "waits", what, "count")),
+            seconds(waited),
+        )
         for waited, stage, what in sorted(waits, reverse=True)
-    ]  # fmt: skip
+    ]
 
 
 def _coverage_rows(coverage: Object) -> Rows:

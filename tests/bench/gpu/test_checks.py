@@ -240,4 +240,9 @@ def test_a_loader_that_fails_costs_its_own_rows(
     lost = named(rows, "cpu+fused, 2 threads, photographs, lost to waiting").facts
     rates = zip(lost["images/s"], lost["images/s without"], strict=True)
     assert lost["runs"] == pytest.approx([100 * (1 - own / ideal) for own, ideal in rates], abs=2)
-    assert named(rows, "cpu+fused, 2 threads, photographs, alone").facts["voluntary switches per image"] >= 0  # fmt: skip
+    assert (
+        named(rows, "cpu+fused, 2 threads, photographs, alone").facts[
+            "voluntary switches per image"
+        ]
+        >= 0
+    )

@@ -99,9 +99,12 @@ def test_half_characters() -> None:
         (np.zeros((0, 2), int), r"got an array of the shape \(0, 2"),
         ([[1], [1, 2]], "indices must be a sequence of integers"),
         ([0.5], "indices must be integers, got float64"),
-        *((wrong, "^index must be in 0 <= index < 9, got (9|-1)$") for wrong in ([9], [-1], np.array([0, 9]))),
+        *(
+            (wrong, "^index must be in 0 <= index < 9, got (9|-1)$")
+            for wrong in ([9], [-1], np.array([0, 9]))
+        ),
     ],
-)  # fmt: skip
+)
 def test_indices_that_are_none(indices: Any, match: str) -> None:
     """The sentence names the shape, the type or the range."""
     with pytest.raises((TypeError, IndexError), match=match):

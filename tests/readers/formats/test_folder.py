@@ -238,12 +238,15 @@ def test_relative_paths_in_a_sequence_begin_where_the_program_is(
         (b"", "names no files: write one path per line"),
         (b"# nothing\n\n", "names no files: write one path per line"),
         (b"a.jpg -2\n", "line 1: the label '-2' is negative: a class number is from 0"),
-        *((b"a.jpg " + b"9" * n, "line 1: the label .*(a class number is|is not a whole number)") for n in (19, 5000)),
+        *(
+            (b"a.jpg " + b"9" * n, "line 1: the label .*(a class number is|is not a whole number)")
+            for n in (19, 5000)
+        ),
         (b"# names\na b.jpg\na b.jpg cat\n", "line 3: the label 'cat' is no number: .* a CSV with"),
         (b"\xff\xd8\xff\xe0", "cannot be read as a list of files"),
         (None, "cannot be read as a list of files"),
     ],
-)  # fmt: skip
+)
 def test_bad_list_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
     """The error names the list and what is wrong with it."""
     path = tmp_path / "list.txt"

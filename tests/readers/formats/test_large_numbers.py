@@ -62,10 +62,13 @@ def test_labels_of_boxes_and_keypoints(
 @pytest.mark.parametrize(
     ("name", "number"),
     [
-        *(("boxes", number) for number in ("1" + "0" * 400, "1" + "0" * 5000, "1e39", "1e999", "NaN")),
+        *(
+            ("boxes", number)
+            for number in ("1" + "0" * 400, "1" + "0" * 5000, "1e39", "1e999", "NaN")
+        ),
         *(("keypoints", number) for number in ("1" + "0" * 400, "-1e300", "-Infinity")),
     ],
-)  # fmt: skip
+)
 def test_coordinates(tmp_path: Path, jpeg: Callable[..., bytes], name: str, number: str) -> None:
     """What float32 cannot hold makes a bad sample of its image alone."""
     text = json.dumps({name: [["here", *GOOD[name][0][1:]]]}).replace('"here"', number)

@@ -48,7 +48,12 @@ def stored(folder: Path, columns: Any, **options: Any) -> ParquetDataset:
 
 LONG = pytest.mark.long
 # Pages that are not compressed and those of snappy are read without pyarrow; of the other codecs one is enough.
-CODECS = ["none", "snappy", "zstd", *(pytest.param(one, marks=LONG) for one in ("gzip", "brotli", "lz4"))]  # fmt: skip
+CODECS = [
+    "none",
+    "snappy",
+    "zstd",
+    *(pytest.param(one, marks=LONG) for one in ("gzip", "brotli", "lz4")),
+]
 
 
 @pytest.mark.parametrize("compression", CODECS)
