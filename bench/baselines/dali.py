@@ -31,11 +31,13 @@ def start(task: Task, *, decode: Decode) -> Pipeline:
     recipe = task.recipe
     first, *rest = recipe.operations
     crop = first if decode == "cpu" and isinstance(first, RandomResizedCrop) else None
-    note = "fn.decoders.image_random_crop, then fn.resize, antialiased"
-    if decode == "mixed":
-        note = "whole images decoded on the GPU, then fn.random_resized_crop, antialiased"
-    elif crop is not None:  # DALI's decoder crops, so only the resize remains
+    if crop is not None:  # DALI's decoder crops, so only the resize remains
         recipe = Recipe([Resize(recipe.fixed_size, antialias=crop.antialias), *rest])
+        note = "fn.decoders.image_random_crop, then fn.resize, antialiased"
+    else:
+        resizing = "random_resized_crop" if isinstance(first, RandomResizedCrop) else "resize"
+        place = "the GPU" if decode == "mixed" else "the CPU"
+        note = f"whole images decoded on {place}, then fn.{resizing}, antialiased"
     if task.dtype != torch.float32:
         note += "; float32, .to(dtype) in the trainer, as DALI has no bfloat16"
     if any(isinstance(step, ColorJitter) for step in rest):
