@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.describe import few_of
+from readers.python_parser import parsed
 from readers.sample import COLUMNS, ColumnName, SelectionError
 
 _ALLOWED = (
@@ -57,7 +58,7 @@ def evaluate(
         SelectionError: The text is not a condition of this kind, or names no column.
     """
     try:
-        tree = ast.parse(text.strip(), mode="eval")
+        tree = parsed(lambda: ast.parse(text.strip(), mode="eval"))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else "it is too long or nested"
         raise SelectionError(

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import DTypeLike, NDArray
 
+from readers.python_parser import parsed
+
 
 @dataclass(frozen=True, slots=True)
 class RowFile:
@@ -69,10 +71,15 @@ def read_npy(data: bytes | memoryview) -> NDArray[Any]:
     Raises:
         Exception: It is damaged, or of Python objects; NumPy's parser of headers raises errors of many kinds.
     """
+    (shape, is_fortran, dtype), begin = parsed(lambda: _npy_header(data))
+    if dtype.hasobject or min(shape, default=0) < 0:
+        raise ValueError(f"an array of the shape {shape} of {dtype} is not read")
+    return np.ndarray(shape, dtype, data, begin, order="F" if is_fortran else "C")
+
+
+def _npy_header(data: bytes | memoryview) -> tuple[Any, int]:
+    """Return (shape, is Fortran's order, data type) and where the numbers begin."""
     stream = io.BytesIO(data[: 1 << 14])  # NumPy refuses headers of more than 10,000 bytes
     is_first = npy_format.read_magic(stream) == (1, 0)
     read_header = npy_format.read_array_header_1_0 if is_first else npy_format.read_array_header_2_0
-    shape, is_fortran, dtype = read_header(stream)
-    if dtype.hasobject or min(shape, default=0) < 0:
-        raise ValueError(f"an array of the shape {shape} of {dtype} is not read")
-    return np.ndarray(shape, dtype, data, stream.tell(), order="F" if is_fortran else "C")
+    return read_header(stream), stream.tell()

@@ -1,5 +1,6 @@
 """Images as they are stored: the numbers of tifffile, Pillow and OpenCV, and one sentence for everything else."""
 
+import ast
 import io
 from typing import Any
 
@@ -190,3 +191,26 @@ def test_a_large_page_is_refused_before_it_is_read(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("GPU_AUG_MAX_SAMPLE_BYTES", "1000")
     with pytest.raises(DecodeError, match="an image would take 2520 bytes of memory"):
         decode(tiff(FIVE), ImageKind(5, 16))
+
+
+def test_threads_that_disturb_pythons_parser_damage_no_array(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python 3.11.7 ends `ast.parse` by this error where two threads call it; NumPy parses headers with it."""
+    data, kind = npy(FIVE), ImageKind(5, 16)
+    parse = ast.parse
+    errors: list[Exception] = []
+
+    def disturbed(*args: Any, **options: Any) -> ast.AST:
+        if errors:
+            raise errors.pop()
+        return parse(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ast, "parse", disturbed)
+        errors.append(SystemError("AST constructor recursion depth mismatch"))
+        np.testing.assert_array_equal(decode(data, kind), expected(FIVE))
+        assert not errors
+        errors += [SystemError("AST constructor recursion depth mismatch")] * 1000
+        with pytest.raises(DecodeError, match="recursion depth"):
+            decode(data, kind)
