@@ -6,7 +6,7 @@ from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import SimpleNamespace, TracebackType
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, NoReturn, Self, cast
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
@@ -522,6 +522,20 @@ class Loader:
         ``loader.sampler``, for which Lightning's `overfit_batches` would claim to have replaced it.
         """
         return SimpleNamespace(sampler=self._epochs)
+
+    @property
+    def dataset(self) -> NoReturn:
+        """A Loader has no dataset that a torch DataLoader could be made of.
+
+        Raises:
+            AttributeError: Always, so that code which rebuilds a DataLoader (``accelerate.skip_first_batches``) stops
+                instead of reading the dataset without the recipe.
+        """
+        raise AttributeError(
+            "a Loader has no attribute 'dataset', from which accelerate's skip_first_batches and others make a new "
+            "DataLoader: to resume within an epoch, call loader.load_state_dict(state) before the loop (accelerate: "
+            "register_for_checkpointing(loader), then load_state)"
+        )
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next loop this epoch; the position within it, from a loaded state, is kept."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate import Accelerator, skip_first_batches
 from transformers import Trainer, TrainingArguments
 
 from dali_pipes import Loader, LoaderError
@@ -117,6 +118,14 @@ def test_trainer_on_other_batches(dataset: Dataset, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_accelerates_skip_first_batches_says_how_to_resume(dataset: Dataset) -> None:
+    """It would make a DataLoader of the loader's dataset, without the recipe."""
+    loader = Accelerator(cpu=True).prepare(make_loader(dataset, batch_size=2))
+    assert not hasattr(loader, "dataset")
+    with pytest.raises(AttributeError, match=r"load_state_dict\(state\) before the loop"):
+        skip_first_batches(loader, 2)
+
+
 def test_a_trainer_that_would_skip_or_begin_anew(dataset: Dataset, tmp_path: Path) -> None:
     """Skipping once more and a missing state are refused; without a callback it is said that the epoch begins anew."""
     train(make_loader(dataset), tmp_path, max_steps=4)
