@@ -492,7 +492,9 @@ def test_spatial_operations_are_all_known():
     unknown = [
         name
         for name, cls in gpu_aug.Operation._classes.items()
-        if issubclass(cls, Spatial) and not moves_targets(cls.__new__(cls))
+        if cls.__module__.startswith("gpu_aug.")  # other tests define operations
+        and issubclass(cls, Spatial)
+        and not moves_targets(cls.__new__(cls))
     ]
     assert not unknown
 
