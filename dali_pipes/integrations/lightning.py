@@ -220,7 +220,7 @@ class TrainingEpochs(Epochs):
         before = self._saved.get("num_steps", len(self.loader))
         if (counted or self._is_cut) and before != len(self.loader):
             raise LoaderError(
-                f"Lightning goes on after step {counted} of an epoch that had {before} steps and has "
+                f"the checkpoint stands within an epoch that had {before} steps and has "
                 f"{len(self.loader)} here; resume with the batch_size and the number of processes of the "
                 f"checkpoint, or from one of ModelCheckpoint(save_on_train_epoch_end=True)"
             )
