@@ -93,6 +93,7 @@ def test_the_site_builds(site: Path) -> None:
     assert "## Common tasks" in llms
     assert all(block.text in llms for block in Page("docs/tasks.md").blocks)
     assert "](reading.html)" in llms  # links lead to pages of the site
+    assert "](../" not in llms
 
 
 @pytest.mark.long

@@ -65,7 +65,9 @@ def test_an_outcome_is_told(script: ModuleType, capfd: pytest.CaptureFixture[str
 
 def test_the_table_says_what_the_project_asks_for() -> None:
     """The column of the oldest versions."""
-    rows = re.findall(r"^\| ([\w ]+) \| ([\d.]+) \| [\d.]+ \|", Page("docs/versions.md").text, re.M)
+    rows = re.findall(
+        r"^\| ([\w ]+) \| ([\d.]+) \| [\d.]+ \|", Page("docs/guarantee.md").text, re.M
+    )
     told = {NAMES.get(name, name): oldest for name, oldest in rows}
 
     assert {"Python", "torch", "numpy", "nvidia-dali-cuda120"} <= told.keys()

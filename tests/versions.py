@@ -1,7 +1,7 @@
 """Run the tests with the oldest or the newest versions that pyproject.toml allows: python tests/versions.py oldest.
 
 It makes an environment in a temporary folder, installs what the set says and this checkout, runs the tests of what
-depends on versions, and prints a line for docs/versions.md.
+depends on versions, and prints a line for CONTRIBUTING.md.
 """
 
 import argparse

@@ -39,7 +39,7 @@ def pages() -> Iterator[tuple[str, str]]:
     text = heading("Benchmark results", "=")
     text += (
         "Every file of ``bench/results/``, as it was written by the command that is named: all rows, with those that "
-        "lost. What they mean, and what is lost where: :doc:`/benchmarks`. Results of GPUs: :doc:`/gpu`. "
+        "lost. What they mean, and what is lost where: :doc:`/speed`. Results of GPUs: :doc:`/gpu`. "
         "Absolute numbers of a shared machine vary by a factor of two: compare within a table.\n\n"
     )
     for name, title in SHOWN.items():

@@ -14,7 +14,7 @@ def pages() -> Iterator[tuple[str, str]]:
     """Give one page with every command."""
     command: Any = typer.main.get_command(app)
     text = heading("The command line", "=")
-    text += "All texts of ``gpu-aug COMMAND --help`` on one page. Examples: :doc:`/commands`.\n\n"
+    text += "All texts of ``gpu-aug COMMAND --help`` on one page. Examples: :doc:`/start`.\n\n"
     yield "commands.rst", text + "".join(_sections(command, "gpu-aug"))
 
 

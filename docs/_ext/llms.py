@@ -10,6 +10,7 @@ _LONG = 400  # characters: a first sentence, or the operations of a page of the 
 _PROGRAMS = "tasks"
 """The page whose text is copied: an assistant gets working code without opening a second page."""
 _LINK = re.compile(r"\]\((\w+)\.md(#[\w-]+)?\)")
+_FILE = re.compile(r"\[[^\]]+\]\(\.\./([^)]+)\)")  # a file of the checkout, not of the site
 
 
 def write(app: Sphinx, error: Exception | None) -> None:
@@ -44,10 +45,9 @@ def _first_sentence(app: Sphinx, name: str) -> str:
 def _programs(app: Sphinx) -> str:
     """Return the Markdown of the page of programs, one level lower, with links to pages of the site."""
     text = Path(app.env.doc2path(_PROGRAMS)).read_text()
-    headings = re.sub(r"^(#+ (?=[A-Z]))", r"#\1", text, flags=re.MULTILINE)
-    return _LINK.sub(
-        lambda link: f"]({app.builder.get_target_uri(link[1])}{link[2] or ''})", headings
-    )
+    text = re.sub(r"^(#+ (?=[A-Z]))", r"#\1", text, flags=re.MULTILINE)
+    text = _FILE.sub(r"`\1`", text)
+    return _LINK.sub(lambda link: f"]({app.builder.get_target_uri(link[1])}{link[2] or ''})", text)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
