@@ -176,18 +176,25 @@ class TestChangingSizes:
     @given(
         st.integers(1, 90),
         st.lists(
-            st.tuples(st.sampled_from([1, 2, 3, 4]), st.sampled_from([1, 2, 6]), st.integers(0, 5)),
+            st.tuples(
+                st.sampled_from([(1, 1), (1, 6), (2, 2), (2, 6), (3, 1), (3, 2), (4, 2), (4, 6)]),
+                st.integers(0, 5),
+            ),
             max_size=4,
         ),
     )
     def test_a_size_is_that_of_its_position(
-        self, length: int, stages: list[tuple[int, int, int]]
+        self, length: int, stages: list[tuple[tuple[int, int], int]]
     ) -> None:
-        """No step has two sizes, however it was resumed; the positions come once, and in order."""
+        """No step has two sizes, however it was resumed; the positions come once, and in order.
+
+        A stage is (number of ranks, batch size) and its steps; a loader takes only batches that divide the samples of a size.
+        """
         scales = SCALED.sizes
         consumed: Consumed = 0
         received: list[int] = []
-        for world, batch, num in [*stages, (2, 3, None)]:
+        for (world, batch), num in [*stages, ((2, 3), None)]:
+            assert scales.every % (world * batch) == 0
             ranks = [
                 Steps(length, batch, rank, world, "partial", 1, 7, SCALED) for rank in range(world)
             ]

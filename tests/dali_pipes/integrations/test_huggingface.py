@@ -12,7 +12,7 @@ import torch
 from accelerate import Accelerator, skip_first_batches
 from transformers import Trainer, TrainingArguments
 
-from dali_pipes import Loader, LoaderError
+from dali_pipes import LoaderError
 from dali_pipes.integrations.huggingface import Dictionaries, LoaderCallback
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset
@@ -49,18 +49,23 @@ class Noting(torch.nn.Module):
 
 
 def train(
-    loader: Loader, folder: Path, *, resume: int | None = None, keeps: bool = True, **options: Any
+    dataset: Dataset,
+    folder: Path,
+    *,
+    batch_size: int = 4,
+    resume: int | None = None,
+    keeps: bool = True,
+    **options: Any,
 ) -> list[tuple[list[int], float]]:
-    """Train in the Trainer of transformers, from a checkpoint of that step."""
+    """Train in the Trainer of transformers, from a checkpoint of that step; evaluate on the same samples."""
+    loader = make_loader(dataset, batch_size=batch_size)
 
     class LoaderTrainer(Trainer):  # type: ignore[misc]
         def get_train_dataloader(self) -> Any:
             return Dictionaries(loader, pixel_values="images", labels="indices")
 
         def get_eval_dataloader(self, *_: Any) -> Any:
-            return Dictionaries(
-                make_loader(loader.dataset), pixel_values="images", labels="indices"
-            )
+            return Dictionaries(make_loader(dataset), pixel_values="images", labels="indices")
 
     usual: dict[str, Any] = {
         "use_cpu": True,
@@ -96,22 +101,22 @@ def test_trainer_goes_through_the_loaders_epochs_and_resumes_within_one(
         epochs = [batch for _ in range(3) for batch in loader]
     expected = [(batch.indices.tolist(), float(batch.images.double().sum())) for batch in epochs]
 
-    assert train(make_loader(dataset), tmp_path, **options) == expected[: options.get("max_steps")]
+    assert train(dataset, tmp_path, **options) == expected[: options.get("max_steps")]
     later = {**options, "save_strategy": "no", "max_steps": -1}
     for stop in stops:
-        assert train(make_loader(dataset), tmp_path, resume=stop, **later) == expected[stop:]
+        assert train(dataset, tmp_path, resume=stop, **later) == expected[stop:]
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_trainer_on_other_batches(dataset: Dataset, tmp_path: Path) -> None:
     """Trainer counts steps: it is said how many it takes now, and with those every sample comes once."""
-    first = train(make_loader(dataset), tmp_path, max_steps=4)
+    first = train(dataset, tmp_path, max_steps=4)
     options: dict[str, Any] = {"resume": 4, "save_strategy": "no"}
     with pytest.warns(
         UserWarning, match=r"step 4, .* step 8 .*give TrainingArguments\(max_steps=14\)"
     ):
-        train(make_loader(dataset, batch_size=2), tmp_path, **options)
-    rest = train(make_loader(dataset, batch_size=2), tmp_path, max_steps=14, **options)
+        train(dataset, tmp_path, batch_size=2, **options)
+    rest = train(dataset, tmp_path, batch_size=2, max_steps=14, **options)
     flat = [index for indices, _ in [*first, *rest] for index in indices]
     for start in range(0, 36, 12):
         assert sorted(flat[start : start + 12]) == list(range(12))
@@ -128,14 +133,14 @@ def test_accelerates_skip_first_batches_says_how_to_resume(dataset: Dataset) -> 
 
 def test_a_trainer_that_would_skip_or_begin_anew(dataset: Dataset, tmp_path: Path) -> None:
     """Skipping once more and a missing state are refused; without a callback it is said that the epoch begins anew."""
-    train(make_loader(dataset), tmp_path, max_steps=4)
+    train(dataset, tmp_path, max_steps=4)
     with pytest.raises(LoaderError, match="ignore_data_skip=True"):
-        train(make_loader(dataset), tmp_path, resume=4, ignore_data_skip=False)
+        train(dataset, tmp_path, resume=4, ignore_data_skip=False)
     (tmp_path / "checkpoint-4" / "gpu_aug_loader.json").unlink()
     with pytest.raises(LoaderError, match="is missing, so the loader cannot go on"):
-        train(make_loader(dataset), tmp_path, resume=4)
+        train(dataset, tmp_path, resume=4)
     with pytest.warns(UserWarning, match=r"goes on in epoch 1.*LoaderCallback\(loader\)"):
-        train(make_loader(dataset), tmp_path, resume=4, keeps=False, save_strategy="no")
+        train(dataset, tmp_path, resume=4, keeps=False, save_strategy="no")
 
 
 _BEGIN = """

@@ -84,10 +84,11 @@ def test_every_codec_page_version_and_encoding(
 
 BINARY_TYPES = {
     "large_binary": pa.large_binary(),
-    "binary_view": pa.binary_view(),
     "dictionary": pa.dictionary(pa.int32(), pa.binary()),
     "fixed": pa.binary(5000),
 }
+if int(pa.__version__.partition(".")[0]) > 20:  # which reads this type and cannot write it
+    BINARY_TYPES["binary_view"] = pa.binary_view()
 
 
 @pytest.mark.parametrize("name", BINARY_TYPES)

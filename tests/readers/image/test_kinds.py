@@ -38,7 +38,7 @@ def zipped() -> bytes:
 
 
 PICTURES: dict[str, tuple[str, bytes]] = {
-    "avif": ("AVIF", encoded("AVIF")),
+    "avif": ("AVIF", imagecodecs.avif_encode(PIXELS)),
     "avif sequence": ("AVIF", brands(b"avis", b"avif", b"msf1", b"iso8")),
     "avif by its second brand": ("AVIF", brands(b"mif1", b"miaf", b"avif")),
     "heic": ("HEIC", brands(b"heic", b"mif1", b"heic")),
