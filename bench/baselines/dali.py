@@ -45,8 +45,7 @@ def start(task: Task, *, decode: Decode) -> Pipeline:
 
     def outputs() -> tuple[Any, Any]:
         encoded, labels = _files(task)
-        images = _decoded(encoded, decode) if crop is None else _cropped(encoded, crop)
-        return dali_steps(images, recipe, task.device), labels
+        return dali_steps(_decoded(encoded, decode, crop), recipe, task.device), labels
 
     check_dali_recipe(recipe)
     batches = _batches(task, outputs, ["images", "labels"])
@@ -162,15 +161,12 @@ def _files(task: Task) -> Any:
     return fn.readers.file(files=files, labels=task.labels, random_shuffle=True)
 
 
-def _decoded(encoded: Any, device: str) -> Any:
+def _decoded(encoded: Any, device: str, crop: RandomResizedCrop | None = None) -> Any:
+    """Graph nodes that decode images, or random crops of them."""
     from nvidia.dali import fn, types
 
-    return fn.decoders.image(encoded, device=device, output_type=types.RGB)
-
-
-def _cropped(encoded: Any, crop: RandomResizedCrop) -> Any:
-    from nvidia.dali import fn, types
-
+    if crop is None:
+        return fn.decoders.image(encoded, device=device, output_type=types.RGB)
     return fn.decoders.image_random_crop(
         encoded, random_area=crop.scale, random_aspect_ratio=crop.ratio, output_type=types.RGB
     )

@@ -52,9 +52,6 @@ class TorchvisionTensor(Baseline):
 
     note = "torchvision.io, then transforms.v2 on uint8 tensors, .to(dtype) in the worker"
 
-    def __init__(self, recipe: Recipe) -> None:
-        self.transform = torchvision_compose(recipe)
-
     def load(self, item: Path) -> torch.Tensor:
         """Decode to uint8 [3, height, width], and transform."""
         from torchvision.io import ImageReadMode, decode_image

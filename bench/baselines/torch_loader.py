@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from bench.baselines.translations import torchvision_compose
 from bench.compare.contestant import Pipeline, Task
 from bench.compare.threads import NUM_AHEAD, threaded_batches
 from gpu_aug import Recipe
@@ -35,9 +36,9 @@ class Baseline(ABC):
     transform: Callable[[Any], torch.Tensor]
     worker_init: Callable[[int], None] | None = None
 
-    @abstractmethod
     def __init__(self, recipe: Recipe) -> None:
-        """Translate the recipe, or be Unable."""
+        """Translate the recipe, or be Unable; into torchvision's transforms of tensors where a library has none."""
+        self.transform = torchvision_compose(recipe)
 
     @abstractmethod
     def load(self, item: Any) -> torch.Tensor:

@@ -136,9 +136,8 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
             on_failure=lambda name, error: _drop(running[name], error, comparison),
         )
     for name, turns in measured.items():
-        process = running[name]
-        used = mean_of(process.looks)
-        row = Row(name, process.kind, turns, process.note, task.num_frames, used)
+        ran = running[name]
+        row = Row(name, ran.kind, turns, ran.note, task.num_frames, mean_of(ran.looks))
         comparison.rows.append(row)
     comparison.rows.sort(key=lambda row: row.measured.median, reverse=True)
     return comparison

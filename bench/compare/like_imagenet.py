@@ -6,6 +6,7 @@ that are.
 
 import hashlib
 import io
+from bisect import bisect_right
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -59,14 +60,11 @@ def make_like_imagenet(source: Path, out: Path) -> int:
 
 def _largest(image: Image.Image, options: Mapping[str, Any]) -> bytes:
     """Encode at the highest quality that fits, the lowest if none does."""
-    low, high = _QUALITIES[0], _QUALITIES[-1]
-    while low < high:
-        middle = (low + high + 1) // 2
-        if len(_encoded(image, middle, options)) <= _MOST_BYTES:
-            low = middle
-        else:
-            high = middle - 1
-    return _encoded(image, low, options)
+    # The search begins behind the lowest quality, which is taken without a look at its size.
+    num_fitting = bisect_right(
+        _QUALITIES, _MOST_BYTES, lo=1, key=lambda quality: len(_encoded(image, quality, options))
+    )
+    return _encoded(image, _QUALITIES[num_fitting - 1], options)
 
 
 def _encoded(image: Image.Image, quality: int, options: Mapping[str, Any]) -> bytes:
