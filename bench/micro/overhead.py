@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from bench.micro.without_gpu import LEFT_OUT, HostDecoder, host_decoders, host_l
 from bench.output.errors import BenchError
 from bench.timing import Measurement, Turn, clock, take_turn
 from dali_pipes import Loader
-from readers import BadSample, open_dataset
+from readers import Sample, open_dataset
 from readers.prepare import pack
 
 MEANING = (
@@ -170,18 +171,17 @@ def store(source: str, folder: Path, num_files: int) -> None:
         readers.ReadersError: There is nothing to read.
         BenchError: There are none.
     """
-    dataset, num_stored = open_dataset(source), 0
+    dataset = open_dataset(source)
+    order = np.random.default_rng(0).permutation(len(dataset)).tolist()
+    entries = (entry for index in order for entry in dataset.fetch([index]))
+    images = (bytes(entry.image or b"") for entry in entries if isinstance(entry, Sample))
+    stored = list(islice(filter(_is_baseline, images), num_files))
+    if not stored:
+        raise BenchError(f"{source} has no baseline JPEG: give photographs")
     files = folder / "folder" / "photographs"  # a class folder, so that they have labels
     files.mkdir(parents=True)
-    for index in np.random.default_rng(0).permutation(len(dataset)).tolist():
-        [sample] = dataset.fetch([index])
-        if not isinstance(sample, BadSample) and _is_baseline(bytes(sample.image or b"")):
-            (files / f"{num_stored:05}.jpg").write_bytes(sample.image or b"")
-            num_stored += 1
-        if num_stored == num_files:
-            break
-    if not num_stored:
-        raise BenchError(f"{source} has no baseline JPEG: give photographs")
+    for number, data in enumerate(stored):
+        (files / f"{number:05}.jpg").write_bytes(data)
     pack(str(files.parent), str(folder / "tar"), shuffle=0)
 
 
