@@ -76,16 +76,6 @@ CASES: Mapping[str, Sequence[Case]] = {
 """By part, the most informative first."""
 
 
-def loaders(scale: Scale, data: Path, rows: Rows) -> None:
-    """Measure the decoders that need no DALI."""
-    _measure_all(scale, data, rows, CASES["a"])
-
-
-def loaders_dali(scale: Scale, data: Path, rows: Rows) -> None:
-    """Measure the decoder of DALI, and "cuda" on the same machine."""
-    _measure_all(scale, data, rows, CASES["b"])
-
-
 def dali_own(scale: Scale, data: Path, rows: Rows) -> None:
     """Measure DALI's own pipeline, as a user would write it for ImageNet."""
     for load in LOADS if scale.on_gpu else LOADS[:1]:
@@ -97,7 +87,8 @@ def dali_own(scale: Scale, data: Path, rows: Rows) -> None:
             measure_rate(row, take, scale, discard=_BATCHES_MIN, seconds=3.0, turns=1)
 
 
-def _measure_all(scale: Scale, data: Path, rows: Rows, cases: Sequence[Case]) -> None:
+def _measure_all(scale: Scale, data: Path, rows: Rows, *, part: str) -> None:
+    """Measure the loaders of one part, and the training step without a loader."""
     size, (count, _) = next(iter(scale.pictures.items()))
     train = partial(_train, scale, training_step(scale))
     resident = itertools.repeat(resident_batch(scale))
@@ -105,7 +96,7 @@ def _measure_all(scale: Scale, data: Path, rows: Rows, cases: Sequence[Case]) ->
         train(resident, _SECONDS / 4)  # the first steps choose convolutions
         row.put_runs([train(resident, _SECONDS).rate])
     with temporary_files(photographs(data, size, count)) as cut:
-        for case in cases if scale.on_gpu else [cases[0], cases[-1]]:
+        for case in CASES[part] if scale.on_gpu else [CASES[part][0], CASES[part][-1]]:
             folder = cut if case.data == "500x375" else data
             with (
                 rows.measure(f"{case.title}, alone") as row,
@@ -121,6 +112,13 @@ def _measure_all(scale: Scale, data: Path, rows: Rows, cases: Sequence[Case]) ->
                 if case.has_step:
                     with rows.measure(f"{case.title}, lost to waiting", "%") as lost:
                         _measure_lost(train, batches, resident, lost)
+
+
+loaders = partial(_measure_all, part="a")
+"""The step that measures the decoders that need no DALI."""
+
+loaders_dali = partial(_measure_all, part="b")
+"""The step that measures the decoder of DALI, and "cuda" on the same machine."""
 
 
 def _open(scale: Scale, folder: Path, case: Case) -> Loader:

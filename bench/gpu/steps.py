@@ -102,16 +102,17 @@ def commands(
         allowed = f"PART must be one of {', '.join(PARTS)}, STEPS some of {', '.join(STEPS)}"
         raise BenchError(f"{allowed}, got {', '.join(unknown)}: choose")
     flags = [f"--data={photographs}", f"--out={rows}", *(["--rehearse"] if rehearse else [])]
-    found = []
-    for name, step in STEPS.items():
-        if name in names or (part and step.part == part):
-            arguments = ["-X", "faulthandler", "-m", "bench.gpu.steps", name, *flags]
+    chosen = [name for name, step in STEPS.items() if name in names or (part and step.part == part)]
+    return [
+        Command(
+            name,
+            ["-X", "faulthandler", "-m", "bench.gpu.steps", name, *flags],
             # A rehearsal begins every step: estimates are those of a GPU, and its inputs are small.
-            limits = (
-                (0.0, _REHEARSAL_SECONDS_MAX) if rehearse else (step.seconds, _LIMIT * step.seconds)
-            )
-            found.append(Command(name, arguments, *limits))
-    return found
+            seconds=0.0 if rehearse else STEPS[name].seconds,
+            seconds_max=_REHEARSAL_SECONDS_MAX if rehearse else _LIMIT * STEPS[name].seconds,
+        )
+        for name in chosen
+    ]
 
 
 NOT_RUN = "not run: "

@@ -147,7 +147,7 @@ class Reader(FarProcess):
         self._num_ahead = _AHEAD * num_threads
         numbers = [str(settings.batch_size), str(num_threads)]
         super().__init__(
-            [*_worker(entry.peer, "worker"), entry.way, str(copy), *numbers], _ENVIRONMENT
+            [*_module(entry.peer, "ways"), entry.way, str(copy), *numbers], _ENVIRONMENT
         )
 
     def take_warm_turn(self, seconds: float) -> Turn:
@@ -181,11 +181,10 @@ def _images(source: str, size_bytes: int) -> list[Image]:
     for start in range(0, len(dataset), _PART):
         positions = np.arange(start, min(start + _PART, len(dataset)))
         for entry in dataset.fetch(order.indices(0, positions)):
-            if not isinstance(entry, Sample) or entry.image is None:
-                continue
-            if num_bytes + len(entry.image) <= size_bytes:
-                images.append(Image(bytes(entry.image), max(class_number(entry.label), 0)))
-                num_bytes += len(entry.image)
+            image = entry.image if isinstance(entry, Sample) else None
+            if image is not None and num_bytes + len(image) <= size_bytes:
+                images.append(Image(bytes(image), max(class_number(entry.label), 0)))
+                num_bytes += len(image)
     return images * max(1, size_bytes // max(num_bytes, 1))
 
 
@@ -219,7 +218,7 @@ def _make_copies(
 
 def _copy(name: str, source: Path, target: Path, peer: str) -> str:
     """Write a copy in a process, where its library is; return why it did not work, or ""."""
-    command = [*_worker(peer, "copies"), name, str(source), str(target)]
+    command = [*_module(peer, "copies"), name, str(source), str(target)]
     try:
         ran = subprocess.run(
             command,
@@ -234,7 +233,8 @@ def _copy(name: str, source: Path, target: Path, peer: str) -> str:
     return (ran.stderr.strip().splitlines() or ["it failed"])[-1][:200] if ran.returncode else ""
 
 
-def _worker(peer: str, module: str) -> list[str]:
+def _module(peer: str, module: str) -> list[str]:
+    """Return the command that runs a module of this package, in the environment of a peer."""
     python = str(python_of(environment(peer))) if peer else sys.executable
     return [python, "-m", f"bench.reading.{module}"]
 
