@@ -83,8 +83,9 @@ def dali_own(scale: Scale, data: Path, rows: Rows) -> None:
             rows.measure(f"DALI's own pipeline, hw_decoder_load {load}") as row,
             closing(dali_batches(data, scale, load)) as batches,
         ):
-            take = partial(next, batches)
-            measure_rate(row, take, scale, discard=_BATCHES_MIN, seconds=3.0, turns=1)
+            measure_rate(
+                row, partial(next, batches), scale, discard=_BATCHES_MIN, seconds=3.0, turns=1
+            )
 
 
 def _measure_all(scale: Scale, data: Path, rows: Rows, *, part: str) -> None:
@@ -131,12 +132,15 @@ def _open(scale: Scale, folder: Path, case: Case) -> Loader:
 def _measure_alone(scale: Scale, batches: Iterator[torch.Tensor], row: Row) -> None:
     """Fill in images per second and what they cost: cores in use, hand-overs between threads."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
-    take = partial(next, batches)
-    [turn] = measure_rate(row, take, scale, discard=0, seconds=_SECONDS, turns=1).turns
+    [turn] = measure_rate(
+        row, partial(next, batches), scale, discard=0, seconds=_SECONDS, turns=1
+    ).turns
     switches = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before
-    row.facts["cores of this process"] = round(turn.cpu_seconds / turn.seconds, 2)
-    row.facts["CPU us per image"] = round(1e6 * turn.cpu_seconds / turn.items, 1)
-    row.facts["voluntary switches per image"] = round(switches / turn.items, 2)
+    row.facts |= {
+        "cores of this process": round(turn.cpu_seconds / turn.seconds, 2),
+        "CPU us per image": round(1e6 * turn.cpu_seconds / turn.items, 1),
+        "voluntary switches per image": round(switches / turn.items, 2),
+    }
 
 
 def _measure_lost(
@@ -154,9 +158,12 @@ def _measure_lost(
         seconds=_SECONDS,
         rounds=_ROUNDS,
     )
-    row.facts["images/s"] = list(map(round, found["behind"].rates))
-    row.facts["images/s without"] = list(map(round, found["without"].rates))
-    row.put_runs([100 * (1 - share) for share in ratio(found["behind"], found["without"]).runs])
+    behind, without = found["behind"], found["without"]
+    row.facts |= {
+        "images/s": list(map(round, behind.rates)),
+        "images/s without": list(map(round, without.rates)),
+    }
+    row.put_runs([100 * (1 - share) for share in ratio(behind, without).runs])
 
 
 def _train(

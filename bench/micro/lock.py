@@ -120,8 +120,7 @@ def lock_process(
                 ) from None
 
         try:
-            names = call(_begin, make, arguments)
-            yield {name: partial(call, _call, name) for name in names}
+            yield {name: partial(call, _call, name) for name in call(_begin, make, arguments)}
         finally:
             # The usual end frees the code of the hooks while threads still use them.
             with suppress(BrokenProcessPool):
