@@ -36,17 +36,13 @@ class Contestant:
 
 _IMAGES = "bench.baselines.images"
 _VIDEOS = "bench.baselines.videos"
+_PEERS = "bench.baselines.peers"
 
 
 def _ours(decoder: str, engine: str, **options: object) -> Contestant:
     name = pair_name(decoder, engine) + (FIRST_EPOCH if options else "")
     chosen = {"decoder": decoder, "engine": engine, **options}
     return Contestant(name, "engine", "bench.compare.ours:start", chosen)
-
-
-def _peer(name: str) -> Contestant:
-    module = f"bench.baselines.peers.{name.replace('-', '_')}.pipeline"
-    return Contestant(name, "baseline", f"{module}:start", peer=name)
 
 
 def _of_clips(name: str, library: str, peer: str = "") -> Iterator[Contestant]:
@@ -68,7 +64,10 @@ IMAGES: tuple[Contestant, ...] = (
     Contestant(
         "torchvision-cuda", "baseline", "bench.baselines.torchvision_cuda:start", needs_gpu=True
     ),
-    *map(_peer, ("grain", "litdata", "mosaic-streaming", "spdl", "webdataset")),
+    *(
+        Contestant(name, "baseline", f"{_PEERS}.{name.replace('-', '_')}.pipeline:start", peer=name)
+        for name in ("grain", "litdata", "mosaic-streaming", "spdl", "webdataset")
+    ),
     *(_ours(decoder, engine) for decoder in DECODERS for engine in ENGINES),
     _ours("cpu", "fused", is_first_epoch=True),
     Contestant("decode-only", "ceiling", "bench.baselines.ceiling:start"),

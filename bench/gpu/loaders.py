@@ -23,7 +23,6 @@ from bench.gpu.photographs import find_jpegs, photographs, temporary_files
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, measure_rate
 from bench.timing import Turn, measure_in_turns, ratio, synchronise, take_turn
-from dali_pipes import Loader
 
 LOADS = (0.65, 1.0, 0.0)
 """Shares of the JPEG engine for DALI's own pipeline: DALI's default, the most, none."""
@@ -99,9 +98,12 @@ def _measure_all(scale: Scale, data: Path, rows: Rows, *, part: str) -> None:
     with temporary_files(photographs(data, size, count)) as cut:
         for case in CASES[part] if scale.on_gpu else [CASES[part][0], CASES[part][-1]]:
             folder = cut if case.data == "500x375" else data
+            # A CPU has neither a cache on the device nor hw_decoder_load.
+            options: dict[str, Any] = dict(case.options) if scale.on_gpu else {}
+            options |= {"batch_size": scale.batch_size, "num_threads": case.threads}
             with (
                 rows.measure(f"{case.title}, alone") as row,
-                _open(scale, folder, case) as loader,
+                loader_for(scale, folder, case.decoder, **options) as loader,
             ):
                 batches = (batch.images for batch in endless(loader))
                 next(batches)
@@ -120,13 +122,6 @@ loaders = partial(_measure_all, part="a")
 
 loaders_dali = partial(_measure_all, part="b")
 """The step that measures the decoder of DALI, and "cuda" on the same machine."""
-
-
-def _open(scale: Scale, folder: Path, case: Case) -> Loader:
-    options: dict[str, Any] = {"batch_size": scale.batch_size, "num_threads": case.threads}
-    if scale.on_gpu:  # a CPU has neither a cache on the device nor hw_decoder_load
-        options |= case.options
-    return loader_for(scale, folder, case.decoder, **options)
 
 
 def _measure_alone(scale: Scale, batches: Iterator[torch.Tensor], row: Row) -> None:

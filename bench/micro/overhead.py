@@ -73,23 +73,29 @@ def rows(task: Task) -> Iterator[Row]:
         # First, because it raises at once where the lock's time cannot be measured.
         with lock_process(lock_contestants, data, sizes) as contestants:
             yield Row(f"Python's lock, {form}", contestants, _queue)
-        with ExitStack() as stack:
-            yield Row(f"epochs, {form}", _epochs(data, sizes, stack), _switches)
+        with _epoch_contestants(data, sizes) as contestants:
+            yield Row(f"epochs, {form}", contestants, _switches)
 
 
-def _epochs(data: str, sizes: Sizes, stack: ExitStack) -> dict[str, Contestant]:
-    stack.enter_context(without_gpu())
-    loaders = {
-        f"cpu, {threads} threads": _loader(data, "cpu", threads, sizes, sizes.epoch)
-        for threads in (_FEW, _MANY)
-    }
-    if "cuda" in host_decoders():
-        epoch = sizes.epoch_without_kernels
-        loaders["cuda without kernels"] = _loader(data, "cuda", None, sizes, epoch)
-    return {
-        name: partial(_take_epochs, stack.enter_context(loader), _clock_and_switches)
-        for name, loader in loaders.items()
-    }
+@contextmanager
+def _epoch_contestants(data: str, sizes: Sizes) -> Iterator[dict[str, Contestant]]:
+    """Yield loaders whose turns last as long as their epochs by the clock."""
+
+    def read() -> tuple[float, int]:
+        return clock(), resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+
+    with without_gpu(), ExitStack() as stack:
+        loaders = {
+            f"cpu, {threads} threads": _loader(data, "cpu", threads, sizes, sizes.epoch)
+            for threads in (_FEW, _MANY)
+        }
+        if "cuda" in host_decoders():
+            epoch = sizes.epoch_without_kernels
+            loaders["cuda without kernels"] = _loader(data, "cuda", None, sizes, epoch)
+        yield {
+            name: partial(_take_epochs, stack.enter_context(loader), read)
+            for name, loader in loaders.items()
+        }
 
 
 def _take_epochs(loader: Loader, read: Callable[[], tuple[float, int]], seconds: float) -> Turn:
@@ -112,10 +118,6 @@ def _take_epochs(loader: Loader, read: Callable[[], tuple[float, int]], seconds:
 
     turn = take_turn(run_epoch, seconds=seconds, count=int)
     return CountedTurn(turn.items, elapsed, turn.cpu_seconds, count=counted)
-
-
-def _clock_and_switches() -> tuple[float, int]:
-    return clock(), resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
 
 
 @contextmanager

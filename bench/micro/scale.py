@@ -41,10 +41,11 @@ def rows(task: Task) -> Iterator[Row]:
     take = partial(_take_batches, Repeated(original, picks))
     threads = [2**power for power in range(10) if 2**power <= usable_cores()]
     yield Row("threads", {str(n): partial(take, num_threads=n) for n in threads})
-    some = slice(2 if task.quick else None)
-    yield Row("images in a batch", {str(n): partial(take, batch_size=n) for n in _BATCHES[some]})
+    most = 2 if task.quick else None
+    yield Row("images in a batch", {str(n): partial(take, batch_size=n) for n in _BATCHES[:most]})
     sized = {
-        f"{size:g}": resized(samples, size, task.folder / f"{size:g}") for size in _MEGAPIXELS[some]
+        f"{size:g}": resized(samples, size, task.folder / f"{size:g}")
+        for size in _MEGAPIXELS[:most]
     }
     sizes = {name: partial(_take_batches, data, batch_size=8) for name, data in sized.items()}
     yield Row("megapixels, batches of 8", sizes)

@@ -181,10 +181,11 @@ def _images(source: str, size_bytes: int) -> list[Image]:
     for start in range(0, len(dataset), _PART):
         positions = np.arange(start, min(start + _PART, len(dataset)))
         for entry in dataset.fetch(order.indices(0, positions)):
-            image = entry.image if isinstance(entry, Sample) else None
-            if image is not None and num_bytes + len(image) <= size_bytes:
-                images.append(Image(bytes(image), max(class_number(entry.label), 0)))
-                num_bytes += len(image)
+            if not isinstance(entry, Sample) or entry.image is None:
+                continue
+            if num_bytes + len(entry.image) <= size_bytes:
+                images.append(Image(bytes(entry.image), max(class_number(entry.label), 0)))
+                num_bytes += len(entry.image)
     return images * max(1, size_bytes // max(num_bytes, 1))
 
 
