@@ -45,7 +45,7 @@ def start(task: Task, *, decode: Decode) -> Pipeline:
 
     def outputs() -> tuple[Any, Any]:
         encoded, labels = _files(task)
-        return dali_steps(_decoded(encoded, decode, crop), recipe, task.device), labels
+        return dali_steps(_decode(encoded, decode, crop), recipe, task.device), labels
 
     check_dali_recipe(recipe)
     batches = _batches(task, outputs, ["images", "labels"])
@@ -56,7 +56,7 @@ def start(task: Task, *, decode: Decode) -> Pipeline:
 def decoding_pipeline(task: Task) -> Any:
     """A pipeline that decodes whole images and does nothing else, on the GPU where the batches are for one."""
     device = "mixed" if task.device.type == "cuda" else "cpu"
-    return _built(task, lambda: (_decoded(_files(task)[0], device),))
+    return _build(task, lambda: (_decode(_files(task)[0], device),))
 
 
 def start_videos(task: Task) -> Pipeline:
@@ -124,7 +124,7 @@ class _VideoReader:
         return dali_steps(clips, task.recipe, task.device, layout="FCHW"), labels, numbers
 
 
-def _built(task: Task, outputs: Callable[[], tuple[Any, ...]]) -> Any:
+def _build(task: Task, outputs: Callable[[], tuple[Any, ...]]) -> Any:
     """Build a DALI pipeline for the task's batches, threads and device from a function that adds its graph.
 
     Raises:
@@ -146,7 +146,7 @@ def _batches(
     task: Task, outputs: Callable[[], tuple[Any, ...]], names: list[str]
 ) -> Iterator[dict[str, torch.Tensor]]:
     """Return batches of DALI's iterator for PyTorch, by the names of a graph's outputs."""
-    pipeline = _built(task, outputs)
+    pipeline = _build(task, outputs)
     from nvidia.dali.plugin.pytorch import DALIGenericIterator
 
     # Without a size it never ends, so no epoch ends while the clock runs.
@@ -161,7 +161,7 @@ def _files(task: Task) -> Any:
     return fn.readers.file(files=files, labels=task.labels, random_shuffle=True)
 
 
-def _decoded(encoded: Any, device: str, crop: RandomResizedCrop | None = None) -> Any:
+def _decode(encoded: Any, device: str, crop: RandomResizedCrop | None = None) -> Any:
     """Graph nodes that decode images, or random crops of them."""
     from nvidia.dali import fn, types
 

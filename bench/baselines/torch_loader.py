@@ -56,15 +56,15 @@ class Baseline(ABC):
         """Start a DataLoader whose workers stay alive."""
         num_ahead = NUM_AHEAD * task.num_threads
         # What was prefetched, and then the batches that the workers begin all at once.
-        return cls._started(_from_processes, task, num_ahead, num_ahead + task.num_threads)
+        return cls._start(_from_processes, task, num_ahead, num_ahead + task.num_threads)
 
     @classmethod
     def in_threads(cls, task: Task) -> Pipeline:
         """Start threads; the consumer joins their tensors to batches."""
-        return cls._started(_from_threads, task, NUM_AHEAD, NUM_AHEAD + 1)
+        return cls._start(_from_threads, task, NUM_AHEAD, NUM_AHEAD + 1)
 
     @classmethod
-    def _started(
+    def _start(
         cls,
         load: Callable[["Baseline", "_Items", Task], Iterator[torch.Tensor]],
         task: Task,

@@ -85,7 +85,7 @@ _WORDS: Mapping[type[Operation], Words] = {
 }  # fmt: skip
 
 
-def _translated(operations: Sequence[Operation], module: Any, library: str) -> list[Any]:
+def _translate(operations: Sequence[Operation], module: Any, library: str) -> list[Any]:
     """Translate operations into transforms of a library, an attribute of `Words`.
 
     Raises:
@@ -114,7 +114,7 @@ def torchvision_transforms(recipe: Recipe, *, before_float: list[Any]) -> list[A
     """
     from torchvision.transforms import v2
 
-    transforms = _translated(recipe.operations, v2, "torchvision")
+    transforms = _translate(recipe.operations, v2, "torchvision")
     kinds = [type(step) for step in recipe.operations]
     first_float = kinds.index(Normalize) if Normalize in kinds else len(kinds)
     to_float = [*before_float, v2.ToDtype(torch.float32, scale=True)]
@@ -133,7 +133,7 @@ def albumentations_compose(recipe: Recipe) -> Any:
     import albumentations as A
     from albumentations.pytorch import ToTensorV2
 
-    transforms = _translated(recipe.operations, A, "albumentations")
+    transforms = _translate(recipe.operations, A, "albumentations")
     if not any(isinstance(step, Normalize) for step in recipe.operations):
         transforms.append(A.ToFloat(max_value=255))
     return A.Compose([*transforms, ToTensorV2()])
@@ -145,7 +145,7 @@ def kornia_modules(recipe: Recipe) -> list[Any]:
 
     # The worker's resize to one size takes the place of a Resize.
     steps = [step for step in recipe.operations if not isinstance(step, Resize)]
-    return _translated(steps, K, "kornia")
+    return _translate(steps, K, "kornia")
 
 
 def check_dali_recipe(recipe: Recipe) -> None:

@@ -122,10 +122,10 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gpu-aug-")))
         task, left_out = _task(source, recipe, settings, folder, progress)
-        comparison = Comparison(settings=_described(source, settings, task, left_out))
+        comparison = Comparison(settings=_describe(source, settings, task, left_out))
         if not (settings.peers or settings.only):
             comparison.missing_peers = missing_peers(peers_of(_everyone(settings)))
-        opened = _opened(contestants, task, comparison, stack, progress)
+        opened = _open_contestants(contestants, task, comparison, stack, progress)
         running = {process.name: process for process in opened}
         measured = measure_in_turns(
             {name: process.turn for name, process in running.items()},
@@ -164,7 +164,7 @@ def _task(
     return Task(images.dataset, images.files, images.labels, **alike), images.left_out
 
 
-def _opened(
+def _open_contestants(
     contestants: Sequence[Contestant],
     task: Task,
     comparison: Comparison,
@@ -212,7 +212,7 @@ def _everyone(settings: Settings) -> Sequence[Contestant]:
     return IMAGES if settings.clips is None else VIDEOS
 
 
-def _described(
+def _describe(
     source: str, settings: Settings, task: Task, left_out: list[str]
 ) -> dict[str, object]:
     clips = settings.clips

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from PIL import Image
+from PIL import Image, ImageOps
 
 from bench.output import errors
 
@@ -46,8 +46,7 @@ def make_like_imagenet(source: Path, out: Path) -> int:
                 "progressive": bool(opened.info.get("progressive")),
             }
             scale = (_PIXELS / (opened.width * opened.height)) ** 0.5
-            size = (round(opened.width * scale), round(opened.height * scale))
-            small = opened.resize(size, Image.Resampling.LANCZOS)
+            small = ImageOps.scale(opened, scale, Image.Resampling.LANCZOS)
         name = "_".join(path.relative_to(source).parts)
         (out / name).write_bytes(_largest(small, options))
         count += 1

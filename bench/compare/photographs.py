@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from bench.output.errors import BenchError
 
@@ -84,5 +84,4 @@ def _cut(image: Image.Image, rng: np.random.Generator) -> Image.Image:
     top = int(rng.integers(image.height - height + 1))
     cut = image.crop((left, top, left + width, top + height))
     scale = min(rng.uniform(*_SCALE), _SIDE_MAX / max(cut.size))
-    size = (max(1, round(width * scale)), max(1, round(height * scale)))
-    return cut.resize(size, Image.Resampling.LANCZOS)
+    return ImageOps.scale(cut, scale, Image.Resampling.LANCZOS)

@@ -228,7 +228,7 @@ def _run(command: Command, out: Path, seconds_max: float) -> Outcome:
             start_new_session=True,  # a group of its own, so that its workers end with it
         )
         try:
-            end = _described(process.wait(seconds_max))
+            end = _describe_exit(process.wait(seconds_max))
         except subprocess.TimeoutExpired:
             end = f"over its {seconds_max:.3g} s"
             process.send_signal(signal.SIGABRT)  # faulthandler then prints where each thread is
@@ -247,7 +247,7 @@ def _run(command: Command, out: Path, seconds_max: float) -> Outcome:
     return outcome
 
 
-def _described(exit_code: int) -> str:
+def _describe_exit(exit_code: int) -> str:
     if exit_code < 0:
         return signal.Signals(-exit_code).name
     return f"exit {exit_code}" if exit_code else "done"

@@ -4,6 +4,7 @@ import shutil
 import site
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -77,10 +78,7 @@ def build(folder: Path, packages: Path) -> str:
 
 def _reuse_packages(folder: Path) -> None:
     """Let the environment see this interpreter's packages, those of editable installs included."""
-    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    own = subprocess.run(
-        [python_of(folder), "-c", ask], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    own = sysconfig.get_path("purelib", "venv", {"base": str(folder)})
     # A plain path in a .pth file would not read the .pth files of that folder; addsitedir does.
     lines = [f"import site; site.addsitedir({packages!r})\n" for packages in site.getsitepackages()]
     (Path(own) / "_reuse.pth").write_text("".join(lines), encoding="utf-8")
