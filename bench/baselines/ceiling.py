@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from bench.baselines.dali import decoding_pipeline
+from bench.baselines.dali import decode_batches
 from bench.baselines.videos import load_torchcodec, seek_mode, torchcodec_frames
 from bench.compare.clip_plan import Clip
 from bench.compare.contestant import Pipeline, Task
@@ -32,7 +32,7 @@ def start(task: Task) -> Pipeline:
     decoders = {"OpenCV on threads": _on_threads(task)}
     if not available_decoders()["dali"]:
         name = "DALI mixed" if task.device.type == "cuda" else "DALI on the CPU"
-        decoders[name] = _by_dali(task)
+        decoders[name] = decode_batches(task)
 
     def take_trial(batches: Iterator[torch.Tensor], seconds: float) -> Turn:
         return take_turn(
@@ -121,11 +121,3 @@ def decode_packets(clip: Clip) -> int:
     if missing := {*wanted} - decoded:
         raise RuntimeError(f"{len(missing)} frames of {clip.path.name} are missing")
     return len(wanted)
-
-
-def _by_dali(task: Task) -> Iterator[torch.Tensor]:
-    """A DALI pipeline that reads and decodes; on a GPU, "mixed"."""
-    pipeline = decoding_pipeline(task)
-    while True:
-        pipeline.run()
-        yield torch.empty(task.batch_size, 0)

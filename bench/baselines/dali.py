@@ -53,10 +53,13 @@ def start(task: Task, *, decode: Decode) -> Pipeline:
     return Pipeline(images, note, _NUM_AHEAD, _NUM_AHEAD + 1)
 
 
-def decoding_pipeline(task: Task) -> Any:
-    """A pipeline that decodes whole images and does nothing else, on the GPU where the batches are for one."""
+def decode_batches(task: Task) -> Iterator[torch.Tensor]:
+    """Decode whole images and do nothing else, on the GPU where the batches are for one; yield batches without pixels."""
     device = "mixed" if task.device.type == "cuda" else "cpu"
-    return _build(task, lambda: (_decode(_files(task)[0], device),))
+    pipeline = _build(task, lambda: (_decode(_files(task)[0], device),))
+    while True:
+        pipeline.run()
+        yield torch.empty(task.batch_size, 0)
 
 
 def start_videos(task: Task) -> Pipeline:

@@ -25,8 +25,7 @@ class TorchvisionPil(Baseline):
     def __init__(self, recipe: Recipe) -> None:
         from torchvision.transforms import v2
 
-        steps = torchvision_transforms(recipe, before_float=[v2.PILToTensor()])
-        self.transform = v2.Compose(steps)
+        self.transform = v2.Compose(torchvision_transforms(recipe, before_float=[v2.PILToTensor()]))
 
     def load(self, item: Path) -> torch.Tensor:
         """Open as torchvision's ImageFolder does, and transform."""

@@ -76,10 +76,9 @@ class FarProcess:
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):  # a question that it ended without reading
-                    stream.close()
+        for stream in filter(None, (process.stdin, process.stdout)):
+            with contextlib.suppress(OSError):  # a question that it ended without reading
+                stream.close()
         self._owned.cleanup()
 
     def _uncaught(self) -> str:
