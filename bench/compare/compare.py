@@ -11,11 +11,10 @@ from typing import Any
 
 import torch
 
-from bench.baselines.peers.install import missing_peers
 from bench.compare.clip_plan import make_plan
 from bench.compare.clips import ClipSettings
 from bench.compare.contestant import Task, Unable
-from bench.compare.contestants import IMAGES, VIDEOS, Contestant, choose, peers_of
+from bench.compare.contestants import IMAGES, VIDEOS, Contestant, choose, missing_peers
 from bench.compare.images import collect
 from bench.compare.process import ContestantProcess
 from bench.compare.result import Absent, Comparison, Row
@@ -30,8 +29,6 @@ from readers.cores import usable_cores
 Progress = Callable[[str], None]
 
 _DTYPES = ("bfloat16", "float32")
-# For the estimate: what a start takes, and a turn besides its measured time: a rest, and batches that are discarded.
-_START_SECONDS, _BESIDE_TURN_SECONDS = 8.0, 4.0
 _REST_SECONDS_MAX = 3.0
 _FIRST_RATE = 300.0  # items per second, until the first turn tells
 
@@ -97,12 +94,6 @@ def contestants_of(settings: Settings) -> list[Contestant]:
     )
 
 
-def expected_minutes(settings: Settings) -> float:
-    """About how long a comparison takes, where every contestant can take part; more where data are large."""
-    start = _START_SECONDS + settings.rounds * _BESIDE_TURN_SECONDS
-    return len(contestants_of(settings)) * (settings.seconds + start) / 60
-
-
 def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress) -> Comparison:
     """Run every contestant that this machine can run.
 
@@ -124,7 +115,7 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
         task, left_out = _task(source, recipe, settings, folder, progress)
         comparison = Comparison(settings=_describe(source, settings, task, left_out))
         if not (settings.peers or settings.only):
-            comparison.missing_peers = missing_peers(peers_of(_everyone(settings)))
+            comparison.missing_peers = missing_peers(_everyone(settings))
         opened = _open_contestants(contestants, task, comparison, stack, progress)
         running = {process.name: process for process in opened}
         measured = measure_in_turns(

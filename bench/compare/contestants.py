@@ -125,7 +125,7 @@ def choose(
     return [one for one in everyone if takes_part(one)]
 
 
-def peers_of(contestants: Sequence[Contestant]) -> list[str]:
-    """The keys of `PEERS` that some contestants need, each once."""
+def missing_peers(contestants: Sequence[Contestant]) -> list[str]:
+    """Return the keys of `PEERS` that some contestants need and that have to be installed, each once."""
     needed = {one.peer for one in contestants}
-    return [name for name in PEERS if name in needed]
+    return [name for name in PEERS if name in needed and not is_ready(name)]

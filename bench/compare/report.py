@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.baselines.peers.catalog import ENVIRONMENTS, PEERS
-from bench.baselines.peers.install import install_peers, missing_peers
-from bench.compare.compare import Settings, compare, contestants_of, expected_minutes
-from bench.compare.contestants import peers_of
+from bench.baselines.peers.install import install_peers
+from bench.compare.compare import Settings, compare, contestants_of
+from bench.compare.contestants import missing_peers
 from bench.compare.result import (
     RATIO_MEANING,
     Comparison,
@@ -37,6 +37,8 @@ from readers.plural import counted
 _OURS = "gpu-aug/"
 _COLOURS = {"engine": "green", "baseline": "", "ceiling": "dim"}
 _MOST_LEFT_OUT = 5
+# For the estimate: what a start takes, and a turn besides its measured time: a rest, and batches that are discarded.
+_START_SECONDS, _BESIDE_TURN_SECONDS = 8.0, 4.0
 
 
 def compare_and_show(
@@ -64,8 +66,10 @@ def compare_and_show(
 
 
 def expected_duration(settings: Settings) -> str:
-    """Say how long a comparison takes, and of what this is made up."""
-    minutes, count = expected_minutes(settings), len(contestants_of(settings))
+    """Say about how long a comparison takes where every contestant can take part; it is more where data are large."""
+    count = len(contestants_of(settings))
+    start_seconds = _START_SECONDS + settings.rounds * _BESIDE_TURN_SECONDS
+    minutes = count * (settings.seconds + start_seconds) / 60
     time = f"{minutes:.0f} min" if minutes >= 1 else f"{60 * minutes:.0f} s"
     return (
         f"this takes about {time}: {counted(count, 'pipeline')} x {counted(settings.rounds, 'round')} x "
@@ -75,7 +79,7 @@ def expected_duration(settings: Settings) -> str:
 
 def _install(settings: Settings, console: Console) -> None:
     """Install the peers that were asked for and are missing, after saying which, where and how large."""
-    names = missing_peers(peers_of(contestants_of(settings)))
+    names = missing_peers(contestants_of(settings))
     if not names:
         return
     sizes = ", ".join(f"{name} (about {PEERS[name].megabytes} MB)" for name in names)

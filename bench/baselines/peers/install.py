@@ -39,11 +39,6 @@ def why_not(name: str) -> str:
     return ""
 
 
-def missing_peers(names: Sequence[str]) -> list[str]:
-    """Those of some keys of `PEERS` that have to be installed."""
-    return [name for name in names if not is_ready(name)]
-
-
 def install_peers(names: Sequence[str], progress: Callable[[str], object]) -> None:
     """Build the environments of some peers, anew where they exist; `why_not` says how each ended.
 
