@@ -37,7 +37,11 @@ class Baseline(ABC):
     worker_init: Callable[[int], None] | None = None
 
     def __init__(self, recipe: Recipe) -> None:
-        """Translate the recipe, or be Unable; into torchvision's transforms of tensors where a library has none."""
+        """Translate the recipe into torchvision's transforms of tensors; other libraries replace this.
+
+        Raises:
+            Unable: The recipe has an operation that is not translated.
+        """
         self.transform = torchvision_compose(recipe)
 
     @abstractmethod

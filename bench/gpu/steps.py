@@ -240,8 +240,13 @@ def _run(command: Command, out: Path, seconds_max: float) -> Outcome:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(_SECONDS_TO_DIE)
     seconds = time.perf_counter() - began
-    text = printed.read_text(encoding="utf-8", errors="replace")
-    outcome = Outcome(command.name, end, seconds, read_rows(result), text)
+    outcome = Outcome(
+        command.name,
+        end,
+        seconds,
+        read_rows(result),
+        log=printed.read_text(encoding="utf-8", errors="replace"),
+    )
     for path in (result, printed):
         path.unlink(missing_ok=True)
     return outcome
