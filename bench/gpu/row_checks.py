@@ -188,8 +188,7 @@ def under_load(scale: Scale, data: Path, rows: Rows) -> None:
                 total += row.facts["rows"]
                 wrong, control, largest = counts.tolist()
                 row.facts["largest mean difference"] = round(largest, 3)
-                row.unit = "wrong rows"
-                row.judge(int(wrong), 0, int(control))
+                row.judge(int(wrong), 0, int(control), unit="wrong rows")
         with rows.check("rows compared in all") as row:
             row.value, row.unit = total, "rows"
             assert total >= 100_000 or not scale.on_gpu, (
