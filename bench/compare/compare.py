@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -170,9 +170,8 @@ def _open_contestants(
             process = ContestantProcess(contestant)
         except (Unable, OSError) as error:
             comparison.absent.append(Absent.because(contestant.name, contestant.kind, error))
-            continue
-        stack.callback(process.close)
-        processes.append(process)
+        else:
+            processes.append(stack.enter_context(closing(process)))
     for process in processes:
         progress(f"warming up: {process.name}")
         try:
