@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from bench.baselines.dali import decoding_pipeline
+from bench.baselines.dali import decode_batches
 from bench.baselines.videos import load_torchcodec, seek_mode, torchcodec_frames
 from bench.compare.clip_plan import Clip
 from bench.compare.contestant import Pipeline, Task
@@ -29,13 +29,25 @@ def start(task: Task) -> Pipeline:
 
     Every decoder is tried for a moment, in turns. Batches have their length and no pixels.
     """
-    decoders = dict(_decoders(task))
-    trials = {
-        name: partial(_turn, batches, device=task.device) for name, batches in decoders.items()
-    }
+    decoders = {"OpenCV on threads": _on_threads(task)}
+    if not available_decoders()["dali"]:
+        name = "DALI mixed" if task.device.type == "cuda" else "DALI on the CPU"
+        decoders[name] = decode_batches(task)
+
+    def take_trial(batches: Iterator[torch.Tensor], seconds: float) -> Turn:
+        return take_turn(
+            partial(next, batches),
+            seconds=seconds,
+            discard=NUM_AHEAD + 1,
+            finish=partial(synchronise, task.device),
+        )
+
     # DALI knows fewer formats; a refusal leaves the others.
     tried = measure_in_turns(
-        trials, seconds=_TRIAL_SECONDS, rounds=_NUM_TRIALS, on_failure=lambda _name, _error: None
+        {name: partial(take_trial, batches) for name, batches in decoders.items()},
+        seconds=_TRIAL_SECONDS,
+        rounds=_NUM_TRIALS,
+        on_failure=lambda _name, _error: None,
     )
     fastest = max(tried, key=lambda name: tried[name].median)
     rates = ", ".join(f"{name} {one.median:.0f}" for name, one in tried.items())
@@ -44,22 +56,6 @@ def start(task: Task) -> Pipeline:
         "a decoder that cuts can be faster"
     )
     return Pipeline(decoders[fastest], note, NUM_AHEAD, NUM_AHEAD + 1)
-
-
-def _turn(batches: Iterator[torch.Tensor], seconds: float, *, device: torch.device) -> Turn:
-    return take_turn(
-        lambda: next(batches),
-        seconds=seconds,
-        discard=NUM_AHEAD + 1,
-        finish=lambda: synchronise(device),
-    )
-
-
-def _decoders(task: Task) -> Iterator[tuple[str, Iterator[torch.Tensor]]]:
-    yield "OpenCV on threads", _on_threads(task)
-    if not available_decoders()["dali"]:
-        name = "DALI mixed" if task.device.type == "cuda" else "DALI on the CPU"
-        yield name, _by_dali(task)
 
 
 def _on_threads(task: Task) -> Iterator[torch.Tensor]:
@@ -125,11 +121,3 @@ def decode_packets(clip: Clip) -> int:
     if missing := {*wanted} - decoded:
         raise RuntimeError(f"{len(missing)} frames of {clip.path.name} are missing")
     return len(wanted)
-
-
-def _by_dali(task: Task) -> Iterator[torch.Tensor]:
-    """A DALI pipeline that reads and decodes; on a GPU, "mixed"."""
-    pipeline = decoding_pipeline(task)
-    while True:
-        pipeline.run()
-        yield torch.empty(task.batch_size, 0)

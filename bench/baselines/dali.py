@@ -45,8 +45,7 @@ def start(task: Task, *, decode: Decode) -> Pipeline:
 
     def outputs() -> tuple[Any, Any]:
         encoded, labels = _files(task)
-        images = _decoded(encoded, decode) if crop is None else _cropped(encoded, crop)
-        return dali_steps(images, recipe, task.device), labels
+        return dali_steps(_decode(encoded, decode, crop), recipe, task.device), labels
 
     check_dali_recipe(recipe)
     batches = _batches(task, outputs, ["images", "labels"])
@@ -54,10 +53,13 @@ def start(task: Task, *, decode: Decode) -> Pipeline:
     return Pipeline(images, note, _NUM_AHEAD, _NUM_AHEAD + 1)
 
 
-def decoding_pipeline(task: Task) -> Any:
-    """A pipeline that decodes whole images and does nothing else, on the GPU where the batches are for one."""
+def decode_batches(task: Task) -> Iterator[torch.Tensor]:
+    """Decode whole images and do nothing else, on the GPU where the batches are for one; yield batches without pixels."""
     device = "mixed" if task.device.type == "cuda" else "cpu"
-    return _built(task, lambda: (_decoded(_files(task)[0], device),))
+    pipeline = _build(task, lambda: (_decode(_files(task)[0], device),))
+    while True:
+        pipeline.run()
+        yield torch.empty(task.batch_size, 0)
 
 
 def start_videos(task: Task) -> Pipeline:
@@ -66,66 +68,57 @@ def start_videos(task: Task) -> Pipeline:
     Raises:
         Unable: DALI is missing, does not read these videos here, or the recipe is not like the presets.
     """
-    reader = _VideoReader(task)
-    name = "fn.readers.video" if reader.on_gpu else "fn.experimental.readers.video"
-    note = f"{name}, random clips of DALI's own choice, then fn.resize"
-    return Pipeline(reader.batches(), note, _NUM_AHEAD, _NUM_AHEAD + 1, reader.shown)
+    on_gpu, stride = task.device.type == "cuda", _stride(task)
+    last: dict[
+        str, torch.Tensor
+    ] = {}  # the batch that was handed over, by the names of the graph's outputs
 
+    def outputs() -> tuple[Any, Any, Any]:
+        from nvidia.dali import fn
 
-class _VideoReader:
-    """DALI's batches of clips, and which clips the last batch shows."""
+        read: Any = fn.readers.video if on_gpu else fn.experimental.readers.video
+        clips, labels, numbers = read(
+            device="gpu" if on_gpu else "cpu",
+            filenames=[str(path) for path in task.files],
+            labels=list(range(len(task.files))),
+            sequence_length=task.num_frames,
+            stride=stride,
+            step=1,
+            random_shuffle=True,
+            initial_fill=_SHUFFLED,
+            enable_frame_num=True if on_gpu else "scalar",
+        )
+        return dali_steps(clips, task.recipe, task.device, layout="FCHW"), labels, numbers
 
-    def __init__(self, task: Task) -> None:
-        self.on_gpu = task.device.type == "cuda"
-        self._task, self._stride = task, _stride(task)
-        self._last: dict[str, torch.Tensor] = {}
-
-    def batches(self) -> Iterator[torch.Tensor]:
-        """Yield the clips of DALI's choice."""
-        task = self._task
+    def batches() -> Iterator[torch.Tensor]:
         check_dali_recipe(task.recipe)
         try:
             with hushed():  # a line for every video that it does not read
-                batches = _batches(task, self._outputs, ["clips", "labels", "frames"])
-                self._last = next(batches)
+                found = _batches(task, outputs, ["clips", "labels", "frames"])
+                last.update(next(found))
         except RuntimeError as error:
             codecs = {clip.info.codec for clip in task.clips.first(_NUM_CLIPS_LOOKED_AT)}
-            advice = _reason(error) if self.on_gpu else "compare on a machine with a GPU"
+            advice = _reason(error) if on_gpu else "compare on a machine with a GPU"
             raise Unable(
                 f"does not read {', '.join(sorted(codecs))} on {task.device.type}: {advice}"
             ) from error
         while True:
-            yield self._last["clips"].to(task.dtype)
-            self._last = next(batches)
+            yield last["clips"].to(task.dtype)
+            last.update(next(found))
 
-    def shown(self) -> list[Clip]:
-        """Return the clips of the last batch."""
-        numbers = self._last["frames"].cpu().numpy().reshape(self._task.batch_size, -1)
-        steps = np.arange(self._task.num_frames) * self._stride
-        videos = self._last["labels"].cpu().flatten().tolist()
-        clip = self._task.clips.clip
+    def shown() -> list[Clip]:
+        numbers = last["frames"].cpu().numpy().reshape(task.batch_size, -1)
+        steps = np.arange(task.num_frames) * stride
+        videos = last["labels"].cpu().flatten().tolist()
+        clip = task.clips.clip
         return [clip(video, numbers[row, 0] + steps) for row, video in enumerate(videos)]
 
-    def _outputs(self) -> tuple[Any, Any, Any]:
-        from nvidia.dali import fn
-
-        task = self._task
-        read: Any = fn.readers.video if self.on_gpu else fn.experimental.readers.video
-        clips, labels, numbers = read(
-            device="gpu" if self.on_gpu else "cpu",
-            filenames=[str(path) for path in task.files],
-            labels=list(range(len(task.files))),
-            sequence_length=task.num_frames,
-            stride=self._stride,
-            step=1,
-            random_shuffle=True,
-            initial_fill=_SHUFFLED,
-            enable_frame_num=True if self.on_gpu else "scalar",
-        )
-        return dali_steps(clips, task.recipe, task.device, layout="FCHW"), labels, numbers
+    name = "fn.readers.video" if on_gpu else "fn.experimental.readers.video"
+    note = f"{name}, random clips of DALI's own choice, then fn.resize"
+    return Pipeline(batches(), note, _NUM_AHEAD, _NUM_AHEAD + 1, shown)
 
 
-def _built(task: Task, outputs: Callable[[], tuple[Any, ...]]) -> Any:
+def _build(task: Task, outputs: Callable[[], tuple[Any, ...]]) -> Any:
     """Build a DALI pipeline for the task's batches, threads and device from a function that adds its graph.
 
     Raises:
@@ -147,7 +140,7 @@ def _batches(
     task: Task, outputs: Callable[[], tuple[Any, ...]], names: list[str]
 ) -> Iterator[dict[str, torch.Tensor]]:
     """Return batches of DALI's iterator for PyTorch, by the names of a graph's outputs."""
-    pipeline = _built(task, outputs)
+    pipeline = _build(task, outputs)
     from nvidia.dali.plugin.pytorch import DALIGenericIterator
 
     # Without a size it never ends, so no epoch ends while the clock runs.
@@ -162,15 +155,12 @@ def _files(task: Task) -> Any:
     return fn.readers.file(files=files, labels=task.labels, random_shuffle=True)
 
 
-def _decoded(encoded: Any, device: str) -> Any:
+def _decode(encoded: Any, device: str, crop: RandomResizedCrop | None = None) -> Any:
+    """Graph nodes that decode images, or random crops of them."""
     from nvidia.dali import fn, types
 
-    return fn.decoders.image(encoded, device=device, output_type=types.RGB)
-
-
-def _cropped(encoded: Any, crop: RandomResizedCrop) -> Any:
-    from nvidia.dali import fn, types
-
+    if crop is None:
+        return fn.decoders.image(encoded, device=device, output_type=types.RGB)
     return fn.decoders.image_random_crop(
         encoded, random_area=crop.scale, random_aspect_ratio=crop.ratio, output_type=types.RGB
     )

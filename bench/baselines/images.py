@@ -25,8 +25,7 @@ class TorchvisionPil(Baseline):
     def __init__(self, recipe: Recipe) -> None:
         from torchvision.transforms import v2
 
-        steps = torchvision_transforms(recipe, before_float=[v2.PILToTensor()])
-        self.transform = v2.Compose(steps)
+        self.transform = v2.Compose(torchvision_transforms(recipe, before_float=[v2.PILToTensor()]))
 
     def load(self, item: Path) -> torch.Tensor:
         """Open as torchvision's ImageFolder does, and transform."""
@@ -51,9 +50,6 @@ class TorchvisionTensor(Baseline):
     """torchvision.io decodes to tensors, the v2 transforms work on them."""
 
     note = "torchvision.io, then transforms.v2 on uint8 tensors, .to(dtype) in the worker"
-
-    def __init__(self, recipe: Recipe) -> None:
-        self.transform = torchvision_compose(recipe)
 
     def load(self, item: Path) -> torch.Tensor:
         """Decode to uint8 [3, height, width], and transform."""

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from bench.baselines.translations import torchvision_compose
 from bench.compare.contestant import Pipeline, Task
 from bench.compare.threads import NUM_AHEAD, threaded_batches
 from gpu_aug import Recipe
@@ -35,9 +36,13 @@ class Baseline(ABC):
     transform: Callable[[Any], torch.Tensor]
     worker_init: Callable[[int], None] | None = None
 
-    @abstractmethod
     def __init__(self, recipe: Recipe) -> None:
-        """Translate the recipe, or be Unable."""
+        """Translate the recipe into torchvision's transforms of tensors; other libraries replace this.
+
+        Raises:
+            Unable: The recipe has an operation that is not translated.
+        """
+        self.transform = torchvision_compose(recipe)
 
     @abstractmethod
     def load(self, item: Any) -> torch.Tensor:
@@ -55,15 +60,15 @@ class Baseline(ABC):
         """Start a DataLoader whose workers stay alive."""
         num_ahead = NUM_AHEAD * task.num_threads
         # What was prefetched, and then the batches that the workers begin all at once.
-        return cls._started(_from_processes, task, num_ahead, num_ahead + task.num_threads)
+        return cls._start(_from_processes, task, num_ahead, num_ahead + task.num_threads)
 
     @classmethod
     def in_threads(cls, task: Task) -> Pipeline:
         """Start threads; the consumer joins their tensors to batches."""
-        return cls._started(_from_threads, task, NUM_AHEAD, NUM_AHEAD + 1)
+        return cls._start(_from_threads, task, NUM_AHEAD, NUM_AHEAD + 1)
 
     @classmethod
-    def _started(
+    def _start(
         cls,
         load: Callable[["Baseline", "_Items", Task], Iterator[torch.Tensor]],
         task: Task,

@@ -3,6 +3,8 @@
 Only what the baselines need: the operations of the presets. A baseline that lacks one is Unable.
 """
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,6 +23,87 @@ from gpu_aug import (
     Resize,
 )
 
+Make = Callable[[Any, Any], Any]
+"""Makes a transform of a library from its module and our operation; None where it has no such setting."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """An operation in the words of libraries that have one transform for it; None where this is not written.
+
+    Attributes:
+        torchvision: Makes it from torchvision.transforms.v2.
+        albumentations: Makes it from albumentations.
+        kornia: Makes it from kornia.augmentation.
+    """
+
+    torchvision: Make | None
+    albumentations: Make | None
+    kornia: Make | None = None
+
+
+_WORDS: Mapping[type[Operation], Words] = {
+    RandomResizedCrop: Words(
+        lambda v2, op: v2.RandomResizedCrop(
+            op.size, scale=op.scale, ratio=op.ratio, antialias=op.antialias
+        ),
+        lambda alb, op: alb.RandomResizedCrop(op.size, scale=op.scale, ratio=op.ratio),
+        lambda kor, op: kor.RandomResizedCrop(op.size, scale=op.scale, ratio=op.ratio),
+    ),
+    Resize: Words(
+        lambda v2, op: v2.Resize(op.size, antialias=op.antialias),
+        lambda alb, op: alb.SmallestMaxSize(op.size) if isinstance(op.size, int) else op.size and alb.Resize(*op.size),
+    ),
+    RandomShortestSize: Words(
+        lambda v2, op: v2.RandomShortestSize(op.min_size, op.max_size, antialias=op.antialias),
+        lambda alb, op: alb.SmallestMaxSize(max_size=_several(op.min_size)) if op.max_size is None else None,
+    ),
+    RandomCrop: Words(
+        lambda v2, op: v2.RandomCrop(op.size, pad_if_needed=True) if op.padding is None else None,
+        lambda alb, op: alb.RandomCrop(*op.size, pad_if_needed=True) if op.padding is None else None,
+    ),
+    CenterCrop: Words(
+        lambda v2, op: v2.CenterCrop(op.size),
+        lambda alb, op: alb.CenterCrop(*op.size),
+        lambda kor, op: kor.CenterCrop(op.size),
+    ),
+    HorizontalFlip: Words(
+        lambda v2, op: v2.RandomHorizontalFlip(op.p),
+        lambda alb, op: alb.HorizontalFlip(p=op.p),
+        lambda kor, op: kor.RandomHorizontalFlip(p=op.p),
+    ),
+    ColorJitter: Words(
+        lambda v2, op: v2.RandomApply([v2.ColorJitter(*_factors(op))], op.p),
+        lambda alb, op: alb.ColorJitter(*_factors(op), p=op.p),
+        lambda kor, op: kor.ColorJitter(*_factors(op), p=op.p),
+    ),
+    Normalize: Words(
+        lambda v2, op: v2.Normalize(op.mean, op.std),
+        lambda alb, op: alb.Normalize(op.mean, op.std),
+        lambda kor, op: kor.Normalize(torch.tensor(op.mean), torch.tensor(op.std)),
+    ),
+}  # fmt: skip
+
+
+def _translate(operations: Sequence[Operation], module: Any, library: str) -> list[Any]:
+    """Translate operations into transforms of a library, an attribute of `Words`.
+
+    Raises:
+        Unable: One of them is not translated.
+    """
+    transforms = []
+    for step in operations:
+        make: Make | None = getattr(_WORDS.get(type(step)), library, None)
+        transform = make(module, step) if make else None
+        if transform is None:
+            raise _unknown(step)
+        transforms.append(transform)
+    return transforms
+
+
+def _factors(jitter: ColorJitter) -> tuple[Any, ...]:
+    return jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue
+
 
 def torchvision_transforms(recipe: Recipe, *, before_float: list[Any]) -> list[Any]:
     """Translate into torchvision v2 transforms.
@@ -31,37 +114,11 @@ def torchvision_transforms(recipe: Recipe, *, before_float: list[Any]) -> list[A
     """
     from torchvision.transforms import v2
 
+    transforms = _translate(recipe.operations, v2, "torchvision")
+    kinds = [type(step) for step in recipe.operations]
+    first_float = kinds.index(Normalize) if Normalize in kinds else len(kinds)
     to_float = [*before_float, v2.ToDtype(torch.float32, scale=True)]
-    transforms: list[Any] = []
-    for step in recipe.operations:
-        match step:
-            case RandomResizedCrop():
-                transforms.append(
-                    v2.RandomResizedCrop(
-                        step.size, scale=step.scale, ratio=step.ratio, antialias=step.antialias
-                    )
-                )
-            case Resize():
-                transforms.append(v2.Resize(step.size, antialias=step.antialias))
-            case RandomShortestSize():
-                transforms.append(
-                    v2.RandomShortestSize(step.min_size, step.max_size, antialias=step.antialias)
-                )
-            case RandomCrop(padding=None):
-                transforms.append(v2.RandomCrop(step.size, pad_if_needed=True))
-            case CenterCrop():
-                transforms.append(v2.CenterCrop(step.size))
-            case HorizontalFlip():
-                transforms.append(v2.RandomHorizontalFlip(step.p))
-            case ColorJitter():
-                jitter = v2.ColorJitter(step.brightness, step.contrast, step.saturation, step.hue)
-                transforms.append(v2.RandomApply([jitter], step.p))
-            case Normalize():
-                transforms += [*to_float, v2.Normalize(step.mean, step.std)]
-                to_float = []
-            case _:
-                raise _unknown(step)
-    return transforms + to_float
+    return [*transforms[:first_float], *to_float, *transforms[first_float:]]
 
 
 def torchvision_compose(recipe: Recipe) -> Any:
@@ -76,32 +133,7 @@ def albumentations_compose(recipe: Recipe) -> Any:
     import albumentations as A
     from albumentations.pytorch import ToTensorV2
 
-    transforms: list[Any] = []
-    for step in recipe.operations:
-        match step:
-            case RandomResizedCrop():
-                transforms.append(
-                    A.RandomResizedCrop(step.size, scale=step.scale, ratio=step.ratio)
-                )
-            case Resize(size=int()):
-                transforms.append(A.SmallestMaxSize(step.size))
-            case Resize(size=(height, width)):
-                transforms.append(A.Resize(height, width))
-            case RandomShortestSize(max_size=None):
-                transforms.append(A.SmallestMaxSize(max_size=_several(step.min_size)))
-            case RandomCrop(size=(height, width), padding=None):
-                transforms.append(A.RandomCrop(height, width, pad_if_needed=True))
-            case CenterCrop(size=(height, width)):
-                transforms.append(A.CenterCrop(height, width))
-            case HorizontalFlip():
-                transforms.append(A.HorizontalFlip(p=step.p))
-            case ColorJitter():
-                factors = (step.brightness, step.contrast, step.saturation, step.hue)
-                transforms.append(A.ColorJitter(*factors, p=step.p))
-            case Normalize():
-                transforms.append(A.Normalize(step.mean, step.std))
-            case _:
-                raise _unknown(step)
+    transforms = _translate(recipe.operations, A, "albumentations")
     if not any(isinstance(step, Normalize) for step in recipe.operations):
         transforms.append(A.ToFloat(max_value=255))
     return A.Compose([*transforms, ToTensorV2()])
@@ -111,25 +143,9 @@ def kornia_modules(recipe: Recipe) -> list[Any]:
     """Translate into Kornia augmentations for a float batch; the batch has one size already."""
     import kornia.augmentation as K
 
-    modules: list[Any] = []
-    for step in recipe.operations:
-        match step:
-            case RandomResizedCrop():
-                modules.append(K.RandomResizedCrop(step.size, scale=step.scale, ratio=step.ratio))
-            case Resize():
-                continue  # the worker's resize to one size takes its place
-            case CenterCrop():
-                modules.append(K.CenterCrop(step.size))
-            case HorizontalFlip():
-                modules.append(K.RandomHorizontalFlip(p=step.p))
-            case ColorJitter():
-                factors = (step.brightness, step.contrast, step.saturation, step.hue)
-                modules.append(K.ColorJitter(*factors, p=step.p))
-            case Normalize():
-                modules.append(K.Normalize(torch.tensor(step.mean), torch.tensor(step.std)))
-            case _:
-                raise _unknown(step)
-    return modules
+    # The worker's resize to one size takes the place of a Resize.
+    steps = [step for step in recipe.operations if not isinstance(step, Resize)]
+    return _translate(steps, K, "kornia")
 
 
 def check_dali_recipe(recipe: Recipe) -> None:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from bench.baselines.torch_loader import Baseline, one_opencv_thread
-from bench.baselines.translations import albumentations_compose, torchvision_compose
+from bench.baselines.translations import albumentations_compose
 from bench.compare.clip_plan import Clip, ClipPlan
 from bench.compare.contestant import Task, Unable
 from gpu_aug import Recipe
@@ -30,9 +30,6 @@ class _ClipBaseline(Baseline):
     """
 
     decode: Callable[[Clip], NDArray[np.uint8]]
-
-    def __init__(self, recipe: Recipe) -> None:
-        self.transform = torchvision_compose(recipe)
 
     def load(self, item: Clip) -> torch.Tensor:
         """Decode and transform with torchvision's v2 transforms."""

@@ -122,8 +122,7 @@ def make_plan(
     videos = videos.take(ordinary)
     samples = [entry for entry in videos.fetch(range(len(videos))) if isinstance(entry, Sample)]
     clips = settings.clips(videos, sampling="random", clips_per_video=-(-num_clips // len(videos)))
-    positions = np.arange(len(clips))
-    indices = Order(len(clips), seed=seed).indices(0, positions)
+    indices = Order(len(clips), seed=seed).indices(0, np.arange(len(clips)))
     frames = clips.frames(seed, 0, indices, np.zeros_like(indices))
     files = [as_file(sample, sample.video, source, folder) for sample in samples]
     labels = [max(0, class_number(sample.label)) for sample in samples]

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -11,11 +11,10 @@ from typing import Any
 
 import torch
 
-from bench.baselines.peers.install import missing_peers
 from bench.compare.clip_plan import make_plan
 from bench.compare.clips import ClipSettings
 from bench.compare.contestant import Task, Unable
-from bench.compare.contestants import IMAGES, VIDEOS, Contestant, choose, peers_of
+from bench.compare.contestants import IMAGES, VIDEOS, Contestant, choose, missing_peers
 from bench.compare.images import collect
 from bench.compare.process import ContestantProcess
 from bench.compare.result import Absent, Comparison, Row
@@ -30,8 +29,6 @@ from readers.cores import usable_cores
 Progress = Callable[[str], None]
 
 _DTYPES = ("bfloat16", "float32")
-# For the estimate: what a start takes, and a turn besides its measured time: a rest, and batches that are discarded.
-_START_SECONDS, _BESIDE_TURN_SECONDS = 8.0, 4.0
 _REST_SECONDS_MAX = 3.0
 _FIRST_RATE = 300.0  # items per second, until the first turn tells
 
@@ -97,12 +94,6 @@ def contestants_of(settings: Settings) -> list[Contestant]:
     )
 
 
-def expected_minutes(settings: Settings) -> float:
-    """About how long a comparison takes, where every contestant can take part; more where data are large."""
-    start = _START_SECONDS + settings.rounds * _BESIDE_TURN_SECONDS
-    return len(contestants_of(settings)) * (settings.seconds + start) / 60
-
-
 def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress) -> Comparison:
     """Run every contestant that this machine can run.
 
@@ -122,10 +113,10 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gpu-aug-")))
         task, left_out = _task(source, recipe, settings, folder, progress)
-        comparison = Comparison(settings=_described(source, settings, task, left_out))
+        comparison = Comparison(settings=_describe(source, settings, task, left_out))
         if not (settings.peers or settings.only):
-            comparison.missing_peers = missing_peers(peers_of(_everyone(settings)))
-        opened = _opened(contestants, task, comparison, stack, progress)
+            comparison.missing_peers = missing_peers(_everyone(settings))
+        opened = _open_contestants(contestants, task, comparison, stack, progress)
         running = {process.name: process for process in opened}
         measured = measure_in_turns(
             {name: process.turn for name, process in running.items()},
@@ -136,9 +127,8 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
             on_failure=lambda name, error: _drop(running[name], error, comparison),
         )
     for name, turns in measured.items():
-        process = running[name]
-        used = mean_of(process.looks)
-        row = Row(name, process.kind, turns, process.note, task.num_frames, used)
+        ran = running[name]
+        row = Row(name, ran.kind, turns, ran.note, task.num_frames, mean_of(ran.looks))
         comparison.rows.append(row)
     comparison.rows.sort(key=lambda row: row.measured.median, reverse=True)
     return comparison
@@ -165,7 +155,7 @@ def _task(
     return Task(images.dataset, images.files, images.labels, **alike), images.left_out
 
 
-def _opened(
+def _open_contestants(
     contestants: Sequence[Contestant],
     task: Task,
     comparison: Comparison,
@@ -180,9 +170,8 @@ def _opened(
             process = ContestantProcess(contestant)
         except (Unable, OSError) as error:
             comparison.absent.append(Absent.because(contestant.name, contestant.kind, error))
-            continue
-        stack.callback(process.close)
-        processes.append(process)
+        else:
+            processes.append(stack.enter_context(closing(process)))
     for process in processes:
         progress(f"warming up: {process.name}")
         try:
@@ -213,7 +202,7 @@ def _everyone(settings: Settings) -> Sequence[Contestant]:
     return IMAGES if settings.clips is None else VIDEOS
 
 
-def _described(
+def _describe(
     source: str, settings: Settings, task: Task, left_out: list[str]
 ) -> dict[str, object]:
     clips = settings.clips

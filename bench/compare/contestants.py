@@ -36,17 +36,13 @@ class Contestant:
 
 _IMAGES = "bench.baselines.images"
 _VIDEOS = "bench.baselines.videos"
+_PEERS = "bench.baselines.peers"
 
 
 def _ours(decoder: str, engine: str, **options: object) -> Contestant:
     name = pair_name(decoder, engine) + (FIRST_EPOCH if options else "")
     chosen = {"decoder": decoder, "engine": engine, **options}
     return Contestant(name, "engine", "bench.compare.ours:start", chosen)
-
-
-def _peer(name: str) -> Contestant:
-    module = f"bench.baselines.peers.{name.replace('-', '_')}.pipeline"
-    return Contestant(name, "baseline", f"{module}:start", peer=name)
 
 
 def _of_clips(name: str, library: str, peer: str = "") -> Iterator[Contestant]:
@@ -68,7 +64,10 @@ IMAGES: tuple[Contestant, ...] = (
     Contestant(
         "torchvision-cuda", "baseline", "bench.baselines.torchvision_cuda:start", needs_gpu=True
     ),
-    *map(_peer, ("grain", "litdata", "mosaic-streaming", "spdl", "webdataset")),
+    *(
+        Contestant(name, "baseline", f"{_PEERS}.{name.replace('-', '_')}.pipeline:start", peer=name)
+        for name in ("grain", "litdata", "mosaic-streaming", "spdl", "webdataset")
+    ),
     *(_ours(decoder, engine) for decoder in DECODERS for engine in ENGINES),
     _ours("cpu", "fused", is_first_epoch=True),
     Contestant("decode-only", "ceiling", "bench.baselines.ceiling:start"),
@@ -126,7 +125,7 @@ def choose(
     return [one for one in everyone if takes_part(one)]
 
 
-def peers_of(contestants: Sequence[Contestant]) -> list[str]:
-    """The keys of `PEERS` that some contestants need, each once."""
+def missing_peers(contestants: Sequence[Contestant]) -> list[str]:
+    """Return the keys of `PEERS` that some contestants need and that have to be installed, each once."""
     needed = {one.peer for one in contestants}
-    return [name for name in PEERS if name in needed]
+    return [name for name in PEERS if name in needed and not is_ready(name)]

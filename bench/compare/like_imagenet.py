@@ -6,12 +6,13 @@ that are.
 
 import hashlib
 import io
+from bisect import bisect_right
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from PIL import Image
+from PIL import Image, ImageOps
 
 from bench.output import errors
 
@@ -45,8 +46,7 @@ def make_like_imagenet(source: Path, out: Path) -> int:
                 "progressive": bool(opened.info.get("progressive")),
             }
             scale = (_PIXELS / (opened.width * opened.height)) ** 0.5
-            size = (round(opened.width * scale), round(opened.height * scale))
-            small = opened.resize(size, Image.Resampling.LANCZOS)
+            small = ImageOps.scale(opened, scale, Image.Resampling.LANCZOS)
         name = "_".join(path.relative_to(source).parts)
         (out / name).write_bytes(_largest(small, options))
         count += 1
@@ -59,14 +59,11 @@ def make_like_imagenet(source: Path, out: Path) -> int:
 
 def _largest(image: Image.Image, options: Mapping[str, Any]) -> bytes:
     """Encode at the highest quality that fits, the lowest if none does."""
-    low, high = _QUALITIES[0], _QUALITIES[-1]
-    while low < high:
-        middle = (low + high + 1) // 2
-        if len(_encoded(image, middle, options)) <= _MOST_BYTES:
-            low = middle
-        else:
-            high = middle - 1
-    return _encoded(image, low, options)
+    # The search begins behind the lowest quality, which is taken without a look at its size.
+    num_fitting = bisect_right(
+        _QUALITIES, _MOST_BYTES, lo=1, key=lambda quality: len(_encoded(image, quality, options))
+    )
+    return _encoded(image, _QUALITIES[num_fitting - 1], options)
 
 
 def _encoded(image: Image.Image, quality: int, options: Mapping[str, Any]) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 from rich.console import Console
 
 from bench.compare.photographs import shipped_photographs
@@ -87,8 +87,7 @@ def _photograph(path: Path, size: tuple[int, int]) -> NDArray[np.uint8]:
     """A photograph that is larger than a frame."""
     image = Image.open(path).convert("RGB")
     scale = _ROOM * max(size[0] / image.height, size[1] / image.width)
-    wide = (round(image.width * scale), round(image.height * scale))
-    return np.asarray(image.resize(wide, Image.Resampling.LANCZOS))
+    return np.asarray(ImageOps.scale(image, scale, Image.Resampling.LANCZOS))
 
 
 def _walk(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from bench.output.errors import BenchError
 
@@ -40,8 +40,8 @@ def make_photographs(folder: Path, *, per_class: int = 30, seed: int = 0) -> int
         BenchError: scikit-image is not installed, or ships none of the photographs.
     """
     rng = np.random.default_rng(seed)
-    num_made = 0
-    for name, paths in shipped_photographs().items():
+    shipped = shipped_photographs()
+    for name, paths in shipped.items():
         images = [Image.open(path).convert("RGB") for path in paths]
         (folder / name).mkdir(parents=True, exist_ok=True)
         for number in range(per_class):
@@ -51,8 +51,7 @@ def make_photographs(folder: Path, *, per_class: int = 30, seed: int = 0) -> int
                 quality=int(rng.choice(_QUALITIES)),
                 subsampling=str(rng.choice(_SUBSAMPLINGS)),
             )
-            num_made += 1
-    return num_made
+    return per_class * len(shipped)
 
 
 def shipped_photographs() -> dict[str, list[Path]]:
@@ -70,9 +69,9 @@ def shipped_photographs() -> dict[str, list[Path]]:
         ) from error
     data = Path(skimage.__file__).parent / "data"
     found = {
-        name: shipped
+        name: paths
         for name, sources in _SOURCES.items()
-        if (shipped := [data / source for source in sources if (data / source).is_file()])
+        if (paths := [data / source for source in sources if (data / source).is_file()])
     }
     if not found:
         raise BenchError(f"{data} has none of the photographs: give a folder of your own")
@@ -85,5 +84,4 @@ def _cut(image: Image.Image, rng: np.random.Generator) -> Image.Image:
     top = int(rng.integers(image.height - height + 1))
     cut = image.crop((left, top, left + width, top + height))
     scale = min(rng.uniform(*_SCALE), _SIDE_MAX / max(cut.size))
-    size = (max(1, round(width * scale)), max(1, round(height * scale)))
-    return cut.resize(size, Image.Resampling.LANCZOS)
+    return ImageOps.scale(cut, scale, Image.Resampling.LANCZOS)

@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ if __name__ == "__main__":
 """
 
 
-class ContestantProcess:
+class ContestantProcess(FarProcess):
     """A contestant in a process of its own, so that its crash or hang ends nothing else and its CPU time is its own.
 
     Attributes:
@@ -50,7 +51,7 @@ class ContestantProcess:
         self.looks: list[Busy] = []
         self._contestant = contestant
         root = str(Path(bench.__file__).parent.parent)
-        self._far = FarProcess([python, "-c", _START, root], {"NO_ALBUMENTATIONS_UPDATE": "1"})
+        super().__init__([python, "-c", _START, root], {"NO_ALBUMENTATIONS_UPDATE": "1"})
 
     def open(self, task: Task) -> None:
         """Start the pipeline and let it make a batch.
@@ -60,9 +61,9 @@ class ContestantProcess:
             PeerError: It failed, ended or does not answer.
         """
         self._device = task.device
-        path = self._far.folder / "task.pickle"
+        path = self.folder / "task.pickle"
         path.write_bytes(pickle.dumps((self._contestant, task)))
-        answer = self._ask({"do": "open", "task": str(path)}, _OPEN_SECONDS_MAX)
+        answer = self.ask({"do": "open", "task": str(path)}, _OPEN_SECONDS_MAX)
         self.note, self.num_ahead = answer["note"], answer["num_ahead"]
 
     def turn(self, seconds: float) -> Turn:
@@ -72,18 +73,13 @@ class ContestantProcess:
             PeerError: It failed, ended or does not answer.
         """
         with Busy(self._device) as busy:
-            answer = self._ask({"do": "turn", "seconds": seconds}, seconds + _TURN_SECONDS_MORE)
+            answer = self.ask({"do": "turn", "seconds": seconds}, seconds + _TURN_SECONDS_MORE)
         self.looks.append(busy)
         return Turn(**answer)
 
-    def close(self) -> None:
-        """End the process and its workers."""
-        self._far.close()
-
-    def _ask(self, question: dict[str, object], seconds_max: float) -> dict[str, Any]:
-        answer = self._far.ask(question, seconds_max)
-        if "error" not in answer:
-            return answer
-        if answer["unable"]:
-            raise Unable(answer["error"])
-        raise PeerError(answer["error"])
+    def ask(self, question: Mapping[str, object], seconds_max: float) -> dict[str, Any]:
+        """Ask as `FarProcess` does, and raise the error that an answer holds."""
+        answer = super().ask(question, seconds_max)
+        if "error" in answer:
+            raise (Unable if answer["unable"] else PeerError)(answer["error"])
+        return answer

@@ -1,14 +1,16 @@
 """The report of a comparison: a table and sentences for people, JSON for programs."""
 
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from bench.baselines.peers.catalog import ENVIRONMENTS, PEERS
-from bench.baselines.peers.install import install_peers, missing_peers
-from bench.compare.compare import Settings, compare, contestants_of, expected_minutes
-from bench.compare.contestants import peers_of
+from bench.baselines.peers.install import install_peers
+from bench.compare.compare import Settings, compare, contestants_of
+from bench.compare.contestants import missing_peers
 from bench.compare.result import (
     RATIO_MEANING,
     Comparison,
@@ -35,6 +37,8 @@ from readers.plural import counted
 _OURS = "gpu-aug/"
 _COLOURS = {"engine": "green", "baseline": "", "ceiling": "dim"}
 _MOST_LEFT_OUT = 5
+# For the estimate: what a start takes, and a turn besides its measured time: a rest, and batches that are discarded.
+_START_SECONDS, _BESIDE_TURN_SECONDS = 8.0, 4.0
 
 
 def compare_and_show(
@@ -52,7 +56,7 @@ def compare_and_show(
         _install(settings, console)
     print_plain(Console(stderr=True), expected_duration(settings), "dim")
     with console.status("starting") as status:
-        progress = status.update if console.is_terminal else _PartPrinter()
+        progress = status.update if console.is_terminal else _print_parts()
         comparison = compare(source, parsed, settings, progress)
     show_comparison(comparison, console)
     if json_path is not None:
@@ -62,8 +66,10 @@ def compare_and_show(
 
 
 def expected_duration(settings: Settings) -> str:
-    """Say how long a comparison takes, and of what this is made up."""
-    minutes, count = expected_minutes(settings), len(contestants_of(settings))
+    """Say about how long a comparison takes where every contestant can take part; it is more where data are large."""
+    count = len(contestants_of(settings))
+    start_seconds = _START_SECONDS + settings.rounds * _BESIDE_TURN_SECONDS
+    minutes = count * (settings.seconds + start_seconds) / 60
     time = f"{minutes:.0f} min" if minutes >= 1 else f"{60 * minutes:.0f} s"
     return (
         f"this takes about {time}: {counted(count, 'pipeline')} x {counted(settings.rounds, 'round')} x "
@@ -73,7 +79,7 @@ def expected_duration(settings: Settings) -> str:
 
 def _install(settings: Settings, console: Console) -> None:
     """Install the peers that were asked for and are missing, after saying which, where and how large."""
-    names = missing_peers(peers_of(contestants_of(settings)))
+    names = missing_peers(contestants_of(settings))
     if not names:
         return
     sizes = ", ".join(f"{name} (about {PEERS[name].megabytes} MB)" for name in names)
@@ -88,10 +94,7 @@ def comparison_document(comparison: Comparison) -> dict[str, object]:
         "bench compare",
         comparison.settings,
         [row.to_dict() for row in comparison.rows],
-        absent=[
-            {"name": absent.name, "kind": absent.kind, "reason": absent.reason}
-            for absent in comparison.absent
-        ],
+        absent=[vars(absent) for absent in comparison.absent],
         not_installed=comparison.missing_peers,
         ratios=ratios(comparison.rows),
         verdicts=verdicts(comparison.rows),
@@ -103,25 +106,20 @@ def show_comparison(comparison: Comparison, console: Console) -> None:
     """Print the table, who is absent and why, and the verdicts."""
     console.print(_table(comparison, with_runs=console.width >= TABLE_WIDTH))
     _print_ratios(comparison.rows, console)
-    for row in comparison.rows:
-        if row.kind != "engine":
-            print_plain(console, f"{row.name}: {row.note}", "dim")
-    for absent in comparison.absent:
-        print_plain(console, f"{absent.name} took no part: {absent.reason}", "yellow")
+    lines = [(f"{row.name}: {row.note}", "dim") for row in comparison.rows if row.kind != "engine"]
+    notes = [f"{absent.name} took no part: {absent.reason}" for absent in comparison.absent]
     if names := comparison.missing_peers:
-        print_plain(
-            console,
-            f"not installed: {', '.join(names)} (gpu-aug bench compare DATA --peers all installs and compares them)",
-            "yellow",
+        notes.append(
+            f"not installed: {', '.join(names)} (gpu-aug bench compare DATA --peers all installs and compares them)"
         )
     faults = comparison.settings.get("left_out")
     assert isinstance(faults, list)
-    for fault in faults[:_MOST_LEFT_OUT]:
-        print_plain(console, f"left out for everybody: {fault}", "yellow")
+    notes += [f"left out for everybody: {fault}" for fault in faults[:_MOST_LEFT_OUT]]
     if (more := len(faults) - _MOST_LEFT_OUT) > 0:
-        print_plain(console, f"left out for everybody: and {more} more", "yellow")
-    for verdict in verdicts(comparison.rows):
-        print_plain(console, verdict)
+        notes.append(f"left out for everybody: and {more} more")
+    lines += [(note, "yellow") for note in notes]
+    for text, style in [*lines, *((verdict, "") for verdict in verdicts(comparison.rows))]:
+        print_plain(console, text, style)
 
 
 def _table(comparison: Comparison, *, with_runs: bool) -> Table:
@@ -173,15 +171,7 @@ def _print_ratios(rows: list[Row], console: Console) -> None:
     console.print(table)
 
 
-class _PartPrinter:
-    """Progress without a terminal to rewrite: a line for every part that begins."""
-
-    def __init__(self) -> None:
-        self._console = Console(stderr=True)
-        self._last = ""
-
-    def __call__(self, text: str) -> None:
-        part = text.partition(":")[0]
-        if part != self._last:
-            self._console.print(part, style="dim")
-        self._last = part
+def _print_parts() -> Callable[[str], None]:
+    """Return progress for where no terminal rewrites its line: it prints a line for every part that begins."""
+    print_once = cache(partial(Console(stderr=True).print, style="dim"))
+    return lambda text: print_once(text.partition(":")[0])

@@ -42,9 +42,15 @@ def loader_for(scale: Scale, data: Path, decoder: Decoder, **options: Any) -> Lo
     repeats = -(-(_SAMPLES if scale.on_gpu else 2000) // len(files))
     # A selection, as users make one: the reader's own batched path stays in use.
     dataset = files.take(np.tile(np.arange(len(files)), repeats))
-    usual: dict[str, Any] = {"batch_size": min(scale.batch_size, 64), "dtype": torch.bfloat16}
-    usual |= {"recipe": Recipe.imagenet_train_jitter(size=scale.side), "device": scale.device}
-    return Loader(dataset, **{**usual, "decoder": decoder, "engine": "fused", **options})
+    usual: dict[str, Any] = {
+        "recipe": Recipe.imagenet_train_jitter(size=scale.side),
+        "batch_size": min(scale.batch_size, 64),
+        "device": scale.device,
+        "dtype": torch.bfloat16,
+        "decoder": decoder,
+        "engine": "fused",
+    }
+    return Loader(dataset, **(usual | options))
 
 
 def endless(loader: Loader) -> Iterator[Batch]:

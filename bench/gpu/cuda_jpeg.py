@@ -67,12 +67,14 @@ class JpegBatch:
         ]
         parts = np.hstack([crops.start, crops.shape], dtype=np.int64).view(RECT)[:, 0]
         places = addresses_of(self.canvases, np.arange(len(sizes)))
-        antialias = np.array([crops.antialias])
-        self.wanted = Wanted(sizes, parts, crops_of(crops)[None], places[None], antialias)
+        self.wanted = Wanted(
+            sizes, parts, crops_of(crops)[None], places[None], np.array([crops.antialias])
+        )
         held = [np.frombuffer(data, np.uint8) for data in encoded]
         known = listed(_seek_points(encoded, every))
-        files = (held, known.held)
-        self.files = files_of(spans_of(held), [None] * len(encoded), known.files, files)
+        self.files = files_of(
+            spans_of(held), [None] * len(encoded), known.files, (held, known.held)
+        )
 
     def __len__(self) -> int:
         return len(self.encoded)
@@ -102,8 +104,8 @@ class JpegBatch:
         image = torch.from_numpy(np.ascontiguousarray(decoded[..., ::-1]))
         resample(image, self.crops, number, right)
         canvas = self.canvases[number].cpu().short()
-        gaps = [int((canvas - other.short()).abs().max()) for other in (right, 255 - right)]
-        return gaps[0], gaps[1]
+        gap, control = (canvas - right.short()).abs(), (canvas - (255 - right).short()).abs()
+        return int(gap.max()), int(control.max())
 
 
 def _seek_points(encoded: Sequence[bytes], every: int) -> list[Checkpoints | None]:
@@ -211,8 +213,7 @@ def _rate_together(
     with ThreadPoolExecutor(threads) as pool:
         # Two plans of each planner, all held at once: its arena then has its size, and so do the
         # pools of pinned memory. On an H100 arenas that grew inside the clock cost up to 70 % of the rate.
-        grown = [list(pool.map(batch.plan, planners)) for _ in "ab"]
-        del grown
+        list(pool.map(batch.plan, planners * 2))
         waiting = deque(pool.submit(batch.plan, next(turns)) for _ in planners[1:])
 
         def ask() -> Any:

@@ -64,14 +64,18 @@ def _measure(row: Row, call: Callable[[], Any], percent: float, scale: Scale) ->
     for _ in range(_NUM_SETS):  # compiles, and fills the caches of memory
         call()
     row.put_runs(host_us(call, scale, _CALLS))
-    row.facts["us/batch end to end"] = round(_device_us(call, scale))
-    row.facts["percent of a training step, host"] = round(percent * (row.value or 0), 2)
+    row.facts |= {
+        "us/batch end to end": round(_device_us(call, scale)),
+        "percent of a training step, host": round(percent * (row.value or 0), 2),
+    }
     if scale.on_gpu:
         kernels = kernel_us(call, _CALLS)
         total = sum(kernels.values())
-        row.facts["us/batch of kernels"] = dict(list(kernels.items())[:6])
-        row.facts["us/batch of all kernels"] = round(total, 1)
-        row.facts["percent of a training step, kernels"] = round(percent * total, 2)
+        row.facts |= {
+            "us/batch of kernels": dict(list(kernels.items())[:6]),
+            "us/batch of all kernels": round(total, 1),
+            "percent of a training step, kernels": round(percent * total, 2),
+        }
 
 
 def _call(

@@ -23,7 +23,6 @@ from bench.gpu.photographs import find_jpegs, photographs, temporary_files
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, measure_rate
 from bench.timing import Turn, measure_in_turns, ratio, synchronise, take_turn
-from dali_pipes import Loader
 
 LOADS = (0.65, 1.0, 0.0)
 """Shares of the JPEG engine for DALI's own pipeline: DALI's default, the most, none."""
@@ -76,16 +75,6 @@ CASES: Mapping[str, Sequence[Case]] = {
 """By part, the most informative first."""
 
 
-def loaders(scale: Scale, data: Path, rows: Rows) -> None:
-    """Measure the decoders that need no DALI."""
-    _measure_all(scale, data, rows, CASES["a"])
-
-
-def loaders_dali(scale: Scale, data: Path, rows: Rows) -> None:
-    """Measure the decoder of DALI, and "cuda" on the same machine."""
-    _measure_all(scale, data, rows, CASES["b"])
-
-
 def dali_own(scale: Scale, data: Path, rows: Rows) -> None:
     """Measure DALI's own pipeline, as a user would write it for ImageNet."""
     for load in LOADS if scale.on_gpu else LOADS[:1]:
@@ -93,11 +82,13 @@ def dali_own(scale: Scale, data: Path, rows: Rows) -> None:
             rows.measure(f"DALI's own pipeline, hw_decoder_load {load}") as row,
             closing(dali_batches(data, scale, load)) as batches,
         ):
-            take = partial(next, batches)
-            measure_rate(row, take, scale, discard=_BATCHES_MIN, seconds=3.0, turns=1)
+            measure_rate(
+                row, partial(next, batches), scale, discard=_BATCHES_MIN, seconds=3.0, turns=1
+            )
 
 
-def _measure_all(scale: Scale, data: Path, rows: Rows, cases: Sequence[Case]) -> None:
+def _measure_all(scale: Scale, data: Path, rows: Rows, *, part: str) -> None:
+    """Measure the loaders of one part, and the training step without a loader."""
     size, (count, _) = next(iter(scale.pictures.items()))
     train = partial(_train, scale, training_step(scale))
     resident = itertools.repeat(resident_batch(scale))
@@ -105,11 +96,14 @@ def _measure_all(scale: Scale, data: Path, rows: Rows, cases: Sequence[Case]) ->
         train(resident, _SECONDS / 4)  # the first steps choose convolutions
         row.put_runs([train(resident, _SECONDS).rate])
     with temporary_files(photographs(data, size, count)) as cut:
-        for case in cases if scale.on_gpu else [cases[0], cases[-1]]:
+        for case in CASES[part] if scale.on_gpu else [CASES[part][0], CASES[part][-1]]:
             folder = cut if case.data == "500x375" else data
+            # A CPU has neither a cache on the device nor hw_decoder_load.
+            options: dict[str, Any] = dict(case.options) if scale.on_gpu else {}
+            options |= {"batch_size": scale.batch_size, "num_threads": case.threads}
             with (
                 rows.measure(f"{case.title}, alone") as row,
-                _open(scale, folder, case) as loader,
+                loader_for(scale, folder, case.decoder, **options) as loader,
             ):
                 batches = (batch.images for batch in endless(loader))
                 next(batches)
@@ -123,22 +117,25 @@ def _measure_all(scale: Scale, data: Path, rows: Rows, cases: Sequence[Case]) ->
                         _measure_lost(train, batches, resident, lost)
 
 
-def _open(scale: Scale, folder: Path, case: Case) -> Loader:
-    options: dict[str, Any] = {"batch_size": scale.batch_size, "num_threads": case.threads}
-    if scale.on_gpu:  # a CPU has neither a cache on the device nor hw_decoder_load
-        options |= case.options
-    return loader_for(scale, folder, case.decoder, **options)
+loaders = partial(_measure_all, part="a")
+"""The step that measures the decoders that need no DALI."""
+
+loaders_dali = partial(_measure_all, part="b")
+"""The step that measures the decoder of DALI, and "cuda" on the same machine."""
 
 
 def _measure_alone(scale: Scale, batches: Iterator[torch.Tensor], row: Row) -> None:
     """Fill in images per second and what they cost: cores in use, hand-overs between threads."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
-    take = partial(next, batches)
-    [turn] = measure_rate(row, take, scale, discard=0, seconds=_SECONDS, turns=1).turns
+    [turn] = measure_rate(
+        row, partial(next, batches), scale, discard=0, seconds=_SECONDS, turns=1
+    ).turns
     switches = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before
-    row.facts["cores of this process"] = round(turn.cpu_seconds / turn.seconds, 2)
-    row.facts["CPU us per image"] = round(1e6 * turn.cpu_seconds / turn.items, 1)
-    row.facts["voluntary switches per image"] = round(switches / turn.items, 2)
+    row.facts |= {
+        "cores of this process": round(turn.cpu_seconds / turn.seconds, 2),
+        "CPU us per image": round(1e6 * turn.cpu_seconds / turn.items, 1),
+        "voluntary switches per image": round(switches / turn.items, 2),
+    }
 
 
 def _measure_lost(
@@ -156,9 +153,12 @@ def _measure_lost(
         seconds=_SECONDS,
         rounds=_ROUNDS,
     )
-    row.facts["images/s"] = list(map(round, found["behind"].rates))
-    row.facts["images/s without"] = list(map(round, found["without"].rates))
-    row.put_runs([100 * (1 - share) for share in ratio(found["behind"], found["without"]).runs])
+    behind, without = found["behind"], found["without"]
+    row.facts |= {
+        "images/s": list(map(round, behind.rates)),
+        "images/s without": list(map(round, without.rates)),
+    }
+    row.put_runs([100 * (1 - share) for share in ratio(behind, without).runs])
 
 
 def _train(

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -42,11 +43,7 @@ def memory(scale: Scale, data: Path, rows: Rows) -> None:
     sizes = _SIZES if scale.on_gpu else _SMALL_SIZES
     files = [one for size, count in sizes for one in photographs(data, size, count)]
     resident, batch_size = resident_batch(scale)[:_BATCH], min(scale.batch_size, _BATCH)
-    train = training_step(scale)
-
-    def watch(name: str, take: Callable[[], torch.Tensor]) -> None:
-        _watch(rows, name, lambda: train(take().to(torch.bfloat16)), scale)
-
+    watch = partial(_watch, rows, scale, training_step(scale))
     with temporary_files(files) as folder:
         watch("no loader", lambda: resident)
         if reason := available_decoders()["dali"]:
@@ -59,13 +56,19 @@ def memory(scale: Scale, data: Path, rows: Rows) -> None:
                 watch(f"our loader, {decoder}", (b.images for b in endless(loader)).__next__)
 
 
-def _watch(rows: Rows, name: str, step: Callable[[], None], scale: Scale) -> None:
-    """Take the steps, then write a row per kind of memory: by how much the second half lies above the first."""
+def _watch(
+    rows: Rows,
+    scale: Scale,
+    train: Callable[[torch.Tensor], None],
+    name: str,
+    take: Callable[[], torch.Tensor],
+) -> None:
+    """Train on what is taken, then write a row per kind of memory: by how much the second half lies above the first."""
     looks: list[dict[str, float]] = []
     with rows.check(f"{name}: {_STEPS} steps") as row:
         last = time.perf_counter() + _SECONDS_MAX
         for number in range(_STEPS if scale.on_gpu else 8):
-            step()
+            train(take().to(torch.bfloat16))
             if number % 4 == 3:  # a look waits for the device
                 synchronise(scale.device)
                 looks.append(read_memory(scale.device))
@@ -79,10 +82,9 @@ def _watch(rows: Rows, name: str, step: Callable[[], None], scale: Scale) -> Non
 
 def judge_growth(row: Row, series: Sequence[float], allowed: float) -> None:
     """Fill in a row; the control is the same series with a leak of eight times what is allowed."""
-    row.unit = "MiB"
     row.facts |= {"first": round(series[0]), "last": round(series[-1]), "peak": round(max(series))}
     leak = [value + 8 * allowed * n / len(series) for n, value in enumerate(series)]
-    row.judge(_growth(series), allowed, control=_growth(leak))
+    row.judge(_growth(series), allowed, control=_growth(leak), unit="MiB")
 
 
 def _growth(looks: Sequence[float]) -> float:

@@ -49,9 +49,9 @@ def cut_photographs(
         yield pixels[np.ix_(*offsets)]
 
 
-def photographs(data: Path, size: Size, count: int, *, seed: int = 0) -> list[bytes]:
+def photographs(data: Path, size: Size, count: int) -> list[bytes]:
     """Encode the photographs of `cut_photographs` as baseline JPEGs, 4:2:0."""
-    return [encode(pixels, "4:2:0") for pixels in cut_photographs(data, size, count, seed=seed)]
+    return [encode(pixels, "4:2:0") for pixels in cut_photographs(data, size, count)]
 
 
 def encode(

@@ -52,9 +52,8 @@ def streams(scale: Scale, data: Path, rows: Rows) -> None:
             for mode in ("thread_local", "global"):
                 name = f"{decoder}: a graph captured while batches are made, {mode}"
                 with rows.check(name) as row:
-                    row.unit = "answers that differ"
                     differing, control = captured(scale, folder, decoder, mode)
-                    row.judge(differing, 0, control)
+                    row.judge(differing, 0, control, unit="answers that differ")
 
 
 def _judge(row: Row, run: Callable[..., list[float]], count: int, stream: Any = None) -> None:
@@ -62,14 +61,14 @@ def _judge(row: Row, run: Callable[..., list[float]], count: int, stream: Any = 
 
     The control are the first losses of another seed.
     """
-    row.unit = "losses that differ"
     expected = run(waits=True, count=count)
     other = run(waits=True, count=count // 20 + 2, seed=1)
     with torch.cuda.stream(stream):  # does nothing where that is None
         hasty = [run(waits=False, count=count) for _ in "ab"]
     apart = [_differing(found, expected) for found in hasty]
     row.facts["first at step"] = [steps[0] for steps in apart if steps]
-    row.judge(sum(map(len, apart)), 0, len(_differing(other, expected)))
+    control = len(_differing(other, expected))
+    row.judge(sum(map(len, apart)), 0, control, unit="losses that differ")
 
 
 def losses(

@@ -99,14 +99,20 @@ def damage(scale: Scale, data: Path, rows: Rows) -> None:
                 judge(load(mixed, scale.device, decoder), expected, undamaged, damaged, row)
 
 
-def load(folder: Path, device: torch.device, decoder: Decoder) -> Run:
+def load(
+    folder: Path,
+    device: torch.device,
+    decoder: Decoder,
+    recipe: Recipe = _TRAINING,
+    dtype: torch.dtype = torch.float32,
+) -> Run:
     """Load a folder as one batch, in its order and without its bad samples."""
     dataset = open_dataset(folder)
-    options: dict[str, Any] = {"shuffle": "none", "last_batch": "partial", "dtype": torch.float32}
+    options: dict[str, Any] = {"shuffle": "none", "last_batch": "partial", "dtype": dtype}
     options |= {"on_bad_sample": "skip", "max_bad_samples": 10**6, "engine": "fused"}
     options |= {"decoder": decoder, "device": device, "batch_size": len(dataset)}
     images: dict[int, torch.Tensor] = {}
-    with Loader(dataset, _TRAINING, **options) as loader:
+    with Loader(dataset, recipe, **options) as loader:
         for batch in loader:
             images |= dict(zip(batch.indices.tolist(), batch.images.cpu(), strict=True))
         return Run(images, [(one.index, one.stage) for one in loader.bad_samples])
@@ -151,7 +157,8 @@ def _gap(one: torch.Tensor, other: torch.Tensor) -> float:
 def under_load(scale: Scale, data: Path, rows: Rows) -> None:
     """Compare rows with the CPU decoder's, in batches of 64 and then of 256."""
     with temporary_files(_files(data, 40 if scale.on_gpu else 2)) as folder:
-        expected = _expected(folder).to(scale.device)
+        images = load(folder, _CPU, "cpu", _RECIPE, torch.uint8).images
+        expected = torch.stack([images[n] for n in range(len(images))]).to(scale.device)
         total = 0
         for number, (decoder, options, wanted) in enumerate(CASES, 1):
             if decoder not in decoders(scale) and scale.on_gpu:
@@ -181,8 +188,7 @@ def under_load(scale: Scale, data: Path, rows: Rows) -> None:
                 total += row.facts["rows"]
                 wrong, control, largest = counts.tolist()
                 row.facts["largest mean difference"] = round(largest, 3)
-                row.unit = "wrong rows"
-                row.judge(int(wrong), 0, int(control))
+                row.judge(int(wrong), 0, int(control), unit="wrong rows")
         with rows.check("rows compared in all") as row:
             row.value, row.unit = total, "rows"
             assert total >= 100_000 or not scale.on_gpu, (
@@ -207,17 +213,6 @@ def _files(data: Path, per_size: int) -> list[bytes]:
             sampling = SAMPLINGS[len(files) // 5 % len(SAMPLINGS)] if number % 5 == 0 else "4:2:0"
             files.append(encode(image, sampling))
     return [files[at] for at in np.random.default_rng(0).permutation(len(files))]
-
-
-def _expected(folder: Path) -> torch.Tensor:
-    """Return the CPU decoder's pixels by index: uint8 [n, 3, side, side]."""
-    found = open_dataset(folder)
-    images = torch.empty(len(found), 3, _SIDE, _SIDE, dtype=torch.uint8)
-    options: dict[str, Any] = {"dtype": torch.uint8, "shuffle": "none", "last_batch": "partial"}
-    with Loader(found, _RECIPE, batch_size=50, device="cpu", decoder="cpu", **options) as loader:
-        for batch in loader:
-            images[batch.indices] = batch.images
-    return images
 
 
 def _gaps(images: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:

@@ -35,18 +35,19 @@ class Row:
     verdict: Verdict = "failed"
     facts: dict[str, Any] = field(default_factory=dict)
 
-    def judge(self, value: float, allowed: float, control: float) -> None:
+    def judge(self, value: float, allowed: float, control: float, unit: str = "") -> None:
         """Require that a difference is allowed, and that the comparison can tell.
 
         Args:
             value: By how much the result differs from what it should be.
             allowed: The most that it may differ.
             control: By how much a result differs that is known to be wrong.
+            unit: The unit of all three.
 
         Raises:
             AssertionError: The difference is larger (or not a number), or the wrong result would pass.
         """
-        self.value = value
+        self.value, self.unit = value, unit
         self.facts |= {"allowed": allowed, "control": control}
         assert value <= allowed, f"differs by {value:.4g}, {allowed:.4g} is allowed"
         assert control > allowed, (

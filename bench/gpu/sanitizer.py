@@ -60,8 +60,8 @@ def _tool(name: str) -> list[str]:
     Raises:
         FileNotFoundError: It is not installed.
     """
-    paths = [shutil.which("compute-sanitizer"), *Path("/usr/local").glob("cuda*/bin/compute-sanitizer")]  # fmt: skip
-    found = next((str(path) for path in paths if path), None)
+    folders = [os.environ.get("PATH", os.defpath), *map(str, Path("/usr/local").glob("cuda*/bin"))]
+    found = shutil.which("compute-sanitizer", path=os.pathsep.join(folders))
     if found is None:
         raise FileNotFoundError("compute-sanitizer is neither on the PATH nor in /usr/local/cuda*")
     ours = [part for kernel in KERNELS for part in ("--kernel-name", f"kne={kernel}")]

@@ -102,16 +102,17 @@ def commands(
         allowed = f"PART must be one of {', '.join(PARTS)}, STEPS some of {', '.join(STEPS)}"
         raise BenchError(f"{allowed}, got {', '.join(unknown)}: choose")
     flags = [f"--data={photographs}", f"--out={rows}", *(["--rehearse"] if rehearse else [])]
-    found = []
-    for name, step in STEPS.items():
-        if name in names or (part and step.part == part):
-            arguments = ["-X", "faulthandler", "-m", "bench.gpu.steps", name, *flags]
+    chosen = [name for name, step in STEPS.items() if name in names or (part and step.part == part)]
+    return [
+        Command(
+            name,
+            ["-X", "faulthandler", "-m", "bench.gpu.steps", name, *flags],
             # A rehearsal begins every step: estimates are those of a GPU, and its inputs are small.
-            limits = (
-                (0.0, _REHEARSAL_SECONDS_MAX) if rehearse else (step.seconds, _LIMIT * step.seconds)
-            )
-            found.append(Command(name, arguments, *limits))
-    return found
+            seconds=0.0 if rehearse else STEPS[name].seconds,
+            seconds_max=_REHEARSAL_SECONDS_MAX if rehearse else _LIMIT * STEPS[name].seconds,
+        )
+        for name in chosen
+    ]
 
 
 NOT_RUN = "not run: "
@@ -227,7 +228,7 @@ def _run(command: Command, out: Path, seconds_max: float) -> Outcome:
             start_new_session=True,  # a group of its own, so that its workers end with it
         )
         try:
-            end = _described(process.wait(seconds_max))
+            end = _describe_exit(process.wait(seconds_max))
         except subprocess.TimeoutExpired:
             end = f"over its {seconds_max:.3g} s"
             process.send_signal(signal.SIGABRT)  # faulthandler then prints where each thread is
@@ -239,14 +240,19 @@ def _run(command: Command, out: Path, seconds_max: float) -> Outcome:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(_SECONDS_TO_DIE)
     seconds = time.perf_counter() - began
-    text = printed.read_text(encoding="utf-8", errors="replace")
-    outcome = Outcome(command.name, end, seconds, read_rows(result), text)
+    outcome = Outcome(
+        command.name,
+        end,
+        seconds,
+        read_rows(result),
+        log=printed.read_text(encoding="utf-8", errors="replace"),
+    )
     for path in (result, printed):
         path.unlink(missing_ok=True)
     return outcome
 
 
-def _described(exit_code: int) -> str:
+def _describe_exit(exit_code: int) -> str:
     if exit_code < 0:
         return signal.Signals(-exit_code).name
     return f"exit {exit_code}" if exit_code else "done"

@@ -10,12 +10,13 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from statistics import median
 from typing import Any
 
@@ -107,56 +108,37 @@ def lock_process(
     Raises:
         BenchError: The process ended without a result; or as `LockClock`.
     """
-    context = get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, make, arguments))
-    process.start()
-    theirs.close()
+    # A worker of a pool has no thread but its main one. Spawned: a fork would share our threads' locks.
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
 
-    def answer() -> Any:
-        try:
-            result = ours.recv()
-        except (EOFError, OSError):
-            raise BenchError(
-                "the process that measures the interpreter lock ended without a result"
-            ) from None
-        if isinstance(result, Exception):
-            raise result
-        return result
-
-    def call(*question: Any) -> Any:
-        with suppress(OSError):  # it has ended, which the missing answer says
-            ours.send(question)
-        return answer()
-
-    try:
-        yield {name: partial(call, name) for name in answer()}
-    finally:
-        ours.close()  # which ends the process
-        process.join()
-
-
-def _serve(connection: "Connection[Any, Any]", make: Callable[..., Any], arguments: Any) -> None:
-    locks: list[LockClock] = []  # kept as long as the process: all threads run its code
-    functions: dict[str, Callable[..., Any]] = {}
-    stack = ExitStack()
-
-    def begin() -> list[str]:
-        locks.append(LockClock())
-        functions.update(stack.enter_context(make(locks[0], *arguments)))
-        return list(functions)
-
-    call: Callable[[], Any] = begin
-    with suppress(EOFError):
-        while True:
+        def call(function: Callable[..., Any], *given: Any) -> Any:
             try:
-                result = call()
-            except Exception as error:  # noqa: BLE001 - raised in the other process
-                result = error
-            connection.send(result)
-            name, *given = connection.recv()
-            call = partial(functions[name], *given)
-    os._exit(0)  # the usual end frees the code of the hooks while threads still use them
+                return pool.submit(function, *given).result()
+            except BrokenProcessPool:
+                raise BenchError(
+                    "the process that measures the interpreter lock ended without a result"
+                ) from None
+
+        try:
+            yield {name: partial(call, _call, name) for name in call(_begin, make, arguments)}
+        finally:
+            # The usual end frees the code of the hooks while threads still use them.
+            with suppress(BrokenProcessPool):
+                pool.submit(os._exit, 0)
+
+
+_stack = ExitStack()  # of the measuring process, which never leaves it
+_functions: dict[str, Callable[..., Any]] = {}
+
+
+def _begin(make: Callable[..., Any], arguments: Sequence[Any]) -> list[str]:
+    """Start the clock in the measuring process; return the names of its functions."""
+    _functions.update(_stack.enter_context(make(LockClock(), *arguments)))
+    return list(_functions)
+
+
+def _call(name: str, *given: Any) -> Any:
+    return _functions[name](*given)
 
 
 def _hooks(address: int) -> tuple[Any, Any]:

@@ -72,7 +72,11 @@ def micro_and_show(
             for row in rows(task)
         ]
     show_rows(title, meaning, results, console)
-    data = source or "scikit-image's photographs"
-    settings = {"data": data, "seconds": seconds, "rounds": rounds, "quick": quick}
-    plain = [result.to_dict() for result in results]
-    save_result(json_path, console, title, settings, plain, meaning=meaning)
+    settings = {
+        "data": source or "scikit-image's photographs",
+        "seconds": seconds,
+        "rounds": rounds,
+        "quick": quick,
+    }
+    contents = [result.to_dict() for result in results]
+    save_result(json_path, console, title, settings, contents, meaning=meaning)

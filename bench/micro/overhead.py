@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from bench.micro.without_gpu import LEFT_OUT, HostDecoder, host_decoders, host_l
 from bench.output.errors import BenchError
 from bench.timing import Measurement, Turn, clock, take_turn
 from dali_pipes import Loader
-from readers import BadSample, open_dataset
+from readers import Sample, open_dataset
 from readers.prepare import pack
 
 MEANING = (
@@ -72,23 +73,29 @@ def rows(task: Task) -> Iterator[Row]:
         # First, because it raises at once where the lock's time cannot be measured.
         with lock_process(lock_contestants, data, sizes) as contestants:
             yield Row(f"Python's lock, {form}", contestants, _queue)
-        with ExitStack() as stack:
-            yield Row(f"epochs, {form}", _epochs(data, sizes, stack), _switches)
+        with _epoch_contestants(data, sizes) as contestants:
+            yield Row(f"epochs, {form}", contestants, _switches)
 
 
-def _epochs(data: str, sizes: Sizes, stack: ExitStack) -> dict[str, Contestant]:
-    stack.enter_context(without_gpu())
-    loaders = {
-        f"cpu, {threads} threads": _loader(data, "cpu", threads, sizes, sizes.epoch)
-        for threads in (_FEW, _MANY)
-    }
-    if "cuda" in host_decoders():
-        epoch = sizes.epoch_without_kernels
-        loaders["cuda without kernels"] = _loader(data, "cuda", None, sizes, epoch)
-    return {
-        name: partial(_take_epochs, stack.enter_context(loader), _clock_and_switches)
-        for name, loader in loaders.items()
-    }
+@contextmanager
+def _epoch_contestants(data: str, sizes: Sizes) -> Iterator[dict[str, Contestant]]:
+    """Yield loaders whose turns last as long as their epochs by the clock."""
+
+    def read() -> tuple[float, int]:
+        return clock(), resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+
+    with without_gpu(), ExitStack() as stack:
+        loaders = {
+            f"cpu, {threads} threads": _loader(data, "cpu", threads, sizes, sizes.epoch)
+            for threads in (_FEW, _MANY)
+        }
+        if "cuda" in host_decoders():
+            epoch = sizes.epoch_without_kernels
+            loaders["cuda without kernels"] = _loader(data, "cuda", None, sizes, epoch)
+        yield {
+            name: partial(_take_epochs, stack.enter_context(loader), read)
+            for name, loader in loaders.items()
+        }
 
 
 def _take_epochs(loader: Loader, read: Callable[[], tuple[float, int]], seconds: float) -> Turn:
@@ -111,10 +118,6 @@ def _take_epochs(loader: Loader, read: Callable[[], tuple[float, int]], seconds:
 
     turn = take_turn(run_epoch, seconds=seconds, count=int)
     return CountedTurn(turn.items, elapsed, turn.cpu_seconds, count=counted)
-
-
-def _clock_and_switches() -> tuple[float, int]:
-    return clock(), resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
 
 
 @contextmanager
@@ -170,18 +173,17 @@ def store(source: str, folder: Path, num_files: int) -> None:
         readers.ReadersError: There is nothing to read.
         BenchError: There are none.
     """
-    dataset, num_stored = open_dataset(source), 0
+    dataset = open_dataset(source)
+    order = np.random.default_rng(0).permutation(len(dataset)).tolist()
+    entries = (entry for index in order for entry in dataset.fetch([index]))
+    images = (bytes(entry.image or b"") for entry in entries if isinstance(entry, Sample))
+    stored = list(islice(filter(_is_baseline, images), num_files))
+    if not stored:
+        raise BenchError(f"{source} has no baseline JPEG: give photographs")
     files = folder / "folder" / "photographs"  # a class folder, so that they have labels
     files.mkdir(parents=True)
-    for index in np.random.default_rng(0).permutation(len(dataset)).tolist():
-        [sample] = dataset.fetch([index])
-        if not isinstance(sample, BadSample) and _is_baseline(bytes(sample.image or b"")):
-            (files / f"{num_stored:05}.jpg").write_bytes(sample.image or b"")
-            num_stored += 1
-        if num_stored == num_files:
-            break
-    if not num_stored:
-        raise BenchError(f"{source} has no baseline JPEG: give photographs")
+    for number, data in enumerate(stored):
+        (files / f"{number:05}.jpg").write_bytes(data)
     pack(str(files.parent), str(folder / "tar"), shuffle=0)
 
 

@@ -8,7 +8,7 @@ from bench.compare.images import require_sound
 from dali_pipes.decode import opencv
 from gpu_aug import RandomResizedCrop, Recipe
 from gpu_aug.resampling.crop_and_resize import resample
-from readers import open_dataset, read_header
+from readers import Sample, open_dataset, read_header
 
 
 def load_pictures(source: str, count: int, side: int) -> NDArray[np.uint8]:
@@ -27,15 +27,17 @@ def load_pictures(source: str, count: int, side: int) -> NDArray[np.uint8]:
         BenchError: Nothing there decodes.
     """
     samples, _ = require_sound(source, open_dataset(source), most=count)
-    headers = [read_header(sample.image or b"") for sample in samples]
-    sizes = np.array([(header.height, header.width) for header in headers], np.int64)
+    decoded = [decode(sample) for sample in samples]
     rows = np.arange(count) % len(samples)
-    draws = Recipe([RandomResizedCrop(side)]).draw(0, 0, np.arange(count), sizes[rows])
+    sizes = np.array([image.shape[:2] for image in decoded], np.int64)[rows]
+    draws = Recipe([RandomResizedCrop(side)]).draw(0, 0, np.arange(count), sizes)
     pictures = torch.empty(count, side, side, 3, dtype=torch.uint8)
-    decoded = [
-        torch.from_numpy(opencv.decode(sample.image or b"", (header.height, header.width)))
-        for sample, header in zip(samples, headers, strict=True)
-    ]
     for row in range(count):
-        resample(decoded[rows[row]], draws.crops, row, pictures[row])
+        resample(torch.from_numpy(decoded[rows[row]]), draws.crops, row, pictures[row])
     return pictures.numpy()
+
+
+def decode(sample: Sample) -> NDArray[np.uint8]:
+    """Decode the full image of a sound sample: uint8 [height, width, 3]."""
+    header = read_header(sample.image or b"")
+    return opencv.decode(sample.image or b"", (header.height, header.width))

@@ -20,10 +20,6 @@ class Work:
     held_seconds: float
     releases: float
 
-    def bound(self) -> float:
-        """Images per second that no number of threads of one process exceeds."""
-        return 1 / self.held_seconds
-
 
 def predict_rate(work: Work, *, num_threads: int, cores: float) -> float:
     """Return the images per second of several threads in one process.

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 
 import numpy as np
 import torch
 
-from bench.timing import take_turn
+from bench.timing import one_thread, take_turn
 from gpu_aug import (
     CenterCrop,
     Draws,
@@ -63,37 +62,24 @@ def cost(engine: str, operation: Operation, size: tuple[int, int]) -> str:
     return f"{max(alone - seconds_of(engine, Recipe([CenterCrop(size)])), 0.0) * 1e3:.2f}"
 
 
-def seconds_of(engine: str, recipe: Recipe, num_images: int = _NUM_IMAGES) -> float:
+def seconds_of(engine: str, recipe: Recipe) -> float:
     """Return the seconds per image of the batch stage on noise, the least of some turns on one thread.
 
     Args:
         engine: Name of the engine.
         recipe: The recipe.
-        num_images: Number of images of a batch.
     """
     height, width = recipe.decode_size or USUAL_SIZE
     rng = np.random.default_rng(0)
-    images = torch.from_numpy(rng.integers(0, 256, (num_images, height, width, 3), np.uint8))
+    images = torch.from_numpy(rng.integers(0, 256, (_NUM_IMAGES, height, width, 3), np.uint8))
     compiled = compile_engine(engine, recipe, device=torch.device("cpu"))  # type: ignore[arg-type]
-    sizes = np.full((num_images, 2), (height, width))
-    epochs = count()
-
-    def draw() -> Draws:
-        return recipe.draw(0, next(epochs), np.arange(num_images), sizes)
-
-    def call(draws: Draws) -> None:
-        _run(compiled, recipe, images, draws)
-
-    usual = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        call(draw())  # compiles
-        turns = [
-            take_turn(partial(call, draw()), seconds=0, count=lambda _: num_images)
-            for _ in range(_ROUNDS)
-        ]
-    finally:
-        torch.set_num_threads(usual)
+    sizes = np.full((_NUM_IMAGES, 2), (height, width))
+    # The first call compiles, and is not counted.
+    draws = [recipe.draw(0, epoch, np.arange(_NUM_IMAGES), sizes) for epoch in range(1 + _ROUNDS)]
+    calls = [partial(_run, compiled, recipe, images, drawn) for drawn in draws]
+    with one_thread():
+        calls[0]()
+        turns = [take_turn(call, seconds=0, count=lambda _: _NUM_IMAGES) for call in calls[1:]]
     return 1 / max(turn.rate for turn in turns)
 
 

@@ -9,12 +9,12 @@ import torch
 from PIL import Image
 
 from bench.compare.images import Repeated, require_sound
+from bench.micro.pictures import decode
 from bench.micro.rows import Row, Task
 from bench.timing import Turn, synchronise, take_turn
 from dali_pipes import Loader
-from dali_pipes.decode import opencv
 from gpu_aug import Recipe
-from readers import Dataset, Sample, open_dataset, read_header
+from readers import Dataset, Sample, open_dataset
 from readers.cores import usable_cores
 
 MEANING = (
@@ -38,22 +38,19 @@ def rows(task: Task) -> Iterator[Row]:
     original = open_dataset(task.source)
     samples, _ = require_sound(task.source, original, most=_NUM_SAMPLES)
     picks = np.array([sample.index for sample in samples], np.int64)
-    data = Repeated(original, picks)
+    take = partial(_take_batches, Repeated(original, picks))
     threads = [2**power for power in range(10) if 2**power <= usable_cores()]
-    yield Row("threads", {str(n): partial(_take_batches, data, num_threads=n) for n in threads})
-    batches = _BATCHES[:2] if task.quick else _BATCHES
-    yield Row(
-        "images in a batch", {str(n): partial(_take_batches, data, batch_size=n) for n in batches}
-    )
-    megapixels = _MEGAPIXELS[:2] if task.quick else _MEGAPIXELS
-    sized = {size: resized(samples, size, task.folder / f"{size:g}") for size in megapixels}
-    contestants = {
-        f"{size:g}": partial(_take_batches, data_of_size, batch_size=8)
-        for size, data_of_size in sized.items()
+    yield Row("threads", {str(n): partial(take, num_threads=n) for n in threads})
+    most = 2 if task.quick else None
+    yield Row("images in a batch", {str(n): partial(take, batch_size=n) for n in _BATCHES[:most]})
+    sized = {
+        f"{size:g}": resized(samples, size, task.folder / f"{size:g}")
+        for size in _MEGAPIXELS[:most]
     }
-    yield Row("megapixels, batches of 8", contestants)
-    lengths = {n: Repeated(original, picks, length=n) for n in _LENGTHS}
-    starts = {f"{n:,} samples": partial(_take_starts, lengths[n]) for n in _LENGTHS}
+    sizes = {name: partial(_take_batches, data, batch_size=8) for name, data in sized.items()}
+    yield Row("megapixels, batches of 8", sizes)
+    lengths = {f"{n:,} samples": Repeated(original, picks, length=n) for n in _LENGTHS}
+    starts = {name: partial(_take_starts, data) for name, data in lengths.items()}
     yield Row("start, by length of the dataset", starts)
 
 
@@ -99,11 +96,10 @@ def resized(samples: list[Sample], megapixels: float, folder: Path) -> Dataset:
     files = folder / "photographs"  # a class folder, so that they have labels
     files.mkdir(parents=True)
     for number, sample in enumerate(samples[:_NUM_PER_SIZE]):
-        header = read_header(sample.image or b"")
-        pixels = opencv.decode(sample.image or b"", (header.height, header.width))
-        scale = (megapixels * 1e6 / (header.height * header.width)) ** 0.5
-        size = (max(8, round(header.width * scale)), max(8, round(header.height * scale)))
-        image = Image.fromarray(pixels).resize(size, Image.Resampling.BICUBIC)
+        image = Image.fromarray(decode(sample))
+        scale = (megapixels * 1e6 / (image.width * image.height)) ** 0.5
+        width, height = (max(8, round(side * scale)) for side in image.size)
+        image = image.resize((width, height), Image.Resampling.BICUBIC)
         image.save(files / f"{number}.jpg", quality=_QUALITY, subsampling="4:2:0")
     dataset = open_dataset(str(folder))
     return Repeated(dataset, np.arange(len(dataset)))

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,16 +17,15 @@ class Image(NamedTuple):
     label: int
 
 
-def files(images: Sequence[Image], folder: Path) -> Path:
+def files(images: Sequence[Image], folder: Path) -> None:
     """Class folders."""
     for number, image in enumerate(images):
         path = folder / f"{image.label:04d}" / f"{number:08d}.jpg"
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(image.data)
-    return folder
 
 
-def tar(images: Sequence[Image], folder: Path) -> Path:
+def tar(images: Sequence[Image], folder: Path) -> None:
     """WebDataset shards."""
     import webdataset as wds
 
@@ -35,10 +35,9 @@ def tar(images: Sequence[Image], folder: Path) -> Path:
                 writer.write(
                     {"__key__": f"{number:08d}", "jpg": image.data, "cls": str(image.label)}
                 )
-    return folder
 
 
-def parquet(images: Sequence[Image], folder: Path) -> Path:
+def parquet(images: Sequence[Image], folder: Path) -> None:
     """Parquet files, not compressed, as photographs are."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -51,10 +50,9 @@ def parquet(images: Sequence[Image], folder: Path) -> Path:
         pq.write_table(
             table, path, row_group_size=_PER_ROW_GROUP, compression="none", use_dictionary=False
         )
-    return folder
 
 
-def arrow(images: Sequence[Image], folder: Path) -> Path:
+def arrow(images: Sequence[Image], folder: Path) -> None:
     """A Hugging Face dataset, saved to disk."""
     import datasets
 
@@ -67,10 +65,9 @@ def arrow(images: Sequence[Image], folder: Path) -> Path:
     )
     datasets.disable_progress_bars()
     datasets.Dataset.from_dict(columns, features=features).save_to_disk(str(folder))
-    return folder
 
 
-def lmdb(images: Sequence[Image], folder: Path) -> Path:
+def lmdb(images: Sequence[Image], folder: Path) -> None:
     """One LMDB, a key per image."""
     import lmdb as library
 
@@ -78,49 +75,43 @@ def lmdb(images: Sequence[Image], folder: Path) -> Path:
     with library.open(str(folder), map_size=size_bytes) as found, found.begin(write=True) as write:
         for number, image in enumerate(images):
             write.put(b"%08d.jpg" % number, image.data)
-    return folder
 
 
-def hdf5(images: Sequence[Image], folder: Path) -> Path:
+def hdf5(images: Sequence[Image], folder: Path) -> None:
     """One HDF5 file, images of variable length."""
     import h5py
     import numpy as np
 
-    path = folder / "train.h5"
-    with h5py.File(path, "w") as file:
+    with h5py.File(folder / "train.h5", "w") as file:
         column = file.create_dataset("image", len(images), h5py.vlen_dtype(np.uint8))
         for number, image in enumerate(images):
             column[number] = np.frombuffer(image.data, np.uint8)
         file["label"] = np.array([image.label for image in images])
-    return path
 
 
-def tfrecord(images: Sequence[Image], folder: Path) -> Path:
+def tfrecord(images: Sequence[Image], folder: Path) -> None:
     """TFRecord files of tf.train.Example."""
     import tfrecord as library
 
     for shard, part in _parts(images):
-        writer = library.TFRecordWriter(str(folder / f"train-{shard:06d}.tfrecord"))
-        for image in part:
-            writer.write({"image": (image.data, "byte"), "label": (image.label, "int")})
-        writer.close()
-    return folder
+        path = folder / f"train-{shard:06d}.tfrecord"
+        with closing(library.TFRecordWriter(str(path))) as writer:
+            for image in part:
+                writer.write({"image": (image.data, "byte"), "label": (image.label, "int")})
 
 
-def array_record(images: Sequence[Image], folder: Path) -> Path:
+def array_record(images: Sequence[Image], folder: Path) -> None:
     """ArrayRecord files for random access: one record per group, not compressed."""
     from array_record.python.array_record_module import ArrayRecordWriter
 
     for shard, part in _parts(images):
         path = folder / f"train-{shard:06d}.array_record"
-        writer = ArrayRecordWriter(str(path), "group_size:1,uncompressed")
-        for image in part:
-            writer.write(image.data)
-        writer.close()
-    return folder
+        with closing(ArrayRecordWriter(str(path), "group_size:1,uncompressed")) as writer:
+            for image in part:
+                writer.write(image.data)
 
 
-def mds(images: Sequence[Image], folder: Path) -> Path:
+def mds(images: Sequence[Image], folder: Path) -> None:
     """MosaicML MDS."""
     from streaming import MDSWriter
 
@@ -128,10 +119,9 @@ def mds(images: Sequence[Image], folder: Path) -> Path:
     with MDSWriter(out=str(folder), columns=columns, exist_ok=True) as writer:
         for image in images:
             writer.write({"image": image.data, "label": image.label})
-    return folder
 
 
-def litdata(images: Sequence[Image], folder: Path) -> Path:
+def litdata(images: Sequence[Image], folder: Path) -> None:
     """LitData chunks."""
     import litdata as ld
 
@@ -143,7 +133,6 @@ def litdata(images: Sequence[Image], folder: Path) -> Path:
         num_workers=1,
         verbose=False,
     )
-    return folder
 
 
 def _same(sample: dict[str, object]) -> dict[str, object]:
@@ -155,7 +144,7 @@ def _parts(images: Sequence[Image]) -> list[tuple[int, Sequence[Image]]]:
     return [(number, images[start : start + _PER_SHARD]) for number, start in enumerate(starts)]
 
 
-COPIES: dict[str, Callable[[Sequence[Image], Path], Path]] = {
+COPIES: dict[str, Callable[[Sequence[Image], Path], None]] = {
     copy.__name__: copy
     for copy in (files, tar, parquet, arrow, lmdb, hdf5, tfrecord, array_record, mds, litdata)
 }

@@ -132,7 +132,7 @@ def _measure(source: str, settings: ReadSettings, folder: Path, progress: Progre
     return result
 
 
-class Reader:
+class Reader(FarProcess):
     """A process that reads one copy in one way.
 
     Args:
@@ -146,27 +146,24 @@ class Reader:
         self._copy, self._batch_size = copy, settings.batch_size
         self._num_ahead = _AHEAD * num_threads
         numbers = [str(settings.batch_size), str(num_threads)]
-        command = [*_worker(entry.peer, "worker"), entry.way, str(copy), *numbers]
-        self._process = FarProcess(command, _ENVIRONMENT)
+        super().__init__(
+            [*_module(entry.peer, "ways"), entry.way, str(copy), *numbers], _ENVIRONMENT
+        )
 
     def take_warm_turn(self, seconds: float) -> Turn:
         """Read for some seconds, after the batches that lay ready."""
-        return self._ask(seconds, self._num_ahead, None)
+        return self._take_turn(seconds, self._num_ahead, None)
 
     def take_cold_turn(self, seconds: float, num_samples: int) -> Turn:
         """Empty the page cache, then read for some seconds, but none of the copy's samples twice."""
-        self._ask(0.0, 0, 1)  # the process has opened the copy
+        self._take_turn(0.0, 0, 1)  # the process has opened the copy
         _drop_from_cache(self._copy)
         rest = num_samples - (self._num_ahead + 2) * self._batch_size
-        return self._ask(seconds, self._num_ahead, max(self._batch_size, rest))
+        return self._take_turn(seconds, self._num_ahead, max(self._batch_size, rest))
 
-    def _ask(self, seconds: float, discard: int, items_max: int | None) -> Turn:
+    def _take_turn(self, seconds: float, discard: int, items_max: int | None) -> Turn:
         question = {"seconds": seconds, "discard": discard, "items_max": items_max}
-        return Turn(**self._process.ask(question, seconds + _ANSWER_SECONDS_MORE))
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.close()
+        return Turn(**self.ask(question, seconds + _ANSWER_SECONDS_MORE))
 
 
 def _take_cold_turn(start: Callable[[], Reader], num_samples: int, seconds: float) -> Turn:
@@ -199,30 +196,30 @@ def _make_copies(
     result: Result,
     progress: Progress,
 ) -> dict[str, Path]:
-    (folder / "files").mkdir()
-    copies = {"files": files(images, folder / "files")}
+    """Write a copy in each format that takes part; note in the result why one could not be written."""
+    source = folder / "files"
+    source.mkdir()
+    files(images, source)
+    copies = {}
     for name in dict.fromkeys(entry.copy for entry in ENTRIES):
-        if name == "files" or (settings.only and name not in settings.only):
+        if settings.only and name not in settings.only:
             continue
-        progress(f"writing {name}")
-        target = folder / name
-        target.mkdir()
-        peer = _WRITERS.get(name, "")
-        reason = (why_not(peer) if peer else "") or _copy(name, copies["files"], target, peer)
-        if reason:
-            result.absent[f"{name} (copy)"] = reason
-            shutil.rmtree(target)
-            continue
+        target, peer = folder / name, _WRITERS.get(name, "")
+        if name != "files":
+            progress(f"writing {name}")
+            target.mkdir()
+            if reason := (peer and why_not(peer)) or _copy(name, source, target, peer):
+                result.absent[f"{name} (copy)"] = reason
+                shutil.rmtree(target)
+                continue
         copies[name] = next(target.glob("*.h5"), target)
-    if settings.only and "files" not in settings.only:
-        del copies["files"]
     os.sync()
     return copies
 
 
 def _copy(name: str, source: Path, target: Path, peer: str) -> str:
     """Write a copy in a process, where its library is; return why it did not work, or ""."""
-    command = [*_worker(peer, "copies"), name, str(source), str(target)]
+    command = [*_module(peer, "copies"), name, str(source), str(target)]
     try:
         ran = subprocess.run(
             command,
@@ -237,7 +234,8 @@ def _copy(name: str, source: Path, target: Path, peer: str) -> str:
     return (ran.stderr.strip().splitlines() or ["it failed"])[-1][:200] if ran.returncode else ""
 
 
-def _worker(peer: str, module: str) -> list[str]:
+def _module(peer: str, module: str) -> list[str]:
+    """Return the command that runs a module of this package, in the environment of a peer."""
     python = str(python_of(environment(peer))) if peer else sys.executable
     return [python, "-m", f"bench.reading.{module}"]
 

@@ -80,16 +80,19 @@ class Result:
 
     def to_dict(self) -> dict[str, object]:
         """Convert to JSON values: by reader, samples and bytes per second of every turn, and the ratios of ours."""
-        kinds = {"warm": self.warm, "cold": self.cold}
-        runs = {
-            kind: {
+
+        def runs_of(measured: Mapping[str, Measurement]) -> dict[str, list[tuple[float, float]]]:
+            return {
                 name: list(zip(own.rates, _bytes_per_second(own), strict=True))
                 for name, own in measured.items()
             }
-            for kind, measured in kinds.items()
+
+        return {
+            **vars(self),
+            "warm": runs_of(self.warm),
+            "cold": runs_of(self.cold),
+            "ratios": {"warm": ratios_of(self.warm), "cold": ratios_of(self.cold)},
         }
-        ratios = {kind: ratios_of(measured) for kind, measured in kinds.items()}
-        return {**vars(self), **runs, "ratios": ratios}
 
 
 def ratios_of(measured: Mapping[str, Measurement]) -> dict[str, dict[str, float | str | None]]:
@@ -121,27 +124,21 @@ def ratios_of(measured: Mapping[str, Measurement]) -> dict[str, dict[str, float 
 def show(result: Result, console: Console) -> None:
     """Print the table, and the readers that are absent."""
     mean_kb = result.num_bytes / result.samples / 1000
-    kinds = {"warm": result.warm, "cold": result.cold}
-    titles = [
-        title
-        for kind in kinds
-        for title in (f"{kind} samples/s", "MB/s", "CPU ms", "x own", "x all")
-    ]
     table = result_table(
         f"shuffled reads of {result.samples} samples of {mean_kb:.0f} kB on average; every byte's page is read",
         "CPU ms: of all its processes for one sample; x own, x all: speed relative to the fastest other reader "
         "of the same format and of any, median over rounds",
         "reader",
-        *titles,
+        *("warm samples/s", "MB/s", "CPU ms", "x own", "x all"),
+        *("cold samples/s", "MB/s", "CPU ms", "x own", "x all"),
     )
     for entry in ENTRIES:
         if entry.name in result.warm:
             is_ours = entry.way == "ours"
-            cells = [cell for measured in kinds.values() for cell in _cells(entry.name, measured)]
-            # A format's other readers stand below ours.
             table.add_row(
-                entry.name if is_ours else f"  {entry.way}",
-                *cells,
+                entry.name if is_ours else f"  {entry.way}",  # others stand below ours
+                *_cells(entry.name, result.warm),
+                *_cells(entry.name, result.cold),
                 style="green" if is_ours else "",
             )
     console.print(table)

@@ -2,18 +2,27 @@
 
 A way is a function of a Task that yields batches for ever, each a list of payloads (bytes or views) that
 have arrived in this process.
+
+``python -m bench.reading.ways WAY SOURCE BATCH_SIZE THREADS`` is the process of one reader. Every line of its input is
+JSON: {"seconds", "discard", "items_max"}, as `bench.timing.take_turn` takes them. It answers with a line of JSON: the
+fields of a `bench.timing.Turn`.
 """
 
 import random
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from bench.baselines.peers.far import answer_questions
+from bench.timing import take_turn
 
 Payload = bytes | memoryview
 Batch = list[Payload]
@@ -268,3 +277,21 @@ WAYS: dict[str, Callable[[Task], Iterator[Batch]]] = {
         litdata,
     )
 }
+
+
+def main(way: str, source: str, batch_size: str, num_threads: str) -> None:
+    """Take turns of one way, as asked, until the input ends."""
+    batches = WAYS[way](Task(Path(source), int(batch_size), int(num_threads), seed=0))
+
+    def answer(asked: dict[str, Any]) -> dict[str, Any]:
+        sizes: list[int] = []
+        turn = take_turn(
+            partial(next, batches), work=lambda batch: sizes.extend(map(len, batch)), **asked
+        )
+        return {**asdict(turn), "num_bytes": sum(sizes)}
+
+    answer_questions(answer)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

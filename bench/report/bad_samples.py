@@ -18,19 +18,17 @@ _MOST_LETTERS = 300  # of a reason
 
 def bad_of_log(records: Sequence[Object]) -> dict[BadSample, tuple[str, int]]:
     """Return the bad samples of a run: where each was met first, and how often."""
-    times: Counter[tuple[int, str]] = Counter()
-    first: dict[tuple[int, str], Object] = {}
+    met: dict[tuple[int, str], list[Object]] = {}
     for record in records:
         sample = int(number_of(record, "index")), str(record.get("key", ""))
-        times[sample] += 1
-        first.setdefault(sample, record)
+        met.setdefault(sample, []).append(record)
     found = {}
-    for sample, record in first.items():
-        stage: Any = str(record.get("stage", ""))
-        bad = BadSample(*sample, stage, str(record.get("reason", "")))
-        where = f"epoch {int(number_of(record, 'epoch'))}, step {int(number_of(record, 'step'))}"
-        kept = ", kept" if record.get("kept") is True else ""
-        found[bad] = where + kept, times[sample]
+    for sample, [first, *others] in met.items():
+        stage: Any = str(first.get("stage", ""))
+        bad = BadSample(*sample, stage, str(first.get("reason", "")))
+        where = f"epoch {int(number_of(first, 'epoch'))}, step {int(number_of(first, 'step'))}"
+        kept = ", kept" if first.get("kept") is True else ""
+        found[bad] = where + kept, 1 + len(others)
     return found
 
 

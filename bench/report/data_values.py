@@ -176,10 +176,11 @@ def _imbalance(counts: Sequence[int], thing: str, things: str) -> str:
 
 def _fields(found: Inspection) -> dict[str, Any]:
     ranked = sorted(found.fields.items(), key=lambda item: -item[1].count)
-    rows: Rows = []
-    for name, spread in ranked[:_MOST_FIELDS]:
-        has_it = Share(spread.count, found.num_looked_at)
-        rows.append((*_percentiles(name, spread, size), size(spread.total), has_it))
+    looked_at = found.num_looked_at
+    rows = [
+        (*_percentiles(name, spread, size), size(spread.total), Share(spread.count, looked_at))
+        for name, spread in ranked[:_MOST_FIELDS]
+    ]
     return {"field_rows": rows, "num_more_fields": max(len(ranked) - _MOST_FIELDS, 0)}
 
 

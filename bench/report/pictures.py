@@ -67,14 +67,12 @@ def look_at_samples(dataset: Dataset | TarStream, bad: Container[int] = ()) -> V
     views = Views()
     if isinstance(dataset, TarStream):
         return views
-    length = len(dataset)
-    count = MOST_SHOWN if holds_videos(dataset) else _NUM_COUNTED  # entire videos are much to read
-    count = min(count, length)
-    indices = [number * length // count for number in range(count)]
-    every = max(1, -(-len(indices) // MOST_SHOWN))
-    for first in range(0, len(indices), every):
-        entries = dataset.fetch(indices[first : first + every])
-        for number, entry in enumerate(entries):
+    most = MOST_SHOWN if holds_videos(dataset) else _NUM_COUNTED  # entire videos are much to read
+    count = min(most, len(dataset))
+    indices = [number * len(dataset) // count for number in range(count)]
+    every = max(1, -(-count // MOST_SHOWN))
+    for first in range(0, count, every):
+        for number, entry in enumerate(dataset.fetch(indices[first : first + every])):
             if isinstance(entry, Sample) and entry.index not in bad:
                 targets = _read_targets(entry, KINDS if number == 0 else _CHEAP_KINDS)
                 _count(views, entry, targets)

@@ -106,13 +106,12 @@ def data_page(source: str, found: Inspection) -> str:
 
 def _render(title: str, about: str, values: dict[str, Any]) -> str:
     style = resources.files("bench.report").joinpath("style.css").read_text(encoding="utf-8")
-    footer = f"Written by gpu-aug {metadata.version('gpu-aug')}. This page loads nothing."
     page = _template().render(
         {"found": None, **values, "contents": []},
         title=title,
         about=about,
         style=Markup(style),
-        footer=footer,
+        footer=f"Written by gpu-aug {metadata.version('gpu-aug')}. This page loads nothing.",
     )
     return numbers.cleaned(page) + "\n"
 
@@ -143,8 +142,10 @@ def _inspect_data_of(log: RunLog, asked: Asked) -> tuple[Inspection | None, str]
         return None, "the log does not name it"
     if "://" in source or source.startswith("pipe:"):
         # A log may come from elsewhere: what it names is not asked for over a network, and no command of it is run.
-        why = f"{source} is no file of this machine; gpu-aug report DATA writes a page about it"
-        return None, why
+        return (
+            None,
+            f"{source} is no file of this machine; gpu-aug report DATA writes a page about it",
+        )
     try:
         return _inspect(source, asked, _how_in(log.start) | asked.how), ""
     except (BenchError, ReadersError, MissingPackageError) as error:

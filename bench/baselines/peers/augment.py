@@ -4,7 +4,7 @@ OpenCV decodes and Albumentations transforms, as in our own baseline: the fastes
 a peer is not held back by the choice.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -37,19 +37,26 @@ class Augment:
         return tensor.to(self._dtype)
 
 
-def pipeline_of(
-    images: Iterable[torch.Tensor], task: Task, note: str, *, num_ahead: int = NUM_AHEAD
-) -> Pipeline:
-    """Return a peer's pipeline.
+def peer_pipeline(
+    note: str, *, num_ahead: int = NUM_AHEAD
+) -> Callable[[Callable[[Task], Iterator[torch.Tensor]]], Callable[[Task], Pipeline]]:
+    """Turn a function that yields a task's batches on the host into the `start` of a peer.
 
     Args:
-        images: Batches on the host; nothing has been started yet.
-        task: What everyone gets.
         note: What the library does before images are augmented.
         num_ahead: Batches that each worker prepares.
     """
-    batches: Iterator[torch.Tensor] = (
-        batch.to(task.device, task.dtype, non_blocking=True) for batch in images
-    )
-    ahead = num_ahead * task.num_threads
-    return Pipeline(batches, f"{note}; {_NOTE}", ahead, ahead + task.num_threads)
+
+    def decorate(
+        make_batches: Callable[[Task], Iterator[torch.Tensor]],
+    ) -> Callable[[Task], Pipeline]:
+        def start(task: Task) -> Pipeline:
+            batches = (
+                batch.to(task.device, task.dtype, non_blocking=True) for batch in make_batches(task)
+            )
+            ahead = num_ahead * task.num_threads
+            return Pipeline(batches, f"{note}; {_NOTE}", ahead, ahead + task.num_threads)
+
+        return start
+
+    return decorate

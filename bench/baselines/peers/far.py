@@ -1,4 +1,4 @@
-"""A process that answers lines of JSON, and ends together with its workers."""
+"""A process that answers lines of JSON, and ends together with its workers: both sides of it."""
 
 import contextlib
 import json
@@ -6,7 +6,8 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -75,13 +76,24 @@ class FarProcess:
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):  # a question that it ended without reading
-                    stream.close()
+        for stream in filter(None, (process.stdin, process.stdout)):
+            with contextlib.suppress(OSError):  # a question that it ended without reading
+                stream.close()
         self._owned.cleanup()
 
     def _uncaught(self) -> str:
         """Return ": " and the last line of a traceback; "" if Python printed none, but libraries their warnings."""
         printed = (self.folder / "errors.log").read_text(errors="replace").strip()
         return f": {printed.splitlines()[-1]}" if "Traceback (most recent" in printed else ""
+
+
+def answer_questions(answer: Callable[[dict[str, Any]], Mapping[str, object]]) -> None:
+    """Answer lines of JSON on the standard streams until the input ends, then end the process and its workers."""
+    # Libraries print: their lines go to standard error, and answers keep the old standard output.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line))), file=answers, flush=True)
+    if os.getpgrp() == os.getpid():  # started as the first of a group, in which its workers are
+        os.killpg(0, signal.SIGKILL)  # some outlive their parent
+    os._exit(0)  # a thread that will not end must not keep the process

@@ -4,6 +4,7 @@ import shutil
 import site
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -36,11 +37,6 @@ def why_not(name: str) -> str:
     if not (folder / _COMPLETE).is_file():
         return f"not installed: gpu-aug bench compare DATA --peers {name} installs it"
     return ""
-
-
-def missing_peers(names: Sequence[str]) -> list[str]:
-    """Those of some keys of `PEERS` that have to be installed."""
-    return [name for name in names if not is_ready(name)]
 
 
 def install_peers(names: Sequence[str], progress: Callable[[str], object]) -> None:
@@ -77,10 +73,7 @@ def build(folder: Path, packages: Path) -> str:
 
 def _reuse_packages(folder: Path) -> None:
     """Let the environment see this interpreter's packages, those of editable installs included."""
-    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    own = subprocess.run(
-        [python_of(folder), "-c", ask], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    own = sysconfig.get_path("purelib", "venv", {"base": str(folder)})
     # A plain path in a .pth file would not read the .pth files of that folder; addsitedir does.
     lines = [f"import site; site.addsitedir({packages!r})\n" for packages in site.getsitepackages()]
     (Path(own) / "_reuse.pth").write_text("".join(lines), encoding="utf-8")

@@ -9,7 +9,7 @@ import pytest
 from bench.baselines.peers import catalog, install
 from bench.baselines.peers.catalog import PEERS
 from bench.compare.contestant import Unable
-from bench.compare.contestants import IMAGES, VIDEOS, Contestant, choose, peers_of
+from bench.compare.contestants import IMAGES, VIDEOS, Contestant, choose, missing_peers
 from bench.compare.process import ContestantProcess
 from bench.output.errors import BenchError
 
@@ -107,8 +107,7 @@ def test_a_peer_that_is_not_installed_says_how() -> None:
 
     with pytest.raises(Unable, match="gpu-aug bench compare DATA --peers spdl installs it"):
         ContestantProcess(spdl)
-    missing = install.missing_peers(peers_of(IMAGES))
-    assert missing == ["litdata", "mosaic-streaming", "spdl", "webdataset"]
+    assert missing_peers(IMAGES) == ["litdata", "mosaic-streaming", "spdl", "webdataset"]
 
 
 def test_every_peer_has_pinned_packages() -> None:

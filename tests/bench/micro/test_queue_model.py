@@ -62,6 +62,6 @@ def test_laws() -> None:
         rates = [predict_rate(work, num_threads=number, cores=16) for number in (1, 2, 8, 16)]
         assert rates == sorted(rates)
         assert rates[0] == pytest.approx(1 / (1.7e-3 + held))
-        assert rates[-1] <= min(work.bound(), 16 / 1.7e-3)
+        assert rates[-1] <= min(1 / work.held_seconds, 16 / 1.7e-3)
     lock_bound = predict_rate(Work(1e-6, 100e-6, 0.01), num_threads=16, cores=16)
     assert lock_bound == pytest.approx(10_000, rel=0.01)

@@ -8,21 +8,11 @@ import numpy as np
 import torch
 from absl import flags
 
-from bench.baselines.peers.augment import NUM_AHEAD, Augment, pipeline_of
-from bench.compare.contestant import Pipeline, Task
-
-_NOTE = (
-    "grain.MapDataset in worker processes, float32 arrays through shared memory (it carries no "
-    "bfloat16), .to(dtype) in the trainer"
-)
+from bench.baselines.peers.augment import NUM_AHEAD, Augment, peer_pipeline
+from bench.compare.contestant import Task
 
 # Grain reads flags, which only absl's own main parses; here, so that it is also done in worker processes.
 flags.FLAGS.mark_as_parsed()
-
-
-def start(task: Task) -> Pipeline:
-    """Start its workers: each has its queue, a batch that waits to get in, and one in its reader's buffer."""
-    return pipeline_of(_batches(task), task, _NOTE, num_ahead=NUM_AHEAD + 2)
 
 
 class _Load:
@@ -38,7 +28,13 @@ class _Load:
         }
 
 
-def _batches(task: Task) -> Iterator[torch.Tensor]:
+@peer_pipeline(
+    "grain.MapDataset in worker processes, float32 arrays through shared memory (it carries no "
+    "bfloat16), .to(dtype) in the trainer",
+    # Each worker has its queue, a batch that waits to get in, and one in its reader's buffer.
+    num_ahead=NUM_AHEAD + 2,
+)
+def start(task: Task) -> Iterator[torch.Tensor]:
     """Shuffle, load and batch in workers; convert here."""
     dataset = (
         grain.MapDataset.source(range(len(task.files)))

@@ -9,15 +9,8 @@ from typing import Any
 import litdata as ld
 import torch
 
-from bench.baselines.peers.augment import NUM_AHEAD, Augment, pipeline_of
-from bench.compare.contestant import Pipeline, Task
-
-_NOTE = "chunks with encoded bytes, shuffled, ParallelStreamingDataset so that no epoch ends"
-
-
-def start(task: Task) -> Pipeline:
-    """Start its workers."""
-    return pipeline_of(_batches(task), task, _NOTE)
+from bench.baselines.peers.augment import NUM_AHEAD, Augment, peer_pipeline
+from bench.compare.contestant import Task
 
 
 class _Photos(ld.StreamingDataset):  # type: ignore[misc]
@@ -30,7 +23,10 @@ class _Photos(ld.StreamingDataset):  # type: ignore[misc]
         return self._transform(sample["image"]), sample["label"]
 
 
-def _batches(task: Task) -> Iterator[torch.Tensor]:
+@peer_pipeline(
+    "chunks with encoded bytes, shuffled, ParallelStreamingDataset so that no epoch ends"
+)
+def start(task: Task) -> Iterator[torch.Tensor]:
     """Write chunks, then read and map in workers."""
     chunks = Path(mkdtemp()) / "chunks"
     ld.optimize(

@@ -8,17 +8,10 @@ from typing import Any
 import torch
 from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
 
-from bench.baselines.peers.augment import NUM_AHEAD, Augment, pipeline_of
-from bench.compare.contestant import Pipeline, Task
-
-_NOTE = "MDS shards with encoded bytes, StreamingDataLoader, shuffled by py1e"
+from bench.baselines.peers.augment import NUM_AHEAD, Augment, peer_pipeline
+from bench.compare.contestant import Task
 
 _NUM_SAMPLES = 1_000_000  # more than any comparison takes: the samples are repeated
-
-
-def start(task: Task) -> Pipeline:
-    """Start its workers."""
-    return pipeline_of(_batches(task), task, _NOTE)
 
 
 class _Photos(StreamingDataset):  # type: ignore[misc]
@@ -37,7 +30,8 @@ class _Photos(StreamingDataset):  # type: ignore[misc]
         return self._transform(sample["image"]), sample["label"]
 
 
-def _batches(task: Task) -> Iterator[torch.Tensor]:
+@peer_pipeline("MDS shards with encoded bytes, StreamingDataLoader, shuffled by py1e")
+def start(task: Task) -> Iterator[torch.Tensor]:
     """Write shards, then read and map in workers."""
     folder = mkdtemp()
     with MDSWriter(out=folder, columns={"image": "bytes", "label": "int"}) as writer:

@@ -9,20 +9,14 @@ import torch
 import webdataset as wds
 from torch.utils.data import default_collate
 
-from bench.baselines.peers.augment import NUM_AHEAD, Augment, pipeline_of
-from bench.compare.contestant import Pipeline, Task
-
-_NOTE = "tar shards, resampled, a shuffle buffer of 1000, wds.WebLoader"
+from bench.baselines.peers.augment import NUM_AHEAD, Augment, peer_pipeline
+from bench.compare.contestant import Task
 
 _NUM_SHARDS_PER_WORKER = 4
 
 
-def start(task: Task) -> Pipeline:
-    """Start its workers."""
-    return pipeline_of(_batches(task), task, _NOTE)
-
-
-def _batches(task: Task) -> Iterator[torch.Tensor]:
+@peer_pipeline("tar shards, resampled, a shuffle buffer of 1000, wds.WebLoader")
+def start(task: Task) -> Iterator[torch.Tensor]:
     """Write shards, then read, shuffle, map and batch in workers."""
     dataset = (
         wds.WebDataset(_write_shards(task), resampled=True, nodesplitter=wds.split_by_node)
