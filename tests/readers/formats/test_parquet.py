@@ -451,7 +451,11 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("lists.parquet", {"label": "boxes"}, "'boxes' .* holds list<.*class number"),
     ("whole.parquet", {"columns": ["size"]}, "no column 'size' for columns="),
     ("whole.parquet", {"columns": "image"}, r"write \['image'\]"),
-    ("pickled.parquet", {}, "pickled Python object, which is never loaded"),
+    (
+        "pickled.parquet",
+        {},
+        "pickled Python object, which is never loaded|pickle-based deserialization",
+    ),
     ("whole.parquet which.parquet", {}, "which.parquet has no column"),
 ]
 
