@@ -9,12 +9,13 @@ import typer
 from bench.cli.options import ExecutionOptions
 from bench.output.errors import BenchError, show_plainly
 from readers.prepare.executor import ArrayTask, Executor, LocalExecutor
+from readers.prepare.workers import checked_workers
 
 INTERRUPTED = 130  # as shells count Ctrl-C
 
 
-def executor_of(options: ExecutionOptions, num_workers: int | None) -> Executor:
-    """Return what the options ask for.
+def executor_of(options: ExecutionOptions, num_workers: int | None) -> Executor | None:
+    """Return what the options ask for; None for all of the work on this machine.
 
     Args:
         options: Those of the command.
@@ -24,6 +25,7 @@ def executor_of(options: ExecutionOptions, num_workers: int | None) -> Executor:
         BenchError: Options that do not go together.
         PrepareError: A task that is not one of its job's, or fewer than one worker.
     """
+    most = None if num_workers is None else checked_workers(num_workers)
     if options.on not in ("local", "ray"):
         raise BenchError(
             f"--on must be local or ray, got {options.on!r}: others carry out --task I/N, task by task, and --merge"
@@ -48,11 +50,9 @@ def executor_of(options: ExecutionOptions, num_workers: int | None) -> Executor:
             )
         return ArrayTask(int(found[1]), int(found[2]), LocalExecutor(num_workers))
     if options.on == "local":
-        return LocalExecutor(num_workers)
+        return None
     from dali_pipes.integrations.ray.executor import RayExecutor
-    from readers.prepare.workers import checked_workers
 
-    most = None if num_workers is None else checked_workers(num_workers)
     return RayExecutor(options.ray_address, in_flight=most)
 
 

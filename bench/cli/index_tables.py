@@ -4,11 +4,10 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.filesize import decimal
 
 from bench.cli.tables import listed, print_facts
-from bench.output.text import print_left_out, print_plain, printable
+from bench.output.text import print_left_out, print_line, printable
 from readers import Dataset
 from readers.plural import counted
 from readers.prepare import Indexing
@@ -22,26 +21,26 @@ from readers.video.info import peculiarity_lines
 _MOST_BAD = 3  # named, for each reason
 
 
-def print_indexing(source: str, found: Indexing, task: str | None, console: Console) -> None:
+def print_indexing(source: str, found: Indexing, task: str | None) -> None:
     """Print everything; of a task of an array job its part."""
     if found.shards:
-        _print_shards(found, console)
+        _print_shards(found)
     if task is not None:
         total = len(found.lacking) + len(found.shards)
         text = f"task {task}: {len(found.lacking):,} of {total:,} indexes are not there yet"
-        print_plain(console, f"{text}; --merge tells when all are")
+        print_line(f"{text}; --merge tells when all are")
     elif not found.shards and found.videos is None and found.checkpoints is None:
         title = title_of(found.dataset)
-        print_plain(console, f"{printable(source)} needs no index (format: {title})")
+        print_line(f"{printable(source)} needs no index (format: {title})")
     if task is None and found.videos is not None and found.files is not None:
-        _print_videos(found.files, found.videos, console)
+        _print_videos(found.files, found.videos)
     if found.checkpoints is not None:
-        _print_checkpoints(found.checkpoints, console)
+        _print_checkpoints(found.checkpoints)
     if task is None:
-        print_left_out(source, found.dataset, console)
+        print_left_out(source, found.dataset)
 
 
-def _print_shards(indexing: Indexing, console: Console) -> None:
+def _print_shards(indexing: Indexing) -> None:
     """Print what was built, how fast, and where the indexes lie."""
     found, seconds = indexing.shards, indexing.seconds
     built = [(blob, index) for blob, index in found if index.built]
@@ -53,33 +52,29 @@ def _print_shards(indexing: Indexing, console: Console) -> None:
             f"{counted(len(built), 'index')} of {counted(num_samples, 'sample')} "
             f"({decimal(num_bytes)} of shards) in {seconds:.1f} s, {num_samples / seconds:,.0f} samples/s"
         )
-    print_plain(
-        console,
+    print_line(
         f"shards: {len(found):,}, samples: {sum(len(index.head) for _, index in found):,}\n"
         f"built now: {work}\n"
         f"indexes: {decimal(sum(index.head.file_bytes for _, index in found))}, {_where(found)}",
     )
 
 
-def _print_checkpoints(found: Checkpointing, console: Console) -> None:
+def _print_checkpoints(found: Checkpointing) -> None:
     """Print how many images have checkpoints, where these lie, and why the others have none."""
     text = f"checkpoints: of {found.found:,} of {counted(found.looked_at, 'image')}, {decimal(found.num_bytes)}"
     if found.paths:
         text += f", in {printable(found.paths[0])}"
         more = len(found.paths) - 1
         text += f" and {counted(more, 'other')}" if more else ""
-    print_plain(console, text)
+    print_line(text)
     for reason, number in found.none.most_common():
         names = ", ".join(map(printable, found.named.get(reason, [])))
-        print_plain(
-            console, f"    {number:,} have none: {reason}" + (names and f", such as {names}")
-        )
+        print_line(f"    {number:,} have none: {reason}" + (names and f", such as {names}"))
     if any(reason.startswith("damaged") for reason in found.none):
         text = "Damaged ones are decoded by OpenCV, which may accept them with wrong pixels: look at them."
-        print_plain(console, f"    {text}")
+        print_line(f"    {text}")
     if found.lacking:
-        print_plain(
-            console,
+        print_line(
             f"    {found.lacking:,} are left to other tasks; --merge tells when all are there",
         )
 
@@ -96,9 +91,9 @@ def _where(found: list[tuple[Blob, FoundIndex]]) -> str:
     return f"{len(apart):,} in {printable(str(apart[0]))}{others}"
 
 
-def _print_videos(dataset: Dataset, index: VideoIndex, console: Console) -> None:
+def _print_videos(dataset: Dataset, index: VideoIndex) -> None:
     """Print what the videos are, and which are bad."""
-    print_facts(console, _facts(index))
+    print_facts(_facts(index))
     _, samples = np.unique(index.videos, return_index=True)
     bad: dict[str, list[int]] = {}
     for sample in samples[index.num_frames[samples] == 0].tolist():
@@ -108,8 +103,8 @@ def _print_videos(dataset: Dataset, index: VideoIndex, console: Console) -> None
         keys = ", ".join(printable(entry.key) for entry in dataset.fetch(numbers[:_MOST_BAD]))
         others = len(numbers) - _MOST_BAD
         more = f" and {counted(others, 'other')}" if others > 0 else ""
-        print_plain(console, f"bad: {keys}{more}: {printable(reason)}", "yellow")
-    print_plain(console, f"index: {printable(str(index.path))}")
+        print_line(f"bad: {keys}{more}: {printable(reason)}", "yellow")
+    print_line(f"index: {printable(str(index.path))}")
 
 
 def _facts(index: VideoIndex) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from bench.cli.tables import facts_of
+from bench.cli.tables import fact_table
 from bench.output.text import print_plain
 from dali_pipes import Loader
 from dali_pipes.stats import STAGES, Stats
@@ -55,7 +55,7 @@ class RunView:
 
     def render(self) -> Table:
         """Return the rows for a terminal."""
-        return facts_of(self._facts())
+        return fact_table(self._facts())
 
     def _facts(self) -> Iterator[tuple[str, str]]:
         latest = (clock(), self._loader.stats("run"))
@@ -106,8 +106,9 @@ def stage_shares(seconds: float, stats: Stats) -> dict[str, float]:
 def bad_in_words(loader: Loader) -> str:
     """Say how many different samples were bad, "" where none was; an epoch meets each of them again."""
     met = [record.index for record in loader.bad_samples]
-    different = counted(len(set(met)), "sample") if met else ""
-    return different if len(set(met)) == len(met) else f"{different}, met {len(met):,} times"
+    num_different = len(set(met))
+    times = f", met {len(met):,} times" if len(met) > num_different else ""
+    return counted(num_different, "sample") + times if met else ""
 
 
 def waiting_in_words(stats: Stats) -> str:

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from bench.timing import Measurement, measure_in_turns
-from bench.tune.trial import Contestant
+from bench.timing import Measurement, Turn, measure_in_turns
 from dali_pipes import BadSampleError
 from gpu_aug.compiled.clock import clock
+
+Contestant = Callable[[float], Turn]
+"""Works for some seconds, and then waits until nothing works any more, so that the next one has the machine to itself."""
 
 
 @dataclass
@@ -39,36 +41,32 @@ class Pace:
         what: str,
         on_failure: Callable[[str, Exception], object] | None = None,
     ) -> dict[str, Measurement]:
-        """Give each contestant a turn in every round, with a rest after it.
+        """Give each contestant a turn in every round.
 
         Args:
             contestants: By name.
             rounds: Number of turns of each.
             what: What is measured, for `progress`.
             on_failure: Gets the name and the error of a contestant that raised; None raises the error.
-
-        Raises:
-            dali_pipes.BadSampleError: A contestant met a bad sample, which has nothing to do with its settings.
         """
-
-        def failed(name: str, error: Exception) -> None:
-            if on_failure is None or isinstance(error, BadSampleError):
-                raise error
-            on_failure(name, error)
-
         began = self.clock()
         measured = measure_in_turns(
-            {name: one.turn for name, one in contestants.items()},
+            contestants,
             seconds=self.turn_seconds,
             rounds=rounds,
             progress=lambda text: self.progress(f"{what}: {text}"),
-            after_turn=lambda name, turn: contestants[name].rest(turn),
-            on_failure=failed,
+            on_failure=on_failure,
         )
         self.turn_cost_seconds = (self.clock() - began) / (rounds * len(contestants))
         return measured
 
 
 def reason_of(error: Exception) -> str:
-    """Return an error as one line."""
+    """Return an error as one line.
+
+    Raises:
+        dali_pipes.BadSampleError: The error is one: a bad sample has nothing to do with what was tried.
+    """
+    if isinstance(error, BadSampleError):
+        raise error
     return " ".join(str(error).split()) or type(error).__name__

@@ -56,7 +56,7 @@ def measure_repeated(
     pace.progress("reading a part of the data")
     with closing(Trial(make(dataset.take(rows)))) as part:
         part.take_batches(len(part.loader))
-        contestants = {BEFORE: base.free_turns, AFTER: part.free_turns}
+        contestants = {BEFORE: base.free_turn, AFTER: part.free_turn}
         measured = pace.measure(contestants, _ROUNDS, "data that were read before")
     return Tried.of({}, measured)
 

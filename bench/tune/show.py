@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from bench.output.text import plain_table, print_plain
+from bench.cli.tables import Row, print_table
+from bench.output.text import print_line
 from bench.timing import Ratio
 from bench.tune.candidates import name_of
 from bench.tune.limits import TRAINING_STEP
@@ -25,16 +25,16 @@ def show_tuning(tuning: Tuning, console: Console, command: str = "") -> None:
         console: Where it is printed.
         command: A command with the chosen settings; "" for none.
     """
-    _limit(tuning, tuning.given, "What limits with your settings", console)
+    _show_limit(tuning, tuning.given, "What limits with your settings", console)
     for name, reason in tuning.not_measured.items():
-        print_plain(console, f"{name} was not measured: {reason}", "dim")
+        print_line(f"{name} was not measured: {reason}", "dim")
     found = tuning.found
     if found.tried or found.failed:
         _heading(console, f"What was tried, {tuning.unit}/s, each with the best before it in turns")
     if found.tried:
-        console.print(_trials(tuning))
+        _show_trials(tuning, console)
     for name, reason in found.failed.items():
-        print_plain(console, f"{name} cannot be used: {reason}", "dim")
+        print_line(f"{name} cannot be used: {reason}", "dim")
     if found.left_out:
         names = "; ".join(found.left_out)
         console.print(Text(f"no time was left for: {names} (give more --seconds)", style="dim"))
@@ -42,11 +42,13 @@ def show_tuning(tuning: Tuning, console: Console, command: str = "") -> None:
     for sentence in conclusion(tuning):
         console.print(Text(sentence, style="bold"))
     if tuning.changes:
-        print_plain(console, "\n" + tuning.as_python())
+        print_line("\n" + tuning.as_python())
         if command:
-            print_plain(console, command)
+            print_line(command)
     if tuning.recommended:
-        _limit(tuning, tuning.recommended, "What limits with the recommended settings", console)
+        _show_limit(
+            tuning, tuning.recommended, "What limits with the recommended settings", console
+        )
     if tuning.help and not _is_enough(tuning):
         _heading(console, "What else would help")
         for sentence in tuning.help:
@@ -106,43 +108,30 @@ def _heading(console: Console, text: str) -> None:
     console.print(f"\n{text}", style="cyan", highlight=False)
 
 
-def _limit(tuning: Tuning, stages: Stages, title: str, console: Console) -> None:
+def _show_limit(tuning: Tuning, stages: Stages, title: str, console: Console) -> None:
     _heading(console, title)
     console.print(Text(stages.limit.sentence, style="bold"))
-    table = _table("alone", f"{tuning.unit}/s", "range")
-    for name, one in stages.alone.items():
-        table.add_row(
-            name, number(one.median), f"{number(min(one.rates))}-{number(max(one.rates))}"
-        )
+    rows = [
+        (name, number(one.median), f"{number(min(one.rates))}-{number(max(one.rates))}")
+        for name, one in stages.alone.items()
+    ]
     if tuning.step_rate is not None:
-        table.add_row("the training step", number(tuning.step_rate), "")
-    console.print(table)
+        rows.append(("the training step", number(tuning.step_rate), ""))
+    print_table(("alone", f">{tuning.unit}/s", ">range"), rows, console=console)
 
 
-def _trials(tuning: Tuning) -> Table:
-    waits = ["waits"] if tuning.step_rate is not None else []
-    table = _table("setting", "before", "after", "gain", "range", *waits, "")
-    check = tuning.found.check
-    rows = [(name_of(one.settings), one) for one in tuning.found.tried]
-    for name, one in [*rows, *([("all that were kept, once more", check)] if check else [])]:
-        shares = f"{one.before.wait_share:.0%} to {one.after.wait_share:.0%}"
-        if one is check:
-            table.add_section()
-        table.add_row(
-            Text(name),
-            number(one.before.median),
-            number(one.after.median),
-            f"{one.gain.median:.2f}",
-            f"{min(one.gain.runs):.2f}-{max(one.gain.runs):.2f}",
-            *(shares for _ in waits),
-            "kept" if one.is_kept else "",
-        )
-    return table
-
-
-def _table(first: str, *numbers: str) -> Table:
-    table = plain_table()
-    table.add_column(first, overflow="fold")
-    for heading in numbers:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table
+def _show_trials(tuning: Tuning, console: Console) -> None:
+    has_step, check = tuning.step_rate is not None, tuning.found.check
+    columns = ("setting", ">before", ">after", ">gain", ">range", *[">waits"] * has_step, ">")
+    trials = [(name_of(one.settings), one) for one in tuning.found.tried]
+    trials += [("all that were kept, once more", check)] if check else []
+    rows: list[Row] = []
+    for name, one in trials:
+        rates, gain = (number(one.before.median), number(one.after.median)), one.gain
+        runs = f"{min(gain.runs):.2f}-{max(gain.runs):.2f}"
+        waits = [f"{one.before.wait_share:.0%} to {one.after.wait_share:.0%}"] * has_step
+        kept = "kept" if one.is_kept else ""
+        rows.append((name, *rates, f"{gain.median:.2f}", runs, *waits, kept))
+    if check:
+        rows.insert(-1, ())
+    print_table(columns, rows, console=console)

@@ -7,9 +7,9 @@ from typing import Any
 
 from bench.timing import Measurement
 from bench.tune.limits import DECODING, LOADING, READING, Limit, find_limit
-from bench.tune.pace import Pace, reason_of
-from bench.tune.trial import Contestant, Reading, Trial
-from dali_pipes import BadSampleError, Loader
+from bench.tune.pace import Contestant, Pace, reason_of
+from bench.tune.trial import Reading, Trial
+from dali_pipes import Loader
 from dali_pipes.variants import make_variants
 from dali_pipes.video.source import find_clips
 from gpu_aug import Recipe
@@ -64,38 +64,33 @@ def measure_stages(
     """
     failed: dict[str, str] = {}
     contestants: dict[str, Contestant] = {}
+    reading: Reading | None = None
 
     def on_failure(name: str, error: Exception) -> None:
         # Without the loader there is nothing to measure; without one of its stages there is.
-        if name in (LOADING, WITH_STEP) or isinstance(error, BadSampleError):
+        if name in (LOADING, WITH_STEP):
             raise error
         failed[name] = reason_of(error)
 
     with ExitStack() as stack:
         # A loader reads only those parts of a video that its clip needs; `fetch` would read all of it.
         if find_clips(dataset) is None:
-            contestants[READING] = stack.enter_context(closing(_reading(trial, dataset)))
+            in_flight = min(trial.num_ahead, trial.loader.stats("run").num_threads)
+            request = trial.loader.steps.largest
+            reading = Reading(dataset, request=request, in_flight=max(in_flight, 1))
+            contestants[READING] = stack.enter_context(closing(reading)).turn
         try:
-            decoding = Trial(make({"targets": ()}, recipe=_decoding_of(recipe)))
-            contestants[DECODING] = stack.enter_context(closing(decoding))
+            # Only those operations that are carried out while an image is decoded.
+            decodes = Recipe(make_variants(recipe, None).first.decode_operations)
+            decoding = Trial(make({"targets": ()}, recipe=decodes))
+            contestants[DECODING] = stack.enter_context(closing(decoding)).turn
         except Exception as error:  # noqa: BLE001 - bad samples are raised again
             on_failure(DECODING, error)
-        contestants[LOADING] = trial.free_turns
+        contestants[LOADING] = trial.free_turn
         if trial.step_seconds:
-            contestants[WITH_STEP] = trial
+            contestants[WITH_STEP] = trial.turn
         affordable = int(_SHARE * pace.turns_left / len(contestants))
         rounds = max(1, min(_ROUNDS, affordable))
         measured = pace.measure(contestants, rounds, "stages", on_failure)
-    reading = contestants.get(READING)
-    num_bytes = reading.bytes_per_sample if isinstance(reading, Reading) else 0.0
+    num_bytes = reading.bytes_per_sample if reading else 0.0
     return Stages(measured, failed, num_bytes, find_limit(trial.record, measured))
-
-
-def _reading(trial: Trial, dataset: Dataset) -> Reading:
-    in_flight = min(trial.num_ahead, trial.loader.stats("run").num_threads)
-    return Reading(dataset, request=trial.loader.steps.largest, in_flight=max(in_flight, 1))
-
-
-def _decoding_of(recipe: Any) -> Recipe:
-    """Return a recipe with only those operations that are carried out while an image is decoded."""
-    return Recipe(make_variants(recipe, None).first.decode_operations)

@@ -2,9 +2,9 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
 
 import numpy as np
 
@@ -18,28 +18,11 @@ _START_SECONDS = 0.1
 _PAGE_BYTES = 4096
 
 
-class Contestant(Protocol):
-    """What takes part in `bench.tune.pace.Pace.measure`."""
-
-    def turn(self, seconds: float) -> Turn:
-        """Work for some seconds."""
-
-    def rest(self, turn: Turn) -> None:
-        """Wait after a turn until nothing works any more, so that the next contestant has the machine to itself."""
-
-
-class FreeTurns(NamedTuple):
-    """The contestant whose consumer takes the batches of a trial as fast as they come."""
-
-    turn: Callable[[float], Turn]
-    rest: Callable[[Turn], None]
-
-
 class Trial:
     """A loader at work, with a consumer that sleeps after each batch for as long as a training step takes.
 
-    Between its turns it is not asked. Once it has filled its queue it takes nothing from the others, and a turn begins
-    with emptying that queue, before the clock starts.
+    Between its turns it is not asked. A turn begins with emptying its queue, before the clock starts, and ends when the
+    queue is full again, so that the loader takes nothing from the others.
 
     Args:
         loader: The loader; it is closed with the trial.
@@ -62,7 +45,7 @@ class Trial:
             self.loader.set_epoch(epoch)
             self._batches = _endless(self.loader)
             # The first batch pays for the start, and says nothing of how soon the queue is full.
-            self.rest(take_turn(self._take, seconds=_START_SECONDS, discard=1))
+            self._rest(take_turn(self._take, seconds=_START_SECONDS, discard=1))
         except BaseException:
             self.close()
             raise
@@ -71,11 +54,6 @@ class Trial:
     def num_ahead(self) -> int:
         """Batches that the loader makes while it is not asked."""
         return max(self.loader.stats("run").queue.capacity, 1)
-
-    @property
-    def free_turns(self) -> FreeTurns:
-        """The same loader without the training step."""
-        return FreeTurns(self.free_turn, self.rest)
 
     def turn(self, seconds: float) -> Turn:
         """Take batches, with a training step after each."""
@@ -98,6 +76,7 @@ class Trial:
         )
         if step_seconds == self.step_seconds:
             self.record.append((turn, self.loader.stats("run") - before))
+        self._rest(turn)
         return turn
 
     def take_batches(self, count: int) -> None:
@@ -105,7 +84,7 @@ class Trial:
         for _ in range(count):
             self._take()
 
-    def rest(self, turn: Turn) -> None:
+    def _rest(self, turn: Turn) -> None:
         """Wait until the loader has filled its queue."""
         time.sleep(min(_REST_SECONDS_MAX, self.num_ahead * self._size / max(turn.rate, 1e-6)))
 
@@ -147,15 +126,11 @@ class Reading:
         """Read for some seconds."""
         while len(self._under_way) < self._in_flight:
             self._begin()
-        return take_turn(
+        turn = take_turn(
             self._take, seconds=seconds, discard=self._in_flight, count=lambda samples: samples
         )
-
-    def rest(self, turn: Turn) -> None:
-        """Wait for the requests under way."""
-        del turn
-        for future in self._under_way:
-            future.exception()  # raised where it is taken
+        wait(self._under_way)  # an error is raised where its future is taken
+        return turn
 
     def close(self) -> None:
         """End the threads."""

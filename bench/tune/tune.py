@@ -18,7 +18,7 @@ from bench.tune.result import Tuning
 from bench.tune.search import Found, Search
 from bench.tune.stages import Stages, measure_stages
 from bench.tune.trial import Trial
-from dali_pipes import BadSampleError, Loader
+from dali_pipes import Loader
 from dali_pipes.variants import AnyRecipe
 from dali_pipes.video.source import find_clips
 from gpu_aug import Schedule
@@ -158,9 +158,9 @@ def _tune(task: _Task, seconds: float, on_progress: Progress) -> Tuning:
 
     progress("starting the loader")
     with closing(task.trial({}, 0)) as base:
-        base.rest(base.free_turn(_TURN_SECONDS_MIN))  # warms up
+        base.free_turn(_TURN_SECONDS_MIN)  # warms up
         asked = clock()
-        base.rest(base.free_turn(turn_seconds))  # shows how long a turn takes
+        base.free_turn(turn_seconds)  # shows how long a turn takes
         base.record.clear()
         pace = Pace(turn_seconds, clock() - asked, began + seconds, progress)
         given = task.measure_stages(base, {}, pace)
@@ -187,7 +187,16 @@ def _tune(task: _Task, seconds: float, on_progress: Progress) -> Tuning:
 def _improve(task: _Task, base: Trial, pace: Pace, tuning: Tuning) -> None:
     """Try settings, and measure what limits with those that help."""
     if can_repeat(tuning.limit, base.loader, task.dataset, task.is_clips):
-        _measure_repeated(task, base, pace, tuning)
+        try:
+            tuning.repeated = measure_repeated(
+                base,
+                task.dataset,
+                lambda part: task.loader({}, dataset=part),
+                rate=tuning.given.measured[LOADING].median,
+                pace=pace,
+            )
+        except Exception as error:  # noqa: BLE001 - mixtures, for one, have no part
+            tuning.not_measured["data that were read before"] = reason_of(error)
     numbers = count(1)
 
     def measure_again(best: Trial) -> None:
@@ -213,21 +222,6 @@ def _help(task: _Task, device: str, tuning: Tuning) -> list[str]:
         return further
     total_bytes = tuning.given.bytes_per_sample * len(task.dataset)
     return [*help_of_repeated(tuning.repeated, tuning.limit, task.source, total_bytes), *further]
-
-
-def _measure_repeated(task: _Task, base: Trial, pace: Pace, tuning: Tuning) -> None:
-    try:
-        tuning.repeated = measure_repeated(
-            base,
-            task.dataset,
-            lambda part: task.loader({}, dataset=part),
-            rate=tuning.given.measured[LOADING].median,
-            pace=pace,
-        )
-    except BadSampleError:
-        raise
-    except Exception as error:  # noqa: BLE001 - mixtures, for one, have no part
-        tuning.not_measured["data that were read before"] = reason_of(error)
 
 
 def _situation(task: _Task, base: Trial, limit: Limit) -> Situation:
