@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from rich.filesize import decimal
 
 from bench.cli.tables import print_table
-from bench.output.text import print_line
+from bench.output.text import name_some, print_line
 from dali_pipes.cache import Kind, Removed
 from readers.plural import counted
 from readers.storage.cache_folder import cache_folder
@@ -33,12 +33,11 @@ def print_kinds(kinds: Sequence[Kind]) -> None:
 def print_removed(removed: Sequence[Removed]) -> None:
     """Print what was removed and what was not."""
     for one in removed:
-        files = counted(one.files, "file")
-        print_line(f"{one.name}: removed {files}, {decimal(one.bytes)}")
+        print_line(f"{one.name}: removed {counted(one.files, 'file')}, {decimal(one.bytes)}")
         if one.kept:
-            some = ", ".join(path.name for path in one.kept[:_MOST_KEPT])
-            more = ", ..." if len(one.kept) > _MOST_KEPT else ""
-            text = f"{one.name}: kept {counted(len(one.kept), 'file')} in use or not ours to remove ({some}{more})"
+            names = [path.name for path in one.kept[:_MOST_KEPT]]
+            some = name_some(names, len(one.kept) - len(names))
+            text = f"{one.name}: kept {counted(len(one.kept), 'file')} in use or not ours to remove ({some})"
             print_line(text, "yellow")
 
 

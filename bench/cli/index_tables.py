@@ -7,7 +7,7 @@ import numpy as np
 from rich.filesize import decimal
 
 from bench.cli.tables import listed, print_facts
-from bench.output.text import print_left_out, print_line, printable
+from bench.output.text import name_some, print_left_out, print_line, printable
 from readers import Dataset
 from readers.plural import counted
 from readers.prepare import Indexing
@@ -29,11 +29,10 @@ def print_indexing(source: str, found: Indexing, task: str | None) -> None:
         total = len(found.lacking) + len(found.shards)
         text = f"task {task}: {len(found.lacking):,} of {total:,} indexes are not there yet"
         print_line(f"{text}; --merge tells when all are")
-    elif not found.shards and found.videos is None and found.checkpoints is None:
-        title = title_of(found.dataset)
-        print_line(f"{printable(source)} needs no index (format: {title})")
-    if task is None and found.videos is not None and found.files is not None:
+    elif found.videos is not None and found.files is not None:
         _print_videos(found.files, found.videos)
+    elif not found.shards and found.checkpoints is None:
+        print_line(f"{printable(source)} needs no index (format: {title_of(found.dataset)})")
     if found.checkpoints is not None:
         _print_checkpoints(found.checkpoints)
     if task is None:
@@ -63,16 +62,15 @@ def _print_checkpoints(found: Checkpointing) -> None:
     """Print how many images have checkpoints, where these lie, and why the others have none."""
     text = f"checkpoints: of {found.found:,} of {counted(found.looked_at, 'image')}, {decimal(found.num_bytes)}"
     if found.paths:
-        text += f", in {printable(found.paths[0])}"
-        more = len(found.paths) - 1
-        text += f" and {counted(more, 'other')}" if more else ""
+        text += f", in {name_some(found.paths[:1], len(found.paths) - 1)}"
     print_line(text)
     for reason, number in found.none.most_common():
-        names = ", ".join(map(printable, found.named.get(reason, [])))
+        names = name_some(found.named.get(reason, []), 0)
         print_line(f"    {number:,} have none: {reason}" + (names and f", such as {names}"))
     if any(reason.startswith("damaged") for reason in found.none):
-        text = "Damaged ones are decoded by OpenCV, which may accept them with wrong pixels: look at them."
-        print_line(f"    {text}")
+        print_line(
+            "    Damaged ones are decoded by OpenCV, which may accept them with wrong pixels: look at them."
+        )
     if found.lacking:
         print_line(
             f"    {found.lacking:,} are left to other tasks; --merge tells when all are there",
@@ -100,10 +98,9 @@ def _print_videos(dataset: Dataset, index: VideoIndex) -> None:
         if isinstance(found := index[sample], VideoError):
             bad.setdefault(str(found), []).append(sample)
     for reason, numbers in sorted(bad.items(), key=lambda item: -len(item[1])):
-        keys = ", ".join(printable(entry.key) for entry in dataset.fetch(numbers[:_MOST_BAD]))
-        others = len(numbers) - _MOST_BAD
-        more = f" and {counted(others, 'other')}" if others > 0 else ""
-        print_line(f"bad: {keys}{more}: {printable(reason)}", "yellow")
+        keys = [entry.key for entry in dataset.fetch(numbers[:_MOST_BAD])]
+        some = name_some(keys, len(numbers) - len(keys))
+        print_line(f"bad: {some}: {printable(reason)}", "yellow")
     print_line(f"index: {printable(str(index.path))}")
 
 

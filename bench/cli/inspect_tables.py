@@ -113,12 +113,14 @@ def _bad_to_dict(bad: BadSample) -> dict[str, object]:
 
 
 def _facts(source: str, found: Inspection) -> Iterator[tuple[str, str]]:
-    yield "data", printable(source)
-    yield "format", title_of(found.dataset)
     length = "unknown: a stream has no length" if found.length is None else f"{found.length:,}"
     if not getattr(found.dataset, "declares_count", True):
         length += "; the files do not say how many they had, so records that a cut took from an end cannot be seen"
-    yield "samples", length
+    yield from (
+        ("data", printable(source)),
+        ("format", title_of(found.dataset)),
+        ("samples", length),
+    )
     if found.total_bytes is not None:
         yield "size", decimal(found.total_bytes)
     yield "looked at", _looked_at(found)
@@ -129,9 +131,11 @@ def _facts(source: str, found: Inspection) -> Iterator[tuple[str, str]]:
             yield "JPEGs", listed(found.processes)
         if found.processes["baseline"] and not isinstance(found.dataset, TarStream):
             yield "checkpoints", _checkpoints(found.dataset)
-        yield "heights", _ends(found.heights)
-        yield "widths", _ends(found.widths)
-        yield "height x width", _listed_shapes(found.shapes)
+        yield from (
+            ("heights", _ends(found.heights)),
+            ("widths", _ends(found.widths)),
+            ("height x width", _listed_shapes(found.shapes)),
+        )
     elif found.num_imageless:
         yield "images", "none"
     if found.videos.codecs:
@@ -164,19 +168,20 @@ def _checkpoints(dataset: Dataset) -> str:
     return f"{known:,} of {counted(len(dataset), 'sample')} were looked through{more}"
 
 
-def _video_facts(found: VideoFindings) -> Iterator[tuple[str, str]]:
+def _video_facts(found: VideoFindings) -> list[tuple[str, str]]:
     is_folder = FRAMES_CODEC in found.codecs
-    yield "videos", "folders of frames" if is_folder else listed(found.codecs)
-    yield "height x width", _listed_shapes(found.shapes)
-    yield "frames", f"{_ends(found.frames)}; {found.frames.total:,} in all"
     hours = f"{found.milliseconds.total / 3.6e6:.3g} hours in all"
-    yield "lengths", f"{_ends(found.milliseconds, 1000)} seconds; {hours}"
     rates = Counter({f"{rate:g}": count for rate, count in found.rates.items()})
-    yield "frames per second", listed(rates)
-    yield "sound", f"in {found.num_with_audio:,}"
-    for name, text in peculiarity_lines(found.peculiar):
-        streams = f" ({listed(found.streams)})" if name == "several streams" else ""
-        yield name, text + streams
+    streams = {"several streams": f" ({listed(found.streams)})"}
+    return [
+        ("videos", "folders of frames" if is_folder else listed(found.codecs)),
+        ("height x width", _listed_shapes(found.shapes)),
+        ("frames", f"{_ends(found.frames)}; {found.frames.total:,} in all"),
+        ("lengths", f"{_ends(found.milliseconds, 1000)} seconds; {hours}"),
+        ("frames per second", listed(rates)),
+        ("sound", f"in {found.num_with_audio:,}"),
+        *((name, text + streams.get(name, "")) for name, text in peculiarity_lines(found.peculiar)),
+    ]
 
 
 def _listed_shapes(shapes: Counter[tuple[int, int]]) -> str:

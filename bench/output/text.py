@@ -25,6 +25,12 @@ def printable(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
+def name_some(names: Sequence[str], num_others: int) -> str:
+    """Return some names and how many others there are, such as "a, b and 3 others"."""
+    others = f" and {counted(num_others, 'other')}" if num_others > 0 else ""
+    return ", ".join(map(printable, names)) + others
+
+
 def wide_console(width: int = TABLE_WIDTH) -> Console:
     """A console that, where it is no terminal but a file or a pipe, is wide enough for the table."""
     console = Console()
@@ -70,7 +76,6 @@ def print_left_out(source: str, dataset: Dataset | TarStream) -> None:
     """Say which images lie in a folder of videos, or videos in one of images: they are no samples."""
     others: Sequence[str] = files_left_out(source, dataset)
     if others:
-        some = ", ".join(map(printable, others[:_MOST_OTHERS]))
-        more = ", ..." if len(others) > _MOST_OTHERS else ""
-        text = f"left out: {counted(len(others), 'file')} of another kind ({some}{more})"
+        some = name_some(others[:_MOST_OTHERS], len(others) - _MOST_OTHERS)
+        text = f"left out: {counted(len(others), 'file')} of another kind ({some})"
         print_line(text, "yellow")

@@ -90,13 +90,6 @@ def _dearest(alone: Mapping[str, Measurement]) -> str:
     return max(added, key=lambda name: added[name])
 
 
-_MORE_CORES = "More cores, or a GPU that {}."
-_MORE_MEMORY = "Faster storage, or memory that holds all data from the second epoch on."
-_CHEAPER_RECIPE = (
-    "A recipe without its most expensive operation; gpu-aug recipe show lists what each costs."
-)
-
-
 def further_help(limit: Limit, *, device: str, clips: bool, is_packed: bool) -> list[str]:
     """Say what helps besides settings, one sentence each; none of it was tried.
 
@@ -106,24 +99,30 @@ def further_help(limit: Limit, *, device: str, clips: bool, is_packed: bool) -> 
         clips: Whether samples are clips.
         is_packed: Whether neighbouring samples lie in one file.
     """
-    if is_packed:
-        block = (
-            "shuffle='block' reads neighbouring samples together; the order is then another one."
-        )
-    else:
-        block = "gpu-aug pack DATA OUT makes a few large files of many small ones, then shuffle='block'."
-    if clips:
-        smaller = ["Videos of a smaller size, or with more key frames."]
-    else:
-        smaller = [
+    block = (
+        "shuffle='block' reads neighbouring samples together; the order is then another one."
+        if is_packed
+        else "gpu-aug pack DATA OUT makes a few large files of many small ones, then shuffle='block'."
+    )
+    smaller = (
+        ["Videos of a smaller size, or with more key frames."]
+        if clips
+        else [
             "Smaller copies of the images, if the recipe shrinks them much.",
             "decode='fast' decodes JPEGs at a smaller size; pixels then differ slightly.",
         ]
+    )
     on_gpu = device == "cuda"
     found = {
-        "read": [block, _MORE_MEMORY],
-        "decode": ["More cores." if on_gpu else _MORE_CORES.format("decodes"), *smaller],
-        "augment": [*([] if on_gpu else [_MORE_CORES.format("augments")]), _CHEAPER_RECIPE],
+        "read": [
+            block,
+            "Faster storage, or memory that holds all data from the second epoch on.",
+        ],
+        "decode": ["More cores." if on_gpu else "More cores, or a GPU that decodes.", *smaller],
+        "augment": [
+            *([] if on_gpu else ["More cores, or a GPU that augments."]),
+            "A recipe without its most expensive operation; gpu-aug recipe show lists what each costs.",
+        ],
         "copy": ["dtype=torch.bfloat16 or torch.uint8 halves or quarters the bytes of a batch."],
     }.get(limit.stage, [])
     if limit.core_share < ENOUGH_CORES and limit.stage in ("decode", "augment"):

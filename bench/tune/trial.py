@@ -2,8 +2,8 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,8 @@ class Trial:
         self.step_seconds, self._size = step_seconds, 0
         try:
             self.loader.set_epoch(epoch)
-            self._batches = _endless(self.loader)
+            # One epoch after the other.
+            self._batches = chain.from_iterable(repeat(self.loader))
             # The first batch pays for the start, and says nothing of how soon the queue is full.
             self._rest(take_turn(self._take, seconds=_START_SECONDS, discard=1))
         except BaseException:
@@ -90,7 +91,7 @@ class Trial:
 
     def close(self) -> None:
         """End the loader."""
-        self._batches = iter(())
+        self._batches = chain()
         self.loader.close()
 
     def _take(self) -> Batch:
@@ -153,9 +154,3 @@ class Reading:
         self._num_bytes += self._under_way.popleft().result()
         self._num_samples += self._request
         return self._request
-
-
-def _endless(loader: Loader) -> Iterator[Batch]:
-    """Yield the batches of one epoch after the other."""
-    while True:
-        yield from loader
