@@ -45,7 +45,7 @@ def pack(
 ) -> None:
     """Pack DATA into shards with their indexes and checkpoints; a second run goes on with the first."""
     from bench.cli.execution import executor_of, told_when_interrupted
-    from bench.cli.pack_tables import print_packing
+    from bench.cli.prepare_tables import print_packing
     from bench.output.progress import samples_bar
     from dali_pipes.jpeg.finder import FINDER
     from readers.prepare import packing
@@ -164,7 +164,7 @@ def index(
     (gpu-aug inspect has exit code 1 for them.)
     """
     from bench.cli.execution import executor_of, told_when_interrupted
-    from bench.cli.index_tables import print_indexing
+    from bench.cli.prepare_tables import print_indexing
     from bench.output.progress import bytes_bar, samples_bar
     from dali_pipes.jpeg.finder import FINDER
     from readers.prepare import indexing

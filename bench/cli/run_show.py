@@ -11,8 +11,7 @@ from rich.console import Console
 from bench.cli.execution import INTERRUPTED
 from bench.cli.loader_arguments import loader_arguments
 from bench.cli.options import RunOptions, SampledClipOptions, SourceOptions
-from bench.cli.run_epochs import Tally, batches_of, num_steps, work_shares
-from bench.cli.run_live import RunView, stage_shares
+from bench.cli.run_live import RunView, Tally, batches_of, num_steps, stage_shares, work_shares
 from bench.cli.tables import print_first
 from bench.compare.result import rates_of
 from bench.output.arguments import check_different, check_writable

@@ -1,22 +1,31 @@
 """``gpu-aug tune``: arguments in, progress and result out."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import typer
+from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from bench.cli.execution import INTERRUPTED
 from bench.cli.loader_arguments import OTHER_NAMES, loader_arguments
 from bench.cli.options import SampledClipOptions, SourceOptions, TuneOptions
+from bench.cli.tables import Row, print_table
 from bench.output.arguments import check_writable
 from bench.output.progress import Bar
 from bench.output.results import save_result
 from bench.output.text import print_line, wide_console
+from bench.timing import Ratio
 from bench.tune import tune as tuning_of
-from bench.tune.show import show_tuning
+from bench.tune.candidates import name_of
+from bench.tune.limits import TRAINING_STEP, Stages
+from bench.tune.result import Tuning
+from dali_pipes.stats.stats import ENOUGH_WAITING
+
+_MUCH = 2.0  # a cache, not noise, makes the unchanged settings this many times as fast
 
 
 def tune_and_show(
@@ -91,3 +100,121 @@ def _command(
         is_own = name in ("format", "split")
         words += [f"--{name}", str(value)] if is_own else ["--option", f"{name}={value!r}"]
     return shlex.join(words)
+
+
+def show_tuning(tuning: Tuning, console: Console, command: str = "") -> None:
+    """Print what limits, what was tried, the result and what else would help.
+
+    Args:
+        tuning: What was found.
+        console: Where it is printed.
+        command: A command with the chosen settings; "" for none.
+    """
+    _show_limit(tuning, tuning.given, "What limits with your settings", console)
+    for name, reason in tuning.not_measured.items():
+        print_line(f"{name} was not measured: {reason}", "dim")
+    found = tuning.found
+    if found.tried or found.failed:
+        _heading(console, f"What was tried, {tuning.unit}/s, each with the best before it in turns")
+    if found.tried:
+        _show_trials(tuning, console)
+    for name, reason in found.failed.items():
+        print_line(f"{name} cannot be used: {reason}", "dim")
+    if found.left_out:
+        names = "; ".join(found.left_out)
+        console.print(Text(f"no time was left for: {names} (give more --seconds)", style="dim"))
+    _heading(console, "Result")
+    for sentence in conclusion(tuning):
+        console.print(Text(sentence, style="bold"))
+    if tuning.changes:
+        print_line(f"\n{tuning.as_python()}\n{command}".rstrip())
+    if tuning.recommended:
+        _show_limit(
+            tuning, tuning.recommended, "What limits with the recommended settings", console
+        )
+    if tuning.help and not _is_enough(tuning):
+        _heading(console, "What else would help")
+        for sentence in tuning.help:
+            console.print(Text(f"- {sentence}"))
+
+
+def conclusion(tuning: Tuning) -> Iterator[str]:
+    """Yield what to change and what to expect, a sentence each."""
+    before, after = tuning.result
+    check = tuning.found.check
+    early = "Interrupted before the end. " if tuning.is_interrupted else ""
+    if tuning.changes:
+        unconfirmed = "" if check else ", not yet measured a second time"
+        gain = _times(tuning.last_trial.gain)
+        yield (
+            f"{early}{name_of(tuning.changes)} makes it {gain} as fast{unconfirmed}: {number(before.median)} "
+            f"{tuning.unit}/s before, {number(after.median)} after."
+        )
+    elif check is not None:
+        yield (
+            f"{early}Nothing helps: {name_of(check.settings)} seemed faster, but measured once more it was "
+            f"{_times(check.gain)} as fast, which is no clear gain."
+        )
+    elif tuning.limit.stage == TRAINING_STEP:
+        yield f"{early}Nothing to gain: the loader is fast enough for the training step."
+    else:
+        yield f"{early}Nothing that was tried helps: the settings are as good as any."
+    if check is not None and check.before.median > _MUCH * tuning.base.median:
+        yield (
+            f"The unchanged settings make {number(check.before.median)} {tuning.unit}/s by now, "
+            f"{number(tuning.base.median)} at first: data that were read lie in a cache."
+        )
+    if tuning.step_rate is not None:
+        waits = f"waits {before.wait_share:.0%} of its time"
+        if tuning.changes:
+            waits += f" before and {after.wait_share:.0%} after"
+        yield (
+            f"The training step takes {number(tuning.step_rate)} {tuning.unit}/s at most, gets {number(after.median)} and "
+            f"{waits}."
+        )
+
+
+def number(rate: float) -> str:
+    """Return a rate with three digits or more, such as 1,150, 85.3 or 0.27."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
+def _is_enough(tuning: Tuning) -> bool:
+    return tuning.step_rate is not None and tuning.result[1].wait_share < ENOUGH_WAITING
+
+
+def _times(gain: Ratio) -> str:
+    return f"{gain.median:.2f} times ({min(gain.runs):.2f} to {max(gain.runs):.2f} in {len(gain.runs)} rounds)"
+
+
+def _heading(console: Console, text: str) -> None:
+    console.print(f"\n{text}", style="cyan", highlight=False)
+
+
+def _show_limit(tuning: Tuning, stages: Stages, title: str, console: Console) -> None:
+    _heading(console, title)
+    console.print(Text(stages.limit.sentence, style="bold"))
+    rows = [
+        (name, number(one.median), f"{number(min(one.rates))}-{number(max(one.rates))}")
+        for name, one in stages.alone.items()
+    ]
+    if tuning.step_rate is not None:
+        rows.append(("the training step", number(tuning.step_rate), ""))
+    print_table(("alone", f">{tuning.unit}/s", ">range"), rows, console=console)
+
+
+def _show_trials(tuning: Tuning, console: Console) -> None:
+    has_step, check = tuning.step_rate is not None, tuning.found.check
+    columns = ("setting", ">before", ">after", ">gain", ">range", *[">waits"] * has_step, ">")
+    trials = [(name_of(one.settings), one) for one in tuning.found.tried]
+    trials += [("all that were kept, once more", check)] if check else []
+    rows: list[Row] = []
+    for name, one in trials:
+        rates, gain = (number(one.before.median), number(one.after.median)), one.gain
+        runs = f"{min(gain.runs):.2f}-{max(gain.runs):.2f}"
+        waits = [f"{one.before.wait_share:.0%} to {one.after.wait_share:.0%}"] * has_step
+        kept = "kept" if one.is_kept else ""
+        rows.append((name, *rates, f"{gain.median:.2f}", runs, *waits, kept))
+    if check:
+        rows.insert(-1, ())
+    print_table(columns, rows, console=console)

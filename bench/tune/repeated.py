@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from bench.tune.limits import Limit
-from bench.tune.pace import Pace
 from bench.tune.search import AFTER, BEFORE, Tried
-from bench.tune.trial import Trial
+from bench.tune.trial import Pace, Trial
 from dali_pipes import Loader
 from readers import Dataset
 from readers.storage.paths import is_url

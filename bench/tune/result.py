@@ -8,9 +8,8 @@ import torch
 
 from bench.timing import Measurement
 from bench.tune.candidates import name_of
-from bench.tune.limits import LOADING, Limit
+from bench.tune.limits import LOADING, WITH_STEP, Limit, Stages
 from bench.tune.search import Found, Tried
-from bench.tune.stages import WITH_STEP, Stages
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from bench.timing import Measurement, Ratio, Turn, ratio
 from bench.tune.candidates import Settings, is_settled, name_of
-from bench.tune.pace import Pace, reason_of
+from bench.tune.trial import Pace, reason_of
 from dali_pipes.stats.stats import ENOUGH_WAITING
 
 LEAST_GAIN = 1.05
@@ -142,9 +142,14 @@ class Search:
                 if self.has_step and found.tried and _never_waits(found.tried[-1]):
                     break
             if found.changes:
-                self._check(base, best, found)
-            if found.changes:
-                self.at_end(best)
+                # Drop the changes if a comparison with the user's settings does not confirm the gain.
+                both = {BEFORE: base.turn, AFTER: best.turn}
+                measured = self.pace.measure(both, _FINAL_ROUNDS, "all changes")
+                found.check = Tried.of(found.changes, measured)
+                if found.check.is_kept:
+                    self.at_end(best)
+                else:
+                    found.changes = {}
         finally:
             if best is not base:
                 best.close()
@@ -192,14 +197,6 @@ class Search:
             return False
         found.tried.append(Tried.of(settings, measured))
         return found.tried[-1].is_kept
-
-    def _check(self, base: Candidate, best: Candidate, found: Found) -> None:
-        """Measure all kept changes against the user's settings, and drop them if that does not confirm the gain."""
-        contestants = {BEFORE: base.turn, AFTER: best.turn}
-        measured = self.pace.measure(contestants, _FINAL_ROUNDS, "all changes")
-        found.check = Tried.of(found.changes, measured)
-        if not found.check.is_kept:
-            found.changes = {}
 
 
 def _never_waits(tried: Tried) -> bool:

@@ -11,13 +11,11 @@ from typing import Any
 from bench.output.errors import BenchError
 from bench.timing import Measurement
 from bench.tune.candidates import Settings, Situation, find_candidates
-from bench.tune.limits import LOADING, TRAINING_STEP, Limit, further_help
-from bench.tune.pace import Pace, reason_of
+from bench.tune.limits import LOADING, TRAINING_STEP, Limit, Stages, further_help, measure_stages
 from bench.tune.repeated import can_repeat, help_of_repeated, measure_repeated
 from bench.tune.result import Tuning
 from bench.tune.search import Found, Search
-from bench.tune.stages import Stages, measure_stages
-from bench.tune.trial import Trial
+from bench.tune.trial import Pace, Trial, reason_of
 from dali_pipes import Loader
 from dali_pipes.variants import AnyRecipe
 from dali_pipes.video.source import find_clips

@@ -10,8 +10,8 @@ import pytest
 
 from bench.timing import Ratio, Turn
 from bench.tune.candidates import Settings
-from bench.tune.pace import Pace
 from bench.tune.search import Found, Search, is_gain
+from bench.tune.trial import Pace
 from dali_pipes import BadSampleError
 
 THREADS: dict[str, Any] = {"num_threads": 4}

@@ -1,4 +1,4 @@
-"""Output of `gpu-aug index`: the indexes built for shards, and the properties of videos."""
+"""Output of `gpu-aug index` and `gpu-aug pack`: indexes, checkpoints, properties of videos, and what was packed."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,19 +6,23 @@ from pathlib import Path
 import numpy as np
 from rich.filesize import decimal
 
-from bench.cli.tables import listed, print_facts
+from bench.cli.tables import listed, print_facts, print_first
+from bench.output.errors import BenchError
 from bench.output.text import name_some, print_left_out, print_line, printable
 from readers import Dataset
 from readers.plural import counted
-from readers.prepare import Indexing
+from readers.prepare import Indexing, Packing
 from readers.prepare.checkpointing import Checkpointing
+from readers.prepare.packed import MANIFEST
+from readers.prepare.shards.merging import num_missing
 from readers.prepare.source import title_of
 from readers.storage.blob import Blob, is_url
 from readers.storage.index import FoundIndex
 from readers.video import VideoError, VideoIndex
 from readers.video.info import peculiarity_lines
 
-_MOST_BAD = 3  # named, for each reason
+_MOST_VIDEOS = 3  # bad ones that are named, for each reason
+_MOST_SAMPLES = 5  # bad ones that are named
 
 
 def print_indexing(source: str, found: Indexing, task: str | None) -> None:
@@ -98,7 +102,7 @@ def _print_videos(dataset: Dataset, index: VideoIndex) -> None:
         if isinstance(found := index[sample], VideoError):
             bad.setdefault(str(found), []).append(sample)
     for reason, numbers in sorted(bad.items(), key=lambda item: -len(item[1])):
-        keys = [entry.key for entry in dataset.fetch(numbers[:_MOST_BAD])]
+        keys = [entry.key for entry in dataset.fetch(numbers[:_MOST_VIDEOS])]
         some = name_some(keys, len(numbers) - len(keys))
         print_line(f"bad: {some}: {printable(reason)}", "yellow")
     print_line(f"index: {printable(str(index.path))}")
@@ -127,3 +131,32 @@ def _facts(index: VideoIndex) -> list[tuple[str, str]]:
         ("break off", f"{sum(bool(name['damage']) for name in names):,}"),
         *peculiarity_lines(index.peculiar),
     ]
+
+
+def print_packing(source: str, destination: str, packed: Packing, task: str | None) -> None:
+    """Print everything; of a task of an array job its part.
+
+    Raises:
+        BenchError: The source breaks off.
+    """
+    size = f"{counted(packed.num_samples, 'sample')} in {counted(packed.num_shards, 'shard')}"
+    if task is not None:
+        missing = num_missing(destination)
+        then = f"{missing} remain for other tasks" if missing else "none remain: give --merge"
+        print_line(f"task {task} is done: {size}; {then}")
+        return
+    print_line(size)
+    bad = [
+        f"bad sample {printable(sample['key'])} ({sample['stage']}): {sample['reason']}"
+        for sample in packed.bad_samples
+    ]
+    print_first(bad, _MOST_SAMPLES, f", all named in {MANIFEST}")
+    before, after = packed.totals.source_bytes, packed.totals.bytes
+    growth = (after - before) / max(before, 1)
+    print_line(f"size: {decimal(before)} before, {decimal(after)} after ({growth:+.2%})")
+    if breaks := packed.breaks:  # not one sample is missing, but all that came behind it
+        raise BenchError(
+            f"{source} breaks off in {len(breaks)} places, the first at "
+            f"{printable(breaks[0]['key'])}: what could be read is packed; mend the source and pack it "
+            "into a new folder to have the rest"
+        )
