@@ -11,7 +11,6 @@ from bench.cli.groups import spread_groups
 from bench.output.errors import DEBUG_FLAG, BenchError
 
 # Commands of earlier versions, and what to do instead.
-_FINDINGS = 'DECISIONS.md, "Size of bench", says where its findings are'
 _REMOVED = {
     "gpu-aug": {
         "tile": "train from the originals, after gpu-aug index DATA --checkpoints; tiled copies are still read"
@@ -21,7 +20,10 @@ _REMOVED = {
             name: f"call gpu-aug bench micro {name}"
             for name in ("ops", "decode", "overhead", "scale")
         },
-        **dict.fromkeys(("batch", "crops", "busy", "remote", "host"), _FINDINGS),
+        **dict.fromkeys(
+            ("batch", "crops", "busy", "remote", "host"),
+            'DECISIONS.md, "Size of bench", says where its findings are',
+        ),
         "install-peers": "gpu-aug bench compare DATA --peers all installs and compares them",
     },
 }

@@ -212,8 +212,7 @@ def measure_stages(
         contestants[LOADING] = trial.free_turn
         if trial.step_seconds:
             contestants[WITH_STEP] = trial.turn
-        affordable = int(_SHARE * pace.turns_left / len(contestants))
-        rounds = max(1, min(_ROUNDS, affordable))
+        rounds = max(1, min(_ROUNDS, int(_SHARE * pace.turns_left / len(contestants))))
         measured = pace.measure(contestants, rounds, "stages", on_failure)
     num_bytes = reading.bytes_per_sample if reading else 0.0
     return Stages(measured, failed, num_bytes, find_limit(trial.record, measured))

@@ -125,29 +125,14 @@ def tune(
         )
     if not (seconds >= _LEAST_SECONDS and math.isfinite(seconds)):
         raise BenchError(f"seconds must be {_LEAST_SECONDS:g} or more, got {seconds}: 60 is usual")
-    step = _step_seconds(step_ms, images_per_second, batch_size)
-    given = {"batch_size": batch_size, **settings}
-    clips = find_clips(dataset) is not None
-    task = _Task(dataset, recipe, given, source, step, clips)
-    return _tune(task, seconds, on_progress)
-
-
-def _step_seconds(step_ms: float | None, images_per_second: float | None, batch_size: int) -> float:
-    if step_ms is not None and images_per_second is not None:
-        raise BenchError(
-            f"step_ms and images_per_second say the same, got {step_ms} and {images_per_second}: leave one of them out"
-        )
-    for name, value in (("step_ms", step_ms), ("images_per_second", images_per_second)):
-        if value is not None and not (value > 0 and math.isfinite(value)):
-            raise BenchError(
-                f"{name} must be greater than 0, got {value}: leave it out for the fastest loader"
-            )
-    if images_per_second is not None:
-        return max(batch_size, 1) / images_per_second
-    return (step_ms or 0.0) / 1000
-
-
-def _tune(task: _Task, seconds: float, on_progress: Progress) -> Tuning:
+    task = _Task(
+        dataset,
+        recipe,
+        {"batch_size": batch_size, **settings},
+        source,
+        _step_seconds(step_ms, images_per_second, batch_size),
+        is_clips=find_clips(dataset) is not None,
+    )
     began = clock()
     turn_seconds = max(seconds / _TURNS_PER_RUN, _TURN_SECONDS_MIN)
 
@@ -180,6 +165,21 @@ def _tune(task: _Task, seconds: float, on_progress: Progress) -> Tuning:
         tuning.help = _help(task, base.loader.device.type, tuning)
     tuning.seconds = clock() - began
     return tuning
+
+
+def _step_seconds(step_ms: float | None, images_per_second: float | None, batch_size: int) -> float:
+    if step_ms is not None and images_per_second is not None:
+        raise BenchError(
+            f"step_ms and images_per_second say the same, got {step_ms} and {images_per_second}: leave one of them out"
+        )
+    for name, value in (("step_ms", step_ms), ("images_per_second", images_per_second)):
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise BenchError(
+                f"{name} must be greater than 0, got {value}: leave it out for the fastest loader"
+            )
+    if images_per_second is not None:
+        return max(batch_size, 1) / images_per_second
+    return (step_ms or 0.0) / 1000
 
 
 def _improve(task: _Task, base: Trial, pace: Pace, tuning: Tuning) -> None:
