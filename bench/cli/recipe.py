@@ -38,12 +38,13 @@ def convert(
     import warnings
     from collections import Counter
 
+    from rich.console import Console
     from rich.text import Text
 
     from bench.cli.tables import print_table
     from bench.output.arguments import check_writable
     from bench.output.errors import BenchError
-    from bench.output.text import print_line
+    from bench.output.text import print_line, print_written
     from gpu_aug import convert as converting
     from gpu_aug.files.document import SUFFIXES
 
@@ -66,4 +67,4 @@ def convert(
             "replace them by what comes nearest, or keep them on the CPU with --keep-foreign"
         )
     recipe.save(out)
-    print_line(f"written: {out}")
+    print_written(Console(), out)

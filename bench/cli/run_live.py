@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.table import Table
 
 from bench.cli.tables import fact_table
-from bench.output.text import print_plain
+from bench.output.text import print_line
 from bench.timing import Measurement, Turn
 from dali_pipes import Batch, Loader
 from dali_pipes.stats import STAGES, Stats
@@ -137,7 +137,7 @@ class RunView:
         """Print a line where there is no terminal, every ten seconds."""
         if not self._console.is_terminal and clock() >= self._next_line:
             self._next_line = clock() + _LINE_SECONDS
-            print_plain(self._console, "; ".join(f"{name}: {text}" for name, text in self._facts()))
+            print_line("; ".join(f"{name}: {text}" for name, text in self._facts()))
 
     def render(self) -> Table:
         """Return the rows for a terminal."""

@@ -18,7 +18,7 @@ from bench.output.arguments import check_different, check_writable
 from bench.output.errors import BenchError, show_plainly
 from bench.output.results import save_result
 from bench.output.run_log import RunLogWriter
-from bench.output.text import print_line, print_sentence
+from bench.output.text import print_line, print_sentence, print_written
 from bench.timing import synchronise
 from dali_pipes import Loader
 from dali_pipes.preview.pairs import pair_name
@@ -76,7 +76,7 @@ def run_epochs(
         _print_summary(loader, tally, unit, asked.step_ms)
     for path in (asked.log, asked.trace):
         if path is not None:
-            print_line(f"written: {path}")
+            print_written(Console(), path)
     save_result(asked.json, Console(), "run", described, [row])
     if interrupted:
         show_plainly("interrupted: the numbers are of what was run until then")
