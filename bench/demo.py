@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from bench.output import errors
 
@@ -28,15 +27,15 @@ def demo(
     from bench.compare.photographs import make_photographs
     from bench.compare.report import compare_and_show
     from bench.output.arguments import check_writable, schedule_from
+    from bench.output.text import print_line
     from bench.preview import Shown, write_images
 
-    console = Console()
     check_writable(out / "preview.png")
     if data is None:
         photographs = out / "photographs"
         shutil.rmtree(photographs, ignore_errors=True)
         number = make_photographs(photographs)
-        console.print(f"{number} photographs: {photographs}", soft_wrap=True)
+        print_line(f"{number} photographs: {photographs}")
         data = str(photographs)
     write_images(data, schedule_from(_RECIPE), out / "preview.png", Shown(engines=True))
     compare_and_show(

@@ -12,7 +12,7 @@ from bench.compare.clips import ClipSettings, open_sound_videos
 from bench.compare.images import require_sound
 from bench.output.arguments import check_writable
 from bench.output.errors import BenchError
-from bench.output.text import print_plain, print_written
+from bench.output.text import print_line, print_written
 from dali_pipes.image_fields import as_image_fields
 from dali_pipes.preview import (
     clip_engines,
@@ -24,10 +24,8 @@ from dali_pipes.preview import (
 )
 from dali_pipes.preview.page import Page
 from dali_pipes.preview.strips import MOVING
-from dali_pipes.video.clips import Clips
 from dali_pipes.video.source import find_clips
 from gpu_aug import Schedule
-from readers.dataset import IndexedDataset
 from readers.prepare.source import open_at_random
 
 PICTURES = (".png", ".jpg", ".jpeg", ".webp")
@@ -105,7 +103,17 @@ def write_images(
         BenchError: Nothing can be drawn, or not there.
     """
     _check_name(out, PICTURES, "picture")
-    dataset, indices = _sound_images(source, shown.count or _NUM_IMAGES, how, kind)
+    dataset = open_at_random(source, **how)
+    if find_clips(dataset) is not None:
+        raise BenchError(
+            f"{source} holds a robot's episodes, of which preview draws no pictures: look at a batch of "
+            "Loader(...).peek()"
+        )
+    images = as_image_fields(kind.get("images"), kind.get("channels", 3), kind.get("depth", 8))
+    count = shown.count or _NUM_IMAGES
+    samples, left_out = require_sound(source, dataset, most=count, images=images)
+    _print_warnings(f"left out: {fault}" for fault in left_out)
+    indices = [sample.index for sample in samples]
     common: dict[str, Any] = {"seed": shown.seed, **kind}
     with Console().status("drawing") as status:  # nothing where there is no terminal
 
@@ -121,22 +129,6 @@ def write_images(
             found = preview_images(dataset, recipe, indices, **common)
     _print_missing(found.missing)
     _save(found.page, out)
-
-
-def _sound_images(
-    source: str, most: int, how: Mapping[str, Any], kind: Mapping[str, Any]
-) -> tuple[IndexedDataset, list[int]]:
-    """Open images, and choose some that decode; tell of the others."""
-    dataset = open_at_random(source, **how)
-    if find_clips(dataset) is not None:
-        raise BenchError(
-            f"{source} holds a robot's episodes, of which preview draws no pictures: look at a batch of "
-            "Loader(...).peek()"
-        )
-    images = as_image_fields(kind.get("images"), kind.get("channels", 3), kind.get("depth", 8))
-    samples, left_out = require_sound(source, dataset, most=most, images=images)
-    _print_warnings(f"left out: {fault}" for fault in left_out)
-    return dataset, [sample.index for sample in samples]
 
 
 def write_clips(
@@ -161,8 +153,13 @@ def write_clips(
             raise BenchError(
                 f"--animate {animate} shows the draws of one engine: leave --engines out"
             )
-    clips, which = _sound_clips(source, shown.count or _NUM_CLIPS, settings, recipe, how)
-    which |= {"seed": shown.seed}
+    count = shown.count or _NUM_CLIPS
+    videos, left_out = open_sound_videos(source, settings, most=count, how=how)
+    _print_warnings(f"not drawn: {fault}" for fault in left_out)
+    numbers = videos.indices_in_whole(range(len(videos))).tolist()
+    mixes = any(one.group > 1 for one in recipe.recipes)  # with neighbours, which are elsewhere
+    clips = settings.clips(videos.whole if mixes else videos, sampling="random")
+    which: dict[str, Any] = {"indices" if mixes else "numbers": numbers, "seed": shown.seed}
     if shown.engines:
         drawn, missing = clip_engines(clips, recipe, epoch=shown.epoch, **which)
         _print_missing(missing)
@@ -173,18 +170,6 @@ def write_clips(
     if animate is not None:
         write_animation(drawn[0], animate)
         print_written(Console(), animate)
-
-
-def _sound_clips(
-    source: str, most: int, settings: ClipSettings, recipe: Schedule, how: Mapping[str, Any]
-) -> tuple[Clips, dict[str, Any]]:
-    """Choose some videos that decode, tell of the others, and return clips and which of them are drawn as what."""
-    videos, left_out = open_sound_videos(source, settings, most=most, how=how)
-    _print_warnings(f"not drawn: {fault}" for fault in left_out)
-    numbers = videos.indices_in_whole(range(len(videos))).tolist()
-    if any(one.group > 1 for one in recipe.recipes):  # the neighbours are elsewhere
-        return settings.clips(videos.whole, sampling="random"), {"indices": numbers}
-    return settings.clips(videos, sampling="random"), {"numbers": numbers}
 
 
 def _check_name(path: Path, endings: tuple[str, ...], what: str) -> None:
@@ -199,7 +184,7 @@ def _print_missing(missing: Mapping[str, str]) -> None:
 
 def _print_warnings(texts: Iterable[str]) -> None:
     for text in texts:
-        print_plain(Console(), text, "yellow")
+        print_line(text, "yellow")
 
 
 def _save(page: Page, out: Path) -> None:

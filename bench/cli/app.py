@@ -1,44 +1,16 @@
-"""All commands put together; the module of each is imported when the command, or a list of commands, is shown or run."""
+"""All commands put together. Each imports what it needs when it is called, so that help is shown without torch."""
 
-from collections.abc import Iterable
-from importlib import import_module, metadata
+from importlib import metadata
 from typing import Annotated, Any
 
 import typer
 import typer.core
-import typer.main
 
+from bench.cli import bench, machine, prepare, recipe, runs
 from bench.cli.groups import spread_groups
 from bench.output.errors import DEBUG_FLAG, BenchError
 
-_COMMANDS = {
-    "gpu-aug": {
-        "run": "bench.cli.run:run",
-        "tune": "bench.cli.tune:tune",
-        "report": "bench.cli.report:report",
-        "warm": "bench.cli.warm:warm",
-        "preview": "bench.cli.preview:preview",
-        "pack": "bench.cli.pack:pack",
-        "audit": "bench.cli.audit:audit",
-        "inspect": "bench.cli.inspect:inspect",
-        "index": "bench.cli.index:index",
-        "cache": "bench.cli.cache:cache",
-        "doctor": "bench.cli.doctor:doctor",
-    },
-    "bench": {
-        "compare": "bench.cli.bench.compare:compare",
-        "read": "bench.cli.bench.read:read",
-        "micro": "bench.cli.bench.micro:micro",
-        "make-videos": "bench.cli.bench.make_videos:make_videos",
-    },
-    "recipe": {
-        "show": "bench.cli.recipe.show:show",
-        "convert": "bench.cli.recipe.convert:convert",
-    },
-}
-
 # Commands of earlier versions, and what to do instead.
-_FINDINGS = 'DECISIONS.md, "Size of bench", says where its findings are'
 _REMOVED = {
     "gpu-aug": {
         "tile": "train from the originals, after gpu-aug index DATA --checkpoints; tiled copies are still read"
@@ -48,19 +20,17 @@ _REMOVED = {
             name: f"call gpu-aug bench micro {name}"
             for name in ("ops", "decode", "overhead", "scale")
         },
-        **dict.fromkeys(("batch", "crops", "busy", "remote", "host"), _FINDINGS),
+        **dict.fromkeys(
+            ("batch", "crops", "busy", "remote", "host"),
+            'DECISIONS.md, "Size of bench", says where its findings are',
+        ),
         "install-peers": "gpu-aug bench compare DATA --peers all installs and compares them",
     },
 }
 
 
 class _Group(typer.core.TyperGroup):
-    """A group that imports a command of the table when it is asked for it."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names, those of the table first and the groups behind them."""
-        table = _COMMANDS[self.name or ""]
-        return [*table, *(name for name in super().list_commands(ctx) if name not in table)]
+    """A group that says of a removed command what to do instead."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command of a name, or None if no command has it.
@@ -70,19 +40,7 @@ class _Group(typer.core.TyperGroup):
         """
         if instead := _REMOVED.get(self.name or "", {}).get(cmd_name):
             raise BenchError(f"{cmd_name} was removed: {instead}")
-        table = _COMMANDS[self.name or ""]
-        # For an unknown name, all of them: typer looks for the nearest among those it has.
-        self._import([cmd_name] if cmd_name in {*table, *self.commands} else table)
         return super().get_command(ctx, cmd_name)
-
-    def _import(self, names: Iterable[str]) -> None:
-        table = _COMMANDS[self.name or ""]
-        for name in names:
-            if name in table and name not in self.commands:
-                module, _, function = table[name].partition(":")
-                single = typer.Typer(add_completion=False)
-                single.command(name)(spread_groups(getattr(import_module(module), function)))
-                self.add_command(typer.main.get_command(single), name)
 
 
 app = typer.Typer(
@@ -100,6 +58,26 @@ _recipe = typer.Typer(
     help="Look at a recipe, or convert another library's pipeline to one.",
     no_args_is_help=True,
 )
+_COMMANDS = {
+    app: (
+        runs.run,
+        runs.tune,
+        runs.report,
+        machine.warm,
+        runs.preview,
+        prepare.pack,
+        runs.audit,
+        prepare.inspect,
+        prepare.index,
+        machine.cache,
+        machine.doctor,
+    ),
+    _bench: (bench.compare, bench.read, bench.micro, bench.make_videos),
+    _recipe: (recipe.show, recipe.convert),
+}
+for _group, _commands in _COMMANDS.items():
+    for _command in _commands:
+        _group.command()(spread_groups(_command))
 app.add_typer(_bench, name="bench")
 app.add_typer(_recipe, name="recipe")
 

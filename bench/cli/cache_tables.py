@@ -3,11 +3,10 @@
 import time
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.filesize import decimal
 
 from bench.cli.tables import print_table
-from bench.output.text import print_plain
+from bench.output.text import name_some, print_line
 from dali_pipes.cache import Kind, Removed
 from readers.plural import counted
 from readers.storage.cache_folder import cache_folder
@@ -16,31 +15,30 @@ _MOST_KEPT = 3
 _UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"))
 
 
-def print_kinds(kinds: Sequence[Kind], console: Console) -> None:
+def print_kinds(kinds: Sequence[Kind]) -> None:
     """Print a line for each kind, and what becomes of a removal below it."""
     folder = cache_folder()
-    print_plain(console, f"the cache folder is {folder} (GPU_AUG_CACHE chooses another one)")
+    print_line(f"the cache folder is {folder} (GPU_AUG_CACHE chooses another one)")
     rows = []
     for kind in kinds:
         used = "" if kind.last_used is None else ago(time.time() - kind.last_used)
         elsewhere = "" if folder in (kind.folder, kind.folder.parent) else f" (in {kind.folder})"
         size = decimal(kind.bytes) if kind.files else ""
         rows.append([kind.name, f"{kind.files:,}", size, used, kind.what + elsewhere])
-    print_table(console, ("kind", ">files", ">size", ">last used", "what it is"), rows)
+    print_table(("kind", ">files", ">size", ">last used", "what it is"), rows)
     total = decimal(sum(kind.bytes for kind in kinds if kind.ours))
-    print_plain(console, f"gpu-aug cache --remove KIND removes a kind, --remove all frees {total}")
+    print_line(f"gpu-aug cache --remove KIND removes a kind, --remove all frees {total}")
 
 
-def print_removed(removed: Sequence[Removed], console: Console) -> None:
+def print_removed(removed: Sequence[Removed]) -> None:
     """Print what was removed and what was not."""
     for one in removed:
-        files = counted(one.files, "file")
-        print_plain(console, f"{one.name}: removed {files}, {decimal(one.bytes)}")
+        print_line(f"{one.name}: removed {counted(one.files, 'file')}, {decimal(one.bytes)}")
         if one.kept:
-            some = ", ".join(path.name for path in one.kept[:_MOST_KEPT])
-            more = ", ..." if len(one.kept) > _MOST_KEPT else ""
-            text = f"{one.name}: kept {counted(len(one.kept), 'file')} in use or not ours to remove ({some}{more})"
-            print_plain(console, text, "yellow")
+            names = [path.name for path in one.kept[:_MOST_KEPT]]
+            some = name_some(names, len(one.kept) - len(names))
+            text = f"{one.name}: kept {counted(len(one.kept), 'file')} in use or not ours to remove ({some})"
+            print_line(text, "yellow")
 
 
 def ago(seconds: float) -> str:

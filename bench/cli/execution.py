@@ -9,12 +9,13 @@ import typer
 from bench.cli.options import ExecutionOptions
 from bench.output.errors import BenchError, show_plainly
 from readers.prepare.executor import ArrayTask, Executor, LocalExecutor
+from readers.prepare.workers import checked_workers
 
 INTERRUPTED = 130  # as shells count Ctrl-C
 
 
-def executor_of(options: ExecutionOptions, num_workers: int | None) -> Executor:
-    """Return what the options ask for.
+def executor_of(options: ExecutionOptions, num_workers: int | None) -> Executor | None:
+    """Return what the options ask for; None for all of the work on this machine.
 
     Args:
         options: Those of the command.
@@ -24,22 +25,23 @@ def executor_of(options: ExecutionOptions, num_workers: int | None) -> Executor:
         BenchError: Options that do not go together.
         PrepareError: A task that is not one of its job's, or fewer than one worker.
     """
-    if options.on not in ("local", "ray"):
-        raise BenchError(
-            f"--on must be local or ray, got {options.on!r}: others carry out --task I/N, task by task, and --merge"
-        )
-    if options.ray_address is not None and options.on != "ray":
-        raise BenchError("--ray-address is of a Ray cluster: say --on ray as well, or leave it out")
-    if options.task is not None and options.merge:
-        raise BenchError(
-            "--task makes a part and --merge puts the parts together: give --task in every task, and --merge once, "
-            "when all of them have ended"
-        )
-    if options.on == "ray" and (options.task is not None or options.merge):
-        raise BenchError(
-            "--task and --merge are for machines that nothing connects, and --on ray does all of the work itself: "
-            "take one of them"
-        )
+    most = None if num_workers is None else checked_workers(num_workers)
+    is_ray, has_task = options.on == "ray", options.task is not None
+    faults = {
+        f"--on must be local or ray, got {options.on!r}: others carry out --task I/N, task by task, and --merge": (
+            options.on not in ("local", "ray")
+        ),
+        "--ray-address is of a Ray cluster: say --on ray as well, or leave it out": (
+            options.ray_address is not None and not is_ray
+        ),
+        "--task makes a part and --merge puts the parts together: give --task in every task, and --merge once, "
+        "when all of them have ended": has_task and options.merge,
+        "--task and --merge are for machines that nothing connects, and --on ray does all of the work itself: "
+        "take one of them": is_ray and (has_task or options.merge),
+    }
+    for fault, is_there in faults.items():
+        if is_there:
+            raise BenchError(fault)
     if options.task is not None:
         found = re.fullmatch("([0-9]+)/([0-9]+)", options.task)
         if not found:
@@ -48,11 +50,9 @@ def executor_of(options: ExecutionOptions, num_workers: int | None) -> Executor:
             )
         return ArrayTask(int(found[1]), int(found[2]), LocalExecutor(num_workers))
     if options.on == "local":
-        return LocalExecutor(num_workers)
+        return None
     from dali_pipes.integrations.ray.executor import RayExecutor
-    from readers.prepare.workers import checked_workers
 
-    most = None if num_workers is None else checked_workers(num_workers)
     return RayExecutor(options.ray_address, in_flight=most)
 
 

@@ -1,10 +1,10 @@
 """Options that belong together, as one argument of a command."""
 
-import inspect
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from functools import wraps
-from typing import Any, get_type_hints
+from inspect import Parameter, Signature, signature
+from typing import Any
 
 
 def spread_groups(command: Callable[..., None]) -> Callable[..., None]:
@@ -13,31 +13,24 @@ def spread_groups(command: Callable[..., None]) -> Callable[..., None]:
     Typer makes an option of each argument of a function; a dataclass whose fields are annotated as such arguments
     then stands for a group of options, which several commands can share.
     """
-    hints = get_type_hints(command, include_extras=True)
-    parameters: list[inspect.Parameter] = []
-    groups: dict[str, type[Any]] = {}
-    for parameter in inspect.signature(command).parameters.values():
-        kind = hints[parameter.name]
-        if not is_dataclass(kind):
-            parameters.append(parameter.replace(annotation=kind))
-            continue
-        assert isinstance(kind, type)
-        groups[parameter.name] = kind
-        own = get_type_hints(kind, include_extras=True)
-        parameters += [
-            inspect.Parameter(
-                field.name, parameter.kind, default=field.default, annotation=own[field.name]
-            )
-            for field in fields(kind)
-        ]
+    parameters: list[Parameter] = []
+    groups: dict[str, Any] = {}
+    for parameter in signature(command).parameters.values():
+        if is_dataclass(parameter.annotation):
+            groups[parameter.name] = parameter.annotation
+            own = signature(groups[parameter.name]).parameters.values()
+            parameters += [field.replace(kind=parameter.kind) for field in own]
+        else:
+            parameters.append(parameter)
 
     @wraps(command)
     def spread(**given: Any) -> None:
-        for name, kind in groups.items():
-            own = {field.name: given.pop(field.name) for field in fields(kind)}
-            given[name] = kind(**own)
+        for name, group in groups.items():
+            given[name] = group(
+                **{field: given.pop(field) for field in signature(group).parameters}
+            )
         command(**given)
 
-    spread.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    spread.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     spread.__annotations__ = {one.name: one.annotation for one in parameters}
     return spread

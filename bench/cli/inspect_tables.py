@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.text import Text
 
-from bench.cli.tables import listed, print_facts, print_table
-from bench.output.text import print_plain, printable
+from bench.cli.tables import Row, listed, print_facts, print_table
+from bench.output.text import print_left_out, print_line, printable
 from dali_pipes.jpeg.finder import FINDER
 from readers import BadSample, Dataset, Sample
 from readers.checkpoints.store import DatasetCheckpoints
@@ -29,38 +29,38 @@ _MOST_BAD = 20
 _BAR = 24
 
 
-def print_inspection(source: str, found: Inspection, console: Console) -> None:
+def print_inspection(source: str, found: Inspection) -> None:
     """Print everything."""
-    print_facts(console, _facts(source, found))
+    print_facts(_facts(source, found))
     if found.fields:
-        headings = ("field", ">in", ">smallest", ">median", ">95 %", ">largest")
-        print_table(console, headings, _fields(found))
+        columns = ("field", ">in", ">smallest", ">median", ">95 %", ">largest")
+        print_table(columns, _fields(found))
     names = found.dataset.class_names
     if set(found.labels) - {-1}:
-        print_table(console, ("class", ">samples", ""), _classes(found.labels, names))
+        print_table(("class", ">samples", ""), _classes(found.labels, names))
     if found.boxes:
         all_boxes = found.num_looked_at == found.length
         of = "all" if all_boxes else f"the {found.num_looked_at:,} looked at"
-        print_table(console, ("class", f">boxes of {of}", ""), _classes(found.boxes, names))
+        print_table(("class", f">boxes of {of}", ""), _classes(found.boxes, names))
     if found.doubled:
-        _print_doubled(found.doubled[0], found, console)
+        _print_doubled(found.doubled[0], found)
     if found.num_damaged:
-        _print_listed(found.damaged, found.num_damaged, "damaged image", console)
-        print_plain(
-            console,
-            "    They decode all the same, with pixels that may be wrong, and a loader takes them.",
+        _print_listed(found.damaged, found.num_damaged, "damaged image")
+        print_line(
+            "    They decode all the same, with pixels that may be wrong, and a loader takes them."
         )
     if found.num_bad:
-        _print_listed(found.bad, found.num_bad, "bad sample", console)
+        _print_listed(found.bad, found.num_bad, "bad sample")
     else:
-        console.print("no bad sample" + ("" if found.verified else " among those looked at"))
+        print_line("no bad sample" + ("" if found.verified else " among those looked at"))
+    print_left_out(source, found.dataset)
 
 
-def print_part(found: Inspection, task: str, console: Console) -> None:
+def print_part(found: Inspection, task: str) -> None:
     """Print what a task of an array job did."""
     bad, of = counted(found.num_bad, "bad sample"), counted(found.length or 0, "sample")
     text = f"task {task}: {found.num_looked_at:,} of {of} looked at, {bad}"
-    print_plain(console, f"{text}; --merge tells of all of them when all tasks have ended")
+    print_line(f"{text}; --merge tells of all of them when all tasks have ended")
 
 
 def to_dict(source: str, found: Inspection) -> dict[str, object]:
@@ -113,28 +113,29 @@ def _bad_to_dict(bad: BadSample) -> dict[str, object]:
 
 
 def _facts(source: str, found: Inspection) -> Iterator[tuple[str, str]]:
-    yield "data", printable(source)
-    yield "format", title_of(found.dataset)
     length = "unknown: a stream has no length" if found.length is None else f"{found.length:,}"
     if not getattr(found.dataset, "declares_count", True):
         length += "; the files do not say how many they had, so records that a cut took from an end cannot be seen"
-    yield "samples", length
+    yield from (
+        ("data", printable(source)),
+        ("format", title_of(found.dataset)),
+        ("samples", length),
+    )
     if found.total_bytes is not None:
         yield "size", decimal(found.total_bytes)
     yield "looked at", _looked_at(found)
     if found.formats:
-        without = counted(found.num_imageless, "sample")
-        yield (
-            "images",
-            listed(found.formats) + (f"; {without} without one" if found.num_imageless else ""),
-        )
+        without = f"; {counted(found.num_imageless, 'sample')} without one"
+        yield "images", listed(found.formats) + (without if found.num_imageless else "")
         if set(found.processes) - {"baseline"}:
             yield "JPEGs", listed(found.processes)
         if found.processes["baseline"] and not isinstance(found.dataset, TarStream):
             yield "checkpoints", _checkpoints(found.dataset)
-        yield "heights", _ends(found.heights)
-        yield "widths", _ends(found.widths)
-        yield "height x width", listed(_named(found.shapes))
+        yield from (
+            ("heights", _ends(found.heights)),
+            ("widths", _ends(found.widths)),
+            ("height x width", _listed_shapes(found.shapes)),
+        )
     elif found.num_imageless:
         yield "images", "none"
     if found.videos.codecs:
@@ -167,23 +168,26 @@ def _checkpoints(dataset: Dataset) -> str:
     return f"{known:,} of {counted(len(dataset), 'sample')} were looked through{more}"
 
 
-def _video_facts(found: VideoFindings) -> Iterator[tuple[str, str]]:
+def _video_facts(found: VideoFindings) -> list[tuple[str, str]]:
     is_folder = FRAMES_CODEC in found.codecs
-    yield "videos", "folders of frames" if is_folder else listed(found.codecs)
-    yield "height x width", listed(_named(found.shapes))
-    yield "frames", f"{_ends(found.frames)}; {found.frames.total:,} in all"
     hours = f"{found.milliseconds.total / 3.6e6:.3g} hours in all"
-    yield "lengths", f"{_ends(found.milliseconds, 1000)} seconds; {hours}"
     rates = Counter({f"{rate:g}": count for rate, count in found.rates.items()})
-    yield "frames per second", listed(rates)
-    yield "sound", f"in {found.num_with_audio:,}"
-    for name, text in peculiarity_lines(found.peculiar):
-        streams = f" ({listed(found.streams)})" if name == "several streams" else ""
-        yield name, text + streams
+    streams = {"several streams": f" ({listed(found.streams)})"}
+    return [
+        ("videos", "folders of frames" if is_folder else listed(found.codecs)),
+        ("height x width", _listed_shapes(found.shapes)),
+        ("frames", f"{_ends(found.frames)}; {found.frames.total:,} in all"),
+        ("lengths", f"{_ends(found.milliseconds, 1000)} seconds; {hours}"),
+        ("frames per second", listed(rates)),
+        ("sound", f"in {found.num_with_audio:,}"),
+        *((name, text + streams.get(name, "")) for name, text in peculiarity_lines(found.peculiar)),
+    ]
 
 
-def _named(shapes: Counter[tuple[int, int]]) -> Counter[str]:
-    return Counter({f"{height}x{width}": count for (height, width), count in shapes.items()})
+def _listed_shapes(shapes: Counter[tuple[int, int]]) -> str:
+    return listed(
+        Counter({f"{height}x{width}": count for (height, width), count in shapes.items()})
+    )
 
 
 def _ends(spread: Spread, unit: int = 1) -> str:
@@ -223,37 +227,36 @@ def _fields(found: Inspection) -> Iterator[list[str]]:
         yield [f"and {len(most) - _MOST_FIELDS} more"]
 
 
-def _classes(counts: Counter[int], names: tuple[str, ...]) -> Iterator[list[str | Text]]:
+def _classes(counts: Counter[int], names: tuple[str, ...]) -> list[Row]:
+    """Return the largest and the smallest classes, with bars."""
     ranked = [item for item in counts.most_common() if item[0] >= 0]
-    num_hidden = len(ranked) - 2 * _MOST_CLASSES
-    for rank, (label, count) in enumerate(ranked):
-        if num_hidden > 1 and _MOST_CLASSES <= rank < len(ranked) - _MOST_CLASSES:
-            if rank == _MOST_CLASSES:
-                yield [f"... {num_hidden:,} more"]
-            continue
+    rows: list[Row] = []
+    for label, count in ranked:
         name = f"{label} {printable(names[label])}" if label < len(names) else str(label)
         bar = "━" * max(round(_BAR * count / ranked[0][1]), 1)
-        yield [name, f"{count:,}", Text(bar, style="cyan")]
+        rows.append((name, f"{count:,}", Text(bar, style="cyan")))
+    num_hidden = len(rows) - 2 * _MOST_CLASSES
+    if num_hidden > 1:
+        rows[_MOST_CLASSES:-_MOST_CLASSES] = [[f"... {num_hidden:,} more"]]
+    return rows
 
 
-def _print_doubled(doubled: tuple[int, int], found: Inspection, console: Console) -> None:
+def _print_doubled(doubled: tuple[int, int], found: Inspection) -> None:
     have = "samples have" if found.num_doubled > 1 else "sample has"
     index, first = doubled
     text = f"{found.num_doubled:,} {have} a key that was there before: sample {index} that of sample {first}"
     if not isinstance(found.dataset, TarStream):
         entry = found.dataset.fetch([index])[0]
         text += f", {printable(entry.key)}" if isinstance(entry, Sample) else ""
-    print_plain(console, text, "yellow")
+    print_line(text, "yellow")
 
 
-def _print_listed(bad_samples: list[BadSample], number: int, noun: str, console: Console) -> None:
+def _print_listed(bad_samples: list[BadSample], number: int, noun: str) -> None:
     """Print the first of some, and how many there are."""
     for bad in bad_samples[:_MOST_BAD]:
-        text = Text(printable(bad.key), style="bold")
-        text.append(f" ({bad.stage}): {bad.reason}", style="yellow")
-        console.print(text, soft_wrap=True)
-    text = Text(counted(number, noun), style="red")
-    if number > _MOST_BAD:
-        most = "all" if number <= MOST_LISTED else f"the first {MOST_LISTED:,}"
-        text.append(f", the first {_MOST_BAD} above; --json FILE lists {most}")
-    console.print(text)
+        what = f" ({bad.stage}): {bad.reason}"
+        text = Text.assemble((printable(bad.key), "bold"), (what, "yellow"))
+        Console().print(text, soft_wrap=True)
+    most = "all" if number <= MOST_LISTED else f"the first {MOST_LISTED:,}"
+    more = f", the first {_MOST_BAD} above; --json FILE lists {most}" if number > _MOST_BAD else ""
+    print_line(counted(number, noun) + more, "red")

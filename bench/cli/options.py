@@ -26,10 +26,6 @@ AnyRecipe = Annotated[
 BatchSize = Annotated[
     int | None, typer.Option(help="Images per batch (default 64), or clips (default 8).")
 ]
-Format = Annotated[
-    str | None,
-    typer.Option(help="Format of the data, where its name does not tell it, such as frame-folder."),
-]
 Split = Annotated[
     str | None, typer.Option(metavar="NAME", help="Which split of DATA, where it has several.")
 ]
@@ -42,8 +38,6 @@ Options = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
-Decoder = Annotated[str, typer.Option(help="auto, dali, cpu or cuda.")]
-Engine = Annotated[str, typer.Option(help="auto, fused, kornia or albumentations.")]
 Seed = Annotated[int, typer.Option(help="Seed of the order and of all random draws.")]
 Threads = Annotated[
     int | None, typer.Option(help="Worker threads or processes; the machine's cores when left out.")
@@ -57,15 +51,6 @@ Processes = Annotated[
 AllowPipe = Annotated[
     bool, typer.Option("--allow-pipe", help="Let DATA be pipe:COMMAND, which is run.")
 ]
-Photographs = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="DATA", help="Photographs; those that scikit-image ships when left out."
-    ),
-]
-Quick = Annotated[
-    bool, typer.Option("--quick", help="Tiny inputs and one short turn, to see that it works.")
-]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
 
 
@@ -73,7 +58,12 @@ Json = Annotated[Path | None, typer.Option("--json", help="Also write the result
 class SourceOptions:
     """How DATA is opened, as far as it does not tell that itself."""
 
-    format: Format = None
+    format: Annotated[
+        str | None,
+        typer.Option(
+            help="Format of the data, where its name does not tell it, such as frame-folder."
+        ),
+    ] = None
     split: Split = None
     option: Options = None
 
@@ -162,8 +152,8 @@ class TuneOptions:
     """Arguments for `dali_pipes.Loader`; `gpu-aug tune` tries values for those that are left out."""
 
     device: Device = "auto"
-    decoder: Decoder = "auto"
-    engine: Engine = "auto"
+    decoder: Annotated[str, typer.Option(help="auto, dali, cpu or cuda.")] = "auto"
+    engine: Annotated[str, typer.Option(help="auto, fused, kornia or albumentations.")] = "auto"
     batch_size: BatchSize = None
     dtype: Annotated[str, typer.Option(help="uint8, float16, bfloat16 or float32.")] = "float32"
     on_bad_sample: Annotated[str, typer.Option(help="raise, replace or skip.")] = "raise"

@@ -3,36 +3,37 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.output.text import fact_table, print_plain
+from bench.output.text import plain_table, print_line
 from readers.plural import counted
 
 _MOST_KINDS = 3
 
+Row = Sequence[str | Text]
+"""Cells of a table. A text is no markup."""
+
 
 def print_table(
-    console: Console,
     columns: Sequence[str],
-    rows: Iterable[Sequence[str | Text]],
+    rows: Iterable[Row],
     *,
     title: str | None = None,
     caption: str | None = None,
+    console: Console | None = None,
 ) -> None:
-    """Print rows under their headings; texts are no markup.
+    """Print rows under their headings.
 
     Args:
-        console: Where to.
         columns: Headings. One that begins with ">" marks a column of numbers, aligned to the right.
-        rows: A text for each column.
+        rows: A cell for each column. An empty row draws a line.
         title: Stands above the table.
         caption: Stands below it.
+        console: Where it is printed; standard output when None.
     """
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title=title, caption=caption)
-    table.title_justify = table.caption_justify = "left"
+    table = plain_table(title=title, caption=caption, title_justify="left", caption_justify="left")
     for heading in columns:
         is_number = heading.startswith(">")
         table.add_column(
@@ -41,30 +42,38 @@ def print_table(
             no_wrap=is_number,
             overflow="fold",
         )
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
-    console.print(table)
+    _add_rows(table, rows)
+    (console or Console()).print(table)
 
 
-def print_facts(console: Console, facts: Iterable[tuple[str, str | Text]]) -> None:
-    """Print subjects, and what is to be said of each."""
-    console.print(facts_of(facts))
-
-
-def facts_of(facts: Iterable[tuple[str, str | Text]]) -> Table:
-    """Return subjects and what is to be said of each as a table."""
-    table = fact_table()
-    for subject, text in facts:
-        table.add_row(subject, text if isinstance(text, Text) else Text(text))
+def fact_table(facts: Iterable[Row]) -> Table:
+    """Return a table of subjects and what is to be said of each."""
+    table = plain_table(show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    _add_rows(table, facts)
     return table
 
 
-def print_first(console: Console, texts: Sequence[str], most: int, where: str = "") -> None:
+def _add_rows(table: Table, rows: Iterable[Row]) -> None:
+    for row in rows:
+        if not row:
+            table.add_section()
+            continue
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+
+
+def print_facts(facts: Iterable[Row]) -> None:
+    """Print subjects, and what is to be said of each."""
+    Console().print(fact_table(facts))
+
+
+def print_first(texts: Sequence[str], most: int, where: str = "") -> None:
     """Print the first of some warnings, how many more there are, and where these are."""
     for text in texts[:most]:
-        print_plain(console, text, "yellow")
+        print_line(text, "yellow")
     if len(texts) > most:
-        print_plain(console, f"and {len(texts) - most} more{where}", "yellow")
+        print_line(f"and {len(texts) - most} more{where}", "yellow")
 
 
 def listed(counts: Counter[str]) -> str:

@@ -68,15 +68,15 @@ def source_options(format: str | None, split: str | None, options: Sequence[str]
     Raises:
         BenchError: A text is of another kind, or an option comes twice.
     """
-    found: dict[str, Any] = {"format": format, "split": split}
-    found = {name: value for name, value in found.items() if value is not None}
+    own = {"format": format, "split": split}
+    found: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
     for text in options:
         name, sign, value = text.partition("=")
         if not sign or not name.isidentifier():
             raise BenchError(
                 f"--option must be NAME=VALUE, got {text!r}: give one such as image=photo"
             )
-        if name in found or name in ("format", "split"):
+        if name in found or name in own:
             raise BenchError(
                 f"--option {name}= is there twice, or is --{name}: give it once"
                 if name in found

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -40,7 +39,6 @@ class RunLogWriter:
         self._epochs: dict[str, dict[str, Any]] = {}
         self._coverage = Coverage(len(loader._setup.options.dataset))
         self._over = threading.Event()
-        self._writing = threading.Lock()
         self._thread = threading.Thread(target=self._keep_on, name="run log", daemon=True)
 
     def __enter__(self) -> Self:
@@ -55,12 +53,7 @@ class RunLogWriter:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._over.set()
         self._thread.join()
         self._note()
@@ -98,8 +91,8 @@ class RunLogWriter:
         return round(clock() - self._began, 3)
 
     def _write(self, kind: str, **content: Any) -> None:
-        with self._writing:
-            self._file.write(json.dumps({"kind": kind, **content}).encode() + b"\n")
+        """Write a line. The thread writes between its start and its end only, so no two lines are written at once."""
+        self._file.write(json.dumps({"kind": kind, **content}).encode() + b"\n")
 
 
 class Coverage:

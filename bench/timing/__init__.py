@@ -1,12 +1,12 @@
 """How everything in this package is timed: contestants take turns, and ratios are formed within a round."""
 
-from bench.timing.limits import one_thread
 from bench.timing.turns import (
     Measurement,
     Ratio,
     Turn,
     clock,
     measure_in_turns,
+    one_thread,
     ratio,
     synchronise,
     take_turn,

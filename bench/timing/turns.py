@@ -3,7 +3,7 @@
 import gc
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
@@ -192,7 +192,9 @@ def measure_in_turns(
         for number in range(-1 if warm_up else 0, rounds):
             is_warm_up = number < 0
             title = "warming up" if is_warm_up else f"round {number + 1} of {rounds}"
-            for name in rotated(list(turns), max(number, 0)):
+            names = list(turns)
+            first = max(number, 0) % max(len(names), 1)
+            for name in [*names[first:], *names[:first]]:
                 progress(f"{title}: {name}")
                 try:
                     turn = contestants[name](warm_up if is_warm_up else seconds)
@@ -206,12 +208,6 @@ def measure_in_turns(
                     turns[name].append(turn)
                 after_turn(name, turn)
     return {name: Measurement(tuple(own)) for name, own in turns.items()}
-
-
-def rotated(items: Sequence[str], number: int) -> list[str]:
-    """Return the items in the order of one round: each round begins one item later."""
-    first = number % max(len(items), 1)
-    return [*items[first:], *items[:first]]
 
 
 def synchronise(device: "torch.device") -> None:
@@ -231,3 +227,21 @@ def _few_collections() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep torch and OpenCV to one thread for a while."""
+    import torch
+
+    cv2 = sys.modules.get("cv2")
+    threads = torch.get_num_threads(), cv2.getNumThreads() if cv2 else 0
+    torch.set_num_threads(1)
+    if cv2:
+        cv2.setNumThreads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads[0])
+        if cv2:
+            cv2.setNumThreads(threads[1])

@@ -75,9 +75,8 @@ def is_settled(settings: Settings, kept: Settings) -> bool:
         >>> is_settled({"num_threads": 4}, {"num_threads": 8, "prefetch": 4})
         True
     """
-    numbers = [(name, value) for name, value in settings.items() if type(value) is int]
-    return len(numbers) == len(settings) and all(
-        value < kept.get(name, value) for name, value in numbers
+    return all(
+        type(value) is int and value < kept.get(name, value) for name, value in settings.items()
     )
 
 
@@ -96,20 +95,15 @@ def _candidates(now: Situation) -> Iterator[Settings]:
     yield {"prefetch": 2 * now.prefetch}
     if threads > 1:
         yield {"num_threads": threads // 2}
-    yield _helpers(now)  # which takes seconds to start
+    # Helper processes take seconds to start, and work with the decoder "cpu" only.
+    decoder = {} if now.decoder == "cpu" else {"decoder": "cpu"}
+    yield {"helper_process": False} if now.num_helpers else {**decoder, "helper_process": True}
     if now.device != "cuda":
         yield from _decoders(now)
     if now.is_worth("augment"):
         # Albumentations has no GPU code.
         engines = ["fused", "kornia", *(["albumentations"] if now.device == "cpu" else [])]
         yield from ({"engine": name} for name in engines if name != now.engine)
-
-
-def _helpers(now: Situation) -> Settings:
-    if now.num_helpers:
-        return {"helper_process": False}
-    # Only this decoder works in helper processes.
-    return {**({} if now.decoder == "cpu" else {"decoder": "cpu"}), "helper_process": True}
 
 
 def _decoders(now: Situation) -> Iterator[Settings]:

@@ -2,50 +2,50 @@
 
 import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from bench.cli.execution import INTERRUPTED
-from bench.cli.options import TuneOptions
-from bench.compare.clips import clip_settings, usual_batch_size, usual_recipe
-from bench.output.arguments import check_writable, dtype_from, recipe_from
+from bench.cli.loader_arguments import OTHER_NAMES, loader_arguments
+from bench.cli.options import SampledClipOptions, SourceOptions, TuneOptions
+from bench.cli.tables import Row, print_table
+from bench.output.arguments import check_writable
+from bench.output.progress import Bar
 from bench.output.results import save_result
-from bench.output.text import print_plain, wide_console
+from bench.output.text import print_line, wide_console
+from bench.timing import Ratio
 from bench.tune import tune as tuning_of
-from bench.tune.show import show_tuning
-from bench.tune.tune import Progress as OnProgress
-from dali_pipes.evaluation import random_steps
-from dali_pipes.variants import make_variants
-from readers import Dataset
-from readers.prepare.source import open_at_random
+from bench.tune.candidates import name_of
+from bench.tune.limits import TRAINING_STEP, Stages
+from bench.tune.result import Tuning
+from dali_pipes.stats.stats import ENOUGH_WAITING
 
-_LOADER_NAMES = {"threads": "num_threads"}
-"""Options whose argument of Loader has another name."""
+_MUCH = 2.0  # a cache, not noise, makes the unchanged settings this many times as fast
 
 
 def tune_and_show(
-    source: str,
+    data: str,
     recipe: str | None,
     asked: TuneOptions,
+    clips: SampledClipOptions,
+    source: SourceOptions,
     *,
-    clips: Mapping[str, Any],
-    how: Mapping[str, Any],
     aim: Mapping[str, Any],
     json_path: Path | None,
 ) -> None:
-    """Tune a loader over a source, print what was found and write it down.
+    """Tune a loader over a source, print what was found and write it down; see `loader_arguments`.
 
     Args:
-        source: As for `readers.open_dataset`.
+        data: As for `readers.open_dataset`.
         recipe: A preset or a file; None takes the usual one.
         asked: Arguments of the loader.
-        clips: Attributes of `bench.compare.clips.ClipSettings`; None for what was not given.
-        how: Keyword arguments of `readers.open_dataset`.
+        clips: Which clips of videos.
+        source: How the data are opened.
         aim: step_ms, images_per_second and seconds of `bench.tune.tune`.
         json_path: Where the result is written as well.
 
@@ -54,46 +54,22 @@ def tune_and_show(
         typer.Exit: Ctrl-C; what was found so far is printed.
     """
     check_writable(json_path)
-    chosen_clips = clip_settings(source, how, **clips)
-    dataset: Dataset = open_at_random(source, **how)
-    if chosen_clips is not None:
-        dataset = chosen_clips.clips(dataset)
-    name = recipe or usual_recipe(chosen_clips)
-    made = recipe_from(name)
-    settings = _settings(asked, dataset, usual_batch_size(chosen_clips))
-    if not random_steps(make_variants(made, None).recipes):
-        settings["last_batch"] = "partial"  # as `gpu-aug run` goes through all samples then
+    arguments, described = loader_arguments(data, recipe, asked, clips, source)
     console = wide_console()
-    print_plain(
-        console,
-        f"measuring for about {aim['seconds']:.0f} s; Ctrl-C shows what was found until then",
-        "dim",
-    )
-    with _progress(console) as on_progress:
-        found = tuning_of(dataset, made, source=source, on_progress=on_progress, **settings, **aim)
-    given = {"recipe": name, **vars(asked), **clips}
-    show_tuning(found, console, _command(source, given, how, found.changes))
-    told = {**vars(asked), **aim, "data": source, "recipe": name}
-    told["source_options"] = {key: str(value) for key, value in how.items()}
-    told["clips"] = chosen_clips and vars(chosen_clips)
+    seconds = f"{aim['seconds']:.0f} s"
+    print_line(f"measuring for about {seconds}; Ctrl-C shows what was found until then", "dim")
+    columns = (TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Bar(console, BarColumn(bar_width=24), *columns) as bar:
+        found = tuning_of(
+            **arguments, source=data, on_progress=lambda text, done: bar(done, 1.0, text), **aim
+        )
+    given = {"recipe": described["recipe"], **vars(asked), **clips.asked()}
+    show_tuning(found, console, _command(data, given, source.asked(), found.changes))
     rows = [one.to_dict() for one in found.found.tried]
-    save_result(json_path, console, "tune", told, rows, tuning=found.to_dict())
+    settings = {**described, **aim}
+    save_result(json_path, console, "tune", settings, rows, tuning=found.to_dict())
     if found.is_interrupted:
         raise typer.Exit(INTERRUPTED)
-
-
-def _settings(asked: TuneOptions, dataset: Dataset, usual: int) -> dict[str, Any]:
-    """Return the arguments of the loader that were given, and its batch size."""
-    default = TuneOptions()
-    given = {
-        _LOADER_NAMES.get(name, name): value
-        for name, value in vars(asked).items()
-        if value != getattr(default, name)
-    }
-    if "dtype" in given:
-        given["dtype"] = dtype_from(asked.dtype)
-    given.setdefault("batch_size", max(1, min(usual, len(dataset))))
-    return given
 
 
 def _command(
@@ -107,7 +83,7 @@ def _command(
         how: Keyword arguments of `readers.open_dataset`.
         changes: Arguments of Loader to change.
     """
-    own = {loader: option for option, loader in _LOADER_NAMES.items()}
+    own = {loader: option for option, loader in OTHER_NAMES.items()}
     default = vars(TuneOptions())
     options = {
         name: value for name, value in given.items() if value not in (None, default.get(name))
@@ -126,17 +102,119 @@ def _command(
     return shlex.join(words)
 
 
-@contextmanager
-def _progress(console: Console) -> Iterator[OnProgress]:
-    """Show a bar for the time, and what is done now."""
-    bar = Progress(
-        BarColumn(bar_width=24),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}", markup=False),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    with bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda text, done: bar.update(task, completed=done, description=text)
+def show_tuning(tuning: Tuning, console: Console, command: str = "") -> None:
+    """Print what limits, what was tried, the result and what else would help.
+
+    Args:
+        tuning: What was found.
+        console: Where it is printed.
+        command: A command with the chosen settings; "" for none.
+    """
+    _show_limit(tuning, tuning.given, "What limits with your settings", console)
+    for name, reason in tuning.not_measured.items():
+        print_line(f"{name} was not measured: {reason}", "dim")
+    found = tuning.found
+    if found.tried or found.failed:
+        _heading(console, f"What was tried, {tuning.unit}/s, each with the best before it in turns")
+    if found.tried:
+        _show_trials(tuning, console)
+    for name, reason in found.failed.items():
+        print_line(f"{name} cannot be used: {reason}", "dim")
+    if found.left_out:
+        names = "; ".join(found.left_out)
+        console.print(Text(f"no time was left for: {names} (give more --seconds)", style="dim"))
+    _heading(console, "Result")
+    for sentence in conclusion(tuning):
+        console.print(Text(sentence, style="bold"))
+    if tuning.changes:
+        print_line(f"\n{tuning.as_python()}\n{command}".rstrip())
+    if tuning.recommended:
+        _show_limit(
+            tuning, tuning.recommended, "What limits with the recommended settings", console
+        )
+    if tuning.help and not _is_enough(tuning):
+        _heading(console, "What else would help")
+        for sentence in tuning.help:
+            console.print(Text(f"- {sentence}"))
+
+
+def conclusion(tuning: Tuning) -> Iterator[str]:
+    """Yield what to change and what to expect, a sentence each."""
+    before, after = tuning.result
+    check = tuning.found.check
+    early = "Interrupted before the end. " if tuning.is_interrupted else ""
+    if tuning.changes:
+        unconfirmed = "" if check else ", not yet measured a second time"
+        gain = _times(tuning.last_trial.gain)
+        yield (
+            f"{early}{name_of(tuning.changes)} makes it {gain} as fast{unconfirmed}: {number(before.median)} "
+            f"{tuning.unit}/s before, {number(after.median)} after."
+        )
+    elif check is not None:
+        yield (
+            f"{early}Nothing helps: {name_of(check.settings)} seemed faster, but measured once more it was "
+            f"{_times(check.gain)} as fast, which is no clear gain."
+        )
+    elif tuning.limit.stage == TRAINING_STEP:
+        yield f"{early}Nothing to gain: the loader is fast enough for the training step."
+    else:
+        yield f"{early}Nothing that was tried helps: the settings are as good as any."
+    if check is not None and check.before.median > _MUCH * tuning.base.median:
+        yield (
+            f"The unchanged settings make {number(check.before.median)} {tuning.unit}/s by now, "
+            f"{number(tuning.base.median)} at first: data that were read lie in a cache."
+        )
+    if tuning.step_rate is not None:
+        waits = f"waits {before.wait_share:.0%} of its time"
+        if tuning.changes:
+            waits += f" before and {after.wait_share:.0%} after"
+        yield (
+            f"The training step takes {number(tuning.step_rate)} {tuning.unit}/s at most, gets {number(after.median)} and "
+            f"{waits}."
+        )
+
+
+def number(rate: float) -> str:
+    """Return a rate with three digits or more, such as 1,150, 85.3 or 0.27."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
+def _is_enough(tuning: Tuning) -> bool:
+    return tuning.step_rate is not None and tuning.result[1].wait_share < ENOUGH_WAITING
+
+
+def _times(gain: Ratio) -> str:
+    return f"{gain.median:.2f} times ({min(gain.runs):.2f} to {max(gain.runs):.2f} in {len(gain.runs)} rounds)"
+
+
+def _heading(console: Console, text: str) -> None:
+    console.print(f"\n{text}", style="cyan", highlight=False)
+
+
+def _show_limit(tuning: Tuning, stages: Stages, title: str, console: Console) -> None:
+    _heading(console, title)
+    console.print(Text(stages.limit.sentence, style="bold"))
+    rows = [
+        (name, number(one.median), f"{number(min(one.rates))}-{number(max(one.rates))}")
+        for name, one in stages.alone.items()
+    ]
+    if tuning.step_rate is not None:
+        rows.append(("the training step", number(tuning.step_rate), ""))
+    print_table(("alone", f">{tuning.unit}/s", ">range"), rows, console=console)
+
+
+def _show_trials(tuning: Tuning, console: Console) -> None:
+    has_step, check = tuning.step_rate is not None, tuning.found.check
+    columns = ("setting", ">before", ">after", ">gain", ">range", *[">waits"] * has_step, ">")
+    trials = [(name_of(one.settings), one) for one in tuning.found.tried]
+    trials += [("all that were kept, once more", check)] if check else []
+    rows: list[Row] = []
+    for name, one in trials:
+        rates, gain = (number(one.before.median), number(one.after.median)), one.gain
+        runs = f"{min(gain.runs):.2f}-{max(gain.runs):.2f}"
+        waits = [f"{one.before.wait_share:.0%} to {one.after.wait_share:.0%}"] * has_step
+        kept = "kept" if one.is_kept else ""
+        rows.append((name, *rates, f"{gain.median:.2f}", runs, *waits, kept))
+    if check:
+        rows.insert(-1, ())
+    print_table(columns, rows, console=console)

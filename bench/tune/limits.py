@@ -1,16 +1,26 @@
-"""Which stage limits a loader: what its statistics name, and what stages give alone."""
+"""Which stage limits a loader: what its statistics name, what stages give alone, and what helps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from bench.timing import Measurement, Turn
+from bench.tune.trial import Contestant, Pace, Reading, Trial, reason_of
+from dali_pipes import Loader
 from dali_pipes.stats import Stats
 from dali_pipes.stats.counts import STAGE_GROUPS
 from dali_pipes.stats.stats import ENOUGH_CORES, ENOUGH_WAITING
+from dali_pipes.variants import make_variants
+from dali_pipes.video.source import find_clips
+from gpu_aug import Recipe
+from readers import Dataset
 
 READING, DECODING, LOADING = "reading", "reading and decoding", "the loader"
 """Names of the trials without a training step. Each does what the one before it does, and more."""
+
+WITH_STEP = "the loader with the training step"
 
 TRAINING_STEP = "training step"
 
@@ -21,6 +31,10 @@ _DOING = {
     "copy": "copying",
     "idle": "nothing",
 }
+
+_ROUNDS = 3
+_SHARE = 0.3  # of the time that there is
+
 
 _MOSTLY = 0.4  # of the time waited
 
@@ -90,13 +104,6 @@ def _dearest(alone: Mapping[str, Measurement]) -> str:
     return max(added, key=lambda name: added[name])
 
 
-_MORE_CORES = "More cores, or a GPU that {}."
-_MORE_MEMORY = "Faster storage, or memory that holds all data from the second epoch on."
-_CHEAPER_RECIPE = (
-    "A recipe without its most expensive operation; gpu-aug recipe show lists what each costs."
-)
-
-
 def further_help(limit: Limit, *, device: str, clips: bool, is_packed: bool) -> list[str]:
     """Say what helps besides settings, one sentence each; none of it was tried.
 
@@ -106,26 +113,106 @@ def further_help(limit: Limit, *, device: str, clips: bool, is_packed: bool) -> 
         clips: Whether samples are clips.
         is_packed: Whether neighbouring samples lie in one file.
     """
-    if is_packed:
-        block = (
-            "shuffle='block' reads neighbouring samples together; the order is then another one."
-        )
-    else:
-        block = "gpu-aug pack DATA OUT makes a few large files of many small ones, then shuffle='block'."
-    if clips:
-        smaller = ["Videos of a smaller size, or with more key frames."]
-    else:
-        smaller = [
+    block = (
+        "shuffle='block' reads neighbouring samples together; the order is then another one."
+        if is_packed
+        else "gpu-aug pack DATA OUT makes a few large files of many small ones, then shuffle='block'."
+    )
+    smaller = (
+        ["Videos of a smaller size, or with more key frames."]
+        if clips
+        else [
             "Smaller copies of the images, if the recipe shrinks them much.",
             "decode='fast' decodes JPEGs at a smaller size; pixels then differ slightly.",
         ]
+    )
     on_gpu = device == "cuda"
     found = {
-        "read": [block, _MORE_MEMORY],
-        "decode": ["More cores." if on_gpu else _MORE_CORES.format("decodes"), *smaller],
-        "augment": [*([] if on_gpu else [_MORE_CORES.format("augments")]), _CHEAPER_RECIPE],
+        "read": [
+            block,
+            "Faster storage, or memory that holds all data from the second epoch on.",
+        ],
+        "decode": ["More cores." if on_gpu else "More cores, or a GPU that decodes.", *smaller],
+        "augment": [
+            *([] if on_gpu else ["More cores, or a GPU that augments."]),
+            "A recipe without its most expensive operation; gpu-aug recipe show lists what each costs.",
+        ],
         "copy": ["dtype=torch.bfloat16 or torch.uint8 halves or quarters the bytes of a batch."],
     }.get(limit.stage, [])
     if limit.core_share < ENOUGH_CORES and limit.stage in ("decode", "augment"):
         found.insert(0, "Leave the cores to the loader: other processes take them.")
     return found
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The measurements of one set of settings.
+
+    Attributes:
+        measured: By READING, DECODING, LOADING and WITH_STEP, as far as there was something to measure.
+        failed: By name why a stage was not measured.
+        bytes_per_sample: Mean encoded size; 0 if reading was not measured.
+        limit: What limits the loader.
+    """
+
+    measured: dict[str, Measurement]
+    failed: dict[str, str]
+    bytes_per_sample: float
+    limit: Limit
+
+    @property
+    def alone(self) -> dict[str, Measurement]:
+        """The measurements without a training step."""
+        return {name: one for name, one in self.measured.items() if name != WITH_STEP}
+
+
+def measure_stages(
+    trial: Trial,
+    dataset: Dataset,
+    recipe: Any,
+    make: Callable[..., Loader],
+    pace: Pace,
+) -> Stages:
+    """Measure a loader, and in turns with it what its first stages give alone.
+
+    Args:
+        trial: The loader. All turns that it had until the end of this call tell what limits it.
+        dataset: What it reads.
+        recipe: As for Loader.
+        make: Makes a loader with further settings, and with another `recipe`.
+        pace: How long turns are. Each contestant has at least one turn, even if no time is left.
+
+    Raises:
+        Exception: What the loader itself raises.
+    """
+    failed: dict[str, str] = {}
+    contestants: dict[str, Contestant] = {}
+    reading: Reading | None = None
+
+    def on_failure(name: str, error: Exception) -> None:
+        # Without the loader there is nothing to measure; without one of its stages there is.
+        if name in (LOADING, WITH_STEP):
+            raise error
+        failed[name] = reason_of(error)
+
+    with ExitStack() as stack:
+        # A loader reads only those parts of a video that its clip needs; `fetch` would read all of it.
+        if find_clips(dataset) is None:
+            in_flight = min(trial.num_ahead, trial.loader.stats("run").num_threads)
+            request = trial.loader.steps.largest
+            reading = Reading(dataset, request=request, in_flight=max(in_flight, 1))
+            contestants[READING] = stack.enter_context(closing(reading)).turn
+        try:
+            # Only those operations that are carried out while an image is decoded.
+            decodes = Recipe(make_variants(recipe, None).first.decode_operations)
+            decoding = Trial(make({"targets": ()}, recipe=decodes))
+            contestants[DECODING] = stack.enter_context(closing(decoding)).turn
+        except Exception as error:  # noqa: BLE001 - bad samples are raised again
+            on_failure(DECODING, error)
+        contestants[LOADING] = trial.free_turn
+        if trial.step_seconds:
+            contestants[WITH_STEP] = trial.turn
+        rounds = max(1, min(_ROUNDS, int(_SHARE * pace.turns_left / len(contestants))))
+        measured = pace.measure(contestants, rounds, "stages", on_failure)
+    num_bytes = reading.bytes_per_sample if reading else 0.0
+    return Stages(measured, failed, num_bytes, find_limit(trial.record, measured))

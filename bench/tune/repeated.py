@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from bench.tune.limits import Limit
-from bench.tune.pace import Pace
 from bench.tune.search import AFTER, BEFORE, Tried
-from bench.tune.trial import Trial
+from bench.tune.trial import Pace, Trial
 from dali_pipes import Loader
 from readers import Dataset
 from readers.storage.paths import is_url
@@ -56,7 +55,7 @@ def measure_repeated(
     pace.progress("reading a part of the data")
     with closing(Trial(make(dataset.take(rows)))) as part:
         part.take_batches(len(part.loader))
-        contestants = {BEFORE: base.free_turns, AFTER: part.free_turns}
+        contestants = {BEFORE: base.free_turn, AFTER: part.free_turn}
         measured = pace.measure(contestants, _ROUNDS, "data that were read before")
     return Tried.of({}, measured)
 

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from bench.timing import Measurement
-from bench.tune.limits import LOADING, Limit
+from bench.tune.candidates import name_of
+from bench.tune.limits import LOADING, WITH_STEP, Limit, Stages
 from bench.tune.search import Found, Tried
-from bench.tune.stages import WITH_STEP, Stages
 
 
 @dataclass
@@ -75,8 +75,7 @@ class Tuning:
         """The user's settings and the chosen ones: the last trial of both, or all turns of the first if nothing helps."""
         if not self.changes:
             return self.own, self.own
-        last = self.last_trial
-        return last.before, last.after
+        return self.last_trial.before, self.last_trial.after
 
     @property
     def last_trial(self) -> Tried:
@@ -85,8 +84,11 @@ class Tuning:
 
     def as_python(self) -> str:
         """Return a line of Python that makes the loader."""
-        arguments = ", ".join(f"{name}={_written(value)}" for name, value in self.chosen.items())
-        return f"loader = Loader(dataset, recipe, {arguments})"
+        given = {
+            name: str(value) if isinstance(value, torch.device) else value
+            for name, value in self.chosen.items()
+        }
+        return f"loader = Loader(dataset, recipe, {name_of(given)})"
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to JSON values."""
@@ -106,17 +108,12 @@ class Tuning:
             "failed": dict(found.failed),
             "left_out": list(found.left_out),
             "changes": dict(found.changes),
-            "chosen": {name: _plain(value) for name, value in self.chosen.items()},
+            "chosen": {
+                name: value if isinstance(value, bool | int | float | str) else str(value)
+                for name, value in self.chosen.items()
+            },
             "help": list(self.help),
             "python": self.as_python(),
             "seconds": round(self.seconds, 1),
             "interrupted": self.is_interrupted,
         }
-
-
-def _written(value: Any) -> str:
-    return repr(str(value)) if isinstance(value, torch.device) else repr(value)
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, bool | int | float | str) else str(value)

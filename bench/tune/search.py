@@ -4,11 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from bench.timing import Measurement, Ratio, ratio
+from bench.timing import Measurement, Ratio, Turn, ratio
 from bench.tune.candidates import Settings, is_settled, name_of
-from bench.tune.pace import Pace, reason_of
-from bench.tune.trial import Contestant
-from dali_pipes import BadSampleError
+from bench.tune.trial import Pace, reason_of
 from dali_pipes.stats.stats import ENOUGH_WAITING
 
 LEAST_GAIN = 1.05
@@ -25,8 +23,11 @@ _LAST_ROUNDS = 2  # of two contestants: one turn of each stage with the settings
 BEFORE, AFTER = "before", "after"
 
 
-class Candidate(Contestant, Protocol):
+class Candidate(Protocol):
     """A loader with its settings, such as a `bench.tune.trial.Trial`."""
+
+    def turn(self, seconds: float) -> Turn:
+        """Take part in `Pace.measure`."""
 
     def close(self) -> None:
         """Give back threads, processes and memory."""
@@ -141,9 +142,14 @@ class Search:
                 if self.has_step and found.tried and _never_waits(found.tried[-1]):
                     break
             if found.changes:
-                self._check(base, best, found)
-            if found.changes:
-                self.at_end(best)
+                # Drop the changes if a comparison with the user's settings does not confirm the gain.
+                both = {BEFORE: base.turn, AFTER: best.turn}
+                measured = self.pace.measure(both, _FINAL_ROUNDS, "all changes")
+                found.check = Tried.of(found.changes, measured)
+                if found.check.is_kept:
+                    self.at_end(best)
+                else:
+                    found.changes = {}
         finally:
             if best is not base:
                 best.close()
@@ -154,8 +160,6 @@ class Search:
         self.pace.progress(f"starting {name}")
         try:
             changed: Candidate = self.open({**found.changes, **settings})
-        except BadSampleError:
-            raise
         except Exception as error:  # noqa: BLE001 - what does not work here is no candidate
             found.failed[name] = reason_of(error)
             return best
@@ -165,17 +169,16 @@ class Search:
             loser = best if is_kept else changed
             if loser is not base:
                 loser.close()
-        if not is_kept:
-            return best
-        found.changes = {**found.changes, **settings}
-        return changed
+        if is_kept:
+            found.changes = {**found.changes, **settings}
+        return changed if is_kept else best
 
     def _compare(
         self, best: Candidate, changed: Candidate, settings: Settings, found: Found
     ) -> bool:
         """Measure a few rounds, and more if they are promising; returns whether the change is kept."""
         name = name_of(settings)
-        contestants: dict[str, Contestant] = {BEFORE: best, AFTER: changed}
+        contestants = {BEFORE: best.turn, AFTER: changed.turn}
 
         def on_failure(side: str, error: Exception) -> None:
             if side == BEFORE:
@@ -194,14 +197,6 @@ class Search:
             return False
         found.tried.append(Tried.of(settings, measured))
         return found.tried[-1].is_kept
-
-    def _check(self, base: Candidate, best: Candidate, found: Found) -> None:
-        """Measure all kept changes against the user's settings, and drop them if that does not confirm the gain."""
-        contestants: dict[str, Contestant] = {BEFORE: base, AFTER: best}
-        measured = self.pace.measure(contestants, _FINAL_ROUNDS, "all changes")
-        found.check = Tried.of(found.changes, measured)
-        if not found.check.is_kept:
-            found.changes = {}
 
 
 def _never_waits(tried: Tried) -> bool:

@@ -1,16 +1,19 @@
-"""What has turns in a trial: a loader with a simulated training step, or reading alone."""
+"""What has turns in a trial, a loader with a simulated training step or reading alone, and the time for them."""
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import Any
 
 import numpy as np
 
-from bench.timing import Turn, synchronise, take_turn
-from dali_pipes import Batch, Loader
+from bench.timing import Measurement, Turn, measure_in_turns, synchronise, take_turn
+from dali_pipes import BadSampleError, Batch, Loader
 from dali_pipes.stats import Stats
+from gpu_aug.compiled.clock import clock
 from readers import Dataset, Sample
 
 _REST_SECONDS_MAX = 3.0  # a loader of slow batches would rest for most of the measuring time
@@ -18,28 +21,76 @@ _START_SECONDS = 0.1
 _PAGE_BYTES = 4096
 
 
-class Contestant(Protocol):
-    """What takes part in `bench.tune.pace.Pace.measure`."""
-
-    def turn(self, seconds: float) -> Turn:
-        """Work for some seconds."""
-
-    def rest(self, turn: Turn) -> None:
-        """Wait after a turn until nothing works any more, so that the next contestant has the machine to itself."""
+Contestant = Callable[[float], Turn]
+"""Works for some seconds, and then waits until nothing works any more, so that the next one has the machine to itself."""
 
 
-class FreeTurns(NamedTuple):
-    """The contestant whose consumer takes the batches of a trial as fast as they come."""
+@dataclass
+class Pace:
+    """The time that trials may take.
 
-    turn: Callable[[float], Turn]
-    rest: Callable[[Turn], None]
+    Attributes:
+        turn_seconds: Length of a turn.
+        turn_cost_seconds: How long a turn took lately, together with emptying and filling queues.
+        until: When all should be over, by `clock`.
+        progress: Gets a line of text before every turn.
+        clock: Returns the time in seconds. The usual one stands still while functions are compiled, once per machine.
+    """
+
+    turn_seconds: float
+    turn_cost_seconds: float
+    until: float
+    progress: Callable[[str], object] = lambda _: None
+    clock: Callable[[], float] = clock
+
+    @property
+    def turns_left(self) -> int:
+        """How many turns end in time; negative if it is over."""
+        return int((self.until - self.clock()) / max(self.turn_cost_seconds, 1e-9))
+
+    def measure(
+        self,
+        contestants: Mapping[str, Contestant],
+        rounds: int,
+        what: str,
+        on_failure: Callable[[str, Exception], object] | None = None,
+    ) -> dict[str, Measurement]:
+        """Give each contestant a turn in every round.
+
+        Args:
+            contestants: By name.
+            rounds: Number of turns of each.
+            what: What is measured, for `progress`.
+            on_failure: Gets the name and the error of a contestant that raised; None raises the error.
+        """
+        began = self.clock()
+        measured = measure_in_turns(
+            contestants,
+            seconds=self.turn_seconds,
+            rounds=rounds,
+            progress=lambda text: self.progress(f"{what}: {text}"),
+            on_failure=on_failure,
+        )
+        self.turn_cost_seconds = (self.clock() - began) / (rounds * len(contestants))
+        return measured
+
+
+def reason_of(error: Exception) -> str:
+    """Return an error as one line.
+
+    Raises:
+        dali_pipes.BadSampleError: The error is one: a bad sample has nothing to do with what was tried.
+    """
+    if isinstance(error, BadSampleError):
+        raise error
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 class Trial:
     """A loader at work, with a consumer that sleeps after each batch for as long as a training step takes.
 
-    Between its turns it is not asked. Once it has filled its queue it takes nothing from the others, and a turn begins
-    with emptying that queue, before the clock starts.
+    Between its turns it is not asked. A turn begins with emptying its queue, before the clock starts, and ends when the
+    queue is full again, so that the loader takes nothing from the others.
 
     Args:
         loader: The loader; it is closed with the trial.
@@ -60,9 +111,10 @@ class Trial:
         self.step_seconds, self._size = step_seconds, 0
         try:
             self.loader.set_epoch(epoch)
-            self._batches = _endless(self.loader)
+            # One epoch after the other.
+            self._batches = chain.from_iterable(repeat(self.loader))
             # The first batch pays for the start, and says nothing of how soon the queue is full.
-            self.rest(take_turn(self._take, seconds=_START_SECONDS, discard=1))
+            self._rest(take_turn(self._take, seconds=_START_SECONDS, discard=1))
         except BaseException:
             self.close()
             raise
@@ -71,11 +123,6 @@ class Trial:
     def num_ahead(self) -> int:
         """Batches that the loader makes while it is not asked."""
         return max(self.loader.stats("run").queue.capacity, 1)
-
-    @property
-    def free_turns(self) -> FreeTurns:
-        """The same loader without the training step."""
-        return FreeTurns(self.free_turn, self.rest)
 
     def turn(self, seconds: float) -> Turn:
         """Take batches, with a training step after each."""
@@ -98,6 +145,7 @@ class Trial:
         )
         if step_seconds == self.step_seconds:
             self.record.append((turn, self.loader.stats("run") - before))
+        self._rest(turn)
         return turn
 
     def take_batches(self, count: int) -> None:
@@ -105,13 +153,13 @@ class Trial:
         for _ in range(count):
             self._take()
 
-    def rest(self, turn: Turn) -> None:
+    def _rest(self, turn: Turn) -> None:
         """Wait until the loader has filled its queue."""
         time.sleep(min(_REST_SECONDS_MAX, self.num_ahead * self._size / max(turn.rate, 1e-6)))
 
     def close(self) -> None:
         """End the loader."""
-        self._batches = iter(())
+        self._batches = chain()
         self.loader.close()
 
     def _take(self) -> Batch:
@@ -147,15 +195,11 @@ class Reading:
         """Read for some seconds."""
         while len(self._under_way) < self._in_flight:
             self._begin()
-        return take_turn(
+        turn = take_turn(
             self._take, seconds=seconds, discard=self._in_flight, count=lambda samples: samples
         )
-
-    def rest(self, turn: Turn) -> None:
-        """Wait for the requests under way."""
-        del turn
-        for future in self._under_way:
-            future.exception()  # raised where it is taken
+        wait(self._under_way)  # an error is raised where its future is taken
+        return turn
 
     def close(self) -> None:
         """End the threads."""
@@ -178,9 +222,3 @@ class Reading:
         self._num_bytes += self._under_way.popleft().result()
         self._num_samples += self._request
         return self._request
-
-
-def _endless(loader: Loader) -> Iterator[Batch]:
-    """Yield the batches of one epoch after the other."""
-    while True:
-        yield from loader

@@ -11,14 +11,12 @@ from typing import Any
 from bench.output.errors import BenchError
 from bench.timing import Measurement
 from bench.tune.candidates import Settings, Situation, find_candidates
-from bench.tune.limits import LOADING, TRAINING_STEP, Limit, further_help
-from bench.tune.pace import Pace, reason_of
+from bench.tune.limits import LOADING, TRAINING_STEP, Limit, Stages, further_help, measure_stages
 from bench.tune.repeated import can_repeat, help_of_repeated, measure_repeated
 from bench.tune.result import Tuning
 from bench.tune.search import Found, Search
-from bench.tune.stages import Stages, measure_stages
-from bench.tune.trial import Trial
-from dali_pipes import BadSampleError, Loader
+from bench.tune.trial import Pace, Trial, reason_of
+from dali_pipes import Loader
 from dali_pipes.variants import AnyRecipe
 from dali_pipes.video.source import find_clips
 from gpu_aug import Schedule
@@ -127,29 +125,14 @@ def tune(
         )
     if not (seconds >= _LEAST_SECONDS and math.isfinite(seconds)):
         raise BenchError(f"seconds must be {_LEAST_SECONDS:g} or more, got {seconds}: 60 is usual")
-    step = _step_seconds(step_ms, images_per_second, batch_size)
-    given = {"batch_size": batch_size, **settings}
-    clips = find_clips(dataset) is not None
-    task = _Task(dataset, recipe, given, source, step, clips)
-    return _tune(task, seconds, on_progress)
-
-
-def _step_seconds(step_ms: float | None, images_per_second: float | None, batch_size: int) -> float:
-    if step_ms is not None and images_per_second is not None:
-        raise BenchError(
-            f"step_ms and images_per_second say the same, got {step_ms} and {images_per_second}: leave one of them out"
-        )
-    for name, value in (("step_ms", step_ms), ("images_per_second", images_per_second)):
-        if value is not None and not (value > 0 and math.isfinite(value)):
-            raise BenchError(
-                f"{name} must be greater than 0, got {value}: leave it out for the fastest loader"
-            )
-    if images_per_second is not None:
-        return max(batch_size, 1) / images_per_second
-    return (step_ms or 0.0) / 1000
-
-
-def _tune(task: _Task, seconds: float, on_progress: Progress) -> Tuning:
+    task = _Task(
+        dataset,
+        recipe,
+        {"batch_size": batch_size, **settings},
+        source,
+        _step_seconds(step_ms, images_per_second, batch_size),
+        is_clips=find_clips(dataset) is not None,
+    )
     began = clock()
     turn_seconds = max(seconds / _TURNS_PER_RUN, _TURN_SECONDS_MIN)
 
@@ -158,9 +141,9 @@ def _tune(task: _Task, seconds: float, on_progress: Progress) -> Tuning:
 
     progress("starting the loader")
     with closing(task.trial({}, 0)) as base:
-        base.rest(base.free_turn(_TURN_SECONDS_MIN))  # warms up
+        base.free_turn(_TURN_SECONDS_MIN)  # warms up
         asked = clock()
-        base.rest(base.free_turn(turn_seconds))  # shows how long a turn takes
+        base.free_turn(turn_seconds)  # shows how long a turn takes
         base.record.clear()
         pace = Pace(turn_seconds, clock() - asked, began + seconds, progress)
         given = task.measure_stages(base, {}, pace)
@@ -184,10 +167,34 @@ def _tune(task: _Task, seconds: float, on_progress: Progress) -> Tuning:
     return tuning
 
 
+def _step_seconds(step_ms: float | None, images_per_second: float | None, batch_size: int) -> float:
+    if step_ms is not None and images_per_second is not None:
+        raise BenchError(
+            f"step_ms and images_per_second say the same, got {step_ms} and {images_per_second}: leave one of them out"
+        )
+    for name, value in (("step_ms", step_ms), ("images_per_second", images_per_second)):
+        if value is not None and not (value > 0 and math.isfinite(value)):
+            raise BenchError(
+                f"{name} must be greater than 0, got {value}: leave it out for the fastest loader"
+            )
+    if images_per_second is not None:
+        return max(batch_size, 1) / images_per_second
+    return (step_ms or 0.0) / 1000
+
+
 def _improve(task: _Task, base: Trial, pace: Pace, tuning: Tuning) -> None:
     """Try settings, and measure what limits with those that help."""
     if can_repeat(tuning.limit, base.loader, task.dataset, task.is_clips):
-        _measure_repeated(task, base, pace, tuning)
+        try:
+            tuning.repeated = measure_repeated(
+                base,
+                task.dataset,
+                lambda part: task.loader({}, dataset=part),
+                rate=tuning.given.measured[LOADING].median,
+                pace=pace,
+            )
+        except Exception as error:  # noqa: BLE001 - mixtures, for one, have no part
+            tuning.not_measured["data that were read before"] = reason_of(error)
     numbers = count(1)
 
     def measure_again(best: Trial) -> None:
@@ -213,21 +220,6 @@ def _help(task: _Task, device: str, tuning: Tuning) -> list[str]:
         return further
     total_bytes = tuning.given.bytes_per_sample * len(task.dataset)
     return [*help_of_repeated(tuning.repeated, tuning.limit, task.source, total_bytes), *further]
-
-
-def _measure_repeated(task: _Task, base: Trial, pace: Pace, tuning: Tuning) -> None:
-    try:
-        tuning.repeated = measure_repeated(
-            base,
-            task.dataset,
-            lambda part: task.loader({}, dataset=part),
-            rate=tuning.given.measured[LOADING].median,
-            pace=pace,
-        )
-    except BadSampleError:
-        raise
-    except Exception as error:  # noqa: BLE001 - mixtures, for one, have no part
-        tuning.not_measured["data that were read before"] = reason_of(error)
 
 
 def _situation(task: _Task, base: Trial, limit: Limit) -> Situation:

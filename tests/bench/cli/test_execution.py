@@ -9,13 +9,13 @@ from bench.cli.options import ExecutionOptions
 from bench.output.errors import BenchError
 from dali_pipes.integrations.ray.executor import RayExecutor
 from readers.prepare.errors import PrepareError
-from readers.prepare.executor import ArrayTask, LocalExecutor
+from readers.prepare.executor import ArrayTask
 from tests.support.commands import Run
 
 
 def test_the_options_name_the_executor() -> None:
-    """This machine when nothing is said; Ray is not imported to be named."""
-    assert isinstance(executor_of(ExecutionOptions(), None), LocalExecutor)
+    """None, for this machine, when nothing is said; Ray is not imported to be named."""
+    assert executor_of(ExecutionOptions(), None) is None
     assert isinstance(executor_of(ExecutionOptions(on="ray"), 2), RayExecutor)
 
 

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bench.cli.run_epochs import batches_of
-from bench.cli.run_live import RunView, bad_in_words, stage_shares, waiting_in_words
+from bench.cli.run_live import RunView, bad_in_words, batches_of, stage_shares, waiting_in_words
 from bench.cli.run_show import verdict
 from bench.output.run_log import Coverage
 from dali_pipes import Loader

@@ -10,8 +10,8 @@ import pytest
 
 from bench.timing import Ratio, Turn
 from bench.tune.candidates import Settings
-from bench.tune.pace import Pace
 from bench.tune.search import Found, Search, is_gain
+from bench.tune.trial import Pace
 from dali_pipes import BadSampleError
 
 THREADS: dict[str, Any] = {"num_threads": 4}
@@ -87,22 +87,17 @@ class Made:
                 raise self.machine.broken[name]
 
     def turn(self, seconds: float) -> Turn:
-        """Work for so long."""
+        """Work for so long, and rest for a moment."""
         self.fail()
         rate = 100.0 * self.machine.noise()
         for name in self.settings:
             rate *= self.machine.gains.get(name, 1.0)
-        self.machine.now += seconds
+        self.machine.now += seconds + 0.1
         given = min(rate, self.machine.step_rate)
         waits = max(0.0, 1 - rate / self.machine.step_rate)
         return Turn(
             round(1000 * given * seconds), 1000 * seconds, wait_seconds=1000 * seconds * waits
         )
-
-    def rest(self, turn: Turn) -> None:
-        """Rest for a moment."""
-        assert turn.items
-        self.machine.now += 0.1
 
     def close(self) -> None:
         """End."""

@@ -4,10 +4,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bench.tune.limits import DECODING, LOADING, READING
-from bench.tune.pace import Pace
-from bench.tune.stages import WITH_STEP, measure_stages
-from bench.tune.trial import Reading, Trial
+from bench.tune.limits import DECODING, LOADING, READING, WITH_STEP, measure_stages
+from bench.tune.trial import Pace, Reading, Trial
 from dali_pipes import Loader
 from gpu_aug import HorizontalFlip, Recipe
 from readers import open_dataset

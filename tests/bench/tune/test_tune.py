@@ -13,12 +13,10 @@ from rich.console import Console
 from bench.cli.options import TuneOptions
 from bench.output.errors import BenchError
 from bench.tune import Tuning, tune
-from bench.tune.command import _command
-from bench.tune.limits import LOADING, Limit
+from bench.tune.command import _command, conclusion, show_tuning
+from bench.tune.limits import LOADING, Limit, Stages
 from bench.tune.result import Tuning as Result
 from bench.tune.search import Found, Tried
-from bench.tune.show import conclusion, show_tuning
-from bench.tune.stages import Stages
 from bench.tune.trial import Trial
 from dali_pipes import BadSampleError, Loader
 from gpu_aug import Recipe

@@ -13,8 +13,8 @@ import pytest
 
 import readers.video.index as index_module
 from bench.cli import main
-from bench.cli.index import index as print_index
 from bench.cli.options import ExecutionOptions, SourceOptions
+from bench.cli.prepare import index as print_index
 from dali_pipes import Clips, Loader
 from gpu_aug import CenterCrop, Recipe
 from readers import SourceError, mix, open_dataset

@@ -1,4 +1,4 @@
-"""``gpu-aug recipe convert``."""
+"""The commands ``gpu-aug recipe ...``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +12,17 @@ _STYLES = {
     "foreign": "yellow",
     "refused": "red",
 }
+
+
+def show(
+    recipe: Annotated[
+        str, typer.Argument(metavar="NAME|FILE", help="A preset, or a YAML or JSON file.")
+    ],
+) -> None:
+    """Print a recipe as a table: operations, arguments, and what each costs on every engine."""
+    from bench.cli.recipe_tables import print_recipe
+
+    print_recipe(recipe)
 
 
 def convert(
@@ -33,7 +44,7 @@ def convert(
     from bench.cli.tables import print_table
     from bench.output.arguments import check_writable
     from bench.output.errors import BenchError
-    from bench.output.text import print_written
+    from bench.output.text import print_line, print_written
     from gpu_aug import convert as converting
     from gpu_aug.files.document import SUFFIXES
 
@@ -43,19 +54,17 @@ def convert(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the table says it
         recipe, lines = converting.convert(pipeline, strict=not keep_foreign)
-    console = Console()
-    rows: list[list[str | Text]] = [
-        [line.path.removeprefix("Compose > "), Text(line.outcome, _STYLES[line.outcome]), line.note]
+    rows = [
+        (line.path.removeprefix("Compose > "), Text(line.outcome, _STYLES[line.outcome]), line.note)
         for line in lines
     ]
-    columns = ("step", "outcome", "became, or why not")
-    print_table(console, columns, rows, title=str(pipeline))
+    print_table(("step", "outcome", "became, or why not"), rows, title=str(pipeline))
     counts = Counter(line.outcome for line in lines)
-    console.print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
+    print_line(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     if recipe is None:
         raise BenchError(
             f"{counts['refused']} of {len(lines)} steps have no equal here and no recipe was written: "
             "replace them by what comes nearest, or keep them on the CPU with --keep-foreign"
         )
     recipe.save(out)
-    print_written(console, out)
+    print_written(Console(), out)

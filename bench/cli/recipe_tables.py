@@ -3,12 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
 
-from rich.console import Console
-
 from bench.cli.tables import print_table
 from bench.micro.recipe_costs import USUAL_SIZE, cost, lines_of
 from bench.output.arguments import recipe_from
-from bench.output.text import print_plain
+from bench.output.text import print_line
 from dali_pipes.preview.pairs import ENGINES
 from gpu_aug import Operation, Recipe
 from gpu_aug.ops.operation import in_brief
@@ -19,24 +17,23 @@ _CAPTION = "engines: ms per image; decoding: done while decoding"
 
 def print_recipe(source: str) -> None:
     """Print a recipe, or each of several views, as a table."""
-    console = Console()
     parsed = recipe_from(source)
     recipes = parsed.recipes if isinstance(parsed, Views) else (parsed,)
     for recipe in dict.fromkeys(recipes):
         numbers = [str(number + 1) for number, other in enumerate(recipes) if other == recipe]
         title = f"view {', '.join(numbers)} of {len(recipes)}" if len(recipes) > 1 else source
         columns = ("operation", "arguments", *(f">{engine}" for engine in ENGINES))
-        print_table(console, columns, _rows(recipe), title=title, caption=_CAPTION)
-        console.print(_summary(recipe), soft_wrap=True)
-    print_plain(console, f"fingerprint {parsed.fingerprint}")
+        print_table(columns, _rows(recipe), title=title, caption=_CAPTION)
+        print_line(_summary(recipe))
+    print_line(f"fingerprint {parsed.fingerprint}")
 
 
 def _rows(recipe: Recipe) -> Iterator[list[str]]:
     size = recipe.decode_size or USUAL_SIZE
     for line in lines_of(recipe):
-        cells = ["decoding"] * len(ENGINES)
-        if not line.decodes:
-            cells = [cost(engine, line.operation, size) for engine in ENGINES]
+        cells = [
+            "decoding" if line.decodes else cost(engine, line.operation, size) for engine in ENGINES
+        ]
         name = "  " * line.depth + type(line.operation).__name__
         yield [name, _arguments(line.operation), *cells]
 

@@ -1,47 +1,49 @@
-"""Output of `gpu-aug index`: the indexes built for shards, and the properties of videos."""
+"""Output of `gpu-aug index` and `gpu-aug pack`: indexes, checkpoints, properties of videos, and what was packed."""
 
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.filesize import decimal
 
-from bench.cli.tables import listed, print_facts
-from bench.output.text import print_left_out, print_plain, printable
+from bench.cli.tables import listed, print_facts, print_first
+from bench.output.errors import BenchError
+from bench.output.text import name_some, print_left_out, print_line, printable
 from readers import Dataset
 from readers.plural import counted
-from readers.prepare import Indexing
+from readers.prepare import Indexing, Packing
 from readers.prepare.checkpointing import Checkpointing
+from readers.prepare.packed import MANIFEST
+from readers.prepare.shards.merging import num_missing
 from readers.prepare.source import title_of
 from readers.storage.blob import Blob, is_url
 from readers.storage.index import FoundIndex
 from readers.video import VideoError, VideoIndex
 from readers.video.info import peculiarity_lines
 
-_MOST_BAD = 3  # named, for each reason
+_MOST_VIDEOS = 3  # bad ones that are named, for each reason
+_MOST_SAMPLES = 5  # bad ones that are named
 
 
-def print_indexing(source: str, found: Indexing, task: str | None, console: Console) -> None:
+def print_indexing(source: str, found: Indexing, task: str | None) -> None:
     """Print everything; of a task of an array job its part."""
     if found.shards:
-        _print_shards(found, console)
+        _print_shards(found)
     if task is not None:
         total = len(found.lacking) + len(found.shards)
         text = f"task {task}: {len(found.lacking):,} of {total:,} indexes are not there yet"
-        print_plain(console, f"{text}; --merge tells when all are")
-    elif not found.shards and found.videos is None and found.checkpoints is None:
-        title = title_of(found.dataset)
-        print_plain(console, f"{printable(source)} needs no index (format: {title})")
-    if task is None and found.videos is not None and found.files is not None:
-        _print_videos(found.files, found.videos, console)
+        print_line(f"{text}; --merge tells when all are")
+    elif found.videos is not None and found.files is not None:
+        _print_videos(found.files, found.videos)
+    elif not found.shards and found.checkpoints is None:
+        print_line(f"{printable(source)} needs no index (format: {title_of(found.dataset)})")
     if found.checkpoints is not None:
-        _print_checkpoints(found.checkpoints, console)
+        _print_checkpoints(found.checkpoints)
     if task is None:
-        print_left_out(source, found.dataset, console)
+        print_left_out(source, found.dataset)
 
 
-def _print_shards(indexing: Indexing, console: Console) -> None:
+def _print_shards(indexing: Indexing) -> None:
     """Print what was built, how fast, and where the indexes lie."""
     found, seconds = indexing.shards, indexing.seconds
     built = [(blob, index) for blob, index in found if index.built]
@@ -53,33 +55,28 @@ def _print_shards(indexing: Indexing, console: Console) -> None:
             f"{counted(len(built), 'index')} of {counted(num_samples, 'sample')} "
             f"({decimal(num_bytes)} of shards) in {seconds:.1f} s, {num_samples / seconds:,.0f} samples/s"
         )
-    print_plain(
-        console,
+    print_line(
         f"shards: {len(found):,}, samples: {sum(len(index.head) for _, index in found):,}\n"
         f"built now: {work}\n"
         f"indexes: {decimal(sum(index.head.file_bytes for _, index in found))}, {_where(found)}",
     )
 
 
-def _print_checkpoints(found: Checkpointing, console: Console) -> None:
+def _print_checkpoints(found: Checkpointing) -> None:
     """Print how many images have checkpoints, where these lie, and why the others have none."""
     text = f"checkpoints: of {found.found:,} of {counted(found.looked_at, 'image')}, {decimal(found.num_bytes)}"
     if found.paths:
-        text += f", in {printable(found.paths[0])}"
-        more = len(found.paths) - 1
-        text += f" and {counted(more, 'other')}" if more else ""
-    print_plain(console, text)
+        text += f", in {name_some(found.paths[:1], len(found.paths) - 1)}"
+    print_line(text)
     for reason, number in found.none.most_common():
-        names = ", ".join(map(printable, found.named.get(reason, [])))
-        print_plain(
-            console, f"    {number:,} have none: {reason}" + (names and f", such as {names}")
-        )
+        names = name_some(found.named.get(reason, []), 0)
+        print_line(f"    {number:,} have none: {reason}" + (names and f", such as {names}"))
     if any(reason.startswith("damaged") for reason in found.none):
-        text = "Damaged ones are decoded by OpenCV, which may accept them with wrong pixels: look at them."
-        print_plain(console, f"    {text}")
+        print_line(
+            "    Damaged ones are decoded by OpenCV, which may accept them with wrong pixels: look at them."
+        )
     if found.lacking:
-        print_plain(
-            console,
+        print_line(
             f"    {found.lacking:,} are left to other tasks; --merge tells when all are there",
         )
 
@@ -96,20 +93,19 @@ def _where(found: list[tuple[Blob, FoundIndex]]) -> str:
     return f"{len(apart):,} in {printable(str(apart[0]))}{others}"
 
 
-def _print_videos(dataset: Dataset, index: VideoIndex, console: Console) -> None:
+def _print_videos(dataset: Dataset, index: VideoIndex) -> None:
     """Print what the videos are, and which are bad."""
-    print_facts(console, _facts(index))
+    print_facts(_facts(index))
     _, samples = np.unique(index.videos, return_index=True)
     bad: dict[str, list[int]] = {}
     for sample in samples[index.num_frames[samples] == 0].tolist():
         if isinstance(found := index[sample], VideoError):
             bad.setdefault(str(found), []).append(sample)
     for reason, numbers in sorted(bad.items(), key=lambda item: -len(item[1])):
-        keys = ", ".join(printable(entry.key) for entry in dataset.fetch(numbers[:_MOST_BAD]))
-        others = len(numbers) - _MOST_BAD
-        more = f" and {counted(others, 'other')}" if others > 0 else ""
-        print_plain(console, f"bad: {keys}{more}: {printable(reason)}", "yellow")
-    print_plain(console, f"index: {printable(str(index.path))}")
+        keys = [entry.key for entry in dataset.fetch(numbers[:_MOST_VIDEOS])]
+        some = name_some(keys, len(numbers) - len(keys))
+        print_line(f"bad: {some}: {printable(reason)}", "yellow")
+    print_line(f"index: {printable(str(index.path))}")
 
 
 def _facts(index: VideoIndex) -> list[tuple[str, str]]:
@@ -135,3 +131,32 @@ def _facts(index: VideoIndex) -> list[tuple[str, str]]:
         ("break off", f"{sum(bool(name['damage']) for name in names):,}"),
         *peculiarity_lines(index.peculiar),
     ]
+
+
+def print_packing(source: str, destination: str, packed: Packing, task: str | None) -> None:
+    """Print everything; of a task of an array job its part.
+
+    Raises:
+        BenchError: The source breaks off.
+    """
+    size = f"{counted(packed.num_samples, 'sample')} in {counted(packed.num_shards, 'shard')}"
+    if task is not None:
+        missing = num_missing(destination)
+        then = f"{missing} remain for other tasks" if missing else "none remain: give --merge"
+        print_line(f"task {task} is done: {size}; {then}")
+        return
+    print_line(size)
+    bad = [
+        f"bad sample {printable(sample['key'])} ({sample['stage']}): {sample['reason']}"
+        for sample in packed.bad_samples
+    ]
+    print_first(bad, _MOST_SAMPLES, f", all named in {MANIFEST}")
+    before, after = packed.totals.source_bytes, packed.totals.bytes
+    growth = (after - before) / max(before, 1)
+    print_line(f"size: {decimal(before)} before, {decimal(after)} after ({growth:+.2%})")
+    if breaks := packed.breaks:  # not one sample is missing, but all that came behind it
+        raise BenchError(
+            f"{source} breaks off in {len(breaks)} places, the first at "
+            f"{printable(breaks[0]['key'])}: what could be read is packed; mend the source and pack it "
+            "into a new folder to have the rest"
+        )

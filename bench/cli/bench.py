@@ -1,0 +1,148 @@
+"""The commands ``gpu-aug bench ...``, which measure this machine."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench.cli.options import (
+    AnyRecipe,
+    BatchSize,
+    Data,
+    Device,
+    FrameOptions,
+    Json,
+    Seed,
+    SourceOptions,
+    Threads,
+)
+
+
+def compare(
+    data: Data,
+    *,
+    recipe: AnyRecipe = None,
+    seconds: Annotated[float, typer.Option(help="Measured time per pipeline, in all.")] = 10.0,
+    rounds: Annotated[int, typer.Option(help="Turns per pipeline that the time is cut into.")] = 5,
+    batch_size: BatchSize = None,
+    frames: FrameOptions,
+    source: SourceOptions,
+    device: Device = "auto",
+    threads: Threads = None,
+    seed: Seed = 0,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            help="bfloat16 or float32; default bfloat16 for images, as people train, and float32 for clips."
+        ),
+    ] = None,
+    peers: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="all|none|NAME",
+            help="Baselines, repeatable; what is missing is installed into .peers/. When left out, those that are "
+            "installed.",
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only the row of this name; repeatable.")
+    ] = None,
+    json: Json = None,
+) -> None:
+    """Compare every engine of ours with other pipelines, in turns, on the same files."""
+    from bench.compare.clips import clip_settings, usual_batch_size, usual_dtype, usual_recipe
+    from bench.compare.compare import Settings
+    from bench.compare.report import compare_and_show
+
+    how = source.asked()
+    clips = clip_settings(data, how, **frames.asked())
+    settings = Settings(
+        seconds=seconds,
+        rounds=rounds,
+        batch_size=usual_batch_size(clips) if batch_size is None else batch_size,
+        device=device,
+        num_threads=threads,
+        seed=seed,
+        only=tuple(only or ()),
+        dtype=dtype or usual_dtype(clips),
+        peers=tuple(peers or ()),
+        clips=clips,
+        how=how,
+    )
+    compare_and_show(data, recipe or usual_recipe(clips), settings, json_path=json)
+
+
+def read(
+    data: Data,
+    seconds: Annotated[float, typer.Option(help="Measured time per reader, warm, in all.")] = 10.0,
+    rounds: Annotated[int, typer.Option(help="Turns per reader that the time is cut into.")] = 5,
+    cold_rounds: Annotated[int, typer.Option(help="Turns with an empty page cache.")] = 3,
+    batch_size: Annotated[int, typer.Option(help="Samples per batch.")] = 256,
+    size: Annotated[
+        str, typer.Option(help="How much of DATA to read; it is repeated where it has less.")
+    ] = "512MiB",
+    threads: Threads = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only this format (files, tar, ...); repeatable.")
+    ] = None,
+    json: Json = None,
+) -> None:
+    """Read the samples of DATA in shuffled order from every format, beside the formats' own libraries."""
+    from bench.reading.read import ReadSettings, read_and_show
+    from readers.prepare.packing import size_from
+
+    settings = ReadSettings(
+        seconds=seconds,
+        rounds=rounds,
+        cold_rounds=cold_rounds,
+        batch_size=batch_size,
+        num_threads=threads,
+        size_bytes=size_from(size),
+        only=tuple(only or ()),
+    )
+    read_and_show(data, settings, json_path=json)
+
+
+def micro(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="ops, decode, overhead or scale.")],
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATA", help="Photographs; those that scikit-image ships when left out."
+        ),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(help="Measured time per line of the table, in all.")
+    ] = 2.0,
+    rounds: Annotated[int, typer.Option(help="Turns that the time is cut into.")] = 5,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Tiny inputs and one short turn, to see that it works.")
+    ] = False,
+    json: Json = None,
+) -> None:
+    """Measure one part of the work at a time, on this machine's CPU.
+
+    ops: single operations of torchvision, Albumentations, Kornia and ours, on one thread.
+
+    decode: each kind of file in full, smaller, and crops, by our decoder and others, on one thread.
+
+    overhead: what the loader does besides decoding and augmenting, and how long it holds Python's lock.
+
+    scale: the loader's cost by threads, batch size, image size and dataset length.
+    """
+    from bench.micro.micro import micro_and_show
+
+    micro_and_show(name, data, seconds=seconds, rounds=rounds, quick=quick, json_path=json)
+
+
+def make_videos(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Gets one folder per class.")],
+    size: Annotated[str, typer.Option(metavar="WIDTHxHEIGHT", help="Size in pixels.")] = "340x256",
+    count: Annotated[int, typer.Option(help="Number of videos.")] = 16,
+    seconds: Annotated[float, typer.Option(help="Length of each video.")] = 10.0,
+    seed: Seed = 0,
+) -> None:
+    """Make videos: a camera that moves over real photographs, H.264 with x264's default settings."""
+    from bench.compare.make_videos import make_and_show
+
+    make_and_show(folder, size, count=count, seconds=seconds, seed=seed)

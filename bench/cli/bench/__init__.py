@@ -1,1 +1,0 @@
-"""The commands ``gpu-aug bench ...``: each parses, calls and prints."""

@@ -1,0 +1,62 @@
+"""What `gpu-aug run` and `gpu-aug tune` hand to a loader, and write down of it."""
+
+from pathlib import Path
+from typing import Any
+
+from bench.cli.options import SampledClipOptions, SourceOptions, TuneOptions
+from bench.compare.clips import clip_settings, usual_batch_size, usual_recipe
+from bench.output.arguments import dtype_from, recipe_from
+from dali_pipes.evaluation import random_steps
+from dali_pipes.variants import make_variants
+from readers import Dataset
+from readers.prepare.source import open_at_random
+
+OTHER_NAMES = {"threads": "num_threads"}
+"""Options whose argument of Loader has another name."""
+
+
+def loader_arguments(
+    data: str,
+    recipe: str | None,
+    asked: TuneOptions,
+    clips: SampledClipOptions,
+    source: SourceOptions,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Open data and return the arguments of a `Loader` over them, and their description for a result.
+
+    Args:
+        data: A source as for `readers.open_dataset`.
+        recipe: A preset or a file; None takes the usual one.
+        asked: Options. Those that have their default are not among the arguments.
+        clips: Which clips of videos.
+        source: How the data are opened.
+
+    Raises:
+        BenchError: An argument that is not allowed; other errors come from the packages themselves.
+    """
+    how = source.asked()
+    chosen_clips = clip_settings(data, how, **clips.asked())
+    dataset: Dataset = open_at_random(data, **how)
+    if chosen_clips is not None:
+        dataset = chosen_clips.clips(dataset)
+    name = recipe or usual_recipe(chosen_clips)
+    made = recipe_from(name)
+    given = {
+        OTHER_NAMES.get(option, option): getattr(asked, option)
+        for option, default in vars(TuneOptions()).items()
+        if getattr(asked, option) != default
+    }
+    if "dtype" in given:
+        given["dtype"] = dtype_from(asked.dtype)
+    given.setdefault("batch_size", max(1, min(usual_batch_size(chosen_clips), len(dataset))))
+    if not random_steps(make_variants(made, None).recipes):
+        given["last_batch"] = "partial"  # a recipe for evaluation leaves nothing out
+    plain = {key: str(of) if isinstance(of, Path) else of for key, of in vars(asked).items()}
+    described = {
+        **plain,
+        "clips": chosen_clips and vars(chosen_clips),
+        "source_options": {key: str(value) for key, value in how.items()},
+        "data": data,
+        "recipe": name,
+    }
+    return {"dataset": dataset, "recipe": made, **given}, described

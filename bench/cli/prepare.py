@@ -1,0 +1,192 @@
+"""The commands that prepare DATA: pack, inspect and index."""
+
+from typing import Annotated, Any, cast
+
+import typer
+
+from bench.cli.options import (
+    AllowPipe,
+    Data,
+    ExecutionOptions,
+    Json,
+    Options,
+    Processes,
+    SourceOptions,
+    Split,
+    Workers,
+)
+
+
+def pack(
+    source: Data,
+    destination: Annotated[
+        str,
+        typer.Argument(
+            metavar="DST",
+            help="The folder of the shards, or a URL (s3://bucket/train); may hold a part of them.",
+        ),
+    ],
+    format: Annotated[str, typer.Option(help="tar (WebDataset) or parquet.")] = "tar",
+    shard_size: Annotated[str, typer.Option(help="Largest size of a shard.")] = "256MB",
+    shuffle: Annotated[
+        int | None,
+        typer.Option(metavar="SEED", help="Mix samples and classes; in order when left out."),
+    ] = None,
+    allow_pipe: AllowPipe = False,
+    source_format: Annotated[
+        str | None,
+        typer.Option(help="Format of DATA; stream reads tars of any server front to back."),
+    ] = None,
+    split: Split = None,
+    option: Options = None,
+    workers: Workers = None,
+    *,
+    execution: ExecutionOptions,
+) -> None:
+    """Pack DATA into shards with their indexes and checkpoints; a second run goes on with the first."""
+    from bench.cli.execution import executor_of, told_when_interrupted
+    from bench.cli.prepare_tables import print_packing
+    from bench.output.progress import samples_bar
+    from dali_pipes.jpeg.finder import FINDER
+    from readers.prepare import packing
+
+    executor = executor_of(execution, workers)
+    remains = "the shards that are done remain; run the same command again to go on"
+    with told_when_interrupted(remains), samples_bar() as bar:
+        packed = packing.pack(
+            source,
+            destination,
+            format=cast("Any", format),  # which is judged there
+            shard_size=shard_size,
+            shuffle=shuffle,
+            finder=FINDER,
+            allow_pipe=allow_pipe,
+            source_format=source_format,
+            num_workers=workers,
+            executor=executor,
+            merge=execution.merge,
+            on_progress=bar,
+            **SourceOptions(None, split, option).asked(),
+        )
+    print_packing(source, destination, packed, execution.task)
+
+
+def inspect(
+    data: Data,
+    *,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Look at every sample and decode every image.")
+    ] = False,
+    source: SourceOptions,
+    allow_pipe: AllowPipe = False,
+    workers: Workers = None,
+    json: Json = None,
+    execution: ExecutionOptions,
+    parts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="--verify: what was found, part by part, to go on from; all of --task I/N and --merge share it.",
+        ),
+    ] = None,
+) -> None:
+    """Say what is in DATA: fields, sizes, shapes, classes, and what is broken (exit code 1)."""
+    from bench.cli.execution import executor_of, told_when_interrupted
+    from bench.cli.inspect_tables import print_inspection, print_part, to_dict
+    from bench.output.arguments import check_writable
+    from bench.output.errors import BenchError
+    from bench.output.progress import samples_bar
+    from bench.output.quiet import hushed
+    from bench.output.results import write_json
+    from dali_pipes.decode.check import CHECKS
+    from readers.prepare import inspection
+    from readers.prepare.source import open_source
+
+    check_writable(json)
+    executor = executor_of(execution, workers)
+    if (executor or execution.merge or parts) and not verify:
+        raise BenchError(
+            "--on, --task, --merge and --parts are for --verify: without it a few thousand samples are looked at here"
+        )
+    asked = source.asked()
+    remains = (
+        f"the parts in {parts} remain; run the same command again to go on"
+        if parts
+        else "nothing was kept; give --verify --parts FOLDER to keep what is found and go on from there"
+    )
+    dataset = open_source(data, allow_pipe=allow_pipe, **asked)  # whose warnings are seen
+    with told_when_interrupted(remains), hushed(), samples_bar() as bar:
+        found = inspection.inspect(
+            # Elsewhere it is opened anew, so that a machine that does not see it says so.
+            data if executor else dataset,
+            verify=CHECKS if verify else None,
+            num_workers=workers,
+            executor=executor,
+            parts=parts,
+            merge=execution.merge,
+            on_progress=bar,
+            **(asked if executor else {}),
+        )
+    if execution.task is not None:  # the merged result tells of bad samples
+        print_part(found, execution.task)
+        return
+    print_inspection(data, found)
+    if json:
+        write_json(json, to_dict(data, found))
+    if found.num_bad:
+        raise typer.Exit(1)
+
+
+def index(
+    data: Data,
+    *,
+    source: SourceOptions,
+    workers: Processes = None,
+    execution: ExecutionOptions,
+    publish: Annotated[
+        bool,
+        typer.Option(
+            "--publish",
+            help="Put indexes of shards in object stores beside them, for all machines.",
+        ),
+    ] = False,
+    checkpoints: Annotated[
+        bool,
+        typer.Option(
+            "--checkpoints",
+            help="Also read every JPEG once, and keep where in it decoding can begin: crops are then decoded faster.",
+        ),
+    ] = False,
+) -> None:
+    """Build the indexes that DATA needs to be read at random; a second run goes on with the first.
+
+    Videos are looked through as well. Bad ones are named, and are no failure: an index says which they are.
+    (gpu-aug inspect has exit code 1 for them.)
+    """
+    from bench.cli.execution import executor_of, told_when_interrupted
+    from bench.cli.prepare_tables import print_indexing
+    from bench.output.progress import bytes_bar, samples_bar
+    from dali_pipes.jpeg.finder import FINDER
+    from readers.prepare import indexing
+
+    executor = executor_of(execution, workers)
+    remains = "the indexes that are done remain; run the same command again to go on"
+    with (
+        told_when_interrupted(remains),
+        bytes_bar() as shards,
+        samples_bar(after=shards) as videos,
+        samples_bar(after=shards) as jpegs,
+    ):
+        found = indexing.index(
+            data,
+            num_workers=workers,
+            executor=executor,
+            publish=publish,
+            merge=execution.merge,
+            finder=FINDER if checkpoints else None,
+            on_shards=shards,
+            on_videos=videos,
+            on_checkpoints=jpegs,
+            **source.asked(),
+        )
+    print_indexing(data, found, execution.task)

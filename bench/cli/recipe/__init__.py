@@ -1,1 +1,0 @@
-"""The commands ``gpu-aug recipe ...``."""
