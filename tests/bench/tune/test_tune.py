@@ -59,12 +59,12 @@ def test_what_is_chosen_makes_a_loader(data: Path, tmp_path: Path) -> None:
 
 def test_a_step_that_does_not_wait_needs_no_search(data: Path) -> None:
     """Nothing is tried, and nothing is advised."""
-    found = tune(open_dataset(data), RECIPE, batch_size=2, seconds=1, images_per_second=4)
+    found = tune(open_dataset(data), RECIPE, batch_size=2, seconds=1, images_per_second=2)
 
     assert found.limit.stage == "training step"
     assert not found.found.tried
     assert not found.help
-    assert found.step_rate == 4
+    assert found.step_rate == 2
     assert found.base.wait_share < 0.05
 
 
