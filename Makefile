@@ -26,6 +26,8 @@ demo: OUT ?= demo
 gpu: PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
 export NO_ALBUMENTATIONS_UPDATE := 1
+# The tests start hundreds of processes: each would compile our packages and the tests again.
+test test-all: export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-all docs check dist gpu
 

@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from bench.baselines.translations import torchvision_compose
-from bench.compare.contestant import Pipeline, Task
+from bench.compare.task import Pipeline, Task
 from bench.compare.threads import NUM_AHEAD, threaded_batches
 from gpu_aug import Recipe
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from bench.baselines.translations import torchvision_transforms
-from bench.compare.contestant import Pipeline, Task, Unable
+from bench.compare.task import Pipeline, Task, Unable
 from bench.compare.threads import NUM_AHEAD, threaded_batches
 from gpu_aug import Recipe
 from readers import read_header

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from bench.compare.contestant import Unable
+from bench.compare.task import Unable
 from gpu_aug import (
     CenterCrop,
     ColorJitter,

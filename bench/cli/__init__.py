@@ -1,4 +1,4 @@
-"""The command ``gpu-aug``: each file holds one command, which parses, calls the library and prints."""
+"""The command ``gpu-aug``: functions that parse arguments, call the library and print."""
 
 import sys
 from collections.abc import Sequence

@@ -71,7 +71,7 @@ def doctor() -> None:
 def _torchcodec() -> str:
     """Whether torchcodec loads, which comparisons use."""
     from bench.baselines.videos import load_torchcodec
-    from bench.compare.contestant import Unable
+    from bench.compare.task import Unable
     from dali_pipes.machine import versions
 
     try:

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from bench.baselines.videos import upright
 from bench.compare.clip_plan import Clip
-from bench.compare.contestant import Pipeline, Task, Unable
+from bench.compare.task import Pipeline, Task, Unable
 from gpu_aug import Normalize, Recipe, Resize
 
 COLOUR_TOLERANCE = 4 / 255

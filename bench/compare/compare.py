@@ -13,11 +13,11 @@ import torch
 
 from bench.compare.clip_plan import make_plan
 from bench.compare.clips import ClipSettings
-from bench.compare.contestant import Task, Unable
 from bench.compare.contestants import IMAGES, VIDEOS, Contestant, choose, missing_peers
 from bench.compare.images import collect
 from bench.compare.process import ContestantProcess
 from bench.compare.result import Absent, Comparison, Row
+from bench.compare.task import Task, Unable
 from bench.output.arguments import dtype_from
 from bench.output.errors import BenchError
 from bench.timing import mean_of, measure_in_turns

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from bench.baselines.peers.catalog import PEERS
 from bench.baselines.peers.install import is_ready
-from bench.compare.contestant import Kind
+from bench.compare.task import Kind
 from bench.output.errors import BenchError
 from dali_pipes.preview.pairs import DECODERS, ENGINES, pair_name
 

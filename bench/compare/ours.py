@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bench.compare.contestant import Pipeline, Task, Unable
+from bench.compare.task import Pipeline, Task, Unable
 from dali_pipes import (
     BadSampleError,
     Loader,

@@ -10,8 +10,8 @@ import bench
 from bench.baselines.peers.catalog import environment, python_of
 from bench.baselines.peers.far import FarProcess, PeerError
 from bench.baselines.peers.install import has_package, why_not
-from bench.compare.contestant import Task, Unable
 from bench.compare.contestants import Contestant
+from bench.compare.task import Task, Unable
 from bench.timing import Busy, Turn
 
 _OPEN_SECONDS_MAX = 240.0  # conversion of the data and the first batch

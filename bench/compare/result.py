@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bench.compare.contestant import Kind
+from bench.compare.task import Kind
 from bench.timing import Measurement, ratio
 
 RATIO_MEANING = (

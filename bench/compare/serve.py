@@ -22,7 +22,7 @@ import torch
 
 from bench.baselines.peers.far import answer_questions
 from bench.compare.check_frames import check_frames
-from bench.compare.contestant import Pipeline, Task, Unable
+from bench.compare.task import Pipeline, Task, Unable
 from bench.timing import synchronise, take_turn
 
 

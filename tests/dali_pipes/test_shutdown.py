@@ -27,6 +27,7 @@ from tests.support.same_batches import assert_same
 
 DALI = pytest.param("dali", marks=pytest.mark.needs_dali)
 DECODERS = ["cpu", DALI]
+DALI_IF_LONG = ["cpu", pytest.param("dali", marks=[pytest.mark.needs_dali, pytest.mark.long])]
 CPU_IF_LONG = [pytest.param("cpu", marks=pytest.mark.long), DALI]
 
 # A loop over a folder, in which a statement ends the process.
@@ -87,6 +88,9 @@ class TestThreads:
         assert len(list(loader)) == 10
         assert not our_threads()
 
+
+@pytest.mark.parametrize("decoder", DALI_IF_LONG)
+class TestLoopsThatEnd:
     def test_exception_in_the_loop(self, dataset: Dataset, decoder: str) -> None:
         """An exception in the training step ends the threads, once its traceback is gone."""
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from bench.baselines.translations import albumentations_compose
-from bench.compare.contestant import Pipeline, Task
+from bench.compare.task import Pipeline, Task
 from gpu_aug import Recipe
 
 NUM_AHEAD = 2

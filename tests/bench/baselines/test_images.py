@@ -20,7 +20,7 @@ from bench.baselines.images import (
 )
 from bench.baselines.torch_loader import Baseline
 from bench.compare import ours
-from bench.compare.contestant import Task, Unable
+from bench.compare.task import Task, Unable
 from gpu_aug import CenterCrop, GaussianBlur, Normalize, Recipe, Resize
 from readers import open_dataset
 

@@ -62,7 +62,13 @@ def test_strips_of_several_epochs_and_engines(data: Path, tmp_path: Path) -> Non
     assert mixed > 100
 
 
-@pytest.mark.parametrize("ending", strips.MOVING)
+@pytest.mark.parametrize(
+    "ending",
+    [
+        strips.MOVING[0],
+        *(pytest.param(ending, marks=pytest.mark.long) for ending in strips.MOVING[1:]),
+    ],
+)
 def test_animation_plays_as_the_video(ending: str, tmp_path: Path) -> None:
     """There is a page for every frame, shown as long as the video shows it, also at a variable rate."""
     source = tmp_path / "source"

@@ -16,10 +16,10 @@ from rich.console import Console
 from bench.compare import compare as comparing
 from bench.compare import process
 from bench.compare.compare import Settings, compare
-from bench.compare.contestant import Pipeline, Task
 from bench.compare.contestants import Contestant
 from bench.compare.report import comparison_document, show_comparison
 from bench.compare.result import Comparison, Row, verdicts
+from bench.compare.task import Pipeline, Task
 from bench.compare.threads import threaded_batches
 from bench.timing import Measurement, Turn
 from gpu_aug import Recipe
@@ -102,6 +102,7 @@ def _children() -> list[str]:
     return [command.decode() for command in commands if __name__.encode() in command]
 
 
+@pytest.mark.long
 def test_compare_command_writes_what_it_measured(
     run: Run, photos: list[Path], tmp_path: Path
 ) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from bench.baselines.peers import catalog, install
 from bench.baselines.peers.catalog import PEERS
-from bench.compare.contestant import Unable
 from bench.compare.contestants import IMAGES, VIDEOS, Contestant, choose, missing_peers
 from bench.compare.process import ContestantProcess
+from bench.compare.task import Unable
 from bench.output.errors import BenchError
 
 

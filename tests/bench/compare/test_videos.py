@@ -30,8 +30,8 @@ from bench.compare.check_frames import check_frames
 from bench.compare.clip_plan import Clip, make_plan
 from bench.compare.clips import ClipSettings, clip_settings
 from bench.compare.compare import Settings, compare
-from bench.compare.contestant import Pipeline, Task, Unable
 from bench.compare.report import comparison_document
+from bench.compare.task import Pipeline, Task, Unable
 from bench.output.errors import BenchError
 from dali_pipes import Loader
 from gpu_aug import CenterCrop, HorizontalFlip, Normalize, RandomCrop, RandomShortestSize, Recipe

@@ -154,7 +154,7 @@ def test_pictures_are_photographs_of_one_size(photos: list[Path]) -> None:
 @pytest.mark.parametrize(
     ("name", "row"),
     [
-        ("decode", "baseline jpeg"),
+        pytest.param("decode", "baseline jpeg", marks=pytest.mark.long),
         pytest.param("ops", "Affine", marks=pytest.mark.long),
         pytest.param("overhead", "Python's lock, tar", marks=pytest.mark.long),
         pytest.param("scale", "start, by length", marks=pytest.mark.long),

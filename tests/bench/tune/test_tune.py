@@ -57,6 +57,7 @@ def test_what_is_chosen_makes_a_loader(data: Path, tmp_path: Path) -> None:
     json.dumps(found.to_dict())
 
 
+@pytest.mark.long
 def test_a_step_that_does_not_wait_needs_no_search(data: Path) -> None:
     """Nothing is tried, and nothing is advised."""
     found = tune(open_dataset(data), RECIPE, batch_size=2, seconds=1, images_per_second=2)

@@ -166,8 +166,14 @@ CUTS: dict[str, dict[str, Any]] = {
 KNOWN_LOSSES = {("plain", "max_steps within an epoch", 6, "max_epochs")}
 
 
+# The others cut where one of these does, and at further places.
+OFTEN = ("every two steps", "max_steps within an epoch", "ends of epochs with validations")
+
+
 @pytest.mark.parametrize("kind", ["plain", "module"])
-@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize(
+    "cut", [pytest.param(cut, marks=[pytest.mark.long] * (cut not in OFTEN)) for cut in CUTS]
+)
 def test_lightning(
     dataset: Dataset, places: dict[Any, int], tmp_path: Path, kind: str, cut: str
 ) -> None:

@@ -107,6 +107,7 @@ def test_trainer_goes_through_the_loaders_epochs_and_resumes_within_one(
         assert train(dataset, tmp_path, resume=stop, **later) == expected[stop:]
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_trainer_on_other_batches(dataset: Dataset, tmp_path: Path) -> None:
     """Trainer counts steps: it is said how many it takes now, and with those every sample comes once."""

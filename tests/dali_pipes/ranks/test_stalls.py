@@ -187,7 +187,9 @@ class HangAt:
 
 
 class TestThreads:
-    @pytest.mark.parametrize("how", ["end", "close", "drop"])
+    @pytest.mark.parametrize(
+        "how", ["drop", *(pytest.param(how, marks=pytest.mark.long) for how in ("end", "close"))]
+    )
     def test_nothing_is_left(self, folder: Path, how: str) -> None:
         """A watch ends with its loop: at the end, by close, and when a loop is dropped."""
         loader = load(open_dataset(folder))

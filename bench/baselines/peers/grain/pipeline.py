@@ -9,7 +9,7 @@ import torch
 from absl import flags
 
 from bench.baselines.peers.augment import NUM_AHEAD, Augment, peer_pipeline
-from bench.compare.contestant import Task
+from bench.compare.task import Task
 
 # Grain reads flags, which only absl's own main parses; here, so that it is also done in worker processes.
 flags.FLAGS.mark_as_parsed()

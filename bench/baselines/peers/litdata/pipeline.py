@@ -10,7 +10,7 @@ import litdata as ld
 import torch
 
 from bench.baselines.peers.augment import NUM_AHEAD, Augment, peer_pipeline
-from bench.compare.contestant import Task
+from bench.compare.task import Task
 
 
 class _Photos(ld.StreamingDataset):  # type: ignore[misc]

@@ -9,7 +9,7 @@ import torch
 from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
 
 from bench.baselines.peers.augment import NUM_AHEAD, Augment, peer_pipeline
-from bench.compare.contestant import Task
+from bench.compare.task import Task
 
 _NUM_SAMPLES = 1_000_000  # more than any comparison takes: the samples are repeated
 

@@ -12,7 +12,7 @@ from spdl.pipeline import PipelineBuilder
 from torchvision.transforms import v2
 
 from bench.baselines.translations import torchvision_compose
-from bench.compare.contestant import Pipeline, Task, Unable
+from bench.compare.task import Pipeline, Task, Unable
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 
 _NOTE = (

@@ -10,7 +10,7 @@ import webdataset as wds
 from torch.utils.data import default_collate
 
 from bench.baselines.peers.augment import NUM_AHEAD, Augment, peer_pipeline
-from bench.compare.contestant import Task
+from bench.compare.task import Task
 
 _NUM_SHARDS_PER_WORKER = 4
 

@@ -130,6 +130,7 @@ def _without_run(audit: Path) -> str:
     return json.dumps([{**line, "time": 0, "attempt": ""} for line in lines])
 
 
+@pytest.mark.long
 def test_packed_by_two_nodes_is_packed_by_one_process(
     ray_cluster: Any, source: str, shard_size: str, tmp_path: Path
 ) -> None:
