@@ -117,4 +117,5 @@ def pack_waiting(address: str, source: str, destination: str, shard_size: str, m
 if __name__ == "__main__":
     import tests.support.ray_cluster  # noqa: F401, for its settings
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process may ignore it
     pack_waiting(*sys.argv[1:])
