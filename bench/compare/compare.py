@@ -46,8 +46,8 @@ class Settings:
         seed: Seed of the shuffling and the draws.
         only: Names of rows; empty means all.
         dtype: Data type of the batches: "bfloat16", as people train, or "float32".
-        peers: Names of baselines; ("all",), ("none",), or empty for those that need no environment of
-            their own.
+        peers: Names of baselines; ("all",), ("none",), or empty for those whose packages are
+            installed.
         clips: How clips are taken out of the data, where these are videos; None for images.
         how: Keyword arguments of `readers.open_dataset`.
     """

@@ -1,6 +1,6 @@
 """The engines give the same pixels on the same draws, and those of code from outside.
 
-Every operation has a row in tests/rows. Every comparison has a negative control: a slightly
+Every operation has a row in tests/support/rows. Every comparison has a negative control: a slightly
 different parameter must be noticed.
 """
 
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def collect() -> dict[str, Row]:
-    """All rows of all files in tests/rows."""
+    """All rows of all files in tests/support/rows."""
     rows: dict[str, Row] = {}
     for found in pkgutil.iter_modules(tests.support.rows.__path__):
         added = getattr(importlib.import_module(f"tests.support.rows.{found.name}"), "ROWS", {})
