@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.describe import few_of
-from readers.python_parser import parsed
+from readers.python_parser import call_parser
 from readers.sample import COLUMNS, ColumnName, SelectionError
 
 _ALLOWED = (
@@ -58,7 +58,7 @@ def evaluate(
         SelectionError: The text is not a condition of this kind, or names no column.
     """
     try:
-        tree = parsed(lambda: ast.parse(text.strip(), mode="eval"))
+        tree = call_parser(lambda: ast.parse(text.strip(), mode="eval"))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else "it is too long or nested"
         raise SelectionError(

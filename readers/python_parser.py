@@ -6,10 +6,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+# Collisions are rare (one in thousands of calls by six busy threads): far fewer repeats do. A lasting error still gets out.
 _NUM_TRIES = 20
 
 
-def parsed(parse: Callable[[], T]) -> T:
+def call_parser(parse: Callable[[], T]) -> T:
     """Return the result of a function that calls `ast.parse`, as NumPy does for the header of a .npy file.
 
     Python 3.11.7 and older can end one of two such calls in two threads by a SystemError about the depth of the tree,

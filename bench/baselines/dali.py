@@ -69,9 +69,8 @@ def start_videos(task: Task) -> Pipeline:
         Unable: DALI is missing, does not read these videos here, or the recipe is not like the presets.
     """
     on_gpu, stride = task.device.type == "cuda", _stride(task)
-    last: dict[
-        str, torch.Tensor
-    ] = {}  # the batch that was handed over, by the names of the graph's outputs
+    # The batch that was handed over, by the names of the graph's outputs.
+    last: dict[str, torch.Tensor] = {}
 
     def outputs() -> tuple[Any, Any, Any]:
         from nvidia.dali import fn

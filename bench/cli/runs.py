@@ -169,7 +169,7 @@ def audit(
     ],
     second: Annotated[
         str | None,
-        typer.Argument(metavar="[B]", help="Audit files of another run, to compare them."),
+        typer.Argument(metavar="B", help="Audit files of another run, to compare them."),
     ] = None,
 ) -> None:
     """Say whether a run handed over each sample exactly once; or whether two runs handed over the same ones.

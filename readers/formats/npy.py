@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from readers.dataset import IndexedDataset
 from readers.formats.columns import to_label, to_labels
 from readers.image.raw_pixels import RowFile, row_file
-from readers.python_parser import parsed
+from readers.python_parser import call_parser
 from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError, checked_indices
 from readers.storage.blob import open_blob
 from readers.storage.blob.content_hash import pin_content
@@ -129,7 +129,7 @@ def _find_rows(path: Path) -> FileRows:
         raise SourceError(f"{path} is a .npz archive: save its array with np.save")
     try:
         # This reads the file's head alone.
-        array = parsed(lambda: np.load(path, mmap_mode="r", allow_pickle=False))
+        array = call_parser(lambda: np.load(path, mmap_mode="r", allow_pickle=False))
         if array.size and array.ndim:
             fortran = not array.flags.c_contiguous
             return FileRows(path, array.dtype, array.offset, array.shape, fortran=fortran)

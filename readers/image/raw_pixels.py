@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import DTypeLike, NDArray
 
-from readers.python_parser import parsed
+from readers.python_parser import call_parser
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def read_npy(data: bytes | memoryview) -> NDArray[Any]:
     Raises:
         Exception: It is damaged, or of Python objects; NumPy's parser of headers raises errors of many kinds.
     """
-    (shape, is_fortran, dtype), begin = parsed(lambda: _npy_header(data))
+    (shape, is_fortran, dtype), begin = call_parser(lambda: _npy_header(data))
     if dtype.hasobject or min(shape, default=0) < 0:
         raise ValueError(f"an array of the shape {shape} of {dtype} is not read")
     return np.ndarray(shape, dtype, data, begin, order="F" if is_fortran else "C")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from readers.cores import usable_cores
 from readers.dataset import IndexedDataset
 from readers.image.header import read_header
-from readers.python_parser import parsed
+from readers.python_parser import call_parser
 from readers.sample import BadSample, Dataset, HeaderError, Sample
 from readers.storage.atomic_file import atomic_file
 from readers.storage.cache_folder import cache_folder
@@ -96,7 +96,7 @@ def _told(dataset: Dataset) -> Sizes:
 
 def _kept(path: Path, length: int) -> Sizes | None:
     with suppress(OSError, ValueError, EOFError):  # then the headers are read again
-        sizes = parsed(lambda: np.load(path, allow_pickle=False))
+        sizes = call_parser(lambda: np.load(path, allow_pickle=False))
         if sizes.shape == (length, 2) and sizes.dtype == np.dtype("<u4"):
             return np.asarray(sizes, np.uint32)
     return None

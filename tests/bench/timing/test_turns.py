@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable
 
 import pytest
+import torch
 
 import gpu_aug.compiled.clock
-from bench.timing import Measurement, Turn, measure_in_turns, ratio, take_turn, turns
+from bench.timing import Measurement, Turn, measure_in_turns, one_thread, ratio, take_turn, turns
 from bench.timing.usage import cpu_seconds
 
 
@@ -152,3 +153,12 @@ def test_time_spent_compiling_is_left_out() -> None:
         assert turns.clock() - before < -50
     finally:
         gpu_aug.compiled.clock.clock.leave_out(-100.0)
+
+
+def test_one_thread_is_given_back() -> None:
+    """Torch has one thread inside and what it had before afterwards."""
+    before = torch.get_num_threads()
+    with one_thread():
+        assert torch.get_num_threads() == 1
+
+    assert torch.get_num_threads() == before
