@@ -16,6 +16,7 @@ import pytest
 from bench.cli import main
 from bench.output import errors
 from bench.output.arguments import source_options
+from bench.output.text import name_some
 from readers import open_dataset
 from tests.support.commands import Run
 
@@ -408,3 +409,10 @@ def test_warnings_are_sentences(
     assert "is read without the boxes of YOLO" in error
     assert "UserWarning" not in error
     assert error.count("\n") == error.count("warning: ")
+
+
+@pytest.mark.parametrize(
+    ("num_others", "expected"), [(0, "a, b"), (1, "a, b and 1 other"), (3, "a, b and 3 others")]
+)
+def test_names_are_followed_by_the_number_of_others(num_others: int, expected: str) -> None:
+    assert name_some(["a", "b"], num_others) == expected
