@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Generator
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from dali_pipes.assemble import batch_of
@@ -10,7 +11,7 @@ from dali_pipes.bad_samples import Ledger
 from dali_pipes.batch import Batch
 from dali_pipes.epochs import Epochs
 from dali_pipes.options import Setup
-from dali_pipes.pipeline.collecting import is_collecting
+from dali_pipes.pipeline.endings import end, is_collecting
 from dali_pipes.pipeline.make import Production
 from dali_pipes.pipeline.pipeline import Producer
 from dali_pipes.process_rank import Process
@@ -60,38 +61,39 @@ class Loops:
         self.meter.begin()
         self.metrics.begin(process.rank)
         _log.info("epoch %d begins after %s of its samples", epoch, f"{total(consumed):,}")
-        with self.watch.loop(process, epoch) as pulse:
+        ending = ExitStack()
+        try:
+            pulse = self.watch.begin(process, epoch, ending)
             producer = self.production.start(steps.largest)
+            ending.callback(self.production.stop, producer)
+            ending.callback(self.meter.end)
             pulse.account = producer.account
             under_way, is_over = 0, False
-            try:
-                for plan in steps.plans(epoch, consumed):
-                    producer.submit(plan)
-                    under_way += 1
-                    while under_way > producer.capacity:
-                        batch = self._hand_over(producer, steps, number, pulse)
-                        under_way -= 1
-                        if batch is None:
-                            is_over = True
-                            break
-                        yield batch
-                    if is_over:
+            for plan in steps.plans(epoch, consumed):
+                producer.submit(plan)
+                under_way += 1
+                while under_way > producer.capacity:
+                    batch = self._hand_over(producer, steps, number, pulse)
+                    under_way -= 1
+                    if batch is None:
+                        is_over = True
                         break
-                for _ in range(under_way):
-                    if (batch := self._hand_over(producer, steps, number, pulse)) is not None:
-                        yield batch
-                self.production.keep(producer)
+                    yield batch
+                if is_over:
+                    break
+            for _ in range(under_way):
+                if (batch := self._hand_over(producer, steps, number, pulse)) is not None:
+                    yield batch
+            self.production.keep(producer)
+        finally:
+            try:
+                end(ending.close)
             finally:
-                self.meter.end()
-                try:
-                    self.production.stop(producer)
-                finally:
+                if not is_collecting():
                     self._tell_of_end(epoch)
 
     def _tell_of_end(self, epoch: int) -> None:
-        """Tell metrics and log how a loop went, unless the garbage collector ended it."""
-        if is_collecting():
-            return
+        """Tell metrics and log how a loop went."""
         self.metrics.finish()
         if _log.isEnabledFor(logging.INFO):
             stats = self.meter.stats("epoch", epoch)

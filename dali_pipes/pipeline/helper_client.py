@@ -14,12 +14,14 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import cast
 
 from dali_pipes.errors import LoaderError
 from dali_pipes.pipeline.augment import Engines
+from dali_pipes.pipeline.endings import end
 from dali_pipes.pipeline.job import HELPER, Account, Job, Reply, pickled
 from dali_pipes.pipeline.received import Receiver, take_over
 from dali_pipes.pipeline.shared_memory import Ring, share_parts
@@ -129,7 +131,7 @@ class HelperPool:
         self.capacity = job.num_slots - 1
         self.helpers: list[Helper] = []
         self.ring = Ring(job.frames, job.num_slots)
-        self._end = weakref.finalize(self, _end, self.helpers, self.ring)
+        self._end = weakref.finalize(self, end, partial(_end, self.helpers, self.ring))
         self._watched, self._left_out = False, 0.0
         try:
             told = share_parts(parts)

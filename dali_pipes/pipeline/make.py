@@ -15,6 +15,7 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.jpeg.stored_checkpoints import checkpoints_of
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.augment import Augmenter, Engines
+from dali_pipes.pipeline.endings import wait_for_ends
 from dali_pipes.pipeline.helper_client import HelperPool, ProcessProducer
 from dali_pipes.pipeline.job import HELPER, Job, make_job, require_helper_process
 from dali_pipes.pipeline.pipeline import Decoder, Pipeline, Producer
@@ -248,5 +249,6 @@ def end_loops_at_exit(decoder: Literal["cpu", "dali", "cuda"]) -> None:  # noqa:
         with ExitStack() as all_loops:  # one that raises leaves none open
             for loop in list(LOOPS):
                 all_loops.callback(loop.close)
+        wait_for_ends()
 
     atexit.register(end_all)

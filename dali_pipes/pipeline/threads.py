@@ -10,7 +10,6 @@ import torch
 
 from dali_pipes import targets
 from dali_pipes.pipeline.canvases import Canvases
-from dali_pipes.pipeline.collecting import is_collecting
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched
 from dali_pipes.stats.counts import Stage
@@ -139,12 +138,8 @@ class Workers:
         return replace(decoded, found=[found for part in parts for found in part.found])
 
     def close(self) -> None:
-        """End the threads; tasks that have not begun are dropped.
-
-        It waits for the others, unless the garbage collector ends a loop that nobody holds any more: that can happen
-        while this thread has a lock that the others need, such as the one for starting threads.
-        """
-        self.pool.shutdown(wait=not is_collecting(), cancel_futures=True)
+        """Drop the tasks that have not begun, wait for the others, and end the threads."""
+        self.pool.shutdown(cancel_futures=True)
 
 
 def steps_for_threads(num_threads: int, num_parts: int, num_bytes: int) -> int:

@@ -66,13 +66,13 @@ class LoopWatch:
         every = min(heartbeat.every_seconds / 2, heartbeat.stall_seconds / 4)
         self._watching = Daemon("gpu-aug-watch", min(_LONGEST_TICK_SECONDS, every), self._tick)
 
-    def end(self, *, wait: bool) -> None:
+    def end(self) -> None:
         """End the threads; wait for them, but not for long."""
         self.pulse.end()
         daemons = [one for one in (self._watching, self._beating) if one is not None]
         for one in daemons:
             one.end()
-        for one in daemons if wait else ():
+        for one in daemons:
             one.join()
 
     def note(self) -> Note:

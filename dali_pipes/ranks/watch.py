@@ -2,11 +2,9 @@
 
 import os
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
-from dali_pipes.pipeline.collecting import is_collecting
 from dali_pipes.process_rank import Process, found_process
 from dali_pipes.ranks.beats import Said, read_note
 from dali_pipes.ranks.board import BoardError, FolderBoard, group_board
@@ -37,24 +35,19 @@ class Watch:
         """In another process there was no loop yet."""
         return Watch, (self._heartbeat, self._recorder, self._data)
 
-    @contextmanager
-    def loop(self, process: Process, epoch: int) -> Iterator[Pulse]:
-        """Look after a loop, which is the block."""
+    def begin(self, process: Process, epoch: int, ending: ExitStack) -> Pulse:
+        """Look after a loop until `ending` is closed."""
         pulse = Pulse(epoch)
         if self._heartbeat is None:
-            yield pulse
-            return
+            return pulse
         place, _ = _place_of(self._heartbeat, process)
         rank = process.rank if place is None else place[1]
         watch = LoopWatch(
             self._heartbeat, pulse, self._recorder, rank, self._loop, place, self._said
         )
         self._latest = watch
-        try:
-            yield pulse
-        finally:
-            # See Workers.close.
-            watch.end(wait=not is_collecting())
+        ending.callback(watch.end)
+        return pulse
 
     def ranks(self, process: Process) -> RankTable:
         """Where all ranks stand."""

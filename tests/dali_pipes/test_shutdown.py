@@ -18,6 +18,7 @@ import pytest
 import torch
 
 from dali_pipes.pipeline.augment import Engines
+from dali_pipes.pipeline.endings import wait_for_ends
 from dali_pipes.pipeline.pipeline import Pipeline
 from dali_pipes.pipeline.threads import single_threaded_pool
 from gpu_aug import RandomResizedCrop, Recipe
@@ -64,7 +65,13 @@ _OF_READERS = ("gpu-aug-files", "gpu-aug-request", "gpu-aug-ahead")
 @pytest.fixture(autouse=True)
 def _nothing_left_by_others() -> None:
     """Loops that other tests left behind end when they are collected."""
+    collect()
+
+
+def collect() -> None:
+    """Collect garbage, and wait until the loops in it have ended."""
     gc.collect()
+    wait_for_ends()
 
 
 def our_threads() -> list[str]:
@@ -83,7 +90,7 @@ class TestThreads:
         loader = load(dataset, decoder=decoder)
         for _ in range(2):
             assert len(list(itertools.islice(loader, 2))) == 2
-            gc.collect()
+            collect()
             assert not our_threads()
         assert len(list(loader)) == 10
         assert not our_threads()
@@ -100,7 +107,7 @@ class TestLoopsThatEnd:
 
         with pytest.raises(ArithmeticError):
             train()
-        gc.collect()
+        collect()
         assert not our_threads()
 
     def test_close(self, dataset: Dataset, decoder: str) -> None:
@@ -139,12 +146,13 @@ def test_process_ends(folder: Path, decoder: str, statement: str, code: int) -> 
     assert subprocess.run(command, capture_output=True, timeout=180).returncode == code
 
 
-# Three endings in one process. First a loop that only the garbage collector can end is ended while the lock for
-# starting threads is held, then Ctrl-C ends a loop, and an iterator is still held when the script ends.
+# Three endings in one process. First a loop that only the garbage collector can end is ended while the locks for
+# starting threads are held, by the thread that collects, then Ctrl-C ends a loop, and an iterator is still held when the script ends.
 ENDINGS = """
 import concurrent.futures.thread as threads, gc, signal, sys, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process may ignore it
 from dali_pipes import Loader
+from dali_pipes.pipeline import threads as ours
 from dali_pipes.pipeline.fetch import Fetcher
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
@@ -161,16 +169,23 @@ def fetch_late(*given):
         time.sleep(0.5)
     return fetch(*given)  # then tasks are started, which takes the lock
 
+def kept_pool(num_threads, make=ours.single_threaded_pool):
+    pools.append(make(num_threads))
+    return pools[-1]
+
+pools, ours.single_threaded_pool = [], kept_pool
 Fetcher.fetch = fetch_late
 gc.disable()
 cycle = [iter(load("auto", num_threads=16))]
 next(cycle[0])
 cycle.append(cycle)
 del cycle
-with threads._global_shutdown_lock:
+with pools[0]._shutdown_lock, threads._global_shutdown_lock:
     is_left.set()
     gc.collect()
-print("collected", flush=True)
+for thread in pools[0]._threads:
+    thread.join(60)
+print("collected", [thread for thread in pools[0]._threads if thread.is_alive()], flush=True)
 Fetcher.fetch = fetch
 gc.enable()
 
@@ -194,7 +209,10 @@ def test_endings(folder: Path, decoder: str) -> None:
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            assert [process.stdout.readline() for _ in range(2)] == ["collected\n", "under way\n"]
+            assert [process.stdout.readline() for _ in range(2)] == [
+                "collected []\n",
+                "under way\n",
+            ]
             process.send_signal(signal.SIGINT)
             printed, errors = process.communicate(timeout=120)  # else it hangs
         finally:

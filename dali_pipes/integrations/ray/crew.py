@@ -6,6 +6,7 @@ import time
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from dali_pipes.errors import ClusterError
@@ -21,6 +22,7 @@ from dali_pipes.integrations.ray.room import (
 from dali_pipes.integrations.ray.seat import Seat, Task
 from dali_pipes.integrations.ray.versions import missing_code, versions
 from dali_pipes.integrations.ray.workers import RayWorkers
+from dali_pipes.pipeline.endings import end
 from dali_pipes.pipeline.job import Job
 from dali_pipes.schedule import Plan
 from readers.plural import counted
@@ -66,7 +68,7 @@ class Crew:
         self._numbers = itertools.count()
         self._losses: list[str] = []
         self._actors: dict[int, Any] = {}
-        self._end = weakref.finalize(self, _end, self._actors)
+        self._end = weakref.finalize(self, end, partial(_end, self._actors))
         self._most = -(-(self.capacity + 1) // workers.count) + 1
         self._told, self._since = False, time.monotonic()
         self._seats = [self._seat(number) for number in range(workers.count)]

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 
-from dali_pipes.pipeline import collecting
+from dali_pipes.pipeline import endings
 
 # A program that is interrupted a hundred times while it collects; says how often, and how often it noticed.
 INTERRUPTED = """
@@ -37,19 +37,19 @@ def test_it_is_known_within_a_collection() -> None:
             self.itself = self
 
         def __del__(self) -> None:
-            found.append(collecting.is_collecting())
+            found.append(endings.is_collecting())
 
     Cycle()
-    found.append(collecting.is_collecting())
+    found.append(endings.is_collecting())
     gc.collect()
-    found.append(collecting.is_collecting())
+    found.append(endings.is_collecting())
 
     assert found == [False, True, False]
 
 
 def test_no_interrupt_is_lost_in_a_collection() -> None:
     """Ctrl-C while the garbage collector tells of its phases reaches the program."""
-    command = [sys.executable, "-c", INTERRUPTED, collecting.__file__]
+    command = [sys.executable, "-c", INTERRUPTED, endings.__file__]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
 
     assert (done.stdout, done.stderr) == ("100 100\n", "")
@@ -69,7 +69,7 @@ def test_collections_may_come_while_it_is_asked() -> None:
     thread.start()
     try:
         for _ in range(100_000):
-            collecting.is_collecting()
+            endings.is_collecting()
     finally:
         ended.set()
         thread.join()
