@@ -13,7 +13,6 @@ from bench.compare.images import require_sound
 from bench.output.arguments import check_writable
 from bench.output.errors import BenchError
 from bench.output.text import print_line, print_written
-from dali_pipes.image_fields import as_image_fields
 from dali_pipes.preview import (
     clip_engines,
     clip_pictures,
@@ -24,6 +23,7 @@ from dali_pipes.preview import (
 )
 from dali_pipes.preview.page import Page
 from dali_pipes.preview.strips import MOVING
+from dali_pipes.samples.image_fields import as_image_fields
 from dali_pipes.video.source import find_clips
 from gpu_aug import Schedule
 from readers.prepare.source import open_at_random

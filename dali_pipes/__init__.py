@@ -6,14 +6,11 @@ A name is imported from its module when it is first used, so that `import dali_p
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dali_pipes import (
-    foreign_packages as foreign_packages,  # first: a foreign module called readers would break the rest
-)
+from dali_pipes import foreign_packages as foreign_packages
 
 if TYPE_CHECKING:
-    from dali_pipes.bad_samples import BadRecord as BadRecord
+    from dali_pipes.arguments.choose import available_decoders as available_decoders
     from dali_pipes.batch import Batch as Batch
-    from dali_pipes.choose import available_decoders as available_decoders
     from dali_pipes.decode.dali.user_pipeline import from_dali as from_dali
     from dali_pipes.errors import BadSampleError as BadSampleError
     from dali_pipes.errors import ClusterError as ClusterError
@@ -21,46 +18,47 @@ if TYPE_CHECKING:
     from dali_pipes.errors import LoaderError as LoaderError
     from dali_pipes.errors import MissingPackageError as MissingPackageError
     from dali_pipes.errors import StateMismatchError as StateMismatchError
-    from dali_pipes.fields import Field as Field
     from dali_pipes.loader import Loader as Loader
-    from dali_pipes.maps import Flow as Flow
-    from dali_pipes.maps import NumberMap as NumberMap
-    from dali_pipes.multi_scale import MultiScale as MultiScale
-    from dali_pipes.ranks.heartbeat import Heartbeat as Heartbeat
-    from dali_pipes.ranks.table import RankTable as RankTable
+    from dali_pipes.monitoring import Stats as Stats
+    from dali_pipes.monitoring.metrics import Every as Every
+    from dali_pipes.monitoring.ranks.heartbeat import Heartbeat as Heartbeat
+    from dali_pipes.monitoring.ranks.table import RankTable as RankTable
+    from dali_pipes.monitoring.trace import traced as traced
+    from dali_pipes.runs.bad_samples import BadRecord as BadRecord
+    from dali_pipes.samples.fields import Field as Field
+    from dali_pipes.samples.maps import Flow as Flow
+    from dali_pipes.samples.maps import NumberMap as NumberMap
     from dali_pipes.state import LoaderState as LoaderState
-    from dali_pipes.stats import Stats as Stats
-    from dali_pipes.stats.metrics import Every as Every
-    from dali_pipes.stats.trace import traced as traced
+    from dali_pipes.steps.multi_scale import MultiScale as MultiScale
     from dali_pipes.video.clips import Clips as Clips
     from dali_pipes.video.scores import ViewMean as ViewMean
     from readers.buckets import Buckets as Buckets
 
 _MODULES = {
-    "BadRecord": "dali_pipes.bad_samples",
+    "BadRecord": "dali_pipes.runs.bad_samples",
     "BadSampleError": "dali_pipes.errors",
     "Batch": "dali_pipes.batch",
     "Buckets": "readers.buckets",
     "Clips": "dali_pipes.video.clips",
     "ClusterError": "dali_pipes.errors",
     "DecodeError": "dali_pipes.errors",
-    "Every": "dali_pipes.stats.metrics",
-    "Field": "dali_pipes.fields",
-    "Flow": "dali_pipes.maps",
-    "Heartbeat": "dali_pipes.ranks.heartbeat",
+    "Every": "dali_pipes.monitoring.metrics",
+    "Field": "dali_pipes.samples.fields",
+    "Flow": "dali_pipes.samples.maps",
+    "Heartbeat": "dali_pipes.monitoring.ranks.heartbeat",
     "Loader": "dali_pipes.loader",
     "LoaderError": "dali_pipes.errors",
     "LoaderState": "dali_pipes.state",
     "MissingPackageError": "dali_pipes.errors",
-    "MultiScale": "dali_pipes.multi_scale",
-    "NumberMap": "dali_pipes.maps",
-    "RankTable": "dali_pipes.ranks.table",
+    "MultiScale": "dali_pipes.steps.multi_scale",
+    "NumberMap": "dali_pipes.samples.maps",
+    "RankTable": "dali_pipes.monitoring.ranks.table",
     "StateMismatchError": "dali_pipes.errors",
-    "Stats": "dali_pipes.stats",
+    "Stats": "dali_pipes.monitoring",
     "ViewMean": "dali_pipes.video.scores",
-    "available_decoders": "dali_pipes.choose",
+    "available_decoders": "dali_pipes.arguments.choose",
     "from_dali": "dali_pipes.decode.dali.user_pipeline",
-    "traced": "dali_pipes.stats.trace",
+    "traced": "dali_pipes.monitoring.trace",
 }
 __all__ = sorted(_MODULES)
 

@@ -11,39 +11,40 @@ from typing import Any, Literal, NoReturn, Self, cast
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 
-from dali_pipes import arguments, evaluation, names, sizing
-from dali_pipes.assemble import batch_of, no_batch
-from dali_pipes.audit import Audit, Tally
-from dali_pipes.bad_samples import BadRecord, Ledger, Policy
+from dali_pipes.arguments import checks as arguments
+from dali_pipes.arguments import evaluation, names, sizing
+from dali_pipes.arguments.choose import DecoderName
+from dali_pipes.arguments.explain import describe, explain
+from dali_pipes.arguments.helper_choice import HelperCount
+from dali_pipes.arguments.options import Options, make_setup
+from dali_pipes.arguments.process_rank import Ranks
 from dali_pipes.batch import Batch
-from dali_pipes.choose import DecoderName
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
-from dali_pipes.epochs import Epochs
 from dali_pipes.errors import LoaderError
-from dali_pipes.explain import describe, explain
-from dali_pipes.headroom import Headroom, TrainingStep, measure_headroom
 from dali_pipes.integrations.ray.workers import RayWorkers
-from dali_pipes.loops import Loops
-from dali_pipes.maps import Flow, NumberMap
-from dali_pipes.multi_scale import MultiScale
-from dali_pipes.options import Options, make_setup
-from dali_pipes.pipeline.helper_choice import HelperCount
-from dali_pipes.pipeline.make import LOOPS, Production
-from dali_pipes.process_rank import Ranks
-from dali_pipes.ranks.heartbeat import HeartbeatChoice, as_heartbeat
-from dali_pipes.ranks.table import RankTable
-from dali_pipes.ranks.watch import Watch
-from dali_pipes.replay import Replay, replay
-from dali_pipes.schedule import LastBatch, total
+from dali_pipes.monitoring.headroom import Headroom, TrainingStep, measure_headroom
+from dali_pipes.monitoring.loop import LoopMeter, Scope
+from dali_pipes.monitoring.metrics import Metric, Metrics, as_metrics
+from dali_pipes.monitoring.ranks.heartbeat import HeartbeatChoice, as_heartbeat
+from dali_pipes.monitoring.ranks.table import RankTable
+from dali_pipes.monitoring.ranks.watch import Watch
+from dali_pipes.monitoring.recorder import Recorder
+from dali_pipes.monitoring.stats import Stats
+from dali_pipes.runs.audit import Audit, Tally
+from dali_pipes.runs.bad_samples import BadRecord, Ledger, Policy
+from dali_pipes.runs.replay import Replay, replay
+from dali_pipes.samples.maps import Flow, NumberMap
+from dali_pipes.samples.targets import Kind
+from dali_pipes.stages.assemble import batch_of, no_batch
+from dali_pipes.stages.loops import Loops
+from dali_pipes.stages.production import LOOPS, Production
 from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
 from dali_pipes.state_words import About, about
-from dali_pipes.stats.loop import LoopMeter, Scope
-from dali_pipes.stats.metrics import Metric, Metrics, as_metrics
-from dali_pipes.stats.recorder import Recorder
-from dali_pipes.stats.stats import Stats
-from dali_pipes.streams.steps import UNKNOWN, AnySteps, StreamSteps
-from dali_pipes.targets import Kind
-from dali_pipes.variants import AnyRecipe, RecipeOf
+from dali_pipes.steps.epochs import Epochs
+from dali_pipes.steps.multi_scale import MultiScale
+from dali_pipes.steps.schedule import LastBatch, total
+from dali_pipes.steps.streams.steps import UNKNOWN, AnySteps, StreamSteps
+from dali_pipes.steps.variants import AnyRecipe, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
 from gpu_aug.files.limits import MAX_PIXELS
 from gpu_aug.image_kind import Depth

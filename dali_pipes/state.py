@@ -6,11 +6,11 @@ from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
-from dali_pipes.attempt import is_attempt
+from dali_pipes.arguments.options import Setup
 from dali_pipes.errors import StateMismatchError
-from dali_pipes.options import Setup
-from dali_pipes.schedule import MAX_EPOCH, Consumed
+from dali_pipes.runs.attempt import is_attempt
 from dali_pipes.state_words import About, explain_dataset, explain_recipe
+from dali_pipes.steps.schedule import MAX_EPOCH, Consumed
 
 VERSION = 1
 
@@ -52,7 +52,7 @@ class LoaderState(RunIdentity):
         consumed: Positions of the epoch's order that all ranks together have received.
         buckets: The same of each bucket, in the order of their sizes, where samples are in buckets.
         about: Dataset and recipe in words, to say what is different; not compared.
-        stream: Where reading goes on, for what is read forward; see dali_pipes.streams.steps.
+        stream: Where reading goes on, for what is read forward; see dali_pipes.steps.streams.steps.
         attempt: Which start of the run saved it, for its audit; "" if it has none. Not compared.
 
     Example:

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from itertools import groupby, zip_longest
 from typing import Any, TypedDict
 
-from dali_pipes.variants import Variants
+from dali_pipes.steps.variants import Variants
 from dali_pipes.video.clips import Clips
 from gpu_aug import Recipe
 from gpu_aug.ops.foreign.foreign import Foreign

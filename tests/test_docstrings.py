@@ -42,9 +42,9 @@ COMMANDS = {
         *("Plan", "plan_shards", "load_plan", "make_shard", "merge"),
         *("ArrayTask", "Executor", "Job", "LocalExecutor"),
     ),
-    "dali_pipes.audit_check": ("check_audit",),
-    "dali_pipes.audit_compare": ("compare_audits",),
-    "dali_pipes.doctor": ("examine",),
+    "dali_pipes.runs.audit_check": ("check_audit",),
+    "dali_pipes.runs.audit_compare": ("compare_audits",),
+    "dali_pipes.machine.doctor": ("examine",),
     "dali_pipes.preview": ("draw_words", "preview_engines", "preview_images"),
 }
 """What the commands do, as functions."""

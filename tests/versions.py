@@ -27,7 +27,7 @@ TESTS = (
     "gpu_aug/test_draws.py",
     "gpu_aug/test_recipe.py",
     "dali_pipes/decode",
-    "dali_pipes/pipeline",
+    "dali_pipes/stages",
     "dali_pipes/test_elastic.py",
     "dali_pipes/test_loader.py",
     "dali_pipes/test_state.py",

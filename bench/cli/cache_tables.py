@@ -7,7 +7,7 @@ from rich.filesize import decimal
 
 from bench.cli.tables import print_table
 from bench.output.text import name_some, print_line
-from dali_pipes.cache import Kind, Removed
+from dali_pipes.machine.cache_folder import Kind, Removed
 from readers.plural import counted
 from readers.storage.cache_folder import cache_folder
 

@@ -13,7 +13,7 @@ def warm(workers: Processes = None) -> None:
 
     from bench.output.progress import samples_bar
     from bench.output.text import print_line
-    from dali_pipes import warm as warming
+    from dali_pipes.machine import compile_ahead as warming
     from readers.plural import counted
     from readers.prepare.workers import checked_workers
 
@@ -39,7 +39,7 @@ def cache(
 ) -> None:
     """Say what the cache folder holds, what it takes, when it was last used and what its removal costs."""
     from bench.cli.cache_tables import print_kinds, print_removed
-    from dali_pipes import cache as caches
+    from dali_pipes.machine import cache_folder as caches
 
     if remove is not None:
         print_removed(caches.remove(remove))
@@ -53,7 +53,7 @@ def doctor() -> None:
 
     from bench.cli.tables import print_facts
     from bench.output.text import print_line
-    from dali_pipes.doctor import examine
+    from dali_pipes.machine.doctor import examine
 
     facts, missing = [], []
     for finding in examine():
@@ -72,7 +72,7 @@ def _torchcodec() -> str:
     """Whether torchcodec loads, which comparisons use."""
     from bench.baselines.videos import load_torchcodec
     from bench.compare.task import Unable
-    from dali_pipes.machine import versions
+    from dali_pipes.machine.description import versions
 
     try:
         load_torchcodec()

@@ -12,9 +12,9 @@ from bench.cli.tables import fact_table
 from bench.output.text import print_line
 from bench.timing import Measurement, Turn
 from dali_pipes import Batch, Loader
-from dali_pipes.stats import STAGES, Stats
-from dali_pipes.stats.counts import STAGE_GROUPS
-from dali_pipes.stats.table import shown_name
+from dali_pipes.monitoring import STAGES, Stats
+from dali_pipes.monitoring.counts import STAGE_GROUPS
+from dali_pipes.monitoring.table import shown_name
 from gpu_aug.compiled.clock import clock
 from readers.plural import counted
 

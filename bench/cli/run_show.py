@@ -21,11 +21,11 @@ from bench.output.run_log import RunLogWriter
 from bench.output.text import print_line, print_sentence, print_written
 from bench.timing import synchronise
 from dali_pipes import Loader
+from dali_pipes.monitoring import STAGES, Stats
+from dali_pipes.monitoring.stats import ENOUGH_CORES
+from dali_pipes.monitoring.table import shown_name
+from dali_pipes.monitoring.trace import Trace, traced
 from dali_pipes.preview.pairs import pair_name
-from dali_pipes.stats import STAGES, Stats
-from dali_pipes.stats.stats import ENOUGH_CORES
-from dali_pipes.stats.table import shown_name
-from dali_pipes.stats.trace import Trace, traced
 from readers.plural import counted
 
 _NUM_BAD_SHOWN = 5

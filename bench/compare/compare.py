@@ -21,7 +21,7 @@ from bench.compare.task import Task, Unable
 from bench.output.arguments import dtype_from
 from bench.output.errors import BenchError
 from bench.timing import mean_of, measure_in_turns
-from dali_pipes.choose import choose as choose_settings
+from dali_pipes.arguments.choose import choose as choose_settings
 from gpu_aug import Recipe
 from gpu_aug.expected_recipe import require_recipe
 from readers.cores import usable_cores

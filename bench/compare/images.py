@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from bench.output.errors import BenchError
-from dali_pipes.image_fields import ImageFields
 from dali_pipes.preview.decodable_samples import ONE_RGB, sound_samples
+from dali_pipes.samples.image_fields import ImageFields
 from readers import BadSample, Dataset, Sample, read_header
 from readers.cores import usable_cores
 from readers.label_vector import class_number

@@ -25,7 +25,7 @@ from dali_pipes.decode.jpeg_batch import crops_of
 from dali_pipes.jpeg.checkpoints import EVERY, Checkpoints, find_checkpoints, listed
 from dali_pipes.jpeg.spans import spans_of
 from dali_pipes.jpeg.status import GOOD
-from dali_pipes.pipeline.canvases import addresses_of
+from dali_pipes.stages.canvases import addresses_of
 from gpu_aug import Normalize, RandomResizedCrop, Recipe
 from gpu_aug.resampling.crop_and_resize import resample
 from readers import read_header

@@ -26,7 +26,7 @@ _TEST_SECONDS_MAX = 60  # per test; the slowest one took 20 s on an H200 while o
 
 FAILED_ON_H200 = (
     "tests/dali_pipes/decode/test_from_dali.py",
-    "tests/dali_pipes/pipeline/test_streams.py",
+    "tests/dali_pipes/stages/test_streams.py",
     "tests/gpu_aug/engines/test_engines_agree.py",
     "tests/gpu_aug/engines/test_engines.py",
 )

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import torch
 
 from dali_pipes import Loader
-from dali_pipes.choose import available_decoders, choose
+from dali_pipes.arguments.choose import available_decoders, choose
 from dali_pipes.decode.cuda_jpeg.on_cpu import NoKernels
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from gpu_aug import Recipe
@@ -56,7 +56,7 @@ def host_loader(
         return replace(choose(device, "cpu", *rest), decoder=decoder)
 
     with (
-        patch("dali_pipes.options.choose", choose_decoder),
+        patch("dali_pipes.arguments.options.choose", choose_decoder),
         patch("gpu_aug.engines.fused.cpu.run.run_program", run.run_program),
     ):
         return build()
@@ -76,7 +76,7 @@ def without_gpu() -> Iterator[None]:
         patch.object(kernels, "sum_gray", _NoLaunch()),
         patch.object(torch.cuda, "device_of", lambda _: nullcontext()),
         patch("dali_pipes.decode.cuda_jpeg.on_gpu.gpu_kernels", lambda _: NoKernels()),
-        patch("dali_pipes.pipeline.make.Feed", _GpuFeed),
+        patch("dali_pipes.stages.production.Feed", _GpuFeed),
         patch(f"{graph}.decode", _no_pixels),
         patch(f"{graph}.render_canvas", _black),
     ):

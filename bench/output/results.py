@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.output.text import print_written
-from dali_pipes.machine import commit, machine, versions
+from dali_pipes.machine.description import commit, machine, versions
 
 
 def document(

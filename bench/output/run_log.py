@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 
 from dali_pipes import Batch, Loader
-from dali_pipes.machine import commit, machine, versions
-from dali_pipes.stats import Stats
+from dali_pipes.machine.description import commit, machine, versions
+from dali_pipes.monitoring import Stats
 from gpu_aug.compiled.clock import clock
 
 EVERY_SECONDS = 1.0

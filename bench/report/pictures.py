@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.report.thumbnails import Thumbnail, first_frame, thumbnail_of_file
 from dali_pipes.preview.pictures import Picture, annotate
-from dali_pipes.targets import KINDS, TargetReader
+from dali_pipes.samples.targets import KINDS, TargetReader
 from gpu_aug import CenterCrop, Recipe, Targets
 from gpu_aug.errors import TargetsError
 from readers import BadSample, Dataset, HeaderError, ReadersError, Sample, read_header

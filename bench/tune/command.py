@@ -23,7 +23,7 @@ from bench.tune import tune as tuning_of
 from bench.tune.candidates import name_of
 from bench.tune.limits import TRAINING_STEP, Stages
 from bench.tune.result import Tuning
-from dali_pipes.stats.stats import ENOUGH_WAITING
+from dali_pipes.monitoring.stats import ENOUGH_WAITING
 
 _MUCH = 2.0  # a cache, not noise, makes the unchanged settings this many times as fast
 

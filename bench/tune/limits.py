@@ -9,10 +9,10 @@ from typing import Any
 from bench.timing import Measurement, Turn
 from bench.tune.trial import Contestant, Pace, Reading, Trial, reason_of
 from dali_pipes import Loader
-from dali_pipes.stats import Stats
-from dali_pipes.stats.counts import STAGE_GROUPS
-from dali_pipes.stats.stats import ENOUGH_CORES, ENOUGH_WAITING
-from dali_pipes.variants import make_variants
+from dali_pipes.monitoring import Stats
+from dali_pipes.monitoring.counts import STAGE_GROUPS
+from dali_pipes.monitoring.stats import ENOUGH_CORES, ENOUGH_WAITING
+from dali_pipes.steps.variants import make_variants
 from dali_pipes.video.source import find_clips
 from gpu_aug import Recipe
 from readers import Dataset

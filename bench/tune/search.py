@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from bench.timing import Measurement, Ratio, Turn, ratio
 from bench.tune.candidates import Settings, is_settled, name_of
 from bench.tune.trial import Pace, reason_of
-from dali_pipes.stats.stats import ENOUGH_WAITING
+from dali_pipes.monitoring.stats import ENOUGH_WAITING
 
 LEAST_GAIN = 1.05
 """A smaller gain is not recommended: it is not worth another setting, and a busy machine can feign it."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.timing import Measurement, Turn, measure_in_turns, synchronise, take_turn
 from dali_pipes import BadSampleError, Batch, Loader
-from dali_pipes.stats import Stats
+from dali_pipes.monitoring import Stats
 from gpu_aug.compiled.clock import clock
 from readers import Dataset, Sample
 

@@ -17,7 +17,7 @@ from bench.tune.result import Tuning
 from bench.tune.search import Found, Search
 from bench.tune.trial import Pace, Trial, reason_of
 from dali_pipes import Loader
-from dali_pipes.variants import AnyRecipe
+from dali_pipes.steps.variants import AnyRecipe
 from dali_pipes.video.source import find_clips
 from gpu_aug import Schedule
 from gpu_aug.compiled.clock import clock

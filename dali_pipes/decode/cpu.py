@@ -13,12 +13,12 @@ from dali_pipes.decode import opencv
 from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.errors import DecodeError
 from dali_pipes.jpeg.status import GOOD, REASONS
-from dali_pipes.pipeline.augment import Augmenter
-from dali_pipes.pipeline.canvases import Canvases
-from dali_pipes.pipeline.fetch import Fetcher
-from dali_pipes.pipeline.rendering import Rendering
-from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, needed_part
-from dali_pipes.targets import Found
+from dali_pipes.samples.targets import Found
+from dali_pipes.stages.augment import Augmenter
+from dali_pipes.stages.canvases import Canvases
+from dali_pipes.stages.data import NOTHING, Decoded, Fetched, needed_part
+from dali_pipes.stages.fetch import Fetcher
+from dali_pipes.stages.rendering import Rendering
 from gpu_aug.errors import TargetsError
 from gpu_aug.resampling.crop_and_resize import resample
 from readers import HeaderError, read_header

@@ -18,8 +18,8 @@ from dali_pipes.jpeg.checkpoints import (
     digests_of,
 )
 from dali_pipes.jpeg.status import GOOD, NOT_JPEG, OF_SCANS
-from dali_pipes.pipeline.canvases import Canvases
-from dali_pipes.pipeline.stages import Fetched, needed_part
+from dali_pipes.stages.canvases import Canvases
+from dali_pipes.stages.data import Fetched, needed_part
 from gpu_aug.resampling.crops import Crops
 from readers import HeaderError, read_header
 

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from dali_pipes.decode import opencv
 from dali_pipes.decode.stored import decode_stored
 from dali_pipes.errors import DecodeError
-from dali_pipes.image_fields import ImageFields
-from dali_pipes.pipeline.canvases import Canvases
-from dali_pipes.pipeline.fetch import Fetcher
-from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched
-from dali_pipes.targets import Found
+from dali_pipes.samples.image_fields import ImageFields
+from dali_pipes.samples.targets import Found
+from dali_pipes.stages.canvases import Canvases
+from dali_pipes.stages.data import NOTHING, Decoded, Fetched
+from dali_pipes.stages.fetch import Fetcher
 from gpu_aug.errors import TargetsError
 from gpu_aug.resampling.crop_and_resize import resample
 from readers import HeaderError, Sample, read_header

@@ -11,9 +11,9 @@ from dali_pipes.decode.cpu import render_encoded
 from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.decode.sample_images import render_images
 from dali_pipes.jpeg.checkpoints import CheckpointStore
-from dali_pipes.pipeline.fetch import Fetcher
-from dali_pipes.pipeline.stages import Fetched, Pending
-from dali_pipes.pipeline.threads import Render, Workers
+from dali_pipes.stages.data import Fetched, Pending
+from dali_pipes.stages.fetch import Fetcher
+from dali_pipes.stages.threads import Render, Workers
 from dali_pipes.video.render_clip import ClipRenderer
 
 

@@ -11,10 +11,10 @@ from PIL import Image
 from dali_pipes.batch import Batch
 from dali_pipes.decode import opencv
 from dali_pipes.decode.stored import decode_stored
-from dali_pipes.image_fields import ImageFields
 from dali_pipes.preview.page import FAINT, Cell, Line
 from dali_pipes.preview.pictures import Picture, annotate, color_of, show_values
-from dali_pipes.targets import KINDS, TargetReader
+from dali_pipes.samples.image_fields import ImageFields
+from dali_pipes.samples.targets import KINDS, TargetReader
 from gpu_aug import BoxParams, Recipe, Targets
 from gpu_aug.errors import TargetsError
 from gpu_aug.targets.boxes import to_xyxy

@@ -9,20 +9,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.assemble import assemble
+from dali_pipes.arguments.choose import available_decoders
 from dali_pipes.batch import Batch
-from dali_pipes.choose import available_decoders
 from dali_pipes.errors import BadSampleError, LoaderError, MissingPackageError
-from dali_pipes.image_fields import as_image_fields
 from dali_pipes.loader import Loader
-from dali_pipes.pipeline.fetch import Fetcher
-from dali_pipes.pipeline.make import Production
-from dali_pipes.pipeline.stages import Finished
-from dali_pipes.positions import positions_of
 from dali_pipes.preview.draw_descriptions import draw_words
 from dali_pipes.preview.pairs import DECODERS, ENGINES, Decoder, pair_name, short_name
 from dali_pipes.preview.pictures import viewable
-from dali_pipes.schedule import Plan, whole_groups
+from dali_pipes.samples.image_fields import as_image_fields
+from dali_pipes.stages.assemble import assemble
+from dali_pipes.stages.data import Finished
+from dali_pipes.stages.fetch import Fetcher
+from dali_pipes.stages.production import Production
+from dali_pipes.steps.positions import positions_of
+from dali_pipes.steps.schedule import Plan, whole_groups
 from gpu_aug import Draws, EngineError, Recipe, Schedule, Views
 from readers import Dataset
 

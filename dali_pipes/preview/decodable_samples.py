@@ -9,9 +9,9 @@ import torch
 from dali_pipes.decode.check import check_image
 from dali_pipes.decode.stored import decode_stored
 from dali_pipes.errors import DecodeError
-from dali_pipes.image_fields import ImageFields
 from dali_pipes.loader import Loader
-from dali_pipes.pipeline.image_of import why_no_image
+from dali_pipes.samples.image_fields import ImageFields
+from dali_pipes.stages.encoded_image import why_no_image
 from dali_pipes.video.clips import Clips
 from gpu_aug import CenterCrop, Recipe
 from readers import BadSample, Dataset, HeaderError, Sample, read_header

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from dali_pipes.decode import opencv
 from dali_pipes.errors import DecodeError
-from dali_pipes.pipeline.canvases import Canvases
-from dali_pipes.pipeline.fetch import Fetcher
-from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched
+from dali_pipes.stages.canvases import Canvases
+from dali_pipes.stages.data import NOTHING, Decoded, Fetched
+from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.video.decode import read_frames
 from dali_pipes.video.parts import Part, overlapping
 from dali_pipes.video.render_frame import Stencil

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.pipeline.stages import needed_part
+from dali_pipes.stages.data import needed_part
 from dali_pipes.video.color import to_rgb
 from gpu_aug import Draws
 from gpu_aug.resampling.crop_and_resize import resize_on_canvas

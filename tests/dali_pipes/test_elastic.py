@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from dali_pipes.schedule import LastBatch, Steps
+from dali_pipes.steps.schedule import LastBatch, Steps
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.adapters import write_tar

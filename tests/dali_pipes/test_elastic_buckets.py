@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dali_pipes import Buckets, MultiScale, StateMismatchError
-from dali_pipes.bucket_steps import BucketSteps
-from dali_pipes.schedule import Consumed, LastBatch, Plan, Steps, total
-from dali_pipes.variants import Variants, make_variants
+from dali_pipes.steps.buckets import BucketSteps
+from dali_pipes.steps.schedule import Consumed, LastBatch, Plan, Steps, total
+from dali_pipes.steps.variants import Variants, make_variants
 from gpu_aug import HorizontalFlip, MixUp, RandomResizedCrop, Recipe, Schedule
 from readers import Dataset, open_dataset
 from readers.bucket_order import BucketOrder

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from dali_pipes import Batch, Loader, LoaderError, StateMismatchError
-from dali_pipes.choose import choose
+from dali_pipes.arguments.choose import choose
 from gpu_aug import (
     ColorJitter,
     EngineError,
@@ -383,7 +383,9 @@ class TestAutomaticEngine:
 
     def test_on_a_gpu(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The same."""
-        monkeypatch.setattr("dali_pipes.choose._device", lambda _: (torch.device("cuda", 0), ""))
+        monkeypatch.setattr(
+            "dali_pipes.arguments.choose._device", lambda _: (torch.device("cuda", 0), "")
+        )
         choice = choose("cuda", "cpu", "auto")
         assert choice.engine == "fused"
         assert "on cuda:0 it is the fastest" in choice.reasons[-1]

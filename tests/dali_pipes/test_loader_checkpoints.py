@@ -15,7 +15,7 @@ from dali_pipes import Batch, Loader
 from dali_pipes.decode import jpeg_batch_kernel
 from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
 from dali_pipes.jpeg.checkpoints import Known, listed
-from dali_pipes.pipeline import make
+from dali_pipes.stages import production as make
 from gpu_aug import CenterCrop, ColorJitter, Normalize, RandomResizedCrop, Recipe, Resize, Views
 from readers import open_dataset
 from readers.buckets import Buckets

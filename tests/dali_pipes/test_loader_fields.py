@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from dali_pipes import BadSampleError, Clips, Field, Loader, LoaderError, NumberMap
-from dali_pipes.fields import as_told
+from dali_pipes.samples.fields import as_told
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Recipe, Resize
 from readers import Dataset, mix, open_dataset
 from tests.support.tars import write_samples

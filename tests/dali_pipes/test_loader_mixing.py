@@ -12,7 +12,7 @@ import torch
 from torchvision.transforms import v2
 
 from dali_pipes import Batch, LoaderError
-from dali_pipes.schedule import whole_groups
+from dali_pipes.steps.schedule import whole_groups
 from gpu_aug import CutMix, HorizontalFlip, MixUp, Mosaic, Normalize, RandomResizedCrop, Recipe
 from gpu_aug.errors import RecipeError
 from readers import Dataset, Order, open_dataset

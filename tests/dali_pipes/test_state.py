@@ -11,7 +11,7 @@ import pytest
 from dali_pipes import Loader, StateMismatchError
 from dali_pipes.state import order_check
 from dali_pipes.state_words import describe_recipe, explain_recipe
-from dali_pipes.variants import Variants
+from dali_pipes.steps.variants import Variants
 from dali_pipes.video.clips import Clips
 from gpu_aug import ColorJitter, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
 from gpu_aug.ops.operation import Operation

@@ -38,7 +38,7 @@ def kernels(*flags: str) -> CpuKernels:
 @contextmanager
 def on_the_cpu() -> Iterator[None]:
     """Loaders that are asked for decoder="cuda" take it on the CPU."""
-    from dali_pipes import options
+    from dali_pipes.arguments import options
 
     choose = options.choose
 

@@ -228,8 +228,8 @@ def fake_device(monkeypatch: Any) -> Iterator[Any]:
             return gpu.borrow(value, device)
         return as_tensor(value, device=device, **kwargs)
 
-    monkeypatch.setattr("dali_pipes.choose._numbered", lambda _: DEVICE)
-    monkeypatch.setattr("dali_pipes.pipeline.streams._stream_of", lambda _: gpu.side)
+    monkeypatch.setattr("dali_pipes.arguments.choose._numbered", lambda _: DEVICE)
+    monkeypatch.setattr("dali_pipes.stages.cuda_streams._stream_of", lambda _: gpu.side)
     monkeypatch.setattr(torch.cuda, "stream", gpu.stream)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _=None: gpu.now)
     monkeypatch.setattr(Tensor, "record_stream", lambda tensor, stream: gpu.record(tensor, stream))

@@ -11,7 +11,7 @@ from typing import Any
 
 import gpu_aug
 from dali_pipes import Buckets, MultiScale
-from dali_pipes.variants import Variants, make_variants
+from dali_pipes.steps.variants import Variants, make_variants
 from dali_pipes.video.clips import Clips
 from gpu_aug import BoxParams, CenterCrop, HorizontalFlip, Normalize, Operation, Recipe, Schedule
 from gpu_aug.views import Views

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 import tests.support.writers
-from dali_pipes.pipeline.image_of import image_of
+from dali_pipes.stages.encoded_image import image_of
 from readers import BadSample, Dataset, open_dataset
 from readers.storage.copies import copied_sample
 from tests.support.tars import tar_of

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dali_pipes.stats.counts import STAGES
-from dali_pipes.stats.stats import Queue, Remote, StageStats, Stats, Waits
+from dali_pipes.monitoring.counts import STAGES
+from dali_pipes.monitoring.stats import Queue, Remote, StageStats, Stats, Waits
 
 PER_STEP = 16
 """Samples of a step."""

@@ -31,11 +31,11 @@ from dali_pipes.decode.jpeg_batch import crops_of, parts_of
 from dali_pipes.errors import LoaderError
 from dali_pipes.jpeg.checkpoints import CheckpointStore
 from dali_pipes.jpeg.status import REASONS
-from dali_pipes.pipeline.augment import Augmenter, Engines
-from dali_pipes.pipeline.canvases import ViewCanvases, addresses_of
-from dali_pipes.pipeline.fetch import Fetcher
-from dali_pipes.pipeline.rendering import Rendering
-from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
+from dali_pipes.stages.augment import Augmenter, Engines
+from dali_pipes.stages.canvases import ViewCanvases, addresses_of
+from dali_pipes.stages.data import NOTHING, Decoded, Fetched, Pending
+from dali_pipes.stages.fetch import Fetcher
+from dali_pipes.stages.rendering import Rendering
 from gpu_aug.upload import upload as upload_numbers
 
 _PIXEL_BYTES = 13  # on the device, for each pixel that is decoded: coefficients, planes, RGB

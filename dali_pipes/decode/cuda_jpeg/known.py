@@ -16,7 +16,7 @@ from dali_pipes.jpeg.checkpoints import (
     listed,
 )
 from dali_pipes.jpeg.status import GOOD
-from dali_pipes.pipeline.stages import Fetched
+from dali_pipes.stages.data import Fetched
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dali_pipes.decode.dali import graph
 from dali_pipes.decode.dali.driver import Driver, Inputs, Outputs
 from dali_pipes.errors import LoaderError, MissingPackageError
 from dali_pipes.jpeg.spans import spans_of
-from dali_pipes.pipeline.stages import Fetched, needed_part
+from dali_pipes.stages.data import Fetched, needed_part
 from readers.sample import Payload
 
 INSTALL_DALI = (

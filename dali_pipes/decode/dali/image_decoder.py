@@ -22,11 +22,11 @@ from dali_pipes.decode.dali.feed import Feed
 from dali_pipes.decode.dali.loan import Loan
 from dali_pipes.decode.dali.trust import Trust
 from dali_pipes.decode.jpeg_batch import JpegRenderer
-from dali_pipes.pipeline.augment import Augmenter
-from dali_pipes.pipeline.canvases import ViewCanvases
-from dali_pipes.pipeline.fetch import Fetcher
-from dali_pipes.pipeline.rendering import Rendering
-from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
+from dali_pipes.stages.augment import Augmenter
+from dali_pipes.stages.canvases import ViewCanvases
+from dali_pipes.stages.data import NOTHING, Decoded, Fetched, Pending
+from dali_pipes.stages.fetch import Fetcher
+from dali_pipes.stages.rendering import Rendering
 from gpu_aug.upload import upload
 
 

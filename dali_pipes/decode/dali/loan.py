@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch.utils.dlpack import from_dlpack
 
-from dali_pipes.pipeline.streams import SideStream
+from dali_pipes.stages.cuda_streams import SideStream
 
 
 class Loan:

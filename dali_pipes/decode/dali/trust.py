@@ -6,7 +6,7 @@ import numpy as np
 
 from dali_pipes.decode.cuda_jpeg.known import known_of
 from dali_pipes.jpeg.checkpoints import CheckpointStore
-from dali_pipes.pipeline.stages import Fetched
+from dali_pipes.stages.data import Fetched
 
 
 class Trust:

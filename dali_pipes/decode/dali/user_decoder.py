@@ -14,11 +14,11 @@ from dali_pipes.decode.cpu import read_targets, render_views
 from dali_pipes.decode.dali.loan import Loan
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import DecodeError, LoaderError
-from dali_pipes.pipeline.augment import Augmenter
-from dali_pipes.pipeline.canvases import Canvases, View, ViewCanvases
-from dali_pipes.pipeline.fetch import Fetcher
-from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
-from dali_pipes.targets import Found
+from dali_pipes.samples.targets import Found
+from dali_pipes.stages.augment import Augmenter
+from dali_pipes.stages.canvases import Canvases, View, ViewCanvases
+from dali_pipes.stages.data import NOTHING, Decoded, Fetched, Pending
+from dali_pipes.stages.fetch import Fetcher
 from gpu_aug import Draws
 from gpu_aug.resampling.crop_and_resize import resample
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from dali_pipes.errors import LoaderError
 from dali_pipes.loader import Loader
-from dali_pipes.schedule import LastBatch, Steps
-from dali_pipes.streams.steps import StreamSteps
+from dali_pipes.steps.schedule import LastBatch, Steps
+from dali_pipes.steps.streams.steps import StreamSteps
 
 
 def as_loaders(pipelines: Any) -> list[Loader]:

@@ -5,7 +5,7 @@ from enum import Enum, unique
 from typing import Any
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.schedule import LastBatch
+from dali_pipes.steps.schedule import LastBatch
 
 
 @unique

@@ -5,7 +5,7 @@ from typing import Any
 
 from dali_pipes.errors import LoaderError
 from dali_pipes.integrations.metrics.scalars import Since
-from dali_pipes.stats.stats import Stats
+from dali_pipes.monitoring.stats import Stats
 
 
 class Logged:

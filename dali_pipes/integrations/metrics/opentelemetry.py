@@ -7,8 +7,8 @@ from weakref import WeakKeyDictionary
 
 from dali_pipes.errors import MissingPackageError
 from dali_pipes.integrations.metrics.table import METRICS, Latest, Metric
-from dali_pipes.stats.metrics import OfRank
-from dali_pipes.stats.stats import Stats
+from dali_pipes.monitoring.metrics import OfRank
+from dali_pipes.monitoring.stats import Stats
 
 _SCOPE = "gpu_aug.loader"
 _UNITS = {"seconds": "s", "bytes": "By", "": "1"}

@@ -6,8 +6,8 @@ from weakref import WeakKeyDictionary
 
 from dali_pipes.errors import LoaderError, MissingPackageError
 from dali_pipes.integrations.metrics.table import METRICS, Latest, Metric
-from dali_pipes.stats.metrics import OfRank
-from dali_pipes.stats.stats import Stats
+from dali_pipes.monitoring.metrics import OfRank
+from dali_pipes.monitoring.stats import Stats
 
 _PREFIX = "gpu_aug_loader"
 _collectors: "WeakKeyDictionary[Any, _Collector]" = WeakKeyDictionary()

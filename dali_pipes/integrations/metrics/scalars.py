@@ -1,6 +1,6 @@
 """A loader's statistics as a few numbers to draw over the steps of a training."""
 
-from dali_pipes.stats.stats import Stats
+from dali_pipes.monitoring.stats import Stats
 
 
 class Since:

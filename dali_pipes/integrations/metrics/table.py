@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.stats import StageStats, Stats
+from dali_pipes.monitoring import StageStats, Stats
 
 Labels = dict[str, str]
 Value = tuple[Labels, float]

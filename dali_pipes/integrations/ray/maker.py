@@ -16,15 +16,15 @@ from dali_pipes.errors import ClusterError
 from dali_pipes.integrations.ray.connect import require_ray
 from dali_pipes.integrations.ray.probe import Probe, require_probe
 from dali_pipes.integrations.ray.versions import require_same
-from dali_pipes.pipeline.canvases import aligned
-from dali_pipes.pipeline.elsewhere import build, needed_by_trainer, portable
-from dali_pipes.pipeline.job import Job, Reply
-from dali_pipes.pipeline.shared_memory import Frame
-from dali_pipes.pipeline.stages import Fetched, Images
-from dali_pipes.ranks.stall import describe_threads
-from dali_pipes.schedule import Plan
-from dali_pipes.stats.counts import Counts
-from dali_pipes.stats.observer import Spans
+from dali_pipes.monitoring.counts import Counts
+from dali_pipes.monitoring.observer import Spans
+from dali_pipes.monitoring.ranks.stall import describe_threads
+from dali_pipes.stages.canvases import aligned
+from dali_pipes.stages.data import Fetched, Images
+from dali_pipes.stages.job import Job, Reply
+from dali_pipes.stages.remote_production import build, needed_by_trainer, portable
+from dali_pipes.stages.shared_memory import Frame
+from dali_pipes.steps.schedule import Plan
 from gpu_aug.compiled.clock import clock
 
 Bytes = NDArray[np.uint8]

@@ -5,16 +5,16 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-from dali_pipes.integrations.ray.crew import Crew
 from dali_pipes.integrations.ray.maker import as_images
-from dali_pipes.integrations.ray.seat import Task
-from dali_pipes.pipeline.augment import Engines
-from dali_pipes.pipeline.received import Receiver, take_over
-from dali_pipes.pipeline.shared_memory import Frame
-from dali_pipes.pipeline.stages import Finished, Images
-from dali_pipes.pipeline.streams import Ahead
-from dali_pipes.schedule import Plan
-from dali_pipes.stats.observer import shifted
+from dali_pipes.integrations.ray.worker_pool import Crew
+from dali_pipes.integrations.ray.worker_slot import Task
+from dali_pipes.monitoring.observer import shifted
+from dali_pipes.stages.augment import Engines
+from dali_pipes.stages.cuda_streams import Ahead
+from dali_pipes.stages.data import Finished, Images
+from dali_pipes.stages.shared_batch import Receiver, take_over
+from dali_pipes.stages.shared_memory import Frame
+from dali_pipes.steps.schedule import Plan
 from gpu_aug.compiled.clock import clock
 
 

@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from dali_pipes.arguments.options import Setup
 from dali_pipes.errors import LoaderError
 from dali_pipes.integrations.ray.connect import require_ray
-from dali_pipes.integrations.ray.crew import Crew
 from dali_pipes.integrations.ray.producer import RemoteProducer
+from dali_pipes.integrations.ray.worker_pool import Crew
 from dali_pipes.integrations.ray.workers import RayWorkers
-from dali_pipes.options import Setup
-from dali_pipes.pipeline.augment import Engines
-from dali_pipes.pipeline.job import Asker, make_job, pickled
-from dali_pipes.streams.fetch import StreamFetcher
-from dali_pipes.streams.steps import AnySteps
+from dali_pipes.stages.augment import Engines
+from dali_pipes.stages.job import Asker, make_job, pickled
+from dali_pipes.steps.streams.fetch import StreamFetcher
+from dali_pipes.steps.streams.steps import AnySteps
 
 
 class Remote:

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from dali_pipes.decode.dali.loan import Loan
-from dali_pipes.pipeline.augment import Augmenter
-from dali_pipes.pipeline.canvases import ViewCanvases
-from dali_pipes.pipeline.fetch import Fetcher
-from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
-from dali_pipes.pipeline.streams import SideStream
+from dali_pipes.stages.augment import Augmenter
+from dali_pipes.stages.canvases import ViewCanvases
+from dali_pipes.stages.cuda_streams import SideStream
+from dali_pipes.stages.data import NOTHING, Decoded, Fetched, Pending
+from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.video.dali.canvases import render_canvases
 from dali_pipes.video.dali.excerpt import Excerpt, make_excerpt
 from dali_pipes.video.dali.feed import ClipFeed

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dali_pipes.doctor import judge_pair
+from dali_pipes.machine.doctor import judge_pair
 from tests.support.commands import Run
 
 

@@ -19,7 +19,7 @@ from bench.cli.run_live import RunView, bad_in_words, batches_of, stage_shares, 
 from bench.cli.run_show import verdict
 from bench.output.run_log import Coverage
 from dali_pipes import Loader
-from dali_pipes.stats import STAGES
+from dali_pipes.monitoring import STAGES
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import mix, open_dataset
 from tests.support import run_logs

@@ -9,7 +9,7 @@ from bench.timing import Measurement, Turn
 from bench.tune.limits import DECODING, LOADING, READING, Limit, find_limit, further_help
 from bench.tune.repeated import help_of_repeated
 from bench.tune.search import Tried
-from dali_pipes.stats import Stats
+from dali_pipes.monitoring import Stats
 
 
 class Did:

@@ -17,7 +17,7 @@ from dali_pipes.decode.dali import feed as feed_module
 from dali_pipes.decode.dali import graph
 from dali_pipes.decode.dali.driver import Driver, Inputs, Outputs
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
-from dali_pipes.pipeline.stages import Fetched
+from dali_pipes.stages.data import Fetched
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.jpeg_kinds import with_restarts

@@ -11,9 +11,9 @@ import pytest
 import torch
 from PIL import Image
 
-from dali_pipes.bad_samples import BadRecord
 from dali_pipes.decode.cpu import render_whole
-from dali_pipes.pipeline import fetch as fetch_module
+from dali_pipes.runs.bad_samples import BadRecord
+from dali_pipes.stages import fetch as fetch_module
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.loaders import draw_canvases_in_dali, loader_maker, rows_of

@@ -21,9 +21,9 @@ from dali_pipes.decode.dali.trust import Trust
 from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
 from dali_pipes.jpeg.spans import spans_of
 from dali_pipes.jpeg.stored_checkpoints import StoredCheckpoints
-from dali_pipes.pipeline import make
-from dali_pipes.pipeline.encoded import encoded_of
-from dali_pipes.pipeline.stages import Fetched
+from dali_pipes.stages import production as make
+from dali_pipes.stages.data import Fetched
+from dali_pipes.stages.encoded_rows import encoded_of
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import open_dataset
 from readers.dataset import Subset

@@ -132,7 +132,7 @@ def test_pairs_and_maps_have_rows(tmp_path: Path) -> None:
 
 def test_samples_of_another_kind_are_not_sound(tmp_path: Path) -> None:
     """One sentence each: another number of channels, another depth, a field that is missing."""
-    from dali_pipes.image_fields import as_image_fields
+    from dali_pipes.samples.image_fields import as_image_fields
 
     gray = encoded(RNG.integers(0, 256, SIZE, np.uint8), "png")
     data = open_dataset(tar_of(tmp_path / "a.tar", [{"png": gray}]))

@@ -17,8 +17,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes import Loader, LoaderError, doctor
-from dali_pipes.choose import Choice, choose_for_clips
+from dali_pipes import Loader, LoaderError
+from dali_pipes.arguments.choose import Choice, choose_for_clips
+from dali_pipes.machine import doctor
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.dali import clip_decoder, nvdec, support
 from dali_pipes.video.dali.canvases import render_canvases
@@ -480,7 +481,9 @@ def test_a_library_that_is_missing_is_named(
 
 def test_without_it_auto_is_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clips are decoded on the CPU and the reason is kept; DALI by name is refused; a CPU needs none."""
-    monkeypatch.setattr("dali_pipes.choose.find_nvdec", lambda _: Nvdec(0, "none as planned"))
+    monkeypatch.setattr(
+        "dali_pipes.arguments.choose.find_nvdec", lambda _: Nvdec(0, "none as planned")
+    )
 
     assert choose_for_clips(CHOICE, "auto").reasons[1] == "decoder cpu: none as planned"
     with pytest.raises(LoaderError, match="none as planned"):

@@ -10,7 +10,7 @@ from PIL import Image
 from torchvision.datasets import Cityscapes
 
 from dali_pipes import Loader
-from dali_pipes.mask_files import read_mask
+from dali_pipes.samples.mask_files import read_mask
 from gpu_aug import Recipe, Resize
 from gpu_aug.errors import TargetsError
 from readers import open_dataset

@@ -13,7 +13,7 @@ from PIL import Image
 
 from dali_pipes import Loader
 from dali_pipes.errors import BadSampleError
-from dali_pipes.targets import KINDS, TargetReader
+from dali_pipes.samples.targets import KINDS, TargetReader
 from gpu_aug import BoxParams, KeypointParams, Recipe, Resize
 from gpu_aug.errors import TargetsError
 from readers import BadSample, open_dataset

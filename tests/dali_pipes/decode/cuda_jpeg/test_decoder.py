@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes import Loader, LoaderError
-from dali_pipes.choose import choose
+from dali_pipes.arguments.choose import choose
 from dali_pipes.decode.cuda_jpeg.batch import Arenas, Planned, launch
 from dali_pipes.decode.cuda_jpeg.decoder import _Verdicts
 from dali_pipes.decode.cuda_jpeg.on_cpu import NoKernels

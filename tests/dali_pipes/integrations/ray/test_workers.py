@@ -16,17 +16,17 @@ import pytest
 import torch
 
 from dali_pipes import Batch
-from dali_pipes.assemble import batch_of
 from dali_pipes.errors import ClusterError
 from dali_pipes.integrations.ray import cluster
 from dali_pipes.integrations.ray.connect import connect
 from dali_pipes.integrations.ray.executor import RayExecutor
 from dali_pipes.integrations.ray.maker import as_bytes, as_images, step_memory
 from dali_pipes.integrations.ray.workers import RayWorkers
-from dali_pipes.pipeline.augment import Engines
-from dali_pipes.pipeline.elsewhere import build, needed_by_trainer
-from dali_pipes.pipeline.job import HELPER, make_job
-from dali_pipes.pipeline.shared_memory import Frame
+from dali_pipes.stages.assemble import batch_of
+from dali_pipes.stages.augment import Engines
+from dali_pipes.stages.job import HELPER, make_job
+from dali_pipes.stages.remote_production import build, needed_by_trainer
+from dali_pipes.stages.shared_memory import Frame
 from gpu_aug import ColorJitter, CutMix, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
 from gpu_aug.views import Views
 from readers import open_dataset

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from dali_pipes import Batch, ClusterError, Loader
-from dali_pipes.audit_check import check_audit
-from dali_pipes.audit_compare import compare_audits
-from dali_pipes.audit_lines import Begin, Part, read_lines
-from dali_pipes.integrations.ray.crew import Crew
-from dali_pipes.integrations.ray.seat import Seat, Task
+from dali_pipes.integrations.ray.worker_pool import Crew
+from dali_pipes.integrations.ray.worker_slot import Seat, Task
 from dali_pipes.integrations.ray.workers import RayWorkers
+from dali_pipes.runs.audit_check import check_audit
+from dali_pipes.runs.audit_compare import compare_audits
+from dali_pipes.runs.audit_lines import Begin, Part, read_lines
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.loaders import loader_maker

@@ -14,12 +14,13 @@ import pytest
 import torch
 
 from dali_pipes import ClusterError, LoaderError, MissingPackageError
-from dali_pipes.integrations.ray import crew, room
+from dali_pipes.integrations.ray import capacity_check as room
+from dali_pipes.integrations.ray import worker_pool as crew
 from dali_pipes.integrations.ray.maker import as_bytes, as_images
 from dali_pipes.integrations.ray.probe import probe, require_probe
 from dali_pipes.integrations.ray.versions import require_same, versions
 from dali_pipes.integrations.ray.workers import RayWorkers
-from dali_pipes.pipeline.shared_memory import Frame
+from dali_pipes.stages.shared_memory import Frame
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.loaders import loader_maker

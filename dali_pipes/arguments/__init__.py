@@ -1,0 +1,1 @@
+"""The arguments of a loader: checked, explained, and what "auto" chooses."""

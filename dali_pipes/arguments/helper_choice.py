@@ -1,0 +1,109 @@
+"""How many helper processes make the batches of a loader, and why."""
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dali_pipes.arguments.choose import Choice
+from dali_pipes.errors import LoaderError
+from dali_pipes.stages.canvases import View
+from dali_pipes.stages.fetch import Fetcher
+from dali_pipes.stages.shared_memory import pickle_parts
+from dali_pipes.steps.streams.fetch import StreamFetcher
+from readers.cores import cores_of_rank
+
+HelperCount = bool | int | Literal["auto"]
+
+# Threads of one process wait for each other's interpreter lock: they are built to scale to 16 cores.
+_CORES_PER_PROCESS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class HelperChoice:
+    """How many helper processes make the batches.
+
+    Attributes:
+        count: Number of processes; 0 for threads of the training process.
+        reason: Why "auto" chose that, in words for people.
+    """
+
+    count: int
+    reason: str
+
+
+def choose_helpers(
+    asked: HelperCount,
+    num_threads: int,
+    choice: Choice,
+    fetcher: Fetcher,
+    views: Sequence[Sequence[View]],
+) -> HelperChoice:
+    """Return the number of helper processes.
+
+    Args:
+        asked: As for Loader.
+        num_threads: Threads of all processes together.
+        choice: What was chosen for decoder and device.
+        fetcher: What the processes would be sent.
+        views: What is made of every sample under each of the run's recipes.
+
+    Raises:
+        LoaderError: Several processes are asked for a stream.
+    """
+    is_stream = isinstance(fetcher, StreamFetcher)
+    # More threads than cores are for storage that is waited for, and wait without the lock.
+    cores = min(num_threads, cores_of_rank())
+    suited = -(-cores // _CORES_PER_PROCESS)
+    if asked == "auto":
+        if suited == 1:
+            return HelperChoice(0, f"up to {_CORES_PER_PROCESS} cores one process is enough")
+        if obstacle := _obstacle(choice, fetcher, views):
+            return HelperChoice(0, f"though there are {cores} cores, because {obstacle}")
+        return HelperChoice(
+            suited,
+            f"for {cores} cores: threads on more than {_CORES_PER_PROCESS} wait for the interpreter of their process",
+        )
+    if isinstance(asked, bool | np.bool_):
+        return HelperChoice((1 if is_stream else suited) if asked else 0, "")
+    if is_stream and asked > 1:
+        raise LoaderError(
+            f"helper_process={asked} is not allowed for a stream, which one process reads from front to back; use "
+            "helper_process=True, or make shards with gpu-aug pack"
+        )
+    return HelperChoice(int(asked), "")
+
+
+def _obstacle(choice: Choice, fetcher: Fetcher, views: Sequence[Sequence[View]]) -> str:
+    """Say why "auto" starts no processes; "" where it does."""
+    if choice.decoder != "cpu":
+        return f'decoder="{choice.decoder}" works in this process'
+    if isinstance(fetcher, StreamFetcher):
+        return "one process reads a stream from front to back"
+    if fetcher.clips is not None:
+        # A slot of the ring holds all frames of a batch, and each process would take several.
+        return "FFmpeg decodes clips outside the interpreter, and their batches are large"
+    if os.name != "posix" or not sys.executable:
+        return "this system has no helper processes"
+    if multiprocessing.current_process().daemon:
+        return "this process is a daemon of multiprocessing, which starts none"
+    if choice.device.type == "cuda" and any(
+        view.recipe.decode_size is None for of_recipe in views for view in of_recipe
+    ):
+        return "the recipe begins without a crop or resize to one size"
+    return _obstacle_to_sending(fetcher)
+
+
+def _obstacle_to_sending(fetcher: Fetcher) -> str:
+    try:
+        data = bytes(pickle_parts(fetcher)[0])
+    except Exception as error:  # noqa: BLE001 - each class is pickled in ways of its own
+        return f"dataset or recipe cannot be pickled ({type(error).__name__}: {error})"
+    # A helper does not import the script, whose classes and functions are named so.
+    if b"__main__" in data or b"__mp_main__" in data:
+        return "dataset or recipe use a class or function of the script itself"
+    return ""

@@ -1,0 +1,236 @@
+"""What this machine has, what will be used, and what is missing: `gpu-aug doctor` prints it."""
+
+import importlib
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+
+from dali_pipes.machine.description import machine, versions
+from readers.cores import usable_cores
+from readers.formats.registry import FORMATS
+
+_LIBRARIES = {
+    "arrow": "pyarrow",
+    "hdf5": "h5py",
+    "arrayrecord": "array_record",
+    "remote": "obstore",
+    "zstd": "zstandard",
+    "tiff": "tifffile",
+    "lance": "lance",
+    "delta": "deltalake",
+    "iceberg": "pyiceberg",
+    "hf": "huggingface_hub",
+}
+"""What the optional extras for formats bring."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the examination.
+
+    Attributes:
+        subject: What was looked at.
+        found: What is there.
+        advice: What to do to have more; "" when nothing is missing.
+    """
+
+    subject: str
+    found: str
+    advice: str = ""
+
+
+def examine() -> Iterator[Finding]:
+    """Look at everything that decides what can run here and how fast.
+
+    Example:
+        >>> from dali_pipes.machine.doctor import examine
+        >>> advice = {finding.subject: finding.advice for finding in examine()}
+    """
+    for name, version in versions().items():
+        yield Finding(name, version)
+    facts = machine()
+    yield Finding("processor", f"{facts['cpu']}, {facts['memory_gib']} GiB of memory")
+    yield Finding(
+        "threads",
+        f"{usable_cores()} cores this process may use; a loader takes as many, under torchrun its rank's share",
+    )
+    yield _cuda()
+    yield _dali()
+    yield from _pair()
+    yield _cpu_decoder()
+    yield _videos()
+    yield from _videos_on_gpu()
+    yield _formats()
+    yield from (_engine(name) for name in ("fused", "kornia", "albumentations"))
+    yield _compiled()
+    yield _chosen()
+
+
+def _cuda() -> Finding:
+    import torch
+
+    if torch.cuda.is_available():
+        name, driver = torch.cuda.get_device_name(), machine()["driver"]
+        return Finding("CUDA", f"{name}, driver {driver}, torch built for {torch.version.cuda}")
+    if torch.version.cuda is None:
+        return Finding(
+            "CUDA", "torch is built without it", "install a CUDA build of torch to use a GPU"
+        )
+    return Finding(
+        "CUDA", f"torch is built for {torch.version.cuda} and sees no GPU; batches stay on the CPU"
+    )
+
+
+def _dali() -> Finding:
+    from dali_pipes import available_decoders
+
+    reason = available_decoders()["dali"]
+    if reason:
+        return Finding("decoder dali", "missing", reason)
+    try:
+        dali = importlib.import_module("nvidia.dali")
+    except (ImportError, OSError) as error:
+        return Finding(
+            "decoder dali",
+            f"installed, and cannot be imported: {error}",
+            "install it again: pip install --force-reinstall 'gpu-aug[cuda12]'",
+        )
+    return Finding("decoder dali", f"NVIDIA DALI {dali.__version__}")
+
+
+_OLDEST_DRIVERS = {12: 525, 13: 580}
+"""By CUDA version, as NVIDIA's installation guide of DALI 2.4 states them."""
+
+
+def _pair() -> Iterator[Finding]:
+    """Whether torch and DALI are built for one version of CUDA, where both are there."""
+    import torch
+
+    dali = next(
+        (major for major in _OLDEST_DRIVERS if _is_installed(f"nvidia-dali-cuda{major}0")), None
+    )
+    if dali is None or torch.version.cuda is None:
+        return
+    driver = machine()["driver"] if torch.cuda.is_available() else None
+    yield judge_pair(int(torch.version.cuda.split(".")[0]), dali, str(driver) if driver else None)
+
+
+def judge_pair(torch_cuda: int, dali_cuda: int, driver: str | None) -> Finding:
+    """Say what is known of torch and DALI built for these versions of CUDA in one process.
+
+    Args:
+        torch_cuda: The major version that torch is built for.
+        dali_cuda: The major version that DALI is built for.
+        driver: The version of NVIDIA's driver, such as "580.65.06"; None without a GPU.
+    """
+    subject = "torch and DALI"
+    needed = max(_OLDEST_DRIVERS.get(major, 0) for major in (torch_cuda, dali_cuda))
+    found = f"for CUDA {torch_cuda} and {dali_cuda}; a driver {needed} or newer serves both"
+    if driver is None:
+        return Finding(subject, f"{found}; without a GPU this does not matter")
+    if int(driver.split(".")[0]) < needed:
+        return Finding(
+            subject, f"{found}, got {driver}", f"install NVIDIA's driver {needed} or newer"
+        )
+    if torch_cuda == dali_cuda:
+        return Finding(subject, found)
+    return Finding(
+        subject,
+        f"{found}; each loads CUDA libraries of its own, which nobody here has tried on a GPU",
+        f"for a pair of one version: pip uninstall nvidia-dali-cuda{dali_cuda}0, then "
+        f"pip install nvidia-dali-cuda{torch_cuda}0",
+    )
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _cpu_decoder() -> Finding:
+    try:
+        cv2 = importlib.import_module("cv2")
+    except ImportError:
+        return Finding(
+            "decoder cpu", "Pillow; OpenCV is missing", "pip install opencv-python-headless"
+        )
+    if int(cv2.__version__.split(".")[0]) < 5:
+        return Finding(
+            "decoder cpu",
+            f"Pillow, because OpenCV {cv2.__version__} accepts files that are cut short",
+            "for the faster decoder: pip install 'opencv-python-headless>=5'",
+        )
+    return Finding("decoder cpu", f"our own for JPEGs, OpenCV {cv2.__version__} for the rest")
+
+
+def _videos() -> Finding:
+    """What decodes videos on the CPU."""
+    try:
+        av = importlib.import_module("av")
+    except ImportError:
+        return Finding("videos", "PyAV is missing", "to read videos: pip install 'gpu-aug[video]'")
+    found = f"PyAV {av.__version__} with FFmpeg {av.ffmpeg_version_info}"
+    return Finding("videos", found)
+
+
+def _videos_on_gpu() -> Iterator[Finding]:
+    """What decodes videos on the GPU, where there is one."""
+    import torch
+
+    from dali_pipes.video.dali.nvdec import find_nvdec
+
+    if not torch.cuda.is_available():
+        return
+    found = find_nvdec(torch.cuda.current_device())
+    if found.problem:
+        yield Finding("videos on the GPU", "NVDEC cannot be used", found.problem)
+    else:
+        yield Finding("videos on the GPU", f"NVDEC, at most {found.engines} videos at once")
+
+
+def _formats() -> Finding:
+    """Which formats can be read, and from where."""
+    missing = [
+        extra for extra, name in _LIBRARIES.items() if importlib.util.find_spec(name) is None
+    ]
+    titles = [kind.title for kind in FORMATS.values() if kind.extra not in missing]
+    places = {"remote": "s3://, gs://, az://, http(s)://", "hf": "hf://"}
+    reached = [place for extra, place in places.items() if extra not in missing]
+    found = "; ".join([", ".join(titles), *([", ".join(reached)] if reached else [])])
+    advice = f"pip install 'gpu-aug[{','.join(missing)}]' reads more" if missing else ""
+    return Finding("formats", found, advice)
+
+
+def _engine(name: str) -> Finding:
+    if name == "fused":
+        parts = [part for part in ("numba", "triton") if part in versions()]
+        found = ", ".join(f"{part} {versions()[part]}" for part in parts)
+        return Finding("engine fused", f"our own kernels: {found}")
+    try:
+        return Finding(f"engine {name}", f"{name} {metadata.version(name)}")
+    except metadata.PackageNotFoundError:
+        return Finding(f"engine {name}", "missing", f"pip install {name}")
+
+
+def _compiled() -> Finding:
+    """Where compiled code is kept."""
+    from gpu_aug.compiled.cache import can_keep, folder
+
+    kept_in = folder()
+    if kept_in is None:
+        advice = "set GPU_AUG_CACHE to a folder of your own that can be written"
+        return Finding("compiled code", "can be kept nowhere: every process compiles", advice)
+    number = sum(1 for path in kept_in.glob("*.code"))
+    how = "" if can_keep() else ", which can only be read"
+    advice = "" if number else "gpu-aug warm compiles everything beforehand"
+    return Finding("compiled code", f"{number} functions in {kept_in}{how}", advice)
+
+
+def _chosen() -> Finding:
+    from dali_pipes.arguments.choose import choose
+
+    return Finding('"auto" means', "; ".join(choose("auto", "auto", "auto").reasons))

@@ -1,0 +1,124 @@
+"""The side of the training loop: what it was handed, how long it waited, and who was late."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Literal
+
+from dali_pipes.monitoring.counts import Counts, LoopCounts, Stage
+from dali_pipes.monitoring.observer import Handed
+from dali_pipes.monitoring.ranges import open_range
+from dali_pipes.monitoring.recorder import Busy, Recorder
+from dali_pipes.monitoring.stats import Stats, make_stats
+from gpu_aug.compiled.clock import clock
+
+IDLE = "idle"
+"""Stands among the late stages for threads that had nothing to do."""
+
+Scope = Literal["epoch", "run"]
+
+
+class LoopMeter:
+    """Counts what a loader hands over to its training loop.
+
+    Args:
+        recorder: Knows what the stages do.
+        num_threads: Threads that work on them.
+    """
+
+    def __init__(self, recorder: Recorder, num_threads: int) -> None:
+        self.recorder, self._num_threads = recorder, num_threads
+        self._sums = LoopCounts()
+        self._epoch_began = LoopCounts()
+        self._epoch_counts = Counts()
+        self._began: float | None = None  # the loop; None once it has its first batch
+        self._asked = self._latest = 0.0
+        self._waited = LoopCounts()
+        self._number = 0  # of the loop
+        self._depth = self._capacity = 0
+
+    def begin(self) -> None:
+        """Begin a loop."""
+        self._number += 1
+        self._epoch_began = LoopCounts()
+        self._epoch_began.add(self._sums)
+        self._epoch_counts = self.recorder.totals()
+        self._began = clock()
+
+    @contextmanager
+    def waiting(self, ready: int, capacity: int) -> Iterator[None]:
+        """Measure the time of a block in which the loop waits for a batch; it counts once a batch is handed over.
+
+        Args:
+            ready: How many batches are finished.
+            capacity: How many can be.
+        """
+        self.recorder.looping()
+        self._depth, self._capacity = ready, capacity
+        before, self._asked, opened = self.recorder.busy(), clock(), open_range("wait")
+        try:
+            yield
+        finally:
+            if opened is not None:
+                opened.close()
+        seconds = max(0.0, clock() - self._asked)
+        late = self._late(seconds, before, self.recorder.busy())
+        self._waited = LoopCounts(
+            asked=1, depths=ready, empty=int(not ready), wait_seconds=seconds, late=late
+        )
+
+    def hand_over(self, step: int, samples: int, bad_samples: int) -> None:
+        """Count a batch, and tell those who watch."""
+        now, sums = clock(), self._sums
+        if self._began is not None:
+            sums.start_seconds += max(0.0, now - self._began)
+            sums.first_samples += samples
+            self._began = None
+        else:
+            sums.seconds += max(0.0, now - self._latest)
+            sums.add(self._waited)
+        self._latest = now
+        sums.steps += 1
+        sums.samples += samples
+        sums.bad_samples += bad_samples
+        for observer in self.recorder.observers:
+            asked = min(self._asked, now)
+            observer.handed(Handed(step, samples, self._depth, asked, now))
+
+    def end(self) -> None:
+        """Tell those who watch that the loop is over."""
+        for observer in self.recorder.observers:
+            observer.left(clock())
+
+    def stats(self, scope: Scope, epoch: int) -> Stats:
+        """Return what was counted."""
+        sums, counts, since = LoopCounts(), self.recorder.totals(), 0
+        sums.add(self._sums)
+        if scope == "epoch":
+            since = self._number
+            sums.add(self._epoch_began, -1)
+            counts = counts.minus(self._epoch_counts)
+        return make_stats(
+            epoch, sums, counts, self._depth, self._capacity, self._num_threads, since
+        )
+
+    def _late(self, seconds: float, before: Busy, after: Busy) -> dict[str, float]:
+        """Divide seconds that the loop waited: first what its own thread did, then by what the others did meanwhile."""
+        own = _since(before.own, after.own)
+        others = {
+            stage: spent - own[stage]
+            for stage, spent in _since(before.seconds, after.seconds).items()
+        }
+        rest = max(0.0, seconds - sum(own.values()))
+        available = after.elsewhere - before.elsewhere or self._num_threads * rest
+        working = sum(others.values())
+        total = max(available, working)
+        if not total:
+            return {stage: spent for stage, spent in own.items() if spent}
+        late: dict[str, float] = {IDLE: rest * (total - working) / total}
+        for stage, spent in others.items():
+            late[stage] = own[stage] + rest * spent / total
+        return {name: spent for name, spent in late.items() if spent > 0}
+
+
+def _since(before: Mapping[Stage, float], after: Mapping[Stage, float]) -> dict[Stage, float]:
+    return {stage: max(0.0, after[stage] - before[stage]) for stage in after}

@@ -1,0 +1,244 @@
+"""What a loader did, for people and machines to read."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from dali_pipes.monitoring.counts import STAGES, Counts, LoopCounts, StageCounts
+from dali_pipes.monitoring.durations import quantiles
+from dali_pipes.monitoring.parts import Queue, Remote, StageStats, Waits
+from dali_pipes.monitoring.table import shown_name, stage_table, stage_waits
+from readers.plural import counted
+
+ENOUGH_WAITING = 0.05
+"""A training loop that waits for less than this share of its time is not limited by its input."""
+
+ENOUGH_CORES = 0.75
+"""Threads that had a core for less than this share of their work share the cores with others."""
+
+TRAINING_LOOP = "training loop"
+
+_WORTH_NAMING = 0.05  # of the time waited
+
+_COMPUTING = ("header", "draw", "decode", "augment", "targets")
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a loader did since its epoch began, or since it was made.
+
+    Compiling our own functions, which is done once, is part of no time. A loop's first batch pays for the start of the
+    pipeline and counts in `start_seconds` alone, in no rate and no waiting.
+
+    Attributes:
+        epoch: The present epoch, or the one that ended last.
+        steps: Batches that were handed over.
+        samples: Rows of these.
+        seconds: From the first batch to the latest one.
+        start_seconds: From the beginning of the loop until its first batch.
+        images_per_second: Samples per second, clips where samples are clips; 0 before the second batch.
+        wait_seconds: Of `seconds`, those in which the training loop waited for a batch.
+        late: These, divided among the stages that threads worked on meanwhile; "idle" are threads that had nothing to
+            do, because too few batches are made at once.
+        queue: Finished batches that lay ready.
+        bad_samples: Bad samples that were met.
+        remote: Remote reading.
+        whole_images: Images that our JPEG decoder left to another decoder, which decodes them whole, by kind.
+        num_threads: Threads that read, decode and augment.
+        stages: What each of STAGES did.
+        workers: The machines of the remote workers that have started, one entry for each of these.
+
+    Example:
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=4)
+        >>> for images, labels in loader:
+        ...     pass
+        >>> stats = loader.stats()                         # print it
+        >>> stats.samples == stats.stages["decode"].samples
+        True
+        >>> stats.to_dict()["stages"]["decode"]["busy_seconds"] > 0
+        True
+    """
+
+    epoch: int
+    steps: int
+    samples: int
+    seconds: float
+    start_seconds: float
+    images_per_second: float
+    wait_seconds: float
+    late: Mapping[str, float]
+    queue: Queue
+    bad_samples: int
+    remote: Remote
+    whole_images: Mapping[str, int]
+    num_threads: int
+    stages: Mapping[str, StageStats]
+    workers: Sequence[str] = ()
+    _sums: tuple[LoopCounts, Counts] | None = field(default=None, repr=False, compare=False)
+    _since: int = field(default=0, repr=False, compare=False)
+
+    @property
+    def wait_share(self) -> float:
+        """The share of its time that the training loop waited for batches, 0 to 1."""
+        return self.wait_seconds / self.seconds if self.seconds else 0.0
+
+    @property
+    def core_share(self) -> float:
+        """The share of their time that threads had a core while they worked, reading left out; 1 where they did not work."""
+        working = [stage for name, stage in self.stages.items() if name in _COMPUTING]
+        busy = sum(stage.busy_seconds for stage in working)
+        return min(1.0, sum(stage.cpu_seconds for stage in working) / busy) if busy else 1.0
+
+    @property
+    def limit(self) -> str:
+        """The stage that the training loop waits for most, "training loop" where it waits for less than 5 % of its time.
+
+        It is "" before the second batch.
+        """
+        if self.queue.asked == 0:
+            return ""
+        if self.wait_share < ENOUGH_WAITING:
+            return TRAINING_LOOP
+        busy = {name: stage.busy_seconds for name, stage in self.stages.items()}
+        late = {name: (self.late.get(name, 0.0), busy.get(name, 0.0)) for name in STAGES}
+        return max(late, key=lambda name: late[name])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything by name, in numbers, texts and dictionaries, as JSON takes them."""
+        named = {name: getattr(self, name) for name in self.__dataclass_fields__ if name[0] != "_"}
+        for name in ("queue", "remote"):
+            named[name] = asdict(named[name])
+        named["late"], named["whole_images"] = dict(self.late), dict(self.whole_images)
+        named["workers"] = list(self.workers)
+        named["stages"] = {name: asdict(stage) for name, stage in self.stages.items()}
+        return {
+            **named,
+            "wait_share": self.wait_share,
+            "core_share": self.core_share,
+            "limit": self.limit,
+        }
+
+    def __sub__(self, earlier: "Stats") -> "Stats":
+        """What happened between two statistics of one loop, or of one loader with the scope "run".
+
+        Raises:
+            ValueError: They do not count from the same moment on.
+        """
+        if self._sums is None or earlier._sums is None or self._since != earlier._since:
+            raise ValueError(
+                'these statistics do not count from the same moment on; subtract those of one loop, or stats("run") of '
+                "one loader"
+            )
+        (loop, counts), (loop_before, counts_before) = self._sums, earlier._sums
+        between = type(loop)()
+        between.add(loop)
+        between.add(loop_before, -1)
+        rest = counts.minus(counts_before)
+        depth, capacity = self.queue.depth, self.queue.capacity
+        return make_stats(self.epoch, between, rest, depth, capacity, self.num_threads, self._since)
+
+    @property
+    def verdict(self) -> str:
+        """What limits the training, in one sentence; "" before the second batch."""
+        share = f"{self.wait_share:.0%} of its time"
+        if self.limit in ("", TRAINING_LOOP):
+            return self.limit and f"the training loop is the limit: it waited for {share}"
+        parts = [
+            f"{shown_name(name)} {spent / self.wait_seconds:.0%}"
+            for name, spent in sorted(self.late.items(), key=lambda part: -part[1])
+            if spent >= _WORTH_NAMING * self.wait_seconds
+        ]
+        cores = ""
+        if self.core_share < ENOUGH_CORES:
+            cores = (
+                f"; they had a core for only {self.core_share:.0%} of their work: other threads and processes take the "
+                "cores"
+            )
+        return f"the training loop waited for {share}, while threads worked on: {', '.join(parts)}{cores}"
+
+    def __repr__(self) -> str:
+        return "\n".join([*self.summary(), *stage_table(self.stages), *stage_waits(self.stages)])
+
+    def summary(self) -> Iterator[str]:
+        """Say what was handed over and waited for, and what else should be known, a sentence each."""
+        if not self.steps:
+            yield f"epoch {self.epoch}: no batch yet"
+            return
+        rate = f", {self.images_per_second:.0f} a second after the first" if self.seconds else ""
+        yield (
+            f"epoch {self.epoch}: {counted(self.samples, 'sample')} in {counted(self.steps, 'batch')}{rate}; "
+            f"the first batch took {self.start_seconds:.2f} s"
+        )
+        if self.verdict:
+            queue = self.queue
+            yield self.verdict
+            yield (
+                f"finished batches when one was asked for: {queue.mean:.1f} of {queue.capacity} on average, "
+                f"none {queue.empty} times of {queue.asked}"
+            )
+        if self.workers:
+            yield f"made by {on_ray(len(self.workers), self.workers)}"
+        if self.bad_samples:
+            yield f"bad samples: {self.bad_samples}"
+        if self.remote.requests or self.remote.cache_hits:
+            yield self.remote.shown()
+        if self.whole_images:
+            kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.whole_images.items())
+            yield f"decoded whole, not by our JPEG decoder: {kinds}"
+
+
+def on_ray(count: int, machines: Sequence[str]) -> str:
+    """Name so many remote workers, and the machines of those that have started."""
+    where = f": {', '.join(machines)}" if machines else ", not started yet"
+    return f"{counted(count, 'worker')} on Ray{where}"
+
+
+def make_stats(
+    epoch: int,
+    loop: LoopCounts,
+    counts: Counts,
+    depth: int,
+    capacity: int,
+    num_threads: int,
+    since: int,
+) -> Stats:
+    """Return sums as statistics; `since` is the number of the loop that they count from, 0 for the whole run."""
+    seconds, rows = loop.seconds, loop.samples - loop.first_samples
+    traffic = counts.traffic
+    return Stats(
+        epoch=epoch,
+        steps=loop.steps,
+        samples=loop.samples,
+        seconds=seconds,
+        start_seconds=loop.start_seconds,
+        images_per_second=rows / seconds if seconds else 0.0,
+        wait_seconds=loop.wait_seconds,
+        late=loop.late,
+        queue=Queue(
+            depth, loop.depths / loop.asked if loop.asked else 0.0, capacity, loop.empty, loop.asked
+        ),
+        bad_samples=loop.bad_samples,
+        remote=Remote(
+            traffic.requests, traffic.num_bytes, traffic.cache_hits, traffic.cache_misses
+        ),
+        whole_images=dict(counts.whole_images),
+        num_threads=num_threads,
+        stages={name: _stage_stats(stage) for name, stage in counts.stages.items()},
+        _sums=(loop, counts),
+        _since=since,
+    )
+
+
+def _stage_stats(counts: StageCounts) -> StageStats:
+    p50, p90, p99 = quantiles(counts.durations, 0.5, 0.9, 0.99)
+    return StageStats(
+        counts.calls,
+        counts.samples,
+        counts.num_bytes,
+        counts.seconds,
+        counts.cpu_seconds,
+        p50,
+        p90,
+        p99,
+        {name: Waits(times, counts.waited.get(name, 0.0)) for name, times in counts.waits.items()},
+    )

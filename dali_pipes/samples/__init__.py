@@ -1,0 +1,1 @@
+"""From the fields of a sample to values: targets, masks, labels, maps and further fields."""

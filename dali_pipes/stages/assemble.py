@@ -1,0 +1,211 @@
+"""From a finished step to what is handed over: this rank's rows as a Batch, and the bad ones for the ledger."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dali_pipes.arguments.checks import no_class_count
+from dali_pipes.arguments.options import Setup
+from dali_pipes.batch import Batch
+from dali_pipes.errors import BadSampleError, LoaderError
+from dali_pipes.monitoring.work import Rows
+from dali_pipes.runs.bad_samples import BadRecord, Policy, no_substitute
+from dali_pipes.samples.labels import Labels, take_labels
+from dali_pipes.samples.targets import collate, collate_nothing
+from dali_pipes.stages.data import Finished, Images
+from dali_pipes.steps.streams.steps import StreamPlan
+from dali_pipes.video.source import ClipSource
+from gpu_aug import Recipe
+from gpu_aug.targets.soft_labels import missing_labels, soft_labels
+from gpu_aug.upload import upload
+
+
+def batch_of(
+    finished: Finished,
+    images: Images,
+    setup: Setup,
+    accept: Callable[[Sequence[BadRecord]], None],
+) -> Batch | None:
+    """Return a finished step as what is handed over; None behind the end of a stream.
+
+    Args:
+        finished: The step.
+        images: Its images, one tensor per view.
+        setup: What the loader is made of.
+        accept: Gets the bad samples before anything is put together, and raises where the run must not go on: a ledger
+            writes them down (`Ledger.commit`) or judges them alone (`Ledger.judge`).
+
+    Raises:
+        BadSampleError: As `accept` raises it, or no substitute was found.
+        LoaderError: A label is not a class, or its classes were never counted.
+    """
+    plan = finished.plan
+    if isinstance(plan, StreamPlan) and plan.over:
+        return None
+    records, failure = bad_ones(finished, setup.options.on_bad_sample)
+    accept(records)
+    if failure is not None:
+        raise failure
+    with setup.fetcher.recorder.measure("hand_over", work=Rows(plan, ())) as call:
+        batch = assemble(finished, images, setup)
+        call.samples, call.num_bytes = len(batch), sum(view.nbytes for view in batch.views)
+    return batch
+
+
+def no_batch(setup: Setup) -> LoaderError:
+    """The error where an epoch that begins has not a single batch, so that there is none to give."""
+    options = setup.options
+    return LoaderError(
+        f"an epoch has no batch: its samples are too few for batch_size={options.batch_size} on every rank under "
+        f'last_batch={options.last_batch!r}; give more data, a smaller batch_size or last_batch="partial"'
+    )
+
+
+def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
+    """Take this rank's rows that are not lost.
+
+    Raises:
+        LoaderError: A label is not a class, or its classes were never counted.
+    """
+    plan, device = finished.plan, setup.choice.device
+    recipe = setup.variants[plan.variant][0].recipe
+    kept = finished.kept[plan.rows]
+    rows = plan.rows[kept]
+    if num_frames := setup.fetcher.num_frames:
+        images = tuple(view.view(len(finished), num_frames, *view.shape[1:]) for view in images)
+    named = images_by_name(images, finished, setup)
+    if named:
+        images = (next(iter(named.values())),)
+    views = tuple(take_rows(view, rows) for view in images)
+    fields = setup.fetcher.fields.collate([finished.values[row] for row in rows], device)
+    mixing = setup.fetcher.variants.mixing
+    labels = labels_of(finished, recipe, setup.num_classes, mixing)
+    found = [finished.found[row] for row in rows.tolist()]
+    maps = setup.fetcher.targets.maps.collate(
+        [one.maps for one in found if one.maps is not None], recipe.fixed_size, device
+    )
+    targets = collate(found, recipe.fixed_size, device)
+    if not found:
+        targets = collate_nothing(setup.fetcher.example_targets(), recipe.fixed_size, device)
+    return Batch(
+        images=views[0],
+        labels=take_labels(labels, rows, device),
+        indices=torch.from_numpy(finished.indices[rows]),
+        keys=[finished.keys[row] for row in rows.tolist()],
+        valid=torch.from_numpy(plan.valid[kept]),
+        views=views,
+        fields=fields | {name: take_rows(one, rows) for name, one in named.items()} | maps,
+        **clip_columns(finished, rows, setup.fetcher.clips),
+        **targets,
+    )
+
+
+def images_by_name(images: Images, finished: Finished, setup: Setup) -> dict[str, torch.Tensor]:
+    """Return [E, C, H, W] for each image of the samples, where they have several."""
+    names = setup.fetcher.images.names
+    if not names:
+        return {}
+    [view] = images
+    together = view.view(len(finished), len(names), *view.shape[1:])
+    memory_format = setup.views[0].memory_format
+    return {
+        name: together[:, number].contiguous(memory_format=memory_format)
+        for number, name in enumerate(names)
+    }
+
+
+def bad_ones(finished: Finished, policy: Policy) -> tuple[list[BadRecord], BadSampleError | None]:
+    """Return what goes into the ledger, and the error that ends the run where no substitute was found.
+
+    Of samples that others hand over only what ends the run is written down.
+    """
+    if not any(finished.records):
+        return [], None
+    lost = np.flatnonzero(~finished.kept).tolist() if policy == "replace" else []
+    failure = no_substitute(finished.records[lost[0]]) if lost else None
+    own = set(finished.plan.rows.tolist())
+    everything = policy == "raise" or failure is not None
+    records = [
+        record
+        for row, of_row in enumerate(finished.records)
+        for record in of_row
+        if row in own or (everything and not record.kept)
+    ]
+    return records, failure
+
+
+def labels_of(
+    finished: Finished, recipe: Recipe, num_classes: int | None, mixing: Recipe | None
+) -> Labels:
+    """Return the labels of a step's images.
+
+    Args:
+        finished: The step.
+        recipe: The recipe of the images.
+        num_classes: How many classes there are; None where it need not be known.
+        mixing: One of the run's recipes that mixes samples: labels have one form in all epochs.
+
+    Returns:
+        int64 [E], -1 where the data has no label; float32 [E, num_classes] where a recipe of the run mixes
+        samples, with a row of zeros for a lost sample, and for one without label that has boxes, masks or keypoints. Vectors
+        are mixed without a conversion.
+
+    Raises:
+        LoaderError: A label is not a class, or its classes were never counted; or a sample has neither a label nor targets: its
+            share in the loss would be 0.
+    """
+    labels = finished.labels
+    if mixing is None or isinstance(labels, list):
+        return labels
+    if labels.ndim == 2:
+        return soft_labels(recipe, finished.draws[0], labels, num_classes)
+    labelled = np.flatnonzero(labels >= 0)
+    known = labels[labelled]
+    if num_classes is None:
+        if len(known):
+            raise no_class_count(mixing)
+        return labels
+    missing = np.flatnonzero(finished.kept & (labels < 0)).tolist()
+    if any(not finished.found[row].targets for row in missing):
+        sentence = missing_labels(len(missing), int(finished.kept.sum()))
+        raise LoaderError(
+            f"the recipe mixes images with their labels, but {sentence}; without labels at all, leave num_classes out"
+        )
+    if known.max(initial=0) >= num_classes:
+        row = int(np.argmax(labels))
+        raise LoaderError(
+            f"the label of {finished.keys[row]} is {labels[row]}, but there are {num_classes} "
+            f"classes, numbered from 0; correct num_classes in the recipe"
+        )
+    shares = np.zeros((len(finished), num_classes), np.float32)
+    shares[labelled, known] = 1
+    return soft_labels(recipe, finished.draws[0], shares, num_classes)
+
+
+def clip_columns(
+    finished: Finished, rows: NDArray[np.int64], clips: ClipSource | None
+) -> dict[str, Any]:
+    """Return what a batch says of its clips, nothing where samples are images."""
+    if clips is None:
+        return {}
+    return {
+        "frames": torch.from_numpy(finished.frames[rows]),
+        "seconds": torch.from_numpy(finished.seconds[rows]),
+        "videos": [finished.keys[row].rpartition("#")[0] for row in rows.tolist()],
+        "video_numbers": torch.from_numpy(clips.videos(finished.indices[rows])),
+        "camera_columns": clips.cameras,
+    }
+
+
+def take_rows(images: torch.Tensor, rows: NDArray[np.int64]) -> torch.Tensor:
+    """Return some rows of a batch, without a copy where they follow one another."""
+    if len(rows) == 0:
+        return images[:0]
+    first, last = int(rows[0]), int(rows[-1])
+    # No arange: it gives Python's lock away.
+    if last - first + 1 == len(rows) and (rows[1:] > rows[:-1]).all():
+        return images[first : last + 1]
+    return images.index_select(0, upload(torch.from_numpy(rows), images.device))

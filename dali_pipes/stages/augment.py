@@ -1,0 +1,219 @@
+"""The last stage: canvases are augmented, by the threads that rendered them, or on the GPU."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dali_pipes.monitoring.recorder import Recorder
+from dali_pipes.monitoring.work import Rows
+from dali_pipes.stages.canvases import Canvases, View, ViewCanvases, make_canvases
+from dali_pipes.stages.cuda_streams import Ahead, SideStream
+from dali_pipes.stages.data import Decoded, Fetched, Finished, Images, Pending, join
+from dali_pipes.stages.threads import Render, Workers
+from gpu_aug import BatchFunction, Draws, Recipe
+from gpu_aug.engines.engine import takes_batches
+
+
+class Engines:
+    """The engines of all views.
+
+    Args:
+        views: The views of every sample.
+        recorder: Gets what is augmented and copied.
+
+    Attributes:
+        views: As given.
+        recorder: As given.
+        device: Device of the engine.
+        one_by_one: Whether a step may be augmented in parts: no function of the user takes it together.
+    """
+
+    def __init__(self, views: Sequence[View], recorder: Recorder) -> None:
+        self.views, self.recorder = views, recorder
+        self.device = views[0].device
+        self.one_by_one = not any(takes_batches(view.recipe) for view in views)
+
+    def empty(self, count: int) -> Images:
+        """Memory for the images of `count` samples."""
+        return tuple(view.empty(count) for view in self.views)
+
+    def canvases(self, count: int) -> Canvases:
+        """Memory for the canvases of `count` samples, from where they go to the engines' device."""
+        return make_canvases(self.views, count, pinned=self.device.type == "cuda")
+
+    def upload(self, canvases: Canvases) -> list[ViewCanvases]:
+        """Copy rendered canvases to the engines' device."""
+        # Pinned memory: torch's allocator gives it out again only after this copy is done.
+        with self.recorder.measure("transfer", num_bytes=_num_bytes(canvases.views)):
+            return [
+                [canvas.to(self.device, non_blocking=True) for canvas in view]
+                if isinstance(view, list)
+                else view.to(self.device, non_blocking=True)
+                for view in canvases.views
+            ]
+
+    def augment(self, finished: Finished, canvases: Sequence[ViewCanvases]) -> Images:
+        """Run the batch stage of every view on canvases of all rows, on the engines' device."""
+        images = self.empty(len(finished))
+        work = Rows(finished.plan, ())
+        num_bytes = sum(view.nbytes for view in images)
+        with self.recorder.measure(
+            "augment", samples=len(finished), num_bytes=num_bytes, work=work
+        ):
+            self.run(finished.draws, finished.kept, canvases, images)
+        return images
+
+    def run(
+        self,
+        draws: Sequence[Draws],
+        kept: NDArray[np.bool_],
+        canvases: Sequence[ViewCanvases],
+        images: Images,
+    ) -> None:
+        """Run the batch stage of every view on canvases of some rows.
+
+        Args:
+            draws: One entry per view.
+            kept: bool [n], False for lost rows.
+            canvases: One entry per view, of all these rows.
+            images: Is written.
+        """
+        for view, drawn, rendered, out in zip(self.views, draws, canvases, images, strict=True):
+            if takes_batches(view.recipe):
+                drawn = _without_lost(view.recipe, drawn, kept)
+            if view.images_per_row > 1:
+                drawn = drawn.repeat(view.images_per_row)
+            view.engine.run(rendered, drawn, out)
+
+
+class Augmenter:
+    """Goes on from fetched samples with a function that renders them: on the CPU in chunks, on a GPU with the step.
+
+    Args:
+        variants: The engines of each of the run's recipes.
+        workers: The threads that render.
+        memory: Returns where the finished images of a step go; None takes new memory.
+
+    Attributes:
+        device: Device of the engines.
+        side: The stream on which they work there.
+        workers: As given.
+    """
+
+    def __init__(
+        self,
+        variants: Sequence[Engines],
+        workers: Workers,
+        memory: Callable[[Fetched], Images] | None = None,
+    ) -> None:
+        self._variants, self.workers = tuple(variants), workers
+        self.device = self._variants[0].device
+        self.side = SideStream(self.device)
+        self._kept = threading.local()
+        self._memory = memory or (lambda fetched: self.engines_of(fetched).empty(len(fetched)))
+
+    def engines_of(self, fetched: Fetched) -> Engines:
+        """The engines of a step's recipe."""
+        return self._variants[fetched.plan.variant]
+
+    def spawn(self, fetched: Fetched, render: Render) -> Pending:
+        """Start rendering the canvases of a step, and on the CPU augmenting them."""
+        engines = self.engines_of(fetched)
+        if self.device.type == "cpu":
+            images = self._memory(fetched)
+            self.workers.plan_ahead(fetched, sum(view.nbytes for view in images))
+            return self._spawn_on_cpu(engines, fetched, render, images)
+        canvases = engines.canvases(len(fetched))
+        self.workers.plan_ahead(fetched, _num_bytes(canvases.views))
+
+        def launch(parts: Sequence[Decoded]) -> tuple[Finished, Ahead]:
+            finished = join(fetched, parts).finished()
+            ahead = self.side.run(lambda: engines.augment(finished, engines.upload(canvases)))
+            return finished, ahead
+
+        parts = self.workers.render(fetched, render, canvases)
+        return Pending(launch, parts, on_gpu=True)
+
+    def _spawn_on_cpu(
+        self, engines: Engines, fetched: Fetched, render: Render, images: Images
+    ) -> Pending:
+        def finish(parts: Sequence[Decoded]) -> tuple[Finished, Ahead]:
+            return join(fetched, parts).finished(), Ahead(images, None)
+
+        if not engines.one_by_one:
+            return Pending(finish, [self._augment_together(engines, fetched, render, images)])
+        augment = partial(self._augment_part, engines, fetched, render, images)
+        parts = self.workers.parts(fetched)
+        return Pending(finish, [self.workers.submit("decode", augment, *part) for part in parts])
+
+    def _augment_part(
+        self,
+        engines: Engines,
+        fetched: Fetched,
+        render: Render,
+        images: Images,
+        start: int,
+        stop: int,
+    ) -> Decoded:
+        """Render and augment the rows start to stop (half open), while their canvases are in the cache."""
+        canvases = self._own_canvases(engines, stop - start)
+        decoded = self.workers.decode(fetched.rows(start, stop), canvases, start, render)
+        times = canvases.times
+        out = tuple(view[start * times : stop * times] for view in images)
+        self._run(engines, decoded.fetched, canvases, out)
+        return self.workers.move_targets(decoded)
+
+    def _own_canvases(self, engines: Engines, count: int) -> Canvases:
+        """Memory of this thread, which it uses for one part after the other: new memory costs page faults, 20 us per image."""
+        kept: dict[Engines, Canvases] | None = getattr(self._kept, "canvases", None)
+        if kept is None:
+            kept = self._kept.canvases = {}
+        canvases = kept.get(engines)
+        if canvases is None or canvases.num_rows < count:
+            canvases = kept[engines] = engines.canvases(count)
+        return canvases.first_rows(count)
+
+    def _run(self, engines: Engines, rows: Fetched, canvases: Canvases, images: Images) -> None:
+        """Augment rows on the CPU."""
+        num_bytes, recorder = sum(view.nbytes for view in images), self.workers.recorder
+        with recorder.measure("augment", samples=len(rows), num_bytes=num_bytes, work=rows.work):
+            engines.run(rows.mixed_draws(), rows.kept(), canvases.views, images)
+
+    def _augment_together(
+        self, engines: Engines, fetched: Fetched, render: Render, images: Images
+    ) -> Future[Decoded]:
+        """Augment a whole step once it is rendered, for a function of the user takes it together."""
+        canvases = engines.canvases(len(fetched))
+        parts = self.workers.render(fetched, render, canvases)
+
+        def augment() -> Decoded:
+            decoded = join(fetched, [part.result() for part in parts])
+            self._run(engines, decoded.fetched, canvases, images)
+            return decoded
+
+        # Tasks begin in their order: when this one does, the others are done or have a thread.
+        return self.workers.submit("augment", augment)
+
+
+def _num_bytes(views: Sequence[ViewCanvases]) -> int:
+    """Bytes of canvases."""
+    return sum(
+        sum(canvas.nbytes for canvas in view) if isinstance(view, list) else view.nbytes
+        for view in views
+    )
+
+
+def _without_lost(recipe: Recipe, draws: Draws, kept: NDArray[np.bool_]) -> Draws:
+    """Keep what is in the place of lost samples from functions that take a batch together."""
+    if kept.all():
+        return draws
+    params = tuple(
+        drawn | {"apply": drawn["apply"] & kept} if isinstance(leaf, BatchFunction) else drawn
+        for leaf, drawn in zip(recipe.batch_leaves, draws.params, strict=True)
+    )
+    return replace(draws, params=params)

@@ -1,0 +1,144 @@
+"""The encoded images of the rows of a step: where they lie in memory, and Python objects of them only when asked for."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dali_pipes.jpeg.spans import spans_of
+from dali_pipes.samples.labels import Labels, collect_labels
+from readers import Sample
+from readers.label_vector import LabelShape
+from readers.sample import Payload
+
+T_co = TypeVar("T_co", covariant=True)
+
+UNREAD, READ, SIZED = range(3)
+"""What became of an image: not read, or it could not be; read; read, and its size is known."""
+
+
+class LazyRows(Sequence[T_co]):
+    """A sequence whose items are made each time they are asked for, but for those that are put into it.
+
+    Args:
+        make: Makes the item of a number.
+        numbers: The numbers of the items.
+        others: Items that stand in the place of those that would be made, by number.
+    """
+
+    __slots__ = ("_make", "_numbers", "_others")
+
+    def __init__(
+        self, make: Callable[[int], T_co], numbers: range, others: Mapping[int, T_co] | None = None
+    ) -> None:
+        self._make, self._numbers, self._others = make, numbers, dict(others or ())
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, row: Any) -> Any:
+        if isinstance(row, slice):
+            return LazyRows(self._make, self._numbers[row], self._others)
+        number = self._numbers[row]
+        return self._others[number] if number in self._others else self._make(number)
+
+    def __setitem__(self, row: int, item: Any) -> None:
+        self._others[self._numbers[row]] = item
+
+    def copy(self) -> "LazyRows[T_co]":
+        """Return the same items, for `put`."""
+        return LazyRows(self._make, self._numbers, self._others)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """The encoded images of n rows; a lost row has none.
+
+    Attributes:
+        spans: int64 [n, 2], address and length in bytes of each image; the length is 0 where the row is lost. The bytes stay for
+            as long as `data` does.
+        is_kept: bool [n], False where a row is lost.
+        samples: As they are stored; None where a row is lost.
+        data: The encoded images; None where a row is lost.
+        labels: See `collect_labels`.
+        restarts: Offsets of restart intervals, see `readers.Sample.restarts`; None if no row has any.
+        keys: Names of the samples for people; "" where a row is lost.
+        is_plain: Whether no sample has a field beside its image that is read.
+    """
+
+    spans: NDArray[np.int64]
+    is_kept: NDArray[np.bool_]
+    samples: Sequence[Sample | None]
+    data: Sequence[Payload | None]
+    labels: Labels
+    restarts: Sequence[NDArray[np.int64] | None] | None
+    keys: Sequence[str]
+    is_plain: bool
+
+    def rows(self, rows: slice) -> "Encoded":
+        """Return some neighbouring rows."""
+        return Encoded(
+            self.spans[rows],
+            self.is_kept[rows],
+            self.samples[rows],
+            self.data[rows],
+            self.labels[rows],
+            self.restarts and self.restarts[rows],
+            self.keys[rows],
+            self.is_plain,
+        )
+
+    def with_rows(self, rows: NDArray[np.int64], others: "Encoded") -> "Encoded":
+        """Return these rows with `others` at some places, int64 [number of others]."""
+        restarts = self.restarts
+        if restarts is not None or others.restarts is not None:
+            new = others.restarts or [None] * len(rows)
+            restarts = put(restarts or [None] * len(self.keys), rows, new)
+        return Encoded(
+            put(self.spans, rows, others.spans),
+            put(self.is_kept, rows, others.is_kept),
+            put(self.samples, rows, others.samples),
+            put(self.data, rows, others.data),
+            put(self.labels, rows, others.labels),
+            restarts,
+            put(self.keys, rows, others.keys),
+            self.is_plain and others.is_plain,
+        )
+
+
+def encoded_of(
+    samples: Sequence[Sample | None], data: Sequence[Payload | None], label_shape: LabelShape
+) -> Encoded:
+    """Return the encoded images of samples that were read one by one, None standing for a lost one."""
+    restarts = [None if sample is None else sample.restarts for sample in samples]
+    return Encoded(
+        spans_of([np.frombuffer(one or b"", np.uint8) for one in data]),
+        np.array([one is not None for one in data], bool),
+        samples,
+        data,
+        collect_labels(samples, label_shape),
+        None if all(one is None for one in restarts) else restarts,
+        ["" if sample is None else sample.key for sample in samples],
+        is_plain=False,
+    )
+
+
+def put(values: Any, rows: NDArray[np.int64], new: Any) -> Any:
+    """Return a copy of an array, a list, LazyRows or Encoded with new values at some places, int64 [number of new ones]."""
+    if isinstance(values, Encoded):
+        return values.with_rows(rows, new)
+    copy = values.copy()
+    for row, one in zip(rows.tolist(), new, strict=True):
+        copy[row] = one
+    return copy
+
+
+def held_view(arenas: Sequence[NDArray[np.uint8]], address: Any, num_bytes: Any) -> Payload:
+    """Return the bytes at an address inside one of some arenas, which the view keeps in memory."""
+    for arena in arenas:
+        start = int(address) - arena.__array_interface__["data"][0]
+        if 0 <= start < arena.size:
+            return arena.data[start : start + int(num_bytes)]
+    raise AssertionError("the address lies in none of the arenas")

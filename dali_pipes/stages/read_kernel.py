@@ -1,0 +1,119 @@
+"""Reading many encoded images in one call without Python: files are opened, read and closed, headers looked at."""
+
+from typing import Any
+
+import numpy as np
+
+from dali_pipes.jpeg.file_bytes import read_bytes
+from dali_pipes.jpeg.header import read_size
+from dali_pipes.jpeg.memory import memory_at
+from dali_pipes.stages.encoded_rows import SIZED, UNREAD
+from gpu_aug.compiled.jit import c_function, inlined, kernel, load_i64, signed
+
+# All offsets and lengths have 64 bits on the 64-bit Linux that this runs on. An address is passed as a number.
+_open = c_function("open", 32, 64, 32, variadic=True)
+_seek = c_function("lseek", 64, 32, 64, 32)
+_close = c_function("close", 32, 32)
+_clock_gettime = c_function("clock_gettime", 32, 32, 64)
+_getrusage = c_function("getrusage", 32, 32, 64)
+
+_TO_END, _MONOTONIC, _THREAD = 2, 1, 1  # SEEK_END, CLOCK_MONOTONIC, RUSAGE_THREAD
+_VOLUNTARY = 128  # where `struct rusage` has the voluntary context switches, on 64-bit Linux
+# Below this many further files it is not worth calling threads, however slow the storage is.
+_FEW = 16
+_PROBE = 4  # files between two looks at the clock, which takes 30 ns
+_SLOW_NANOSECONDS = 200_000  # per file; one in the page cache takes a tenth
+
+
+@kernel
+def read_images(
+    paths: Any,
+    flags: int,
+    limit: int,
+    places: Any,
+    first: int,
+    arena: Any,
+    memory: Any,
+    spans: Any,
+    sizes: Any,
+    states: Any,
+) -> int:
+    """Read images into an arena until it is full, or until the storage turns out to be slow.
+
+    Args:
+        paths: uint8 [...]: names of files, each ended by a zero; empty where files are open.
+        flags: With which files are opened.
+        limit: Longer images are not read, in bytes.
+        places: int64 [n, 3]: where in `paths` the name begins, or the descriptor of the open file; the offset of the first
+            byte; the number of bytes, -1 for all up to the end.
+        first: The row to begin with.
+        arena: uint8 [...], written.
+        memory: uint8 [MEMORY_BYTES], scratch for headers.
+        spans: int64 [n, 2], written: address and length in bytes.
+        sizes: int64 [n, 2]: height and width of the upright images, 0 where they are not known; those of JPEGs are written.
+        states: uint8 [n]: READ on entry where a row is wanted, UNREAD elsewhere; written.
+
+    Returns:
+        The first row that was not looked at, n if there is none; with a minus sign in front and 1 subtracted where slow storage is
+        the reason.
+    """
+    base, used, count = signed(arena.ctypes.data), signed(0), len(states)
+    record = memory_at(signed(memory.ctypes.data))
+    clock = np.zeros(32, np.int64)
+    begun, waits, probed = _now(clock), _waits(clock), 0
+    for row in range(first, count):
+        if states[row] == UNREAD:
+            continue
+        if probed == _PROBE and count - row >= _FEW:
+            now = _now(clock)
+            # A thread that lost its core is late, too, but it did not wait of its own accord.
+            if now - begun > _PROBE * _SLOW_NANOSECONDS and _waits(clock) >= waits + _PROBE:
+                return signed(-1 - row)
+            begun, waits, probed = now, _waits(clock), 0
+        probed += 1
+        start, length = places[row, 1], places[row, 2]
+        file = places[row, 0]
+        if len(paths):
+            file = _open(signed(paths.ctypes.data) + places[row, 0], flags)
+            if length < 0 and file >= 0:
+                length = _seek(file, 0, _TO_END) - start
+        if file < 0 or length <= 0 or length > limit:  # the careful path says why
+            states[row] = UNREAD
+            if len(paths) and file >= 0:
+                _close(file)
+            continue
+        is_room = used + length <= len(arena)
+        is_read = is_room and read_bytes(file, base + used, length, start)
+        if len(paths):
+            _close(file)
+        if not is_room:
+            if used == 0:  # larger than any arena: its own memory
+                states[row] = UNREAD
+                continue
+            return signed(row)
+        if not is_read:
+            states[row] = UNREAD
+            continue
+        spans[row, 0], spans[row, 1] = base + used, length
+        used += (length + 63) // 64 * 64
+        if sizes[row, 0] == 0:
+            record.job.data, record.job.length = spans[row, 0], length
+            read_size(record, sizes[row])
+        if sizes[row, 0] > 0:
+            states[row] = SIZED
+    return signed(count)
+
+
+@inlined
+def _waits(room: Any) -> int:
+    """How often this thread has waited for something, such as a disk."""
+    address = signed(room.ctypes.data)
+    _getrusage(_THREAD, address)
+    return signed(load_i64(address + _VOLUNTARY))
+
+
+@inlined
+def _now(clock: Any) -> int:
+    address = signed(clock.ctypes.data)
+    _clock_gettime(_MONOTONIC, address)
+    return signed(load_i64(address) * 1_000_000_000 + load_i64(address + 8))

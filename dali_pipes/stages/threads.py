@@ -1,0 +1,183 @@
+"""The threads of a loader, and how they share the rows of a step."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import torch
+
+from dali_pipes.monitoring.counts import Stage
+from dali_pipes.samples import targets
+from dali_pipes.stages.canvases import Canvases
+from dali_pipes.stages.data import NOTHING, Decoded, Fetched
+from dali_pipes.stages.fetch import Fetcher
+from gpu_aug.compiled.clock import clock
+
+T = TypeVar("T")
+
+# A thread takes as many images at once: with fewer, handing over the interpreter's lock takes longer than the work between;
+# measured in DECISIONS.md, "Images in a part of a batch".
+PART_IMAGES = 64
+# ... but no more pixels than 64 photographs of 500x375 have: larger images take so long that few are enough.
+_PART_PIXELS = 64 * 500 * 375
+
+# A part is a multiple of this, as of every group of samples that are mixed.
+_GROUP = 4
+
+_FEWEST_STEPS = 2  # that are worked on ahead, so that one can be fetched while another is decoded
+# The most that the images and files of these steps take, where nobody says how many they are: 1 GiB, of machines with 2 GiB and more
+# to a core.
+_AHEAD_BYTES = 1 << 30
+
+Render = Callable[[Fetched, Canvases, int], Decoded]
+"""Decodes some rows of a step, reads their targets, and renders their canvases, those of lost rows black.
+
+It gets the rows, their canvases, and the number that the first of them has in its step.
+"""
+
+
+class Workers:
+    """Threads that render the canvases of a step, each some rows of it.
+
+    Args:
+        fetcher: The stage before.
+        num_threads: How many threads there are.
+
+    Attributes:
+        pool: The threads.
+        recorder: Gets what they decode and what they wait for.
+        steps_ahead: How many steps keep all threads at work, as far as the steps so far tell.
+    """
+
+    def __init__(self, fetcher: Fetcher, num_threads: int) -> None:
+        self.recorder, self._is_video = fetcher.recorder, fetcher.clips is not None
+        self.pool = single_threaded_pool(num_threads)
+        self._variants, self._times = fetcher.variants.views, fetcher.images_per_row
+        self._group = fetcher.variants.group if self._times > 1 else _GROUP
+        self._num_threads = num_threads
+        self._vectors = fetcher.targets.maps.vectors
+        self.steps_ahead = _FEWEST_STEPS
+
+    def parts(self, fetched: Fetched) -> list[tuple[int, int]]:
+        """Divide the rows of a step into what a thread takes at once, start and stop (half open) of each.
+
+        The size of a part depends on the images alone, so that threads work for long without the interpreter: more threads need
+        more steps ahead, see `steps_ahead`.
+        """
+        count = len(fetched)
+        if not count:
+            return []
+        pixels = max(1, int(fetched.sizes.prod(axis=1).sum()) // count) * self._times
+        most = min(PART_IMAGES // self._times, _PART_PIXELS // pixels)
+        most = max(most // self._group, 1) * self._group
+        num_parts = -(-count // most)
+        size = -(-count // num_parts // self._group) * self._group
+        return [(start, min(start + size, count)) for start in range(0, count, size)]
+
+    def render(self, fetched: Fetched, render: Render, canvases: Canvases) -> list[Future[Decoded]]:
+        """Start rendering the canvases of a step, one part of it after the other."""
+
+        def work(start: int, stop: int) -> Decoded:
+            part, canvases_of_part = fetched.rows(start, stop), canvases.from_row(start)
+            return self.move_targets(self.decode(part, canvases_of_part, start, render))
+
+        return [self.submit("decode", work, *part) for part in self.parts(fetched)]
+
+    def plan_ahead(self, fetched: Fetched, image_bytes: int) -> None:
+        """Find out how many steps like this one keep all threads at work, see `steps_ahead`.
+
+        Args:
+            fetched: The step.
+            image_bytes: What its finished images take.
+        """
+        num_bytes = image_bytes + int(fetched.spans[:, 1].sum())
+        num_parts = len(self.parts(fetched))
+        self.steps_ahead = steps_for_threads(self._num_threads, num_parts, num_bytes)
+
+    def submit(self, stage: Stage, work: Callable[..., T], *args: Any) -> Future[T]:
+        """Let a thread do some work, which begins with a stage."""
+        asked = clock()
+
+        def begin() -> T:
+            self.recorder.waited(stage, "a thread", clock() - asked)
+            return work(*args)
+
+        return self.pool.submit(begin)
+
+    def decode(self, rows: Fetched, canvases: Canvases, start: int, render: Render) -> Decoded:
+        """Render the canvases of rows, of which the first is row `start` of its step."""
+        num_bytes = 0 if self._is_video else int(rows.spans[:, 1].sum())
+        with self.recorder.measure(
+            "decode", samples=len(rows), num_bytes=num_bytes, work=rows.work
+        ):
+            return render(rows, canvases, start)
+
+    def move_targets(self, decoded: Decoded) -> Decoded:
+        """Move the targets of rows all of which are decoded as the first recipe moves its images."""
+        fetched, found = decoded.fetched, decoded.found
+        if all(one is NOTHING for one in found):
+            return decoded
+        with self.recorder.measure("targets", work=fetched.work):
+            keys = [fetched.key(row) for row in range(len(fetched))]
+            draws = fetched.mixed_draws()[0]
+            recipe = self._variants[fetched.plan.variant].recipes[0]
+            return replace(decoded, found=targets.move(recipe, draws, found, keys, self._vectors))
+
+    def move_all_targets(self, decoded: Decoded) -> Decoded:
+        """Move the targets of a whole step, each thread those of some rows."""
+        if all(one is NOTHING for one in decoded.found):
+            return decoded
+
+        def move(start: int, stop: int) -> Decoded:
+            part = decoded.fetched.rows(start, stop)
+            return self.move_targets(Decoded(part, decoded.found[start:stop]))
+
+        parts = list(self.pool.map(move, *zip(*self.parts(decoded.fetched), strict=True)))
+        return replace(decoded, found=[found for part in parts for found in part.found])
+
+    def close(self) -> None:
+        """Drop the tasks that have not begun, wait for the others, and end the threads."""
+        self.pool.shutdown(cancel_futures=True)
+
+
+def steps_for_threads(num_threads: int, num_parts: int, num_bytes: int) -> int:
+    """How many steps ahead keep threads at work.
+
+    Args:
+        num_threads: How many threads there are.
+        num_parts: Into how many parts a step is divided.
+        num_bytes: What a step takes in memory.
+    """
+    wanted = -(
+        -2 * num_threads // max(1, num_parts)
+    )  # a part for each, and one that it finds when it is done
+    return max(_FEWEST_STEPS, min(wanted, _AHEAD_BYTES // max(1, num_bytes)))
+
+
+def single_threaded_pool(num_threads: int) -> ThreadPoolExecutor:
+    """A pool whose threads each keep torch to themselves.
+
+    How many threads an operation of torch takes belongs to the thread that calls it. Setting that also changes
+    what threads started later begin with, so all threads are started here, and then that is put back.
+    """
+    started = threading.Barrier(num_threads + 1)
+
+    def begin() -> None:
+        torch.get_num_threads()  # torch sets a thread's number at its first use: have that behind us
+        torch.set_num_threads(1)
+        started.wait()  # so each of these tasks has a thread of its own
+
+    usual = torch.get_num_threads()
+    pool = ThreadPoolExecutor(num_threads, thread_name_prefix="gpu-aug")
+    try:
+        for _ in range(num_threads):
+            pool.submit(begin)
+        started.wait()
+    except BaseException:
+        started.abort()  # else the threads would wait for ever, and Python at its end for them
+        raise
+    finally:
+        torch.set_num_threads(usual)
+    return pool

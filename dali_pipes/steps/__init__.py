@@ -1,0 +1,1 @@
+"""Which positions of an epoch make a step, and with which recipe."""

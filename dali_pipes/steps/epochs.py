@@ -1,0 +1,102 @@
+"""Where the loops of a loader stand: each is an epoch, or the rest of one that a loaded state began."""
+
+import warnings
+import weakref
+from collections.abc import Generator
+from typing import Any
+
+from dali_pipes.steps.schedule import Consumed, total
+from dali_pipes.steps.streams.steps import AnySteps
+
+
+class Epochs:
+    """Counts the epochs of a loader, and what was handed over of the present one.
+
+    Attributes:
+        epoch: The epoch of the present loop, or of the first one, or where a loaded state goes on.
+        consumed: Positions of that epoch that all ranks together have received.
+        began: Whether there was a loop since the loader was made or moved.
+        ended: The epoch at whose end the loaded state was taken.
+        loaded: Whether a state was loaded, after which the loader counts its epochs by itself.
+        loop: The number of the latest loop, the only one that counts what it hands over.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = self.loop = 0
+        self.consumed: Consumed = 0
+        self.began = self.loaded = False
+        self.ended: int | None = None
+        self._from_end = False
+        self._num_taken = 0
+        self._warned = False
+        self._live: weakref.ref[Generator[Any]] | None = None
+
+    def upcoming(self, steps: AnySteps) -> tuple[int, Consumed]:
+        """Epoch and consumed positions of the next loop."""
+        if self.began or steps.num_steps(self.consumed) <= 0:
+            return self.epoch + 1, 0
+        return self.epoch, self.consumed
+
+    def begin(self, steps: AnySteps) -> int:
+        """Begin the next loop; returns its number."""
+        self.epoch, self.consumed = self.upcoming(steps)
+        self._from_end = self.ended is not None
+        self.began, self.ended, self._num_taken = True, None, 0
+        self.loop += 1
+        return self.loop
+
+    def go_on(self, loop: Generator[Any]) -> None:
+        """Take a generator for the latest loop; it is not kept alive."""
+        self._live = weakref.ref(loop)
+
+    def live(self) -> Generator[Any] | None:
+        """The latest loop, if it is still there and not at its end."""
+        loop: Any = None if self._live is None else self._live()
+        return None if loop is None or loop.gi_frame is None else loop
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next loop the one that a trainer calls `epoch`, unless a state was loaded; see `Loader.batch_sampler`.
+
+        Lightning loads no state from the end of an epoch, so that its number alone says where to go on. After a load
+        numbers are ignored: where `max_steps` had ended an epoch Lightning's is one too high, and that of transformers is
+        another one where an epoch has another number of steps.
+        """
+        if not self.loaded:
+            self.choose(epoch)
+        elif self._from_end and self._num_taken == 1:
+            # Under max_steps Lightning's Trainer takes one more batch for an epoch that had ended when it was saved,
+            # and then begins the next: what that batch has begun goes on.
+            self.move_to(self.epoch, self.consumed)
+
+    def move_to(self, epoch: int, consumed: Consumed, ended: int | None = None) -> None:
+        """Let the next loop go on elsewhere; `ended` is the epoch at whose end the loaded state was taken."""
+        self.epoch, self.consumed, self.began, self.ended = epoch, consumed, False, ended
+        self.loop += 1  # a loop that is still under way has no say any more
+
+    def choose(self, epoch: int) -> None:
+        """Let the next loop be an epoch; the position within it, from a loaded state, is kept."""
+        if epoch == self.ended:
+            warnings.warn(
+                f"the loaded state stands at the end of epoch {epoch}, so set_epoch({epoch}) goes through that epoch "
+                f"once more; go on with loader.epoch, which is {self.epoch}",
+                stacklevel=3,
+            )
+        if epoch != self.epoch or self.began:
+            self.move_to(epoch, 0)
+
+    def count(self, consumed: Consumed) -> None:
+        """Count a step of the latest loop."""
+        self.consumed = consumed
+        self._num_taken += 1
+
+    def warn_of_a_short_loop(self, length: int) -> None:
+        """Say once that a look at the first batch of an epoch of `length` positions has used it up."""
+        left = self.began and self.live() is None and self._num_taken == 1
+        if left and total(self.consumed) < length and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"the loop before this one was left after its first batch, and every loop is an epoch, so epoch "
+                f"{self.epoch} is over and this is epoch {self.epoch + 1}; to look at a batch use loader.peek(), to go "
+                f"on within an epoch keep the iterator",
+                stacklevel=4,
+            )

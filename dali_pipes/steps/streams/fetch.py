@@ -1,0 +1,184 @@
+"""The first stage of a stream's pipeline: the steps of a loop are read in order, whatever threads ask for them."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dali_pipes.errors import LoaderError
+from dali_pipes.monitoring.recorder import Recorder
+from dali_pipes.monitoring.work import Rows
+from dali_pipes.runs.bad_samples import MAX_SUBSTITUTES, BadRecord, substitute
+from dali_pipes.stages.fetch import Fetcher, Read
+from dali_pipes.steps.schedule import Plan
+from dali_pipes.steps.streams.lane import NUM_NEAR, Given, Lane, LaneSpec, Mark
+from dali_pipes.steps.streams.order import StreamOrder
+from dali_pipes.steps.streams.steps import UNKNOWN, StreamPlan
+from gpu_aug.compiled.clock import clock
+from readers import BadSample, Sample
+from readers.storage.traffic import counted
+
+
+class _Loop:
+    """A lane that a loop reads, and the step that is read next."""
+
+    def __init__(self) -> None:
+        self.lane: Lane | None = None
+        self.step = 0
+        self.failed = False
+
+
+class Readers:
+    """The lanes of the loops that are under way.
+
+    The steps of a loop can be asked for by several threads; each waits until it is its turn.
+
+    Args:
+        alone: Whether one loop follows another, as in a helper process, where a new one ends those before it.
+    """
+
+    def __init__(self, *, alone: bool = False) -> None:
+        self._alone = alone
+        self._turn = threading.Condition()
+        self._loops: dict[int, _Loop] = {}
+
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        """A helper process opens lanes of its own."""
+        return partial(Readers, alone=True), ()
+
+    def read(
+        self,
+        plan: StreamPlan,
+        open_lane: Callable[[StreamPlan], Lane],
+        recorder: Recorder,
+        own: Callable[[Sample | BadSample], Sample | BadSample],
+    ) -> tuple[list[Given], Mark, list[Given]]:
+        """Read a step; also where the lane stands then, and the samples near that.
+
+        Args:
+            plan: The step.
+            open_lane: Opens the lane of its loop.
+            recorder: Gets what is read and waited for.
+            own: See `Fetcher.owned`.
+
+        Raises:
+            LoaderError: A step before it could not be read.
+        """
+        if self._alone:
+            for number in [number for number in self._loops if number != plan.loop]:
+                self.finish(number)
+        with self._turn:
+            loop = self._loops.setdefault(plan.loop, _Loop())
+            if not loop.failed and loop.step != plan.step:
+                asked = clock()
+                self._turn.wait_for(lambda: loop.failed or loop.step == plan.step)
+                recorder.waited("read", "its turn", clock() - asked)
+            if loop.failed:
+                raise LoaderError(
+                    "a step before this one could not be read, so the stream ends here"
+                )
+        work = Rows(plan, ())
+        try:
+            with recorder.measure("read", work=work) as call, counted(recorder.traffic):
+                if loop.lane is None:
+                    loop.lane = open_lane(plan)
+                given = [one._replace(sample=own(one.sample)) for one in loop.lane.read(plan.count)]
+                call.samples = len(given)
+                near = loop.lane.near()
+                mark = loop.lane.mark()
+        except BaseException:
+            loop.failed = True
+            raise
+        finally:
+            with self._turn:
+                loop.step += 1
+                self._turn.notify_all()
+        if plan.ends:
+            self.finish(plan.loop)
+        return given, mark, near
+
+    def finish(self, number: int) -> None:
+        """Close the lane of a loop that is over."""
+        with self._turn:
+            loop = self._loops.pop(number, None)
+            if loop is not None:
+                loop.failed = True  # for whoever still waits
+                self._turn.notify_all()
+        if loop is not None and loop.lane is not None:
+            loop.lane.close()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFetcher(Fetcher):
+    """Reads the samples of plans from a stream; see Fetcher.
+
+    A sample is drawn for by its index, which is its number in the shard plus the number of the shard times 2**32. When
+    the shards are gone through again within an epoch it has other draws.
+    """
+
+    readers: Readers = field(default_factory=Readers)
+
+    def finish(self, plan: Plan) -> None:
+        """See `Fetcher.finish`."""
+        self.readers.finish(cast(StreamPlan, plan).loop)
+
+    def read(self, plan: Plan) -> Read:
+        """Read the next samples of the plan's loop; see `Fetcher.read`."""
+        assert isinstance(plan, StreamPlan)
+        given, mark, near = self.readers.read(plan, self._open, self.recorder, self.owned)
+        plan = plan.as_read(len(given), mark)
+        own = given[plan.skip : plan.skip + len(plan.positions)]
+        if self.policy == "replace":
+            plan = replace(plan, reserve=(*own, *near))
+        indices = np.array([one.sample.index for one in own], np.int64)
+        repeats = np.array([one.turn for one in own], np.int64)
+        return plan, [one.sample for one in own], indices, repeats
+
+    def candidate(
+        self, plan: Plan, records: Sequence[BadRecord]
+    ) -> tuple[Sample | BadSample, int] | None:
+        """A sample of the same step, or of those near it once all of that are bad; see `Fetcher.candidate`.
+
+        It is drawn for as in the next turn.
+        """
+        assert isinstance(plan, StreamPlan)
+        bad, num_own = {record.index for record in records}, len(plan.positions)
+        own, near = plan.reserve[:num_own], plan.reserve[num_own:]
+        number = substitute(self.seed, records, max(num_own, 1))
+        if number is None or all(one.sample.index in bad for one in own):
+            others = [one for one in near if one.sample.index not in bad]
+            own = tuple(one._replace(sample=self.owned(one.sample)) for one in others)
+            number = substitute(self.seed, records[:MAX_SUBSTITUTES], max(len(own), 1))
+        if number is None or not own:
+            return None
+        return own[number].sample, own[number].turn + 1
+
+    def identities(
+        self, indices: NDArray[np.int64], repeats: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """See `Fetcher.identities`."""
+        return indices + repeats * self.stream_order.span
+
+    @property
+    def stream_order(self) -> StreamOrder:
+        """The order."""
+        order: Any = self.order
+        return cast(StreamOrder, order)
+
+    def _open(self, plan: StreamPlan) -> Lane:
+        order = self.stream_order
+        spec = LaneSpec(
+            order.stream,
+            self.seed,
+            plan.epoch,
+            plan.lane,
+            plan.num_lanes,
+            order.window,
+            len(order) != UNKNOWN,
+            NUM_NEAR if self.policy == "replace" else 0,
+        )
+        return Lane(spec, plan.first, plan.mark)

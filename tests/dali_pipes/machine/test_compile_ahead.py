@@ -1,0 +1,341 @@
+"""Compiling beforehand, and what compiling does not count for."""
+
+import importlib
+import io
+import itertools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from llvmlite.binding import address_of_symbol
+from PIL import Image
+
+from bench.cli import main
+from bench.timing import take_turn
+from dali_pipes import Clips, Loader
+from dali_pipes.decode.dali.feed import cut_intervals
+from dali_pipes.jpeg.checkpoints import EVERY, find_checkpoints
+from dali_pipes.jpeg.spans import spans_of
+from dali_pipes.machine import compile_ahead as warm
+from dali_pipes.monitoring.recorder import Recorder
+from gpu_aug import (
+    ColorJitter,
+    Draws,
+    HorizontalFlip,
+    Normalize,
+    RandomAffine,
+    RandomResizedCrop,
+    Recipe,
+    Resize,
+    compile_engine,
+)
+from gpu_aug.compiled import cache as kept
+from gpu_aug.compiled import clock as clock_module
+from gpu_aug.compiled.clock import clock
+from gpu_aug.engines.fused.compile.pending import Pending
+from gpu_aug.engines.fused.compile.plan import add_parts, make_plan
+from gpu_aug.engines.fused.triton import record
+from gpu_aug.views import Views
+from readers import open_dataset, read_header
+from tests.support.cuda_jpegs import on_the_cpu
+from tests.support.jpeg_kinds import with_restarts
+from tests.support.videos import pan, write_video
+
+PASSES = "gpu_aug.engines.fused.cpu.passes"
+ROWS, RESIZE = (
+    "dali_pipes.decode.jpeg_batch_kernel:render_rows",
+    "gpu_aug.resampling.bilinear:resize_into",
+)
+WHOLE = f"{RESIZE}:whole"
+CROP = RandomResizedCrop(32)
+PLAIN, FULL = Recipe([CROP, HorizontalFlip(p=1.0), Normalize()]), Recipe([CROP, RandomAffine(9.0)])
+JITTER = Recipe([CROP, ColorJitter(0.4, 0.4, 0.4, 0.1)])
+CUTS, FRAMES = "dali_pipes.decode.dali.cut_kernel:cut_all", "dali_pipes.video.yuv:write_rgb"
+CHECKS = "dali_pipes.jpeg.whole:check_whole"
+PLAN = "dali_pipes.decode.cuda_jpeg.plan:plan_batch"
+DIGESTS, KNOWN = "dali_pipes.jpeg.digest:digest_all", "dali_pipes.jpeg.stored_rows:read_known"
+READS = "dali_pipes.stages.read_kernel:read_images"
+BEGINS = "dali_pipes.jpeg.addresses:begin_like_jpegs"
+PHILOX, CROPS = "gpu_aug.draws:_philox", "gpu_aug.resampling.crops:_compose"
+TRIES = "gpu_aug.ops.geometric.resized_crops:_first_that_fits"
+FACTORS = "gpu_aug.engines.fused.compile.stages:_write_factors"
+RECORDS = "gpu_aug.engines.fused.triton.record:_write_records"
+CALLERS = {
+    f"{PASSES}:run_plain": ["gpu_aug.engines.fused.cpu.run"],
+    f"{PASSES}:run": ["gpu_aug.engines.fused.cpu.run"],
+    CUTS: ["dali_pipes.decode.dali.cut"],
+}
+MCUS = "dali_pipes.jpeg.mcus:read_mcus"
+SEVERAL_SCANS = "dali_pipes.jpeg.progressive.decode:decode_scans"
+
+
+def load(path: Path, recipe: Recipe | Views) -> None:
+    """Make a batch of files, or of clips of videos."""
+    photos_or_videos = open_dataset(path)
+    is_video = next(path.iterdir()).suffix == ".mp4"
+    dataset = Clips(photos_or_videos, num_frames=2, stride=1) if is_video else photos_or_videos
+    with Loader(dataset, recipe, batch_size=2, device="cpu", decoder="cpu", engine="fused") as all_:
+        assert len(list(all_)) == 1
+
+
+def load_photos(photos: list[Path], folder: Path, recipe: Recipe) -> None:
+    """A photograph and one of a single colour plane, with the decoder of rows."""
+    (folder / "a.jpg").symlink_to(photos[0])
+    with Image.open(photos[1]) as image:
+        image.convert("L").save(folder / "b.jpg")
+    load(folder, recipe)
+    load(folder, Views([recipe, recipe]))
+
+
+def load_video(_photos: list[Path], folder: Path, recipe: Recipe) -> None:
+    """Clips of whole frames and of crops."""
+    write_video(folder / "a.mp4", pan(4, (48, 64)))
+    write_video(folder / "b.mp4", pan(4, (48, 63)), pixel_format="yuv444p10le")
+    load(folder, recipe)
+    load(folder, Recipe([Resize((24, 32))]))
+
+
+def decode_on_gpu(photos: list[Path], folder: Path, recipe: Recipe) -> None:
+    """As decoder="cuda" does, its kernels on the CPU: once files are known, too."""
+    (folder / "a.jpg").symlink_to(photos[0])
+    (folder / "b.jpg").symlink_to(photos[1])
+    with on_the_cpu(), Loader(open_dataset(folder), recipe, batch_size=2, device="cpu", decoder="cuda") as two:  # fmt: skip
+        assert len(list(two)) + len(list(two)) == 2
+
+
+def cut(photos: list[Path], _folder: Path, recipe: Recipe) -> None:
+    """As the feed of DALI does, with a file that has restart markers and one without."""
+    data = [with_restarts(photos[0].read_bytes()), photos[1].read_bytes()]
+    sizes = np.array([(found.height, found.width) for found in map(read_header, data)])
+    draws = recipe.draw(0, 0, np.arange(2), sizes)
+    spans = spans_of([np.frombuffer(one, np.uint8) for one in data])
+    fetched: Any = SimpleNamespace(draws=[draws], data=data, spans=spans, restarts=None)
+    cut_intervals(fetched, np.zeros(2, bool))
+
+
+def draw(_photos: list[Path], _folder: Path, recipe: Recipe) -> Draws:
+    """As the fetch stage does, and a fused pass on the CPU."""
+    draws = recipe.draw(0, 0, np.arange(2), np.full((2, 2), 64))
+    images = torch.zeros(2, 32, 32, 3, dtype=torch.uint8)
+    compile_engine("fused", recipe, device=torch.device("cpu")).run(
+        images, draws, torch.empty(2, 3, 32, 32)
+    )
+    return draws
+
+
+def augment_on_gpu(photos: list[Path], folder: Path, recipe: Recipe) -> None:
+    """As the fused engine does on a GPU, up to the launch."""
+    plan = make_plan(recipe, device=torch.device("cpu"), exact=False)
+    images = torch.zeros(2, 32, 32, 3, dtype=torch.uint8)
+    pending = Pending(images, plan.num_stages, record.pack)
+    add_parts(plan, pending, draw(photos, folder, recipe), is_uint8=True)
+    pending.store(torch.empty(2, 3, 32, 32))
+
+
+def judge(photos: list[Path], _folder: Path, _recipe: Recipe) -> None:
+    """As the decoder of DALI does."""
+    find_checkpoints(photos[0].read_bytes(), EVERY)
+
+
+@pytest.mark.parametrize(
+    ("run", "recipe", "names"),
+    [
+        (load_photos, PLAIN, {f"{PASSES}:run_plain", ROWS}),
+        (load_photos, FULL, {f"{PASSES}:run", ROWS}),
+        (load_video, PLAIN, {f"{PASSES}:run_plain", FRAMES, RESIZE, WHOLE}),
+        (decode_on_gpu, PLAIN, {PLAN, DIGESTS, KNOWN, READS, BEGINS}),
+        (cut, PLAIN, {CUTS}),
+        (judge, PLAIN, {CHECKS}),
+        (draw, JITTER, {PHILOX, CROPS, TRIES, FACTORS}),
+        (augment_on_gpu, JITTER, {RECORDS}),
+    ],
+)
+def test_warm_knows_the_types(
+    photos: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run: Callable[[list[Path], Path, Recipe], None],
+    recipe: Recipe,
+    names: set[str],
+) -> None:
+    """Functions are called with the types that they are compiled for beforehand, and with no others."""
+    seen: dict[str, set[Any]] = {}
+
+    def watch(name: str) -> None:
+        module, function = name.split(":")
+        original = warm._find(name)
+
+        def watched(*arguments: Any) -> Any:
+            seen.setdefault(name, set()).add(warm._types(arguments))
+            return original(*arguments)
+
+        for place in (module, *CALLERS.get(name, ())):
+            monkeypatch.setattr(importlib.import_module(place), function, watched)
+
+    monkeypatch.setattr(warm, "_helpers", [None])  # nothing is compiled ahead
+    expected: dict[str, set[Any]] = {}
+    for name in names:
+        arguments = warm.PARTS[name]
+        assert arguments is not None
+        expected.setdefault(":".join(name.split(":")[:2]), set()).add(warm._types(arguments()))
+    warm._find(ROWS)  # which holds another of them
+    for name in expected:
+        watch(name)
+    (tmp_path / "data").mkdir()
+    run(photos, tmp_path / "data", recipe)
+    assert seen == expected
+
+
+def test_all_parts_are_compared() -> None:
+    """The test above runs every part that takes arguments; importing the others makes them."""
+    passes = {f"{PASSES}:run_plain", f"{PASSES}:run"}
+    assert {*warm.PARTS} == {
+        *passes,
+        ROWS,
+        RESIZE,
+        WHOLE,
+        CUTS,
+        CHECKS,
+        FRAMES,
+        MCUS,
+        SEVERAL_SCANS,
+        *(PLAN, DIGESTS, KNOWN, READS, BEGINS),
+        *(PHILOX, CROPS, TRIES, FACTORS, RECORDS),
+    }
+    imported = [name for name, arguments in warm.PARTS.items() if arguments is None]
+    assert imported == [MCUS, SEVERAL_SCANS]
+    for name in imported:
+        warm._find(name)
+        assert address_of_symbol(name.replace(":", "._"))
+
+
+@pytest.mark.parametrize("recipe", [PLAIN, FULL])
+def test_what_a_recipe_wants(recipe: Recipe) -> None:
+    """The smaller function where that is enough."""
+    function = "run_plain" if recipe is PLAIN else "run"
+    assert warm.wanted([recipe]) == [f"{PASSES}:{function}", RESIZE]
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_compile_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
+    """A helper is told what a recipe needs behind the decoder, where that is not kept yet, and else not started."""
+    told = (tmp_path / "told").open("wb")
+    process = SimpleNamespace(stdin=told, stdout=None, kill=int, wait=int)
+    started: list[int] = []
+    monkeypatch.setattr(warm, "_helpers", [])
+    monkeypatch.setattr(warm, "_start", lambda stdout: started.append(stdout) or process)
+    monkeypatch.setattr("gpu_aug.compiled.cache.folder", lambda: tmp_path)
+    monkeypatch.setattr(warm, "_is_kept", lambda _name: is_there)
+    warm.compile_ahead([Recipe([RandomResizedCrop(32), RandomAffine(degrees=9.0)])])
+    told.close()
+    names = (tmp_path / "told").read_text().split()
+    expected = ["gpu_aug.engines.fused.cpu.passes:run", "gpu_aug.resampling.bilinear:resize_into"]
+    assert (names, len(started)) == (([], 0) if is_there else (expected, 1))
+
+
+def test_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that compiles answers each name with how many functions that took."""
+    answers = io.StringIO()
+    monkeypatch.setattr(sys, "stdin", io.StringIO("gpu_aug.resampling.bilinear:resize_into\n" * 2))
+    monkeypatch.setattr(sys, "stdout", answers)
+    monkeypatch.setattr(kept, "_told", None)
+    warm.serve()
+    lines = answers.getvalue().splitlines()
+    assert (len(lines), lines[1]) == (2, "0")
+
+
+def test_progress_counts_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process is still busy with is not done."""
+    told, counts, while_busy = Event(), [], []
+
+    def progress(done: int, _total: int) -> None:
+        counts.append(done)
+        told.set()
+
+    def answer() -> bytes:
+        told.clear()
+        assert told.wait(10)
+        while_busy.append(counts[-1])
+        return b"1\n"
+
+    pipe = SimpleNamespace(write=len, flush=int, close=int, readline=answer)
+    process = SimpleNamespace(stdin=pipe, stdout=pipe, kill=int, wait=int)
+    monkeypatch.setattr(warm, "_start", lambda **_: process)
+    monkeypatch.setattr(warm, "PARTS", {"first": None, "second": None})
+    monkeypatch.setattr(kept, "can_keep", lambda: True)
+    assert warm.warm(1, progress).num_compiled == 2
+    assert (while_busy, counts[-1]) == ([0, 1], 2)
+
+
+def test_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command says where the code lies."""
+    resize = "gpu_aug.resampling.bilinear:resize_into"
+    monkeypatch.setattr(warm, "PARTS", {resize: warm.PARTS[resize]})
+    with pytest.raises(SystemExit) as left:
+        main(["warm", "--workers", "1"])
+    assert left.value.code == 0
+    assert "kept in" in capsys.readouterr().out
+
+
+@pytest.fixture
+def ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A time that goes on by a second whenever anybody looks."""
+    seconds = itertools.count()
+    monkeypatch.setattr(clock_module, "time", SimpleNamespace(perf_counter=lambda: next(seconds)))
+
+
+def _compile_for_a_while() -> list[int]:
+    clock.stop()
+    for _ in range(1000):
+        clock_module.time.perf_counter()
+    clock.go_on()
+    return [0]
+
+
+@pytest.mark.usefixtures("ticks")
+def test_stages_do_not_count_it() -> None:
+    """What a stage spends compiling is no part of its time."""
+    recorder = Recorder()
+    with recorder.measure("decode"):
+        _compile_for_a_while()
+    assert recorder.totals().stages["decode"].seconds < 10
+
+
+@pytest.mark.usefixtures("ticks")
+def test_rates_do_not_count_it() -> None:
+    """Nor is it of the time that images per second are counted in, or that a loop waited."""
+    turn = take_turn(_compile_for_a_while, seconds=5)
+    assert turn.seconds < 20
+    assert turn.wait_seconds < 20
+
+
+@pytest.mark.usefixtures("ticks")
+def test_another_process_compiled() -> None:
+    """Time in which a helper process compiled can be left out afterwards."""
+    began = clock()
+    for _ in range(1000):
+        clock_module.time.perf_counter()
+    clock.leave_out(1000)
+    assert 0 <= clock() - began < 10
+
+
+def test_no_stage_takes_less_than_no_time() -> None:
+    """A thread that decodes while another leaves out time has no less to show for it."""
+    recorder = Recorder()
+    with recorder.measure("decode"):
+        clock.leave_out(1000)
+    assert recorder.totals().stages["decode"].seconds == 0.0
+
+
+def test_plain_steps_exist() -> None:
+    """The steps that need the smaller function alone are operations by these names."""
+    import gpu_aug.ops
+
+    assert set(vars(gpu_aug.ops)) >= warm._PLAIN_STEPS
+    assert type(ColorJitter()).__name__ in warm._PLAIN_STEPS

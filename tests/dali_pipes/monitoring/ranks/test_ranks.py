@@ -1,0 +1,311 @@
+"""Ranks that are late are named by one of the others, with stage and file; two ranks of a process, and of two."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dali_pipes import Heartbeat, Loader
+from dali_pipes.monitoring.ranks.beats import Beats, read_note
+from dali_pipes.monitoring.ranks.board import BoardError, FolderBoard, StoreGoneError
+from dali_pipes.monitoring.ranks.rank_report import Note
+from gpu_aug import RandomResizedCrop, Recipe
+from readers import Dataset, open_dataset
+from tests.support.loaders import loader_maker
+from tests.support.slow_datasets import Repeated, slow_fetch
+
+SHARD = "/data/train-000017.tar"
+load = loader_maker(Recipe([RandomResizedCrop(16)]))
+
+
+@pytest.fixture
+def dataset(folder: Path) -> Repeated:
+    """The images, often enough."""
+    return Repeated(open_dataset(folder), 100_000)
+
+
+def train(
+    datasets: list[Dataset],
+    folder: Path,
+    is_over: Callable[[list[Loader]], bool],
+    step_seconds: float = 0.02,
+) -> list[Loader]:
+    """Let ranks step together in threads of this process until something is the case, at most a minute."""
+    steps = threading.Barrier(len(datasets))
+    until = time.monotonic() + 60
+    often = Heartbeat(folder=folder, every_seconds=0.1, stall_seconds=60)
+    loaders = [
+        load(data, rank=rank, world_size=len(datasets), heartbeat=often)
+        for rank, data in enumerate(datasets)
+    ]
+
+    def run(loader: Loader) -> None:
+        with suppress(threading.BrokenBarrierError):  # another one has ended first
+            for _ in loader:
+                time.sleep(step_seconds)  # the work on it
+                steps.wait(60)  # as a collective does
+                if is_over(loaders) or time.monotonic() > until:
+                    break
+        steps.abort()
+
+    with ThreadPoolExecutor(len(loaders)) as ranks:
+        list(ranks.map(run, loaders))
+    return loaders
+
+
+def test_healthy_ranks(dataset: Repeated, tmp_path: Path, said: Any) -> None:
+    """Nothing is said of ranks that are alike, and all of them are in the table."""
+
+    def is_over(loaders: list[Loader]) -> bool:
+        table = loaders[1].ranks()
+        return len(table) == 2 and min(note.number for note in table) > 8
+
+    table = train([dataset, dataset], tmp_path, is_over)[1].ranks()
+    assert (said(), table.late) == ([], [])
+    assert [(note.rank, note.steps > 4, note.samples > 0) for note in table] == [
+        *((0, True, True), (1, True, True))
+    ]
+
+
+@pytest.mark.long
+def test_slow_reading(folder: Path, dataset: Repeated, tmp_path: Path, said: Any) -> None:
+    """The rank whose shard is slow is named once, by the first rank, with the shard."""
+    slow = Repeated(open_dataset(folder), len(dataset), slow_fetch(0.2), SHARD)
+    loaders = train([dataset, slow], tmp_path, lambda _: bool(said()))
+    [text] = said()
+    assert text.startswith("rank 1 (")
+    assert f"read (most often found at {SHARD}) takes" in text
+    assert loaders[0].ranks().late[0].startswith("rank 1")
+
+
+def test_slow_decoding(
+    dataset: Repeated, tmp_path: Path, jpeg: Callable[..., bytes], said: Any
+) -> None:
+    """So is a rank with images that are slow to decode, and what is special about them."""
+    (tmp_path / "large").mkdir()
+    for number in range(2):
+        data = jpeg(1000, 1000, seed=number, keep_rgb=True)
+        (tmp_path / "large" / f"{number}.jpg").write_bytes(data)
+    large = Repeated(open_dataset(tmp_path / "large"), len(dataset))
+    train([large, dataset], tmp_path / "notes", lambda _: bool(said()))
+    [text] = said()
+    assert text.startswith("rank 0 (")
+    assert re.search(r"; decode takes [\w. ]+ times as long", text)
+    assert "images are JPEG (neither gray nor YCbCr), elsewhere 0%" in text
+
+
+def test_training_that_is_slow_itself(
+    dataset: Repeated, tmp_path: Path, hands: Any, said: Any
+) -> None:
+    """A loop that does not ask for batches is no stall of the loader, and nobody's loader is late."""
+    heartbeat = Heartbeat(folder=tmp_path, every_seconds=0.1, stall_seconds=0.6)
+    loader = load(dataset, rank=0, world_size=2, heartbeat=heartbeat)
+    batches = iter(loader)
+    next(batches)
+    hands.go_on(1.2)
+    [note] = loader.ranks()
+    batches.close()
+    assert (note.state, said()) == ("training loop", [])
+    assert note.state_seconds == pytest.approx(1.2)
+
+
+def test_nobody_is_known_without_a_place(dataset: Repeated) -> None:
+    """Without a process group or a folder a rank knows of itself alone, and says so."""
+    loader = load(dataset, rank=1, world_size=3)
+    assert [note.rank for note in loader.ranks()] == [1]
+    assert "there is neither a process group nor a folder" in repr(loader.ranks())
+    silent = load(dataset, heartbeat=None, rank=1, world_size=3)
+    assert "heartbeat=None" in repr(silent.ranks())
+
+
+class TestSilence:
+    """What the first rank says of others, by a clock of the test."""
+
+    @pytest.fixture
+    def beats(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Beats:
+        """Rank 0 of 3, whose notes come every second, and the others' first notes."""
+        monkeypatch.setattr("dali_pipes.monitoring.ranks.beats.clock", lambda: self.now)
+        self.now, self.board = 0.0, FolderBoard(tmp_path)
+        beats = Beats(self.board, 0, 3, 1.0, lambda: Note(rank=0, number=int(self.now)), {})
+        self.beat(beats, 1)
+        return beats
+
+    def beat(self, beats: Beats, times: int, *live: Note) -> None:
+        """Some seconds in which some ranks are live."""
+        for _ in range(times):
+            self.now += 1
+            for note in live:
+                self.board.write(note.rank, replace(note, number=int(self.now)).to_bytes())
+            beats.beat(False)
+
+    def test_said_once(self, beats: Beats, said: Any) -> None:
+        """A rank that leaves no notes any more is named once, and once more when it is heard again."""
+        one = Note(
+            rank=1, host="node1", pid=12, epoch=2, steps=7, state="loader", waits_for="read a.tar"
+        )
+        two = Note(rank=2)
+        self.beat(beats, 3, one, two)
+        self.beat(beats, 5, two)
+        assert said() == []
+        self.beat(beats, 20, two)
+        assert said() == [
+            "rank 1 (node1, process 12) has said nothing for 6 s: its process has ended, or stands still; its last word "
+            "came from the loader after 7 batches of epoch 2, waiting for read a.tar"
+        ]
+        self.beat(beats, 3, one, two)
+        assert said()[1:] == ["rank 1 is heard again"]
+
+    def test_loops_that_are_over(self, beats: Beats, said: Any) -> None:
+        """Nothing is said of a rank whose loop is over, until others have begun the next epoch."""
+        one, two = Note(rank=1, host="node1", pid=12, state="over"), Note(rank=2)
+        self.beat(beats, 3, one, two)
+        self.beat(beats, 20, two)
+        assert said() == []
+        self.beat(beats, 3, replace(two, epoch=1))
+        assert said() == [
+            "rank 1 (node1, process 12) has begun no loop since epoch 0, other ranks have"
+        ]
+
+    def test_the_next_rank_speaks(self, said: Any, beats: Beats) -> None:
+        """Where rank 0 is silent rank 1 says it; rank 2 says nothing while rank 1 lives."""
+        others = [
+            Beats(self.board, rank, 3, 1.0, lambda r=rank: Note(rank=r, number=int(self.now)), {})  # type: ignore[misc]
+            for rank in (1, 2)
+        ]
+        for one in (*others, beats):
+            self.beat(one, 1)
+        for _ in range(12):
+            self.now += 1
+            for one in others:
+                one.beat(False)
+        [text] = said()
+        assert text.startswith("rank 0 (")
+
+    def test_two_loops(self, beats: Beats, tmp_path: Path) -> None:
+        """Of two loops of a rank, each with a board of its own, the later one speaks until it ends."""
+        inner = Beats(FolderBoard(tmp_path), 0, 3, 1.0, lambda: Note(rank=0, epoch=7), {})
+        epochs = []
+        for one, is_last in ((inner, False), (beats, False), (inner, True), (beats, False)):
+            one.beat(is_last)
+            epochs.append(read_note(self.board, 0).epoch)
+        assert epochs == [7, 7, 7, 0]
+
+    @pytest.mark.parametrize("error", [BoardError("the disk"), StoreGoneError("the folder")])
+    def test_board_that_fails(
+        self,
+        error: BoardError,
+        beats: Beats,
+        monkeypatch: pytest.MonkeyPatch,
+        said: Any,
+    ) -> None:
+        """That no notes can be left is said once; not of a store, which ends with the run."""
+
+        def fail(*_: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(self.board, "write", fail)
+        self.beat(beats, 3)
+        is_said = not isinstance(error, StoreGoneError)
+        assert said() == ["no heartbeat of rank 0 any more: the disk"] * is_said
+
+
+# Two processes of a process group that step together; the second one is slow, then hangs, then is killed.
+PAIR = """
+import json, os, signal, sys, time
+import torch, torch.distributed as dist
+from dali_pipes import Heartbeat, Loader
+from gpu_aug import RandomResizedCrop, Recipe
+from readers import open_dataset
+from tests.support.slow_datasets import Repeated, hang_at, slow_fetch
+
+folder, port, rank = sys.argv[1], sys.argv[2], int(sys.argv[3])
+recipe, steps = Recipe([RandomResizedCrop(16)]), torch.ones(1)
+dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+often = Heartbeat(every_seconds=0.2)
+strict = Heartbeat(every_seconds=0.2, stall_seconds=1.0)
+how = dict(batch_size=4, device="cpu", decoder="cpu", num_threads=1, shuffle="none")
+
+def train(seconds, hold_up=lambda _: None, heartbeat=often, together=True):
+    until, data = time.monotonic() + seconds, open_dataset(folder)
+    loader = Loader(Repeated(data, 10**6, hold_up, "/data/train-000017.tar"), recipe, heartbeat=heartbeat, **how)
+    for _ in loader:
+        time.sleep(0.1)
+        goes_on = torch.tensor(float(time.monotonic() < until))
+        if together:
+            dist.all_reduce(goes_on, dist.ReduceOp.MIN)
+        if not goes_on:
+            break
+    print(f"{len(loader.ranks())} ranks", file=sys.stderr)
+
+def phase(name):
+    print("phase", name, file=sys.stderr, flush=True)
+    dist.barrier()
+
+phase("start")
+train(0.2)  # what is imported at the first batch is no stall
+phase("healthy")
+train(2.5)
+phase("slow")
+train(2.5, slow_fetch(0.4) if rank else lambda _: None)
+phase("hangs")
+train(4, hang_at(84, lambda: time.sleep(3)) if rank else lambda _: None, strict)
+phase("dies")
+kill = hang_at(404, lambda: os.kill(os.getpid(), signal.SIGKILL))
+train(10, kill if rank else lambda _: None, together=False)
+"""
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def phases(text: str) -> dict[str, str]:
+    """What a rank said in each phase."""
+    parts = re.split(r"^phase (\w+)\n", text, flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+@pytest.mark.long
+def test_two_processes(folder: Path) -> None:
+    """Through the store of a process group: who is slow, who hangs and where, and nothing of healthy ranks."""
+    port = free_port()
+    unlabelled = "ignore:no sample of:UserWarning"  # which the images are
+    command = [sys.executable, "-W", unlabelled, "-c", PAIR, str(folder), str(port)]
+    processes = [
+        subprocess.Popen([*command, str(rank)], stderr=subprocess.PIPE, text=True)
+        for rank in (0, 1)
+    ]
+    first, second = [phases(process.communicate(timeout=240)[1]) for process in processes]
+
+    assert (processes[0].returncode, processes[1].returncode) == (0, -signal.SIGKILL)
+    assert first["healthy"] == second["healthy"] == "2 ranks\n"
+    [late, _] = first["slow"].splitlines()
+    assert late.startswith("rank 1 (")
+    assert "read (most often found at /data/train-000017.tar) takes" in late
+    assert second["slow"] == "2 ranks\n"
+    assert "has waited" not in first["hangs"]
+    hangs = second["hangs"].splitlines()
+    assert re.match(r"rank 1 \(.*\) has waited \d s for batch \d+ of epoch 0 \(longest", hangs[0])
+    assert re.match(r"The other ranks are past this batch .*: rank 0 \(for \d s\)", hangs[1])
+    assert "read for" in second["hangs"]
+    assert "at /data/train-000017.tar" in second["hangs"]
+    assert "hang_at.<locals>" in second["hangs"]
+    assert re.search(r"has got its batch, and goes on, after \d s", second["hangs"])
+    assert second["hangs"].count("has waited") == 1
+    dies = r"rank 1 \(.*, process \d+\) has said nothing for \d s: its process has ended, or stands still; its last"
+    assert re.match(dies, first["dies"])
+    assert first["dies"].count("has said nothing") == 1
