@@ -237,12 +237,6 @@ def _of_frames() -> tuple[Any, ...]:
     return (0, 0, 0), (0, 0), (0, 0), True, (0, 0, 0, 0), *_empty((np.int32, 1), (np.uint8, 3))
 
 
-def _of_cuts() -> tuple[Any, ...]:
-    i, j = np.int64, np.int32
-    first = _empty((i, 2), (j, 2), (i, 1), (i, 2))
-    return *first, 0, *_empty((j, 2), (j, 2), (i, 1))
-
-
 def _of_checks() -> tuple[Any, ...]:
     from dali_pipes.jpeg.checkpoints import CHECKPOINT
 
@@ -328,7 +322,6 @@ PARTS: dict[str, Callable[[], tuple[Any, ...]] | None] = {
     "dali_pipes.stages.read_kernel:read_images": _of_reads,
     "dali_pipes.jpeg.stored_rows:read_known": _of_known,
     "dali_pipes.jpeg.addresses:begin_like_jpegs": _of_begins,
-    "dali_pipes.decode.dali.cut_kernel:cut_all": _of_cuts,
     "dali_pipes.jpeg.whole:check_whole": _of_checks,
     "dali_pipes.video.yuv:write_rgb": _of_frames,
 }
