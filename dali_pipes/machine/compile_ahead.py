@@ -244,10 +244,10 @@ def _of_cuts() -> tuple[Any, ...]:
 
 
 def _of_checks() -> tuple[Any, ...]:
-    from dali_pipes.jpeg.checkpoints import CHECKPOINT
+    from dali_pipes.jpeg.seek_points import SEEK_POINT
 
-    files, sizes, scratch = _empty((np.int64, 2), (np.int64, 2), (np.uint8, 1))
-    return files, sizes, 0, scratch, *_empty((np.int32, 1), (CHECKPOINT, 1), (np.int64, 1))
+    files, scratch = _empty((np.int64, 2), (np.uint8, 1))
+    return files, 0, scratch, *_empty((np.int32, 1), (SEEK_POINT, 1), (np.int64, 1))
 
 
 def _of_digests() -> tuple[Any, ...]:
@@ -267,13 +267,9 @@ def _of_plans() -> tuple[Any, ...]:
 
 
 def _of_known() -> tuple[Any, ...]:
-    from dali_pipes.jpeg.checkpoints import KNOWN
+    from dali_pipes.jpeg.seek_points import KNOWN
 
     return _empty((np.int64, 2), (np.uint64, 1), (KNOWN, 1), (np.uint8, 1))
-
-
-def _of_begins() -> tuple[Any, ...]:
-    return _empty((np.int64, 2), (np.bool_, 1))
 
 
 def _of_philox() -> tuple[Any, ...]:
@@ -326,10 +322,9 @@ PARTS: dict[str, Callable[[], tuple[Any, ...]] | None] = {
     "gpu_aug.engines.fused.compile.stages:_write_factors": _of_factors,
     "gpu_aug.engines.fused.triton.record:_write_records": _of_records,
     "dali_pipes.stages.read_kernel:read_images": _of_reads,
-    "dali_pipes.jpeg.stored_rows:read_known": _of_known,
-    "dali_pipes.jpeg.addresses:begin_like_jpegs": _of_begins,
+    "dali_pipes.jpeg.stored_seek_points:read_known": _of_known,
     "dali_pipes.decode.dali.cut_kernel:cut_all": _of_cuts,
-    "dali_pipes.jpeg.whole:check_whole": _of_checks,
+    "dali_pipes.jpeg.decode:check_files": _of_checks,
     "dali_pipes.video.yuv:write_rgb": _of_frames,
 }
 """What is compiled, and arguments of the types that it is called with; None where the import compiles it.
