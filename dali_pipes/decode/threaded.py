@@ -10,7 +10,7 @@ from typing import Literal
 from dali_pipes.decode.cpu import render_encoded
 from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.decode.sample_images import render_images
-from dali_pipes.jpeg.checkpoints import CheckpointStore
+from dali_pipes.jpeg.seek_point_stores import SeekPointStore
 from dali_pipes.stages.data import Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.threads import Render, Workers
@@ -39,7 +39,7 @@ class CpuDecoder:
         workers: Workers,
         *,
         fast: bool = False,
-        store: CheckpointStore | None = None,
+        store: SeekPointStore | None = None,
     ) -> None:
         self._prefetch, self._workers = prefetch, workers
         self._fetcher, self._spawn, self._fast, self._store = fetcher, spawn, fast, store

@@ -29,7 +29,7 @@ from dali_pipes.decode.cuda_jpeg.device_cache import DeviceCache
 from dali_pipes.decode.cuda_jpeg.known import known_of
 from dali_pipes.decode.jpeg_batch import crops_of, parts_of
 from dali_pipes.errors import LoaderError
-from dali_pipes.jpeg.checkpoints import CheckpointStore
+from dali_pipes.jpeg.seek_point_stores import SeekPointStore
 from dali_pipes.jpeg.status import REASONS
 from dali_pipes.stages.augment import Augmenter, Engines
 from dali_pipes.stages.canvases import ViewCanvases, addresses_of
@@ -80,7 +80,7 @@ class CudaJpegDecoder:
         fetcher: Fetcher,
         augmenter: Augmenter,
         kernels: Kernels,
-        store: CheckpointStore,
+        store: SeekPointStore,
         prefetch: int,
         cache: DeviceCache | None = None,
     ) -> None:
@@ -267,7 +267,7 @@ class _Verdicts:
         """Require what reading all codes on the CPU has said before; the verdicts have come.
 
         Raises:
-            LoaderError: The kernels disagree, so checkpoints are wrong, or the device is.
+            LoaderError: The kernels disagree, so seek points are wrong, or the device is.
         """
         if self.statuses.any():
             numbers = np.flatnonzero(self.statuses).tolist()
