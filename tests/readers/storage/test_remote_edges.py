@@ -4,7 +4,7 @@ import io
 import socket
 import time
 import warnings
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
