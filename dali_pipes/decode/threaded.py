@@ -6,7 +6,7 @@ from typing import Literal
 
 from dali_pipes.decode.cpu import render_encoded, render_images
 from dali_pipes.decode.jpeg_batch import JpegRenderer
-from dali_pipes.jpeg.checkpoints import CheckpointStore
+from dali_pipes.jpeg.seek_point_stores import SeekPointStore
 from dali_pipes.stages.data import Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.pipeline import Decoder
@@ -23,7 +23,7 @@ class CpuDecoder(Decoder):
         prefetch: Number of steps that may be in flight besides the current one; "auto" is as many as keep the workers busy.
         workers: The threads.
         fast: Whether JPEGs may be decoded at a smaller size.
-        store: Remembers the checkpoints of JPEGs; None remembers none.
+        store: Remembers the seek points of JPEGs; None remembers none.
     """
 
     lookahead = 0  # threads go from rendering to augmenting by themselves
@@ -36,7 +36,7 @@ class CpuDecoder(Decoder):
         workers: Workers,
         *,
         fast: bool = False,
-        store: CheckpointStore | None = None,
+        store: SeekPointStore | None = None,
     ) -> None:
         self._prefetch, self._workers = prefetch, workers
         self._fetcher, self._spawn, self._fast, self._store = fetcher, spawn, fast, store

@@ -33,7 +33,7 @@ from dali_pipes.decode.remaining_rows import (
     start_rendering,
 )
 from dali_pipes.errors import LoaderError
-from dali_pipes.jpeg.checkpoints import CheckpointStore
+from dali_pipes.jpeg.seek_point_stores import SeekPointStore
 from dali_pipes.jpeg.status import REASONS
 from dali_pipes.stages.augment import Augmenter, Engines
 from dali_pipes.stages.canvases import ViewCanvases, addresses_of
@@ -81,7 +81,7 @@ class CudaJpegDecoder(Decoder):
         fetcher: Fetcher,
         augmenter: Augmenter,
         kernels: Kernels,
-        store: CheckpointStore,
+        store: SeekPointStore,
         prefetch: int,
         cache: DeviceCache | None = None,
     ) -> None:
@@ -247,7 +247,7 @@ class _Verdicts:
         """Require what reading all codes on the CPU has said before; the verdicts have come.
 
         Raises:
-            LoaderError: The kernels disagree, so checkpoints are wrong, or the device is.
+            LoaderError: The kernels disagree, so seek points are wrong, or the device is.
         """
         if self.statuses.any():
             numbers = np.flatnonzero(self.statuses).tolist()

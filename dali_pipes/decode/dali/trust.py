@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.decode.cuda_jpeg.known import known_of
-from dali_pipes.jpeg.checkpoints import CheckpointStore
 from dali_pipes.jpeg.header import read_size
 from dali_pipes.jpeg.memory import MEMORY_BYTES, memory_at
+from dali_pipes.jpeg.seek_point_stores import SeekPointStore
 from dali_pipes.stages.data import Fetched
 from gpu_aug.compiled.jit import kernel, signed
 
@@ -28,7 +28,7 @@ class Trust:
             counts for later epochs, other selections of the data and other runs.
     """
 
-    def __init__(self, num_samples: int | None, store: CheckpointStore) -> None:
+    def __init__(self, num_samples: int | None, store: SeekPointStore) -> None:
         self._refused = None if num_samples is None else np.zeros(num_samples, bool)
         self._store = store
 
