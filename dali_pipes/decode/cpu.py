@@ -101,7 +101,7 @@ def render_rest(
                 found[row] = fetcher.read_targets(fetched, row)
                 continue
             except TargetsError as error:
-                one, of_one = fetcher.lose(fetched, row, error), 0
+                one, of_one = fetcher.replace_row(fetched, row, error), 0
         one, found[row] = render_row(fetcher, one, of_one, canvases, row)
         if one is not fetched:
             rows = rows.replaced(row, one)
@@ -128,7 +128,7 @@ def render_row(
             images = _decode_images(fetcher.images, fetched, of_row)
             targets = fetcher.read_targets(fetched, of_row)
         except (DecodeError, TargetsError) as error:
-            fetched, of_row = fetcher.lose(fetched, of_row, error), 0
+            fetched, of_row = fetcher.replace_row(fetched, of_row, error), 0
             continue
         for number, image in enumerate(images):
             render_views(image, fetched, of_row, canvases, row, number=number)

@@ -110,7 +110,7 @@ def read_targets(
     results = augmenter.workers.pool.map(read, wanted)
     for row, targets in zip(wanted, results, strict=True):
         if isinstance(targets, TargetsError):
-            fetched = fetched.replaced(row, fetcher.lose(fetched, row, targets))
+            fetched = fetched.replaced(row, fetcher.replace_row(fetched, row, targets))
             bad.append(row)
         else:
             found[row] = targets

@@ -102,7 +102,12 @@ class Fetched:
 
     def replaced(self, start: int, part: "Fetched") -> "Fetched":
         """Return these rows with those of `part` from row `start` on."""
-        rows = np.arange(start, start + len(part))
+        changed = self.with_rows(np.arange(start, start + len(part)), part)
+        pairs = zip(self.draws, part.draws, strict=True)
+        return replace(changed, draws=tuple(mine.replaced(start, new) for mine, new in pairs))
+
+    def with_rows(self, rows: NDArray[np.int64], part: "Fetched") -> "Fetched":
+        """Return these rows with those of `part` at some places, int64 [len(part)]; the draws are not replaced."""
         return Fetched(
             self.plan,
             self.positions,
@@ -111,9 +116,7 @@ class Fetched:
             put(self.encoded, rows, part.encoded),
             put(self.sizes, rows, part.sizes),
             put(self.records, rows, part.records),
-            tuple(
-                mine.replaced(start, new) for mine, new in zip(self.draws, part.draws, strict=True)
-            ),
+            self.draws,
             put(self.frames, rows, part.frames),
             put(self.seconds, rows, part.seconds),
             put(self.values, rows, part.values),
@@ -278,6 +281,11 @@ def failed(error: Exception) -> Pending:
         raise error
 
     return Pending(launch)
+
+
+def no_frames(count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the frames and seconds of `count` samples that are no clips: int64 and float64 [count, 0]."""
+    return np.zeros((count, 0), np.int64), np.zeros((count, 0))
 
 
 def needed_part(draws: Sequence[Draws]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -85,10 +85,10 @@ class ClipRenderer:
                     decoded = pictures or self._decode(fetched, of_row, part, frames, held)
                     self._render_part(decoded, part, fetched, of_row, canvases, row)
                 if held:
-                    return self._fetcher.keep(fetched, of_row, held, len(part.info))
+                    return self._fetcher.record_damage(fetched, of_row, held, len(part.info))
                 return fetched
             except DecodeError as error:
-                fetched, of_row = self._fetcher.lose(fetched, of_row, error), 0
+                fetched, of_row = self._fetcher.replace_row(fetched, of_row, error), 0
                 shared = {}  # a substitute shows another video
         canvases.blacken(row, fetched.draws, of_row)
         return fetched

@@ -97,7 +97,7 @@ class UserImageDecoder(Decoder):
         halves = [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
         if len(rows) == 1:
             error = DecodeError(self._decoder.refusal)
-            fetched = fetched.replaced(rows[0], self._fetcher.lose(fetched, rows[0], error))
+            fetched = fetched.replaced(rows[0], self._fetcher.replace_row(fetched, rows[0], error))
             halves = [rows] if fetched.data[rows[0]] is not None else []
         pictures: Pictures = {}
         for half in halves:
@@ -148,7 +148,7 @@ def _settle(fetcher: Fetcher, fetched: Fetched, rows: Sequence[int], pictures: P
                 f"the pipeline makes {picture.dtype} {list(shape)} of {fetched.key(row)}, but images must be uint8 "
                 f"[height, width, 3]; decode with output_type=types.RGB, and leave normalising to the recipe"
             )
-        if shape[:2] != asked and fetcher.wants_targets(fetched, row):
+        if shape[:2] != asked and fetcher.rows_with_targets(fetched, [row]):
             raise LoaderError(
                 f"the pipeline makes {shape[0]}x{shape[1]} of {fetched.key(row)}, whose targets are stored for "
                 f"{asked[0]}x{asked[1]}; leave resizing to the recipe, or read no targets: targets=[]"

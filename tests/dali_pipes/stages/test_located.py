@@ -75,7 +75,7 @@ def test_parts_of_which_a_row_was_lost(loader: Loader) -> None:
     make: Any = fetched.samples._make  # type: ignore[attr-defined]
     fetched.samples._make = lambda row: made.append(row) or make(row)  # type: ignore[attr-defined]
     parts = [fetched.rows(start, start + 8) for start in range(0, COUNT, 8)]
-    instead = loader._setup.fetcher.lose(parts[2], 3, DecodeError("it is damaged"))
+    instead = loader._setup.fetcher.replace_row(parts[2], 3, DecodeError("it is damaged"))
     parts[2] = parts[2].replaced(3, instead)
     joined = join(fetched, [Decoded(part, [NOTHING] * 8) for part in parts]).fetched
     assert not made
