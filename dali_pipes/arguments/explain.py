@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dali_pipes.arguments.choose import Choice
-from dali_pipes.arguments.options import Setup
 from dali_pipes.arguments.process_rank import Ranks
+from dali_pipes.arguments.setup import Setup
 from dali_pipes.monitoring.stats import on_ray
 from dali_pipes.samples.targets import KINDS
 from dali_pipes.stages.canvases import View
@@ -83,7 +83,7 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks, machines: Sequence[str])
     if (other := ranks.other()) is not None:
         yield f"rank and world size: as given, though this process is {other}"
     yield _decoding(setup)
-    if setup.options.cache == "device":
+    if setup.options.execution.cache == "device":
         from dali_pipes.decode.cuda_jpeg import device_cache
 
         yield device_cache.told(setup.choice.device)
@@ -139,11 +139,11 @@ def _order(steps: AnySteps, name: str, unit: str) -> str:
 def _decoding(setup: Setup) -> str:
     """Say who decodes, and how exactly."""
     options, choice, clips = setup.options, setup.choice, setup.fetcher.clips
-    warps = ", warps one by one" if options.exact or choice.engine != "fused" else ""
+    warps = ", warps one by one" if options.execution.exact or choice.engine != "fused" else ""
     if clips is not None:
         return _frames(clips, choice) + warps
     exactly = "decoded exactly"
-    if options.fast:
+    if options.execution.is_fast:
         by_dali = choice.decoder == "dali"
         small = "decoded at a smaller size where they are shrunk a lot (fast)"
         exactly = 'decoded exactly, as DALI does under decode="fast", too' if by_dali else small
@@ -166,7 +166,7 @@ def _frames(clips: ClipSource, choice: Choice) -> str:
 
 def _threads(setup: Setup, machines: Sequence[str]) -> str:
     count, where = setup.helpers.count, ""
-    ahead = f"prefetch: {setup.options.prefetch}"
+    ahead = f"prefetch: {setup.options.execution.prefetch}"
     if count > 1:
         where = f"{setup.num_threads} in each of {count} helper processes, "
         ahead += " in each"

@@ -97,14 +97,14 @@ def check_audit(*sources: str | Path) -> AuditCheck:
     """Find out whether a run handed over each sample of each epoch exactly once, whatever was done again after a resume.
 
     Args:
-        sources: Files, folders with .jsonl files, or patterns, which are read as one run; what ``Loader(audit="run-{rank}.jsonl")`` wrote.
+        sources: Files, folders with .jsonl files, or patterns, which are read as one run; what ``Monitoring(audit="run-{rank}.jsonl")`` wrote.
 
     Raises:
         LoaderError: There is no such file, no line of an audit in them, or nothing says how long an epoch is.
 
     Example:
         >>> from dali_pipes.runs.audit_check import check_audit
-        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8, audit="once.jsonl")
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8, monitoring=Monitoring(audit="once.jsonl"))
         >>> for batch in loader:
         ...     pass
         >>> check_audit("once.jsonl").once

@@ -71,7 +71,7 @@ def read_history(*sources: str) -> History:
         history.num_torn += lines.count(None)
     if not any(files):
         raise LoaderError(
-            f"{source} holds no audit; give what Loader(audit='run-{{rank}}.jsonl') wrote: a file, a "
+            f"{source} holds no audit; give what Monitoring(audit='run-{{rank}}.jsonl') wrote: a file, a "
             f"folder, or a pattern in quotes"
         )
     begins = [line for lines in files for line in lines if isinstance(line, Begin)]

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.arguments.checks import require_positive
+from dali_pipes.arguments.values import require_positive
 from dali_pipes.errors import LoaderError
 from dali_pipes.video.frame_numbers import (
     Padding,

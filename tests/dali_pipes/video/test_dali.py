@@ -17,7 +17,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes import Loader, LoaderError
+from dali_pipes import Execution, Loader, LoaderError
 from dali_pipes.arguments.choose import Choice, choose_for_clips
 from dali_pipes.machine import doctor
 from dali_pipes.video.clips import Clips
@@ -338,7 +338,9 @@ def test_frames_come_in_any_order(
 
 
 @pytest.mark.needs_dali
-@pytest.mark.parametrize("options", [{"batch_size": 5}, {"prefetch": 1}, {"num_threads": 1}])
+@pytest.mark.parametrize(
+    "options", [{"batch_size": 5}, {"execution": Execution(prefetch=1)}, {"num_threads": 1}]
+)
 def test_dali_does_not_depend_on_the_batch(taken: Path, options: dict[str, Any]) -> None:
     """The pixels are the same to the bit however batches are made."""
     expected = images_by_index(load(taken, "dali"))

@@ -1,4 +1,4 @@
-"""What to do with something that a Loader was given in place of a dataset, one sentence for each kind."""
+"""Checks of the dataset: what a Loader accepts, and for anything else the call that makes a dataset of it."""
 
 import os
 from typing import Any
@@ -6,18 +6,36 @@ from typing import Any
 import torch.utils.data
 
 from dali_pipes.errors import LoaderError
+from readers import Dataset
 from readers.arrays import as_array
 from readers.describe import describe
+from readers.stream import is_stream
 
 _FROM_TORCH = "dali_pipes.integrations.torch_dataset.from_torch"
 
 
-def not_a_dataset(value: Any) -> LoaderError:
-    """Return the error that says what a value is, and what to call."""
-    return LoaderError(f"dataset={describe(value)} is not a dataset: {_advice(value)}")
+def require_dataset(dataset: Dataset) -> None:
+    """Refuse what is neither a dataset nor a stream, and a dataset without samples."""
+    if is_stream(dataset):
+        return
+    require_fetch(dataset)
+    if len(dataset) == 0:
+        raise LoaderError("the dataset is empty; a loader needs at least one sample")
+
+
+def require_fetch(dataset: Dataset) -> None:
+    """Refuse what cannot be read at random."""
+    if is_stream(dataset):
+        raise LoaderError(
+            f"{type(dataset).__name__} can only be read from front to back, and clips are taken from anywhere: make "
+            "shards of it with gpu-aug pack SOURCE FOLDER, and open those"
+        )
+    if not hasattr(dataset, "fetch"):
+        raise LoaderError(f"dataset={describe(dataset)} is not a dataset: {_advice(dataset)}")
 
 
 def _advice(value: Any) -> str:
+    """Return the call that makes a dataset of a value, in one sentence."""
     kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(value).__mro__}
     if isinstance(value, str | os.PathLike):
         return "open it, as in Loader(readers.open_dataset(path), ...)"
