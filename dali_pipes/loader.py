@@ -329,14 +329,14 @@ class Loader:
         """
         steps = self._expected
         plan = next(steps.plans(*self._epochs.upcoming(steps)))
-        producer = self._production.start(steps.largest)
+        source = self._production.open(steps.largest)
         try:
-            producer.submit(plan)
-            batch = batch_of(*producer.take(), self._setup, self._ledger.judge)
+            source.start(plan)
+            batch = batch_of(*source.take(), self._setup, self._ledger.judge)
             if self._epochs.live() is None:  # else what that loop has is kept
-                self._production.keep(producer)
+                self._production.keep(source)
         finally:
-            self._production.stop(producer)
+            self._production.stop(source)
         if batch is None:
             raise no_batch(self._setup)
         return batch

@@ -11,7 +11,7 @@ from dali_pipes.stages.threads import Workers
 from dali_pipes.steps.schedule import Plan
 
 
-class Producer(Protocol):
+class BatchSource(Protocol):
     """Takes plans in and gives finished steps out, in the same order.
 
     Attributes:
@@ -24,7 +24,7 @@ class Producer(Protocol):
     def capacity(self) -> int:
         """Number of steps that may be in flight besides the current one."""
 
-    def submit(self, plan: Plan) -> None:
+    def start(self, plan: Plan) -> None:
         """Start on a step; returns at once."""
 
     def ready(self) -> int:
@@ -84,7 +84,7 @@ class Decoder(Protocol):
 
 
 class Pipeline:
-    """Fetches, decodes and augments; see Producer.
+    """Fetches, decodes and augments; see BatchSource.
 
     On a GPU a step is augmented, on the side stream, while the loop has the step before: it is launched as that one is taken, if
     its canvases are rendered by then. So the GPU holds the images of one more step.
@@ -93,7 +93,7 @@ class Pipeline:
         fetcher: The first stage.
         decoder: The second one, which goes on to the third.
         workers: Their threads.
-        reusable: See Producer.
+        reusable: See BatchSource.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Pipeline:
         """Number of steps that may be in flight besides the current one; it may change."""
         return self._decoder.capacity
 
-    def submit(self, plan: Plan) -> None:
+    def start(self, plan: Plan) -> None:
         """Start on a step; returns at once."""
         self._latest = plan
         self._fetching.append(self._workers.submit("read", self._prepare, plan))

@@ -60,9 +60,9 @@ def started(gpu: Any, photographs: Dataset, decoder: Any) -> tuple[Loader, Pipel
             photographs, RECIPE, batch_size=2, device="cuda", decoder=decoder, engine="kornia", num_threads=1
         )  # fmt: skip
         steps = loader._expected
-        pipeline: Any = loader._production.start(steps.largest)
+        pipeline: Any = loader._production.open(steps.largest)
     for _, plan in zip(range(pipeline.capacity + 1), steps.plans(0, 0), strict=False):
-        pipeline.submit(plan)
+        pipeline.start(plan)
     return loader, pipeline
 
 
