@@ -13,10 +13,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from dali_pipes.arguments import names
 from dali_pipes.arguments.choose import DecoderName
 from dali_pipes.arguments.evaluation import check_evaluation, require_options, warn_of_training
-from dali_pipes.arguments.execution import Execution
 from dali_pipes.arguments.explain import describe, explain
-from dali_pipes.arguments.images import ImageOptions
-from dali_pipes.arguments.monitoring import Monitoring
+from dali_pipes.arguments.options import Execution, ImageOptions, Monitoring
 from dali_pipes.arguments.order import ShuffleChoice, warn_of_small_buckets
 from dali_pipes.arguments.process_rank import Ranks
 from dali_pipes.arguments.setup import Options, make_setup

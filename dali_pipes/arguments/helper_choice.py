@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dali_pipes.arguments.choose import Choice
-from dali_pipes.arguments.execution import HelperCount
+from dali_pipes.arguments.options import HelperCount
 from dali_pipes.errors import LoaderError
 from dali_pipes.stages.canvases import View
 from dali_pipes.stages.fetch import Fetcher

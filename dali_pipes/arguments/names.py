@@ -6,10 +6,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
-from dali_pipes.arguments.execution import Execution
-from dali_pipes.arguments.images import ImageOptions
-from dali_pipes.arguments.monitoring import Monitoring
-from dali_pipes.arguments.order import BlockShuffle
+from dali_pipes.arguments.options import BlockShuffle, Execution, ImageOptions, Monitoring
 from dali_pipes.errors import LoaderError
 from gpu_aug.names import closest
 
@@ -90,20 +87,20 @@ def spelled(settings: Mapping[str, Any]) -> str:
         >>> spelled({"seed": 1, "prefetch": 4, "cache": "device"})
         "seed=1, execution=Execution(prefetch=4, cache='device')"
     """
-    plain: list[str] = []
-    grouped: dict[tuple[str, str], list[str]] = {}
+    calls: dict[str, list[str]] = {}
     for name, value in settings.items():
         # A function has no repr that could be written in a script.
         shown = "..." if value is ... or repr(value).startswith("<") else repr(value)
         if isinstance(value, VALUE_OBJECTS.get(name, ())):
-            grouped.setdefault((name, type(value).__name__), []).extend(_changed_fields(value))
+            calls.setdefault(f"{name}={type(value).__name__}", []).extend(_changed_fields(value))
         elif name in _MOVED:
             keyword, kind, field = _MOVED[name]
-            grouped.setdefault((keyword, kind.__name__), []).append(f"{field}={shown}")
+            calls.setdefault(f"{keyword}={kind.__name__}", []).append(f"{field}={shown}")
         else:
-            plain.append(f"{name}={shown}")
-    objects = [f"{name}={kind}({', '.join(given)})" for (name, kind), given in grouped.items()]
-    return ", ".join(plain + objects)
+            calls[f"{name}={shown}"] = []
+    return ", ".join(
+        f"{call}({', '.join(given)})" if given else call for call, given in calls.items()
+    )
 
 
 def _changed_fields(value: Any) -> list[str]:
@@ -123,12 +120,10 @@ def with_settings(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> d
     """
     merged = dict(keywords)
     for name, value in settings.items():
-        if name not in _MOVED:
-            merged[name] = value
-            continue
-        keyword, kind, field = _MOVED[name]
-        before: Any = merged.get(keyword)
-        if isinstance(before, kind):
+        keyword, kind, field = _MOVED.get(name, (name, None, ""))
+        if kind is None:
+            merged[keyword] = value
+        elif isinstance(before := merged.get(keyword), kind):
             merged[keyword] = replace(before, **{field: value})
         else:
             merged[keyword] = kind(**{field: value})

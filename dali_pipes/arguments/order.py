@@ -2,11 +2,11 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dali_pipes.arguments.options import BlockShuffle
 from dali_pipes.arguments.process_rank import Process
 from dali_pipes.arguments.values import require_one_of, require_positive
 from dali_pipes.errors import LoaderError
@@ -24,28 +24,6 @@ from readers.plural import counted
 from readers.stream import is_stream
 
 _SORTED_AT_ONCE = 1 << 18  # samples: bounds the memory for the sizes of a large dataset
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockShuffle:
-    """``shuffle="block"`` with a window of another size: ``Loader(shuffle=BlockShuffle(window=1024))``.
-
-    Args:
-        window: How many samples the open blocks hold together; "block" alone takes 4096, or 16 blocks if that is
-            more. For a stream: samples in its shuffle buffer; "block" alone takes 4096.
-
-    Raises:
-        LoaderError: The window is not an integer of 1 or more.
-
-    Example:
-        >>> photos, recipe = open_dataset("photos/"), Recipe.imagenet_train(size=64)
-        >>> loader = Loader(photos, recipe, batch_size=8, shuffle=BlockShuffle(window=16))
-    """
-
-    window: int
-
-    def __post_init__(self) -> None:
-        require_positive(window=self.window)
 
 
 ShuffleChoice = Shuffle | BlockShuffle

@@ -7,11 +7,9 @@ from typing import Any, Literal, cast
 import torch
 
 from dali_pipes.arguments.choose import Choice, DecoderName, choose, choose_for_clips
-from dali_pipes.arguments.dataset import require_dataset
-from dali_pipes.arguments.execution import Execution
-from dali_pipes.arguments.first_samples import require_no_videos, require_there
+from dali_pipes.arguments.dataset import require_dataset, require_no_videos, require_there
 from dali_pipes.arguments.helper_choice import HelperChoice, choose_helpers
-from dali_pipes.arguments.images import ImageOptions
+from dali_pipes.arguments.options import Execution, ImageOptions
 from dali_pipes.arguments.order import (
     ShuffleChoice,
     find_order,

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes.arguments.choose import available_decoders
-from dali_pipes.arguments.images import ImageOptions
+from dali_pipes.arguments.options import ImageOptions
 from dali_pipes.batch import Batch
 from dali_pipes.errors import BadSampleError, LoaderError, MissingPackageError
 from dali_pipes.loader import Loader

@@ -1,0 +1,256 @@
+"""The rarer arguments of a Loader, grouped in value objects that check themselves when they are made."""
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from dali_pipes.arguments.values import (
+    require_one_of,
+    require_positive,
+    require_share,
+    require_truths,
+)
+from dali_pipes.errors import LoaderError
+from dali_pipes.monitoring.metrics import Metric, as_metrics
+from dali_pipes.monitoring.ranks.heartbeat import HeartbeatChoice, as_heartbeat
+from dali_pipes.samples.image_fields import ImageFields, as_image_fields
+from dali_pipes.samples.maps import Flow, MapReader, NumberMap, as_map_reader
+from dali_pipes.samples.targets import KINDS, Kind
+from gpu_aug.files.limits import MAX_PIXELS
+from gpu_aug.image_kind import Depth
+
+HelperCount = bool | int | Literal["auto"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageOptions:
+    """What the images of a sample are, and which targets and maps come with them: ``Loader(images=ImageOptions(...))``.
+
+    Args:
+        fields: Which fields of a sample are its images: one, such as "left.png", or several, as a list or as a
+            dictionary from names to fields. All have one kind and size and get the same draws. The first is
+            `batch.images`, and all are in `batch.fields` by their names: ``batch["right"]``. None takes the first
+            image of a sample.
+        channels: Channels of a stored image: 1 for gray, 3 for RGB, 4 for RGBA, any number for TIFF and NumPy files. With
+            3 channels and a depth of 8, gray images become RGB and alpha is dropped, with a warning; otherwise an image with
+            another number of channels is a bad sample. `batch.images` are [B, channels, H, W].
+        depth: Bits per channel: 8; 16 for PNG, TIFF, PNM and NumPy files of uint16, which become floats in [0, 1];
+            "float32" for TIFF and NumPy files of float16 or float32, whose values do not change. With a depth of 8 and 3
+            channels the upper 8 bits are kept, with a warning; otherwise an image of another depth is a bad sample.
+            Operations of the recipe that do not accept such images are refused by name.
+        maps: Depth, disparity and optical flow, which move as `batch.images` do: a dictionary from names in
+            `batch.fields` to `NumberMap` or `Flow`, such as ``{"depth": NumberMap("depth.png", scale=256)}``. A sample
+            without the map, or with a map of another size than its image, is a bad sample. Clips have none.
+        targets: Which of "masks", "boxes" and "keypoints" are read from the samples' fields and moved as `batch.images`
+            are; "auto" reads all that the data has. They are stored as `mask.png` and `json`, in coordinates of the
+            upright image. Damaged targets, and those that do not fit their image, make the sample a bad one. Clips have
+            none.
+        max_pixels: Images that claim more pixels are bad samples and are not decoded.
+
+    Raises:
+        LoaderError: A value that is not allowed.
+
+    Example:
+        >>> photos, recipe = open_dataset("photos/"), Recipe.imagenet_train(size=64)
+        >>> loader = Loader(photos, recipe, batch_size=8, images=ImageOptions(fields="jpg", targets=[]))
+        >>> loader.peek().images.shape
+        torch.Size([8, 3, 64, 64])
+    """
+
+    fields: str | Collection[str] | Mapping[str, str] | None = None
+    channels: int = 3
+    depth: Depth = 8
+    maps: Mapping[str, NumberMap | Flow] | None = None
+    targets: Literal["auto"] | Collection[Kind] = "auto"
+    max_pixels: int = MAX_PIXELS
+
+    def __post_init__(self) -> None:
+        require_positive(max_pixels=self.max_pixels)
+        self.image_fields()
+        self.target_kinds()
+        self.map_reader()
+
+    def image_fields(self) -> ImageFields:
+        """Return the fields by name, and the kind of their images."""
+        return as_image_fields(self.fields, self.channels, self.depth)
+
+    def map_reader(self) -> MapReader:
+        """Return the reader of the maps."""
+        return as_map_reader(self.maps)
+
+    def target_kinds(self) -> frozenset[str]:
+        """Return the kinds of targets to read, all of KINDS for "auto"."""
+        if self.targets == "auto":
+            return frozenset(KINDS)
+        is_collection = isinstance(self.targets, Collection) and not isinstance(self.targets, str)
+        if not is_collection or not all(kind in KINDS for kind in self.targets):
+            names = ", ".join(f'"{kind}"' for kind in KINDS)
+            raise LoaderError(
+                f'targets={self.targets!r} is not known; allowed are "auto", or some of {names}, such as '
+                f'["boxes"], or [] for none'
+            )
+        return frozenset(self.targets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """How a loader makes its batches: ``Loader(execution=Execution(...))``. Samples, order and draws do not depend on it.
+
+    Args:
+        exact: Whether the fused engine resamples consecutive warps one by one, as the other engines always do,
+            instead of once.
+        decode: "fast" lets the CPU decoder decode JPEGs at half, a quarter or an eighth of their size if the
+            crop is shrunk by at least twice as much; pixels then differ slightly. "exact" decodes at full size,
+            as DALI and clips always do.
+        hw_decoder_load: With DALI on a GPU, the share of each batch, 0 to 1, that the GPU's JPEG engine decodes; its
+            kernels decode the others. With 1.0 the engine gets every file that it supports, with 0.0 none, and pixels
+            depend on the file alone. In between (DALI's own default is 0.65) both work at once, which can be faster,
+            but the rows that the kernels get change from batch to batch, and their pixels differ slightly.
+        cache: With decoder="cuda", "device" leaves the encoded bytes of JPEGs on the GPU, so that later epochs do not
+            upload them again: as long as more GPU memory is free than they take. A file that changes is uploaded anew.
+            `Loader.close` frees the memory, except for what other running loops still read.
+        prefetch: Batches prepared ahead, by each helper process if there are any; with DALI up to two more are in
+            the other stages. "auto" is as many as keep all threads at work, at least 2, but at most 1 GiB of images and
+            files. A pipeline of `from_dali` uses its own prefetch_queue_depth.
+        helper_process: How many separate processes read, decode and, on a CPU, augment, with `num_threads` threads
+            together; process k modulo their number makes step k. The training process takes finished batches from
+            shared memory, so Python code of the training loop does not slow the loader down, and the threads of each
+            process have an interpreter of their own. False or 0 uses threads of the training process; True starts one
+            process for every 16 cores, at least one. "auto" uses threads up to 16 cores, and above that one process for
+            every 16, if the decoder is "cpu", images are read at random (no streams or clips) and dataset and recipe
+            can be pickled; `Loader.explain` says which and why. The first loop starts the processes, which takes
+            seconds; later loops reuse them, and they end with `close`, with the loader, or with a loop
+            that is left early. They need decoder="cpu". Dataset and recipe are pickled, so their classes must be
+            importable, not defined in the script itself; all processes share the memory of NumPy arrays in them.
+        channels_last: The memory format of the images; their shape is [B, 3, H, W] either way, for clips
+            [B, T, 3, H, W].
+
+    Raises:
+        LoaderError: A value that is not allowed.
+
+    Example:
+        >>> photos, recipe = open_dataset("photos/"), Recipe.imagenet_train(size=64)
+        >>> loader = Loader(photos, recipe, batch_size=8, execution=Execution(prefetch=4, channels_last=False))
+        >>> loader.peek().images.is_contiguous()
+        True
+    """
+
+    exact: bool = False
+    decode: Literal["exact", "fast"] = "exact"
+    hw_decoder_load: float = 1.0
+    cache: Literal["device"] | None = None
+    prefetch: int | Literal["auto"] = "auto"
+    helper_process: HelperCount = "auto"
+    channels_last: bool = True
+
+    def __post_init__(self) -> None:
+        require_truths(exact=self.exact, channels_last=self.channels_last)
+        require_one_of("decode", self.decode, ("exact", "fast"))
+        require_share(hw_decoder_load=self.hw_decoder_load)
+        require_one_of("cache", self.cache, (None, "device"))
+        require_positive(prefetch=self.fewest_ahead)
+        count = self.helper_process
+        is_number = isinstance(count, int | np.integer | np.bool_) and count >= 0
+        if not is_number and not (isinstance(count, str) and count == "auto"):
+            raise LoaderError(
+                f'helper_process={count!r} is not allowed; give "auto", True, False, or a number of processes'
+            )
+
+    @property
+    def fewest_ahead(self) -> int:
+        """Steps prepared ahead where that number cannot change while a loop runs."""
+        return 2 if self.prefetch == "auto" else self.prefetch
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether JPEGs may be decoded at a smaller size."""
+        return self.decode == "fast"
+
+    def require_decoder(self, decoder: Any) -> None:
+        """Refuse settings that a decoder does not have.
+
+        Raises:
+            LoaderError: The text says which decoder has them.
+        """
+        if self.is_fast and decoder not in ("auto", "cpu"):
+            raise LoaderError(
+                'decode="fast" is for decoder="cpu" alone, DALI decodes exactly in any case; leave one of them out'
+            )
+        if self.hw_decoder_load != 1 and decoder != "dali":
+            raise LoaderError(
+                f'hw_decoder_load={self.hw_decoder_load!r} is for decoder="dali" alone; leave it out, and set that of '
+                "a pipeline of your own there"
+            )
+        if self.cache is not None and decoder != "cuda":
+            raise LoaderError(
+                f'cache="device" keeps on the GPU what decoder="cuda" decodes, and {decoder=}; name that decoder, or '
+                "leave cache out"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Monitoring:
+    """What a loader writes down and reports while it runs: ``Loader(monitoring=Monitoring(...))``.
+
+    Args:
+        heartbeat: How the ranks tell each other their progress, so that a warning names the late rank and the reason, and
+            when a loop that gets no batch is reported, with what its threads do; as warnings of the logger ``gpu_aug``.
+            "auto" uses torch's process group if it has several ranks; a folder that all ranks share
+            needs no group; a `Heartbeat` sets times as well; None turns this off.
+        metrics: A callable that gets the statistics of the epoch every 10 seconds, and when the loop ends; or an
+            `Every`, which sets the interval, an adapter of `dali_pipes.integrations.metrics`, or a list of these. Called
+            in the training thread after a batch. An exception is logged once, as a warning, and does not stop the run.
+        audit: A file that gets one line of JSON for every step, with hashes of its samples; "{rank}" in its
+            name stands for the rank. ``gpu-aug audit`` compares such files of two runs, on any number of ranks.
+            None keeps only the latest hashes, in `Loader.audit`.
+        ledger: A file that gets one line of JSON for every bad sample, and for every damaged clip that was kept
+            (see Clips); "{rank}" in its name stands for the rank. None keeps them in memory only.
+
+    Raises:
+        LoaderError: A value that is not allowed.
+
+    Example:
+        >>> photos, recipe = open_dataset("photos/"), Recipe.imagenet_train(size=64)
+        >>> files = Monitoring(audit="audit-{rank}.jsonl", ledger="bad-{rank}.jsonl")
+        >>> loader = Loader(photos, recipe, batch_size=8, monitoring=files)
+    """
+
+    heartbeat: HeartbeatChoice = "auto"
+    metrics: Metric | Sequence[Metric] | None = None
+    audit: str | os.PathLike[str] | None = None
+    ledger: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        as_heartbeat(self.heartbeat)
+        as_metrics(self.metrics)
+        if self.audit is None or self.ledger is None:
+            return
+        if os.path.abspath(self.audit) == os.path.abspath(self.ledger):  # noqa: PTH100 - str or bytes paths as well
+            raise LoaderError(
+                f"audit and ledger are both {os.fspath(self.audit)!r}; give each a file of its own"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockShuffle:
+    """``shuffle="block"`` with a window of another size: ``Loader(shuffle=BlockShuffle(window=1024))``.
+
+    Args:
+        window: How many samples the open blocks hold together; "block" alone takes 4096, or 16 blocks if that is
+            more. For a stream: samples in its shuffle buffer; "block" alone takes 4096.
+
+    Raises:
+        LoaderError: The window is not an integer of 1 or more.
+
+    Example:
+        >>> photos, recipe = open_dataset("photos/"), Recipe.imagenet_train(size=64)
+        >>> loader = Loader(photos, recipe, batch_size=8, shuffle=BlockShuffle(window=16))
+    """
+
+    window: int
+
+    def __post_init__(self) -> None:
+        require_positive(window=self.window)
