@@ -535,7 +535,8 @@ class Loader:
 
         Before the loader's first use (len, a loop, its state) the rank is the present one, which nothing settles yet.
         """
-        return explain(self._setup, self._expected, self._ranks, self._production.machines)
+        machines = self._production.machines
+        return "\n".join(explain(self._setup, self._expected, self._ranks, machines))
 
     def close(self) -> None:
         """End the loop under way, its threads, the DALI pipeline, the helper processes and the workers; a later loop builds anew."""

@@ -6,7 +6,7 @@ from typing import Any, Literal, cast
 
 import torch
 
-from dali_pipes.arguments.choose import Choice, DecoderName, choose, choose_for_clips
+from dali_pipes.arguments.choose import Choice, DecoderName, choose
 from dali_pipes.arguments.dataset import require_dataset, require_no_videos, require_there
 from dali_pipes.arguments.helper_choice import HelperChoice, choose_helpers
 from dali_pipes.arguments.options import Execution, ImageOptions
@@ -205,11 +205,7 @@ def make_setup(options: Options) -> Setup:
     images = options.images.image_fields()
     _require_fits_samples(options, images, variants, clips)
     require_fits(variants, images.kind, options.dtype)
-    choice = choose(options.device, options.decoder, options.engine, images)
-    if clips is not None and clips.cameras:
-        choice = choice.decoding_on_cpu("the pictures of several cameras and moments make a clip")
-    elif clips is not None:
-        choice = choose_for_clips(choice, options.decoder)
+    choice = choose(options.device, options.decoder, options.engine, images, clips)
     fetcher = _make_fetcher(options, images, variants, is_clips=clips is not None)
     # Called here, as the warning names the line that many calls above this one.
     num_classes = find_num_classes([views.recipes[0] for views in variants.views], options.dataset)

@@ -22,8 +22,8 @@ from dali_pipes import (
 from dali_pipes.arguments.names import spelled, with_settings
 from dali_pipes.preview import preview_images
 from gpu_aug import RandomResizedCrop, Recipe
-from tests.support.small import SmallDataset, make_small
 from tests.support.loaders import loader_maker
+from tests.support.small import SmallDataset, make_small
 
 RECIPE = Recipe([RandomResizedCrop(8)])
 load = loader_maker(RECIPE)
