@@ -12,12 +12,10 @@ import numpy as np
 from dali_pipes.jpeg.bitstream import begin
 from dali_pipes.jpeg.header import check_components
 from dali_pipes.jpeg.huffman import BLOCK_BYTES
-from dali_pipes.jpeg.huffman_tables import AC_FIRST, AC_REFINE, DC_FIRST, DC_REFINE
 from dali_pipes.jpeg.idct import CORNER, OVERFLOW, invert, pass_over
 from dali_pipes.jpeg.layout import find_blocks, find_crop, give_out
 from dali_pipes.jpeg.memory import MARGIN, MEMORY_BYTES, NUM_LINES, memory_at
 from dali_pipes.jpeg.pixels import write_rows
-from dali_pipes.jpeg.progressive.first import read_ac_first, read_dc_first, read_sequential
 from dali_pipes.jpeg.progressive.memory import (
     FIRST_SCAN,
     MASK_BYTES,
@@ -26,7 +24,7 @@ from dali_pipes.jpeg.progressive.memory import (
     scan_at,
     scans_at,
 )
-from dali_pipes.jpeg.progressive.refine import read_ac_refine, read_dc_refine
+from dali_pipes.jpeg.progressive.read import read_columns
 from dali_pipes.jpeg.progressive.script import read_scans
 from dali_pipes.jpeg.scan import end_interval, next_interval
 from dali_pipes.jpeg.status import BAD_NUMBER, GOOD, LEFT_OVER, SCRATCH_SHORT
@@ -150,7 +148,7 @@ def _read_row(address: int, mcu_row: int, memory: Any, scans: Any) -> int:
                 if status != GOOD:
                     return status
             stop = min(scan.columns, column + scan.intervals.left)
-            status = _read(scan.kind, address, column, stop)
+            status = signed(read_columns(address, column, stop))
             if status != GOOD:
                 return status
             scan.intervals.left -= stop - column
@@ -169,21 +167,6 @@ def _aim(unit: Any, mcu_row: int, line: int, memory: Any, scans: Any) -> None:
         unit.wanted = part.wanted
     unit.out = part.blocks + line * part.block_row_bytes
     unit.masks = part.masks + line * part.mask_row_bytes
-
-
-@inlined
-def _read(kind: int, address: int, column: int, stop: int) -> int:
-    if kind == AC_REFINE:
-        status = signed(read_ac_refine(address, column, stop))
-    elif kind == AC_FIRST:
-        status = signed(read_ac_first(address, column, stop))
-    elif kind == DC_FIRST:
-        status = signed(read_dc_first(address, column, stop))
-    elif kind == DC_REFINE:
-        status = signed(read_dc_refine(address, column, stop))
-    else:
-        status = signed(read_sequential(address, column, stop))
-    return status
 
 
 @kernel
