@@ -205,7 +205,7 @@ class _Source:
     @property
     def capacity(self) -> int:
         """Batches that are made ahead."""
-        return self._producer.capacity
+        return self._batches.capacity
 
     def next(self) -> Batch:
         """Wait for the next batch.
@@ -214,14 +214,14 @@ class _Source:
             LoaderError: A whole epoch has none.
         """
         while True:
-            while self._under_way <= self._producer.capacity and self._submit():
+            while self._under_way <= self._batches.capacity and self._submit():
                 pass
             if self._under_way and (batch := self._take()) is not None:
                 return batch
             if not self._under_way:
                 if self._is_whole and not self._has_given:
                     raise no_batch(self._setup)
-                self._production.keep(self._producer)
+                self._production.keep(self._batches)
                 self.close()
                 self._begin(self._epoch + 1, 0)
 
@@ -232,7 +232,7 @@ class _Source:
 
     def close(self) -> None:
         """End the threads."""
-        self._production.stop(self._producer)
+        self._production.stop(self._batches)
 
     def end(self) -> None:
         """End everything."""
@@ -241,7 +241,7 @@ class _Source:
 
     def _begin(self, epoch: int, consumed: Consumed) -> None:
         self._epoch, self._plans = epoch, iter(self._steps.plans(epoch, consumed))
-        self._producer = self._production.start(self._steps.largest)
+        self._batches = self._production.open(self._steps.largest)
         self._under_way = 0
         self._is_whole, self._has_given = total(consumed) == 0, False
 
@@ -249,13 +249,13 @@ class _Source:
         """Start on the next step of the epoch, if there is one."""
         plan = next(self._plans, None)
         if plan is not None:
-            self._producer.submit(plan)
+            self._batches.start(plan)
             self._under_way += 1
         return plan is not None
 
     def _take(self) -> Batch | None:
         """The oldest batch; None behind the end of a stream."""
-        finished, images = self._producer.take()
+        finished, images = self._batches.take()
         self._under_way -= 1
         batch = batch_of(finished, images, self._setup, self._judge)
         if batch is None:

@@ -105,14 +105,14 @@ def draw_chosen(
     share = np.array([one[0] for one in positions_of(fetcher.order, epoch, indices)], np.int64)
     positions, rows = whole_groups(share, views.group, len(fetcher.order))
     plan = Plan(epoch, 0, positions, rows, np.ones(len(share), bool), 0, 0, variant)
-    producer = production.start(len(positions))
+    source = production.open(len(positions))
     try:
-        producer.submit(plan)
-        finished, images = producer.take()
+        source.start(plan)
+        finished, images = source.take()
         _require_sound(finished)
         batch = assemble(finished, images, setup).to("cpu")
     finally:
-        production.stop(producer)
+        production.stop(source)
     return Drawn(epoch, batch, views, finished.draws, rows, finished.keys, fetcher)
 
 

@@ -214,11 +214,11 @@ class HelperPool:
         return self.helpers[step % len(self.helpers)]
 
 
-class ProcessProducer:
+class ProcessBatchSource:
     """Takes batches that helper processes made out of their ring.
 
     Args:
-        pool: Serves this producer alone, until all that is under way is taken.
+        pool: Serves this source alone, until all that is under way is taken.
         variants: The engines of each of the run's recipes. They have the memory of the batches; on a GPU they augment
             what the helpers rendered. Their recorder gets what the helpers did.
     """
@@ -230,7 +230,7 @@ class ProcessProducer:
         under_way = self._under_way
         self._receiver = Receiver(self._receive, lambda: pool.ready(under_way), variants[0].device)
 
-    def submit(self, plan: Plan) -> None:
+    def start(self, plan: Plan) -> None:
         """Start on a batch; returns at once."""
         self._pool.watch(watched=bool(self._recorder.observers))
         self._pool.submit(plan)

@@ -72,7 +72,7 @@ def _serve(connection: Connection, memory: int, told: int, parent: int) -> None:
         if isinstance(plan, bool):
             recorder.observers = (watching,) if plan else ()
             continue
-        pipeline.submit(plan)
+        pipeline.start(plan)
         plans.put(plan)
 
 

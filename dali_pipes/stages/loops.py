@@ -16,7 +16,7 @@ from dali_pipes.runs.audit import Audit
 from dali_pipes.runs.bad_samples import Ledger
 from dali_pipes.stages.assemble import batch_of
 from dali_pipes.stages.endings import end, is_collecting
-from dali_pipes.stages.pipeline import Producer
+from dali_pipes.stages.pipeline import BatchSource
 from dali_pipes.stages.production import Production
 from dali_pipes.steps.epochs import Epochs
 from dali_pipes.steps.schedule import Plan, total
@@ -64,16 +64,16 @@ class Loops:
         ending = ExitStack()
         try:
             pulse = self.watch.begin(process, epoch, ending)
-            producer = self.production.start(steps.largest)
-            ending.callback(self.production.stop, producer)
+            source = self.production.open(steps.largest)
+            ending.callback(self.production.stop, source)
             ending.callback(self.meter.end)
-            pulse.account = producer.account
+            pulse.account = source.account
             under_way, is_over = 0, False
             for plan in steps.plans(epoch, consumed):
-                producer.submit(plan)
+                source.start(plan)
                 under_way += 1
-                while under_way > producer.capacity:
-                    batch = self._hand_over(producer, steps, number, pulse)
+                while under_way > source.capacity:
+                    batch = self._hand_over(source, steps, number, pulse)
                     under_way -= 1
                     if batch is None:
                         is_over = True
@@ -82,9 +82,9 @@ class Loops:
                 if is_over:
                     break
             for _ in range(under_way):
-                if (batch := self._hand_over(producer, steps, number, pulse)) is not None:
+                if (batch := self._hand_over(source, steps, number, pulse)) is not None:
                     yield batch
-            self.production.keep(producer)
+            self.production.keep(source)
         finally:
             try:
                 end(ending.close)
@@ -100,11 +100,11 @@ class Loops:
             _log.info("a loop is over: %s", "; ".join(stats.summary()))
 
     def _hand_over(
-        self, producer: Producer, steps: AnySteps, number: int, pulse: Pulse
+        self, source: BatchSource, steps: AnySteps, number: int, pulse: Pulse
     ) -> Batch | None:
         """Return the next batch; None behind the end of a stream."""
-        with self.meter.waiting(producer.ready(), producer.capacity + 1), pulse.waiting():
-            plan, batch, bad = self._take(producer, steps, number)
+        with self.meter.waiting(source.ready(), source.capacity + 1), pulse.waiting():
+            plan, batch, bad = self._take(source, steps, number)
         if batch is not None:
             self.meter.hand_over(plan.step, len(batch), bad)
             pulse.hand_over(len(batch), bad)
@@ -112,10 +112,10 @@ class Loops:
         return batch
 
     def _take(
-        self, producer: Producer, steps: AnySteps, number: int
+        self, source: BatchSource, steps: AnySteps, number: int
     ) -> tuple[Plan, Batch | None, int]:
         """Return the next batch, None behind the end of a stream; its plan, and how many bad samples it met."""
-        finished, images = producer.take()
+        finished, images = source.take()
         plan, num_bad = finished.plan, len(self.ledger.records)
         batch = batch_of(finished, images, self.setup, self.ledger.commit)
         if number == self.epochs.loop:  # the state is that of the latest loop

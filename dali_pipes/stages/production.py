@@ -17,9 +17,9 @@ from dali_pipes.jpeg.seek_point_stores import open_seek_points
 from dali_pipes.machine.compile_ahead import compile_ahead
 from dali_pipes.stages.augment import Augmenter, Engines
 from dali_pipes.stages.endings import wait_for_ends
-from dali_pipes.stages.helper_client import HelperPool, ProcessProducer
+from dali_pipes.stages.helper_client import HelperPool, ProcessBatchSource
 from dali_pipes.stages.job import HELPER, Job, make_job, require_helper_process
-from dali_pipes.stages.pipeline import Decoder, Pipeline, Producer
+from dali_pipes.stages.pipeline import BatchSource, Decoder, Pipeline
 from dali_pipes.stages.threads import Workers
 from dali_pipes.steps.streams.fetch import StreamFetcher
 from dali_pipes.steps.streams.steps import AnySteps
@@ -87,17 +87,17 @@ class Production:
 
             self._remote = Remote(setup, steps, options.workers)
 
-    def start(self, largest: int) -> Producer:
+    def open(self, largest: int) -> BatchSource:
         """Return what makes the batches of a loop, whose steps have at most `largest` samples."""
         setup, (kept, self._kept) = self.setup, (self._kept, None)
         if self._process != os.getpid():  # what was kept before a fork serves the parent
             kept, self._process = None, os.getpid()
         engines = [Engines(views, setup.fetcher.recorder) for views in setup.variants]
         if self._remote is not None:
-            return self._remote.start(engines)
+            return self._remote.open(engines)
         if self._job is not None:
             pool = kept if isinstance(kept, HelperPool) else HelperPool(self._job)
-            return ProcessProducer(pool, engines)
+            return ProcessBatchSource(pool, engines)
         decoder = setup.choice.decoder
         if setup.options.user_pipeline is not None:
             setup.options.user_pipeline.begin()
@@ -106,14 +106,14 @@ class Production:
         end_loops_at_exit(decoder)
         return self._pipeline(Augmenter(engines, Workers(setup.fetcher, setup.num_threads)), kept)
 
-    def keep(self, producer: Producer) -> None:
+    def keep(self, source: BatchSource) -> None:
         """Keep the reusable parts of a finished loop for the next one."""
-        self._kept = producer.reusable
+        self._kept = source.reusable
 
-    def stop(self, producer: Producer) -> None:
+    def stop(self, source: BatchSource) -> None:
         """End what makes the batches of a loop, but for what is kept."""
-        producer.close()
-        pool = producer.reusable
+        source.close()
+        pool = source.reusable
         if isinstance(pool, HelperPool) and pool is not self._kept:
             pool.close()
 

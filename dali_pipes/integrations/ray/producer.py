@@ -18,11 +18,11 @@ from dali_pipes.steps.schedule import Plan
 from gpu_aug.compiled.clock import clock
 
 
-class RemoteProducer:
-    """Takes steps that a crew made out of Ray's object store; see Producer.
+class RayBatchSource:
+    """Takes steps that a crew made out of Ray's object store; see BatchSource.
 
     Args:
-        crew: Serves other producers as well.
+        crew: Serves other sources as well.
         frames: See Job.
         variants: The engines of each of the run's recipes. They have the memory of the batches; on a GPU they augment
             what the crew rendered. Their recorder gets what the crew did.
@@ -41,7 +41,7 @@ class RemoteProducer:
             self._receive, lambda: crew.has_arrived(self._tasks), variants[0].device
         )
 
-    def submit(self, plan: Plan) -> None:
+    def start(self, plan: Plan) -> None:
         """Start on a step; returns at once."""
         self._tasks.append(self._crew.submit(plan, watched=bool(self._recorder.observers)))
 

@@ -8,7 +8,7 @@ import numpy as np
 from dali_pipes.arguments.options import Setup
 from dali_pipes.errors import LoaderError
 from dali_pipes.integrations.ray.connect import require_ray
-from dali_pipes.integrations.ray.producer import RemoteProducer
+from dali_pipes.integrations.ray.producer import RayBatchSource
 from dali_pipes.integrations.ray.worker_pool import Crew
 from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.stages.augment import Engines
@@ -39,7 +39,7 @@ class Remote:
         self._job = replace(job, setup=replace(job.setup, num_threads=workers.num_threads))
         self._crew: Crew | None = None
 
-    def start(self, variants: Sequence[Engines]) -> RemoteProducer:
+    def open(self, variants: Sequence[Engines]) -> RayBatchSource:
         """Return what takes the steps of a loop.
 
         Raises:
@@ -48,7 +48,7 @@ class Remote:
         if self._crew is None or not self._crew.is_alive:
             data = np.frombuffer(pickled(self._job, "the job", self._asker), np.uint8)
             self._crew = Crew(self._workers, self._job, data)
-        return RemoteProducer(self._crew, self._job.frames, variants)
+        return RayBatchSource(self._crew, self._job.frames, variants)
 
     def machines(self) -> list[str]:
         """The machines of the workers that have started."""

@@ -103,12 +103,12 @@ def _made(setup: Setup, plan: Plan) -> tuple[Finished, Images]:
     num = len(plan.positions)
     steps = Steps(len(setup.fetcher.order), num, 0, 1, "partial")
     production = Production(setup, steps)
-    producer = production.start(num)
+    source = production.open(num)
     try:
-        producer.submit(plan)
-        return producer.take()
+        source.start(plan)
+        return source.take()
     finally:
-        production.stop(producer)
+        production.stop(source)
 
 
 def _require_sound(finished: Finished, row: int) -> None:

@@ -104,7 +104,7 @@ def processes(loader: Loader) -> list[subprocess.Popen[bytes]]:
     """Those that are kept for the next loop, or serve the one under way."""
     pool = loader._production._kept
     if pool is None:
-        pool = loader._epochs.live().gi_frame.f_locals["producer"].reusable  # type: ignore[union-attr]
+        pool = loader._epochs.live().gi_frame.f_locals["source"].reusable  # type: ignore[union-attr]
     return [helper.process for helper in pool.helpers]
 
 
@@ -345,7 +345,7 @@ from readers import open_dataset
 loader = Loader(open_dataset(sys.argv[1]), Recipe([RandomResizedCrop(24)]), batch_size=2,
                 device="cpu", decoder="cpu", num_threads=1, helper_process=2)
 for batch in loader:
-    pool = loader._epochs.live().gi_frame.f_locals["producer"].reusable
+    pool = loader._epochs.live().gi_frame.f_locals["source"].reusable
     print(*(helper.process.pid for helper in pool.helpers), flush=True)
     exec(sys.argv[2])
 """

@@ -215,8 +215,8 @@ class TestOnACluster:
             assert "5 workers on Ray, not started yet" in loader.explain()
             loop = iter(loader)
             next(loop)
-            producer = loader._epochs.live().gi_frame.f_locals["producer"]  # type: ignore[union-attr]
-            words = producer.account(20)
+            source = loader._epochs.live().gi_frame.f_locals["source"]  # type: ignore[union-attr]
+            words = source.account(20)
         for said in (
             f"on {platform.node()}, which has",
             "What its threads do:",
