@@ -57,7 +57,7 @@ class Production:
 
     Attributes:
         setup: As given.
-        checkpoints: Of the JPEGs that loaders have met.
+        seek_points: Seek points of the JPEGs that loaders have met.
         cache: Encoded images that stay on the device; None where none do.
 
     Raises:
@@ -71,7 +71,7 @@ class Production:
         self._job: Job | None = None
         self._is_owner = True
         fetcher, options = setup.fetcher, setup.options
-        self.checkpoints = open_seek_points(fetcher.dataset)
+        self.seek_points = open_seek_points(fetcher.dataset)
         self.cache = self._new_cache()
         # Serves all loops, also after one that was left early and its DALI pipeline; so does `_trust`.
         self._refusals = Refusals()
@@ -153,7 +153,7 @@ class Production:
 
         fetcher = self.setup.fetcher
         length = None if isinstance(fetcher, StreamFetcher) else len(fetcher.dataset)
-        return Trust(length, self.checkpoints)
+        return Trust(length, self.seek_points)
 
     def _pipeline(
         self, augmenter: Augmenter, kept: Feed | ClipFeed | HelperPool | None
@@ -180,7 +180,7 @@ class Production:
 
             kernels = gpu_kernels(augmenter.device)
             decoder = CudaJpegDecoder(
-                *(fetcher, augmenter, kernels, self.checkpoints, ahead, self.cache)
+                *(fetcher, augmenter, kernels, self.seek_points, ahead, self.cache)
             )
         else:
             decoder = CpuDecoder(
@@ -189,7 +189,7 @@ class Production:
                 options.execution.prefetch,
                 augmenter.workers,
                 fast=options.execution.is_fast,
-                store=self.checkpoints,
+                store=self.seek_points,
             )
             fused = self.setup.choice.engine == "fused" and augmenter.device.type == "cpu"
             compile_ahead(fetcher.variants.recipes if fused else ())

@@ -178,7 +178,9 @@ def test_two_processes(dataset: WithIndex) -> None:
         following = list(itertools.islice(batches, 3))
         with pytest.raises(ReadersError, match="the store is away") as caught:
             next(batches)
-        assert "in fetch" in caught.value.__notes__[0]
+        step, trace = caught.value.__notes__
+        assert step == "raised while making step 3 of epoch 1"
+        assert "in fetch" in trace
         assert None not in [helper.process.poll() for helper in pool.helpers]
         assert loader.state_dict()["consumed"] == 12
     threads = load(dataset, execution=Execution(helper_process=0), shuffle="none")

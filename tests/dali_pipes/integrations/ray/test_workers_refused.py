@@ -155,8 +155,8 @@ class TestOnACluster:
         next(batches)
         with pytest.raises(KeyError, match="the store is away") as caught:
             next(batches)
-        assert f"raised by the worker on {platform.node()}" in caught.value.__notes__[0]
-        assert "in fetch" in caught.value.__notes__[0]
+        assert f"raised by the worker on {platform.node()}" in caught.value.__notes__[-1]
+        assert "in fetch" in caught.value.__notes__[-1]
 
     def test_data_that_only_the_trainer_has(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch
