@@ -15,10 +15,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from arguments import SAVE_EVERY, parse_arguments
+from dali_pipes.integrations.ray.connect import connect
 from torchvision.models.resnet import BasicBlock, ResNet
 
 from dali_pipes import Loader
-from dali_pipes.integrations.ray.connect import connect
 from gpu_aug import Recipe
 from readers import open_dataset
 

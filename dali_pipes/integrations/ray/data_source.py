@@ -13,9 +13,9 @@ import numpy as np
 
 from dali_pipes.arguments.checks import require_one_of
 from dali_pipes.errors import BadSampleError, ClusterError, LoaderError
+from dali_pipes.integrations.ray.cluster import require_ray
 from dali_pipes.integrations.ray.columns import Columns, find_columns
-from dali_pipes.integrations.ray.connect import require_ray
-from dali_pipes.integrations.ray.versions import require_same, versions
+from dali_pipes.integrations.ray.consistency import require_same_versions, versions
 from readers import BadSample, IndexedDataset, Sample
 from readers.describe import describe
 
@@ -174,7 +174,7 @@ class _Read:
 
     def __call__(self) -> Iterator[Any]:
         """Give the blocks, tables of Arrow."""
-        require_same(self.driver)
+        require_same_versions(self.driver)
         dataset = self._opened()
         rows: list[Sample] = []
         num_bytes, left = 0, len(self.indices) if self.most_rows is None else self.most_rows

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from dali_pipes.integrations.ray.cluster import require_ray
 from dali_pipes.integrations.ray.columns import IMAGE, INDEX, KEY, LABEL, VIDEO
-from dali_pipes.integrations.ray.connect import require_ray
 from readers.describe import describe
 from readers.formats.tar.webdataset import label_of
 from readers.prepare.errors import PrepareError

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from dali_pipes.arguments.checks import require_one_of
 from dali_pipes.errors import BadSampleError, ClusterError, LoaderError
-from dali_pipes.integrations.ray.connect import require_ray
+from dali_pipes.integrations.ray.cluster import require_ray
+from dali_pipes.integrations.ray.consistency import require_same_versions, versions
 from dali_pipes.integrations.ray.rows import samples_of
-from dali_pipes.integrations.ray.versions import require_same, versions
 from readers.formats.tar.dataset import SCAN
 from readers.prepare.errors import PrepareError
 from readers.prepare.packer import Packed, Packer, Refused
@@ -117,7 +117,7 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
         Returns:
             What the manifest notes of each shard.
         """
-        require_same(self._driver)
+        require_same_versions(self._driver)
         packer = Packer(None, None, self._format == "tar", copied=False)
         firsts: list[int | None] = []
         shards = []

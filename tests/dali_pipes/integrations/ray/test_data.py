@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 
 from dali_pipes import BadSampleError, Clips, ClusterError, LoaderError
+from dali_pipes.integrations.ray.cluster import connect
 from dali_pipes.integrations.ray.columns import named_fields
-from dali_pipes.integrations.ray.connect import connect
 from dali_pipes.integrations.ray.data_source import DatasetSource
 from dali_pipes.integrations.ray.shard_sink import ShardSink
 from readers import IndexedDataset, Mixture, Sample, open_dataset
