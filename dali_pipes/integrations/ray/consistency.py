@@ -1,12 +1,14 @@
 """Refuses workers whose code or data differ from those of the training process: their batches would differ, too."""
 
 import hashlib
+import pickle
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
+from typing import Any
 
 from dali_pipes.errors import ClusterError
 from readers import BadSample, Dataset, Sample
@@ -59,7 +61,7 @@ def require_same_versions(driver: Mapping[str, str]) -> None:
     ]
     if other:
         words = ", ".join(f"{name} {here.get(name)} instead of {driver[name]}" for name in other)
-        raise ClusterError(f"the worker on {platform.node()} has {words}: {_CODE_ADVICE}")
+        raise ClusterError(f"{this_worker()} has {words}: {_CODE_ADVICE}")
 
 
 def missing_code(error: BaseException) -> ClusterError | None:
@@ -70,33 +72,54 @@ def missing_code(error: BaseException) -> ClusterError | None:
     return ClusterError(f"a worker cannot import gpu-aug ({text.splitlines()[-1]}): {_CODE_ADVICE}")
 
 
+def this_worker() -> str:
+    """Return the name of this process for errors that a worker sends to its driver."""
+    return f"the worker on {platform.node()}"
+
+
+def unpickled(data: bytes | memoryview, what: str) -> Any:
+    """Return an object that the driver has pickled.
+
+    Args:
+        data: The pickle.
+        what: The object in words.
+
+    Raises:
+        ClusterError: The worker cannot open its data or import its code.
+    """
+    try:
+        return pickle.loads(data)
+    except Exception as error:
+        raise ClusterError(
+            f"{this_worker()} cannot open {what} ({type(error).__name__}: {error}): give paths or URLs that every machine of "
+            "the cluster can reach, with the credentials for them, and code that is installed there"
+        ) from error
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """Some samples of a dataset, to compare what two machines read.
 
     Attributes:
         length: Number of samples of the dataset.
-        digests: Digest of the fields by index of the sample, None if it cannot be read.
-        keys: Keys by index of the sample.
+        samples: By index a sample's key and the digest of its fields, None if it cannot be read.
     """
 
     length: int
-    digests: dict[int, str | None]
-    keys: dict[int, str]
+    samples: dict[int, tuple[str, str | None]]
 
 
 def probe(dataset: Dataset) -> Probe:
     """Read the first, the middle and the last sample of a dataset."""
     length = len(dataset)
-    digests: dict[int, str | None] = {}
-    keys: dict[int, str] = {}
+    samples: dict[int, tuple[str, str | None]] = {}
     for index in sorted({0, length // 2, length - 1}):
         try:
             [sample] = dataset.fetch([index])
         except Exception:  # noqa: BLE001 - the loop raises it when it needs this sample
             continue
-        digests[index], keys[index] = _digest(sample), sample.key
-    return Probe(length, digests, keys)
+        samples[index] = sample.key, _digest(sample)
+    return Probe(length, samples)
 
 
 def require_same_data(dataset: Dataset, expected: Probe) -> None:
@@ -105,13 +128,12 @@ def require_same_data(dataset: Dataset, expected: Probe) -> None:
     Raises:
         ClusterError: Names this machine, the sample and the reason.
     """
-    here = f"the worker on {platform.node()}"
+    here = this_worker()
     if len(dataset) != expected.length:
         raise ClusterError(
             f"{here} finds {len(dataset)} samples in the dataset instead of {expected.length}: {_DATA_ADVICE}"
         )
-    for index, digest in expected.digests.items():
-        key = expected.keys[index]
+    for index, (key, digest) in expected.samples.items():
         try:
             [sample] = dataset.fetch([index])
         except Exception as error:

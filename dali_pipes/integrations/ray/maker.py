@@ -7,16 +7,21 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.utils.dlpack import from_dlpack
 
-from dali_pipes.errors import ClusterError
 from dali_pipes.integrations.ray.cluster import require_ray
-from dali_pipes.integrations.ray.consistency import Probe, require_same_data, require_same_versions
+from dali_pipes.integrations.ray.consistency import (
+    Probe,
+    require_same_data,
+    require_same_versions,
+    this_worker,
+    unpickled,
+)
 from dali_pipes.stages.canvases import aligned
 from dali_pipes.stages.data import Fetched, Images
 from dali_pipes.stages.job import Job, Report
@@ -88,8 +93,10 @@ class Maker:
             LateError: It took longer than the deadline.
         """
         require_same_versions(versions)
-        self._maker = self._in_time(partial(_step_maker, job, probe), "been starting")
-        return platform.node(), require_ray().get_runtime_context().get_node_id()
+        machine = platform.node()
+        starting = f"been starting on {machine}"
+        self._maker = self._in_time(partial(_step_maker, job, probe), starting)
+        return machine, require_ray().get_runtime_context().get_node_id()
 
     def make(self, plan: Plan, is_watched: bool) -> MadeStep:
         """Make a step; an error of its own becomes part of the report.
@@ -161,14 +168,7 @@ def step_memory(job: Job) -> Callable[[Fetched], Images]:
 
 
 def _step_maker(data: Bytes, probe: Probe) -> StepMaker:
-    here = f"the worker on {platform.node()}"
-    pickle: Any = require_ray("ray.cloudpickle")
-    try:
-        job: Job = pickle.loads(data.data)
-    except Exception as error:
-        raise ClusterError(
-            f"{here} cannot open the dataset or make the recipe ({type(error).__name__}: {error}): give it paths or URLs "
-            "that every machine of the cluster can reach, and code that is installed there"
-        ) from error
+    job: Job = unpickled(data.data, "the dataset or the recipe")
     require_same_data(job.setup.fetcher.dataset, probe)
-    return StepMaker(job, step_memory(job), f"by {here}", pickle.dumps)
+    dumps = require_ray("ray.cloudpickle").dumps  # also pickles classes of the user's script
+    return StepMaker(job, step_memory(job), f"by {this_worker()}", dumps)

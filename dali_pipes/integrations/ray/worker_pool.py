@@ -82,7 +82,7 @@ class WorkerPool:
     """Actors that make steps, for one loop or several at a time; see BatchMakers.
 
     One thread at a time calls the methods, except for `account` and `machines`. Ray restarts no actor by itself: its steps
-    would wait for it while other workers are free (DECISIONS.md, "Remote workers").
+    would wait for it while other workers are free (DECISIONS.md, "Batches made on other machines").
 
     Args:
         workers: The user's choice of actors.
