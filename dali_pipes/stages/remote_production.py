@@ -11,7 +11,7 @@ import torch
 
 from dali_pipes.arguments.options import make_views
 from dali_pipes.decode.threaded import CpuDecoder
-from dali_pipes.jpeg.stored_checkpoints import checkpoints_of
+from dali_pipes.jpeg.seek_point_stores import open_seek_points
 from dali_pipes.machine.compile_ahead import compile_ahead
 from dali_pipes.monitoring.observer import Spans
 from dali_pipes.monitoring.ranks.stall import describe_threads
@@ -113,7 +113,7 @@ def build(job: Job, memory: Callable[[Fetched], Images]) -> Pipeline:
         spawn = Augmenter(engines, workers, memory).spawn
     fused = setup.choice.engine == "fused" and not job.canvases
     compile_ahead(fetcher.variants.recipes if fused else ())
-    store, fast = checkpoints_of(fetcher.dataset), setup.options.fast
+    store, fast = open_seek_points(fetcher.dataset), setup.options.fast
     decoder = CpuDecoder(fetcher, spawn, job.steps_ahead, workers, fast=fast, store=store)
     return Pipeline(fetcher, decoder, workers)
 
