@@ -112,14 +112,13 @@ class Probe:
 def probe(dataset: Dataset) -> Probe:
     """Read the first, the middle and the last sample of a dataset."""
     length = len(dataset)
-    samples: dict[int, tuple[str, str | None]] = {}
-    for index in sorted({0, length // 2, length - 1}):
-        try:
-            [sample] = dataset.fetch([index])
-        except Exception:  # noqa: BLE001 - the loop raises it when it needs this sample
-            continue
-        samples[index] = sample.key, _digest(sample)
-    return Probe(length, samples)
+    indices = sorted({0, length // 2, length - 1})
+    try:
+        samples = dataset.fetch(indices)
+    except Exception:  # noqa: BLE001 - the loop raises it when it needs these samples
+        return Probe(length, {})
+    pairs = zip(indices, samples, strict=True)
+    return Probe(length, {index: (sample.key, _digest(sample)) for index, sample in pairs})
 
 
 def require_same_data(dataset: Dataset, expected: Probe) -> None:

@@ -200,7 +200,7 @@ def _carry_out(driver: dict[str, str], function: list[Any], number: int) -> Any:
         TransientError: The storage failed in a way that may go away.
         ClusterError: The driver has other versions.
     """
-    _require_same_versions(tuple(driver.items()))
+    require_same_versions(driver)
     try:
         return _fetch(function[0])(number)
     except Exception as error:
@@ -211,12 +211,8 @@ def _carry_out(driver: dict[str, str], function: list[Any], number: int) -> Any:
         raise error
 
 
-@lru_cache(maxsize=4)
-def _require_same_versions(driver: tuple[tuple[str, str], ...]) -> None:
-    require_same_versions(dict(driver))
-
-
 @lru_cache(maxsize=1)
 def _fetch(function: Any) -> Callable[[int], Any]:
+    """Return the function of a job, unpickled once for successive tasks of a worker."""
     fetched: Callable[[int], Any] = require_ray().get(function, timeout=_GET_SECONDS)
     return fetched

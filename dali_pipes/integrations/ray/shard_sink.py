@@ -106,8 +106,8 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
             SinkError: The destination holds other files, or another write.
         """
         where, before = self._destination.location, self._read_manifest()
-        others = (name for name in self._destination.names() if not _OURS.fullmatch(name))
-        other = next(others if before is not None else self._destination.names(), None)
+        names = self._destination.names()
+        other = next((name for name in names if before is None or not _OURS.fullmatch(name)), None)
         if other is not None:
             raise SinkError(f"{where} holds something else ({other}): give a new or empty folder")
         if before is not None and (before.get("complete") or before["settings"] != self._settings):

@@ -57,7 +57,7 @@ def fail_to_read(number: int) -> int:
 
 def test_the_storage_of_a_worker_may_be_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is raised in place of its error is told as one that may pass, with the machine."""
-    monkeypatch.setattr(executors, "_require_same_versions", lambda _: None)
+    monkeypatch.setattr(executors, "require_same_versions", lambda _: None)
     monkeypatch.setattr(executors, "_fetch", lambda function: function)
     with pytest.raises(TransientError, match=r"a\.tar cannot be read: Input/output") as caught:
         executors._carry_out({}, [fail_to_read], 0)
