@@ -17,9 +17,10 @@ from dali_pipes.jpeg.seek_point_stores import open_seek_points
 from dali_pipes.machine.compile_ahead import compile_ahead
 from dali_pipes.stages.augment import Augmenter, Engines
 from dali_pipes.stages.endings import wait_for_ends
-from dali_pipes.stages.helper_client import HelperPool, ProcessBatchSource
+from dali_pipes.stages.helper_client import HelperPool
 from dali_pipes.stages.job import HELPER, Job, make_job, require_helper_process
 from dali_pipes.stages.pipeline import BatchSource, Decoder, Pipeline
+from dali_pipes.stages.shared_batch import RemoteBatchSource
 from dali_pipes.stages.threads import Workers
 from dali_pipes.steps.streams.fetch import StreamFetcher
 from dali_pipes.steps.streams.steps import AnySteps
@@ -83,9 +84,9 @@ class Production:
             self._job = make_job(setup, steps, HELPER)
         self._remote = None
         if options.workers is not None:
-            from dali_pipes.integrations.ray.remote import Remote
+            from dali_pipes.integrations.ray.remote import RemoteWorkers
 
-            self._remote = Remote(setup, steps, options.workers)
+            self._remote = RemoteWorkers(setup, steps, options.workers)
 
     def open(self, largest: int) -> BatchSource:
         """Return what makes the batches of a loop, whose steps have at most `largest` samples."""
@@ -97,7 +98,7 @@ class Production:
             return self._remote.open(engines)
         if self._job is not None:
             pool = kept if isinstance(kept, HelperPool) else HelperPool(self._job)
-            return ProcessBatchSource(pool, engines)
+            return RemoteBatchSource(pool, engines, reusable=pool)
         decoder = setup.choice.decoder
         if setup.options.user_pipeline is not None:
             setup.options.user_pipeline.begin()
