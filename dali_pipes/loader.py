@@ -32,7 +32,8 @@ from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.monitoring.stats import Stats
 from dali_pipes.runs.audit import Audit, Tally
 from dali_pipes.runs.bad_samples import BadRecord, Ledger, Policy
-from dali_pipes.runs.replay import Replay, replay
+from dali_pipes.runs.replay import replay
+from dali_pipes.runs.replay_result import Replay
 from dali_pipes.samples.maps import Flow, NumberMap
 from dali_pipes.samples.targets import Kind
 from dali_pipes.stages.assemble import batch_of, no_batch

@@ -14,7 +14,7 @@ from bench.timing import Measurement, Turn
 from dali_pipes import Batch, Loader
 from dali_pipes.monitoring import STAGES, Stats
 from dali_pipes.monitoring.counts import STAGE_GROUPS
-from dali_pipes.monitoring.table import shown_name
+from dali_pipes.monitoring.stage_stats import shown_name
 from gpu_aug.compiled.clock import clock
 from readers.plural import counted
 

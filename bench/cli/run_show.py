@@ -22,8 +22,8 @@ from bench.output.text import print_line, print_sentence, print_written
 from bench.timing import synchronise
 from dali_pipes import Loader
 from dali_pipes.monitoring import STAGES, Stats
+from dali_pipes.monitoring.stage_stats import shown_name
 from dali_pipes.monitoring.stats import ENOUGH_CORES
-from dali_pipes.monitoring.table import shown_name
 from dali_pipes.monitoring.trace import Trace, traced
 from dali_pipes.preview.pairs import pair_name
 from readers.plural import counted

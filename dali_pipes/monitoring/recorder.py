@@ -12,8 +12,7 @@ from time import thread_time
 from types import TracebackType
 from typing import Any
 
-from dali_pipes.monitoring.counts import STAGES, Counts, Stage, StageCounts, add_into
-from dali_pipes.monitoring.durations import bucket_of
+from dali_pipes.monitoring.counts import STAGES, Counts, Stage, StageCounts, add_into, bucket_of
 from dali_pipes.monitoring.observer import Observer, Span
 from dali_pipes.monitoring.ranges import open_range
 from gpu_aug.compiled.clock import clock
