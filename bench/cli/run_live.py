@@ -166,7 +166,7 @@ class RunView:
         if bad := bad_in_words(self._loader):
             yield "bad", bad
         if run.remote.requests or run.remote.cache_hits:
-            yield "remote", run.remote.shown().partition(": ")[2]
+            yield "remote", run.remote.describe().partition(": ")[2]
 
     def _rates(self, now: Stats, longer: Stats, name: str) -> str:
         if not longer.images_per_second:

@@ -140,7 +140,7 @@ def _print_summary(loader: Loader, tally: Tally, unit: str, step_ms: float | Non
     )
     print_sentence(verdict(stats, unit, step_ms))
     if stats.remote.requests or stats.remote.cache_hits:
-        print_sentence(stats.remote.shown())
+        print_sentence(stats.remote.describe())
     records = {record.index: record for record in loader.bad_samples}.values()
     bad = [f"bad sample {one.key} ({one.stage}): {one.reason}" for one in records]
     print_first(bad, _NUM_BAD_SHOWN)

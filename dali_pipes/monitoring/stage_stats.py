@@ -1,6 +1,6 @@
 """The parts of statistics: stages, waits, the queue of finished batches, remote reading; and the table of stages."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dali_pipes.monitoring.counts import STAGES, StageCounts, quantiles
@@ -97,13 +97,16 @@ class Remote:
 
 def stage_stats(counts: StageCounts) -> StageStats:
     """Return the sums of a stage as statistics."""
+    p50, p90, p99 = quantiles(counts.durations, 0.5, 0.9, 0.99)
     return StageStats(
         counts.calls,
         counts.samples,
         counts.num_bytes,
         counts.seconds,
         counts.cpu_seconds,
-        *quantiles(counts.durations, 0.5, 0.9, 0.99),
+        p50,
+        p90,
+        p99,
         {name: Waits(times, counts.waited.get(name, 0.0)) for name, times in counts.waits.items()},
     )
 
@@ -118,10 +121,7 @@ def stage_table(stages: Mapping[str, StageStats]) -> Iterator[str]:
     seconds = sum(stage.busy_seconds for stage in stages.values())
     rows = [_row(name, stages[name], seconds) for name in STAGES if stages[name].calls]
     if rows:
-        widths = [max(map(len, column)) for column in zip(_HEAD, *rows, strict=True)]
-        for name, *numbers in [_HEAD, *rows]:
-            cells = map(str.rjust, numbers, widths[1:])
-            yield "  ".join([name.ljust(widths[0]), *cells])
+        yield from align_columns([_HEAD, *rows])
     for name in STAGES:
         for what, waits in stages[name].waits.items():
             yield (
@@ -143,3 +143,20 @@ def _row(name: str, stage: StageStats, seconds: float) -> tuple[str, ...]:
         share(min(stage.cpu_seconds, stage.busy_seconds), stage.busy_seconds),
         *(f"{1e3 * one:.2f}" for one in (stage.p50_seconds, stage.p90_seconds, stage.p99_seconds)),
     )
+
+
+def align_columns(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
+    """Return the lines of a table.
+
+    Args:
+        rows: The cells, of the heading first.
+        left: Numbers of the columns that are aligned to the left, from 0; the others are to the right.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if number in left else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,7 +1,7 @@
 """Stats: what a loader did and what limits it, for people and programs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from dali_pipes.monitoring.counts import STAGES, Counts, LoopCounts
@@ -111,14 +111,9 @@ class Stats:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything by name, as numbers, texts and dictionaries for JSON."""
-        named = {name: getattr(self, name) for name in self.__dataclass_fields__ if name[0] != "_"}
-        for name in ("queue", "remote"):
-            named[name] = asdict(named[name])
-        named["late"], named["whole_images"] = dict(self.late), dict(self.whole_images)
-        named["workers"] = list(self.workers)
-        named["stages"] = {name: asdict(stage) for name, stage in self.stages.items()}
+        named = asdict(replace(self, workers=list(self.workers), _sums=None))
         return {
-            **named,
+            **{name: value for name, value in named.items() if not name.startswith("_")},
             "wait_share": self.wait_share,
             "core_share": self.core_share,
             "limit": self.limit,

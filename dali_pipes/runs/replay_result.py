@@ -12,6 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from dali_pipes.batch import Batch
+from dali_pipes.monitoring.stage_stats import align_columns
 from gpu_aug import Recipe
 from gpu_aug.ops.operation import Operation
 
@@ -137,7 +138,7 @@ class Replay:
         rows = [step.cells() for step in self.steps]
         rows.insert(num_before, ["= decoded", "", *_facts(self.canvas), ""])
         rows.append(["= the row", "", *_facts(self.row), ""])
-        return "\n".join([*head, "", *_table([_HEAD, *rows])])
+        return "\n".join([*head, "", *align_columns([_HEAD, *rows], _LEFT_ALIGNED)])
 
 
 def _facts(image: Tensor) -> list[str]:
@@ -149,17 +150,6 @@ def _facts(image: Tensor) -> list[str]:
         numbers = [f"{one.item():.4g}" for one in (finite.min(), finite.max(), finite.mean())]
     size = "x".join(map(str, image.shape[-2:]))
     return [size, *numbers, *(str(int(one.sum())) for one in (values.isnan(), values.isinf()))]
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if number in _LEFT_ALIGNED else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def _save_picture(image: Tensor, done: Sequence[Operation], path: Path) -> None:
