@@ -39,8 +39,7 @@ from dali_pipes.samples.targets import Kind
 from dali_pipes.stages.assemble import batch_of, no_batch
 from dali_pipes.stages.loops import Loops
 from dali_pipes.stages.production import LOOPS, Production
-from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
-from dali_pipes.state_words import About, about
+from dali_pipes.state import About, LoaderState, RunIdentity, about, check_state, identity_of
 from dali_pipes.steps.epochs import Epochs
 from dali_pipes.steps.multi_scale import MultiScale
 from dali_pipes.steps.schedule import LastBatch, total
