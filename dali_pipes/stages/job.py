@@ -107,7 +107,9 @@ def make_job(setup: Setup, steps: AnySteps, asker: Asker) -> Job:
     # The user's function that makes recipes may not be picklable; the fetcher has the recipes that it made.
     options = replace(setup.options, recipe=fetcher.variants.first, workers=None)
     sent = replace(setup, options=options, variants=())
-    job = Job(sent, setup.choice.device.type == "cuda", frames, setup.options.execution.fewest_ahead)
+    job = Job(
+        sent, setup.choice.device.type == "cuda", frames, setup.options.execution.fewest_ahead
+    )
     if setup.options.execution.prefetch == "auto" and asker is HELPER:
         num_parts = -(-steps.largest * fetcher.images_per_row // PART_IMAGES)
         ahead = steps_for_threads(setup.num_threads, num_parts, job.step_bytes)
