@@ -17,7 +17,7 @@ from dali_pipes import (
 from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
 from dali_pipes.jpeg.checkpoints import Known, listed
 from dali_pipes.jpeg.finder import FINDER, found_again
-from dali_pipes.preview.pairs import Decoder, Engine
+from dali_pipes.preview.chosen_batches import Decoder, Engine
 from gpu_aug import EngineError
 
 _NUM_AHEAD = 4  # the loader's prefetch of 2, and those that its stages hold
