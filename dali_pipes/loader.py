@@ -26,7 +26,7 @@ from dali_pipes.monitoring.headroom import Headroom, TrainingStep, measure_headr
 from dali_pipes.monitoring.loop import LoopMeter, Scope
 from dali_pipes.monitoring.metrics import Metric, Metrics, as_metrics
 from dali_pipes.monitoring.ranks.heartbeat import HeartbeatChoice, as_heartbeat
-from dali_pipes.monitoring.ranks.table import RankTable
+from dali_pipes.monitoring.ranks.rank_table import RankTable
 from dali_pipes.monitoring.ranks.watch import Watch
 from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.monitoring.stats import Stats
@@ -38,8 +38,7 @@ from dali_pipes.samples.targets import Kind
 from dali_pipes.stages.assemble import batch_of, no_batch
 from dali_pipes.stages.loops import Loops
 from dali_pipes.stages.production import LOOPS, Production
-from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
-from dali_pipes.state_words import About, about
+from dali_pipes.state import About, LoaderState, RunIdentity, about, check_state, identity_of
 from dali_pipes.steps.epochs import Epochs
 from dali_pipes.steps.multi_scale import MultiScale
 from dali_pipes.steps.schedule import LastBatch, total

@@ -10,7 +10,7 @@ from dali_pipes.arguments.process_rank import Ranks
 from dali_pipes.monitoring.stats import on_ray
 from dali_pipes.samples.targets import KINDS
 from dali_pipes.stages.canvases import View
-from dali_pipes.state_words import name_of, shown_sizes, steps_of
+from dali_pipes.state import name_of, shown_sizes, steps_of
 from dali_pipes.steps.buckets import BucketSteps
 from dali_pipes.steps.multi_scale import MultiScale
 from dali_pipes.steps.streams.explain import explain_stream

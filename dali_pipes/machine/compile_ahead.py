@@ -1,4 +1,4 @@
-"""Compiling our functions before they are needed, side by side in processes of their own."""
+"""Compile our Numba functions before they are needed, in parallel processes."""
 
 import atexit
 import importlib
@@ -7,11 +7,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
-from queue import Empty, SimpleQueue
-from typing import Any
+from multiprocessing import get_context
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from dali_pipes.errors import LoaderError
 from gpu_aug.compiled.first_call import CompiledAtFirstCall
 from gpu_aug.recipe import Recipe
 
+# Without `multiprocessing`, which would import the user's script again: many scripts have no `if __name__ == "__main__"`.
 _START = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -26,26 +27,25 @@ from dali_pipes.machine.compile_ahead import serve
 serve()
 """
 
-_MCUS = "dali_pipes.jpeg.mcus:read_mcus"
-_SEVERAL_SCANS = "dali_pipes.jpeg.progressive.decode:decode_scans"
 _PLAIN, _FULL = (f"gpu_aug.engines.fused.cpu.passes:{name}" for name in ("run_plain", "run"))
 _RESIZE = "gpu_aug.resampling.bilinear:resize_into"
-_RESIZE_WHOLE = f"{_RESIZE}:whole"
+# Operations that the smaller of the two fused functions carries out: most recipes need no more, and it compiles faster.
 _PLAIN_STEPS = {
     *("HorizontalFlip", "VerticalFlip", "Normalize", "ColorJitter"),
     *("Brightness", "Contrast", "Saturation", "Hue"),
 }
+# The helper of `compile_ahead`: at most one per process, for it compiles everything that the first Loader needs.
 _helpers: list[subprocess.Popen[bytes]] = []
 
 
 @dataclass(frozen=True, slots=True)
 class Warmed:
-    """What `warm` did.
+    """Result of `warm`.
 
     Attributes:
-        folder: Where the code is kept.
-        num_compiled: Functions that were compiled; the others were there.
-        seconds: What it took.
+        folder: Folder of the compiled code.
+        num_compiled: Functions that were compiled; the others were in the folder already.
+        seconds: Wall-clock time.
     """
 
     folder: str
@@ -56,44 +56,46 @@ class Warmed:
 def warm(
     num_processes: int, progress: Callable[[int, int], None] = lambda _done, _total: None
 ) -> Warmed:
-    """Compile all that a Loader can need, for this processor, and keep it.
+    """Compile all functions that a Loader can need, for this processor, and store the code.
 
-    What is kept serves every later process, also where its folder can only be read then: a container's, which
-    was prepared when it was built. See `gpu_aug.compiled.cache`.
+    Every later process loads the stored code, also from a folder that is read-only by then, such as that of a container
+    which was prepared when it was built. See `gpu_aug.compiled.cache`.
 
     Args:
         num_processes: Processes that compile in parallel, at least 1.
-        progress: Is told how many functions are done, and of how many.
+        progress: Called with the number of finished functions and of all functions.
 
     Raises:
-        LoaderError: Nothing can be kept, or a function cannot be compiled.
+        LoaderError: The code cannot be stored, or a function cannot be compiled.
     """
-    from gpu_aug.compiled.cache import can_keep, folder
+    from gpu_aug.compiled.cache import be_quiet, can_keep, folder
 
-    began, parts = time.perf_counter(), SimpleQueue[str]()
-    for name in PARTS:
-        parts.put(name)
-    done: list[int] = []
-    with ThreadPoolExecutor(num_processes) as pool:
-        workers = [pool.submit(_feed, parts, done) for _ in range(num_processes)]
-        for worker in workers:
-            while not worker.done():
-                progress(len(done), len(PARTS))
-                time.sleep(0.1)
-            worker.result()
-    if any(done) and not can_keep():
+    began, num_compiled = time.perf_counter(), 0
+    progress(0, len(PARTS))
+    # "spawn": a fork would copy the threads' locks of torch and Numba.
+    with ProcessPoolExecutor(num_processes, get_context("spawn"), be_quiet) as pool:
+        names = {pool.submit(_compile, name): name for name in PARTS}
+        for done, future in enumerate(as_completed(names), 1):
+            try:
+                num_compiled += future.result()
+            except Exception as error:
+                pool.shutdown(cancel_futures=True)
+                raise LoaderError(
+                    f"{names[future]} cannot be compiled: {error!r}; please report it with the versions that "
+                    "`gpu-aug doctor` prints"
+                ) from error
+            progress(done, len(PARTS))
+    if num_compiled and not can_keep():
         raise LoaderError(
-            f"what was compiled cannot be kept in {folder()}; set GPU_AUG_CACHE to a folder of your own "
-            f"that can be written"
+            f"compiled code cannot be stored in {folder()}; set GPU_AUG_CACHE to a folder of your own that is writable"
         )
-    progress(len(PARTS), len(PARTS))
-    return Warmed(str(folder()), sum(done), time.perf_counter() - began)
+    return Warmed(str(folder()), num_compiled, time.perf_counter() - began)
 
 
 def compile_ahead(recipes: Sequence[Recipe]) -> None:
-    """Let a helper process compile what a Loader will need later, while this one compiles what it needs first.
+    """Start a helper process that compiles what a Loader will need later, while this process compiles what it needs first.
 
-    Nothing happens where it is kept already, or cannot be kept.
+    Nothing happens if the code is stored already, or cannot be stored.
 
     Args:
         recipes: Recipes of the Loader's views that the fused engine carries out on the CPU.
@@ -102,86 +104,54 @@ def compile_ahead(recipes: Sequence[Recipe]) -> None:
         return
     from gpu_aug.compiled.cache import can_keep
 
-    missing = [name for name in wanted(recipes) if not _is_kept(name)]
+    missing = [name for name in names_needed_by(recipes) if not _is_stored(name)]
     if not missing or not can_keep():
         return
-    helper = _start(stdout=subprocess.DEVNULL)
+    path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
+    helper = subprocess.Popen(
+        [sys.executable, "-P", "-c", _START, path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    )
     _helpers.append(helper)
-    atexit.register(_end, helper)
-    with suppress(OSError):
+    atexit.register(helper.wait)  # handlers run in reverse order: this after the kill
+    atexit.register(helper.kill)
+    with suppress(OSError):  # the helper has failed, and this process compiles by itself
         assert helper.stdin is not None
-        helper.stdin.write("".join(f"{name}\n" for name in missing).encode())
-        helper.stdin.close()
+        with helper.stdin as pipe:
+            pipe.write("".join(f"{name}\n" for name in missing).encode())
 
 
-def wanted(recipes: Sequence[Recipe]) -> list[str]:
-    """Names of PARTS that recipes on the CPU need behind the decoder."""
+def names_needed_by(recipes: Sequence[Recipe]) -> list[str]:
+    """Return the names of PARTS that recipes on the CPU need after the decoder."""
     steps = {type(leaf).__name__ for recipe in recipes for leaf in recipe.batch_leaves}
     names = [_PLAIN if steps <= _PLAIN_STEPS else _FULL] if recipes else []
     return [*names, _RESIZE]
 
 
 def serve() -> None:
-    """Be a process that compiles: names of PARTS come in, for each a line says how many functions were compiled."""
-    from gpu_aug.compiled import cache as kept
+    """Compile the functions whose names of PARTS come in on standard input, one a line."""
+    from gpu_aug.compiled.cache import be_quiet
 
-    kept.be_quiet()
-    answers = sys.stdout
-    sys.stdout = sys.stderr
+    be_quiet()
     for line in sys.stdin:
-        before = kept.num_compiled()
-        name = line.strip()
-        _compile(name)
-        answers.write(f"{kept.num_compiled() - before}\n")
-        answers.flush()
+        _compile(line.strip())
 
 
-def _feed(parts: "SimpleQueue[str]", done: list[int]) -> None:
-    """Have one process compile parts until there are none; how many functions each took is added to ``done``."""
-    process = _start(stdout=subprocess.PIPE)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        with suppress(Empty):
-            while name := parts.get_nowait():
-                process.stdin.write(f"{name}\n".encode())
-                process.stdin.flush()
-                answer = process.stdout.readline()
-                if not answer:
-                    raise LoaderError(
-                        f"{name} cannot be compiled: the reason stands above; say it to us, with the "
-                        f"versions that `gpu-aug doctor` prints"
-                    )
-                done.append(int(answer))
-    finally:
-        _end(process)
+def _compile(name: str) -> int:
+    """Compile one of PARTS; return how many functions were compiled, 0 if the code was stored already."""
+    from gpu_aug.compiled.cache import num_compiled
 
-
-def _start(stdout: int) -> subprocess.Popen[bytes]:
-    path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", _START, path], stdin=subprocess.PIPE, stdout=stdout
-    )
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            with suppress(OSError):
-                stream.close()
-    process.kill()
-    process.wait()
-
-
-def _compile(name: str) -> None:
-    found = _find(name)
+    before = num_compiled()
+    function = _find(name)
     if (arguments := PARTS[name]) is not None:
-        found.compile(_types(arguments()))
+        function.compile(_types(arguments))
+    return num_compiled() - before
 
 
-def _is_kept(name: str) -> bool:
+def _is_stored(name: str) -> bool:
     arguments = PARTS[name]
-    return arguments is not None and bool(_find(name)._cache.has(_types(arguments())))
+    return arguments is not None and bool(_find(name)._cache.has(_types(arguments)))
 
 
 def _find(name: str) -> Any:
@@ -191,148 +161,111 @@ def _find(name: str) -> Any:
 
 
 def _types(arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """Return Numba's types of arguments, or of examples of them as in PARTS."""
     from numba import typeof
 
-    return tuple(typeof(argument) for argument in arguments)
+    return tuple(typeof(_example(argument)) for argument in arguments)
 
 
-def _empty(*dtypes_and_dims: tuple[Any, int]) -> tuple[Any, ...]:
-    return tuple(np.empty((0,) * num_dims, dtype) for dtype, num_dims in dtypes_and_dims)
+def _example(argument: Any) -> Any:
+    """Return an argument, with empty arrays and tuples of the types that it names."""
+    if isinstance(argument, _Records):
+        return np.empty((0,) * argument.num_dims, _find(argument.dtype))
+    if isinstance(argument, _Tuple):
+        return _find(argument.type)(*argument.fields)
+    return argument
 
 
-def _of_programs() -> tuple[Any, ...]:
-    from gpu_aug.engines.fused.compile.program import Program
+class _Records(NamedTuple):
+    """An array of records, whose module is imported when the function is compiled."""
 
-    i, f, d = np.int32, np.float32, np.float64
-    fields = _empty(
-        *((i, 2), (f, 3), (i, 1), (d, 2), (i, 2), (d, 2), (i, 2), (i, 1), (f, 2), (i, 2), (i, 1)),
-        *((f, 2), (i, 2), (f, 4), (i, 3), (f, 3), (np.uint32, 3)),
-    )
-    return Program(*fields), *_empty(*[(np.int64, 2)] * 3), 0, *_empty((np.uint8, 1))
+    dtype: str
+    num_dims: int = 1
 
 
-def _of_resize() -> tuple[Any, ...]:
-    canvas, scratch = _empty((np.uint8, 3), (np.uint8, 1))
-    any_strides = np.empty((2, 2, 3), np.uint8)[:, :1]
-    return any_strides, (0.0,) * 4, canvas, 0, 0, 0, 0, True, scratch
+class _Tuple(NamedTuple):
+    """A named tuple, whose module is imported when the function is compiled."""
+
+    type: str
+    fields: tuple[Any, ...]
 
 
-def _of_whole_frames() -> tuple[Any, ...]:
-    return *_empty((np.uint8, 3)), *_of_resize()[1:]
+def _empty(dtype: Any, num_dims: int = 1) -> Any:
+    return np.empty((0,) * num_dims, dtype)
 
 
-def _of_rows() -> tuple[Any, ...]:
-    from dali_pipes.decode.jpeg_batch_kernel import CROP, ENCODED, RECT
+# Arrays of one and two dimensions, contiguous and writable.
+_BYTES, _FLAGS, _WORDS = _empty(np.uint8), _empty(np.bool_), _empty(np.uint64)
+_INTS, _INT_ROWS, _SHORTS, _SHORT_ROWS = (
+    _empty(dtype, num_dims) for dtype in (np.int64, np.int32) for num_dims in (1, 2)
+)
+_FLOAT_ROWS, _PHILOX_ROWS = _empty(np.float64, 2), _empty(np.uint32, 2)
+_IMAGE = _empty(np.uint8, 3)
+_CROP_OF_IMAGE = np.empty((2, 2, 3), np.uint8)[:, :1]  # not contiguous
+_READ_ONLY = np.frombuffer(b"\0", np.uint8)
 
-    i = np.int64
-    memory = _empty((np.uint8, 1)) * 3
-    return (
-        *_empty((ENCODED, 1), (i, 2), (RECT, 1), (i, 1), (i, 1), (CROP, 2), (i, 3), (np.bool_, 1)),
-        memory,
-        *_empty((np.int32, 1)),
-    )
+_ENCODED, _RECT, _CROP = (
+    f"dali_pipes.decode.jpeg_batch_kernel:{name}" for name in ("ENCODED", "RECT", "CROP")
+)
+_FILE, _TOTALS = (f"dali_pipes.decode.cuda_jpeg.plan:{name}" for name in ("FILE", "TOTALS"))
+_SEEK_POINT, _KNOWN = (f"dali_pipes.jpeg.seek_points:{name}" for name in ("SEEK_POINT", "KNOWN"))
+_CROPS = (_Records(_RECT), _Records(_CROP, 2), _empty(np.int64, 3), _FLAGS)
+_PROGRAM = _Tuple(
+    "gpu_aug.engines.fused.compile.program:Program",
+    (
+        *(_SHORT_ROWS, _empty(np.float32, 3), _SHORTS, _FLOAT_ROWS, _SHORT_ROWS, _FLOAT_ROWS),
+        *(_SHORT_ROWS, _SHORTS, _empty(np.float32, 2), _SHORT_ROWS, _SHORTS),
+        *(_empty(np.float32, 2), _SHORT_ROWS, _empty(np.float32, 4), _empty(np.int32, 3)),
+        *(_empty(np.float32, 3), _empty(np.uint32, 3)),
+    ),
+)
+_PASS = (_PROGRAM, _INT_ROWS, _INT_ROWS, _INT_ROWS, 0)
+_RESIZED = ((0.0,) * 4, _IMAGE, 0, 0, 0, 0, True, _BYTES)
 
-
-def _of_frames() -> tuple[Any, ...]:
-    return (0, 0, 0), (0, 0), (0, 0), True, (0, 0, 0, 0), *_empty((np.int32, 1), (np.uint8, 3))
-
-
-def _of_cuts() -> tuple[Any, ...]:
-    i, j = np.int64, np.int32
-    first = _empty((i, 2), (j, 2), (i, 1), (i, 2))
-    return *first, 0, *_empty((j, 2), (j, 2), (i, 1))
-
-
-def _of_checks() -> tuple[Any, ...]:
-    from dali_pipes.jpeg.checkpoints import CHECKPOINT
-
-    files, sizes, scratch = _empty((np.int64, 2), (np.int64, 2), (np.uint8, 1))
-    return files, sizes, 0, scratch, *_empty((np.int32, 1), (CHECKPOINT, 1), (np.int64, 1))
-
-
-def _of_digests() -> tuple[Any, ...]:
-    return _empty((np.int64, 2), (np.uint64, 1))
-
-
-def _of_plans() -> tuple[Any, ...]:
-    from dali_pipes.decode.cuda_jpeg.plan import FILE, TOTALS
-    from dali_pipes.decode.jpeg_batch_kernel import CROP, RECT
-
-    b, i, j = np.uint8, np.int64, np.int32
-    return (
-        *_empty((FILE, 1), (i, 1), (i, 2), (RECT, 1), (CROP, 2), (i, 3), (np.bool_, 1)),
-        _empty((b, 1), (b, 1), (b, 1), (b, 3), (i, 1)),
-        *_empty((j, 1), (j, 1), (i, 2), (TOTALS, 1)),
-    )
-
-
-def _of_known() -> tuple[Any, ...]:
-    from dali_pipes.jpeg.checkpoints import KNOWN
-
-    return _empty((np.int64, 2), (np.uint64, 1), (KNOWN, 1), (np.uint8, 1))
-
-
-def _of_begins() -> tuple[Any, ...]:
-    return _empty((np.int64, 2), (np.bool_, 1))
-
-
-def _of_philox() -> tuple[Any, ...]:
-    counter, words = _empty((np.uint32, 2), (np.uint32, 2))
-    return counter, np.uint64(0), np.uint64(0), words
-
-
-def _of_tries() -> tuple[Any, ...]:
-    i, f = np.int64, np.float64
-    return *_empty((i, 2), (f, 2), (f, 2), (f, 2)), 0.0, 0.0, *_empty((i, 2), (i, 2))
-
-
-def _of_crops() -> tuple[Any, ...]:
-    return *_empty((np.int64, 4)), 0, *_empty((np.int64, 2), (np.int32, 3))
-
-
-def _of_factors() -> tuple[Any, ...]:
-    first = _empty((np.int64, 2), (np.float64, 2), (np.bool_, 1))
-    return *first, 0, *_empty((np.int32, 2), (np.float32, 3))
-
-
-def _of_records() -> tuple[Any, ...]:
-    from gpu_aug.engines.fused.triton.record import Layout
-
-    program = _of_programs()[0]
-    return program, *_empty(*[(np.int64, 2)] * 3), 0, Layout(*[0] * 7), *_empty((np.int32, 2))
-
-
-def _of_reads() -> tuple[Any, ...]:
-    paths = np.frombuffer(b"\0", np.uint8)  # which cannot be written
-    places, arena, memory, spans, sizes, states = _empty(
-        *((np.int64, 2), (np.uint8, 1), (np.uint8, 1), (np.int64, 2), (np.int64, 2), (np.uint8, 1))
-    )
-    return paths, 0, 0, places, 0, arena, memory, spans, sizes, states
-
-
-PARTS: dict[str, Callable[[], tuple[Any, ...]] | None] = {
-    _FULL: _of_programs,
-    _MCUS: None,
-    _SEVERAL_SCANS: None,
-    "dali_pipes.decode.jpeg_batch_kernel:render_rows": _of_rows,
-    _PLAIN: _of_programs,
-    _RESIZE: _of_resize,
-    _RESIZE_WHOLE: _of_whole_frames,
-    "dali_pipes.decode.cuda_jpeg.plan:plan_batch": _of_plans,
-    "dali_pipes.jpeg.digest:digest_all": _of_digests,
-    "gpu_aug.draws:_philox": _of_philox,
-    "gpu_aug.ops.geometric.resized_crops:_first_that_fits": _of_tries,
-    "gpu_aug.resampling.crops:_compose": _of_crops,
-    "gpu_aug.engines.fused.compile.stages:_write_factors": _of_factors,
-    "gpu_aug.engines.fused.triton.record:_write_records": _of_records,
-    "dali_pipes.stages.read_kernel:read_images": _of_reads,
-    "dali_pipes.jpeg.stored_rows:read_known": _of_known,
-    "dali_pipes.jpeg.addresses:begin_like_jpegs": _of_begins,
-    "dali_pipes.decode.dali.cut_kernel:cut_all": _of_cuts,
-    "dali_pipes.jpeg.whole:check_whole": _of_checks,
-    "dali_pipes.video.yuv:write_rgb": _of_frames,
+PARTS: dict[str, tuple[Any, ...] | None] = {
+    _FULL: (*_PASS, _BYTES),
+    "dali_pipes.jpeg.mcus:read_mcus": None,
+    "dali_pipes.jpeg.progressive.decode:decode_scans": None,
+    "dali_pipes.decode.jpeg_batch_kernel:render_rows": (
+        *(_Records(_ENCODED), _INT_ROWS, _Records(_RECT), _INTS, _INTS, *_CROPS[1:]),
+        *((_BYTES,) * 3, _SHORTS),
+    ),
+    _PLAIN: (*_PASS, _BYTES),
+    _RESIZE: (_CROP_OF_IMAGE, *_RESIZED),
+    f"{_RESIZE}:whole": (_IMAGE, *_RESIZED),
+    "dali_pipes.decode.cuda_jpeg.plan:plan_batch": (
+        *(_Records(_FILE), _INTS, _INT_ROWS, *_CROPS, (*(_BYTES,) * 3, _IMAGE, _INTS)),
+        *(_SHORTS, _SHORTS, _INT_ROWS, _Records(_TOTALS)),
+    ),
+    "dali_pipes.jpeg.digest:digest_all": (_INT_ROWS, _WORDS),
+    "gpu_aug.draws:_philox": (_PHILOX_ROWS, np.uint64(0), np.uint64(0), _PHILOX_ROWS),
+    "gpu_aug.ops.geometric.resized_crops:_first_that_fits": (
+        *(_INT_ROWS, _FLOAT_ROWS, _FLOAT_ROWS, _FLOAT_ROWS, 0.0, 0.0, _INT_ROWS, _INT_ROWS),
+    ),
+    "gpu_aug.resampling.crops:_compose": (
+        *(_empty(np.int64, 4), 0, _INT_ROWS, _empty(np.int32, 3)),
+    ),
+    "gpu_aug.engines.fused.compile.stages:_write_factors": (
+        *(_INT_ROWS, _FLOAT_ROWS, _FLAGS, 0, _SHORT_ROWS, _empty(np.float32, 3)),
+    ),
+    "gpu_aug.engines.fused.triton.record:_write_records": (
+        *(*_PASS, _Tuple("gpu_aug.engines.fused.triton.record:Layout", (0,) * 7), _SHORT_ROWS),
+    ),
+    "dali_pipes.stages.read_kernel:read_images": (
+        *(_READ_ONLY, 0, 0, _INT_ROWS, 0, _BYTES, _BYTES, _INT_ROWS, _INT_ROWS, _BYTES),
+    ),
+    "dali_pipes.jpeg.stored_seek_points:read_known": (_INT_ROWS, _WORDS, _Records(_KNOWN), _BYTES),
+    "dali_pipes.decode.dali.cut_kernel:cut_all": (
+        *(_INT_ROWS, _SHORT_ROWS, _INTS, _INT_ROWS, 0, _SHORT_ROWS, _SHORT_ROWS, _INTS),
+    ),
+    "dali_pipes.jpeg.decode:check_files": (
+        *(_INT_ROWS, 0, _BYTES, _SHORTS, _Records(_SEEK_POINT), _INTS),
+    ),
+    "dali_pipes.video.yuv:write_rgb": (
+        *((0,) * 3, (0,) * 2, (0,) * 2, True, (0,) * 4, _SHORTS, _IMAGE),
+    ),
 }
-"""What is compiled, and arguments of the types that it is called with; None where the import compiles it.
+"""Functions to compile, with examples of their arguments; None if importing the module compiles them.
 
-A third word tells the types apart of a function that is called with several.
+A function that is called with arguments of different types has several entries, told apart by a third word.
 """

@@ -1,6 +1,7 @@
 """A state is small, constant in size, free of places, and says in words what does not fit."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,7 @@ import numpy as np
 import pytest
 
 from dali_pipes import Loader, StateMismatchError
-from dali_pipes.state import order_check
-from dali_pipes.state_words import describe_recipe, explain_recipe
+from dali_pipes.state import describe_recipe, explain_recipe, order_check
 from dali_pipes.steps.variants import Variants
 from dali_pipes.video.clips import Clips
 from gpu_aug import ColorJitter, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
@@ -132,19 +132,25 @@ class TestRefusedInWords:
         [
             (
                 [RandomResizedCrop(16), HorizontalFlip(p=0.4), ColorJitter(0.4), Normalize()],
-                "(HorizontalFlip has p 0.4 in the state, 0.3 here)",
+                "(HorizontalFlip(p=0.4) in the state, HorizontalFlip(p=0.3) here)",
             ),
             (
                 [RandomResizedCrop(16), HorizontalFlip(), ColorJitter(0.4), Normalize()],
-                "(HorizontalFlip has p as by default in the state, 0.3 here)",
+                "(HorizontalFlip() in the state, HorizontalFlip(p=0.3) here)",
             ),
             (
                 [RandomResizedCrop(20, scale=(0.5, 1)), *RECIPE.operations[1:]],
-                "(RandomResizedCrop has size [20, 20] in the state, [16, 16] here and "
-                "scale [0.5, 1] in the state, as by default here)",
+                "(RandomResizedCrop(size=[20, 20], scale=[0.5, 1]) in the state, "
+                "RandomResizedCrop(size=[16, 16]) here)",
             ),
-            ([*RECIPE.operations[:2], RECIPE.operations[3]], "(ColorJitter(brightness="),
-            ([*RECIPE.operations, HorizontalFlip()], "(HorizontalFlip() is only in the state)"),
+            (
+                [*RECIPE.operations[:2], RECIPE.operations[3]],
+                "(nothing in the state, ColorJitter(brightness=",
+            ),
+            (
+                [*RECIPE.operations, HorizontalFlip()],
+                "(HorizontalFlip() in the state, nothing here)",
+            ),
         ],
     )
     def test_another_recipe(
@@ -163,7 +169,9 @@ class TestRefusedInWords:
         message = refused(loader(dataset, Views([plain, plain, plain])), other)
 
         assert "views 0 to 1: RandomResizedCrop(size=[16, 16]) in the state" in message
-        words = "view 2: RandomResizedCrop(size=[16, 16], scale=[0.5, 1]) is only in the state"
+        words = (
+            "view 2: RandomResizedCrop(size=[16, 16], scale=[0.5, 1]) in the state, nothing here"
+        )
         assert words in message
 
     def test_long_values_that_differ_at_their_end(self) -> None:
@@ -172,7 +180,8 @@ class TestRefusedInWords:
         longs = [described_recipe(Recipe([_choice(last)])) for last in (1, 2)]
 
         assert (
-            explain_recipe(*names) == "RandomCrop has size [224, 224] in the state, [225, 225] here"
+            explain_recipe(*names)
+            == "RandomCrop(size=[224, 224]) in the state, RandomCrop(size=[225, 225]) here"
         )
         assert longs[0] != longs[1]
 
@@ -201,14 +210,13 @@ class TestRefusedInWords:
             for other in ({}, {"stride": 3, "padding": "loop"}, {"stride": None, "fps": 5})
         )
 
-        stride = "Clips has stride 3 in the state, 2 here"
         selection = [1, 2, 3, 0]
         for here, other, words in (
-            (ours, fewer, f"{stride} and padding loop in the state, as by default here"),
-            (ours.take(selection), fewer.take(selection), stride),
-            (ours, byseconds, "fps 5 in the state, as by default here"),
+            (ours, fewer, "stride=3.*padding=loop.* in the state, .*stride=2.* here"),
+            (ours.take(selection), fewer.take(selection), "stride=3.* in the state, .*stride=2"),
+            (ours, byseconds, "fps=5.* in the state, .*stride=2"),
         ):
-            assert words in refused(loader(here), loader(other).state_dict())
+            assert re.search(words, refused(loader(here), loader(other).state_dict()))
 
     @pytest.mark.parametrize(
         "about", [None, 3, {}, {"dataset": 1, "recipe": 2}, {"recipe": [None]}]

@@ -6,7 +6,6 @@ import itertools
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,10 +17,9 @@ from PIL import Image
 
 from bench.cli import main
 from bench.timing import take_turn
-from dali_pipes import Clips, Loader
+from dali_pipes import Clips, Loader, LoaderError
 from dali_pipes.decode.dali.feed import cut_intervals
-from dali_pipes.jpeg.checkpoints import EVERY, find_checkpoints
-from dali_pipes.jpeg.spans import spans_of
+from dali_pipes.jpeg.seek_points import EVERY, find_seek_points, spans_of
 from dali_pipes.machine import compile_ahead as warm
 from dali_pipes.monitoring.recorder import Recorder
 from gpu_aug import (
@@ -57,11 +55,13 @@ CROP = RandomResizedCrop(32)
 PLAIN, FULL = Recipe([CROP, HorizontalFlip(p=1.0), Normalize()]), Recipe([CROP, RandomAffine(9.0)])
 JITTER = Recipe([CROP, ColorJitter(0.4, 0.4, 0.4, 0.1)])
 CUTS, FRAMES = "dali_pipes.decode.dali.cut_kernel:cut_all", "dali_pipes.video.yuv:write_rgb"
-CHECKS = "dali_pipes.jpeg.whole:check_whole"
+CHECKS = "dali_pipes.jpeg.decode:check_files"
 PLAN = "dali_pipes.decode.cuda_jpeg.plan:plan_batch"
-DIGESTS, KNOWN = "dali_pipes.jpeg.digest:digest_all", "dali_pipes.jpeg.stored_rows:read_known"
+DIGESTS, KNOWN = (
+    "dali_pipes.jpeg.digest:digest_all",
+    "dali_pipes.jpeg.stored_seek_points:read_known",
+)
 READS = "dali_pipes.stages.read_kernel:read_images"
-BEGINS = "dali_pipes.jpeg.addresses:begin_like_jpegs"
 PHILOX, CROPS = "gpu_aug.draws:_philox", "gpu_aug.resampling.crops:_compose"
 TRIES = "gpu_aug.ops.geometric.resized_crops:_first_that_fits"
 FACTORS = "gpu_aug.engines.fused.compile.stages:_write_factors"
@@ -140,7 +140,7 @@ def augment_on_gpu(photos: list[Path], folder: Path, recipe: Recipe) -> None:
 
 def judge(photos: list[Path], _folder: Path, _recipe: Recipe) -> None:
     """As the decoder of DALI does."""
-    find_checkpoints(photos[0].read_bytes(), EVERY)
+    find_seek_points(photos[0].read_bytes(), EVERY)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def judge(photos: list[Path], _folder: Path, _recipe: Recipe) -> None:
         (load_photos, PLAIN, {f"{PASSES}:run_plain", ROWS}),
         (load_photos, FULL, {f"{PASSES}:run", ROWS}),
         (load_video, PLAIN, {f"{PASSES}:run_plain", FRAMES, RESIZE, WHOLE}),
-        (decode_on_gpu, PLAIN, {PLAN, DIGESTS, KNOWN, READS, BEGINS}),
+        (decode_on_gpu, PLAIN, {PLAN, DIGESTS, KNOWN, READS}),
         (cut, PLAIN, {CUTS}),
         (judge, PLAIN, {CHECKS}),
         (draw, JITTER, {PHILOX, CROPS, TRIES, FACTORS}),
@@ -183,7 +183,7 @@ def test_warm_knows_the_types(
     for name in names:
         arguments = warm.PARTS[name]
         assert arguments is not None
-        expected.setdefault(":".join(name.split(":")[:2]), set()).add(warm._types(arguments()))
+        expected.setdefault(":".join(name.split(":")[:2]), set()).add(warm._types(arguments))
     warm._find(ROWS)  # which holds another of them
     for name in expected:
         watch(name)
@@ -205,7 +205,7 @@ def test_all_parts_are_compared() -> None:
         FRAMES,
         MCUS,
         SEVERAL_SCANS,
-        *(PLAN, DIGESTS, KNOWN, READS, BEGINS),
+        *(PLAN, DIGESTS, KNOWN, READS),
         *(PHILOX, CROPS, TRIES, FACTORS, RECORDS),
     }
     imported = [name for name, arguments in warm.PARTS.items() if arguments is None]
@@ -219,58 +219,44 @@ def test_all_parts_are_compared() -> None:
 def test_what_a_recipe_wants(recipe: Recipe) -> None:
     """The smaller function where that is enough."""
     function = "run_plain" if recipe is PLAIN else "run"
-    assert warm.wanted([recipe]) == [f"{PASSES}:{function}", RESIZE]
+    assert warm.names_needed_by([recipe]) == [f"{PASSES}:{function}", RESIZE]
 
 
 @pytest.mark.parametrize("is_there", [False, True])
 def test_compile_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
-    """A helper is told what a recipe needs behind the decoder, where that is not kept yet, and else not started."""
-    told = (tmp_path / "told").open("wb")
-    process = SimpleNamespace(stdin=told, stdout=None, kill=int, wait=int)
-    started: list[int] = []
+    """A helper gets the names that a recipe needs behind the decoder, unless their code is stored already."""
+    started: list[object] = []
+
+    def start(*_: object, **__: object) -> Any:
+        started.append(None)
+        return SimpleNamespace(stdin=(tmp_path / "names").open("wb"), kill=int, wait=int)
+
     monkeypatch.setattr(warm, "_helpers", [])
-    monkeypatch.setattr(warm, "_start", lambda stdout: started.append(stdout) or process)
+    monkeypatch.setattr(warm.subprocess, "Popen", start)
     monkeypatch.setattr("gpu_aug.compiled.cache.folder", lambda: tmp_path)
-    monkeypatch.setattr(warm, "_is_kept", lambda _name: is_there)
+    monkeypatch.setattr(warm, "_is_stored", lambda _name: is_there)
     warm.compile_ahead([Recipe([RandomResizedCrop(32), RandomAffine(degrees=9.0)])])
-    told.close()
-    names = (tmp_path / "told").read_text().split()
+    names = (tmp_path / "names").read_text().split() if started else []
     expected = ["gpu_aug.engines.fused.cpu.passes:run", "gpu_aug.resampling.bilinear:resize_into"]
     assert (names, len(started)) == (([], 0) if is_there else (expected, 1))
 
 
 def test_serve(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that compiles answers each name with how many functions that took."""
-    answers = io.StringIO()
-    monkeypatch.setattr(sys, "stdin", io.StringIO("gpu_aug.resampling.bilinear:resize_into\n" * 2))
-    monkeypatch.setattr(sys, "stdout", answers)
+    """A helper compiles each function whose name comes in; what is compiled already takes nothing."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{RESIZE}\n" * 2))
     monkeypatch.setattr(kept, "_told", None)
     warm.serve()
-    lines = answers.getvalue().splitlines()
-    assert (len(lines), lines[1]) == (2, "0")
+    assert warm._find(RESIZE).signatures
+    assert warm._compile(RESIZE) == 0
 
 
-def test_progress_counts_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process is still busy with is not done."""
-    told, counts, while_busy = Event(), [], []
-
-    def progress(done: int, _total: int) -> None:
-        counts.append(done)
-        told.set()
-
-    def answer() -> bytes:
-        told.clear()
-        assert told.wait(10)
-        while_busy.append(counts[-1])
-        return b"1\n"
-
-    pipe = SimpleNamespace(write=len, flush=int, close=int, readline=answer)
-    process = SimpleNamespace(stdin=pipe, stdout=pipe, kill=int, wait=int)
-    monkeypatch.setattr(warm, "_start", lambda **_: process)
-    monkeypatch.setattr(warm, "PARTS", {"first": None, "second": None})
-    monkeypatch.setattr(kept, "can_keep", lambda: True)
-    assert warm.warm(1, progress).num_compiled == 2
-    assert (while_busy, counts[-1]) == ([0, 1], 2)
+def test_a_function_that_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named, and the others are left."""
+    monkeypatch.setattr(warm, "PARTS", {"no_such_module:function": None})
+    counts: list[tuple[int, int]] = []
+    with pytest.raises(LoaderError, match=r"no_such_module:function cannot be compiled: ModuleNot"):
+        warm.warm(1, lambda *done: counts.append(done))
+    assert counts == [(0, 1)]
 
 
 def test_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
