@@ -25,7 +25,7 @@ def to_jax(batch: Batch) -> dict[str, Any]:
     Returns:
         A dictionary:
 
-        - "images": [B, H, W, 3] of the loader's dtype; clips [B, T, H, W, 3]. Copied with channels_last=False, and by
+        - "images": [B, H, W, 3] of the loader's dtype; clips [B, T, H, W, 3]. Copied with Execution(channels_last=False), and by
           JAX on a CPU if they do not begin at a multiple of 64 bytes.
         - "labels": int32 [B], or float32 [B, num_classes] under a recipe that mixes samples; vectors as the batch has them.
         - "valid": bool [B], copied to the device.
@@ -73,7 +73,7 @@ def to_cupy(batch: Batch) -> dict[str, Any]:
 
     Returns:
         A dictionary as that of `to_jax` with int64 integers. "images" are [B, H, W, 3], copied with
-        channels_last=False; "valid" is copied to the device.
+        Execution(channels_last=False); "valid" is copied to the device.
 
     Raises:
         MissingPackageError: CuPy is not installed, or ml_dtypes, which has its bfloat16.

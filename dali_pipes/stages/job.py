@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from dali_pipes.arguments.options import Setup
+from dali_pipes.arguments.setup import Setup
 from dali_pipes.errors import LoaderError
 from dali_pipes.monitoring.counts import Counts
 from dali_pipes.monitoring.observer import Span
@@ -113,8 +113,8 @@ def make_job(setup: Setup, steps: AnySteps, asker: Asker) -> Job:
     # A function that makes recipes need not be pickled: the fetcher has what it made.
     options = replace(setup.options, recipe=fetcher.variants.first, workers=None)
     job = replace(setup, options=options, variants=())
-    ahead = setup.options.fewest_ahead
-    if setup.options.prefetch == "auto" and asker is HELPER:
+    ahead = setup.options.execution.fewest_ahead
+    if setup.options.execution.prefetch == "auto" and asker is HELPER:
         num_parts = -(-steps.largest * fetcher.images_per_row // PART_IMAGES)
         num_bytes = max(sum(frame.size_bytes for frame in layout) for layout in frames)
         ahead = steps_for_threads(setup.num_threads, num_parts, num_bytes)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from dali_pipes.arguments.options import Setup
+from dali_pipes.arguments.setup import Setup
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.decode.threaded import CpuDecoder
 from dali_pipes.errors import LoaderError
@@ -78,7 +78,7 @@ class Production:
         if (pipeline := options.user_pipeline) is not None:
             pipeline.require_fits(steps.largest, clips=fetcher.clips is not None)
         # A replay makes a copy of the options without helpers.
-        if options.helper_process and setup.helpers.count:
+        if options.execution.helper_process and setup.helpers.count:
             require_helper_process(setup.choice.decoder)
             self._job = make_job(setup, steps, HELPER)
         self._remote = None
@@ -140,7 +140,7 @@ class Production:
             self.cache = self._new_cache()  # loops that are under way still read the old one
 
     def _new_cache(self) -> "DeviceCache | None":
-        if self.setup.options.cache != "device":
+        if self.setup.options.execution.cache != "device":
             return None
         from dali_pipes.decode.cuda_jpeg.device_cache import DeviceCache
 
@@ -186,9 +186,9 @@ class Production:
             decoder = CpuDecoder(
                 fetcher,
                 augmenter.spawn,
-                options.prefetch,
+                options.execution.prefetch,
                 augmenter.workers,
-                fast=options.fast,
+                fast=options.execution.is_fast,
                 store=self.checkpoints,
             )
             fused = self.setup.choice.engine == "fused" and augmenter.device.type == "cpu"
@@ -200,7 +200,7 @@ class Production:
         on_gpu = setup.choice.device.type == "cuda"
         device: Literal["mixed", "cpu"] = "mixed" if on_gpu else "cpu"
         device_id = setup.choice.device.index if on_gpu else None
-        depth = setup.options.fewest_ahead
+        depth = setup.options.execution.fewest_ahead
         if setup.fetcher.clips is not None:
             # DALI has a decoder at work in each of its threads.
             engines = setup.num_threads if device_id is None else find_nvdec(device_id).engines
@@ -218,7 +218,7 @@ class Production:
                 device_id=device_id,
                 num_threads=setup.num_threads,
                 depth=depth,
-                hw_decoder_load=setup.options.hw_decoder_load,
+                hw_decoder_load=setup.options.execution.hw_decoder_load,
             )
         )
 

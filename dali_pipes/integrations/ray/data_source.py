@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dali_pipes.arguments.checks import require_one_of
+from dali_pipes.arguments.values import require_one_of
 from dali_pipes.errors import BadSampleError, ClusterError, LoaderError
 from dali_pipes.integrations.ray.columns import Columns, find_columns
 from dali_pipes.integrations.ray.connect import require_ray

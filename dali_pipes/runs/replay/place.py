@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dali_pipes.arguments.options import Setup
+from dali_pipes.arguments.setup import Setup
 from dali_pipes.errors import LoaderError
 from dali_pipes.steps.multi_scale import MultiScale
 from dali_pipes.steps.positions import positions_of

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import ClusterError, LoaderError, MissingPackageError
+from dali_pipes import ClusterError, Execution, LoaderError, MissingPackageError
 from dali_pipes.integrations.ray import capacity_check as room
 from dali_pipes.integrations.ray import worker_pool as crew
 from dali_pipes.integrations.ray.maker import as_bytes, as_images
@@ -65,7 +65,7 @@ load = loader_maker(RECIPE, batch_size=2, workers=RayWorkers(2), num_threads=Non
     ("options", "words"),
     [
         (
-            {"helper_process": True},
+            {"execution": Execution(helper_process=True)},
             "helper_process=True and workers= both .* leave one of them out",
         ),
         ({"num_threads": 2}, "num_threads=2 is for threads of this machine"),
