@@ -26,7 +26,7 @@ from dali_pipes.monitoring import STAGES, Stats
 from dali_pipes.monitoring.stage_stats import shown_name
 from dali_pipes.monitoring.stats import ENOUGH_CORES
 from dali_pipes.monitoring.trace import Trace, traced
-from dali_pipes.preview.pairs import pair_name
+from dali_pipes.preview.chosen_batches import pair_name
 from readers.plural import counted
 
 _NUM_BAD_SHOWN = 5
