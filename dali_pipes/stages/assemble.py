@@ -72,7 +72,7 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
     """
     plan, device = finished.plan, setup.choice.device
     recipe = setup.variants[plan.variant][0].recipe
-    kept = finished.kept[plan.rows]
+    kept = finished.has_sample[plan.rows]
     rows = plan.rows[kept]
     if num_frames := setup.fetcher.num_frames:
         images = tuple(view.view(len(finished), num_frames, *view.shape[1:]) for view in images)
@@ -83,7 +83,7 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
     fields = setup.fetcher.fields.collate([finished.values[row] for row in rows], device)
     mixing = setup.fetcher.variants.mixing
     labels = labels_of(finished, recipe, setup.num_classes, mixing)
-    found = [finished.found[row] for row in rows.tolist()]
+    found = [finished.targets[row] for row in rows.tolist()]
     maps = setup.fetcher.targets.maps.collate(
         [one.maps for one in found if one.maps is not None], recipe.fixed_size, device
     )
@@ -124,7 +124,7 @@ def bad_ones(finished: Finished, policy: Policy) -> tuple[list[BadRecord], BadSa
     """
     if not any(finished.records):
         return [], None
-    lost = np.flatnonzero(~finished.kept).tolist() if policy == "replace" else []
+    lost = np.flatnonzero(~finished.has_sample).tolist() if policy == "replace" else []
     failure = no_substitute(finished.records[lost[0]]) if lost else None
     own = set(finished.plan.rows.tolist())
     everything = policy == "raise" or failure is not None
@@ -168,9 +168,9 @@ def labels_of(
         if len(known):
             raise no_class_count(mixing)
         return labels
-    missing = np.flatnonzero(finished.kept & (labels < 0)).tolist()
-    if any(not finished.found[row].targets for row in missing):
-        sentence = missing_labels(len(missing), int(finished.kept.sum()))
+    missing = np.flatnonzero(finished.has_sample & (labels < 0)).tolist()
+    if any(not finished.targets[row].targets for row in missing):
+        sentence = missing_labels(len(missing), int(finished.has_sample.sum()))
         raise LoaderError(
             f"the recipe mixes images with their labels, but {sentence}; without labels at all, leave num_classes out"
         )

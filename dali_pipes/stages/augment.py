@@ -65,7 +65,7 @@ class Engines:
         with self.recorder.measure(
             "augment", samples=len(finished), num_bytes=num_bytes, work=work
         ):
-            self.run(finished.draws, finished.kept, canvases, images)
+            self.run(finished.draws, finished.has_sample, canvases, images)
         return images
 
     def run(
@@ -194,7 +194,7 @@ class Augmenter:
         """Augment rows on the CPU."""
         num_bytes, recorder = sum(view.nbytes for view in images), self.workers.recorder
         with recorder.measure("augment", samples=len(rows), num_bytes=num_bytes, work=rows.work):
-            engines.run(rows.mixed_draws(), rows.kept(), canvases.views, images)
+            engines.run(rows.mixed_draws(), rows.has_sample, canvases.views, images)
 
     def _augment_together(
         self, engines: Engines, fetched: Fetched, render: Render, images: Images

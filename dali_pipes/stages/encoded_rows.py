@@ -59,7 +59,7 @@ class Encoded:
     Attributes:
         spans: int64 [n, 2], address and length in bytes of each image; the length is 0 where the row is lost. The bytes stay for
             as long as `data` does.
-        is_kept: bool [n], False where a row is lost.
+        has_sample: bool [n], False where a row is lost.
         samples: As they are stored; None where a row is lost.
         data: The encoded images; None where a row is lost.
         labels: See `collect_labels`.
@@ -69,7 +69,7 @@ class Encoded:
     """
 
     spans: NDArray[np.int64]
-    is_kept: NDArray[np.bool_]
+    has_sample: NDArray[np.bool_]
     samples: Sequence[Sample | None]
     data: Sequence[Payload | None]
     labels: Labels
@@ -81,7 +81,7 @@ class Encoded:
         """Return some neighbouring rows."""
         return Encoded(
             self.spans[rows],
-            self.is_kept[rows],
+            self.has_sample[rows],
             self.samples[rows],
             self.data[rows],
             self.labels[rows],
@@ -98,7 +98,7 @@ class Encoded:
             restarts = put(restarts or [None] * len(self.keys), rows, new)
         return Encoded(
             put(self.spans, rows, others.spans),
-            put(self.is_kept, rows, others.is_kept),
+            put(self.has_sample, rows, others.has_sample),
             put(self.samples, rows, others.samples),
             put(self.data, rows, others.data),
             put(self.labels, rows, others.labels),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dali_pipes.errors import DecodeError
 from dali_pipes.monitoring.work import Rows
 from dali_pipes.samples.targets import Found
-from dali_pipes.stages.data import NOTHING, Fetched, no_frames
+from dali_pipes.stages.data import NO_TARGETS, Fetched, no_frames
 from dali_pipes.stages.encoded_rows import (
     READ,
     SIZED,
@@ -253,7 +253,7 @@ class Fetcher(SampleReader):
             TargetsError: They are bad.
         """
         if not self.rows_with_targets(fetched, [row]):
-            return NOTHING
+            return NO_TARGETS
         sample = fetched.samples[row]
         assert sample is not None
         height, width = fetched.sizes[row].tolist()

@@ -11,7 +11,7 @@ import torch
 from dali_pipes.monitoring.counts import Stage
 from dali_pipes.samples import targets
 from dali_pipes.stages.canvases import Canvases
-from dali_pipes.stages.data import NOTHING, Decoded, Fetched
+from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched
 from dali_pipes.stages.fetch import Fetcher
 from gpu_aug.compiled.clock import clock
 
@@ -116,26 +116,26 @@ class Workers:
 
     def move_targets(self, decoded: Decoded) -> Decoded:
         """Move the targets of rows all of which are decoded as the first recipe moves its images."""
-        fetched, found = decoded.fetched, decoded.found
-        if all(one is NOTHING for one in found):
+        fetched, found = decoded.fetched, decoded.targets
+        if all(one is NO_TARGETS for one in found):
             return decoded
         with self.recorder.measure("targets", work=fetched.work):
             keys = [fetched.key(row) for row in range(len(fetched))]
             draws = fetched.mixed_draws()[0]
             recipe = self._variants[fetched.plan.variant].recipes[0]
-            return replace(decoded, found=targets.move(recipe, draws, found, keys, self._vectors))
+            return replace(decoded, targets=targets.move(recipe, draws, found, keys, self._vectors))
 
     def move_all_targets(self, decoded: Decoded) -> Decoded:
         """Move the targets of a whole step, each thread those of some rows."""
-        if all(one is NOTHING for one in decoded.found):
+        if all(one is NO_TARGETS for one in decoded.targets):
             return decoded
 
         def move(start: int, stop: int) -> Decoded:
             part = decoded.fetched.rows(start, stop)
-            return self.move_targets(Decoded(part, decoded.found[start:stop]))
+            return self.move_targets(Decoded(part, decoded.targets[start:stop]))
 
         parts = list(self.pool.map(move, *zip(*self.parts(decoded.fetched), strict=True)))
-        return replace(decoded, found=[found for part in parts for found in part.found])
+        return replace(decoded, targets=[found for part in parts for found in part.targets])
 
     def close(self) -> None:
         """Drop the tasks that have not begun, wait for the others, and end the threads."""

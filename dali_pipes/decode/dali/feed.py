@@ -84,7 +84,7 @@ class Feed:
         """
         if not len(fetched):  # DALI never recovers from an empty batch
             return self._nothing
-        covered, placeholder = ~fetched.kept(), graph.placeholder()
+        covered, placeholder = ~fetched.has_sample, graph.placeholder()
         covered[sorted(hidden)] = True
         spans = np.where(covered[:, None], spans_of([placeholder]), fetched.spans)
         encoded = memory_of(spans, (fetched, placeholder))

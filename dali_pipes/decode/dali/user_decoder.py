@@ -16,7 +16,7 @@ from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.samples.targets import Found
 from dali_pipes.stages.augment import Augmenter
 from dali_pipes.stages.canvases import Canvases, View, ViewCanvases
-from dali_pipes.stages.data import NOTHING, Decoded, Fetched, Pending
+from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.pipeline import Decoder
 from gpu_aug import Draws
@@ -61,7 +61,7 @@ class UserImageDecoder(Decoder):
             decoded, pictures = self._decode(prepared)
         if self._decoder.device_id is None:
             parts = {row: np.asarray(picture) for row, picture in pictures.items()}
-            render = partial(_render, parts, decoded.found)
+            render = partial(_render, parts, decoded.targets)
             return self._augmenter.spawn(decoded.fetched, render)
         return self._augment(decoded, pictures)
 
@@ -73,14 +73,14 @@ class UserImageDecoder(Decoder):
     def _decode(self, fetched: Fetched) -> tuple[Decoded, Pictures]:
         """Return a step and its images, once each row and its targets are good or the row has no sample."""
         pictures: Pictures = {}
-        decoded, rows = Decoded(fetched, [NOTHING] * len(fetched)), _rows_with_data(fetched)
+        decoded, rows = Decoded(fetched, [NO_TARGETS] * len(fetched)), _rows_with_data(fetched)
         outputs = self._decoder.take(self._stream) if rows else None
         while rows:
             fetched, taken = self._match(decoded.fetched, rows, outputs)
             pictures |= taken
             rows = [row for row in rows if fetched.data[row] is not None]
             fetched = _settle(self._fetcher, fetched, rows, pictures)
-            decoded = Decoded(fetched, decoded.found)
+            decoded = Decoded(fetched, decoded.targets)
             decoded, bad = read_targets(self._fetcher, self._augmenter, decoded, rows)
             # Rows with bad targets have no sample now, or a substitute that is not decoded yet.
             rows = [row for row in bad if decoded.fetched.data[row] is not None]
@@ -124,7 +124,7 @@ class UserImageDecoder(Decoder):
 
 
 def _rows_with_data(fetched: Fetched) -> list[int]:
-    rows: list[int] = np.flatnonzero(fetched.kept()).tolist()
+    rows: list[int] = np.flatnonzero(fetched.has_sample).tolist()
     return rows
 
 

@@ -13,7 +13,7 @@ from dali_pipes.decode.dali.loan import Loan
 from dali_pipes.stages.augment import Augmenter
 from dali_pipes.stages.canvases import ViewCanvases
 from dali_pipes.stages.cuda_streams import SideStream
-from dali_pipes.stages.data import NOTHING, Decoded, Fetched, Pending
+from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.pipeline import Decoder
 from dali_pipes.video.dali.canvases import render_canvases
@@ -164,7 +164,7 @@ class DaliClipDecoder(Decoder):
                 for view, uploaded in enumerate(engines.upload(on_cpu))
             ]
 
-        return self._augmenter.launch(Decoded(step, [NOTHING] * len(step)), canvases)
+        return self._augmenter.launch(Decoded(step, [NO_TARGETS] * len(step)), canvases)
 
 
 def divide(excerpts: dict[int, Excerpt]) -> Iterator[list[int]]:
