@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dali_pipes.samples.maps import Flow as Flow
     from dali_pipes.samples.maps import NumberMap as NumberMap
     from dali_pipes.state import LoaderState as LoaderState
-    from dali_pipes.steps.multi_scale import MultiScale as MultiScale
+    from dali_pipes.steps.variants import MultiScale as MultiScale
     from dali_pipes.video.clips import Clips as Clips
     from dali_pipes.video.scores import ViewMean as ViewMean
     from readers.buckets import Buckets as Buckets
@@ -50,7 +50,7 @@ _MODULES = {
     "LoaderError": "dali_pipes.errors",
     "LoaderState": "dali_pipes.state",
     "MissingPackageError": "dali_pipes.errors",
-    "MultiScale": "dali_pipes.steps.multi_scale",
+    "MultiScale": "dali_pipes.steps.variants",
     "NumberMap": "dali_pipes.samples.maps",
     "RankTable": "dali_pipes.monitoring.ranks.table",
     "StateMismatchError": "dali_pipes.errors",

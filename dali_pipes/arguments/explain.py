@@ -11,10 +11,9 @@ from dali_pipes.monitoring.stats import on_ray
 from dali_pipes.samples.targets import KINDS
 from dali_pipes.stages.canvases import View
 from dali_pipes.state import name_of, shown_sizes, steps_of
-from dali_pipes.steps.buckets import BucketSteps
-from dali_pipes.steps.multi_scale import MultiScale
-from dali_pipes.steps.streams.explain import explain_stream
+from dali_pipes.steps.schedule import BucketSteps
 from dali_pipes.steps.streams.steps import AnySteps, StreamSteps
+from dali_pipes.steps.variants import MultiScale
 from dali_pipes.video.dali.nvdec import find_nvdec
 from dali_pipes.video.dali.support import LIBAVCODEC, NVDEC
 from dali_pipes.video.source import ClipSource
@@ -77,7 +76,7 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks, machines: Sequence[str])
         yield f"maps: {', '.join(named)}; the nearest pixel, NaN where nothing is known"
     yield from _sizes(setup, steps)
     if isinstance(steps, StreamSteps):
-        yield from explain_stream(steps, fetcher.order.name)
+        yield from steps.explain(fetcher.order.name)
     else:
         yield _order(steps, fetcher.order.name, "image" if clips is None else "clip")
     if (other := ranks.other()) is not None:

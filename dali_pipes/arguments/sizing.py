@@ -8,10 +8,8 @@ import numpy as np
 
 from dali_pipes.arguments.process_rank import Process
 from dali_pipes.errors import LoaderError
-from dali_pipes.steps.buckets import AnySteps, BucketSteps
-from dali_pipes.steps.multi_scale import MultiScale
-from dali_pipes.steps.schedule import LastBatch, Steps
-from dali_pipes.steps.variants import Variants
+from dali_pipes.steps.schedule import BucketSteps, LastBatch, Steps
+from dali_pipes.steps.variants import MultiScale, Variants
 from readers import Dataset, ReadersError
 from readers.bucket_order import BucketOrder
 from readers.buckets import Buckets, Size, batches_of
@@ -135,16 +133,25 @@ def make_steps(
     last_batch: LastBatch,
     seed: int,
     process: Process,
-) -> AnySteps:
+) -> Steps | BucketSteps:
     """Return the steps of an epoch.
 
     Raises:
         LoaderError: It has no steps, or sizes would change within one.
     """
-    steps: AnySteps
+    steps: Steps | BucketSteps
     if isinstance(order, BucketOrder):
         batches = batches_of(order.buckets, batch_size)
-        steps = BucketSteps(order, batches, process.rank, process.world_size, last_batch, variants)
+        steps = BucketSteps(
+            len(order),
+            max(batches),
+            process.rank,
+            process.world_size,
+            last_batch,
+            variants,
+            order,
+            batches,
+        )
     else:
         assert not isinstance(batch_size, Mapping)
         steps = Steps(
@@ -153,9 +160,8 @@ def make_steps(
             process.rank,
             process.world_size,
             last_batch,
-            variants.group,
-            seed,
             variants,
+            seed,
         )
         _require_whole_steps(steps, variants.sizes)
     if steps.num_steps() == 0:

@@ -4,9 +4,8 @@ import numpy as np
 
 from dali_pipes.arguments.options import Setup
 from dali_pipes.errors import LoaderError
-from dali_pipes.steps.multi_scale import MultiScale
-from dali_pipes.steps.positions import positions_of
-from dali_pipes.steps.schedule import Plan, whole_groups
+from dali_pipes.steps.schedule import Plan, complete_groups, positions_of
+from dali_pipes.steps.variants import MultiScale
 from readers.bucket_order import BucketOrder
 from readers.order import AnyOrder
 from readers.plural import counted
@@ -34,7 +33,7 @@ def plan_of(setup: Setup, index: int, epoch: int, repeat: int) -> Plan:
         size = variants.sizes.at(setup.fetcher.seed, epoch, position)
     variant = variants.at(epoch, size)
     own = np.array([position - start], np.int64)
-    positions, rows = whole_groups(own, variants.views[variant].group, stop - start)
+    positions, rows = complete_groups(own, variants.views[variant].group, stop - start)
     return Plan(
         epoch, 0, start + positions, rows, np.array([True]), 0, variant=variant, bucket=bucket
     )
