@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dali_pipes.monitoring import Stats as Stats
     from dali_pipes.monitoring.metrics import Every as Every
     from dali_pipes.monitoring.ranks.heartbeat import Heartbeat as Heartbeat
-    from dali_pipes.monitoring.ranks.table import RankTable as RankTable
+    from dali_pipes.monitoring.ranks.rank_table import RankTable as RankTable
     from dali_pipes.monitoring.trace import traced as traced
     from dali_pipes.runs.bad_samples import BadRecord as BadRecord
     from dali_pipes.samples.fields import Field as Field
@@ -52,7 +52,7 @@ _MODULES = {
     "MissingPackageError": "dali_pipes.errors",
     "MultiScale": "dali_pipes.steps.variants",
     "NumberMap": "dali_pipes.samples.maps",
-    "RankTable": "dali_pipes.monitoring.ranks.table",
+    "RankTable": "dali_pipes.monitoring.ranks.rank_table",
     "StateMismatchError": "dali_pipes.errors",
     "Stats": "dali_pipes.monitoring",
     "ViewMean": "dali_pipes.video.scores",

@@ -26,7 +26,7 @@ from dali_pipes.monitoring.headroom import Headroom, TrainingStep, measure_headr
 from dali_pipes.monitoring.loop import LoopMeter, Scope
 from dali_pipes.monitoring.metrics import Metric, Metrics, as_metrics
 from dali_pipes.monitoring.ranks.heartbeat import HeartbeatChoice, as_heartbeat
-from dali_pipes.monitoring.ranks.table import RankTable
+from dali_pipes.monitoring.ranks.rank_table import RankTable
 from dali_pipes.monitoring.ranks.watch import Watch
 from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.monitoring.stats import Stats

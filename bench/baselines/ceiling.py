@@ -16,7 +16,7 @@ from dali_pipes import available_decoders
 from dali_pipes.decode import opencv
 from dali_pipes.video.codec import ClipDeadline, decode_run
 from dali_pipes.video.decode import DECODE_SECONDS
-from dali_pipes.video.packets import packets_of, plan_runs
+from dali_pipes.video.packets import plan_runs
 from readers import Sample, read_header
 from readers.storage.blob.mmap_pages import map_file
 
@@ -111,7 +111,7 @@ def decode_packets(clip: Clip) -> int:
     Raises:
         RuntimeError: Frames are missing.
     """
-    wanted = packets_of(clip.info)[np.unique(clip.frames)].tolist()
+    wanted = clip.info.frame_packets[np.unique(clip.frames)].tolist()
     content, deadline = memoryview(map_file(clip.path)), ClipDeadline(DECODE_SECONDS, clip.info)
     decoded = {
         packet

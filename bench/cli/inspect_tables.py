@@ -9,7 +9,7 @@ from rich.text import Text
 
 from bench.cli.tables import Row, listed, print_facts, print_table
 from bench.output.text import print_left_out, print_line, printable
-from dali_pipes.jpeg.finder import FINDER
+from dali_pipes.jpeg.seek_points import FINDER
 from readers import BadSample, Dataset, Sample
 from readers.checkpoints.store import DatasetCheckpoints
 from readers.formats.stream import TarStream

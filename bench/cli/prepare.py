@@ -47,7 +47,7 @@ def pack(
     from bench.cli.execution import executor_of, told_when_interrupted
     from bench.cli.prepare_tables import print_packing
     from bench.output.progress import samples_bar
-    from dali_pipes.jpeg.finder import FINDER
+    from dali_pipes.jpeg.seek_points import FINDER
     from readers.prepare import packing
 
     executor = executor_of(execution, workers)
@@ -166,7 +166,7 @@ def index(
     from bench.cli.execution import executor_of, told_when_interrupted
     from bench.cli.prepare_tables import print_indexing
     from bench.output.progress import bytes_bar, samples_bar
-    from dali_pipes.jpeg.finder import FINDER
+    from dali_pipes.jpeg.seek_points import FINDER
     from readers.prepare import indexing
 
     executor = executor_of(execution, workers)

@@ -14,9 +14,8 @@ from dali_pipes import (
     MissingPackageError,
     available_decoders,
 )
-from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
-from dali_pipes.jpeg.checkpoints import Known, listed
-from dali_pipes.jpeg.finder import FINDER, found_again
+from dali_pipes.jpeg.seek_point_stores import SeekPointMemory
+from dali_pipes.jpeg.seek_points import FINDER, Known, from_stored, list_known
 from dali_pipes.preview.pairs import Decoder, Engine
 from gpu_aug import EngineError
 
@@ -24,13 +23,13 @@ _NUM_AHEAD = 4  # the loader's prefetch of 2, and those that its stages hold
 _NUM_DISCARD = 6
 
 
-class NewFiles(CheckpointMemory):
+class NewFiles(SeekPointMemory):
     """Keeps what is found of JPEGs and does not find it again, so that each is new each time."""
 
     def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
-        """See CheckpointStore."""
+        """See SeekPointStore."""
         super().look_up(indices, digests)  # takes as long as of known files
-        return listed([None] * len(indices))
+        return list_known([None] * len(indices))
 
 
 def start(
@@ -70,12 +69,12 @@ def start(
     return Pipeline(_batches(loader, task), note, _NUM_AHEAD, _NUM_DISCARD)
 
 
-def _known(task: Task) -> CheckpointMemory:
+def _known(task: Task) -> SeekPointMemory:
     """Find the seek points of all files, as a first epoch does."""
-    known = CheckpointMemory()
+    known = SeekPointMemory()
     for sample in task.dataset.fetch(range(len(task.files))):
         data = getattr(sample, "image", b"")
-        known.keep_all([(0, FINDER.digest(data), found_again(FINDER.find(data)))])
+        known.store_all([(0, FINDER.digest(data), from_stored(FINDER.find(data)))])
     return known
 
 

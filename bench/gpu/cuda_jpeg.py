@@ -22,8 +22,7 @@ from dali_pipes.decode.cuda_jpeg.batch import Kernels, Planned, Planner, Wanted,
 from dali_pipes.decode.cuda_jpeg.on_cpu import CpuKernels
 from dali_pipes.decode.cuda_jpeg.on_gpu import gpu_kernels
 from dali_pipes.decode.jpeg_batch import crops_of
-from dali_pipes.jpeg.checkpoints import EVERY, Checkpoints, find_checkpoints, listed
-from dali_pipes.jpeg.spans import spans_of
+from dali_pipes.jpeg.seek_points import EVERY, SeekPoints, find_seek_points, list_known, spans_of
 from dali_pipes.jpeg.status import GOOD
 from dali_pipes.stages.canvases import addresses_of
 from gpu_aug import Normalize, RandomResizedCrop, Recipe
@@ -71,7 +70,7 @@ class JpegBatch:
             sizes, parts, crops_of(crops)[None], places[None], np.array([crops.antialias])
         )
         held = [np.frombuffer(data, np.uint8) for data in encoded]
-        known = listed(_seek_points(encoded, every))
+        known = list_known(_seek_points(encoded, every))
         self.files = files_of(
             spans_of(held), [None] * len(encoded), known.files, (held, known.held)
         )
@@ -108,13 +107,13 @@ class JpegBatch:
         return int(gap.max()), int(control.max())
 
 
-def _seek_points(encoded: Sequence[bytes], every: int) -> list[Checkpoints | None]:
+def _seek_points(encoded: Sequence[bytes], every: int) -> list[SeekPoints | None]:
     """Find the seek points of baseline JPEGs; None for others."""
     if not every:
         return [None] * len(encoded)
     with ThreadPoolExecutor(usable_cores()) as pool:
-        found = list(pool.map(lambda data: find_checkpoints(data, every), encoded))
-    return [Checkpoints(status, every, rows) if status == GOOD else None for status, rows in found]
+        found = list(pool.map(lambda data: find_seek_points(data, every), encoded))
+    return [SeekPoints(status, every, rows) if status == GOOD else None for status, rows in found]
 
 
 def cuda_jpeg(scale: Scale, data: Path, rows: Rows) -> None:

@@ -123,12 +123,12 @@ def with_ours(
         is_crop: Whether crops are decoded, else full images.
         is_known: Whether the files were read before: then seek points are known, and no more is read than the crop needs.
     """
-    from dali_pipes.jpeg.checkpoints import EVERY, find_checkpoints
     from dali_pipes.jpeg.decode import decode_crop, scratch_bytes
+    from dali_pipes.jpeg.seek_points import EVERY, find_seek_points
 
     sizes, areas, no_offsets = files.sizes, files.areas(is_crop=is_crop), np.empty(0, int)
     scratch = np.zeros(scratch_bytes(int(sizes.max())), np.uint8)
-    points = [find_checkpoints(data, EVERY)[1] if is_known else no_offsets for data in files.files]
+    points = [find_seek_points(data, EVERY)[1] if is_known else no_offsets for data in files.files]
 
     def decode(view: Pixels, size: Any, area: Any, known: NDArray[Any]) -> Pixels:
         out = np.empty((-(-area[2] // shrink), -(-area[3] // shrink), 3), np.uint8)

@@ -1,9 +1,8 @@
 """The decode stage of images on the CPU: canvases rendered from encoded images, or from parts that are decoded already."""
 
-from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,22 +10,20 @@ from numpy.typing import NDArray
 
 from dali_pipes.decode import opencv
 from dali_pipes.decode.jpeg_batch import JpegRenderer
+from dali_pipes.decode.stored import decode_stored
 from dali_pipes.errors import DecodeError
 from dali_pipes.jpeg.status import GOOD, REASONS
+from dali_pipes.samples.image_fields import ImageFields
 from dali_pipes.samples.targets import Found
-from dali_pipes.stages.augment import Augmenter
 from dali_pipes.stages.canvases import Canvases
 from dali_pipes.stages.data import NOTHING, Decoded, Fetched, needed_part
 from dali_pipes.stages.fetch import Fetcher
-from dali_pipes.stages.rendering import Rendering
 from gpu_aug.errors import TargetsError
 from gpu_aug.resampling.crop_and_resize import resample
 from readers import HeaderError, read_header
 
-_NO_RENDERING = Rendering([], Canvases((), 1, pinned=False), [])
-"""That of a step all of whose rows another decoder takes; making canvases of no rows takes 0.1 ms."""
-
 _KINDS = {number: f"JPEG ({reason})" for number, reason in enumerate(REASONS)}
+"""By status of our JPEG decoder: how statistics name an image that it does not take."""
 
 
 def render_encoded(
@@ -44,17 +41,16 @@ def render_encoded(
     statuses = renderer.render(start, start + len(fetched), canvases)
     is_rendered = statuses == GOOD
     if not is_rendered.all():
-        fetcher.recorder.count_whole_images(_whole_images(fetched, statuses))
+        fetcher.recorder.count_whole_images(_kinds_of_others(fetched, statuses))
     return render_rest(fetcher, fetched, canvases, is_rendered)
 
 
-def _whole_images(fetched: Fetched, statuses: NDArray[np.int32]) -> list[str]:
-    """Kinds of the images that our JPEG decoder leaves to another one."""
+def _kinds_of_others(fetched: Fetched, statuses: NDArray[np.int32]) -> list[str]:
+    """Name the kinds of the images that our JPEG decoder leaves to another one."""
     kinds = []
     for row in np.flatnonzero((statuses != GOOD) & fetched.kept()).tolist():
-        with suppress(
-            HeaderError
-        ):  # it was damaged after it was indexed: the other decoder says so
+        # A file that was damaged after it was indexed: the other decoder reports it.
+        with suppress(HeaderError):
             name = read_header(fetched.data[row] or b"").format
             kinds.append(_KINDS[statuses[row]] if name == "jpeg" else name)
     return kinds
@@ -67,23 +63,27 @@ def render_parts(
     canvases: Canvases,
     start: int,
 ) -> Decoded:
-    """Render canvases from the decoded `needed_part` of each row of the step; where there is none, decode here."""
+    """Render canvases from the decoded `needed_part` of each row of the step; rows without a part are decoded here."""
     origins, _ = needed_part(fetched.draws)
     is_rendered = np.zeros(len(fetched), bool)
     for row in np.flatnonzero(fetched.kept()).tolist():
         part = parts[start + row]
         if part is not None:
-            render_views(
-                part, fetched, row, canvases, row, (int(origins[row, 0]), int(origins[row, 1]))
-            )
+            origin = int(origins[row, 0]), int(origins[row, 1])
+            render_views(part, fetched, row, canvases, row, origin=origin)
             is_rendered[row] = True
     return render_rest(fetcher, fetched, canvases, is_rendered)
+
+
+def render_images(fetcher: Fetcher, fetched: Fetched, canvases: Canvases, _start: int) -> Decoded:
+    """Decode all images of some rows, of any kind, and render their canvases; see threads.Render."""
+    return render_rest(fetcher, fetched, canvases, np.zeros(len(fetched), bool))
 
 
 def render_rest(
     fetcher: Fetcher, fetched: Fetched, canvases: Canvases, is_rendered: NDArray[np.bool_]
 ) -> Decoded:
-    """Read the targets of the rows that are rendered, and render the others from whole images.
+    """Read the targets of the rows that are rendered, and render the others from full images.
 
     Args:
         fetcher: Deals with bad samples.
@@ -102,108 +102,100 @@ def render_rest(
                 continue
             except TargetsError as error:
                 one, of_one = fetcher.lose(fetched, row, error), 0
-        one, found[row] = render_whole(fetcher, one, of_one, canvases, row)
+        one, found[row] = render_row(fetcher, one, of_one, canvases, row)
         if one is not fetched:
             rows = rows.replaced(row, one)
     return Decoded(rows, found)
 
 
-def render_whole(
+def render_row(
     fetcher: Fetcher, fetched: Fetched, of_row: int, canvases: Canvases, row: int
 ) -> tuple[Fetched, Found]:
-    """Decode a whole image and render its canvases, black ones where it is lost.
+    """Decode the images of a row, read its targets and render its canvases; a bad sample gives way to its substitute.
 
     Args:
         fetcher: Deals with bad samples.
-        fetched: Has the image.
-        of_row: The image's row there.
-        canvases: Have its canvases.
-        row: The image's row there.
+        fetched: Has the row.
+        of_row: The row's number there.
+        canvases: Have its canvases, which become black if the row has no sample.
+        row: The row's number there.
 
     Returns:
-        The rows as they were given or, where the sample is bad, the only row that takes its place; its targets.
+        The rows as they were given or, where the sample is bad, the only row that replaces it; its targets.
     """
-    image, found, sound, of_row = decode_whole(fetcher, fetched, of_row)
-    if image is None:
-        canvases.blacken(row, sound.draws, of_row)
-    else:
-        render_views(image, sound, of_row, canvases, row)
-    return sound, found
-
-
-def start_rendering(
-    fetcher: Fetcher, augmenter: Augmenter, fetched: Fetched, rows: Collection[int]
-) -> Rendering:
-    """Let threads render the canvases of rows, each of its whole image."""
-    if not rows and len(fetched):
-        return _NO_RENDERING
-    ordered = sorted(rows)
-    canvases = augmenter.engines_of(fetched).canvases(len(ordered))
-    render = partial(render_whole, fetcher, fetched)
-    submit = augmenter.workers.pool.submit
-    tasks = [submit(render, row, canvases, number) for number, row in enumerate(ordered)]
-    return Rendering(ordered, canvases, tasks)
-
-
-def decode_whole(
-    fetcher: Fetcher, fetched: Fetched, row: int
-) -> tuple[NDArray[np.uint8] | None, Found, Fetched, int]:
-    """Decode a whole image and read its targets; one that is bad gives way to its substitute.
-
-    Returns:
-        uint8 [height, width, 3], or None where the sample is lost; its targets; and the rows with the number of
-        the row that it is: as they were given, or the only row that takes the place of a bad one.
-    """
-    while (data := fetched.data[row]) is not None:
-        height, width = fetched.sizes[row].tolist()
+    while fetched.data[of_row] is not None:
         try:
-            return (
-                opencv.decode(data, (height, width)),
-                fetcher.read_targets(fetched, row),
-                fetched,
-                row,
-            )
+            images = _decode_images(fetcher.images, fetched, of_row)
+            targets = fetcher.read_targets(fetched, of_row)
         except (DecodeError, TargetsError) as error:
-            fetched, row = fetcher.lose(fetched, row, error), 0
-    return None, NOTHING, fetched, row
+            fetched, of_row = fetcher.lose(fetched, of_row, error), 0
+            continue
+        for number, image in enumerate(images):
+            render_views(image, fetched, of_row, canvases, row, number=number)
+        return fetched, targets
+    canvases.blacken(row, fetched.draws, of_row)
+    return fetched, NOTHING
 
 
-def read_targets(
-    fetcher: Fetcher, pool: ThreadPoolExecutor, decoded: Decoded, rows: Sequence[int]
-) -> tuple[Decoded, list[int]]:
-    """Read the targets of rows whose images are decoded elsewhere.
+def _decode_images(images: ImageFields, fetched: Fetched, row: int) -> list[NDArray[Any]]:
+    """Decode all images of a row, which must have one size.
 
     Returns:
-        The rows with their targets, those that have bad ones lost or replaced; and which these are.
+        For each, [height, width, channels], uint8 or float32; see decode_stored.
+
+    Raises:
+        DecodeError: An image does not decode, is of another kind, or has another size than the first.
     """
-    fetched, found, bad = decoded.fetched, list(decoded.found), []
-
-    def read(row: int) -> Found | TargetsError:
+    height, width = fetched.sizes[row].tolist()
+    size, data = (height, width), fetched.data[row]
+    if images.is_usual and data is not None:  # without an object of the sample
+        return [opencv.decode(data, size)]
+    sample = fetched.samples[row]
+    assert sample is not None
+    decoded, payloads = [], images.payloads(sample)
+    first = next(iter(payloads))
+    for name, data in payloads.items():
         try:
-            return fetcher.read_targets(decoded.fetched, row)
-        except TargetsError as error:
-            return error
+            if name != first:
+                _require_size(read_header(data).height, read_header(data).width, size, first)
+            usual = images.kind.is_usual
+            decoded.append(
+                opencv.decode(data, size) if usual else decode_stored(data, size, images.kind)
+            )
+        except (DecodeError, HeaderError) as error:
+            raise DecodeError(f"{name}: {error}" if images.names else str(error)) from error
+    return decoded
 
-    wanted = fetcher.rows_with_targets(fetched, rows)
-    for row, read_there in zip(wanted, pool.map(read, wanted), strict=True):
-        if isinstance(read_there, TargetsError):
-            fetched = fetched.replaced(row, fetcher.lose(fetched, row, read_there))
-            bad.append(row)
-        else:
-            found[row] = read_there
-    return Decoded(fetched, found), bad
+
+def _require_size(height: int, width: int, size: tuple[int, int], first: str) -> None:
+    if (height, width) != size:
+        raise DecodeError(
+            f"it is {height}x{width}, but {first} is {size[0]}x{size[1]}: the images of a sample must have one size"
+        )
 
 
 def render_views(
-    image: NDArray[np.uint8],
+    image: NDArray[Any],
     fetched: Fetched,
     of_row: int,
     canvases: Canvases,
     row: int,
+    *,
     origin: tuple[int, int] = (0, 0),
+    number: int = 0,
 ) -> None:
-    """Render the canvas of every view from an image, or from a part of it that begins at `origin`."""
+    """Render the canvas of every view from an image of a sample.
+
+    Args:
+        image: [height, width, channels], the image or a part of it.
+        fetched: Has the draws of the row.
+        of_row: The row's number there.
+        canvases: Have its canvases.
+        row: The row's number there.
+        origin: Top and left of the part in the image, in pixels.
+        number: Which image of the sample it is.
+    """
     pixels = torch.from_numpy(image)
-    outs = canvases.of(row, fetched.draws, of_row)
+    outs = canvases.of(row, fetched.draws, of_row, number)
     for drawn, out in zip(fetched.draws, outs, strict=True):
         resample(pixels, drawn.crops, of_row, out, origin=origin)

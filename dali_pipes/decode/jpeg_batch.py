@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.checkpoints import (
-    CHECKPOINT,
+from dali_pipes.jpeg.seek_point_stores import SeekPointStore
+from dali_pipes.jpeg.seek_points import (
     EVERY,
-    Checkpoints,
-    CheckpointStore,
+    SEEK_POINT,
+    SeekPoints,
     digests_of,
 )
 from dali_pipes.jpeg.status import GOOD, NOT_JPEG, OF_SCANS
@@ -26,7 +26,7 @@ from readers import HeaderError, read_header
 # What "fast" leaves for the resampling to shrink: measured in DECISIONS.md, "Scaled decoding".
 _FAST_MARGIN = 2.0
 _LEAST_SIDE, _USUAL_SIDE = 8, 16  # of an MCU, in pixels
-_INTERVAL_MCUS = 8  # files with restart intervals as short get no checkpoints
+_INTERVAL_MCUS = 8  # files with restart intervals as short get no seek points
 _NO_OFFSETS = np.empty(0, np.int64)
 _OF_SCANS = list(OF_SCANS)
 
@@ -46,7 +46,7 @@ class JpegRenderer:
     """
 
     def __init__(
-        self, fetched: Fetched, *, fast: bool = False, store: CheckpointStore | None = None
+        self, fetched: Fetched, *, fast: bool = False, store: SeekPointStore | None = None
     ) -> None:
         self._fetched, self._store = fetched, store
         self._crops = np.stack([crops_of(drawn.crops) for drawn in fetched.draws])
@@ -75,11 +75,11 @@ class JpegRenderer:
         statuses[rows] = self._render(
             start + rows, canvases.addresses(rows, start, self._fetched.draws)
         )
-        # A sound file that cannot be decoded has the checkpoints of another one.
+        # A sound file that cannot be decoded has the seek points of another one.
         again = rows[(statuses[rows] != GOOD) & ~self._files["judge"][start + rows].astype(bool)]
         if again.size:
             files = self._files[start + again]
-            for name in ("checkpoints", "num_checkpoints", "every"):
+            for name in ("seek_points", "num_seek_points", "every"):
                 files[name] = 0
             files["judge"] = 1
             self._files[start + again] = files
@@ -131,7 +131,7 @@ class JpegRenderer:
         return statuses
 
     def _room(self, rows: NDArray[np.int64], files: NDArray[np.void]) -> NDArray[np.void]:
-        """Give new files room for their checkpoints, CHECKPOINT [...], one file behind the other."""
+        """Give new files room for their seek points, SEEK_POINT [...], one file behind the other."""
         # None where restart intervals are as short and serve instead.
         most, usual = (
             (-(-self._fetched.sizes[rows] // side)).prod(axis=1) // every
@@ -139,11 +139,11 @@ class JpegRenderer:
         )
         is_wanted = (files["judge"] == 1) & (files["last_offset"] - files["first_offset"] <= usual)
         most = np.where(is_wanted, most, 0)
-        room = np.empty(int(most.sum()), CHECKPOINT)
+        room = np.empty(int(most.sum()), SEEK_POINT)
         wanted, starts = most > 0, np.cumsum(most) - most
         address = room.__array_interface__["data"][0]  # in half the time of `ctypes`
-        files["checkpoints"][wanted] = address + CHECKPOINT.itemsize * starts[wanted]
-        files["num_checkpoints"][wanted], files["every"][wanted] = most[wanted], EVERY
+        files["seek_points"][wanted] = address + SEEK_POINT.itemsize * starts[wanted]
+        files["num_seek_points"][wanted], files["every"][wanted] = most[wanted], EVERY
         return room
 
     def _keep(
@@ -156,7 +156,7 @@ class JpegRenderer:
         """Keep what was found of new files, but for what is found in headers alone."""
         assert self._store is not None
         kept = (files["judge"] == 1) & (files["noted"] >= 0) & np.isin(statuses, _OF_SCANS)
-        first = (files["checkpoints"] - room.__array_interface__["data"][0]) // CHECKPOINT.itemsize
+        first = (files["seek_points"] - room.__array_interface__["data"][0]) // SEEK_POINT.itemsize
         news = []
         for number in np.flatnonzero(kept).tolist():
             row, status, noted = (
@@ -167,8 +167,8 @@ class JpegRenderer:
             start = int(first[number]) if noted else 0
             found = room[start : start + noted] if status == GOOD else room[:0]
             index = int(self._fetched.indices[row])
-            news.append((index, int(self._digests[row]), Checkpoints(status, EVERY, found)))
-        self._store.keep_all(news)
+            news.append((index, int(self._digests[row]), SeekPoints(status, EVERY, found)))
+        self._store.store_all(news)
 
 
 def list_files(
@@ -191,7 +191,7 @@ def list_files(
     files = np.zeros(len(spans), dtype)
     files["address"], files["num_bytes"] = spans.T
     if known is not None:
-        files["checkpoints"], files["num_checkpoints"] = known["address"], known["num_rows"]
+        files["seek_points"], files["num_seek_points"] = known["address"], known["num_rows"]
         files["every"] = known["every"]
     if not restarts:
         return files, _NO_OFFSETS

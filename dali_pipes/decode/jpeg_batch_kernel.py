@@ -2,35 +2,24 @@
 
 from typing import Any
 
-import numpy as np
-
 from dali_pipes.jpeg.decode import decode_crop
-from dali_pipes.jpeg.memory import memory_at
+from dali_pipes.jpeg.memory import memory_at, numbers
 from gpu_aug.compiled.jit import kernel, signed, view_u8
 from gpu_aug.resampling.bilinear import resize_into
 
-
-def _record(*names: str) -> np.dtype[np.void]:
-    return np.dtype([(name, np.int64) for name in names])
-
-
-ENCODED = _record(
-    *("address", "num_bytes", "first_offset", "last_offset"),
-    *("checkpoints", "num_checkpoints", "every", "judge", "noted"),
+ENCODED = numbers(
+    "address num_bytes first_offset last_offset seek_points num_seek_points every judge noted"
 )
 """Where the bytes of a file lie, and where its restart intervals stand among all offsets (half open).
 
-checkpoints, num_checkpoints, every, judge: As for `decode_crop`.
-noted: Written: how many checkpoints a file has that is judged, -1 where its status is not that of a scan.
+seek_points, num_seek_points, every, judge: As for `decode_crop`.
+noted: Written: how many seek points a file has that is judged, -1 where its status is not that of a scan.
 """
 
-RECT = _record("top", "left", "height", "width")
+RECT = numbers("top left height width")
 """A rectangle in an image."""
 
-CROP = _record(
-    *("top", "left", "height", "width"),
-    *("resize_height", "resize_width", "paste_top", "paste_left"),
-)
+CROP = numbers("top left height width resize_height resize_width paste_top paste_left")
 """What a view cuts out of an image, how large that becomes, and where on the canvas it goes; see gpu_aug.Crops."""
 
 
@@ -73,7 +62,7 @@ def render_rows(
             (sizes[row, 0], sizes[row, 1]),
             times,
             offsets[file.first_offset : file.last_offset],
-            (file.checkpoints, file.num_checkpoints, file.every),
+            (file.seek_points, file.num_seek_points, file.every),
             file.judge != 0,
             pixels.ctypes.data,
             shape[1] * 3,

@@ -8,13 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from gpu_aug.compiled.jit import has_ff, kernel, load_be64, load_u8, signed, store_be64, store_u8
+from gpu_aug.compiled.jit import (
+    has_ff,
+    inlined,
+    kernel,
+    load_be64,
+    load_u8,
+    signed,
+    store_be64,
+    store_u8,
+)
 
 MCU_BYTES = 2560
 """More than the ten blocks of an MCU can take, with 64 symbols of at most 31 bits each."""
 CLEAN_BYTES = 16384
 """What the buffer holds in front of the zeros."""
 BUFFER_BYTES = CLEAN_BYTES + MCU_BYTES + 32
+
+
+_U3, _U63 = np.uint64(3), np.uint64(63)
 
 
 @kernel
@@ -60,3 +72,25 @@ def top_up(feed: Any) -> None:
     for offset in range(0, MCU_BYTES + 32, 8):
         if feed.ended:
             store_be64(target + offset, np.uint64(0))
+
+
+@inlined
+def prepare_mcu(feed: Any, bits: Any, position: int) -> Any:
+    """Have all bytes of an MCU in the buffer.
+
+    Args:
+        feed: The feed.
+        bits: uint64, how many bits were read ahead in its six lowest bits.
+        position: Address of the first byte that was not read ahead.
+
+    Returns:
+        The position, which moves with the bytes, and False if the scan ended before the MCU.
+    """
+    is_there = True
+    if position > feed.filled - MCU_BYTES:
+        if not feed.ended:
+            feed.position = position
+            top_up(feed)
+            position = feed.position
+        is_there = position - signed((bits & _U63) >> _U3) <= feed.filled
+    return position, is_there

@@ -1,6 +1,21 @@
-"""Reading bytes of open files, in compiled code."""
+"""Bytes of files, for compiled code: reading them from disk, copying them, and finding markers of JPEGs in them."""
 
-from gpu_aug.compiled.jit import c_function, inlined
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.core.cgutils import raw_memcpy
+
+from gpu_aug.compiled.jit import (
+    c_function,
+    has_ff,
+    inlined,
+    intrinsic_of,
+    kernel,
+    load_be64,
+    load_u8,
+    signed,
+)
 
 # Offsets and lengths have 64 bits on the 64-bit Linux that this runs on.
 _pread = c_function("pread", 64, 32, 64, 64, 64)
@@ -15,3 +30,36 @@ def read_bytes(file: int, address: int, length: int, start: int) -> bool:
             return False
         address, length, start = address + count, length - count, start + count
     return True
+
+
+def _copying(_context: Any, *_arguments: Any) -> Any:
+    def generate(target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        to, source = (builder.inttoptr(one, pointer) for one in arguments[:2])
+        raw_memcpy(builder, to, source, arguments[2], 1)
+        return target.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+copy_bytes = intrinsic_of(_copying, 3)
+"""Copy bytes: takes the address where they go, the one where they are, and their number."""
+
+
+@inlined
+def be16(address: int) -> int:
+    """Return the number in two bytes, the higher one first."""
+    return signed(load_u8(address)) << 8 | signed(load_u8(address + 1))
+
+
+@kernel
+def find_marker(source: int, stop: int) -> int:
+    """Return the address of the next marker, or of the last two bytes in front of `stop`."""
+    while source + 2 < stop:
+        if source + 8 < stop and not has_ff(load_be64(source)):
+            source += 8
+        elif load_u8(source) == 0xFF and load_u8(source + 1) != 0:
+            return source
+        else:
+            source += 1
+    return stop - 2

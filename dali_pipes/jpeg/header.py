@@ -6,12 +6,13 @@ Source: ITU-T T.81, annex B; the verdicts on odd cases are libjpeg-turbo's or st
 
 from typing import Any
 
-import numpy as np
-
 from dali_pipes.jpeg.exif import BAD, read_orientation
+from dali_pipes.jpeg.file_bytes import be16
+from dali_pipes.jpeg.huffman import ZIGZAG
 from dali_pipes.jpeg.status import (
     BAD_HEADER,
     BAD_TABLE,
+    CUT_SHORT,
     GOOD,
     NOT_BASELINE,
     NOT_JPEG,
@@ -21,27 +22,16 @@ from dali_pipes.jpeg.status import (
 )
 from gpu_aug.compiled.jit import inlined, inner, kernel, load_u8, signed
 
-TABLE_BYTES = 16 + 256
-"""A Huffman table as stored: 16 counts, then the symbols."""
+MISSING = 255
+"""In place of a table's first count where there is no table: more codes of one bit than there can be."""
 
-MISSING = 255  # more codes of one bit than there can be
 MOST_SIDE = 65500
 """The limit of libjpeg."""
 
 _MAX_PIXELS = 1 << 30  # OpenCV's limit
-_SOI, EOI, SOS, DQT, DHT, DRI, COM = 0xD8, 0xD9, 0xDA, 0xDB, 0xC4, 0xDD, 0xFE
+# Markers: ITU-T T.81, table B.1.
+_SOI, EOI, SOS, _DQT, _DHT, _DRI, _COM = 0xD8, 0xD9, 0xDA, 0xDB, 0xC4, 0xDD, 0xFE
 _SOF0, _SOF1, SOF2, _APP0, _APP1, _APP14, _APP15 = 0xC0, 0xC1, 0xC2, 0xE0, 0xE1, 0xEE, 0xEF
-
-ZIGZAG = np.array(
-    [
-        *(0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5),
-        *(12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28),
-        *(35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51),
-        *(58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63),
-    ],
-    np.uint8,
-)
-"""Where each coefficient of the zigzag order lies in the block, row by row."""
 
 
 @kernel
@@ -60,27 +50,15 @@ def read_header(memory: Any) -> int:
     header.down[:] = 0
     memory.quant[:, 0] = 0
     memory.huffman[:, 0] = MISSING
-    position = 2
-    while position + 4 <= length:
-        marker = be16(data + position)
-        if marker == 0xFFFF:  # padding
-            position += 1
-            continue
-        size = be16(data + position + 2)
-        body = data + position + 4
-        position += 2 + size
-        if size < 2 or position > length:
-            return BAD_HEADER
-        if marker == 0xFF00 | SOS:
-            header.scan = position
-            status = _finish(body, size - 2, header, memory.quant, memory.huffman)
-            if status == SEVERAL_SCANS:
-                header.scan -= 2 + size
-            return status
-        status = _read_segment(marker - 0xFF00, body, size - 2, memory)
-        if status != GOOD:
-            return status
-    return BAD_HEADER
+    status, position = read_segments(memory, 2)
+    if status != GOOD:
+        return status
+    size = be16(data + position + 2)
+    header.scan = position + 2 + size
+    status = _finish(data + position + 4, size - 2, header, memory.quant, memory.huffman)
+    if status == SEVERAL_SCANS:
+        header.scan = position
+    return status
 
 
 @inlined
@@ -88,27 +66,73 @@ def read_size(memory: Any, size: Any) -> int:
     """As `read_header`; also write height and width of the upright image, where our decoder takes the file."""
     status = read_header(memory)
     if status in (GOOD, SEVERAL_SCANS):
-        header = memory.header
-        is_turned = header.orientation >= 5
-        size[0] = header.width if is_turned else header.height
-        size[1] = header.height if is_turned else header.width
+        size[0], size[1] = upright_size(memory.header)
     return signed(status)
 
 
 @inlined
-def _read_segment(marker: int, body: int, size: int, memory: Any) -> int:
+def upright_size(header: Any) -> tuple[int, int]:
+    """Return height and width of the image as EXIF turns it."""
+    if header.orientation >= 5:
+        return header.width, header.height
+    return header.height, header.width
+
+
+@inner
+def read_segments(memory: Any, position: int) -> tuple[int, int]:
+    """Read the segments from an offset on, 2 for the header, up to the next scan or the end of the file.
+
+    Returns:
+        A status, and the offset of the scan's segment or of the end marker, which the header does not have.
+    """
+    data, length, is_header = memory.job.data, memory.job.length, position == 2
+    while position + 2 <= length:
+        marker = be16(data + position)
+        if marker == 0xFF00 | EOI and not is_header:
+            return GOOD, position
+        if marker == 0xFFFF:  # padding
+            position += 1
+            continue
+        if position + 4 > length:
+            break
+        size = be16(data + position + 2)
+        if size < 2 or position + 2 + size > length:
+            return BAD_HEADER, position
+        if marker == 0xFF00 | SOS:
+            return GOOD, position
+        body = data + position + 4
+        if is_header:
+            status = _read_first(marker - 0xFF00, body, size - 2, memory)
+        else:
+            status = _read_tables(marker - 0xFF00, body, size - 2, memory)
+        if status != GOOD:
+            return status, position
+        position += 2 + size
+    return BAD_HEADER if is_header else CUT_SHORT, position
+
+
+@inlined
+def _read_tables(marker: int, body: int, size: int, memory: Any) -> int:
+    """Read a segment that may stand in front of any scan."""
+    status = GOOD
+    if marker == _DHT:
+        status = _read_huffman(body, size, memory.huffman)
+    elif marker == _DQT:
+        status = _read_quant(body, size, memory.quant)
+    elif marker == _DRI and size == 2:
+        memory.header.restart = be16(body)
+    elif marker != _COM:
+        status = BAD_HEADER
+    return status
+
+
+@inlined
+def _read_first(marker: int, body: int, size: int, memory: Any) -> int:
+    """Read a segment in front of the first scan."""
     header, status = memory.header, GOOD
     if marker in (_SOF0, _SOF1, SOF2):
         status = _read_frame(body, size, header)
         header.frame = marker
-    elif marker == DHT:
-        status = read_huffman(body, size, memory.huffman)
-    elif marker == DQT:
-        status = read_quant(body, size, memory.quant)
-    elif marker == DRI:
-        if size != 2:
-            return BAD_HEADER
-        header.restart = be16(body)
     elif marker == _APP1:
         if header.orientation == 0:  # the first one that has the tag counts
             header.orientation = read_orientation(body, size)
@@ -116,15 +140,11 @@ def _read_segment(marker: int, body: int, size: int, memory: Any) -> int:
     elif marker == _APP14:
         if size >= 12 and load_u8(body) == 65 and load_u8(body + 1) == 100:
             header.adobe = 1 + signed(load_u8(body + 11))
-    elif marker != COM and (marker < _APP0 or marker > _APP15):
+    elif marker in (_DHT, _DQT, _DRI, _COM):
+        status = _read_tables(marker, body, size, memory)
+    elif marker < _APP0 or marker > _APP15:
         status = NOT_BASELINE
     return status
-
-
-@inlined
-def be16(address: int) -> int:
-    """The number in two bytes, the higher one first."""
-    return signed(load_u8(address)) << 8 | signed(load_u8(address + 1))
 
 
 @inlined
@@ -154,8 +174,8 @@ def _read_frame(body: int, size: int, header: Any) -> int:
 
 
 @inner
-def read_huffman(body: int, size: int, huffman: Any) -> int:
-    """Keep the Huffman tables of a segment; returns a status."""
+def _read_huffman(body: int, size: int, huffman: Any) -> int:
+    """Copy the Huffman tables of a segment; returns a status."""
     while size > 0:
         if size < 17:
             return BAD_TABLE
@@ -178,8 +198,8 @@ def read_huffman(body: int, size: int, huffman: Any) -> int:
 
 
 @inner
-def read_quant(body: int, size: int, quant: Any) -> int:
-    """Keep the quantisation tables of a segment, row by row; returns a status."""
+def _read_quant(body: int, size: int, quant: Any) -> int:
+    """Copy the quantisation tables of a segment, row by row; returns a status."""
     while size > 0:
         name = signed(load_u8(body))
         if size < 65 or name > 3:  # above 15: 16 bits to an entry, which baseline never needs

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from dali_pipes.jpeg.header import ZIGZAG
 from dali_pipes.jpeg.huffman_tables import END, FAST_BITS, MOST, SLOW
 from dali_pipes.jpeg.idct import OVERFLOW
 from gpu_aug.compiled.jit import (
@@ -23,6 +22,17 @@ BAD = -1
 
 BLOCK_BYTES = 192
 """Bytes of a block of coefficients and of what is written behind it."""
+
+ZIGZAG = np.array(
+    [
+        *(0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5),
+        *(12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28),
+        *(35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51),
+        *(58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63),
+    ],
+    np.uint8,
+)
+"""Where each coefficient of the zigzag order lies in the block, row by row; ITU-T T.81, figure A.6."""
 
 _U3, _U48, _U56, _U63, _U64 = (np.uint64(number) for number in (3, 48, 56, 63, 64))
 _UNKNOWN = signed(-1)

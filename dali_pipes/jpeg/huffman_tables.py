@@ -1,71 +1,222 @@
-"""Huffman tables in a form for looking up several symbols at once.
+"""Huffman tables in the forms in which scans are read: several symbols are looked up at once.
 
 Each answers for the next FAST_BITS bits of the scan. An entry says by how many bits to go on, by how far the
-coefficient advances (run + 1; END where the block ends; SLOW where the table does not suffice), and
+coefficient advances (run + 1; END where the block or its band ends; SLOW where the table does not suffice), and
 the numbers behind the codes, where those fit as well.
 
-    DC    int32   bits 0-5 length   8-15 zero or SLOW   16-31 number
-    AC    int64   bits 0-5 length   8-15 advance to the first number   16-23 to the second one
-                  32-47 first number   48-63 second number (a single one stands twice)
-    hops  int32   bits 0-5 length   8-15 advance over as many symbols as fit   16-31 nothing
+    DC           int32   bits 0-5 length   8-15 zero or SLOW   16-31 number
+    AC, pairs    int64   bits 0-5 length   8-15 advance to the first number   16-23 to the second one
+                         24-31 further empty blocks   32-47 first number   48-63 second number (a single one stands twice)
+    AC, hops     int32   bits 0-5 length   8-15 advance over as many symbols as fit   16-31 nothing
+    refinement   int32   bits 0-5 length   8-11 zeros to pass   NEW, NEGATIVE, ENDS, LONG   16-31 further empty blocks
+    look         int32   bits 0-7 length   8-15 symbol   (the form of the CUDA kernels)
 
-In an entry with SLOW the length is that of the code alone, or zero where the code is longer than FAST_BITS, and in
-place of the number stands the symbol, or -1.
+An entry of single symbols that does not suffice (SLOW or LONG) has the length of its code and, in place of the number or the
+empty blocks, its symbol; or -1 and no length where the code is longer than FAST_BITS.
 
-Source: ITU-T T.81, annexes C and F.2.2.
+Source: ITU-T T.81, annexes C, F.2.2 and G.1.2.
 """
 
 from typing import Any
 
+import numpy as np
+
 from dali_pipes.jpeg.status import BAD_TABLE, GOOD
-from gpu_aug.compiled.jit import inlined, kernel, signed
+from gpu_aug.compiled.jit import inlined, kernel, record_at, separate, signed
 
 FAST_BITS = 10
 FAST_LENGTH = 1 << FAST_BITS
+"""Entries of a form. With 10 bits those that the scan of a photograph reads (two of each kind but refinement) take 32 kB."""
+
 END, SLOW = 128, 192
+"""Advances that no run reaches: runs end at 16, and two of them at 32."""
+
+NEW, NEGATIVE, ENDS, LONG = 1 << 12, 1 << 13, 1 << 14, 1 << 15
+"""Marks of an entry of a refinement: a new coefficient, which is negative; the band ends; the entry does not suffice."""
+
+DC_FIRST, DC_REFINE, AC_FIRST, AC_REFINE, SEQUENTIAL, DC_LOOK, AC_LOOK = range(7)
+"""The kinds of scans and of their tables; DC tables are DC_FIRST in any scan, and those of CUDA kernels DC_LOOK and AC_LOOK."""
 
 MOST = (1 << 13) - 1
 """The largest number in the first row of a block, after dequantisation, that the transform takes; the least is -MOST - 1."""
 
-_MOST_IN_ENTRY = (1 << FAST_BITS - 1) - 1  # behind a code of one bit
+TABLE_BYTES = 16 + 256
+"""A Huffman table as stored: 16 counts, then the symbols."""
 
 SEARCH_LENGTH = 34
-"""Length of the search table, int32: first for each length of code the bound that the next 16 bits stay below (one more
+"""Length of the search table: first for each length of code the bound that the next 16 bits stay below (one more
 than the last code of that length, followed by zeros), then what added to the code gives its symbol's index."""
+
+_MOST_IN_ENTRY = (1 << FAST_BITS - 1) - 1  # behind a code of one bit
+_MOST_RUN = 7  # bits of a number of empty blocks that fits an entry of a pair
+
+TABLE = np.dtype(
+    [
+        ("pairs", np.int64, (FAST_LENGTH,)),
+        ("single", np.int32, (FAST_LENGTH,)),
+        ("hops", np.int32, (FAST_LENGTH,)),
+        ("search", np.int32, (SEARCH_LENGTH,)),
+        ("stored", np.uint8, (TABLE_BYTES,)),
+        ("is_ready", np.int64),
+        ("harmless", np.int64),
+    ]
+)
+"""A Huffman table.
+
+pairs, single, hops, search: Forms of it; `single` has DC, refinement or look entries, and those of which pairs and hops consist.
+stored: The table as it is stored; files of one encoder have the same ones.
+is_ready: 1 once the forms are those of it, else 0.
+harmless: Up to which number `hops` goes over coefficients; -1 where it is not made.
+"""
+
+table_at = record_at(TABLE)
+"""The table at an address, for kernels."""
+
+
+def _build_table(address: int, kind: int, low: int) -> int:
+    """Make the forms of a table that a kind of scan uses, but for hops, out of the table as it is stored.
+
+    Args:
+        address: Address of the TABLE.
+        kind: DC_FIRST, AC_FIRST, AC_REFINE, SEQUENTIAL, DC_LOOK or AC_LOOK.
+        low: Bit position of what the scan brings; 0 for all but AC_FIRST.
+
+    Returns:
+        A status: BAD_TABLE if there are too many codes, or a DC number of more than 15 bits.
+    """
+    table = table_at(address)
+    is_dc = kind in (DC_FIRST, DC_LOOK)
+    code, symbol_index, filled = 0, 0, 0
+    for length in range(1, 17):
+        count = signed(table.stored[length - 1])
+        table.search[17 + length] = symbol_index - code
+        if code + count >= 1 << length:  # no code may be all ones
+            return BAD_TABLE
+        for _ in range(count):
+            symbol = signed(table.stored[16 + symbol_index])
+            if is_dc and symbol > 15:
+                return BAD_TABLE
+            if length <= FAST_BITS:
+                filled = _fill(table.single, filled, length, symbol, kind, low)
+            code += 1
+            symbol_index += 1
+        table.search[length] = code << (16 - length)
+        code <<= 1
+    unknown = -1 << 16 | (LONG if kind == AC_REFINE else SLOW << 8)
+    if kind >= DC_LOOK:
+        unknown = 0
+    for index in range(filled, FAST_LENGTH):
+        table.single[index] = unknown
+    if kind in (AC_FIRST, SEQUENTIAL):
+        _pair(table.single, table.pairs)
+    return GOOD
+
+
+@inlined
+def _fill(single: Any, index: int, length: int, symbol: int, kind: int, low: int) -> int:
+    """Write the entries of one code, and return the index behind them."""
+    run, size = symbol >> 4, symbol & 15
+    ends = size == 0 and run < 15 and kind != DC_FIRST
+    more = size  # bits behind the code
+    if ends:
+        more = 0 if kind == SEQUENTIAL else run
+    room = FAST_BITS - length
+    fits = more <= room and not (size > 1 and kind == AC_REFINE)
+    if kind != AC_REFINE:
+        fits = fits and not (ends and more > _MOST_RUN) and not (size > 0 and size + low > 15)
+    if kind >= DC_LOOK or not fits:
+        more = 0
+    for bits in range(1 << more):
+        if kind >= DC_LOOK:
+            entry = symbol << 8
+        elif not fits:
+            entry = symbol << 16 | (LONG if kind == AC_REFINE else SLOW << 8)
+        elif kind == AC_REFINE:
+            entry = _refining(run, size, more, bits, ends)
+        else:
+            advance = 0 if kind == DC_FIRST else run + 1
+            entry = _bringing(advance, more, bits, ends, low)
+        for _ in range(1 << (room - more)):
+            single[index] = entry | (length + more)
+            index += 1
+    return index
+
+
+@inlined
+def _bringing(advance: int, more: int, bits: int, ends: bool, low: int) -> int:
+    """Return the entry of a code that brings a number, or ends the band, and of the bits behind it."""
+    if ends:
+        return ((1 << more) - 1 + bits) << 16 | END << 8
+    number = bits if bits >= (1 << more) >> 1 else bits - (1 << more) + 1
+    return number << low << 16 | advance << 8
+
+
+@inlined
+def _refining(run: int, size: int, more: int, bits: int, ends: bool) -> int:
+    """Return the entry of a code of a refinement and of the bits behind it."""
+    if ends:
+        return ((1 << more) - 1 + bits) << 16 | ENDS
+    sign = 0 if bits else NEGATIVE
+    return run << 8 | (NEW | sign if size else 0)
+
+
+@inlined
+def _pair(single: Any, pairs: Any) -> None:
+    """Add to each symbol the one behind it, if all its bits are known."""
+    for index in range(FAST_LENGTH):
+        first = signed(single[index])
+        length, advance, number = first & 63, first >> 8 & 255, first >> 16
+        if advance == END:
+            pairs[index] = number << 24 | END << 16 | END << 8 | length
+            continue
+        if advance == SLOW:
+            pairs[index] = SLOW << 16 | SLOW << 8
+            continue
+        entry = number << 48 | (number & 0xFFFF) << 32 | advance << 16 | advance << 8 | length
+        second = signed(single[index << length & (FAST_LENGTH - 1)])
+        more, further, other = second & 63, second >> 8 & 255, second >> 16
+        if length + more <= FAST_BITS and further < SLOW:
+            entry = (number & 0xFFFF) << 32 | (advance + further) << 16 | advance << 8
+            entry |= length + more
+            entry |= other << 24 if further == END else other << 48
+        pairs[index] = entry
+
+
+build_table = separate(_build_table)
+"""`_build_table` for kernels."""
 
 
 @kernel
 def build_tables(memory: Any) -> int:
-    """Make the tables that a scan uses out of the memory's huffman, where they are not there yet; returns a status."""
+    """Make the tables that a single sequential scan uses, where they are not ready yet; returns a status."""
     header = memory.header
     for number in range(8):
         used = False
         for component in range(header.components):
             used |= header.dc[component] == number or header.ac[component] == number
         if used:
-            status = _make_table(memory, number)
+            status = _make_ready(memory, number)
             if status != GOOD:
                 return status
     return GOOD
 
 
 @inlined
-def _make_table(memory: Any, number: int) -> int:
-    stored, single, made = memory.huffman[number], memory.single[number], memory.made[number]
-    if made.is_there == 0 or not _are_equal(stored, made.stored):
-        made.is_there, made.harmless = 0, -1
-        status = _build(stored, number < 4, single, memory.search[number])
+def _make_ready(memory: Any, number: int) -> int:
+    table, stored = memory.tables[number], memory.huffman[number]
+    if table.is_ready == 0 or not _are_equal(stored, table.stored):
+        table.is_ready, table.harmless = 0, -1
+        table.stored[:] = stored
+        kind = DC_FIRST if number < 4 else SEQUENTIAL
+        status = signed(build_table(signed(table.pairs.ctypes.data), kind, 0))
         if status != GOOD:
             return status
-        if number >= 4:
-            _pair(single, memory.pairs[number - 4])
-        made.stored[:] = stored
-        made.is_there = 1
+        table.is_ready = 1
     if number >= 4:
         harmless = _harmless(memory, number)
-        if harmless != made.harmless:
-            _join(single, memory.hops[number - 4], harmless)
-            made.harmless = harmless
+        if harmless != table.harmless:
+            _join(table.single, table.hops, harmless)
+            table.harmless = harmless
     return GOOD
 
 
@@ -82,71 +233,8 @@ def _are_equal(stored: Any, other: Any) -> bool:
 
 
 @inlined
-def _build(stored: Any, is_dc: bool, single: Any, search: Any) -> int:
-    code, symbol_index, filled = 0, 0, 0
-    for length in range(1, 17):
-        count = signed(stored[length - 1])
-        search[17 + length] = symbol_index - code
-        if code + count >= 1 << length:  # no code may be all ones
-            return BAD_TABLE
-        for _ in range(count):
-            symbol = signed(stored[16 + symbol_index])
-            if is_dc and symbol > 15:
-                return BAD_TABLE
-            if length <= FAST_BITS:
-                filled = fill(single, filled, length, symbol, is_dc)
-            code += 1
-            symbol_index += 1
-        search[length] = code << (16 - length)
-        code <<= 1
-    for index in range(filled, FAST_LENGTH):
-        single[index] = -1 << 16 | SLOW << 8
-    return GOOD
-
-
-@inlined
-def fill(single: Any, index: int, length: int, symbol: int, is_dc: bool) -> int:
-    """Write the entries of single symbols that one code has, and return the index behind them."""
-    room = FAST_BITS - length
-    size, advance = symbol & 15, (symbol >> 4) + 1
-    if is_dc:
-        advance = 0
-    elif size == 0 and advance < 16:
-        advance = END
-    if size > room:
-        for _ in range(1 << room):
-            single[index] = symbol << 16 | SLOW << 8 | length
-            index += 1
-        return index
-    half, copies = (1 << size) >> 1, 1 << (room - size)
-    for bits in range(1 << size):
-        number = bits if bits >= half else bits - (1 << size) + 1
-        for _ in range(copies):
-            single[index] = number << 16 | advance << 8 | (length + size)
-            index += 1
-    return index
-
-
-@inlined
-def _pair(single: Any, pairs: Any) -> None:
-    """Add to each symbol the one behind it, if all its bits are known."""
-    for index in range(FAST_LENGTH):
-        first = signed(single[index])
-        length, advance = first & 63, first >> 8 & 255
-        number = first >> 16 & 0xFFFF
-        entry = number << 48 | number << 32 | advance << 16 | advance << 8 | length
-        if advance < END:
-            second = signed(single[index << length & (FAST_LENGTH - 1)])
-            more, further = second & 63, second >> 8 & 255
-            if length + more <= FAST_BITS and further < SLOW:
-                entry = (second >> 16) << 48 | number << 32 | (advance + further) << 16
-                entry |= advance << 8 | (length + more)
-        pairs[index] = entry
-
-
-@inlined
 def _harmless(memory: Any, number: int) -> int:
-    """The largest number of an entry that is in range in whatever block an AC table is used for."""
+    """Return the largest number of an entry that is in range in any block that an AC table is used for."""
     header, step = memory.header, 1
     for component in range(header.components):
         if header.ac[component] == number:
@@ -156,17 +244,17 @@ def _harmless(memory: Any, number: int) -> int:
 
 
 @inlined
-def _join(source: Any, joined: Any, harmless: int) -> None:
+def _join(single: Any, hops: Any, harmless: int) -> None:
     """Add to the symbols of each entry those behind it, if all their bits are known; numbers that may do harm are SLOW."""
     for index in range(FAST_LENGTH):
-        first = signed(source[index])
+        first = signed(single[index])
         length, advance = first & 63, first >> 8 & 255
         if advance < SLOW and abs(first >> 16) > harmless:
             first = SLOW << 8
         elif advance < END:
-            second = signed(source[index << length & (FAST_LENGTH - 1)])
+            second = signed(single[index << length & (FAST_LENGTH - 1)])
             more, further = second & 63, second >> 8 & 255
             fits = length + more <= FAST_BITS and further < SLOW and abs(second >> 16) <= harmless
             if fits and advance + (further & 127) < 63:
                 first = (advance + further) << 8 | (length + more)
-        joined[index] = first
+        hops[index] = first

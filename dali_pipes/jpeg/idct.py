@@ -1,35 +1,42 @@
-"""The inverse discrete cosine transform of libjpeg ("islow"), bit for bit.
+"""The inverse discrete cosine transforms of libjpeg, bit for bit: "islow", and those that come out 4, 2 or 1 pixels wide.
 
 Fixed-point numbers of 13 bits. Loeffler, Ligtenberg and Moschytz, "Practical Fast 1-D DCT Algorithms with
 11 Multiplications", ICASSP 1989. Sums of 16-bit numbers wrap where libjpeg-turbo's vector code lets them wrap,
-so that even blocks from damaged files come out equal.
+so that even blocks from damaged files come out equal. The smaller ones are those of decoding at 1/2, 1/4 and 1/8, as in
+libjpeg-turbo's jidctred.c; the idea is Feig and Linzer's, 1992.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from dali_pipes.jpeg.simd import Builder, Lanes, load, written_out
+from gpu_aug.compiled.jit import inlined, kernel
 
 OVERFLOW = 144
 """At this byte behind a block begin 16 that stay zero unless coefficients were out of range."""
 
-FRACTION = 13  # bits behind the point in the factors
-GUARD = 2  # bits behind the point between the passes
+CORNER = 10
+"""The first ten coefficients of the zigzag order lie in four rows and columns."""
+
+_FRACTION = 13  # bits behind the point in the factors
+_GUARD = 2  # bits behind the point between the passes
 
 
-def fixed(factor: float) -> int:
-    """A factor as a whole number, FRACTION bits behind the point."""
-    return round(factor * (1 << FRACTION))
+def _fixed(factor: float) -> int:
+    """Return a factor as an integer, with _FRACTION bits behind the point."""
+    return round(factor * (1 << _FRACTION))
 
 
-def _invert(rows: list[Lanes], shift: int) -> list[Lanes]:
-    """Transform down the columns: eight vectors of 16 bits to eight of 32, scaled down by 2**shift."""
+def _to_eight(rows: list[Lanes], shift: int) -> list[Lanes]:
+    """Return eight vectors of 16 bits as eight of 32, transformed down the columns and scaled down by 2**shift."""
     even_2, even_6 = rows[2].widen(32), rows[6].widen(32)
-    twist = (even_2 + even_6) * fixed(0.541196100)
-    low = twist - even_6 * fixed(1.847759065)
-    high = twist + even_2 * fixed(0.765366865)
+    twist = (even_2 + even_6) * _fixed(0.541196100)
+    low = twist - even_6 * _fixed(1.847759065)
+    high = twist + even_2 * _fixed(0.765366865)
     rounding = 1 << (shift - 1)
-    total = ((rows[0] + rows[4]).widen(32) << FRACTION) + rounding
-    difference = ((rows[0] - rows[4]).widen(32) << FRACTION) + rounding
+    total = ((rows[0] + rows[4]).widen(32) << _FRACTION) + rounding
+    difference = ((rows[0] - rows[4]).widen(32) << _FRACTION) + rounding
     evens = [total + high, difference + low, difference - low, total - high]
     odds = _odd_part(rows)
     return [
@@ -41,20 +48,20 @@ def _invert(rows: list[Lanes], shift: int) -> list[Lanes]:
 def _odd_part(rows: list[Lanes]) -> list[Lanes]:
     wide_7, wide_5, wide_3, wide_1 = (rows[row].widen(32) for row in (7, 5, 3, 1))
     sum_73, sum_51 = (rows[7] + rows[3]).widen(32), (rows[5] + rows[1]).widen(32)
-    common = (sum_73 + sum_51) * fixed(1.175875602)
-    sum_73 = common - sum_73 * fixed(1.961570560)
-    sum_51 = common - sum_51 * fixed(0.390180644)
-    sum_71 = (wide_7 + wide_1) * fixed(0.899976223)
-    sum_53 = (wide_5 + wide_3) * fixed(2.562915447)
+    common = (sum_73 + sum_51) * _fixed(1.175875602)
+    sum_73 = common - sum_73 * _fixed(1.961570560)
+    sum_51 = common - sum_51 * _fixed(0.390180644)
+    sum_71 = (wide_7 + wide_1) * _fixed(0.899976223)
+    sum_53 = (wide_5 + wide_3) * _fixed(2.562915447)
     return [
-        wide_1 * fixed(1.501321110) - sum_71 + sum_51,
-        wide_3 * fixed(3.072711026) - sum_53 + sum_73,
-        wide_5 * fixed(2.053119869) - sum_53 + sum_51,
-        wide_7 * fixed(0.298631336) - sum_71 + sum_73,
+        wide_1 * _fixed(1.501321110) - sum_71 + sum_51,
+        wide_3 * _fixed(3.072711026) - sum_53 + sum_73,
+        wide_5 * _fixed(2.053119869) - sum_53 + sum_51,
+        wide_7 * _fixed(0.298631336) - sum_71 + sum_73,
     ]
 
 
-def turn(rows: list[Lanes]) -> list[Lanes]:
+def _transpose(rows: list[Lanes]) -> list[Lanes]:
     """Transpose eight vectors of eight lanes: three times the perfect shuffle."""
     for _ in range(3):
         pairs = [(rows[row], rows[row + 4]) for row in range(4)]
@@ -64,7 +71,7 @@ def turn(rows: list[Lanes]) -> list[Lanes]:
     return rows
 
 
-def load_rows(builder: Builder, block: Any, quant: Any, filled: int) -> list[Lanes]:
+def _load_rows(builder: Builder, block: Any, quant: Any, filled: int) -> list[Lanes]:
     """Dequantise the first rows of a block and fill them with zeros; the others are zero already.
 
     Where the first row is out of a sound file's range, libjpeg's result depends on the processor: that is noted
@@ -75,38 +82,71 @@ def load_rows(builder: Builder, block: Any, quant: Any, filled: int) -> list[Lan
         for row in range(filled)
     ]
     zero = rows[0] - rows[0]
-    overflow = rows[0] ^ ((rows[0] << GUARD) >> GUARD)
+    overflow = rows[0] ^ ((rows[0] << _GUARD) >> _GUARD)
     (load(builder, block, OVERFLOW, 16, 8) | overflow).store(block, OVERFLOW)
     for row in range(filled):
         zero.store(block, 16 * row)
     return rows + [zero] * (8 - filled)
 
 
+def _to_four(rows: list[Lanes], shift: int) -> list[Lanes]:
+    """Return eight vectors of 16 bits as four of 32, transformed down the columns and scaled down by 2**shift."""
+    wide = [row.widen(32) for row in rows]
+    level = (wide[0] << (_FRACTION + 1)) + (1 << (shift - 1))
+    even = wide[2] * _fixed(1.847759065) - wide[6] * _fixed(0.765366865)
+    inner = _weigh(wide, {7: -0.211164243, 5: 1.451774981, 3: -2.172734803, 1: 1.061594337})
+    outer = _weigh(wide, {7: -0.509795579, 5: -0.601344887, 3: 0.899976223, 1: 2.562915447})
+    sums = [level + even + outer, level - even + inner, level - even - inner, level + even - outer]
+    return [total >> shift for total in sums]
+
+
+def _to_two(rows: list[Lanes], shift: int) -> list[Lanes]:
+    """Return eight vectors of 16 bits as two of 32, transformed down the columns and scaled down by 2**shift."""
+    wide = [row.widen(32) for row in rows]
+    level = (wide[0] << (_FRACTION + 2)) + (1 << (shift - 1))
+    odd = _weigh(wide, {7: -0.720959822, 5: 0.850430095, 3: -1.272758580, 1: 3.624509785})
+    return [(level + odd) >> shift, (level - odd) >> shift]
+
+
+def _weigh(wide: list[Lanes], factors: dict[int, float]) -> Lanes:
+    terms = [wide[row] * _fixed(factor) for row, factor in factors.items()]
+    return terms[0] + terms[1] + terms[2] + terms[3]
+
+
 def _transform(
-    builder: Builder, block: Any, quant: Any, out: Any, stride: Any, filled: int
+    transform: Callable[[list[Lanes], int], list[Lanes]],
+    extra: int,
+    filled: int,
+    builder: Builder,
+    block: Any,
+    quant: Any,
+    out: Any,
+    stride: Any,
 ) -> None:
-    rows = load_rows(builder, block, quant, filled)
-    narrowed = [row.clamp(-32768, 32767).narrow(16) for row in _invert(rows, FRACTION - GUARD)]
-    columns = turn(narrowed)[:filled] + rows[filled:]
-    turned = [
-        column.clamp(-128, 127).narrow(16) for column in _invert(columns, FRACTION + GUARD + 3)
+    """Transform down the columns and then along the rows.
+
+    `transform` takes eight vectors and a shift, and returns as many vectors as the result is wide, scaled up by `extra`
+    further bits; the first `filled` rows and columns may have coefficients.
+    """
+    rows = _load_rows(builder, block, quant, filled)
+    zero = rows[0] - rows[0]
+    narrowed = [
+        row.clamp(-32768, 32767).narrow(16) for row in transform(rows, _FRACTION - _GUARD + extra)
     ]
-    for row in turn(turned):
-        (row + 128).narrow(8).store(out)
+    side = len(narrowed)
+    columns = _transpose(narrowed + [zero] * (8 - side))[:filled] + rows[filled:]
+    pixels = [
+        column.clamp(-128, 127).narrow(16) + 128
+        for column in transform(columns, _FRACTION + _GUARD + 3 + extra)
+    ]
+    for row in _transpose(pixels + [zero] * (8 - side))[:side]:
+        row.pick(row, range(side)).narrow(8).store(out)
         out = builder.add(out, stride)
-
-
-def _transform_all(builder: Builder, block: Any, quant: Any, out: Any, stride: Any) -> None:
-    _transform(builder, block, quant, out, stride, 8)
-
-
-def _transform_corner(builder: Builder, block: Any, quant: Any, out: Any, stride: Any) -> None:
-    _transform(builder, block, quant, out, stride, 4)
 
 
 def _transform_flat(builder: Builder, block: Any, quant: Any, out: Any, stride: Any) -> None:
     level = load(builder, block, 0, 16, 1) * load(builder, quant, 0, 16, 1)
-    level = (((level << GUARD).widen(32) + 16) >> 5).clamp(-128, 127) + 128
+    level = (((level << _GUARD).widen(32) + 16) >> 5).clamp(-128, 127) + 128
     row = level.narrow(8)
     row = row.pick(row, [0] * 8)
     (level - level).narrow(16).store(block)
@@ -115,22 +155,65 @@ def _transform_flat(builder: Builder, block: Any, quant: Any, out: Any, stride: 
         out = builder.add(out, stride)
 
 
+def _transform_eighth(builder: Builder, block: Any, quant: Any, out: Any, _stride: Any) -> None:
+    level = _load_rows(builder, block, quant, 8)[0]
+    level = ((level.pick(level, [0]).widen(32) + 4) >> 3).clamp(-128, 127) + 128
+    level.narrow(8).store(out)
+
+
 def _pass(builder: Builder, block: Any, quant: Any) -> None:
-    load_rows(builder, block, quant, 8)
+    _load_rows(builder, block, quant, 8)
 
 
-invert_block = written_out(_transform_all, 4)
-"""Dequantise and transform a block, and fill it with zeros.
-
-Arguments, all addresses but the last: int16 [8, 8] coefficients, int16 [8, 8] quantisation steps,
-where the first of eight rows of eight uint8 goes, bytes from one row to the next.
-"""
-
-invert_corner = written_out(_transform_corner, 4)
-"""The same for blocks of which all but the first four rows and columns are zero."""
-
-invert_flat = written_out(_transform_flat, 4)
-"""The same for blocks of which all but the first coefficient are zero."""
+# Arguments of all, addresses but the last: int16 [8, 8] coefficients, int16 [8, 8] quantisation steps, where the first row of
+# uint8 goes, bytes from one row to the next. All but `_invert_flat`, whose other coefficients are 0, fill the block with zeros.
+_invert_block = written_out(partial(_transform, _to_eight, 0, 8), 4)
+_invert_corner = written_out(partial(_transform, _to_eight, 0, 4), 4)
+_invert_flat = written_out(_transform_flat, 4)
+_invert_half = written_out(partial(_transform, _to_four, 1, 8), 4)
+_invert_quarter = written_out(partial(_transform, _to_two, 2, 8), 4)
+_invert_eighth = written_out(_transform_eighth, 4)
 
 pass_over = written_out(_pass, 2)
 """Only note behind a block what is out of range, and fill it with zeros."""
+
+
+@kernel
+def _invert_small(side: int, block: int, quant: int, out: int, stride: int) -> None:
+    """Dequantise and transform a block to side x side pixels, and fill it with zeros.
+
+    Args:
+        side: 4, 2 or 1.
+        block: Address of int16 [8, 8] coefficients.
+        quant: Address of int16 [8, 8] quantisation steps.
+        out: Address where the first row of uint8 goes.
+        stride: Bytes from one row to the next.
+    """
+    if side == 4:
+        _invert_half(block, quant, out, stride)
+    elif side == 2:
+        _invert_quarter(block, quant, out, stride)
+    else:
+        _invert_eighth(block, quant, out, stride)
+
+
+@inlined
+def invert(side: int, last: int, block: int, steps: int, out: int, stride: int) -> None:
+    """Dequantise and transform a block to side x side pixels, and fill it with zeros.
+
+    Args:
+        side: 8, 4, 2 or 1.
+        last: Number in the zigzag order of the last coefficient that is not zero, or a larger one.
+        block: Address of int16 [8, 8] coefficients.
+        steps: Address of int16 [8, 8] quantisation steps.
+        out: Address where the first row of uint8 goes.
+        stride: Bytes from one row to the next.
+    """
+    if side != 8:
+        _invert_small(side, block, steps, out, stride)
+    elif last == 0:
+        _invert_flat(block, steps, out, stride)
+    elif last < CORNER:
+        _invert_corner(block, steps, out, stride)
+    else:
+        _invert_block(block, steps, out, stride)

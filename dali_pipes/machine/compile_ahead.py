@@ -208,7 +208,7 @@ _ENCODED, _RECT, _CROP = (
     f"dali_pipes.decode.jpeg_batch_kernel:{name}" for name in ("ENCODED", "RECT", "CROP")
 )
 _FILE, _TOTALS = (f"dali_pipes.decode.cuda_jpeg.plan:{name}" for name in ("FILE", "TOTALS"))
-_CHECKPOINT, _KNOWN = (f"dali_pipes.jpeg.checkpoints:{name}" for name in ("CHECKPOINT", "KNOWN"))
+_SEEK_POINT, _KNOWN = (f"dali_pipes.jpeg.seek_points:{name}" for name in ("SEEK_POINT", "KNOWN"))
 _CROPS = (_Records(_RECT), _Records(_CROP, 2), _empty(np.int64, 3), _FLAGS)
 _PROGRAM = _Tuple(
     "gpu_aug.engines.fused.compile.program:Program",
@@ -254,13 +254,12 @@ PARTS: dict[str, tuple[Any, ...] | None] = {
     "dali_pipes.stages.read_kernel:read_images": (
         *(_READ_ONLY, 0, 0, _INT_ROWS, 0, _BYTES, _BYTES, _INT_ROWS, _INT_ROWS, _BYTES),
     ),
-    "dali_pipes.jpeg.stored_rows:read_known": (_INT_ROWS, _WORDS, _Records(_KNOWN), _BYTES),
-    "dali_pipes.jpeg.addresses:begin_like_jpegs": (_INT_ROWS, _FLAGS),
+    "dali_pipes.jpeg.stored_seek_points:read_known": (_INT_ROWS, _WORDS, _Records(_KNOWN), _BYTES),
     "dali_pipes.decode.dali.cut_kernel:cut_all": (
         *(_INT_ROWS, _SHORT_ROWS, _INTS, _INT_ROWS, 0, _SHORT_ROWS, _SHORT_ROWS, _INTS),
     ),
-    "dali_pipes.jpeg.whole:check_whole": (
-        *(_INT_ROWS, _INT_ROWS, 0, _BYTES, _SHORTS, _Records(_CHECKPOINT), _INTS),
+    "dali_pipes.jpeg.decode:check_files": (
+        *(_INT_ROWS, 0, _BYTES, _SHORTS, _Records(_SEEK_POINT), _INTS),
     ),
     "dali_pipes.video.yuv:write_rgb": (
         *((0,) * 3, (0,) * 2, (0,) * 2, True, (0,) * 4, _SHORTS, _IMAGE),

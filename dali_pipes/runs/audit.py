@@ -1,4 +1,4 @@
-"""What a rank was handed, as hashes: proof that an interrupted run saw what an uninterrupted one sees."""
+"""Write the audit of a run: hashes of the samples that each rank received, so that runs can be compared."""
 
 import json
 import os
@@ -17,29 +17,30 @@ from dali_pipes.runs.journal import RANK, Journal
 from dali_pipes.stages.data import Finished
 from dali_pipes.steps.schedule import total
 
-_MASK = (1 << 64) - 1
+HASH_MASK = (1 << 64) - 1
+"""Hashes and their sums are numbers modulo 2**64."""
+
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # SplitMix64's
-_STEP = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio
-_FIRST, _SECOND, _STRIDE = (np.uint64(value) for value in (*_MULTIPLIERS, _STEP))
-_HALF = np.uint64(32)
+# NumPy's types once and for all: making them takes 0.1 us each, in every step.
+_FIRST, _SECOND, _HALF = np.uint64(_MULTIPLIERS[0]), np.uint64(_MULTIPLIERS[1]), np.uint64(32)
+_STRIDE = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio, as in SplitMix64
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What one rank was handed since its first loop, or since a state was loaded.
+    """Sums over what one rank received since its first loop, or since a state was loaded.
 
-    Sums of several ranks are added modulo 2**64; they then depend neither on the number of ranks nor on
-    the batch size. Rows that only fill up a batch and samples that were skipped do not count; of a sample
-    that was replaced, the substitute does.
+    Sums of several ranks are added modulo 2**64; they then depend neither on the number of ranks nor on the batch size.
+    Padded rows and skipped samples do not count; for a replaced sample its substitute does.
 
     Attributes:
         epoch: The epoch of the last batch.
-        steps: Batches.
-        count: Samples in this epoch.
+        steps: Number of batches.
+        count: Number of samples in this epoch.
         samples: 64 bits: the sum of a hash of each sample's index in this epoch, whatever their order.
         places: 64 bits: the sum of a hash of (epoch, position, index) in this epoch.
-        rolling: 64 bits over all batches, their order included; one rank's alone. Not for `gpu-aug audit`, which
-            compares samples and places: for people, who see at a glance whether two ranks had the same.
+        rolling: 64 bits over all batches and their order, of this rank alone. For people, who see at a glance whether two
+            ranks received the same; ``gpu-aug audit`` compares samples and places.
     """
 
     epoch: int = 0
@@ -51,19 +52,16 @@ class Tally:
 
 
 class Audit:
-    """Adds up what is handed over, and writes a line for each step if it has a path.
-
-    A line is written whole or, if the process is killed, not to its end; whatever reads the file leaves
-    such a line out. Lines of a resumed run are appended. See journal.
+    """Adds up the hashes of what is handed over and, given a path, writes a line for each step.
 
     Args:
-        path: Where the lines go; RANK in it stands for the rank. None keeps the tally only.
-        rank: As far as it is known.
-        writes: Whether this process writes the lines of its rank; another one may have the same samples.
+        path: The file; RANK in it stands for the rank. None keeps the tally only.
+        rank: Rank of this process, as far as it is known.
+        writes: Whether this process writes the lines of its rank; in a mesh another one may have the same samples.
 
     Attributes:
         tally: What was handed over.
-        attempts: Which attempt of the run this is, for who reads the files; see attempt.
+        attempts: Names the attempts of the run.
 
     Raises:
         LoaderError: The folder cannot be made; later: the file cannot be written.
@@ -75,11 +73,11 @@ class Audit:
         self.tally = Tally()
         self.attempts = Attempts()
         self._ranks = {"rank": 0, "world_size": 1}
-        self._is_named = path is not None
+        self._has_path = path is not None
         self._journal = Journal("audit", path, rank) if path is not None and writes else None
 
     def require_own_file(self, process: Process) -> None:
-        """Refuse a file that several ranks would share."""
+        """Raise a LoaderError if several ranks would share one file."""
         journal = self._journal
         if journal is not None and process.world_size > 1 and RANK not in journal.name:
             raise LoaderError(
@@ -94,30 +92,30 @@ class Audit:
         process: Process,
         run: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """A loop starts that does not follow from the one before: the first, or one of a loaded state.
+        """Start an attempt: a loop that does not continue the one before, as the first one or after a state was loaded.
 
         Args:
-            epoch: Where it starts.
-            had: Positions of that epoch that were handed over before, to all ranks, start and stop (half open): of
-                each bucket, where there are buckets.
-            process: Whose loop it is.
-            run: Returns what identifies the run; asked only if a file needs it.
+            epoch: Epoch of the loop.
+            had: Positions of that epoch that were handed over before, to all ranks, as (start, stop), half open; one
+                pair for each bucket.
+            process: Rank and world size.
+            run: Returns the identity of the run; only called if a file is written.
         """
         self.tally = Tally(epoch=epoch)
         self._ranks = {"rank": process.rank, "world_size": process.world_size}
         consumed = sum(stop - start for start, stop in had)
-        if self._is_named:
+        if self._has_path:
             name, after = self.attempts.begin((epoch, consumed), process)
         if self._journal is not None:
-            now = round(time.time(), 3)
+            now = round(time.time(), 3)  # for people: it decides nothing
             line: dict[str, Any] = {"begin": [epoch, consumed], "attempt": name, "after": after}
             line |= {**self._ranks, "time": now, **run()}
             if len(had) > 1:
-                line["had"] = [list(one) for one in had]
+                line["had"] = [list(pair) for pair in had]
             self._journal.append([json.dumps(line)], process.rank)
 
     def count(self, finished: Finished) -> None:
-        """Count a step that is handed over."""
+        """Count a step that is handed over, and write its line."""
         plan, before = finished.plan, self.tally
         rows = plan.rows[plan.valid]
         positions = plan.positions[rows]
@@ -126,14 +124,15 @@ class Audit:
         kept = finished.kept[rows]
         rows, positions = rows[kept], positions[kept]
         samples, places = sums(plan.epoch, positions, finished.indices[rows])
-        again = plan.epoch == before.epoch
-        tally = Tally(
+        if plan.epoch != before.epoch:
+            before = Tally(plan.epoch, before.steps, rolling=before.rolling)
+        self.tally = Tally(
             plan.epoch,
             before.steps + 1,
-            before.count * again + len(rows),
-            (before.samples * again + samples) & _MASK,
-            (before.places * again + places) & _MASK,
-            rolled(before.rolling, places),
+            before.count + len(rows),
+            (before.samples + samples) & HASH_MASK,
+            (before.places + places) & HASH_MASK,
+            _mix_number(_mix_number(before.rolling + 1) ^ places),
         )
         if self._journal is not None:
             line = {
@@ -145,10 +144,9 @@ class Audit:
                 "count": len(rows),
                 "samples": f"{samples:016x}",
                 "places": f"{places:016x}",
-                "rolling": f"{tally.rolling:016x}",
+                "rolling": f"{self.tally.rolling:016x}",
             }
             self._journal.append([json.dumps(line)], self._ranks["rank"])
-        self.tally = tally
 
 
 def sums(epoch: int, positions: NDArray[np.int64], indices: NDArray[np.int64]) -> tuple[int, int]:
@@ -157,35 +155,31 @@ def sums(epoch: int, positions: NDArray[np.int64], indices: NDArray[np.int64]) -
     Args:
         epoch: At least 0.
         positions: int64 [n], at least 0.
-        indices: int64 [n], what was handed over for them.
+        indices: int64 [n], the sample at each position.
     """
-    # One after the other: above 500 numbers NumPy gives Python's lock away, and waits for it.
+    # In place, one array after the other: above 500 numbers NumPy releases the interpreter lock, and waits to get it back.
     places = positions.view(np.uint64) * _STRIDE
-    places += np.uint64(_mixed(epoch + 1))
+    places += np.uint64(_mix_number(epoch + 1))
     _mix(places)
-    found = []
+    results = []
     for values in (np.zeros_like(places), places):
         values ^= indices.view(np.uint64)
         values += _STRIDE
         _mix(values)
-        found.append(int(values.sum()))
-    return found[0], found[1]
-
-
-def rolled(before: int, places: int) -> int:
-    """Return the hash of a sequence that goes on with one more step."""
-    return _mixed(_mixed(before + 1) ^ places)
+        results.append(int(values.sum()))
+    return results[0], results[1]
 
 
 def _mix(values: NDArray[np.uint64]) -> None:
-    """Let the upper bits depend on all bits, in place."""
+    """Make the upper bits depend on all bits, in place."""
     values *= _FIRST
     values ^= values >> _HALF
     values *= _SECOND
 
 
-def _mixed(value: int) -> int:
-    value = value * _MULTIPLIERS[0] & _MASK
+def _mix_number(value: int) -> int:
+    """Make all bits of a number depend on all its bits."""
+    value = value * _MULTIPLIERS[0] & HASH_MASK
     value ^= value >> 32
-    value = value * _MULTIPLIERS[1] & _MASK
+    value = value * _MULTIPLIERS[1] & HASH_MASK
     return value ^ value >> 32

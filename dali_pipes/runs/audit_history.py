@@ -1,14 +1,81 @@
-"""What a run handed over in the end, read from the audit files of its ranks."""
+"""Read the audit files of a run: which of its steps count after all resumes.
+
+Each attempt of a run loads the state of an earlier attempt, which its first line names. So the attempts form a tree. Of
+several attempts from one state, the run went on with the latest: the one that comes last in a file that has both, else
+the one that came furthest. The names decide, not the clocks of the machines (DECISIONS.md, "Attempts of a run").
+"""
 
 import glob
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.runs.audit_attempts import path_to_end, remaining
-from dali_pipes.runs.audit_lines import Begin, Line, Part, read_lines
+
+IDENTITY = ("dataset", "length", "recipe", "seed", "shuffle", "order")
+"""Keys of a begin line that identify a run; runs that differ in one of them are reported as different."""
+
+_NUMBERS = ("epoch", "step", "rank", "world_size", "start", "stop", "count")
+_HASHES = ("samples", "places")
+
+_ROOT = ""
+"""Name of the attempt before all others: it holds step lines without a begin line in front of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepLine:
+    """A line of an audit: what one rank received in one step.
+
+    Attributes:
+        epoch: Number of the epoch, from 0.
+        step: Number of the step, counted from where its loop began.
+        rank: The rank that wrote the line.
+        world_size: Number of ranks.
+        start: First position of the epoch's order.
+        stop: One after the last position.
+        count: Number of samples; fewer than positions if bad samples were skipped.
+        samples: Sum of a hash of each sample index.
+        places: Sum of a hash of each (epoch, position, index).
+    """
+
+    epoch: int
+    step: int
+    rank: int
+    world_size: int
+    start: int
+    stop: int
+    count: int
+    samples: int
+    places: int
+
+
+@dataclass(frozen=True, slots=True)
+class BeginLine:
+    """A line of an audit: a rank started, or resumed from a state.
+
+    Attributes:
+        start: Epoch, and number of its positions that were handed over before.
+        world_size: Number of ranks.
+        run: Identity of the run, by the names of IDENTITY.
+        had: The positions that were handed over before, as (start, stop), half open; one pair for each bucket.
+        attempt: Name of the attempt; "" if the line has none.
+        after: Name of the attempt whose state was loaded; "" if none was loaded.
+    """
+
+    start: tuple[int, int]
+    world_size: int
+    run: dict[str, Any]
+    had: tuple[tuple[int, int], ...]
+    attempt: str
+    after: str
+
+    def comes_after(self, step: StepLine) -> bool:
+        """Whether a step was handed over before this start, so that this attempt does not repeat it."""
+        if step.epoch != self.start[0]:
+            return step.epoch < self.start[0]
+        return any(low <= step.start < high for low, high in self.had)
 
 
 @dataclass
@@ -17,91 +84,137 @@ class History:
 
     Attributes:
         name: The files, folders or patterns that were read.
-        epochs: Parts of each epoch, ordered by position.
-        run: The identity of the run (dataset, recipe, seed and so on) at its last begin.
-        buckets: The position at which each bucket ends; empty where there are no buckets.
-        num_begins: Number of times that a rank began.
-        num_steps: Number of lines that count.
-        num_superseded: Number of lines after a state that the run later went back to.
+        epochs: Step lines of each epoch, ordered by position.
+        run: Identity of the run (dataset, recipe, seed and so on) at its last begin line.
+        buckets: The position at which each bucket ends; empty without buckets.
+        num_steps: Number of step lines that count.
+        num_superseded: Number of step lines after a state that the run later went back to.
         num_torn: Number of incomplete lines.
         attempts: Names of the attempts in these files.
         after: Names of the attempts from which an attempt in these files loaded a state. Such an attempt can be in these
-            files or in other ones.
+            files or in others.
         world_sizes: Every number of ranks that the run had, ascending.
     """
 
     name: str
-    epochs: dict[int, list[Part]] = field(default_factory=dict)
-    run: dict[str, Any] = field(default_factory=dict)
-    buckets: tuple[int, ...] = ()
-    num_begins: int = 0
-    num_steps: int = 0
-    num_superseded: int = 0
-    num_torn: int = 0
-    attempts: frozenset[str] = frozenset()
-    after: frozenset[str] = frozenset()
-    world_sizes: list[int] = field(default_factory=list)
-
-    @property
-    def num_attempts(self) -> int:
-        """Number of starts and resumes of the run; attempts without names do not count."""
-        return len(self.attempts)
+    epochs: dict[int, list[StepLine]]
+    run: dict[str, Any]
+    buckets: tuple[int, ...]
+    num_steps: int
+    num_superseded: int
+    num_torn: int
+    attempts: frozenset[str]
+    after: frozenset[str]
+    world_sizes: list[int]
 
     def continues(self, other: "History") -> bool:
         """Whether an attempt of this history loaded a state of the other one, so that both are one run."""
         return bool(self.after & (other.attempts - self.attempts))
 
+    def ends(self) -> tuple[int, ...]:
+        """Return where the positions of an epoch end, or those of each bucket; empty if the audit does not say."""
+        length = self.run.get("length")
+        return self.buckets or (() if length is None else (int(length),))
+
+
+@dataclass
+class _Attempt:
+    """The lines of one attempt, in all files.
+
+    Attributes:
+        name: Name of the attempt.
+        after: Name of the attempt whose state it loaded.
+        before: Name of the attempt in front of it in a file. It counts as the parent if `after` is unknown.
+        begin: Its begin line; the earliest if its ranks do not agree.
+        steps: Its step lines, by file.
+        places: Its place among the attempts of each file that has it.
+    """
+
+    name: str
+    after: str = _ROOT
+    before: str = _ROOT
+    begin: BeginLine | None = None
+    steps: dict[int, list[StepLine]] = field(default_factory=dict)
+    places: dict[int, int] = field(default_factory=dict)
+
+    def reach(self) -> tuple[int, int]:
+        """Return the furthest epoch and position."""
+        steps = (step for steps in self.steps.values() for step in steps)
+        return max(((step.epoch, step.stop) for step in steps), default=(-1, 0))
+
+
+Children = Mapping[str, Sequence[_Attempt]]
+
 
 def read_history(*sources: str) -> History:
-    """Read files, the .jsonl files of folders, or the files that patterns match, as one run.
+    """Read audit files as one run.
 
-    A rank that starts or resumes at a position replaces all steps after that position, also those of the other ranks of
-    the attempt before, whether these come back or not. The names of the attempts say which one continues which. Files
-    of earlier versions have no names; there the ranks' clocks decide.
+    An attempt that starts at a position replaces all steps after that position, also those of ranks that do not come
+    back.
+
+    Args:
+        sources: Files, folders with .jsonl files, or patterns.
 
     Raises:
-        LoaderError: There is no such file, or no line of an audit in them.
+        LoaderError: No file exists, or none has a line of an audit or a step.
     """
-    source = " and ".join(sources)
-    history = History(source)
-    files: list[list[Line]] = []
-    for path in [path for one in sources for path in _files(one)]:
-        lines = list(read_lines(path))
-        files.append([line for line in lines if line is not None])
-        history.num_torn += lines.count(None)
-    if not any(files):
+    name = " and ".join(sources)
+    files = [list(read_lines(path)) for source in sources for path in _files(source)]
+    lines = [line for file in files for line in file if line is not None]
+    if not lines:
         raise LoaderError(
-            f"{source} holds no audit; give what Loader(audit='run-{{rank}}.jsonl') wrote: a file, a "
+            f"{name} holds no audit; give what Loader(audit='run-{{rank}}.jsonl') wrote: a file, a "
             f"folder, or a pattern in quotes"
         )
-    begins = [line for lines in files for line in lines if isinstance(line, Begin)]
-    firsts = [_first_named(lines) for lines in files]
-    base = _by_clocks([lines[:first] for lines, first in zip(files, firsts, strict=True)])
-    path_ = path_to_end([lines[first:] for lines, first in zip(files, firsts, strict=True)], base)
-    kept = remaining(path_)
-    if not kept:
-        raise LoaderError(f"{source} holds no step of a run; let it take one first")
-    history.num_begins, history.num_steps = len(begins), len(kept)
-    written = sum(isinstance(line, Part) for lines in files for line in lines)
-    history.num_superseded = written - len(kept)
-    history.attempts = frozenset(begin.attempt for begin in begins) - {""}
-    history.after = frozenset(begin.after for begin in begins) - {""}
-    history.world_sizes = sorted({part.world_size for part in kept})
-    if begins:
-        _describe(history, path_[-1].begin or max(begins, key=lambda begin: begin.time))
-    for part in sorted(kept, key=lambda part: (part.epoch, part.start, part.stop)):
-        parts = history.epochs.setdefault(part.epoch, [])
-        if part.start < part.stop:  # else it was a rank without a share of the last step
-            parts.append(part)
-    return history
+    path = _path_to_end(files)
+    steps = _steps_that_count(path)
+    if not steps:
+        raise LoaderError(f"{name} holds no step of a run; let it take one first")
+    begins = [line for line in lines if isinstance(line, BeginLine)]
+    epochs: dict[int, list[StepLine]] = {}
+    for step in sorted(steps, key=lambda step: (step.epoch, step.start, step.stop)):
+        of_epoch = epochs.setdefault(step.epoch, [])
+        if step.start < step.stop:  # else the rank had no share of the last step
+            of_epoch.append(step)
+    last = path[-1].begin
+    return History(
+        name=name,
+        epochs=epochs,
+        run={} if last is None else last.run,
+        buckets=() if last is None else _bucket_ends(last),
+        num_steps=len(steps),
+        num_superseded=len(lines) - len(begins) - len(steps),
+        num_torn=sum(file.count(None) for file in files),
+        attempts=frozenset(begin.attempt for begin in begins) - {""},
+        after=frozenset(begin.after for begin in begins) - {""},
+        world_sizes=sorted({step.world_size for step in steps}),
+    )
 
 
-def _describe(history: History, latest: Begin) -> None:
-    """Take the identity of the run from its last begin."""
-    history.run = latest.run
-    # Buckets follow one another: each ends where the next one begins.
-    starts = [low for low, _ in latest.had] if len(latest.had) > 1 else []
-    history.buckets = (*starts[1:], int(latest.run.get("length", 0))) if starts else ()
+def read_lines(path: Path) -> Iterator[BeginLine | StepLine | None]:
+    """Yield the lines of an audit file; None for each incomplete line."""
+    for raw in path.read_bytes().split(b"\n"):
+        if not raw.strip():
+            continue
+        try:
+            yield _parse(json.loads(raw))
+        except (ValueError, KeyError, TypeError):
+            yield None
+
+
+def _parse(saved: dict[str, Any]) -> BeginLine | StepLine:
+    if "begin" not in saved:
+        numbers = [int(saved[name]) for name in _NUMBERS]
+        return StepLine(*numbers, *(int(saved[name], 16) for name in _HASHES))
+    epoch, consumed = map(int, saved["begin"])
+    return BeginLine(
+        start=(epoch, consumed),
+        world_size=int(saved["world_size"]),
+        run={name: saved[name] for name in IDENTITY if name in saved},
+        had=tuple((int(low), int(high)) for low, high in saved.get("had", [[0, consumed]])),
+        attempt=str(saved.get("attempt", "")),
+        after=str(saved.get("after", "")),
+    )
 
 
 def _files(source: str) -> list[Path]:
@@ -119,46 +232,89 @@ def _files(source: str) -> list[Path]:
     return found
 
 
-def _first_named(lines: Sequence[Line]) -> int:
-    """Return the index of the first line that begins a named attempt, len(lines) without one."""
-    named = (n for n, line in enumerate(lines) if isinstance(line, Begin) and line.attempt)
-    return next(named, len(lines))
+def _bucket_ends(begin: BeginLine) -> tuple[int, ...]:
+    """Return where each bucket ends: where the next one starts, the last one at the end of the epoch."""
+    starts = [low for low, _ in begin.had[1:]]
+    return (*starts, int(begin.run.get("length", 0))) if starts else ()
 
 
-def _by_clocks(files: Sequence[Sequence[Line]]) -> list[Part]:
-    """Return the parts that count of attempts without names.
-
-    A rank that begins at a position replaces its own lines after that position. The lines of a rank that did not come
-    back are replaced by those of the other ranks. The ranks' clocks say which one began later.
-    """
-    ranks: dict[int, list[Line]] = {}
-    for lines in sorted((lines for lines in files if lines), key=_first_time):
-        for line in lines:
-            ranks.setdefault(line.rank, []).append(line)
-    begins = [line for lines in ranks.values() for line in lines if isinstance(line, Begin)]
-    return [part for lines in ranks.values() for part in _remaining(lines, begins)]
-
-
-def _first_time(lines: Sequence[Line]) -> float:
-    return next((line.time for line in lines if isinstance(line, Begin)), 0.0)
+def _path_to_end(files: Sequence[Sequence[BeginLine | StepLine | None]]) -> list[_Attempt]:
+    """Return the attempts that led to the end of the run, from the root on."""
+    attempts = {_ROOT: _Attempt(_ROOT)}
+    for number, lines in enumerate(files):
+        _add_file(attempts, number, lines)
+    children: dict[str, list[_Attempt]] = {}
+    for attempt in attempts.values():
+        if attempt.name != _ROOT:
+            parent = attempt.after if attempt.after in attempts else _ROOT
+            children.setdefault(parent or attempt.before, []).append(attempt)
+    path = [attempts[_ROOT]]
+    while siblings := children.get(path[-1].name):
+        path.append(_latest(siblings, children))
+    return path
 
 
-def _remaining(lines: Sequence[Line], begins: Sequence[Begin]) -> list[Part]:
-    """Return the parts of one rank that no resume replaced.
-
-    Args:
-        lines: Lines of that rank, as they were written.
-        begins: Beginnings of all ranks.
-    """
-    own = {line.key for line in lines if isinstance(line, Begin)}
-    foreign = [begin for begin in begins if begin.key not in own]
-    kept: list[Part] = []
-    limit: Begin | None = None
+def _add_file(
+    attempts: dict[str, _Attempt], number: int, lines: Sequence[BeginLine | StepLine | None]
+) -> None:
+    """Add the lines of one file to the attempts."""
+    before, place = _ROOT, 0
+    steps = attempts[_ROOT].steps.setdefault(number, [])
     for line in lines:
-        if isinstance(line, Begin):
-            kept = [part for part in kept if line.follows(part)]
-            later = [begin for begin in foreign if begin.time > line.time]
-            limit = min(later, key=lambda begin: begin.start, default=None)
-        elif limit is None or limit.follows(line):
-            kept.append(line)
+        if isinstance(line, StepLine):
+            steps.append(line)
+        elif line is not None:
+            # Without a name, ranks that started together have the same position and number of ranks.
+            name = line.attempt or f"{line.start, line.world_size}"
+            attempt = attempts.setdefault(name, _Attempt(name))
+            attempt.after = line.after or attempt.after
+            if before != name:
+                attempt.before = attempt.before or before
+            if attempt.begin is None or line.start < attempt.begin.start:
+                attempt.begin = line
+            # A name that comes again started again from the same state: only its last steps count.
+            attempt.steps[number] = steps = []
+            attempt.places[number] = place = place + 1
+            before = name
+
+
+def _latest(siblings: Sequence[_Attempt], children: Children) -> _Attempt:
+    """Return the attempt that the run went on with, of several that loaded the same state."""
+    trees = {one.name: _with_descendants(one, children) for one in siblings}
+    # Sorted pairs of (file, place): a dictionary keeps the last place in each file.
+    last = {
+        name: dict(sorted(pair for one in tree for pair in one.places.items()))
+        for name, tree in trees.items()
+    }
+
+    def priority(sibling: _Attempt) -> tuple[bool, tuple[int, int], str]:
+        own = last[sibling.name]
+        is_last = all(
+            place <= own.get(file, place)
+            for places in last.values()
+            for file, place in places.items()
+        )
+        return is_last, max(one.reach() for one in trees[sibling.name]), sibling.name
+
+    return max(siblings, key=priority)
+
+
+def _with_descendants(attempt: _Attempt, children: Children) -> list[_Attempt]:
+    found = [attempt]
+    for one in found:  # also visits what it appends
+        found += children.get(one.name, [])
+    return found
+
+
+def _steps_that_count(path: Sequence[_Attempt]) -> list[StepLine]:
+    """Return the steps of each attempt that come before the starts of all later attempts."""
+    kept: list[StepLine] = []
+    limits: list[BeginLine] = []  # of the later attempts, those that went back to the lowest epoch
+    for attempt in reversed(path):
+        for steps in attempt.steps.values():
+            kept += [step for step in steps if all(limit.comes_after(step) for limit in limits)]
+        if attempt.begin is not None:
+            limits.append(attempt.begin)
+            epoch = min(limit.start[0] for limit in limits)
+            limits = [limit for limit in limits if limit.start[0] == epoch]
     return kept

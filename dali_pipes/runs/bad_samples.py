@@ -1,4 +1,8 @@
-"""What happens to a bad sample, and the ledger of them."""
+"""What happens to a bad sample: raise, replace or skip; its record; and the ledger of all records.
+
+`substitute` chooses the sample that replaces a bad one. The fetchers read it: `dali_pipes.stages.fetch`, and
+`dali_pipes.steps.streams.fetch` for streams. `Ledger.judge` ends the run where it must not continue.
+"""
 
 import json
 import logging
@@ -18,13 +22,17 @@ _log = logging.getLogger(f"gpu_aug.{__name__}")
 Policy = Literal["raise", "replace", "skip"]
 
 MAX_SUBSTITUTES = 16
+"""Substitutes that are tried for one sample: if half of a dataset is bad, all fail for one sample in 65,536."""
+
+_MAX_KEYS = 3
+"""Bad samples that an error names."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """One line of the ledger: which sample was bad, where it was noticed and why.
+    """One line of the ledger: which sample was bad, in which stage and why.
 
-    `kept` says that it was handed over all the same, a damaged clip under Clips(on_damaged_video="truncate").
+    `kept` is True for a damaged clip that was handed over all the same, under Clips(on_damaged_video="truncate").
     Such a sample is neither raised nor replaced nor skipped, and does not count for max_bad_samples.
 
     Example:
@@ -47,17 +55,17 @@ class BadRecord:
 
 
 class Ledger:
-    """Counts bad samples, writes them down and stops a run that loses too many.
+    """Counts bad samples, writes them down and stops a run that has too many.
 
     Args:
         policy: What the loader does with a bad sample.
         budget: How many different samples may be bad on this rank before the run is stopped.
-        path: A file that gets one JSON object per line, appended to; "{rank}" in it stands for the rank. None
-            keeps the records in memory only.
-        rank: As far as it is known.
+        path: A file that gets one JSON object per line, appended; "{rank}" in it stands for the rank. None keeps the
+            records in memory only.
+        rank: Rank of this process, as far as it is known.
 
     Raises:
-        LoaderError: There is no such folder; later: the file cannot be written.
+        LoaderError: The folder cannot be made; later: the file cannot be written.
     """
 
     def __init__(
@@ -66,7 +74,7 @@ class Ledger:
         self.policy = policy
         self.budget = budget
         self.records: list[BadRecord] = []
-        self._lost: set[int] = set()  # indices of those that were not kept
+        self._bad_indices: set[int] = set()
         self._journal = None if path is None else Journal("ledger", path, rank)
 
     def commit(self, records: Sequence[BadRecord]) -> None:
@@ -82,66 +90,69 @@ class Ledger:
             lines = [json.dumps(asdict(record)) for record in records]
             self._journal.append(lines, records[0].rank)
         self.records.extend(records)
-        for one in records:
-            what = "kept though damaged" if one.kept else f"bad, {self.policy}"
-            where = f"epoch {one.epoch}, step {one.step}"
-            # An error follows that says the same.
-            ends = self.policy == "raise" and not one.kept
-            _log.log(
-                logging.INFO if ends else logging.WARNING,
-                "%s (sample %d, %s): %s: %s: %s",
-                one.key,
-                one.index,
-                where,
-                what,
-                one.stage,
-                one.reason,
-            )
-        self._lost.update(record.index for record in records if not record.kept)
+        for record in records:
+            _log_record(record, self.policy)
+        self._bad_indices.update(record.index for record in records if not record.kept)
         self.judge(records)
 
     def judge(self, records: Sequence[BadRecord]) -> None:
-        """Stop a run that must not go on with bad samples, which are written down or not yet.
+        """Stop a run that must not continue with these bad samples, whether they were committed or not.
 
         Raises:
             BadSampleError: Under "raise", or when the budget is spent.
         """
-        lost = [record for record in records if not record.kept]
-        if not lost:
+        bad = [record for record in records if not record.kept]
+        if not bad:
             return
-        first = lost[0]
+        first, last = bad[0], bad[-1]
         if self.policy == "raise":
             raise BadSampleError(
                 f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}); repair "
                 f'it, or go on without it by on_bad_sample="replace" or "skip" (gpu-aug run: --on-bad-sample)'
             )
-        num_bad = len(self._lost) + len({one.index for one in lost} - self._lost)
+        num_bad = len(self._bad_indices.union(record.index for record in bad))
         if num_bad > self.budget:
             raise BadSampleError(
-                f"{counted(num_bad, 'bad sample')}, the last of them {lost[-1].key} ({lost[-1].reason}), but "
-                f"max_bad_samples={self.budget}; {self._where_to_look(lost)}, then repair the data or allow more"
+                f"{counted(num_bad, 'bad sample')}, the last of them {last.key} ({last.reason}), but "
+                f"max_bad_samples={self.budget}; {self._where_to_look(bad)}, then repair the data or allow more"
             )
 
-    def _where_to_look(self, lost: Sequence[BadRecord]) -> str:
+    def _where_to_look(self, bad: Sequence[BadRecord]) -> str:
         if self._journal is not None:
-            return f"look at the ledger {self._journal.path(lost[0].rank)}"
-        known = [record for record in self.records if not record.kept]
-        keys = list(dict.fromkeys(record.key for record in [*known, *lost]))
-        more = f" and {len(keys) - 3:,} more" if len(keys) > 3 else ""
-        return f"look at {', '.join(keys[:3])}{more} (a ledger keeps all of them)"
+            return f"look at the ledger {self._journal.path(bad[0].rank)}"
+        keys = list(dict.fromkeys(one.key for one in [*self.records, *bad] if not one.kept))
+        num_more = len(keys) - _MAX_KEYS
+        more = f" and {num_more:,} more" if num_more > 0 else ""
+        return f"look at {', '.join(keys[:_MAX_KEYS])}{more} (a ledger keeps all of them)"
+
+
+def _log_record(record: BadRecord, policy: Policy) -> None:
+    # Under "raise" an error follows that says the same.
+    is_error = policy == "raise" and not record.kept
+    _log.log(
+        logging.INFO if is_error else logging.WARNING,
+        "%s (sample %d, epoch %d, step %d): %s: %s: %s",
+        record.key,
+        record.index,
+        record.epoch,
+        record.step,
+        "kept though damaged" if record.kept else f"bad, {policy}",
+        record.stage,
+        record.reason,
+    )
 
 
 def substitute(seed: int, bad: Sequence[BadRecord], length: int) -> int | None:
-    """The position whose sample takes the place of a bad one: the same on any rank, batch size and decoder.
+    """Return the position whose sample replaces a bad one: the same on any rank, batch size and decoder.
 
     Args:
-        seed: The loader's seed.
+        seed: Seed of the loader.
         bad: The sample to replace, followed by the substitutes that turned out to be bad, too.
-        length: Positions in an epoch.
+        length: Number of positions in an epoch.
 
     Returns:
-        A position in the epoch, 0 <= position < length, another one for each epoch and each try; None when so many
-        substitutes are bad that the dataset must be broken as a whole.
+        A position in the epoch, 0 <= position < length, another one for each epoch and each try; None after
+        MAX_SUBSTITUTES bad substitutes.
     """
     if len(bad) > MAX_SUBSTITUTES:
         return None
@@ -151,20 +162,18 @@ def substitute(seed: int, bad: Sequence[BadRecord], length: int) -> int | None:
 
 
 def no_substitute(records: Sequence[BadRecord]) -> BadSampleError:
-    """The error for a sample for which no good substitute was found.
+    """Return the error for a sample that could not be replaced.
 
     Args:
         records: The sample, followed by the substitutes that turned out to be bad, too.
     """
-    first, num_drawn = records[0], len(records) - 1
-    drawn = f"so are the {num_drawn} samples drawn to replace it"
-    if num_drawn < MAX_SUBSTITUTES:  # of a stream, which has no others at hand
-        drawn = (
-            f"{drawn}, all that a stream has of its step and near it"
-            if num_drawn
-            else ("a stream has no other sample of its step or near it")
-        )
+    first, num_tried = records[0], len(records) - 1
+    tried = f"so are the {num_tried} samples drawn to replace it"
+    if num_tried == 0:
+        tried = "a stream has no other sample of its step or near it"
+    elif num_tried < MAX_SUBSTITUTES:  # a stream has only the samples at hand
+        tried = f"{tried}, all that a stream has of its step and near it"
     return BadSampleError(
-        f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}), and {drawn}; most of the dataset "
+        f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}), and {tried}; most of the dataset "
         "seems to be broken: look at it with gpu-aug inspect --verify"
     )

@@ -1,4 +1,4 @@
-"""Files that get a line at a time while a run goes on: the audit and the ledger."""
+"""Files that grow by lines while a run goes on: the audit and the ledger."""
 
 import os
 from collections.abc import Sequence
@@ -7,18 +7,18 @@ from pathlib import Path
 from dali_pipes.errors import LoaderError
 
 RANK = "{rank}"
+"""Stands for the rank in the name of a file."""
 
 
 class Journal:
-    """Appends lines of text to a file, which is open only while it is written.
+    """Appends lines of text to a file, which is only open while it is written.
 
-    Lines are written whole or, if the process is killed or the disk is full, not to their end; what comes later
-    begins a line of its own.
+    If the process is killed or the disk is full, the last line can be incomplete; lines after it start anew.
 
     Args:
-        argument: Which of the loader's arguments names the file, for errors.
+        argument: Argument of the loader that names the file, for errors.
         path: The file; RANK in it stands for the rank.
-        rank: As far as it is known, whose file gets a folder now; files of other ranks get theirs with their first line.
+        rank: Rank of this process, as far as it is known. Its folder is made now; those of other ranks with their first line.
 
     Raises:
         LoaderError: The folder cannot be made.
@@ -27,7 +27,7 @@ class Journal:
     def __init__(self, argument: str, path: str | os.PathLike[str], rank: int) -> None:
         self._argument = argument
         self.name = os.fspath(path)
-        self._begun: set[Path] = set()
+        self._begun: set[Path] = set()  # files whose last line is complete
         file = self.path(rank).absolute()
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -42,23 +42,23 @@ class Journal:
             )
 
     def path(self, rank: int) -> Path:
-        """The file of a rank."""
+        """Return the file of a rank."""
         return Path(self.name.replace(RANK, str(rank)))
 
     def append(self, lines: Sequence[str], rank: int) -> None:
-        """Write lines, each without its end.
+        """Append lines, given without their ends.
 
         Raises:
-            LoaderError: The file cannot be written, for one because the disk is full.
+            LoaderError: The file cannot be written, for example because the disk is full.
         """
         path = self.path(rank)
         try:
             if path not in self._begun:
                 path.parent.mkdir(parents=True, exist_ok=True)
-            torn = path not in self._begun and not _ends_whole(path)
-            data = ("\n" * torn + "".join(f"{line}\n" for line in lines)).encode()
+            is_torn = path not in self._begun and not _ends_with_complete_line(path)
+            data = ("\n" * is_torn + "".join(f"{line}\n" for line in lines)).encode()
             self._begun.discard(path)  # until all is written
-            # One write where there is room: a process that is killed leaves whole lines.
+            # One write where there is room: a process that is killed leaves complete lines.
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
             try:
                 while data:
@@ -74,12 +74,10 @@ class Journal:
             ) from error
 
 
-def _ends_whole(path: Path) -> bool:
-    """Whether a file is empty or not there, cannot be read back, or ends with a whole line."""
+def _ends_with_complete_line(path: Path) -> bool:
+    """Whether a file ends with a complete line, is empty, or is no regular file (a pipe cannot be read back)."""
     if not path.is_file():
         return True
     with path.open("rb") as file:
-        if file.seek(0, os.SEEK_END) == 0:
-            return True
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+        return file.read(1) in (b"\n", b"")

@@ -139,6 +139,18 @@ class Augmenter:
         parts = self.workers.render(fetched, render, canvases)
         return Pending(launch, parts, on_gpu=True)
 
+    def launch(self, decoded: Decoded, canvases: Callable[[], Sequence[ViewCanvases]]) -> Pending:
+        """Augment a step of which another decoder has the canvases, on the side stream.
+
+        Args:
+            decoded: The step, its targets as they were read.
+            canvases: Returns the canvases of all rows on the engines' device; it is called on the side stream.
+        """
+        finished = self.workers.move_all_targets(decoded).finished()
+        engines = self.engines_of(decoded.fetched)
+        ahead = self.side.run(lambda: engines.augment(finished, canvases()))
+        return Pending(lambda _: (finished, ahead))
+
     def _spawn_on_cpu(
         self, engines: Engines, fetched: Fetched, render: Render, images: Images
     ) -> Pending:

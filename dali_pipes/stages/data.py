@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -256,12 +255,15 @@ class Pending:
         return all(part.done() for part in self._parts)
 
     def start(self) -> None:
-        """Launch it ahead of `wait`, on a GPU and if every part is done; what fails is tried again by `wait`, whose step it is."""
+        """Launch it ahead of `wait`, on a GPU and if every part is done.
+
+        Raises:
+            Exception: The launch failed; `wait` launches it again.
+        """
         if self._on_gpu and self.done():
-            with suppress(Exception):
-                made = self._make()
-                # Canvases on the host are not held any longer.
-                self._parts, self._make = (), lambda: made
+            made = self._make()
+            # Canvases on the host are not held any longer.
+            self._parts, self._make = (), lambda: made
 
     def wait(self) -> tuple[Finished, Images]:
         """Return the step once every part is done, its images for the current stream; raise what one raised."""

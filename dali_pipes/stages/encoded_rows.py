@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.spans import spans_of
+from dali_pipes.jpeg.seek_points import spans_of
 from dali_pipes.samples.labels import Labels, collect_labels
 from readers import Sample
 from readers.label_vector import LabelShape

@@ -1,8 +1,11 @@
-"""The pipeline of a loop: fetch -> decode -> augment, with several steps in flight."""
+"""The steps of a loop that are in flight: what makes batches, what decodes them, and the one queue that leads to both."""
 
+import logging
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
-from itertools import takewhile
+from dataclasses import dataclass
+from itertools import islice, takewhile
 from typing import Any, Protocol
 
 from dali_pipes.stages.data import Fetched, Finished, Images, Pending, failed
@@ -10,28 +13,32 @@ from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.threads import Workers
 from dali_pipes.steps.schedule import Plan
 
+_log = logging.getLogger(f"gpu_aug.{__name__}")
+
+_NUM_NAMED = 3  # keys in a message: enough to find the files, short enough for one line
+
 
 class BatchSource(Protocol):
-    """Takes plans in and gives finished steps out, in the same order.
+    """Makes the batches of a loop: takes plans in and gives finished steps out, in the same order.
 
     Attributes:
-        reusable: What serves later loops too, once all steps of this one are taken; None where nothing does.
+        reusable: The parts that serve later loops too, once all steps of this one are taken; None if there are none.
     """
 
     reusable: Any
 
     @property
     def capacity(self) -> int:
-        """Number of steps that may be in flight besides the current one."""
+        """Number of steps that may be in flight besides the current one; it may change."""
 
     def start(self, plan: Plan) -> None:
         """Start on a step; returns at once."""
 
     def ready(self) -> int:
-        """How many steps, from the oldest on, are finished as far as the host knows."""
+        """Count the steps, from the oldest on, that are finished as far as the host knows."""
 
     def account(self, seconds: float) -> str:
-        """Say what threads in other processes do, while another thread is in `take`; "" where there are none.
+        """Describe what threads in other processes do, while another thread is in `take`; "" if there are none.
 
         Args:
             seconds: How long to wait for an answer.
@@ -41,57 +48,86 @@ class BatchSource(Protocol):
         """Wait for the oldest step."""
 
     def close(self) -> None:
-        """Drop what is under way and end the threads."""
+        """Drop the steps in flight and end the threads."""
 
 
-class Decoder(Protocol):
-    """The decode stage: gets fetched steps, and hands them over to the augment stage in the same order.
+class Decoder:
+    """Decodes steps for a `Pipeline`, which holds the queue of steps; a decoder holds none.
 
-    Only `prepare` is called by threads; all else by the thread that takes the steps.
+    `prepare` runs in any thread; the other methods run in the thread that takes the steps, in the order of the steps.
 
     Attributes:
-        lookahead: Number of decoded steps that are augmented at once, including the current one. A step of which
-            it is not known whether it is decoded is waited for, so that its augmentation is launched before the loop asks for it.
+        capacity: Number of steps that may be in flight besides the current one, counted from the fetch; it may change.
+        depth: How many steps may be between `start` and `finish`: the length of DALI's own queue. 0 if `start` does nothing.
+        lookahead: How many of the oldest steps are finished before the first of them is handed over. With 2, the engine
+            or our threads work on the next step while the training loop has this one. 0 if `finish` never waits: then
+            each step is finished as soon as it is prepared.
     """
 
-    lookahead: int
-
-    @property
-    def capacity(self) -> int:
-        """Number of steps that may be in flight besides the current one, counted from the fetch; it may change."""
+    capacity: int
+    depth: int = 0
+    lookahead: int = 2
 
     def prepare(self, fetched: Fetched) -> Any:
-        """Prepare a step; its result is pushed."""
+        """Do the host's part of decoding a step."""
+        raise NotImplementedError
 
-    def has_room(self) -> bool:
-        """Whether another step can be pushed now."""
+    def start(self, prepared: Any) -> None:
+        """Hand a step to the device's queue, where it has one; returns at once."""
 
-    def push(self, prepared: Future[Any]) -> None:
-        """Start decoding a step, once it is prepared."""
-
-    def ready(self) -> int:
-        """How many steps that were pushed, from the oldest on, are finished as far as the host knows."""
-
-    def take(self) -> Pending:
-        """Wait until the oldest step that was pushed is decoded, and start augmenting it."""
+    def finish(self, prepared: Any) -> Pending:
+        """Wait until a step is decoded, and start augmenting its canvases."""
+        raise NotImplementedError
 
     def close(self) -> None:
-        """Drop what is under way.
+        """Drop the steps that were started.
 
         Raises:
-            LoaderError: What was handed over turns out to be wrong.
+            LoaderError: Canvases that were handed over turn out to be wrong.
         """
 
 
+@dataclass(slots=True)
+class _Step:
+    """A step in flight.
+
+    Attributes:
+        plan: Its plan.
+        prepared: The keys of its samples, and what the decoder prepared; None once the decoder has finished with it.
+        keys: The keys of its samples; empty until they are fetched.
+        is_started: Whether the decoder has it.
+        pending: The step as it is augmented; None until the decoder has finished with it.
+    """
+
+    plan: Plan
+    prepared: Future[tuple[Sequence[str], Any]] | None
+    keys: Sequence[str] = ()
+    is_started: bool = False
+    pending: Pending | None = None
+
+    @property
+    def is_in_decoder(self) -> bool:
+        return self.is_started and self.pending is None
+
+    def is_done(self) -> bool:
+        return self.pending is not None and self.pending.done()
+
+    def __str__(self) -> str:
+        named = ", ".join(self.keys[:_NUM_NAMED])
+        more = len(self.keys) - _NUM_NAMED
+        samples = f" (samples {named}{f' and {more} more' if more > 0 else ''})" if named else ""
+        return f"step {self.plan.step} of epoch {self.plan.epoch}{samples}"
+
+
 class Pipeline:
-    """Fetches, decodes and augments; see BatchSource.
+    """Makes batches by threads of this process; see BatchSource.
 
     On a GPU a step is augmented, on the side stream, while the loop has the step before: it is launched as that one is taken, if
     its canvases are rendered by then. So the GPU holds the images of one more step.
 
     Args:
         fetcher: The first stage.
-        decoder: The second one, which goes on to the third.
+        decoder: The second stage, which goes on to the third.
         workers: Their threads.
         reusable: See BatchSource.
     """
@@ -101,10 +137,8 @@ class Pipeline:
     ) -> None:
         self.reusable = reusable
         self._fetcher, self._decoder, self._workers = fetcher, decoder, workers
-        self._fetching: deque[Future[Any]] = deque()
-        self._num_decoding = 0
+        self._steps: deque[_Step] = deque()
         self._latest: Plan | None = None
-        self._augmenting: deque[Pending] = deque()
 
     @property
     def capacity(self) -> int:
@@ -114,64 +148,119 @@ class Pipeline:
     def start(self, plan: Plan) -> None:
         """Start on a step; returns at once."""
         self._latest = plan
-        self._fetching.append(self._workers.submit("read", self._prepare, plan))
+        self._steps.append(_Step(plan, self._workers.submit("read", self._prepare, plan)))
 
     def ready(self) -> int:
-        """How many steps, from the oldest on, are finished as far as the host knows."""
-        self._push()
-        augmented = sum(1 for _ in takewhile(Pending.done, self._augmenting))
-        return augmented + (self._decoder.ready() if augmented == len(self._augmenting) else 0)
+        """Count the steps, from the oldest on, that are finished as far as the host knows."""
+        self._fill_decoder()
+        return sum(1 for _ in takewhile(_Step.is_done, self._steps))
 
     def account(self, seconds: float) -> str:
-        """All threads are in this process."""
+        """Return "": all threads are in this process."""
         del seconds
         return ""
 
     def take(self) -> tuple[Finished, Images]:
-        """Wait for the oldest step, and launch the one behind it if its canvases are rendered."""
-        self._push()
-        while len(self._augmenting) < self._decoder.lookahead and self._num_decoding:
-            self._take_decoded()
-        oldest = self._augmenting.popleft().wait()
-        if not self._augmenting and self._decoder.ready():
-            self._take_decoded()
-        for step in self._augmenting:
-            step.start()
-        return oldest
+        """Wait for the oldest step, and launch the next one if its canvases are rendered.
+
+        Raises:
+            Exception: What a stage of this step raised, with a note that names the step and its samples.
+        """
+        self._fill_decoder()
+        for step in list(islice(self._steps, max(self._decoder.lookahead, 1))):
+            self._finish(step)
+        made = _wait(self._steps.popleft())
+        self._fill_decoder()
+        self._launch_next()
+        return made
 
     def make(self, plan: Plan) -> tuple[Finished, Images]:
-        """Make a step by itself, beside those that other threads make so; only where our own threads decode."""
-        prepared: Pending = self._workers.submit("read", self._prepare, plan).result()
-        return prepared.wait()
+        """Make a step alone, in any thread, next to others that are made so; only where our own threads decode."""
+        step = _Step(plan, self._workers.submit("read", self._prepare, plan))
+        self._finish(step)
+        return _wait(step)
 
     def close(self) -> None:
-        """Drop what is under way and end the threads."""
+        """Drop the steps in flight and end the threads."""
         self._workers.close()
         try:
             self._decoder.close()
         finally:
             # A step that failed as its threads ended refers to this by its traceback.
-            self._fetching.clear()
-            self._augmenting.clear()
+            self._steps.clear()
             if self._latest is not None:
                 self._fetcher.finish(self._latest)
 
-    def _prepare(self, plan: Plan) -> Any:
-        return self._decoder.prepare(self._fetcher.fetch(plan))
+    def _prepare(self, plan: Plan) -> tuple[Sequence[str], Any]:
+        fetched = self._fetcher.fetch(plan)
+        return fetched.encoded.keys, self._decoder.prepare(fetched)
 
-    def _take_decoded(self) -> None:
-        """Wait for the next decoded step; what goes wrong in it is raised in its turn."""
+    def _fill_decoder(self) -> None:
+        """Start as many steps as the decoder has room for; without a queue of its own, finish those that are prepared."""
+        if not self._decoder.lookahead:
+            for step in self._steps:
+                if step.prepared is not None and not step.prepared.done():
+                    return
+                self._finish(step)
+        room = self._decoder.depth - sum(step.is_in_decoder for step in self._steps)
+        new = (step for step in self._steps if not step.is_started)
+        for step in islice(new, max(room, 0)):
+            self._start(step)
+
+    def _start(self, step: _Step) -> None:
+        """Hand a step to the decoder once it is prepared; an error is raised when its turn comes."""
+        assert step.prepared is not None
         try:
-            step = self._decoder.take()
-        except Exception as error:
-            if not self._augmenting:
-                raise
-            step = failed(error)
-        self._augmenting.append(step)
-        self._num_decoding -= 1
-        self._push()
+            step.keys, prepared = step.prepared.result()
+            self._decoder.start(prepared)
+        except Exception as error:  # noqa: BLE001 - of any stage
+            self._fail(step, error)
+        step.is_started = True
 
-    def _push(self) -> None:
-        while self._fetching and self._decoder.has_room():
-            self._decoder.push(self._fetching.popleft())
-            self._num_decoding += 1
+    def _finish(self, step: _Step) -> None:
+        """Wait until a step is decoded; an error is raised when its turn comes."""
+        if not step.is_started:
+            self._start(step)
+        if step.pending is not None or step.prepared is None:
+            return
+        try:
+            step.pending = self._decoder.finish(step.prepared.result()[1])
+        except Exception as error:  # noqa: BLE001 - of any stage
+            self._fail(step, error)
+        if self._decoder.lookahead:
+            spent, step.prepared = [step.prepared], None
+            if self._decoder.depth:
+                # A step has many files, and freeing them takes as long as all else here: a thread does it. Without a queue
+                # the decoder has prepared memory on the GPU, which must not wait for a thread.
+                self._workers.pool.submit(spent.clear)
+            self._fill_decoder()
+
+    def _fail(self, step: _Step, error: Exception) -> None:
+        step.pending = failed(error)
+        if self._steps and step is not self._steps[0]:
+            # A loop that is left before the step's turn would leave no trace of it.
+            _log.warning("%s failed ahead of its turn", step, exc_info=error)
+
+    def _launch_next(self) -> None:
+        """Launch the augmentation of the next step on a GPU, if its canvases are rendered."""
+        if not self._steps or (pending := self._steps[0].pending) is None:
+            return
+        try:
+            pending.start()
+        except Exception:  # noqa: BLE001 - `wait` raises it if it fails again
+            # Memory may be short only because the GPU has the images of two steps.
+            _log.warning(
+                "%s could not be launched on the GPU ahead of its turn; it is launched again then",
+                self._steps[0],
+                exc_info=True,
+            )
+
+
+def _wait(step: _Step) -> tuple[Finished, Images]:
+    """Wait until a step is augmented, and name it in an error."""
+    assert step.pending is not None
+    try:
+        return step.pending.wait()
+    except Exception as error:
+        error.add_note(f"raised while making {step}")
+        raise

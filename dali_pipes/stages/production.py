@@ -13,7 +13,7 @@ from dali_pipes.arguments.options import Setup
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.decode.threaded import CpuDecoder
 from dali_pipes.errors import LoaderError
-from dali_pipes.jpeg.stored_checkpoints import checkpoints_of
+from dali_pipes.jpeg.seek_point_stores import open_seek_points
 from dali_pipes.machine.compile_ahead import compile_ahead
 from dali_pipes.stages.augment import Augmenter, Engines
 from dali_pipes.stages.endings import wait_for_ends
@@ -71,7 +71,7 @@ class Production:
         self._job: Job | None = None
         self._is_owner = True
         fetcher, options = setup.fetcher, setup.options
-        self.checkpoints = checkpoints_of(fetcher.dataset)
+        self.checkpoints = open_seek_points(fetcher.dataset)
         self.cache = self._new_cache()
         # Serves all loops, also after one that was left early and its DALI pipeline; so does `_trust`.
         self._refusals = Refusals()

@@ -1,14 +1,12 @@
-"""Clips: a dataset of videos seen as one of clips."""
+"""Clips of videos as a dataset: which clips there are, which frames they show, and their samples."""
 
 import hashlib
 import json
 import math
-import threading
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import islice
 from typing import Any, Literal
 
@@ -17,9 +15,18 @@ from numpy.typing import NDArray
 
 from dali_pipes.arguments.checks import require_fetch, require_one_of, require_positive
 from dali_pipes.errors import LoaderError
-from dali_pipes.video.frame_numbers import Padding, Start, fixed_start, random_start, uniform_start
-from dali_pipes.video.parts import Part
-from dali_pipes.video.rate import Rate, read_rate
+from dali_pipes.video.packets import Part
+from dali_pipes.video.sampling import (
+    Padding,
+    Rate,
+    Start,
+    choose_frames,
+    fixed_start,
+    padded_frames,
+    random_start,
+    read_rate,
+    uniform_start,
+)
 from gpu_aug.draws import SLOTS, uniforms
 from gpu_aug.ops.temporal import SPEED_UNIT
 from readers import BadSample, Dataset, Sample
@@ -34,7 +41,12 @@ from readers.video.info import Segment, cut
 Sampling = Literal["random", "uniform", "all", "first"]
 OnDamagedVideo = Literal["raise", "truncate"]
 
-_MOST_KNOWN = 128  # videos; about as many as there are in the batches under way
+# Videos whose metadata are remembered, about as many as there are in the batches under way: the index reads and parses
+# a video's packets each time.
+_MOST_REMEMBERED = 128
+
+_Known = tuple[VideoInfo, Segment]
+"""Metadata of a video, and the part of it that clips are taken from."""
 
 
 class Clips(IndexedDataset):
@@ -100,18 +112,7 @@ class Clips(IndexedDataset):
         padding: Padding = "edge",
         on_damaged_video: OnDamagedVideo = "raise",
     ) -> None:
-        require_fetch(dataset)
-        if isinstance(dataset, Clips):
-            raise LoaderError(
-                "Clips takes a dataset of videos, got one of clips; give it their videos"
-            )
-        if isinstance(dataset, IndexedDataset):
-            dataset._require_selectable("Clips")
-        if isinstance(_whole(dataset), LeRobotDataset):
-            raise LoaderError(
-                "Clips takes a dataset of videos, got a LeRobot dataset; give the Loader the dataset itself, and "
-                "choose frames by open_dataset(..., delta_timestamps=...)"
-            )
+        _require_video_dataset(dataset)
         require_positive(num_frames=num_frames, clips_per_video=clips_per_video)
         require_one_of("sampling", sampling, ("random", "uniform", "all", "first"))
         require_one_of("padding", padding, ("edge", "loop", "repeat"))
@@ -132,7 +133,7 @@ class Clips(IndexedDataset):
         self._index = VideoIndex.open(dataset)
         self.cameras: dict[str, slice] = {}
         self.sizes: set[tuple[int, int]] = set()
-        self._known = _Known()
+        self._remember()
         self._first = np.concatenate([[0], np.cumsum(self._counts(), dtype=np.int64)])
 
     def __len__(self) -> int:
@@ -161,7 +162,7 @@ class Clips(IndexedDataset):
 
     @property
     def block_size(self) -> int:
-        """About as many clips as a block of the videos has."""
+        """Number of clips of a block of videos, on average."""
         videos = int(getattr(self.dataset, "block_size", 256))
         return max(1, round(videos * len(self) / max(len(self.dataset), 1)))
 
@@ -202,17 +203,17 @@ class Clips(IndexedDataset):
         ]
 
     def peculiar(self) -> dict[str, int]:
-        """How many videos are what people should know of, see `readers.video.VideoIndex.peculiar`."""
+        """Return how many videos have each peculiarity that users should know of, see `readers.video.VideoIndex.peculiar`."""
         return self._index.peculiar
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The video of each clip, int64 [n]."""
+        """Return the number of each clip's video in the dataset of videos, int64 [n]."""
         return np.searchsorted(self._first, indices, side="right") - 1
 
     def info(self, video: int) -> VideoInfo | VideoError:
-        """Metadata of a video, or the reason why no clip can be taken from it."""
-        found = self._look(video)
-        return found if isinstance(found, VideoError) else found[0]
+        """Return the metadata of a video, or the reason why no clip can be taken from it."""
+        known = self._known(video)
+        return known if isinstance(known, VideoError) else known[0]
 
     def parts(self, index: int) -> list[Part]:
         """See `ClipSource.parts`."""
@@ -220,7 +221,7 @@ class Clips(IndexedDataset):
         info = self.info(video)
         if isinstance(info, VideoError):
             raise info
-        return [Part(slice(None), video, info, partial(self.fetch_frames, video))]
+        return [Part(slice(None), video, info, partial(self._fetch_frames, video))]
 
     def frames(
         self, seed: int, epoch: int, indices: NDArray[np.int64], repeats: NDArray[np.int64]
@@ -236,7 +237,7 @@ class Clips(IndexedDataset):
             repeats: int64 [n], tells apart the times that an epoch has one clip.
 
         Returns:
-            int64 [n, T], numbers in the order of presentation; 0 for what is no video.
+            int64 [n, T], numbers in the order of presentation; 0 for a video that cannot be read.
         """
         speed = np.full(len(indices), SPEED_UNIT)
         return self.choose(seed, epoch, indices, indices + repeats * len(self), speed)
@@ -252,8 +253,8 @@ class Clips(IndexedDataset):
         """Choose the frames of clips whose draws are known, as a Loader does: see `ClipSource.choose`, and `frames`."""
         chosen = np.zeros((len(indices), self.num_frames), np.int64)
         for row, segment, start in self._starts(seed, epoch, indices, identities):
-            how = (self.num_frames, start, self._padding, int(speed[row]))
-            chosen[row] = segment.first + self._rate.choose(segment, *how)
+            how = (self._rate, segment, self.num_frames, start, self._padding, int(speed[row]))
+            chosen[row] = segment.first + choose_frames(*how)
         return chosen
 
     def padded(
@@ -264,19 +265,12 @@ class Clips(IndexedDataset):
         identities: NDArray[np.int64],
         speed: NDArray[np.int64],
     ) -> NDArray[np.bool_]:
-        """Return which of the frames that `choose` returns stand for others behind the end of the video, bool [n, T].
-
-        Of a clip that "repeat" fills these are the frames that come again.
-        """
-        beyond = np.zeros((len(indices), self.num_frames), bool)
+        """Return which of the frames that `choose` returns stand for frames after the end of the video, bool [n, T]."""
+        padded = np.zeros((len(indices), self.num_frames), bool)
         for row, segment, start in self._starts(seed, epoch, indices, identities):
-            how = (self.num_frames, start, int(speed[row]))
-            beyond[row] = self._rate.beyond(segment, *how)
-        if self._padding == "repeat":
-            chosen = self.choose(seed, epoch, indices, identities, speed)
-            again = np.diff(chosen, axis=1, prepend=-1) == 0
-            beyond = again & beyond.any(axis=1, keepdims=True)
-        return beyond
+            how = (self._rate, segment, self.num_frames, start, self._padding, int(speed[row]))
+            padded[row] = padded_frames(*how)
+        return padded
 
     def _starts(
         self,
@@ -285,15 +279,27 @@ class Clips(IndexedDataset):
         indices: NDArray[np.int64],
         identities: NDArray[np.int64],
     ) -> Iterator[tuple[int, Segment, Start]]:
-        """Yield the row of each clip of a sound video, the part it is taken from, and where it begins."""
+        """Yield the row of each clip of a readable video, the part it is taken from, and where it begins."""
         [numbers] = uniforms(seed, epoch, identities, [1], slots=SLOTS["starts of clips"])
-        words = (numbers[:, 0] * 2.0**32).astype(np.int64)
-        rows = zip(indices.tolist(), self.videos(indices).tolist(), strict=True)
-        for row, (clip, video) in enumerate(rows):
-            found = self._look(video)
-            if not isinstance(found, VideoError):
+        words = (numbers[:, 0] * 2.0**32).astype(np.int64).tolist()
+        videos = self.videos(indices).tolist()
+        for row, (clip, video) in enumerate(zip(indices.tolist(), videos, strict=True)):
+            known = self._known(video)
+            if not isinstance(known, VideoError):
                 number = clip - int(self._first[video])
-                yield row, found[1], self._start(number, int(words[row]), found[1])
+                yield row, known[1], self._start(number, words[row], known[1])
+
+    def _start(self, number: int, word: int, segment: Segment) -> Start:
+        """Return where the `number`-th clip of a video begins; `word` is its random number."""
+        match self._sampling:
+            case "random":
+                return random_start(word)
+            case "uniform":
+                return uniform_start(number, self._clips_per_video)
+            case "first":
+                return fixed_start(0)
+            case "all":
+                return fixed_start(number * self.num_frames * self._rate.step(segment))
 
     def seconds(self, indices: NDArray[np.int64], frames: NDArray[np.int64]) -> NDArray[np.float64]:
         """See `ClipSource.seconds`."""
@@ -304,127 +310,111 @@ class Clips(IndexedDataset):
                 seconds[row] = info.seconds[frames[row]]
         return seconds
 
-    def fetch_frames(self, video: int, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
-        """See `ClipSource.fetch_frames`."""
+    def _fetch_frames(self, video: int, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
+        """Read encoded frames of a video whose frames are files of their own."""
         dataset: Any = self.dataset
         while isinstance(dataset, Subset):
             [video] = dataset.indices_in_whole([video]).tolist()
             dataset = dataset.whole
-        found: list[Payload | BadSample] = dataset.fetch_frames(video, frames)
-        return found
+        pictures: list[Payload | BadSample] = dataset.fetch_frames(video, frames)
+        return pictures
 
     def _clip(self, entry: Sample | BadSample, clip: int, video: int) -> Sample | BadSample:
+        """Turn a video's entry into that of one of its clips."""
         key = f"{entry.key}#{clip - int(self._first[video])}"
         if isinstance(entry, BadSample):
             return replace(entry, index=clip, key=key)
         info = self.info(video)
         if isinstance(info, VideoError):
             return BadSample(clip, key, "header", str(info))
-        try:
-            self._check_seconds(entry, video)
-        except VideoError as error:
-            return BadSample(clip, key, "header", str(error))
+        now, indexed = read_seconds(entry), self._seconds(video)
+        if now != indexed:  # the frames are chosen by the index
+            reason = (
+                f"its clip is {_seconds_in_words(now)}, but was {_seconds_in_words(indexed)} when the videos were "
+                f"indexed: delete {self._index.path}"
+            )
+            return BadSample(clip, key, "header", reason)
         size = (info.height, info.width)
         return replace(entry, index=clip, key=key, size=size, image_field=entry.video_field)
 
     def _seconds(self, video: int) -> tuple[float, float] | None:
+        """Return the seconds of a video that clips are taken from, None for all of them."""
         start, stop = self._index.segment_seconds[video].tolist()
         return None if math.isnan(start) else (start, stop)
 
-    def _check_seconds(self, entry: Sample, video: int) -> None:
-        """Raise VideoError where they have changed under the index, by which the frames are chosen."""
-        told, known = read_seconds(entry), self._seconds(video)
-        if told != known:
-            raise VideoError(
-                f"its clip is {_named(told)}, but was {_named(known)} when the videos were indexed: delete "
-                f"{self._index.path}"
-            )
-
-    def _look(self, video: int) -> tuple[VideoInfo, Segment] | VideoError:
-        """Return what is known of a video and the part of it that clips are taken from, or why there is none."""
-        known = self._known.get(video)
-        if known is not None:
-            return known
-        read = self._read(video)
-        if not isinstance(read, VideoError):
-            self._known.put(video, read)
-        return read
-
-    def _read(self, video: int) -> tuple[VideoInfo, Segment] | VideoError:
-        info = self._index[video]
-        if isinstance(info, VideoError):
-            return info
-        if info.damage and self.on_damaged_video == "raise":
-            return VideoError(
-                f'{info.damage} after {len(info)} frames; on_damaged_video="truncate" takes clips from these'
-            )
+    def _known(self, video: int) -> _Known | VideoError:
+        """Return the metadata of a video, or why no clip can be taken from it; any thread may call this."""
         try:
-            return info, cut(info, self._seconds(video))
-        except VideoError as error:
+            return self._remembered(video)
+        except (
+            VideoError
+        ) as error:  # not remembered: a video that cannot be read now may be readable later
             return error
 
-    def _start(self, number: int, word: int, segment: Segment) -> Start:
-        """Return where a clip begins: the `number`-th of its video."""
-        match self._sampling:
-            case "random":
-                return random_start(word)
-            case "uniform":
-                return uniform_start(number, self._clips_per_video)
-            case "first":
-                return fixed_start(0)
-            case "all":
-                return fixed_start(number * self._rate.span(segment, self.num_frames))
+    def _read(self, video: int) -> _Known:
+        info = self._index[video]
+        if isinstance(info, VideoError):
+            raise info
+        if info.damage and self.on_damaged_video == "raise":
+            raise VideoError(
+                f'{info.damage} after {len(info)} frames; on_damaged_video="truncate" takes clips from these'
+            )
+        return info, cut(info, self._seconds(video))
+
+    def _remember(self) -> None:
+        self._remembered: Callable[[int], _Known] = lru_cache(_MOST_REMEMBERED)(self._read)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_remembered"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._remember()
 
     def _counts(self) -> NDArray[np.int64]:
-        """Clips of each video, int64 [n]; a bad video has at least one, which reports it."""
-        num = len(self.dataset)
-        if self._sampling != "all":
-            return np.full(num, self._clips_per_video)
-        return np.array([self._count(video) for video in range(num)], np.int64)
-
-    def _count(self, video: int) -> int:
-        found = self._look(video)
-        if isinstance(found, VideoError):
-            return 1
-        return -(-self._rate.length(found[1]) // self._rate.span(found[1], self.num_frames))
+        """Return the number of clips of each video, int64 [n]; a bad video has one or more, which report it."""
+        counts = np.full(len(self.dataset), self._clips_per_video)
+        if self._sampling == "all":
+            for video in range(len(counts)):
+                known = self._known(video)
+                if not isinstance(known, VideoError):
+                    span = self.num_frames * self._rate.step(known[1])
+                    counts[video] = -(-self._rate.length(known[1]) // span)
+        return counts
 
 
-def _whole(dataset: Dataset) -> Dataset:
-    """Return what selections were made of."""
+def _require_video_dataset(dataset: Dataset) -> None:
+    """Refuse what clips cannot be taken from, as far as its type says.
+
+    Raises:
+        LoaderError: It is no dataset, or one of clips or of a robot's episodes.
+        SelectionError: The dataset says itself how often each sample comes.
+    """
+    require_fetch(dataset)
+    if isinstance(dataset, Clips):
+        raise LoaderError("Clips takes a dataset of videos, got one of clips; give it their videos")
+    if isinstance(dataset, IndexedDataset):
+        dataset._require_selectable("Clips")
+    if isinstance(_without_selections(dataset), LeRobotDataset):
+        raise LoaderError(
+            "Clips takes a dataset of videos, got a LeRobot dataset; give the Loader the dataset itself, and "
+            "choose frames by open_dataset(..., delta_timestamps=...)"
+        )
+
+
+def _without_selections(dataset: Dataset) -> Dataset:
+    """Return the dataset that selections were made of."""
     while isinstance(dataset, Subset):
         dataset = dataset.whole
     return dataset
 
 
-def _named(seconds: tuple[float, float] | None) -> str:
+def _seconds_in_words(seconds: tuple[float, float] | None) -> str:
     return f"{seconds[0]:g} to {seconds[1]:g} s" if seconds else "the whole video"
 
 
-class _Known:
-    """What is known of the videos that were asked for last; any thread may ask. It is not pickled."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._videos: OrderedDict[int, tuple[VideoInfo, Segment]] = OrderedDict()
-
-    def get(self, video: int) -> tuple[VideoInfo, Segment] | None:
-        with self._lock:
-            if video in self._videos:
-                self._videos.move_to_end(video)
-            return self._videos.get(video)
-
-    def put(self, video: int, known: tuple[VideoInfo, Segment]) -> None:
-        with self._lock:
-            self._videos[video] = known
-            if len(self._videos) > _MOST_KNOWN:
-                self._videos.popitem(last=False)
-
-    def __reduce__(self) -> tuple[type["_Known"], tuple[()]]:
-        return _Known, ()
-
-
 def _require_videos(dataset: Dataset) -> None:
-    """Refuse images before they are looked through.
+    """Refuse images before the index looks through them.
 
     Raises:
         LoaderError: The first sample that can be read is an image.

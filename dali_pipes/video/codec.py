@@ -1,6 +1,6 @@
-"""Feeding packets of a video to FFmpeg's decoder, through PyAV."""
+"""FFmpeg's decoder, through PyAV: from the packets of a video to frames, and which of these are undamaged."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -8,30 +8,31 @@ import numpy as np
 
 from dali_pipes.errors import DecodeError, told
 from dali_pipes.video.packet_headers import is_packed
-from dali_pipes.video.packets import Run
+from dali_pipes.video.packets import Run, first_packets
 from readers.sample import Payload, SourceError
 from readers.video import VideoError, VideoInfo, read_packets
 from readers.video.codecs.units import count_pictures
 from readers.video.containers.open import Deadline, open_container
+from readers.video.info import HIDDEN
 
-# Decoders that ask before each packet whether it may be passed over; libdav1d asks once, others never.
+# Decoders that check before each packet whether to skip it; libdav1d checks once, others never.
 _SKIPPING = frozenset({"h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "vp8"})
 
-# Decoders that want nothing of the container but `extradata`; others are taken with what it says of the stream.
+# Decoders that need only `extradata` from the container; others are made by the container, which sets more parameters.
 _PLAIN = frozenset(
     {"h264", "hevc", "libdav1d", "av1", "vp8", "vp9", "mpeg4", "mjpeg", "mpeg1video", "mpeg2video"}
 )
 
-# Those that hide errors unless told otherwise, and whose sound files have none. H.264, HEVC and MPEG-4 mark the frames.
+# Decoders that hide errors by default, and report none for undamaged files. H.264, HEVC and MPEG-4 mark damaged frames.
 _EXPLODING = frozenset({"mjpeg"})
 
 
 class ClipDeadline(Deadline):
-    """A moment after which a clip is given up.
+    """The time limit for decoding a clip.
 
     Args:
         seconds: Time from now on.
-        info: Metadata of its video, which may be the reason why it takes long.
+        info: Metadata of its video, which may explain why decoding is slow.
     """
 
     def __init__(self, seconds: float, info: VideoInfo | None = None) -> None:
@@ -39,7 +40,7 @@ class ClipDeadline(Deadline):
         self._is_slow = info is not None and info.is_slow
 
     def check(self) -> None:
-        """Raise DecodeError when it has passed."""
+        """Raise DecodeError after the time limit."""
         if not self.has_passed:
             return
         why = ", since all of its container must be read up to the clip: copy its streams to .mkv or .mp4"
@@ -49,7 +50,7 @@ class ClipDeadline(Deadline):
 
 
 class UndecodableError(Exception):
-    """FFmpeg refuses a packet; the text says why."""
+    """FFmpeg refuses a packet; the text gives the reason."""
 
 
 def decode_run(
@@ -58,11 +59,11 @@ def decode_run(
     """Decode packets one after the other.
 
     Yields:
-        The packet, and its frame; also of packets that are not needed.
+        Each packet's number and its `av.VideoFrame`, also for packets that are not needed.
 
     Raises:
-        UndecodableError: FFmpeg refuses one; what was decoded before is yielded first.
-        DecodeError: The time is up.
+        UndecodableError: FFmpeg refuses a packet; the frames before it are yielded first.
+        DecodeError: The time limit was exceeded.
     """
     try:
         with _decoder(data, info, deadline) as context:
@@ -74,8 +75,59 @@ def decode_run(
         raise
     except VideoError as error:
         raise UndecodableError(str(error)) from error
-    except Exception as error:  # whatever it is, it is of this video
+    except Exception as error:  # any other error of PyAV concerns this video alone
         raise UndecodableError(f"FFmpeg: {told(error)}") from error
+
+
+def undamaged_frames(
+    info: VideoInfo, run: Run, decoded: Iterable[tuple[int, Any]]
+) -> Iterator[tuple[int, Any]]:
+    """Yield the frames of a run that are certainly undamaged.
+
+    FFmpeg marks damaged frames, but not frames predicted from them. So a frame counts as undamaged if neither it nor any
+    frame decoded before it, from its keyframe on, is marked; it is yielded once all of these were decoded.
+
+    Args:
+        info: Metadata of the video.
+        run: The packets that are decoded.
+        decoded: Packet and `av.VideoFrame`, in the order of presentation; see `decode_run`.
+
+    Yields:
+        Packet and frame of the packets that are needed.
+
+    Raises:
+        UndecodableError: `decoded` raised it; the undamaged frames before it are yielded first.
+    """
+    shown = info.packet_pts[run.start : run.stop]
+    shown = np.where(shown < HIDDEN, shown, np.iinfo(np.int64).min)
+    last_shown = np.maximum.accumulate(shown)  # of the packets up to each one
+    firsts = first_packets(info, np.arange(run.start, run.stop)) - run.start
+    damaged = np.zeros(len(shown), bool)
+    waiting: dict[int, Any] = {}
+    failure: UndecodableError | None = None
+
+    def is_undamaged(row: int, frame: Any) -> bool:
+        return not (frame.is_corrupt or damaged[max(int(firsts[row]), 0) : row + 1].any())
+
+    try:
+        for packet, frame in decoded:
+            row = packet - run.start
+            # The frames that an open group shows before its keyframe cannot be decoded from there, and no other frame
+            # needs them.
+            damaged[row] |= bool(frame.is_corrupt) and shown[row] >= shown[0]
+            if run.needed[row]:
+                waiting[row] = frame
+            for ready in [number for number in waiting if last_shown[number] <= shown[row]]:
+                picture = waiting.pop(ready)
+                if is_undamaged(ready, picture):
+                    yield run.start + ready, picture
+    except UndecodableError as error:
+        failure = error
+    for row, frame in waiting.items():
+        if is_undamaged(row, frame):
+            yield run.start + row, frame
+    if failure:
+        raise failure
 
 
 def _decode(
@@ -94,12 +146,12 @@ def _decode(
             yield frame.pts, frame
     except av.FFmpegError as error:
         if refused is not None:
-            yield from _rest(context, refused)
+            yield from _remaining(context, refused)
         raise UndecodableError(f"FFmpeg: {error.strerror}") from error
 
 
 def _frames(info: VideoInfo, context: Any, packet: Any) -> list[Any]:
-    """Decode a packet; one that holds nothing of a picture is no error, though FFmpeg says so."""
+    """Decode a packet; a packet without a picture yields no frame, though FFmpeg reports an error."""
     import av
 
     try:
@@ -114,14 +166,16 @@ def _frames(info: VideoInfo, context: Any, packet: Any) -> list[Any]:
 def _packets(
     data: Payload, info: VideoInfo, run: Run, context: Any, deadline: Deadline
 ) -> Iterator[Any]:
-    """Yield packets, numbered by their time stamps, and tell the decoder which it may pass over."""
+    """Yield packets, numbered by their time stamps, and set which of them the decoder may skip."""
     import av
 
-    # A packed one that is passed over would take the frame along that comes with the next.
+    # Skipping a packed packet would also skip the frame that arrives with the next packet.
     skips = info.decoder in _SKIPPING and not is_packed(info.codec, info.extradata)
     is_skipping = False
-    here = slice(*np.searchsorted(info.keyframes, [run.start, run.stop]))
-    keys = set(info.keyframes[here].tolist())  # of an hour there are many
+    within = slice(*np.searchsorted(info.keyframes, [run.start, run.stop]))
+    keys = set(
+        info.keyframes[within].tolist()
+    )  # those of the run alone: an hour of video has thousands
     number = -1
     contents = read_packets(data, info, run.start, run.stop, deadline)
     for number, (content, needed) in enumerate(zip(contents, run.needed.tolist(), strict=False)):
@@ -141,7 +195,7 @@ def _packets(
 
 
 def padded_packet(content: Payload) -> Any:
-    """Copy bytes into a packet: decoders read on behind the end, where there must be zeros."""
+    """Copy bytes into a packet: decoders read beyond the end, where FFmpeg requires zeros."""
     import av
 
     packet = av.Packet(len(content))
@@ -149,8 +203,8 @@ def padded_packet(content: Payload) -> Any:
     return packet
 
 
-def _rest(context: Any, refused: int) -> Iterator[tuple[int, Any]]:
-    """Yield the frames that wait in the decoder, but for that of the packet that it refused."""
+def _remaining(context: Any, refused: int) -> Iterator[tuple[int, Any]]:
+    """Yield the frames that are still in the decoder, except that of the packet that it refused."""
     import av
 
     with suppress(av.FFmpegError):
@@ -160,13 +214,13 @@ def _rest(context: Any, refused: int) -> Iterator[tuple[int, Any]]:
 
 
 def stored_size(info: VideoInfo) -> tuple[int, int]:
-    """Height and width of frames before they are turned."""
+    """Return the height and width of frames before they are turned upright."""
     return (info.width, info.height) if info.rotation % 180 else (info.height, info.width)
 
 
 @contextmanager
 def _decoder(data: Payload, info: VideoInfo, deadline: Deadline) -> Iterator[Any]:
-    """Make a decoder: 0.2 ms, or a look into the container; nothing of another clip is left in it."""
+    """Make a new decoder, which takes 0.2 ms or opens the container: a used one could hold frames of another clip."""
     import av
 
     if info.decoder in _PLAIN & av.codecs_available:

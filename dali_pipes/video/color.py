@@ -1,13 +1,13 @@
-"""Pixels of decoded frames: luma and chroma to upright RGB, only where they are wanted.
+"""Colours of decoded frames: from luma and chroma to upright RGB, only for the part that is needed.
 
-What a pixel is: the matrix and range that the video names, BT.601 and limited range where it names none (as FFmpeg
-does); each sample of chroma counts for all pixels that share it; one rounding, to the nearest.
+A pixel is defined by the matrix and range that the video names, or BT.601 and limited range if it names none (as in
+FFmpeg). Each chroma sample counts for all pixels that share it, and the result is rounded once, to the nearest integer.
 
 FFmpeg's own conversion (swscale, which torchcodec uses, too) differs by up to 3 of 255 (4 for more than 8 bits), since
-it rounds down, several times. Where chroma is halved down (4:2:0) and a picture has more than 8 bits or an odd height,
-FFmpeg interpolates it from row to row, and the same decoder gives repeated chroma otherwise: on photographs the mean
-difference is then 1.4 to 1.6, 99 % are within 4 and the largest is 39; where saturated colours meet it is up to 200.
-Interlaced frames are converted as they are coded, both fields in one picture; nothing is deinterlaced.
+it rounds down several times. Where chroma is halved vertically (4:2:0) and a picture has more than 8 bits or an odd height,
+FFmpeg interpolates chroma from row to row: on photographs the mean difference is then 1.4 to 1.6, 99 % are within 4 and
+the largest is 39; at edges of saturated colours it is up to 200. Interlaced frames are converted as they are coded, both
+fields in one picture; nothing is deinterlaced.
 """
 
 import re
@@ -20,30 +20,33 @@ from numpy.typing import NDArray
 
 from dali_pipes.errors import DecodeError
 from dali_pipes.video.codec import stored_size
-from dali_pipes.video.rotation import Rect, stored_rect
-from dali_pipes.video.ycgco import convert_ycgco
 from readers.video import VideoInfo
 from readers.video.codecs.color_matrices import YCGCO
 from readers.video.info import UNSPECIFIED_MATRIX
 
-_BT601 = 5
+Rect = tuple[int, int, int, int]
+"""Top, left, height and width."""
+
+BT601 = 5
+"""The matrix of videos that name none, by ITU-T H.273."""
 
 LUMA_WEIGHTS = {
     1: (0.2126, 0.0722),  # BT.709
     4: (0.30, 0.11),  # FCC
-    5: (0.299, 0.114),  # BT.601
+    BT601: (0.299, 0.114),
     6: (0.299, 0.114),
     7: (0.212, 0.087),  # SMPTE 240M
     9: (0.2627, 0.0593),  # BT.2020
     10: (0.2627, 0.0593),
 }
-"""By the numbers of ITU-T H.273 that name a matrix: what red and blue contribute to luma."""
+"""Weights of red and blue in luma, by the numbers of ITU-T H.273 for matrices."""
 
 _SHIFTS = {"420": (1, 1), "422": (0, 1), "440": (1, 0), "444": (0, 0)}
 _PLANAR = re.compile(r"yuv(j|a)?(420|422|440|444)p(?:(9|10|12|14|16)le)?")
 
-# Each thread's memory for the conversion, and FFmpeg's converter.
-_KEPT = threading.local()
+# Memory and FFmpeg's converter of each thread: the system would clear new memory for every frame, and the converter keeps
+# its tables from frame to frame.
+_THREAD = threading.local()
 
 
 class Layout(NamedTuple):
@@ -52,7 +55,7 @@ class Layout(NamedTuple):
     Attributes:
         depth: Bits of a sample.
         shifts: Chroma subsampling as powers of two, vertical and horizontal.
-        is_full: Whether the format is of full range by its name.
+        is_full: Whether the name of the format says full range.
     """
 
     depth: int
@@ -62,34 +65,47 @@ class Layout(NamedTuple):
 
 @cache
 def layout_of(pixel_format: str) -> Layout | None:
-    """Describe a pixel format that is converted here; None for one that is left to FFmpeg."""
+    """Describe a pixel format that is converted here; None for a format that FFmpeg converts."""
     match = _PLANAR.fullmatch(pixel_format)
     if match is None:
         return None
     return Layout(int(match[3] or 8), _SHIFTS[match[2]], match[1] == "j")
 
 
+def rgb_matrix(matrix: int) -> NDArray[np.float64]:
+    """Return the factors from luma in [0, 1] and blue and red chroma in [-0.5, 0.5] to RGB, [3, 3].
+
+    Args:
+        matrix: A key of LUMA_WEIGHTS.
+    """
+    red, blue = LUMA_WEIGHTS[matrix]
+    green = 1 - red - blue
+    blue_u, red_v = 2 * (1 - blue), 2 * (1 - red)
+    return np.array(
+        [[1, 0, red_v], [1, -blue_u * blue / green, -red_v * red / green], [1, blue_u, 0]]
+    )
+
+
 def to_rgb(frame: Any, info: VideoInfo, part: Rect | None = None) -> NDArray[np.uint8]:
     """Convert a part of a frame.
 
     Args:
-        frame: An `av.VideoFrame` of the size that `info` says.
-        info: Says how colours are made, and how the frame is turned.
+        frame: An `av.VideoFrame` of the size in `info`.
+        info: Has the colour matrix, the range and the rotation.
         part: Part of the upright frame; None is all of it.
 
     Returns:
-        uint8 [height, width, 3], RGB, upright, of any strides. Each thread's result may be overwritten by its next call.
+        uint8 [height, width, 3], RGB, upright, of any strides. The thread's next call may overwrite it.
 
     Raises:
-        DecodeError: FFmpeg does not convert it.
+        DecodeError: FFmpeg cannot convert it.
     """
     upright = part or (0, 0, info.height, info.width)
     stored = stored_rect(upright, stored_size(info), info.rotation)
     layout = layout_of(frame.format.name)
     rgb: NDArray[np.uint8] | None = None
     if layout is not None and info.matrix == YCGCO:
-        is_full = layout.is_full or info.full_range
-        rgb = convert_ycgco(frame, layout.depth, layout.shifts, stored, full_range=is_full)
+        rgb = _convert_ycgco(frame, info, layout, stored)
     elif layout is not None:
         rgb = _convert(frame, info, layout, stored)
     if rgb is None:
@@ -98,12 +114,30 @@ def to_rgb(frame: Any, info: VideoInfo, part: Rect | None = None) -> NDArray[np.
     return np.rot90(rgb, -info.rotation // 90) if info.rotation else rgb
 
 
+def stored_rect(upright: Rect, size: tuple[int, int], rotation: int) -> Rect:
+    """Return the position of a rectangle of an upright frame in the frame as it is stored.
+
+    Args:
+        upright: In pixels of the upright frame.
+        size: Height and width of the stored frame.
+        rotation: Degrees by which the stored frame is turned clockwise to be upright: 0, 90, 180, 270.
+    """
+    top, left, height, width = upright
+    rows, columns = size
+    if rotation == 90:
+        return rows - left - width, top, width, height
+    if rotation == 180:
+        return rows - top - height, columns - left - width, height, width
+    if rotation == 270:
+        return left, columns - top - height, width, height
+    return upright
+
+
 def _convert(frame: Any, info: VideoInfo, layout: Layout, part: Rect) -> NDArray[np.uint8] | None:
-    """Convert by our own kernel; None where that cannot be."""
+    """Convert with our own kernel; None for a matrix or a memory layout that it does not support."""
     from dali_pipes.video.yuv import STEP, write_rgb
 
-    matrix = _BT601 if info.matrix == UNSPECIFIED_MATRIX else info.matrix
-    factors = _factors(matrix, layout.depth, layout.is_full or info.full_range)
+    factors = _factors(_matrix_of(info), layout.depth, layout.is_full or info.full_range)
     top, left, height, width = part
     wide = layout.depth > 8
     limit = frame.width + frame.width % 2  # FFmpeg's rows are longer than those of odd width
@@ -129,23 +163,19 @@ def _convert(frame: Any, info: VideoInfo, layout: Layout, part: Rect) -> NDArray
 
 @cache
 def _factors(matrix: int, depth: int, full_range: bool) -> NDArray[np.int32] | None:
-    """The factors of yuv.FACTORS; None for a matrix that is none of luma and colour differences."""
+    """Return the table yuv.FACTORS; None for a matrix that is not of luma and colour differences."""
     from dali_pipes.video.yuv import FRACTION
 
     if matrix not in LUMA_WEIGHTS:
         return None
-    red, blue = LUMA_WEIGHTS[matrix]
-    green = 1 - red - blue
-    step = 1 << depth - 8
-    black, luma_range, chroma_range = 16 * step, 219 * step, 224 * step
-    if full_range:
-        black, luma_range, chroma_range = 0, 256 * step - 1, 256 * step - 1
+    black, luma_range, chroma_range = _ranges(depth, full_range)
     unit = 255 * (1 << FRACTION)
     luma = unit / luma_range
-    red_v, blue_u = ((1 - weight) * 2 * unit / chroma_range for weight in (red, blue))
-    green_u, green_v = -blue_u * blue / green, -red_v * red / green
+    (_, _, red_v), (_, green_u, green_v), (_, blue_u, _) = (
+        rgb_matrix(matrix) * unit / chroma_range
+    ).tolist()
     half = (1 << FRACTION - 1) - luma * black
-    middle = 128 * step
+    middle = 1 << depth - 1
     constants = (
         half - middle * red_v,
         half - middle * (green_u + green_v),
@@ -154,24 +184,65 @@ def _factors(matrix: int, depth: int, full_range: bool) -> NDArray[np.int32] | N
     return np.rint([luma, *constants, red_v, green_u, green_v, blue_u]).astype(np.int32)
 
 
+def _ranges(depth: int, full_range: bool) -> tuple[int, int, int]:
+    """Return the luma of black, and the ranges of luma and of chroma, for samples of some bits."""
+    if full_range:
+        return 0, (1 << depth) - 1, (1 << depth) - 1
+    step = 1 << depth - 8
+    return 16 * step, 219 * step, 224 * step
+
+
+def _convert_ycgco(frame: Any, info: VideoInfo, layout: Layout, part: Rect) -> NDArray[np.uint8]:
+    """Convert YCgCo, which some screen recorders write and FFmpeg does not convert.
+
+    Source: ITU-T H.273, 8.3, matrix coefficients 8: Y is half of green and a quarter of red and of blue, Cg half of green
+    minus these quarters, Co half of red minus half of blue; in limited range red, green and blue are from 16 to 235.
+    """
+    y, green, orange = (
+        _samples(plane, layout.depth, part, layout.shifts if number else (0, 0)).astype(np.float32)
+        for number, plane in enumerate(frame.planes[:3])
+    )
+    green -= 1 << layout.depth - 1
+    orange -= 1 << layout.depth - 1
+    black, luma_range, _ = _ranges(layout.depth, layout.is_full or info.full_range)
+    others = y - green
+    rgb = np.stack([others + orange, y + green, others - orange], -1)
+    return ((rgb - black) * np.float32(255 / luma_range) + 0.5).clip(0, 255).astype(np.uint8)
+
+
+def _samples(plane: Any, depth: int, part: Rect, shifts: tuple[int, int]) -> NDArray[Any]:
+    """Return the samples of a plane for each pixel of a part of the frame, [height, width]."""
+    kind = np.dtype(np.uint8 if depth == 8 else "<u2")
+    rows = np.frombuffer(plane, kind).reshape(-1, plane.line_size // kind.itemsize)
+    top, left, height, width = part
+    down = np.arange(top, top + height) >> shifts[0]
+    across = np.arange(left, left + width) >> shifts[1]
+    samples: NDArray[Any] = rows[down[:, None], across]
+    return samples
+
+
 def _convert_by_ffmpeg(frame: Any, info: VideoInfo) -> NDArray[np.uint8]:
     from av.video.reformatter import VideoReformatter
 
-    if not hasattr(_KEPT, "reformatter"):
-        _KEPT.reformatter = VideoReformatter()
-    matrix = _BT601 if info.matrix == UNSPECIFIED_MATRIX else info.matrix
+    if not hasattr(_THREAD, "reformatter"):
+        _THREAD.reformatter = VideoReformatter()
+    matrix = _matrix_of(info)
     try:
-        rgb = _KEPT.reformatter.reformat(frame, format="rgb24", src_colorspace=matrix)
-    except Exception as error:  # whatever it is, it is of this frame
+        rgb = _THREAD.reformatter.reformat(frame, format="rgb24", src_colorspace=matrix)
+    except Exception as error:  # any error of PyAV concerns this frame alone
         raise DecodeError(
             f"FFmpeg converts no {frame.format.name} of matrix {matrix} to RGB: {error}"
         ) from error
     return np.asarray(rgb.to_ndarray(), np.uint8)
 
 
+def _matrix_of(info: VideoInfo) -> int:
+    return BT601 if info.matrix == UNSPECIFIED_MATRIX else info.matrix
+
+
 def _memory(num_bytes: int) -> NDArray[np.uint8]:
-    """Memory that this thread gets again and again: new memory would be cleared by the system each time."""
-    kept: NDArray[np.uint8] | None = getattr(_KEPT, "memory", None)
-    if kept is None or kept.size < num_bytes:
-        kept = _KEPT.memory = np.empty(num_bytes, np.uint8)
-    return kept[:num_bytes]
+    """Return memory of this thread, which the next call returns again."""
+    memory: NDArray[np.uint8] | None = getattr(_THREAD, "memory", None)
+    if memory is None or memory.size < num_bytes:
+        memory = _THREAD.memory = np.empty(num_bytes, np.uint8)
+    return memory[:num_bytes]

@@ -1,24 +1,30 @@
-"""Decoding some frames of a video on the CPU."""
+"""Decode some frames of a video on the CPU: undamaged frames, or the readable part of a damaged video."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.errors import DecodeError
-from dali_pipes.video.codec import ClipDeadline, UndecodableError, decode_run, stored_size
+from dali_pipes.video.codec import (
+    ClipDeadline,
+    UndecodableError,
+    decode_run,
+    stored_size,
+    undamaged_frames,
+)
 from dali_pipes.video.color import to_rgb
-from dali_pipes.video.packets import packets_of, plan_runs
-from dali_pipes.video.undamaged import sound_frames
+from dali_pipes.video.packets import Run, plan_runs
 from readers.sample import Payload
 from readers.video import VideoInfo
 
 DECODE_SECONDS = 30.0
-"""After which a clip is given up. It is looked at between packets: one packet is not interrupted."""
+"""Time limit for a clip. It is checked between packets; decoding of a packet is not interrupted."""
 
 BACK = (0, 1, 1 << 40)
-"""How many keyframes earlier it is tried again what does not decode: the last try is from the beginning."""
+"""How many keyframes earlier each attempt begins; the last attempt decodes from the beginning of the video."""
 
 
 def read_frames(
@@ -34,22 +40,22 @@ def read_frames(
     Packets whose frames are not wanted and that no other frame refers to are not decoded.
 
     Args:
-        data: The whole file.
+        data: The video file.
         info: Metadata of the video.
         frames: int64 [n], 0 <= frame < len(info), repetitions allowed, in any order.
-        deadline: When to give up; None is `DECODE_SECONDS` from now on.
-        back: How many keyframes earlier to begin in each try.
+        deadline: The time limit; None is `DECODE_SECONDS` from now on.
+        back: How many keyframes earlier each attempt begins.
 
     Yields:
-        Frame, and its `av.VideoFrame`, as it is stored; in no certain order.
+        Frame, and its `av.VideoFrame` as it is stored, not turned upright; in any order.
 
     Raises:
-        DecodeError: One of them cannot be decoded, is damaged as far as FFmpeg notices, or has not the size
-            of the first one.
+        DecodeError: A frame cannot be decoded, FFmpeg reports it as damaged, or its size differs from that of the
+            first frame.
     """
     deadline = deadline or ClipDeadline(DECODE_SECONDS, info)
     wanted = np.unique(frames)
-    left = dict(zip(packets_of(info)[wanted].tolist(), wanted.tolist(), strict=True))
+    left = dict(zip(info.frame_packets[wanted].tolist(), wanted.tolist(), strict=True))
     tried: set[tuple[int, int]] = set()
     reason = ""
     for keyframes_back in back:
@@ -59,9 +65,11 @@ def read_frames(
             tried.add((run.start, run.stop))
             try:
                 decoded = decode_run(data, info, run, deadline)
-                for packet, frame in sound_frames(info, run, decoded):
-                    if packet in left and has_size(frame, info):
-                        with deadline.stopped():  # what is done with the frame is not decoding
+                for packet, frame in undamaged_frames(info, run, decoded):
+                    if packet in left and _has_size(frame, info):
+                        with (
+                            deadline.stopped()
+                        ):  # the limit is for decoding, not for the caller's work
                             yield left.pop(packet), frame
                     elif packet in left:
                         reason = reason or _other_size(frame, info)
@@ -75,7 +83,7 @@ def read_frames(
 def decode_frames(
     data: Payload, info: VideoInfo, frames: NDArray[np.int64]
 ) -> dict[int, NDArray[np.uint8]]:
-    """Decode some frames of a video whole; arguments and errors are those of `read_frames`.
+    """Decode some frames of a video to RGB; arguments and errors are those of `read_frames`.
 
     Returns:
         Frame -> uint8 [height, width, 3], RGB, upright.
@@ -84,8 +92,70 @@ def decode_frames(
     return {frame: to_rgb(picture, info).copy() for frame, picture in found}
 
 
-def has_size(frame: Any, info: VideoInfo) -> bool:
-    """Whether a frame has the size of the first one."""
+def read_readable(
+    data: Payload, info: VideoInfo, frames: NDArray[np.int64], held: dict[int, int] | None = None
+) -> Iterator[tuple[int, Any]]:
+    """Decode some frames of a video as `read_frames` does; an undecodable frame is replaced by the last good one.
+
+    A frame counts as decodable if it can be decoded when no other frame is wanted. Its replacement is the last of the
+    frames that are decoded before any damage. So both depend on the video alone, not on the other wanted frames.
+
+    Args:
+        data: As for `read_frames`.
+        info: As for `read_frames`.
+        frames: As for `read_frames`.
+        held: Receives each undecodable frame with its replacement.
+
+    Raises:
+        DecodeError: No frame before an undecodable one is good, or the time limit was exceeded.
+    """
+    deadline = ClipDeadline(DECODE_SECONDS, info)
+    left = set(np.unique(frames).tolist())
+    lost: list[int] = []
+    while left:
+        try:
+            wanted = np.array(sorted(left))
+            for frame, picture in read_frames(
+                data, info, wanted, deadline, back=(0,) if lost else BACK
+            ):
+                left.discard(frame)
+                yield frame, picture
+        except DecodeError:
+            deadline.check()
+            # All wanted frames that are decoded before this one are good, so it is bad on its own.
+            lost.append(min(left, key=info.frame_packets.__getitem__))
+            left.remove(lost[-1])
+    for frame in sorted(lost):
+        shown, picture = _last_good(data, info, frame, deadline)
+        if held is not None:
+            held[frame] = shown
+        yield frame, picture
+
+
+def _last_good(
+    data: Payload, info: VideoInfo, wanted: int, deadline: ClipDeadline
+) -> tuple[int, Any]:
+    """Return the last good frame that is shown no later than another one, with its number."""
+    number_of = {packet: number for number, packet in enumerate(info.frame_packets.tolist())}
+    stop = int(info.frame_packets[wanted]) + 1
+    # Decoding can begin at each keyframe; the last one is tried first.
+    for start in sorted({0, *info.keyframes[info.keyframes < stop].tolist()}, reverse=True):
+        best: tuple[int, Any] | None = None
+        with suppress(UndecodableError):
+            run = Run(start, stop, np.ones(stop - start, bool))
+            decoded = decode_run(data, info, run, deadline)
+            for packet, picture in undamaged_frames(info, run, decoded):
+                number = number_of.get(packet, wanted + 1)
+                if _has_size(picture, info) and (best[0] if best else -1) < number <= wanted:
+                    best = number, picture
+        if best:
+            return best
+        stop = start
+    raise DecodeError(f"neither frame {wanted} of {len(info)} nor one before it can be decoded")
+
+
+def _has_size(frame: Any, info: VideoInfo) -> bool:
+    """Return whether a frame has the size of the first one."""
     return (frame.height, frame.width) == stored_size(info)
 
 

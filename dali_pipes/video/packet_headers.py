@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from readers.sample import Payload
 from readers.video.codecs.vpx import shows_existing_vp9
 
-_IDR = 5  # of H.264
-_IRAP = range(16, 22)  # of HEVC: pictures with which decoding can begin
-_HEADER = 3  # the kind of the unit of AV1 that is a frame's header alone
+_IDR = 5  # unit type of H.264: a picture with which decoding can begin
+_IRAP = range(16, 22)  # unit types of HEVC: pictures with which decoding can begin
+_FRAME_HEADER = 3  # unit type of AV1: the header of a frame without its data
 
 
 def has_lengths(codec: str, extradata: bytes) -> bool:
-    """Whether each unit of H.264 or HEVC comes behind its length in four bytes, as in MP4 and Matroska.
+    """Return whether each unit of H.264 or HEVC follows its length in four bytes, as in MP4 and Matroska.
 
     Source: ISO/IEC 14496-15, 5.3.3 and 8.3.3.
     """
@@ -20,18 +20,18 @@ def has_lengths(codec: str, extradata: bytes) -> bool:
 
 
 def is_packed(codec: str, extradata: bytes) -> bool:
-    """Whether packets may hold two frames, the second of which comes with the packet behind.
+    """Return whether packets may hold two frames, of which the decoder returns the second with the next packet.
 
-    Encoders of MPEG-4 that do that call themselves DivX; so FFmpeg goes by the name, too.
+    Encoders of MPEG-4 that do that write the name DivX, by which FFmpeg recognizes them, too.
     """
     return codec == "mpeg4" and b"DivX" in extradata
 
 
 def begins_anew(codec: str, packet: Payload) -> bool:
-    """Whether decoders that were not given the packets before can begin with this one.
+    """Return whether a decoder can begin with a packet that is marked as a keyframe.
 
-    Some files mark packets of H.264 as keyframes whose pictures are only sound after a while. Of units
-    with lengths; other codecs' keyframes all do.
+    Some files mark packets of H.264 as keyframes whose pictures are only complete after several frames. H.264 and HEVC
+    must have units with lengths, see `has_lengths`; decoding can begin with any keyframe of other codecs.
     """
     if codec == "h264":
         return any(unit[0] & 31 == _IDR for unit in _units(packet))
@@ -41,18 +41,19 @@ def begins_anew(codec: str, packet: Payload) -> bool:
 
 
 def shows_earlier(codec: str, packet: Payload) -> bool:
-    """Whether a packet only says that a frame which is decoded already is shown: in VP9 and AV1.
+    """Return whether a packet of VP9 or AV1 only shows a frame that was decoded before.
 
     Source for AV1: its bitstream specification, 5.3 and 5.9.2.
     """
     if codec == "vp9":
         return shows_existing_vp9(packet)
     if codec == "av1":
-        return any(kind == _HEADER and unit[0] >> 7 for kind, unit in _av1_units(packet))
+        return any(kind == _FRAME_HEADER and unit[0] >> 7 for kind, unit in _av1_units(packet))
     return False
 
 
 def _units(packet: Payload) -> Iterator[Payload]:
+    """Yield the units of a packet of H.264 or HEVC without their lengths."""
     start = 0
     while start + 4 < len(packet):
         stop = start + 4 + int.from_bytes(packet[start : start + 4], "big")
@@ -61,6 +62,7 @@ def _units(packet: Payload) -> Iterator[Payload]:
 
 
 def _av1_units(packet: Payload) -> Iterator[tuple[int, Payload]]:
+    """Yield the type and the payload of each unit (OBU) of a packet of AV1."""
     start = 0
     while start < len(packet):
         head = packet[start]

@@ -1,23 +1,49 @@
-"""Which packets of a video must be decoded for the frames that are wanted."""
+"""The packets that must be decoded for some frames of a video, and the clips that can be decoded together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from readers import BadSample
+from readers.sample import Payload
 from readers.video import VideoInfo
 from readers.video.info import HIDDEN
 
+ReadPictures = Callable[[NDArray[np.int64]], list[Payload | BadSample]]
+"""Reads encoded frames, int64 [n], of a video whose frames are files of their own."""
+
+
+class Part(NamedTuple):
+    """Neighbouring frames of a clip that come from one video.
+
+    Attributes:
+        columns: The frames of the clip that come from the video.
+        video: Identifies the video among those of a dataset.
+        info: Metadata of the video.
+        read: Reads its frames, if each is a picture in a file of its own.
+        field: The field of the sample that holds the video; "" for the field that holds the sample's image.
+        alone: Whether clips of the video that have no packets in common are decoded separately, so that several
+            threads share the work.
+    """
+
+    columns: slice
+    video: Hashable
+    info: VideoInfo
+    read: ReadPictures
+    field: str = ""
+    alone: bool = False
+
 
 class Run(NamedTuple):
-    """Packets that are decoded one after the other, from a keyframe on.
+    """Packets that are decoded one after the other, beginning with a keyframe.
 
     Attributes:
         start: The first packet.
         stop: The packet after the last.
-        needed: bool [stop - start], False for those whose frames are not wanted: they may be passed over where no
-            other frame refers to them.
+        needed: bool [stop - start], False for packets whose frames are not wanted: a decoder may skip them if no other
+            frame refers to them.
     """
 
     start: int
@@ -25,13 +51,8 @@ class Run(NamedTuple):
     needed: NDArray[np.bool_]
 
 
-def packets_of(info: VideoInfo) -> NDArray[np.int64]:
-    """The packet of each frame, int64 [F]."""
-    return info.frame_packets
-
-
 def plan_runs(info: VideoInfo, packets: Sequence[int], *, back: int = 0) -> Iterator[Run]:
-    """Divide what must be decoded into runs; no packet is in two of them.
+    """Divide the packets that must be decoded into runs; no packet is in two runs.
 
     Decoding begins at the last keyframe that is shown no later than the frame: the frames of an open group
     that are shown before its keyframe need the group before.
@@ -56,10 +77,10 @@ def plan_runs(info: VideoInfo, packets: Sequence[int], *, back: int = 0) -> Iter
 def first_packets(
     info: VideoInfo, packets: NDArray[np.int64], *, back: int = 0
 ) -> NDArray[np.int64]:
-    """The packet at which decoding begins for the frame of each packet; arguments as for `plan_runs`.
+    """Return the packet at which decoding begins for each packet's frame; arguments as for `plan_runs`.
 
     Returns:
-        int64 [n], packets, none behind the frame's own.
+        int64 [n], packets, none after the frame's own.
     """
     if not len(info.keyframes):
         return np.zeros_like(packets)
@@ -78,3 +99,32 @@ def _run(info: VideoInfo, start: int, members: list[int]) -> Run:
     needed = pts[start:stop] >= HIDDEN
     needed[np.array(members) - start] = True
     return Run(start, stop, needed)
+
+
+def overlapping_clips(
+    info: VideoInfo, frames: Mapping[int, NDArray[np.int64]]
+) -> Iterator[dict[int, NDArray[np.int64]]]:
+    """Divide clips of one video into groups that have no packets in common.
+
+    Args:
+        info: Metadata of the video.
+        frames: Row of each clip -> its frames, int64 [n].
+
+    Yields:
+        The rows and frames of each group.
+    """
+    spans = {}
+    for row, wanted in frames.items():
+        own = info.frame_packets[wanted]
+        spans[row] = int(first_packets(info, own).min()), int(own.max())
+    group: dict[int, NDArray[np.int64]] = {}
+    reached = -1
+    for row in sorted(spans, key=spans.__getitem__):
+        start, last = spans[row]
+        if group and start > reached:
+            yield group
+            group = {}
+        group[row] = frames[row]
+        reached = max(reached, last)
+    if group:
+        yield group

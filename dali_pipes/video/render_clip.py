@@ -1,4 +1,7 @@
-"""The decode stage of clips on the CPU: each frame is rendered on the canvases of all views, then released."""
+"""The decode stage of clips on the CPU: each frame is rendered on the canvases of all views, then released.
+
+Of a frame only the part that the crops show is converted and resized.
+"""
 
 import threading
 from collections import Counter
@@ -8,35 +11,37 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from dali_pipes.decode import opencv
 from dali_pipes.errors import DecodeError
 from dali_pipes.stages.canvases import Canvases
-from dali_pipes.stages.data import NOTHING, Decoded, Fetched
+from dali_pipes.stages.data import NOTHING, Decoded, Fetched, needed_part
 from dali_pipes.stages.fetch import Fetcher
-from dali_pipes.video.decode import read_frames
-from dali_pipes.video.parts import Part, overlapping
-from dali_pipes.video.render_frame import Stencil
-from dali_pipes.video.salvage import read_readable
+from dali_pipes.video.color import to_rgb
+from dali_pipes.video.decode import read_frames, read_readable
+from dali_pipes.video.packets import Part, overlapping_clips
+from gpu_aug import Draws
+from gpu_aug.resampling.crop_and_resize import resize_on_canvas
 from readers import BadSample
-from readers.video import VideoError
+from readers.video import VideoError, VideoInfo
 from readers.video.frame_folder import FRAMES_CODEC
 
 Picture = Any
 """An `av.VideoFrame` as it is stored, or uint8 [height, width, 3]."""
 
+# Decoded frames that several clips of one video share take at most this many bytes; with more, each clip decodes its own.
 _SHARED_BYTES = 1 << 28
-"""The most bytes of decoded frames that several clips of one video share; what would be more is decoded for each clip."""
 
 
 class ClipRenderer:
-    """Renders the canvases of a step of clips; see threads.Render. Clips of one video share its frames.
+    """Renders the canvases of a step of clips; see threads.Render. Clips of one video share its decoded frames.
 
     Args:
-        fetcher: Deals with clips that cannot be decoded.
+        fetcher: Records clips that cannot be decoded and chooses their substitutes.
         fetched: The step.
-        rows: Those that it will render; None is all.
+        rows: The rows that will be rendered; None is all.
     """
 
     def __init__(
@@ -47,7 +52,7 @@ class ClipRenderer:
         self._shared = self._share(fetched, range(len(fetched)) if rows is None else rows)
 
     def __call__(self, fetched: Fetched, canvases: Canvases, start: int) -> Decoded:
-        """Render some rows of the step, of which the first is row `start`."""
+        """Render consecutive rows of the step, beginning with row `start`."""
         rows = fetched
         for row in range(len(fetched)):
             one = self.render(fetched, row, canvases, row, start + row)
@@ -58,17 +63,17 @@ class ClipRenderer:
     def render(
         self, fetched: Fetched, of_row: int, canvases: Canvases, row: int, number: int
     ) -> Fetched:
-        """Render a clip, or its substitute where it is lost.
+        """Render a clip, or its substitute if it cannot be decoded.
 
         Args:
-            fetched: Has the clip.
-            of_row: The clip's row there.
-            canvases: Have its canvases.
-            row: The clip's row there.
-            number: The clip's row in the whole step.
+            fetched: Rows with the clip.
+            of_row: The clip's row in `fetched`.
+            canvases: Canvases to render on.
+            row: The clip's row in `canvases`.
+            number: The clip's row in the step.
 
         Returns:
-            The rows as they were given or, where the clip is damaged, the only row that takes its place.
+            `fetched` or, for a damaged clip, a single row that replaces it.
         """
         shared = self._shared.get(number, {})
         while fetched.data[of_row] is not None:
@@ -84,7 +89,7 @@ class ClipRenderer:
                 return fetched
             except DecodeError as error:
                 fetched, of_row = self._fetcher.lose(fetched, of_row, error), 0
-                shared = {}  # a substitute is another video
+                shared = {}  # a substitute shows another video
         canvases.blacken(row, fetched.draws, of_row)
         return fetched
 
@@ -97,7 +102,7 @@ class ClipRenderer:
         canvases: Canvases,
         row: int,
     ) -> None:
-        """Render frames as they come, in any order; a frame that a clip has several times is copied."""
+        """Render frames in the order in which they are decoded; a frame that a clip has several times is copied."""
         own = self._fetcher.drawn_for(fetched, of_row, (part.info.height, part.info.width))
         stencil = Stencil(*own, part.info)
         columns = np.arange(fetched.frames.shape[1])[part.columns]
@@ -119,7 +124,7 @@ class ClipRenderer:
         frames: NDArray[np.int64],
         held: dict[int, int] | None = None,
     ) -> Iterator[tuple[int, Picture]]:
-        """Decode some frames of a part; see `read_frames`. Without `held` nothing stands in for them."""
+        """Decode some frames of a part; see `read_frames`. Without `held` no frame is replaced."""
         if part.info.codec == FRAMES_CODEC:
             return _read_pictures(part, np.unique(frames))
         sample, data = fetched.samples[row], fetched.data[row]
@@ -132,7 +137,7 @@ class ClipRenderer:
         return read_frames(data, part.info, frames)
 
     def _share(self, fetched: Fetched, rendered: Sequence[int]) -> "dict[int, dict[int, _Shared]]":
-        """Find the rows that decode a video together, whose frames are few enough to keep: by row and part."""
+        """Return the frames that rows share, by row and number of the part."""
         of_video: dict[tuple[int, Hashable], dict[int, Part]] = {}
         for row in rendered:
             if fetched.data[row] is not None:
@@ -145,7 +150,7 @@ class ClipRenderer:
                 continue
             part = next(iter(parts.values()))
             frames = {row: np.unique(fetched.frames[row, part.columns]) for row in parts}
-            for group in overlapping(part.info, frames) if part.alone else [frames]:
+            for group in overlapping_clips(part.info, frames) if part.alone else [frames]:
                 together = np.unique(np.concatenate(list(group.values())))
                 size_bytes = len(together) * part.info.height * part.info.width * 3
                 if len(group) > 1 and size_bytes <= _SHARED_BYTES:
@@ -156,7 +161,7 @@ class ClipRenderer:
         return shared
 
     def _parts(self, fetched: Fetched, row: int) -> list[Part]:
-        """The parts of a row's clip.
+        """Return the parts of a row's clip.
 
         Raises:
             DecodeError: A video cannot be read.
@@ -168,7 +173,7 @@ class ClipRenderer:
 
 
 def _read_pictures(part: Part, frames: NDArray[np.int64]) -> Iterator[tuple[int, Picture]]:
-    """Read and decode frames that are pictures of their own."""
+    """Read and decode frames that are files of their own."""
     info = part.info
     for frame, content in zip(frames.tolist(), part.read(frames), strict=True):
         if isinstance(content, BadSample):
@@ -180,7 +185,7 @@ def _read_pictures(part: Part, frames: NDArray[np.int64]) -> Iterator[tuple[int,
 
 
 class _Shared:
-    """The frames of a video that several rows need: decoded once, each let go with the last row that needs it."""
+    """The frames of a video that several rows need: decoded once, each released after the last row that needs it."""
 
     def __init__(
         self,
@@ -194,7 +199,7 @@ class _Shared:
         self._decoded: dict[int, Picture] = {}
 
     def take(self, row: int) -> list[tuple[int, Picture]] | None:
-        """Return a row's frames; None where a frame of any of the rows cannot be had: each row tries for itself."""
+        """Return a row's frames; None if a frame of any row cannot be decoded: then each row decodes its own."""
         with self._lock:
             if not self._tried:
                 self._tried = True
@@ -209,3 +214,44 @@ class _Shared:
                 if not self._left[frame]:
                     del self._decoded[frame]
             return taken
+
+
+class Stencil:
+    """The crops of a row, which are the same in all frames of a clip.
+
+    Args:
+        draws: The draws of each view.
+        row: The row.
+        info: Metadata of the video.
+    """
+
+    def __init__(self, draws: Sequence[Draws], row: int, info: VideoInfo) -> None:
+        starts, shapes = needed_part(draws)
+        self._draws, self._row, self._info = draws, row, info
+        self._start, self._shape = _pair(starts[row]), _pair(shapes[row])
+
+    def render(self, picture: Picture, canvases: Sequence[torch.Tensor]) -> None:
+        """Render the canvas of each view from a frame.
+
+        Args:
+            picture: The frame; an `av.VideoFrame` is turned upright.
+            canvases: uint8 [canvas height, canvas width, 3] of each view, overwritten.
+        """
+        (top, left), (height, width) = self._start, self._shape
+        if isinstance(picture, np.ndarray):
+            part = picture[top : top + height, left : left + width]
+        else:
+            part = to_rgb(picture, self._info, (top, left, height, width))
+        for drawn, canvas in zip(self._draws, canvases, strict=True):
+            crops, row = drawn.crops, self._row
+            (top, left), (height, width) = (
+                _pair(crops.start[row] - np.array(self._start)),
+                _pair(crops.shape[row]),
+            )
+            cut = part[top : top + height, left : left + width]
+            resize, paste = _pair(crops.resize[row]), _pair(crops.paste[row])
+            resize_on_canvas(cut, resize, paste, canvas.numpy(), antialias=crops.antialias)
+
+
+def _pair(values: NDArray[np.int32]) -> tuple[int, int]:
+    return int(values[0]), int(values[1])

@@ -1,7 +1,9 @@
-"""From scores of clips to scores of videos: evaluation with several clips and views of each video."""
+"""Average the scores of clips and views to scores of videos, for evaluation."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
@@ -17,8 +19,8 @@ class VideoScores(NamedTuple):
     """Scores of N videos, sorted by key, then by number.
 
     Attributes:
-        videos: Their keys; two videos may have one.
-        numbers: int64 [N], those of `Batch.video_numbers`.
+        videos: The keys of the videos; two videos may share a key.
+        numbers: int64 [N], the numbers from `Batch.video_numbers`.
         scores: float64 [N, C], on the CPU.
         labels: int64 [N], -1 where the data has no label.
     """
@@ -29,9 +31,9 @@ class VideoScores(NamedTuple):
     labels: torch.Tensor
 
     def accuracy(self, top_k: int = 1) -> float:
-        """Share of the videos with a label whose label is among the `top_k` with the highest scores.
+        """Return the share of labelled videos whose label is among the `top_k` classes with the highest scores.
 
-        NaN where none has a label. Of equal scores that of the smaller class counts as higher.
+        NaN if no video has a label. Of equal scores that of the smaller class number counts as higher.
 
         Raises:
             LoaderError: `top_k` is not a number from 1 to C, or a label is not below C.
@@ -55,16 +57,14 @@ class VideoScores(NamedTuple):
 class ViewMean:
     """Averages a model's scores over the clips and views of each video.
 
-    Clips of one video may come in any batches, on any ranks and in any order; each counts once, however
-    often it comes, and rows that fill up the last batch (`batch.valid`) do not count. Scores are added up in
-    float64, so their order changes the last digits at most. Videos are told apart by `batch.video_numbers`:
-    two of one name in a mixture, or two lines of a list that name one file, are two. Memory: C + a few
-    numbers per video.
+    Clips of one video may come in any batches, on any ranks and in any order; each counts once, even if it is added
+    several times, and rows that pad the last batch (`batch.valid`) do not count. Scores are summed in float64, so their
+    order changes the last digits at most. Videos are distinguished by `batch.video_numbers`: two videos of one name in a
+    mixture, or two lines of a list that name one file, count separately. Memory: C and a few more numbers per video.
 
     Args:
-        num_clips: Clips that each video should have, as `Clips(clips_per_video=...)`; None where it differs.
-        average: "softmax" takes the mean of the probabilities, as SlowFast and most others do, "logits" that
-            of the scores themselves.
+        num_clips: Clips that each video should have, as `Clips(clips_per_video=...)`; None if videos differ.
+        average: "softmax" averages the probabilities, as SlowFast and most others do, "logits" the scores themselves.
 
     Example:
         >>> clips = Clips(open_dataset("videos/"), num_frames=4, stride=2, sampling="uniform", clips_per_video=3)
@@ -91,7 +91,7 @@ class ViewMean:
         return len(self._videos)
 
     def add(self, batch: Batch, scores: torch.Tensor | Sequence[torch.Tensor]) -> None:
-        """Count the scores of a batch.
+        """Add the scores of a batch.
 
         Args:
             batch: A batch of B clips.
@@ -111,7 +111,7 @@ class ViewMean:
                 f"scores must be [{len(batch)}, C], or a list of such tensors with one for each view, "
                 f"got {shapes}"
             )
-        # One copy to the host for the batch.
+        # A single copy to the host per batch.
         logits = torch.stack([view.detach().double() for view in views])
         each = logits.softmax(dim=2) if self._average == "softmax" else logits
         means = each.mean(dim=0).cpu().numpy()
@@ -119,49 +119,50 @@ class ViewMean:
         labels = batch.labels.tolist() if classes else [-1] * len(batch)  # type: ignore[union-attr]
         numbers, clips = batch.video_numbers.tolist(), batch.indices.tolist()
         for row in torch.nonzero(batch.valid).flatten().tolist():
-            video = self._videos.get(numbers[row])
-            if video is None:
-                video = _Video(batch.videos[row], labels[row], np.zeros_like(means[row]), set())
-                self._videos[numbers[row]] = video
-            video.count(clips[row], means[row])
+            new = _Video(batch.videos[row], labels[row], np.zeros_like(means[row]))
+            video = self._videos.setdefault(numbers[row], new)
+            if clips[row] not in video.clips:
+                video.total += means[row]
+                video.clips.add(clips[row])
 
     def merge(self, other: Self) -> None:
-        """Take over what another one counted. A video's clip that both have counts once.
+        """Add what another ViewMean counted. A clip that both have counts once.
 
         Raises:
             LoaderError: Both have some clips of a video in common, but not all of either's.
         """
-        for number, theirs in other._videos.items():
-            mine = self._videos.get(number)
-            if mine is None or theirs.clips >= mine.clips:
-                self._videos[number] = theirs.copy()
-            elif not mine.clips & theirs.clips:
-                mine.total += theirs.total
-                mine.clips |= theirs.clips
-            elif not mine.clips >= theirs.clips:
-                raise LoaderError(
-                    f"video {mine.key}: both have its clips {sorted(mine.clips & theirs.clips)[:4]}, whose scores "
-                    "cannot be told from those of its other clips; merge what ranks of one loader counted, with "
-                    'on_bad_sample="skip", for substitutes come twice'
-                )
+        self._merge(other._videos)
 
     def gather(self) -> None:
-        """Take over what all ranks of torch.distributed counted; all of them must call it. Without it: nothing."""
+        """Add what all ranks of torch.distributed counted; every rank must call it. It does nothing in a single process."""
         if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
             return
         everything: list[dict[int, _Video]] = [{}] * torch.distributed.get_world_size()
         torch.distributed.all_gather_object(everything, self._videos)
         self._videos = {}
         for videos in everything:
-            other = type(self)(average=self._average)
-            other._videos = videos
-            self.merge(other)
+            self._merge(videos)
+
+    def _merge(self, videos: "Mapping[int, _Video]") -> None:
+        for number, theirs in videos.items():
+            mine = self._videos.get(number)
+            if mine is None or theirs.clips >= mine.clips:
+                self._videos[number] = deepcopy(theirs)
+            elif not mine.clips & theirs.clips:
+                mine.total += theirs.total
+                mine.clips |= theirs.clips
+            elif not mine.clips >= theirs.clips:
+                raise LoaderError(
+                    f"video {mine.key}: both have its clips {sorted(mine.clips & theirs.clips)[:4]}, whose scores "
+                    "cannot be separated from those of its other clips; merge what ranks of one loader counted, with "
+                    'on_bad_sample="skip", because substitutes come twice'
+                )
 
     def scores(self) -> VideoScores:
-        """Return the mean of each video over those of its clips that were counted; see `missing` for the others.
+        """Return the mean score of each video over the clips that were added; see `missing` for the others.
 
         Raises:
-            LoaderError: Nothing was counted yet.
+            LoaderError: No scores were added yet.
         """
         if not self._videos:
             raise LoaderError("no scores were added yet; call add(batch, scores) for each batch")
@@ -180,7 +181,7 @@ class ViewMean:
         """
         if self.num_clips is None:
             raise LoaderError(
-                "num_clips is not known; give ViewMean(num_clips=...) to be told what is missing"
+                "num_clips is not known; give ViewMean(num_clips=...) to list what is missing"
             )
         lacks = Counter[str]()
         for video in self._videos.values():
@@ -188,20 +189,11 @@ class ViewMean:
         return {key: lack for key, lack in sorted(lacks.items()) if lack > 0}
 
 
+@dataclass(slots=True)
 class _Video:
-    """What was counted of a video: its key and label, the sum of its clips' scores, and which clips these are."""
+    """A video's key and label, the sum of its clips' scores, and the indices of these clips."""
 
-    __slots__ = ("clips", "key", "label", "total")
-
-    def __init__(self, key: str, label: int, total: NDArray[np.float64], clips: set[int]) -> None:
-        self.key, self.label, self.total, self.clips = key, label, total, clips
-
-    def count(self, clip: int, scores: NDArray[np.float64]) -> None:
-        """Add the scores of a clip, unless it was counted before."""
-        if clip not in self.clips:
-            self.total += scores
-            self.clips.add(clip)
-
-    def copy(self) -> "_Video":
-        """Return another one that can be changed."""
-        return _Video(self.key, self.label, self.total.copy(), set(self.clips))
+    key: str
+    label: int
+    total: NDArray[np.float64]
+    clips: set[int] = field(default_factory=set)

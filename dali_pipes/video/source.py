@@ -1,4 +1,4 @@
-"""The clips behind a dataset: the dataset itself, or selections and mixtures of clips."""
+"""The clips of a dataset: of Clips or a robot's episodes themselves, or of selections and mixtures of them."""
 
 from collections.abc import Iterator
 from itertools import accumulate
@@ -9,14 +9,13 @@ from numpy.typing import NDArray
 
 from dali_pipes.errors import LoaderError
 from dali_pipes.video.clips import Clips, OnDamagedVideo
-from dali_pipes.video.parts import Part
+from dali_pipes.video.packets import Part
 from dali_pipes.video.windows import Windows
 from gpu_aug.views import Views
-from readers import BadSample, Dataset
+from readers import Dataset
 from readers.dataset import Balanced, Subset
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.mixture import Mixture
-from readers.sample import Payload
 from readers.video import VideoError, VideoInfo
 
 _Rows = NDArray[np.int64]
@@ -44,7 +43,7 @@ class ClipSource(Protocol):
         """Return the metadata of a video, or the reason why no clip can be taken from it."""
 
     def parts(self, index: int) -> list[Part]:
-        """Return what a clip is made of.
+        """Return the parts of a clip, one for each video that it shows.
 
         Raises:
             VideoError: A video cannot be read.
@@ -65,24 +64,21 @@ class ClipSource(Protocol):
             epoch: Not negative.
             indices: int64 [n], the clips.
             identities: int64 [n], by which random starts are drawn.
-            speed: int64 [n], what the way from frame to frame is multiplied by, in units of 1 / SPEED_UNIT.
+            speed: int64 [n], factors on the step from frame to frame, in units of 1 / SPEED_UNIT.
 
         Returns:
-            int64 [n, T], numbers in the order of presentation; 0 for what is no video.
+            int64 [n, T], numbers in the order of presentation; 0 for a video that cannot be read.
         """
 
     def seconds(self, indices: NDArray[np.int64], frames: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return when frames, int64 [n, T], of clips are shown, float64 [n, T], counted from the first one on."""
-
-    def fetch_frames(self, video: int, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
-        """Read encoded frames of a video whose frames are files of their own."""
 
     def peculiar(self) -> dict[str, int]:
         """Return how many of all videos that clips can be selected from are peculiar, see `VideoIndex.peculiar`."""
 
 
 def find_clips(dataset: Dataset) -> ClipSource | None:
-    """Return the clips behind a dataset, None where its samples are no clips.
+    """Return the clips of a dataset, or None if its samples are not clips.
 
     Raises:
         LoaderError: It mixes clips with something else, or clips that do not fit together.
@@ -95,7 +91,7 @@ def find_clips(dataset: Dataset) -> ClipSource | None:
         return find_clips(dataset.whole)
     if isinstance(dataset, Subset):
         whole = find_clips(dataset.whole)
-        return None if whole is None else SelectedClips(dataset, whole)
+        return None if whole is None else ComposedClips(dataset, [whole])
     if isinstance(dataset, Mixture):
         parts = [find_clips(part) for part in dataset.datasets]
         found = [part for part in parts if part is not None]
@@ -103,7 +99,7 @@ def find_clips(dataset: Dataset) -> ClipSource | None:
             raise LoaderError(
                 "the dataset mixes clips with images, which make no batch together; mix datasets of clips"
             )
-        return MixedClips(dataset, found) if found else None
+        return ComposedClips(dataset, found) if found else None
     return None
 
 
@@ -123,7 +119,7 @@ def require_clips(views: Views, clips: ClipSource | None) -> None:
 
 
 def require_fits_cameras(views: Views, clips: ClipSource | None, decoder: object) -> None:
-    """Refuse what cannot be done with the pictures of cameras; None and videos of one stream can have it all.
+    """Refuse recipes and decoders that do not work with the cameras of a robot; other clips work with all of them.
 
     Raises:
         LoaderError: The recipe moves frames in time, cameras of several sizes stay so, or DALI is to decode.
@@ -149,53 +145,18 @@ def require_fits_cameras(views: Views, clips: ClipSource | None, decoder: object
         )
 
 
-class SelectedClips:
-    """Some of the clips of a dataset; see ClipSource.
+class ComposedClips:
+    """Clips of a selection or a mixture; see ClipSource. Video v of dataset d of n is number v * n + d.
 
     Args:
-        subset: Which ones.
-        whole: All of them.
-    """
-
-    def __init__(self, subset: Subset, whole: ClipSource) -> None:
-        self._subset, self._whole = subset, whole
-        self.num_frames, self.on_damaged_video = whole.num_frames, whole.on_damaged_video
-        self.cameras, self.sizes = whole.cameras, whole.sizes
-        self.info, self.fetch_frames = whole.info, whole.fetch_frames
-        self.peculiar = whole.peculiar
-
-    def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See ClipSource."""
-        return self._whole.videos(self._subset.indices_in_whole(indices))
-
-    def parts(self, index: int) -> list[Part]:
-        """See ClipSource."""
-        [index] = self._subset.indices_in_whole([index]).tolist()
-        return self._whole.parts(index)
-
-    def choose(
-        self, seed: int, epoch: int, indices: NDArray[np.int64], *drawn: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """See ClipSource."""
-        return self._whole.choose(seed, epoch, self._subset.indices_in_whole(indices), *drawn)
-
-    def seconds(self, indices: NDArray[np.int64], frames: NDArray[np.int64]) -> NDArray[np.float64]:
-        """See ClipSource."""
-        return self._whole.seconds(self._subset.indices_in_whole(indices), frames)
-
-
-class MixedClips:
-    """Clips of several datasets; see ClipSource. Video v of dataset d of n is number v * n + d.
-
-    Args:
-        mixture: Mixture of the datasets.
-        parts: The clips of each.
+        dataset: A selection, which has one part, or a mixture.
+        parts: The clips of the datasets that it is made of.
 
     Raises:
         LoaderError: Their clips are not equally long, or damaged videos are dealt with differently.
     """
 
-    def __init__(self, mixture: Mixture, parts: list[ClipSource]) -> None:
+    def __init__(self, dataset: Subset | Mixture, parts: list[ClipSource]) -> None:
         for name in ("num_frames", "on_damaged_video", "cameras"):
             values = [getattr(part, name) for part in parts]
             if any(value != values[0] for value in values):
@@ -206,13 +167,12 @@ class MixedClips:
         self.num_frames, self.on_damaged_video = parts[0].num_frames, parts[0].on_damaged_video
         self.cameras = parts[0].cameras
         self.sizes = set().union(*(part.sizes for part in parts))
-        self._parts = parts
-        self._starts = np.array([*accumulate(map(len, mixture.datasets), initial=0)])
+        self._dataset, self._parts = dataset, parts
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """See ClipSource."""
         numbers = np.empty(len(indices), np.int64)
-        for part, rows, own in self._divided(indices):
+        for part, rows, own in self._by_part(indices):
             numbers[rows] = self._parts[part].videos(own) * len(self._parts) + part
         return numbers
 
@@ -223,7 +183,7 @@ class MixedClips:
 
     def parts(self, index: int) -> list[Part]:
         """See ClipSource."""
-        [(part, _, own)] = self._divided(np.array([index]))
+        [(part, _, own)] = self._by_part(np.array([index]))
         found = self._parts[part].parts(int(own[0]))
         return [one._replace(video=(part, one.video)) for one in found]
 
@@ -232,30 +192,30 @@ class MixedClips:
     ) -> NDArray[np.int64]:
         """See ClipSource."""
         chosen = np.empty((len(indices), self.num_frames), np.int64)
-        for part, rows, own in self._divided(indices):
+        for part, rows, own in self._by_part(indices):
             chosen[rows] = self._parts[part].choose(seed, epoch, own, *(one[rows] for one in drawn))
         return chosen
 
     def seconds(self, indices: NDArray[np.int64], frames: NDArray[np.int64]) -> NDArray[np.float64]:
         """See ClipSource."""
         seconds = np.empty(frames.shape)
-        for part, rows, own in self._divided(indices):
+        for part, rows, own in self._by_part(indices):
             seconds[rows] = self._parts[part].seconds(own, frames[rows])
         return seconds
-
-    def fetch_frames(self, video: int, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
-        """See ClipSource."""
-        number, part = divmod(video, len(self._parts))
-        return self._parts[part].fetch_frames(number, frames)
 
     def peculiar(self) -> dict[str, int]:
         """See ClipSource."""
         counts = [part.peculiar() for part in self._parts]
         return {name: sum(one[name] for one in counts) for name in counts[0]}
 
-    def _divided(self, indices: NDArray[np.int64]) -> Iterator[tuple[int, _Rows, _Rows]]:
-        """Yield the number of each dataset, the rows that belong to it, and their indices there."""
-        of_row = np.searchsorted(self._starts, indices, side="right") - 1
+    def _by_part(self, indices: NDArray[np.int64]) -> Iterator[tuple[int, _Rows, _Rows]]:
+        """Yield the number of each part, the rows that belong to it, and their indices there."""
+        if isinstance(self._dataset, Subset):
+            whole = np.asarray(self._dataset.indices_in_whole(indices), np.int64)
+            yield 0, np.arange(len(whole)), whole
+            return
+        starts = np.array([*accumulate(map(len, self._dataset.datasets), initial=0)])
+        of_row = np.searchsorted(starts, indices, side="right") - 1
         for part in np.unique(of_row).tolist():
             rows = np.flatnonzero(of_row == part)
-            yield part, rows, indices[rows] - self._starts[part]
+            yield part, rows, indices[rows] - starts[part]

@@ -13,8 +13,8 @@ from PIL import Image
 
 from dali_pipes import Batch, Loader
 from dali_pipes.decode import jpeg_batch_kernel
-from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
-from dali_pipes.jpeg.checkpoints import Known, listed
+from dali_pipes.jpeg.seek_point_stores import SeekPointMemory
+from dali_pipes.jpeg.seek_points import Known, list_known
 from dali_pipes.stages import production as make
 from gpu_aug import CenterCrop, ColorJitter, Normalize, RandomResizedCrop, Recipe, Resize, Views
 from readers import open_dataset
@@ -45,7 +45,7 @@ class Calls:
     def __call__(self, encoded: Any, *others: Any) -> None:
         """Count, and decode."""
         self.judged += int((encoded["judge"] != 0).sum())
-        known = (encoded["judge"] == 0) & (encoded["num_checkpoints"] > 0)
+        known = (encoded["judge"] == 0) & (encoded["num_seek_points"] > 0)
         self.begun_inside += int(known.sum())
         _render_rows(encoded, *others)
 
@@ -94,7 +94,7 @@ def epochs(loader: Loader, count: int = 3) -> Iterator[list[Batch]]:
 
 def forget_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have loaders of this process remember no file."""
-    monkeypatch.setattr(make, "checkpoints_of", lambda _: CheckpointMemory(limit_bytes=0))
+    monkeypatch.setattr(make, "open_seek_points", lambda _: SeekPointMemory(limit_bytes=0))
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_wrong_checkpoints_do_no_harm(
 ) -> None:
     """A file that does not decode from its checkpoints is read as a whole again."""
 
-    class Wrong(CheckpointMemory):
+    class Wrong(SeekPointMemory):
         """Gives places outside the files."""
 
         def look_up(self, indices: Any, digests: Any) -> Known:
@@ -183,10 +183,10 @@ def test_wrong_checkpoints_do_no_harm(
                     rows = one.rows.copy()
                     rows["bit"] = 0xFFFFFFFF
                     found[number] = one._replace(rows=rows)
-            return listed(found)
+            return list_known(found)
 
     *_, expected = epochs(load(open_dataset(folder)), 2)
-    monkeypatch.setattr(make, "checkpoints_of", lambda _: Wrong())
+    monkeypatch.setattr(make, "open_seek_points", lambda _: Wrong())
     calls.take()
     *_, found = epochs(load(open_dataset(folder)), 2)
 

@@ -23,12 +23,12 @@ def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
-def lines(told: pytest.LogCaptureFixture, name: str) -> list[tuple[str, str]]:
+def lines(told: pytest.LogCaptureFixture, *names: str) -> list[tuple[str, str]]:
     """Level and text of what a part of the project said."""
     return [
         (record.levelname, record.getMessage())
         for record in told.records
-        if record.name.startswith(f"gpu_aug.{name}")
+        if record.name.startswith(tuple(f"gpu_aug.{name}" for name in names))
     ]
 
 
@@ -77,7 +77,11 @@ def test_a_run(told: pytest.LogCaptureFixture, jpeg: Callable[..., bytes]) -> No
     loader.load_state_dict(loader.state_dict())
     for _ in loader:
         pass
-    said = [text for level, text in lines(told, "dali_pipes.lo") if level == "INFO"]
+    said = [
+        text
+        for level, text in lines(told, "dali_pipes.loader", "dali_pipes.stages.loops")
+        if level == "INFO"
+    ]
     made, begins, left, loaded, goes_on, over = said
     assert made.startswith(f"made {loader!r}".split(" epoch=")[0])
     assert "decoder cpu: asked for" in made

@@ -176,7 +176,7 @@ def pictures(count: int, seed: int) -> Iterator[bytes]:
 
 
 def planned_of(encoded: Sequence[bytes], seed: int) -> Batch:
-    """A batch of crops in two views, by checkpoints or restart markers; some scans come to the device, some are there."""
+    """A batch of crops in two views, by seek points or restart markers; some scans come to the device, some are there."""
     rng = np.random.default_rng(seed)
     sizes = [size_of(data) for data in encoded]
     cuts = [
@@ -242,7 +242,7 @@ def _damage_codes(apart: Apart, rng: np.random.Generator) -> None:
 
 
 def _damage_intervals(apart: Apart, rng: np.random.Generator) -> None:
-    """Change fields of a tenth of the intervals to others that the host may write of damaged checkpoints.
+    """Change fields of a tenth of the intervals to others that the host may write of damaged seek points.
 
     Bytes stay in the image's data, and MCUs in the image.
     """

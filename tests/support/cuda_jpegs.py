@@ -16,9 +16,8 @@ from dali_pipes.decode.cuda_jpeg import batch
 from dali_pipes.decode.cuda_jpeg.batch import Files, Launched, Planned, Planner, Wanted, launch
 from dali_pipes.decode.cuda_jpeg.on_cpu import CpuKernels
 from dali_pipes.decode.jpeg_batch_kernel import CROP, ENCODED, RECT, render_rows
-from dali_pipes.jpeg.checkpoints import Checkpoints, find_checkpoints, listed
 from dali_pipes.jpeg.progressive.memory import scratch_bytes as decoding_bytes
-from dali_pipes.jpeg.spans import spans_of
+from dali_pipes.jpeg.seek_points import SeekPoints, find_seek_points, list_known, spans_of
 from dali_pipes.jpeg.status import GOOD
 from gpu_aug.resampling.bilinear import scratch_bytes as resizing_bytes
 from readers import read_header
@@ -85,22 +84,22 @@ def whole(data: bytes) -> Cut:
 def files_of(
     encoded: Sequence[bytes], every: int = 0, offsets: Sequence[NDArray[np.int64]] = ()
 ) -> Files:
-    """Files, with checkpoints every so many MCUs, and with known offsets of restart intervals."""
-    known: list[Checkpoints | None] = [None] * len(encoded)
+    """Files, with seek points every so many MCUs, and with known offsets of restart intervals."""
+    known: list[SeekPoints | None] = [None] * len(encoded)
     if every:
-        found = [find_checkpoints(data, every) for data in encoded]
-        known = [Checkpoints(status, every, rows) if status == GOOD else None for status, rows in found]  # fmt: skip
+        found = [find_seek_points(data, every) for data in encoded]
+        known = [SeekPoints(status, every, rows) if status == GOOD else None for status, rows in found]  # fmt: skip
     return list_files(encoded, offsets or [None] * len(encoded), known)
 
 
 def list_files(
     encoded: Sequence[bytes],
     offsets: Sequence[NDArray[np.int64] | None],
-    checkpoints: Sequence[Checkpoints | None],
+    seek_points: Sequence[SeekPoints | None],
 ) -> Files:
     """Files of which this is known; see `batch.files_of`."""
     held = [np.frombuffer(data, np.uint8) for data in encoded]
-    known = listed(checkpoints)
+    known = list_known(seek_points)
     return batch.files_of(spans_of(held), offsets, known.files, (held, known.held))
 
 

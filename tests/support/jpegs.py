@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from dali_pipes.jpeg import REASONS
-from dali_pipes.jpeg.checkpoints import CHECKPOINT
 from dali_pipes.jpeg.decode import decode_crop, scratch_bytes
 from dali_pipes.jpeg.memory import _MEMORY
+from dali_pipes.jpeg.seek_points import SEEK_POINT
 
 Pixels = NDArray[np.uint8]
 Crop = tuple[int, int, int, int]
 
 NO_OFFSETS = np.empty(0, np.int64)
-NO_CHECKPOINTS = np.empty(0, CHECKPOINT)
+NO_SEEK_POINTS = np.empty(0, SEEK_POINT)
 
 REDUCED = {
     1: cv2.IMREAD_COLOR,
@@ -96,7 +96,7 @@ def decode(
     *,
     shrink: int = 1,
     offsets: NDArray[np.int64] = NO_OFFSETS,
-    checkpoints: NDArray[np.void] = NO_CHECKPOINTS,
+    seek_points: NDArray[np.void] = NO_SEEK_POINTS,
     every: int = 0,
     judge: bool = False,
     scratch: Pixels | None = None,
@@ -105,7 +105,7 @@ def decode(
     view = np.frombuffer(data, np.uint8)
     if scratch is None:
         scratch = used_scratch(max(size))
-    known = (checkpoints.ctypes.data, len(checkpoints), every)
+    known = (seek_points.ctypes.data, len(seek_points), every)
     return decode_crop(
         *(view.ctypes.data, view.size, crop, size, shrink, offsets, known, judge),
         *(out.ctypes.data, out.strides[0], scratch),
@@ -115,7 +115,7 @@ def decode(
 def used_scratch(side: int) -> Pixels:
     """Scratch for images of a size with what earlier calls may have left, but for tables."""
     scratch = np.full(scratch_bytes(side), 85, np.uint8)
-    scratch[: _MEMORY.itemsize].view(_MEMORY)["made"] = 0
+    scratch[: _MEMORY.itemsize].view(_MEMORY)["tables"]["is_ready"] = 0
     return scratch
 
 

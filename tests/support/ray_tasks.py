@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from dali_pipes.jpeg.finder import JpegFinder
+from dali_pipes.jpeg.seek_points import JpegFinder
 from readers.checkpoints.layout import Kept
 from readers.sample import Payload
 from readers.storage.index.index_file import PREFIX, STAMP

@@ -18,7 +18,7 @@ from dali_pipes.decode.cuda_jpeg.records import (
     VIEW_BYTES,
 )
 from dali_pipes.decode.jpeg_batch import list_files
-from dali_pipes.jpeg.header import TABLE_BYTES
+from dali_pipes.jpeg.huffman_tables import TABLE_BYTES
 from dali_pipes.jpeg.memory import MEMORY_BYTES
 from dali_pipes.jpeg.status import GOOD
 
@@ -102,7 +102,7 @@ class Files:
     Attributes:
         files: FILE [n].
         offsets: int64 [...]: where restart intervals begin.
-        held: Keeps bytes and checkpoints in memory.
+        held: Keeps bytes and seek points in memory.
     """
 
     files: "NDArray[np.void]"
@@ -228,7 +228,7 @@ def files_of(
         spans: int64 [n, 2], address and length in bytes of each.
         restarts: See `Fetched.restarts`.
         known: KNOWN [n].
-        held: Keeps the bytes and the checkpoints in memory.
+        held: Keeps the bytes and the seek points in memory.
     """
     from dali_pipes.decode.cuda_jpeg.plan import FILE
 
@@ -309,7 +309,7 @@ def _bytes_to_stay(files: "NDArray[np.void]") -> int:
 def _bytes_to_copy(files: "NDArray[np.void]") -> int:
     """What the bytes and the intervals of FILE [n] take in an arena if all of each image is needed."""
     copied = (files["kept"] == 0) & (files["keep"] == 0)
-    intervals = files["num_checkpoints"] + files["last_offset"] - files["first_offset"] + 1
+    intervals = files["num_seek_points"] + files["last_offset"] - files["first_offset"] + 1
     return int((copied * files["num_bytes"] + intervals * (INTERVAL_BYTES + GROUP_BYTES)).sum())
 
 

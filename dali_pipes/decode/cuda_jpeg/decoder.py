@@ -2,8 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,7 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.decode.cpu import read_targets, start_rendering
 from dali_pipes.decode.cuda_jpeg.batch import (
     Arenas,
     Files,
@@ -28,15 +26,20 @@ from dali_pipes.decode.cuda_jpeg.batch import (
 from dali_pipes.decode.cuda_jpeg.device_cache import DeviceCache
 from dali_pipes.decode.cuda_jpeg.known import known_of
 from dali_pipes.decode.jpeg_batch import crops_of, parts_of
+from dali_pipes.decode.remaining_rows import (
+    RemainingRows,
+    put_canvases,
+    settle_rows,
+    start_rendering,
+)
 from dali_pipes.errors import LoaderError
-from dali_pipes.jpeg.checkpoints import CheckpointStore
+from dali_pipes.jpeg.seek_point_stores import SeekPointStore
 from dali_pipes.jpeg.status import REASONS
 from dali_pipes.stages.augment import Augmenter, Engines
 from dali_pipes.stages.canvases import ViewCanvases, addresses_of
 from dali_pipes.stages.data import NOTHING, Decoded, Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
-from dali_pipes.stages.rendering import Rendering
-from gpu_aug.upload import upload as upload_numbers
+from dali_pipes.stages.pipeline import Decoder
 
 _PIXEL_BYTES = 13  # on the device, for each pixel that is decoded: coefficients, planes, RGB
 _LAUNCH_BYTES = 1 << 31
@@ -56,31 +59,29 @@ class Prepared:
         launches: What the kernels get, one after the other.
         here: The rows that they decode, ascending; in the order of the launches.
         canvases: Canvases of all rows of each view, on the device.
-        rendering: Canvases of the other rows, which our threads render.
+        remaining: The other rows, which our threads render.
     """
 
     fetched: Fetched
     launches: Sequence["_Launch"]
     here: NDArray[np.int64]
     canvases: Sequence[ViewCanvases]
-    rendering: Rendering
+    remaining: RemainingRows
 
 
-class CudaJpegDecoder:
-    """Decodes with our kernels, driven by the thread that takes the steps; see Decoder.
+class CudaJpegDecoder(Decoder):
+    """Decodes with our kernels; see Decoder.
 
     Only files of which all codes were read before on the CPU go to the kernels, so that what the kernels say of them is
     known; it is looked at later, when the device is through, without waiting, and at the end of a loop.
     """
-
-    lookahead = 2
 
     def __init__(
         self,
         fetcher: Fetcher,
         augmenter: Augmenter,
         kernels: Kernels,
-        store: CheckpointStore,
+        store: SeekPointStore,
         prefetch: int,
         cache: DeviceCache | None = None,
     ) -> None:
@@ -90,7 +91,6 @@ class CudaJpegDecoder:
         self._side = augmenter.side
         self._planners = threading.local()
         self._arenas = Arenas(pinned=self._side.stream is not None)
-        self._under_way: deque[Future[Prepared]] = deque()
         self._verdicts: deque[_Verdicts] = deque()
         self.capacity = prefetch + self.lookahead
 
@@ -117,51 +117,34 @@ class CudaJpegDecoder:
         others = list[int]()
         if len(decoded_here) < len(fetched):
             others = np.delete(np.arange(len(fetched)), decoded_here).tolist()
-        rendering = self._render(fetched, others)
-        return Prepared(fetched, launches, decoded_here, canvases, rendering)
+        remaining = start_rendering(self._fetcher, self._augmenter, fetched, others)
+        return Prepared(fetched, launches, decoded_here, canvases, remaining)
 
-    def has_room(self) -> bool:
-        """Steps wait for the threads alone."""
-        return True
-
-    def push(self, prepared: Future[Prepared]) -> None:
-        """Put a step behind the others."""
-        self._under_way.append(prepared)
-
-    def ready(self) -> int:
-        """None is known to be finished before it is taken."""
-        return 0
-
-    def take(self) -> Pending:
-        """Wait until the oldest step is planned, and launch it."""
-        prepared = self._under_way.popleft().result()
+    def finish(self, prepared: Prepared) -> Pending:
+        """Launch the kernels and the engine on a step."""
         with self._recorder.measure("decode", by_others=True):
             decoded = Decoded(prepared.fetched, [NOTHING] * len(prepared.fetched))
-            decoded = prepared.rendering.wait(decoded)
-        decoded, bad = read_targets(self._fetcher, self._pool, decoded, prepared.here.tolist())
-        rendering = prepared.rendering
+            decoded = prepared.remaining.wait(decoded)
+        is_here = np.zeros(len(prepared.fetched), bool)
+        is_here[prepared.here] = True
+        decoded, remaining = settle_rows(
+            self._fetcher, self._augmenter, prepared.remaining, decoded, is_here
+        )
         engines = self._augmenter.engines_of(decoded.fetched)
-        if bad:
-            rendering = self._render(decoded.fetched, {*rendering.rows, *bad})
-            decoded = rendering.wait(decoded)
-        decoded = self._augmenter.workers.move_all_targets(decoded)
-        finished = decoded.finished()
 
-        def work() -> Sequence[torch.Tensor]:
+        def canvases() -> Sequence[ViewCanvases]:
             self._look()
             for one in prepared.launches:
                 self._decode(one, prepared)
-            rendered = engines.upload(rendering.canvases) if rendering.rows else []
-            for canvases, view in zip(prepared.canvases, rendered, strict=False):
-                _put(canvases, view, rendering.rows)
-            return engines.augment(finished, prepared.canvases)
+            rendered = engines.upload(remaining.canvases) if remaining.rows else []
+            for of_all, of_rows in zip(prepared.canvases, rendered, strict=False):
+                put_canvases(of_all, of_rows, remaining.rows)
+            return prepared.canvases
 
-        ahead = self._side.run(work)
-        return Pending(lambda _: (finished, ahead))
+        return self._augmenter.launch(decoded, canvases)
 
     def close(self) -> None:
-        """Drop what is under way, and hear what the kernels say of all that was launched; see LoaderError."""
-        self._under_way.clear()
+        """Look at the verdicts of all launches; see `_Verdicts.require_good`."""
         self._cache = None
         self._side.close()
         for (
@@ -191,9 +174,6 @@ class CudaJpegDecoder:
             verdicts = self._verdicts.popleft()
             verdicts.require_good()
             self._arenas.give_back(verdicts.arena)
-
-    def _render(self, fetched: Fetched, rows: Collection[int]) -> Rendering:
-        return start_rendering(self._fetcher, self._augmenter, fetched, rows)
 
     def _planner(self) -> Planner:
         """The planner of this thread."""
@@ -267,7 +247,7 @@ class _Verdicts:
         """Require what reading all codes on the CPU has said before; the verdicts have come.
 
         Raises:
-            LoaderError: The kernels disagree, so checkpoints are wrong, or the device is.
+            LoaderError: The kernels disagree, so seek points are wrong, or the device is.
         """
         if self.statuses.any():
             numbers = np.flatnonzero(self.statuses).tolist()
@@ -312,12 +292,3 @@ def _wanted(fetched: Fetched, rows: NDArray[np.int64], canvases: Sequence[ViewCa
     places = np.stack([addresses_of(view, rows) for view in canvases])
     antialias = np.array([drawn.crops.antialias for drawn in fetched.draws])
     return Wanted(fetched.sizes[rows], parts_of(fetched)[rows], crops, places, antialias)
-
-
-def _put(canvases: ViewCanvases, rendered: ViewCanvases, rows: Sequence[int]) -> None:
-    """Put canvases that were rendered on the CPU among the others."""
-    if isinstance(canvases, list):
-        for row, one in zip(rows, rendered, strict=True):
-            canvases[row] = one
-    elif isinstance(rendered, torch.Tensor):
-        canvases.index_copy_(0, upload_numbers(torch.tensor(rows), canvases.device), rendered)

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from dali_pipes.decode.cuda_jpeg.records import LOOK_BITS, TABLES
-from dali_pipes.jpeg.header import TABLE_BYTES, ZIGZAG
-from dali_pipes.jpeg.status import BAD_TABLE, GOOD, NOT_SUPPORTED
-from gpu_aug.compiled.jit import inlined, kernel, load_i64, record_at, signed
+from dali_pipes.decode.cuda_jpeg.records import TABLES
+from dali_pipes.jpeg.huffman import ZIGZAG
+from dali_pipes.jpeg.huffman_tables import AC_LOOK, DC_LOOK, FAST_LENGTH, TABLE_BYTES, build_table
+from dali_pipes.jpeg.status import GOOD, NOT_SUPPORTED
+from gpu_aug.compiled.jit import kernel, load_i64, record_at, signed
 
 _tables_at = record_at(TABLES)
 _WORDS = TABLE_BYTES // 8
@@ -69,38 +70,20 @@ def write_tables(memory: Any, chosen: Any, target: int) -> int:
     """Write the tables of a scan in the kernels' form to an address; returns a status."""
     tables = _tables_at(target)
     for place in range(4):
-        stored = memory.huffman[chosen[place]]
-        status = _write(stored, place < 2, tables.look[place], tables.bound[place], tables.offset[place])  # fmt: skip
+        table, stored = memory.tables[place], memory.huffman[chosen[place]]
+        table.stored[:] = stored
+        kind = DC_LOOK if place < 2 else AC_LOOK
+        status = signed(build_table(signed(table.pairs.ctypes.data), kind, 0))
         if status != GOOD:
             return status
+        for index in range(FAST_LENGTH):
+            tables.look[place, index] = table.single[index]
+        tables.bound[place, 0] = tables.offset[place, 0] = 0
+        for length in range(1, 17):
+            tables.bound[place, length] = table.search[length]
+            tables.offset[place, length] = table.search[17 + length]
         for symbol in range(256):
             tables.symbols[place, symbol] = stored[16 + symbol]
     for index in range(64):
         tables.zigzag[index] = ZIGZAG[index]
-    return GOOD
-
-
-@inlined
-def _write(stored: Any, is_dc: bool, look: Any, bound: Any, offset: Any) -> int:
-    code, symbol_index, filled = 0, 0, 0
-    bound[0] = offset[0] = 0
-    for length in range(1, 17):
-        count = signed(stored[length - 1])
-        offset[length] = symbol_index - code
-        if code + count >= 1 << length:  # no code may be all ones
-            return BAD_TABLE
-        for _ in range(count):
-            symbol = signed(stored[16 + symbol_index])
-            if is_dc and symbol > 15:
-                return BAD_TABLE
-            if length <= LOOK_BITS:
-                for _ in range(1 << (LOOK_BITS - length)):
-                    look[filled] = symbol << 8 | length
-                    filled += 1
-            code += 1
-            symbol_index += 1
-        bound[length] = code << (16 - length)
-        code <<= 1
-    for index in range(filled, 1 << LOOK_BITS):
-        look[index] = 0
     return GOOD

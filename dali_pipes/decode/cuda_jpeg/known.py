@@ -1,4 +1,4 @@
-"""Which JPEGs of a step are sound, and their checkpoints: looked up, and found where they are not known yet."""
+"""Which JPEGs of a step are sound, and their seek points: looked up, and found where they are not known yet."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.checkpoints import (
+from dali_pipes.jpeg.seek_point_stores import SeekPointStore
+from dali_pipes.jpeg.seek_points import (
     EVERY,
     UNREAD,
-    CheckpointStore,
     Known,
     digests_of,
-    find_all_checkpoints,
-    listed,
+    find_all_seek_points,
+    list_known,
 )
 from dali_pipes.jpeg.status import GOOD
 from dali_pipes.stages.data import Fetched
@@ -37,7 +37,7 @@ class Sound:
 
 
 def known_of(
-    fetched: Fetched, store: CheckpointStore, pool: ThreadPoolExecutor | None = None
+    fetched: Fetched, store: SeekPointStore, pool: ThreadPoolExecutor | None = None
 ) -> Sound:
     """Find the sound baseline JPEGs of a step; any thread may ask.
 
@@ -46,13 +46,8 @@ def known_of(
         store: Has what is known, and gets what is found, which takes a pass over all codes of a file.
         pool: Threads that help where many files are unknown; the calling thread may be one of them.
     """
-    from dali_pipes.jpeg.addresses import begin_like_jpegs
-
-    spans = fetched.spans
-    may_be = np.empty(len(spans), bool)
-    begin_like_jpegs(spans, may_be)
-    rows = np.flatnonzero(may_be)
-    spans = spans[rows]
+    rows = np.flatnonzero(fetched.kept())
+    spans = fetched.spans[rows]
     digests, indices = digests_of(spans), fetched.indices[rows]
     known = store.look_up(indices, digests)
     statuses = known.files["status"]
@@ -60,12 +55,12 @@ def known_of(
         return Sound(rows, spans, known, digests)
     unread = np.flatnonzero(statuses == UNREAD)
     if len(unread):
-        found = find_all_checkpoints(spans[unread], EVERY, pool)
-        new = listed(found)
+        found = find_all_seek_points(spans[unread], EVERY, pool)
+        new = list_known(found)
         known.files[unread] = new.files
         known = Known(known.files, (known.held, new.held))
         names = zip(indices[unread].tolist(), digests[unread].tolist(), found, strict=True)
-        store.keep_all(list(names))
+        store.store_all(list(names))
     sound = known.files["status"] == GOOD
     found_sound = Known(known.files[sound], known.held)
     return Sound(rows[sound], spans[sound], found_sound, digests[sound])

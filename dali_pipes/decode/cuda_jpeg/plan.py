@@ -7,15 +7,12 @@ last; of those that are there nothing is. How much memory the kernels need besid
 
 from typing import Any
 
-import numpy as np
-
 from dali_pipes.decode.cuda_jpeg.huffman_tables import choose_tables, find_tables, write_tables
 from dali_pipes.decode.cuda_jpeg.intervals import (
-    checkpoint_unit,
-    copy_bytes,
     find_restarts,
     next_needed,
     restart_unit,
+    seek_point_unit,
 )
 from dali_pipes.decode.cuda_jpeg.records import (
     FRESH,
@@ -31,36 +28,33 @@ from dali_pipes.decode.cuda_jpeg.records import (
     VIEW_BYTES,
 )
 from dali_pipes.decode.cuda_jpeg.write_records import write_image, write_place, write_view
+from dali_pipes.jpeg.file_bytes import copy_bytes
 from dali_pipes.jpeg.header import read_header
-from dali_pipes.jpeg.layout import find_blocks, find_crop
-from dali_pipes.jpeg.memory import memory_at
-from dali_pipes.jpeg.status import GOOD, WRONG_CROP, WRONG_SIZE
+from dali_pipes.jpeg.layout import check_crop, find_blocks, find_crop
+from dali_pipes.jpeg.memory import memory_at, numbers
+from dali_pipes.jpeg.status import GOOD
 from gpu_aug.compiled.jit import inlined, kernel, record_at, signed
 
 UNKNOWN_STARTS = 100
-"""Status of a file without restart markers of which no checkpoints are known."""
+"""Status of a file without restart markers of which no seek points are known."""
 NO_ROOM, NO_TABLES, NO_INTERVALS, NO_STARTS = range(101, 105)
 """Statuses where the arena is too small, or the memory for tables, for intervals, or for where restart intervals begin."""
 
 
-def _numbers(names: str) -> "np.dtype[np.void]":
-    return np.dtype([(name, np.int64) for name in names.split()])
-
-
-FILE = _numbers(
-    "address num_bytes first_offset last_offset checkpoints num_checkpoints every keep kept kept_start"
+FILE = numbers(
+    "address num_bytes first_offset last_offset seek_points num_seek_points every keep kept kept_start"
 )
 """What is known of a file.
 
 address, num_bytes: Where its bytes lie.
 first_offset, last_offset: Where its restart intervals stand among all (half open).
-checkpoints, num_checkpoints, every: Address of its CHECKPOINT rows, their number, and the MCUs from one checkpoint to the next, 0
+seek_points, num_seek_points, every: Address of its SEEK_POINT rows, their number, and the MCUs from one seek point to the next, 0
     where none are known.
 keep: 1 where its scan shall stay on the device.
 kept, kept_start: Where it is there, the address, of the file's byte `kept_start`; else 0.
 """
 
-TOTALS = _numbers(
+TOTALS = numbers(
     "num_images num_groups num_intervals num_tables blocks memory pixels seen used fresh "
     "data_at groups_at intervals_at tables_at group_tables open_group"
 )
@@ -169,21 +163,13 @@ def _begin(memory: Any, file: Any, size: Any, part: Any, chosen: Any) -> int:
     job.full_height, job.full_width = size[0], size[1]
     job.shrink, job.out, job.row_bytes = 1, 0, part.width * 3
     status = read_header(memory)
+    if status == GOOD:
+        status = check_crop(job, memory.header)
     if status != GOOD:
         return status
-    header = memory.header
-    height, width = header.height, header.width
-    if header.orientation >= 5:
-        height, width = width, height
-    if height != job.full_height or width != job.full_width:
-        return WRONG_SIZE
-    if job.top < 0 or job.left < 0 or job.height < 1 or job.width < 1:
-        return WRONG_CROP
-    if job.top + job.height > height or job.left + job.width > width:
-        return WRONG_CROP
     find_crop(memory)
     find_blocks(memory)
-    return choose_tables(header, chosen)
+    return choose_tables(memory.header, chosen)
 
 
 @inlined
@@ -271,7 +257,7 @@ def _add_intervals(
         if header.restart:
             status = restart_unit(job.data, header.scan, job.length, known, number, out)
         else:
-            status = checkpoint_unit(job.data, header.scan, job.length, file, number, out)
+            status = seek_point_unit(job.data, header.scan, job.length, file, number, out)
         if status != GOOD:
             return status
         interval = _interval_at(out)
@@ -302,7 +288,7 @@ def _find_units(memory: Any, file: Any, num_mcus: int, starts: Any) -> Any:
     if not header.restart:
         each = file.every
         expected = (num_mcus - 1) // max(each, 1)
-        if each < 1 or file.num_checkpoints != expected:
+        if each < 1 or file.num_seek_points != expected:
             status = signed(UNKNOWN_STARTS)
     elif file.first_offset == file.last_offset:
         count = (num_mcus + each - 1) // each

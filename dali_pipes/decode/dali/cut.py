@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.decode.dali.cut_kernel import SPARE, cut_all
-from dali_pipes.jpeg.spans import spans_of
+from dali_pipes.jpeg.seek_points import spans_of
 from readers.sample import Payload
 
 _NO_OFFSETS = np.zeros(0, np.int64)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dali_pipes.decode.dali import graph
 from dali_pipes.decode.dali.driver import Driver, Inputs, Outputs
 from dali_pipes.errors import LoaderError, MissingPackageError
-from dali_pipes.jpeg.spans import spans_of
+from dali_pipes.jpeg.seek_points import spans_of
 from dali_pipes.stages.data import Fetched, needed_part
 from readers.sample import Payload
 

@@ -1,33 +1,30 @@
 """Decoding images with NVIDIA DALI."""
 
 import warnings
-from collections import deque
-from collections.abc import Collection, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 
-from dali_pipes.decode.cpu import (
-    read_targets,
-    render_encoded,
-    render_parts,
-    start_rendering,
-)
+from dali_pipes.decode.cpu import render_encoded, render_parts
 from dali_pipes.decode.dali.driver import Inputs, Outputs
 from dali_pipes.decode.dali.feed import Feed
 from dali_pipes.decode.dali.loan import Loan
 from dali_pipes.decode.dali.trust import Trust
 from dali_pipes.decode.jpeg_batch import JpegRenderer
+from dali_pipes.decode.remaining_rows import (
+    RemainingRows,
+    put_canvases,
+    settle_rows,
+    start_rendering,
+)
 from dali_pipes.stages.augment import Augmenter
 from dali_pipes.stages.canvases import ViewCanvases
 from dali_pipes.stages.data import NOTHING, Decoded, Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
-from dali_pipes.stages.rendering import Rendering
-from gpu_aug.upload import upload
+from dali_pipes.stages.pipeline import Decoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,97 +34,76 @@ class Prepared:
     Attributes:
         fetched: The step.
         hidden: The rows that DALI does not get.
-        inputs: What it gets; see `Feed.inputs`.
-        rendering: Canvases of the rows that DALI does not get, where it renders those of the others.
+        inputs: The inputs of DALI's pipeline; see `Feed.inputs`.
+        remaining: The rows that DALI does not get, where it renders the canvases of the others; else None.
     """
 
     fetched: Fetched
     hidden: set[int]
     inputs: Inputs
-    rendering: Rendering | None
+    remaining: RemainingRows | None
 
 
-class DaliImageDecoder:
-    """Decodes with DALI, driven by the thread that takes the steps; see Decoder.
+class DaliImageDecoder(Decoder):
+    """Decodes with DALI; see Decoder.
 
     On the CPU DALI cuts the crops out and our threads resample them: torch's kernel takes a third of the
     time of DALI's and is torchvision's to the bit. On a GPU DALI does both, and the engine runs on a stream of its
     own, beside the training step, and our threads render what DALI must not decode while it decodes the rest.
-    """
 
-    # Our threads, or the engine on a GPU, are one step ahead of the one that is waited for.
-    lookahead = 2
+    Args:
+        fetcher: Deals with bad samples.
+        augmenter: Goes on from canvases, or from decoded parts on the CPU.
+        feed: DALI's pipeline.
+        trust: Says which samples DALI gets.
+        read_ahead: How many steps threads read and prepare besides those that are in DALI.
+    """
 
     def __init__(
         self, fetcher: Fetcher, augmenter: Augmenter, feed: Feed, trust: Trust, read_ahead: int
     ) -> None:
         self._fetcher, self._augmenter, self._feed = fetcher, augmenter, feed
-        self._trust = trust
+        self._trust, self._side = trust, augmenter.side
         self._pool, self._recorder = augmenter.workers.pool, augmenter.workers.recorder
-        self._side = augmenter.side
-        self._under_way: deque[Prepared] = deque()
-        self.capacity = feed.options.depth + self.lookahead + read_ahead
+        self.depth = feed.options.depth
+        self.capacity = self.depth + self.lookahead + read_ahead
 
     def prepare(self, fetched: Fetched) -> Prepared:
-        """Find the rows that DALI must not decode, start rendering them, and make what DALI is fed with."""
+        """Find the rows that DALI must not decode, start rendering them, and make DALI's inputs."""
         with self._recorder.measure("header", work=fetched.work):
             hidden = self._trust.hidden(fetched, self._pool)
-        rendering = None
+        remaining = None
         if self._feed.options.canvases:
-            lost = np.flatnonzero(~fetched.kept()).tolist()
-            rendering = self._render(fetched, hidden.union(lost))
-        inputs = self._feed.inputs(fetched, hidden)
-        return Prepared(fetched, hidden, inputs, rendering)
+            rows = hidden.union(np.flatnonzero(~fetched.kept()).tolist())
+            remaining = start_rendering(self._fetcher, self._augmenter, fetched, rows)
+        return Prepared(fetched, hidden, self._feed.inputs(fetched, hidden), remaining)
 
-    def has_room(self) -> bool:
-        """Whether DALI may get another batch."""
-        return len(self._feed) < self._feed.options.depth
+    def start(self, prepared: Prepared) -> None:
+        """Hand a step to DALI."""
+        self._feed.push(prepared.inputs)
 
-    def push(self, prepared: Future[Prepared]) -> None:
-        """Start decoding a step."""
-        one = prepared.result()
-        self._feed.push(one.inputs)
-        self._under_way.append(one)
-
-    def ready(self) -> int:
-        """None is known to be finished before it is taken."""
-        return 0
-
-    def take(self) -> Pending:
-        """Wait for the oldest step, and go on with it."""
-        spent = [self._under_way.popleft()]
-        pending = self._take(spent[0])
-        # The files of a step are many pieces of memory: giving them back takes as long as all else here.
-        self._pool.submit(spent.clear)
-        return pending
-
-    def close(self) -> None:
-        """Discard pending batches."""
-        self._feed.drain()
-        self._side.close()
-
-    def _take(self, prepared: Prepared) -> Pending:
-        """Wait for a step, and go on with it."""
+    def finish(self, prepared: Prepared) -> Pending:
+        """Take a step from DALI, or decode it again where DALI refused it, and augment it."""
         with self._recorder.measure("decode", by_others=True):
             outputs = self._feed.take(self._side.stream)
-            fetched, hidden, rendering = prepared.fetched, prepared.hidden, prepared.rendering
+            fetched, hidden = prepared.fetched, prepared.hidden
             decoded = Decoded(fetched, [NOTHING] * len(fetched))
-            if rendering is not None:
-                decoded = rendering.wait(decoded)
+            if prepared.remaining is not None:
+                decoded = prepared.remaining.wait(decoded)
             if outputs is None:
                 hidden, outputs = self._recover(decoded.fetched, hidden)
-        if rendering is not None:
-            return self._go_on(decoded, hidden, outputs, rendering)
-        fetched = decoded.fetched
+        if prepared.remaining is not None:
+            return self._augment(decoded, hidden, outputs, prepared.remaining)
         if outputs is None:
-            return self._augmenter.spawn(
-                fetched, partial(render_encoded, self._fetcher, JpegRenderer(fetched))
-            )
+            renderer = JpegRenderer(fetched)
+            return self._augmenter.spawn(fetched, partial(render_encoded, self._fetcher, renderer))
         parts = [None if row in hidden else np.asarray(cut) for row, cut in enumerate(outputs[0])]
         return self._augmenter.spawn(fetched, partial(render_parts, parts, self._fetcher))
 
-    def _render(self, fetched: Fetched, rows: Collection[int]) -> Rendering:
-        return start_rendering(self._fetcher, self._augmenter, fetched, rows)
+    def close(self) -> None:
+        """Drop the steps that were started."""
+        self._feed.drain()
+        self._side.close()
 
     def _recover(self, fetched: Fetched, hidden: set[int]) -> tuple[set[int], Outputs]:
         """Find the rows for which DALI refused a batch, hide them, and decode the others again."""
@@ -163,70 +139,33 @@ class DaliImageDecoder:
                 refused += self._refused(fetched, part, everything)
         return refused
 
-    def _go_on(
-        self, decoded: Decoded, hidden: set[int], outputs: Outputs, rendering: Rendering
+    def _augment(
+        self, decoded: Decoded, hidden: set[int], outputs: Outputs, remaining: RemainingRows
     ) -> Pending:
-        """Go on from DALI's canvases; hidden rows are rendered already, unless there are more of them now."""
-        by_dali = decoded.fetched.kept() & (outputs is not None)
-        by_dali[list(hidden)] = False
-        decoded, bad = read_targets(
-            self._fetcher, self._pool, decoded, np.flatnonzero(by_dali).tolist()
+        """Augment DALI's canvases; hidden rows are rendered already, unless there are more of them now."""
+        is_by_dali = decoded.fetched.kept() & (outputs is not None)
+        is_by_dali[list(hidden)] = False
+        decoded, remaining = settle_rows(
+            self._fetcher, self._augmenter, remaining, decoded, is_by_dali
         )
-        by_dali[bad] = False
-        others = np.flatnonzero(~by_dali).tolist()
-        if others != rendering.rows:
-            rendering = self._render(decoded.fetched, others)
-            decoded = rendering.wait(decoded)
-        decoded = self._augmenter.workers.move_all_targets(decoded)
-        finished, engines = decoded.finished(), self._augmenter.engines_of(decoded.fetched)
+        engines, rows = self._augmenter.engines_of(decoded.fetched), remaining.rows
 
-        def augment() -> Sequence[torch.Tensor]:
-            rendered = list(rendering.canvases.views)
-            if others:
-                rendered = engines.upload(rendering.canvases)
+        def canvases() -> Sequence[ViewCanvases]:
+            rendered = engines.upload(remaining.canvases) if rows else []
             if outputs is None:
-                return engines.augment(finished, rendered)
+                return rendered
             # The decoded images are behind the canvases; see `Feed.take`.
             loan = Loan(self._side, outputs[len(engines.views) :])
-            canvases = [
-                join(
-                    loan,
-                    outputs[number],
-                    rendered[number] if others else None,
-                    others,
-                    len(finished),
-                    view.recipe.decode_size,
-                )
-                for number, view in enumerate(engines.views)
-            ]
-            return engines.augment(finished, canvases)
+            made: list[ViewCanvases] = []
+            for view, output in zip(engines.views, outputs, strict=False):
+                if view.recipe.decode_size is None:
+                    made.append([loan.tensor(output[row]) for row in range(len(is_by_dali))])
+                else:
+                    made.append(loan.tensor(output.as_tensor())[: len(is_by_dali)])
+                if rows and isinstance(made[-1], torch.Tensor):
+                    made[-1] = made[-1].clone()  # DALI's own memory is only read
+            for view_canvases, of_rows in zip(made, rendered, strict=False):
+                put_canvases(view_canvases, of_rows, rows)
+            return made
 
-        ahead = self._side.run(augment)
-        return Pending(lambda _: (finished, ahead))
-
-
-def join(
-    loan: Loan,
-    output: Any,
-    rendered: ViewCanvases | None,
-    rows: Sequence[int],
-    count: int,
-    size: tuple[int, int] | None,
-) -> ViewCanvases:
-    """Put canvases that were rendered on the CPU among those that DALI rendered.
-
-    Args:
-        loan: Lends DALI's output.
-        output: DALI's TensorList of canvases.
-        rendered: Canvases of `rows`, on DALI's device; None for no rows.
-        rows: Ascending.
-        count: Number of canvases of the result.
-        size: Height and width of all canvases; None where they differ.
-    """
-    if size is None:
-        mine = dict(zip(rows, rendered or (), strict=True))
-        return [mine[row] if row in mine else loan.tensor(output[row]) for row in range(count)]
-    canvases = loan.tensor(output.as_tensor())[:count]
-    if not isinstance(rendered, torch.Tensor):
-        return canvases
-    return canvases.index_copy(0, upload(torch.tensor(rows), canvases.device), rendered)
+        return self._augmenter.launch(decoded, canvases)

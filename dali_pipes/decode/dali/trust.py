@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from dali_pipes.decode.cuda_jpeg.known import known_of
-from dali_pipes.jpeg.checkpoints import CheckpointStore
+from dali_pipes.jpeg.seek_point_stores import SeekPointStore
 from dali_pipes.stages.data import Fetched
 
 
@@ -24,7 +24,7 @@ class Trust:
             counts for later epochs, other selections of the data and other runs.
     """
 
-    def __init__(self, num_samples: int | None, store: CheckpointStore) -> None:
+    def __init__(self, num_samples: int | None, store: SeekPointStore) -> None:
         self._refused = None if num_samples is None else np.zeros(num_samples, bool)
         self._store = store
 

@@ -1,8 +1,6 @@
 """Decoding images with a user's own DALI pipeline; see `from_dali`."""
 
-from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -10,15 +8,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.decode.cpu import read_targets, render_views
+from dali_pipes.decode.cpu import render_views
 from dali_pipes.decode.dali.loan import Loan
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
+from dali_pipes.decode.remaining_rows import read_targets
 from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.samples.targets import Found
 from dali_pipes.stages.augment import Augmenter
 from dali_pipes.stages.canvases import Canvases, View, ViewCanvases
 from dali_pipes.stages.data import NOTHING, Decoded, Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
+from dali_pipes.stages.pipeline import Decoder
 from gpu_aug import Draws
 from gpu_aug.resampling.crop_and_resize import resample
 
@@ -26,49 +26,39 @@ Pictures = dict[int, Any]
 """By row: DALI's uint8 [height, width, 3]."""
 
 
-class UserImageDecoder:
-    """Decodes with a user's pipeline, driven by the thread that takes the steps; see Decoder.
+class UserImageDecoder(Decoder):
+    """Decodes with a user's pipeline; see Decoder.
 
-    `decoder.begin()` comes before. Rows without data are not given to the pipeline: nothing is known that it is sure to decode.
+    `decoder.begin()` comes before. Rows without data are not given to the pipeline: it may refuse any placeholder of ours.
+
+    Args:
+        fetcher: Deals with bad samples.
+        augmenter: Goes on from the images.
+        decoder: The user's pipeline.
     """
-
-    # Our threads, or the engine on a GPU, are one step ahead of the one that is waited for.
-    lookahead = 2
 
     def __init__(self, fetcher: Fetcher, augmenter: Augmenter, decoder: DaliDecoder) -> None:
         self._fetcher, self._augmenter, self._decoder = fetcher, augmenter, decoder
-        self._workers = augmenter.workers
         self._side = augmenter.side
-        # What lies on the CPU is read by the host, which waits for it.
+        # The host reads what lies on the CPU, so it waits for it.
         self._stream = None if decoder.device_id is None else self._side.stream
-        self._under_way: deque[tuple[Fetched, list[int]]] = deque()
-        self.capacity = decoder.depth + self.lookahead
+        self.depth = decoder.depth
+        self.capacity = self.depth + self.lookahead
 
     def prepare(self, fetched: Fetched) -> Fetched:
-        """Do nothing."""
+        """Return the step: the pipeline gets the bytes as they are."""
         return fetched
 
-    def has_room(self) -> bool:
-        """Whether the pipeline may get another batch."""
-        return len(self._under_way) < self._decoder.depth
-
-    def push(self, prepared: Future[Fetched]) -> None:
-        """Start decoding a step."""
-        fetched = prepared.result()
-        rows = np.flatnonzero(fetched.kept()).tolist()
+    def start(self, prepared: Fetched) -> None:
+        """Hand a step to the pipeline."""
+        rows = _rows_with_data(prepared)
         if rows:  # DALI never recovers from an empty batch
-            self._decoder.push(_encoded(fetched, rows))
-        self._under_way.append((fetched, rows))
+            self._decoder.push(_encoded(prepared, rows))
 
-    def ready(self) -> int:
-        """None is known to be finished before it is taken."""
-        return 0
-
-    def take(self) -> Pending:
-        """Wait for the oldest step, and go on with it."""
-        with self._workers.recorder.measure("decode", by_others=True):
-            fetched, rows = self._under_way.popleft()
-            decoded, pictures = self._decode(fetched, rows)
+    def finish(self, prepared: Fetched) -> Pending:
+        """Take a step from the pipeline, and augment it."""
+        with self._augmenter.workers.recorder.measure("decode", by_others=True):
+            decoded, pictures = self._decode(prepared)
         if self._decoder.device_id is None:
             parts = {row: np.asarray(picture) for row, picture in pictures.items()}
             render = partial(_render, parts, decoded.found)
@@ -76,34 +66,34 @@ class UserImageDecoder:
         return self._augment(decoded, pictures)
 
     def close(self) -> None:
-        """Discard pending batches."""
+        """Drop the steps that were started."""
         self._decoder.end()
         self._side.close()
 
-    def _decode(self, fetched: Fetched, rows: list[int]) -> tuple[Decoded, Pictures]:
-        """Return what the pipeline makes of rows, once they and their targets are good or lost."""
+    def _decode(self, fetched: Fetched) -> tuple[Decoded, Pictures]:
+        """Return a step and its images, once each row and its targets are good or the row has no sample."""
         pictures: Pictures = {}
-        decoded = Decoded(fetched, [NOTHING] * len(fetched))
-        outputs = self._decoder.take(self._stream) if rows else []
+        decoded, rows = Decoded(fetched, [NOTHING] * len(fetched)), _rows_with_data(fetched)
+        outputs = self._decoder.take(self._stream) if rows else None
         while rows:
-            if outputs is None:
-                fetched, taken = self._take_apart(fetched, rows)
-            else:
-                taken = dict(zip(rows, outputs, strict=True))
+            fetched, taken = self._match(decoded.fetched, rows, outputs)
             pictures |= taken
             rows = [row for row in rows if fetched.data[row] is not None]
             fetched = _settle(self._fetcher, fetched, rows, pictures)
             decoded = Decoded(fetched, decoded.found)
-            decoded, bad = read_targets(self._fetcher, self._workers.pool, decoded, rows)
-            fetched = decoded.fetched
-            # Those with bad targets are lost by now, or others have taken their places.
-            rows = [row for row in bad if fetched.data[row] is not None]
-            outputs = self._decode_now(fetched, rows) if rows else []
-        kept = {row: one for row, one in pictures.items() if fetched.data[row] is not None}
-        return decoded, kept
+            decoded, bad = read_targets(self._fetcher, self._augmenter, decoded, rows)
+            # Rows with bad targets have no sample now, or a substitute that is not decoded yet.
+            rows = [row for row in bad if decoded.fetched.data[row] is not None]
+            outputs = self._decode_now(decoded.fetched, rows) if rows else None
+        data = decoded.fetched.data
+        return decoded, {row: one for row, one in pictures.items() if data[row] is not None}
 
-    def _take_apart(self, fetched: Fetched, rows: list[int]) -> tuple[Fetched, Pictures]:
-        """Decode rows that were refused together: by halves, until the bad ones are known."""
+    def _match(
+        self, fetched: Fetched, rows: list[int], outputs: Any | None
+    ) -> tuple[Fetched, Pictures]:
+        """Match rows with their images; rows refused together are decoded by halves until the bad ones are known."""
+        if outputs is not None:
+            return fetched, dict(zip(rows, outputs, strict=True))
         halves = [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
         if len(rows) == 1:
             error = DecodeError(self._decoder.refusal)
@@ -111,11 +101,7 @@ class UserImageDecoder:
             halves = [rows] if fetched.data[rows[0]] is not None else []
         pictures: Pictures = {}
         for half in halves:
-            outputs = self._decode_now(fetched, half)
-            if outputs is None:
-                fetched, taken = self._take_apart(fetched, half)
-            else:
-                taken = dict(zip(half, outputs, strict=True))
+            fetched, taken = self._match(fetched, half, self._decode_now(fetched, half))
             pictures |= taken
         return fetched, pictures
 
@@ -123,21 +109,23 @@ class UserImageDecoder:
         return self._decoder.decode_now(_encoded(fetched, rows), self._stream)
 
     def _augment(self, decoded: Decoded, pictures: Pictures) -> Pending:
-        """Go on from images on the engines' device."""
+        """Augment images on the engines' device."""
         engines = self._augmenter.engines_of(decoded.fetched)
-        finished = self._workers.move_all_targets(decoded).finished()
 
-        def augment() -> Sequence[torch.Tensor]:
+        def canvases() -> list[ViewCanvases]:
             loan = Loan(self._side)
             tensors = {row: loan.tensor(picture) for row, picture in pictures.items()}
-            canvases = [
-                _canvases_on_device(len(finished), tensors, drawn, view)
+            return [
+                _canvases_on_device(len(decoded.fetched), tensors, drawn, view)
                 for drawn, view in zip(decoded.fetched.draws, engines.views, strict=True)
             ]
-            return engines.augment(finished, canvases)
 
-        ahead = self._side.run(augment)
-        return Pending(lambda _: (finished, ahead))
+        return self._augmenter.launch(decoded, canvases)
+
+
+def _rows_with_data(fetched: Fetched) -> list[int]:
+    rows: list[int] = np.flatnonzero(fetched.kept()).tolist()
+    return rows
 
 
 def _encoded(fetched: Fetched, rows: Sequence[int]) -> list[NDArray[np.uint8]]:

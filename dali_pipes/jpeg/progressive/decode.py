@@ -12,18 +12,13 @@ import numpy as np
 from dali_pipes.jpeg.bitstream import begin
 from dali_pipes.jpeg.header import check_components
 from dali_pipes.jpeg.huffman import BLOCK_BYTES
-from dali_pipes.jpeg.idct import OVERFLOW, invert_block, invert_corner, invert_flat, pass_over
-from dali_pipes.jpeg.idct_small import invert_small
+from dali_pipes.jpeg.huffman_tables import AC_FIRST, AC_REFINE, DC_FIRST, DC_REFINE
+from dali_pipes.jpeg.idct import CORNER, OVERFLOW, invert, pass_over
 from dali_pipes.jpeg.layout import find_blocks, find_crop, give_out
 from dali_pipes.jpeg.memory import MARGIN, MEMORY_BYTES, NUM_LINES, memory_at
 from dali_pipes.jpeg.pixels import write_rows
-from dali_pipes.jpeg.progressive.bits import ONE
 from dali_pipes.jpeg.progressive.first import read_ac_first, read_dc_first, read_sequential
 from dali_pipes.jpeg.progressive.memory import (
-    AC_FIRST,
-    AC_REFINE,
-    DC_FIRST,
-    DC_REFINE,
     FIRST_SCAN,
     MASK_BYTES,
     SCAN_BYTES,
@@ -33,11 +28,11 @@ from dali_pipes.jpeg.progressive.memory import (
 )
 from dali_pipes.jpeg.progressive.refine import read_ac_refine, read_dc_refine
 from dali_pipes.jpeg.progressive.script import read_scans
-from dali_pipes.jpeg.restarts import end_interval, next_interval
+from dali_pipes.jpeg.scan import end_interval, next_interval
 from dali_pipes.jpeg.status import BAD_NUMBER, GOOD, LEFT_OVER, SCRATCH_SHORT
 from gpu_aug.compiled.jit import inlined, kernel, load_i64, separate, signed, store_i64
 
-_CORNER = np.uint64(1 << 10)  # the first ten coefficients lie in four rows and columns
+_NONE, _PAST_CORNER = np.uint64(0), np.uint64(1 << CORNER)
 
 
 def _decode_scans(address: int) -> int:
@@ -209,7 +204,8 @@ def _invert_row(mcu_row: int, memory: Any, scans: Any) -> bool:
             for column in range(part.first, part.first + part.wanted):
                 if is_inside and plane.first_column <= column <= plane.last_column:
                     mask = np.uint64(load_i64(masks))
-                    _invert(plane.side, mask, block, steps, out, plane.row_bytes)
+                    last = 0 if mask == _NONE else 1 if mask < _PAST_CORNER else CORNER
+                    invert(plane.side, last, block, steps, out, plane.row_bytes)
                     out += plane.side
                 else:
                     pass_over(block, steps)
@@ -217,18 +213,6 @@ def _invert_row(mcu_row: int, memory: Any, scans: Any) -> bool:
                 block += BLOCK_BYTES
                 masks += MASK_BYTES
     return wide == 0
-
-
-@inlined
-def _invert(side: int, mask: Any, block: int, steps: int, out: int, stride: int) -> None:
-    if side != 8:
-        invert_small(side, block, steps, out, stride)
-    elif mask < ONE:
-        invert_flat(block, steps, out, stride)
-    elif mask < _CORNER:
-        invert_corner(block, steps, out, stride)
-    else:
-        invert_block(block, steps, out, stride)
 
 
 decode_scans = separate(_decode_scans)

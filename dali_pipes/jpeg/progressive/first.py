@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from dali_pipes.jpeg.bitstream import MCU_BYTES, top_up
+from dali_pipes.jpeg.bitstream import prepare_mcu
 from dali_pipes.jpeg.huffman import BLOCK_BYTES, finish_code, read_level, read_number, refill
-from dali_pipes.jpeg.huffman_tables import END, FAST_BITS, SLOW
+from dali_pipes.jpeg.huffman_tables import END, FAST_BITS, SEQUENTIAL, SLOW
 from dali_pipes.jpeg.progressive.bits import ONE, ZERO
-from dali_pipes.jpeg.progressive.memory import MASK_BYTES, SEQUENTIAL, scan_at
+from dali_pipes.jpeg.progressive.memory import MASK_BYTES, scan_at
 from dali_pipes.jpeg.status import BAD_CODE, BAD_NUMBER, CUT_SHORT, GOOD
 from gpu_aug.compiled.jit import (
     inlined,
@@ -20,7 +20,7 @@ from gpu_aug.compiled.jit import (
     store_i64,
 )
 
-_U3, _U16, _U48, _U63 = (np.uint64(number) for number in (3, 16, 48, 63))
+_U16, _U48, _U63 = (np.uint64(number) for number in (16, 48, 63))
 _INDEX = np.uint64(64 - FAST_BITS)
 _UNKNOWN = signed(-1)
 _BAD = signed(-1)
@@ -28,21 +28,8 @@ _LIMIT = 1 << 15
 
 
 @inlined
-def enough(feed: Any, buffer_bits: Any, position: int) -> Any:
-    """Have a whole MCU in the buffer: returns the position, and whether the scan has not ended before it."""
-    good = True
-    if position > feed.filled - MCU_BYTES:
-        if not feed.ended:
-            feed.position = position
-            top_up(feed)
-            position = feed.position
-        good = position - signed((buffer_bits & _U63) >> _U3) <= feed.filled
-    return position, good
-
-
-@inlined
-def place(unit: Any, column: int, spare: int) -> int:
-    """The address of a unit's block in a column of MCUs."""
+def address_of(unit: Any, column: int, spare: int) -> int:
+    """Return the address of a unit's block in a column of MCUs; the spare one where it is not wanted."""
     which = column * unit.across + unit.column - unit.first
     return unit.out + which * BLOCK_BYTES if 0 <= which < unit.wanted else spare
 
@@ -67,15 +54,15 @@ def _read_dc_first(address: int, column: int, stop: int) -> int:
     feed, low = scan.feed, scan.low
     buffer, bits, position = np.uint64(feed.buffer), np.uint64(feed.bits), feed.position
     for at in range(column, stop):
-        position, good = enough(feed, bits, position)
-        if not good:
+        position, is_there = prepare_mcu(feed, bits, position)
+        if not is_there:
             return CUT_SHORT
         for number in range(scan.num_units):
             unit = scan.units[number]
             buffer, bits, position, value, status = _read_dc(buffer, bits, position, unit, feed)
             if status != GOOD:
                 return signed(status)
-            store_i16(place(unit, at, scan.spare), value << low)
+            store_i16(address_of(unit, at, scan.spare), value << low)
     feed.buffer, feed.bits, feed.position = signed(buffer), signed(bits & _U63), position
     return GOOD
 
@@ -86,15 +73,15 @@ def _read_sequential(address: int, column: int, stop: int) -> int:
     feed = scan.feed
     buffer, bits, position = np.uint64(feed.buffer), np.uint64(feed.bits), feed.position
     for at in range(column, stop):
-        position, good = enough(feed, bits, position)
-        if not good:
+        position, is_there = prepare_mcu(feed, bits, position)
+        if not is_there:
             return CUT_SHORT
         for number in range(scan.num_units):
             unit = scan.units[number]
             buffer, bits, position, value, status = _read_dc(buffer, bits, position, unit, feed)
             if status != GOOD:
                 return signed(status)
-            out = place(unit, at, scan.spare)
+            out = address_of(unit, at, scan.spare)
             store_i16(out, value)
             buffer, bits, position, mask, empty = _read_band(
                 buffer, bits, position, unit, out, scan
@@ -118,11 +105,11 @@ def _read_ac_first(address: int, column: int, stop: int) -> int:
             at += some
             empty -= some
             continue
-        position, good = enough(feed, bits, position)
-        if not good:
+        position, is_there = prepare_mcu(feed, bits, position)
+        if not is_there:
             return CUT_SHORT
         buffer, bits, position, mask, empty = _read_band(
-            buffer, bits, position, unit, place(unit, at, scan.spare), scan
+            buffer, bits, position, unit, address_of(unit, at, scan.spare), scan
         )
         if empty < 0:
             return BAD_CODE

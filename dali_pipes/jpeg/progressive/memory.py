@@ -3,38 +3,17 @@
 import numpy as np
 
 from dali_pipes.jpeg.bitstream import BUFFER_BYTES
-from dali_pipes.jpeg.header import TABLE_BYTES
 from dali_pipes.jpeg.huffman import BLOCK_BYTES
-from dali_pipes.jpeg.huffman_tables import FAST_LENGTH, SEARCH_LENGTH
-from dali_pipes.jpeg.memory import FEED, INTERVALS, numbers, one_scan_bytes
+from dali_pipes.jpeg.huffman_tables import TABLE
+from dali_pipes.jpeg.memory import BLOCK, FEED, INTERVALS, MAX_BLOCKS, numbers, one_scan_bytes
 from gpu_aug.compiled.jit import record_at
 
 MOST_SCANS = 32
 """The usual script of libjpeg has ten."""
 MOST_TABLES = 48
-MOST_BLOCKS = 10
-"""Blocks of an MCU; ITU-T T.81, B.2.3."""
+"""A scan uses one or two for each component; the usual script makes 15."""
 MASK_BYTES = 8
-
-DC_FIRST, DC_REFINE, AC_FIRST, AC_REFINE, SEQUENTIAL = range(5)
-"""The kinds of scans."""
-
-_UNIT = numbers(
-    "component across column row levels dc_search dc_symbols pairs ac_search ac_symbols "
-    "first wanted out masks most"
-)
-"""One of the blocks of an MCU of a scan.
-
-component: Its number.
-across: Blocks of this component across the MCU.
-column, row: Of the block in the MCU, counted in blocks.
-levels, dc_search, dc_symbols: Addresses of the DC table, if there is one.
-pairs, ac_search, ac_symbols: Addresses of the AC table, if there is one.
-first, wanted: First block column that is wanted, and how many are; 0 for none in this row.
-out: Address of the first wanted block of coefficients.
-masks: Address of the masks of this row, one for each block.
-most: What DC values stay below, before they are shifted to their place.
-"""
+"""A bit for each coefficient of a block."""
 
 _SCAN_NUMBERS = "kind end first last low empty num_units columns rows height spare"
 _SCAN = np.dtype(
@@ -42,7 +21,7 @@ _SCAN = np.dtype(
         ("feed", FEED),
         ("intervals", INTERVALS),
         *((name, np.int64) for name in _SCAN_NUMBERS.split()),
-        ("units", _UNIT, (MOST_BLOCKS,)),
+        ("units", BLOCK, (MAX_BLOCKS,)),
         ("offsets", np.int16, (256,)),
         ("clean_bytes", np.uint8, ((BUFFER_BYTES + 63) // 64 * 64,)),
     ]
@@ -50,27 +29,17 @@ _SCAN = np.dtype(
 """One scan.
 
 feed, intervals: How far it is read; see ``dali_pipes/jpeg/memory.py``.
-kind: DC_FIRST or one of those beside it.
+kind: DC_FIRST, DC_REFINE, AC_FIRST, AC_REFINE or SEQUENTIAL.
 end: Address of the marker behind it.
 first, last: Its band of coefficients, the last one included.
 low: Bit position of what it brings.
 empty: How many blocks that come next have nothing new.
-num_units: Blocks of its MCU.
+num_units, units: Blocks of its MCU.
 columns, rows, height: MCUs across, and down; and how many rows of those are in one row of MCUs of the image.
 spare: Address of a block for what nobody needs.
 offsets: The byte of a block at which each coefficient of the band lies; all others go behind the block.
 clean_bytes: See ``dali_pipes/jpeg/bitstream.py``.
 """
-
-_TABLE = np.dtype(
-    [
-        ("pairs", np.int64, (FAST_LENGTH,)),
-        ("single", np.int32, (FAST_LENGTH,)),
-        ("search", np.int32, (SEARCH_LENGTH,)),
-        ("stored", np.uint8, (TABLE_BYTES,)),
-    ]
-)
-"""A Huffman table as a scan needs it; see ``tables.py``."""
 
 _PART = numbers("first wanted blocks block_row_bytes masks mask_row_bytes")
 """One row of MCUs of a component.
@@ -88,7 +57,7 @@ _SCANS = np.dtype(
         ("known", np.int64, (3, 64)),
         ("quant", np.int16, (3, 64)),
         ("spare", np.uint8, (BLOCK_BYTES,)),
-        ("tables", _TABLE, (MOST_TABLES,)),
+        ("tables", TABLE, (MOST_TABLES,)),
         ("scans", _SCAN, (MOST_SCANS,)),
     ]
 )
@@ -101,15 +70,13 @@ spare: A block for what nobody needs.
 """
 
 UNKNOWN = 99
+"""In place of the lowest bit of a coefficient that no scan has brought."""
 
 scans_at = record_at(_SCANS)
 """The memory at an address, for kernels."""
 
 scan_at = record_at(_SCAN)
 """One scan of it at an address, for kernels."""
-
-table_at = record_at(_TABLE)
-"""One Huffman table of it at an address, for kernels."""
 
 SCANS_BYTES = _SCANS.itemsize
 SCAN_BYTES = _SCAN.itemsize
@@ -119,5 +86,5 @@ FIRST_SCAN = SCANS_BYTES - MOST_SCANS * SCAN_BYTES
 
 def scratch_bytes(width: int) -> int:
     """How much memory decoding any file takes where the stored image is at most this wide."""
-    row = MOST_BLOCKS * (width // 8 + 1) * (BLOCK_BYTES + MASK_BYTES)
+    row = MAX_BLOCKS * (width // 8 + 1) * (BLOCK_BYTES + MASK_BYTES)
     return one_scan_bytes(width) + SCANS_BYTES + row

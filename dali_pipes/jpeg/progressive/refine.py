@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from dali_pipes.jpeg.bitstream import prepare_mcu
 from dali_pipes.jpeg.huffman import finish_code, refill
-from dali_pipes.jpeg.huffman_tables import FAST_BITS
+from dali_pipes.jpeg.huffman_tables import ENDS, FAST_BITS, LONG, NEGATIVE, NEW
 from dali_pipes.jpeg.progressive.bits import ONE, ZERO, choose, count, deposit, lowest
-from dali_pipes.jpeg.progressive.first import enough, place
+from dali_pipes.jpeg.progressive.first import address_of
 from dali_pipes.jpeg.progressive.memory import MASK_BYTES, scan_at
-from dali_pipes.jpeg.progressive.tables import ENDS, LONG, NEGATIVE, NEW
 from dali_pipes.jpeg.status import BAD_CODE, CUT_SHORT, GOOD
 from gpu_aug.compiled.jit import (
     inlined,
@@ -36,12 +36,12 @@ def _read_dc_refine(address: int, column: int, stop: int) -> int:
     feed, low = scan.feed, np.uint64(scan.low)
     buffer, bits, position = np.uint64(feed.buffer), np.uint64(feed.bits), feed.position
     for at in range(column, stop):
-        position, good = enough(feed, bits, position)
-        if not good:
+        position, is_there = prepare_mcu(feed, bits, position)
+        if not is_there:
             return CUT_SHORT
         buffer, bits, position = refill(buffer, bits, position)
         for number in range(scan.num_units):
-            out = place(scan.units[number], at, scan.spare)
+            out = address_of(scan.units[number], at, scan.spare)
             store_i16(out, load_i16(out) | signed(buffer >> _U63 << low))
             buffer <<= ONE
         bits -= np.uint64(scan.num_units)
@@ -56,12 +56,12 @@ def _read_ac_refine(address: int, column: int, stop: int) -> int:
     buffer, bits, position = np.uint64(feed.buffer), np.uint64(feed.bits), feed.position
     band = (ONE << np.uint64(scan.last) << ONE) - (ONE << np.uint64(scan.first))
     for at in range(column, stop):
-        position, good = enough(feed, bits, position)
-        if not good:
+        position, is_there = prepare_mcu(feed, bits, position)
+        if not is_there:
             return CUT_SHORT
         buffer, bits, position = refill(buffer, bits, position)
         wanted = 0 <= at - unit.first < unit.wanted
-        out = place(unit, at, scan.spare)
+        out = address_of(unit, at, scan.spare)
         masks = unit.masks + MASK_BYTES * at
         known, ahead, grown = np.uint64(load_i64(masks)), band, ZERO
         if empty > 0:

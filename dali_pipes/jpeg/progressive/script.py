@@ -7,42 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from dali_pipes.jpeg.header import (
-    COM,
-    DHT,
-    DQT,
-    DRI,
-    EOI,
-    MISSING,
-    SOF2,
-    SOS,
-    TABLE_BYTES,
-    ZIGZAG,
-    be16,
-    read_huffman,
-    read_quant,
-)
-from dali_pipes.jpeg.huffman_tables import MOST
-from dali_pipes.jpeg.memory import memory_at
-from dali_pipes.jpeg.progressive.memory import (
+from dali_pipes.jpeg.file_bytes import be16, find_marker
+from dali_pipes.jpeg.header import MISSING, SOF2, SOS, read_segments
+from dali_pipes.jpeg.huffman import ZIGZAG
+from dali_pipes.jpeg.huffman_tables import (
     AC_FIRST,
     AC_REFINE,
     DC_FIRST,
     DC_REFINE,
-    MOST_BLOCKS,
-    MOST_SCANS,
-    MOST_TABLES,
+    MOST,
     SEQUENTIAL,
-    UNKNOWN,
-    scans_at,
+    build_table,
     table_at,
 )
-from dali_pipes.jpeg.progressive.tables import build_table
-from dali_pipes.jpeg.restarts import NEVER, find_marker
+from dali_pipes.jpeg.mcus import place_block, set_ac_table, set_dc_table
+from dali_pipes.jpeg.memory import MAX_BLOCKS, memory_at
+from dali_pipes.jpeg.progressive.memory import MOST_SCANS, MOST_TABLES, UNKNOWN, scans_at
+from dali_pipes.jpeg.scan import NEVER
 from dali_pipes.jpeg.status import (
-    BAD_HEADER,
     BAD_TABLE,
-    CUT_SHORT,
     GOOD,
     MANY_SCANS,
     NOT_SUPPORTED,
@@ -67,49 +50,23 @@ def _read_scans(address: int, own: int) -> int:
         A status.
     """
     memory, scans = memory_at(address), scans_at(own)
-    data, length = memory.job.data, memory.job.length
+    data = memory.job.data
     scans.num_scans = scans.num_tables = 0
     for component in range(3):
         for coefficient in range(64):
             scans.known[component, coefficient] = UNKNOWN
     position = memory.header.scan
-    while position + 2 <= length:
-        marker = be16(data + position)
-        if marker == 0xFF00 | EOI:
+    while True:
+        status, position = read_segments(memory, position)
+        if status != GOOD:
+            return status
+        if be16(data + position) != 0xFF00 | SOS:
             return _check_complete(memory.header, scans)
-        if marker == 0xFFFF:  # padding
-            position += 1
-            continue
-        if position + 4 > length:
-            break
-        size, body = be16(data + position + 2), data + position + 4
-        position += 2 + size
-        if size < 2 or position > length:
-            return BAD_HEADER
-        if marker == 0xFF00 | SOS:
-            status = _read_scan(body, size - 2, memory, scans)
-            if status != GOOD:
-                return status
-            position = scans.scans[scans.num_scans - 1].end - data
-        else:
-            status = _read_between(marker - 0xFF00, body, size - 2, memory)
-            if status != GOOD:
-                return status
-    return CUT_SHORT
-
-
-@inner
-def _read_between(marker: int, body: int, size: int, memory: Any) -> int:
-    status = GOOD
-    if marker == DHT:
-        status = read_huffman(body, size, memory.huffman)
-    elif marker == DQT:
-        status = read_quant(body, size, memory.quant)
-    elif marker == DRI and size == 2:
-        memory.header.restart = be16(body)
-    elif marker != COM:
-        status = BAD_HEADER
-    return status
+        size = be16(data + position + 2)
+        status = _read_scan(data + position + 4, size - 2, memory, scans)
+        if status != GOOD:
+            return status
+        position = scans.scans[scans.num_scans - 1].end - data
 
 
 @inner
@@ -211,7 +168,7 @@ def _add_units(memory: Any, scans: Any, scan: Any, component: int, tables: int, 
     header, kind = memory.header, scan.kind
     across = 1 if alone else header.across[component]
     down = 1 if alone else header.down[component]
-    if scan.num_units + across * down > MOST_BLOCKS:
+    if scan.num_units + across * down > MAX_BLOCKS:
         return NOT_SUPPORTED
     if tables >> 4 > 3 or tables & 15 > 3:
         return BAD_TABLE
@@ -225,22 +182,13 @@ def _add_units(memory: Any, scans: Any, scan: Any, component: int, tables: int, 
     most = (MOST + 1) // max(signed(scans.quant[component, 0]), 1) >> scan.low
     for index in range(across * down):
         unit = scan.units[scan.num_units]
-        unit.most = most
         scan.num_units += 1
-        unit.component, unit.across = component, across
-        unit.column, unit.row = index % across, index // across
-        unit.levels = unit.pairs = signed(0)
+        unit.most = most
+        place_block(unit, component, index, across)
         if levels:
-            table = table_at(levels)
-            unit.levels = signed(table.single.ctypes.data)
-            unit.dc_search = signed(table.search.ctypes.data)
-            unit.dc_symbols = signed(table.stored.ctypes.data) + 16
+            set_dc_table(unit, table_at(levels))
         if pairs:
-            table = table_at(pairs)
-            entries = table.single.ctypes.data if kind == AC_REFINE else table.pairs.ctypes.data
-            unit.pairs = signed(entries)
-            unit.ac_search = signed(table.search.ctypes.data)
-            unit.ac_symbols = signed(table.stored.ctypes.data) + 16
+            set_ac_table(unit, table_at(pairs), kind == AC_REFINE)
     return GOOD
 
 
@@ -253,8 +201,7 @@ def _make_table(scans: Any, stored: Any, kind: int, low: int) -> int:
         return -MANY_SCANS
     table = scans.tables[scans.num_tables]
     scans.num_tables += 1
-    for index in range(TABLE_BYTES):
-        table.stored[index] = stored[index]
+    table.stored[:] = stored
     address = signed(table.pairs.ctypes.data)
     status = signed(build_table(address, kind, low))
     return address if status == GOOD else -status

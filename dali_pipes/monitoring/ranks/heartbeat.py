@@ -1,4 +1,4 @@
-"""Heartbeat: how the ranks of a run tell each other where they are, and when a batch counts as overdue."""
+"""Heartbeat: how often ranks report to each other, where, and when a loop without a batch is reported."""
 
 import math
 import os
@@ -15,14 +15,14 @@ _ALLOWED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """When ranks say where they are, where they say it, and when a loop that gets no batch is spoken of.
+    """How often ranks report to each other, where, and when a loop that gets no batch is reported.
 
     Attributes:
         folder: A folder that all ranks of this run share, and no other run; each rank keeps one small file there,
             ``rank-N.json``. None uses the store of torch's process group, if there is a group of several ranks.
-        every_seconds: How often a rank says where it is, 0.1 to 3600.
-        stall_seconds: A loop that has waited for so long for one batch is spoken of, with what its threads do; at
-            least 0.5. Stay well below the time limit of the collectives (torch: 10 minutes for NCCL, 30 for gloo).
+        every_seconds: Seconds between two reports of a rank, 0.1 to 3600.
+        stall_seconds: A loop that has waited this long for one batch is reported, with what its threads do; at least
+            0.5. Stay well below the time limit of the collectives (torch: 10 minutes for NCCL, 30 for gloo).
 
     Example:
         >>> photos, recipe = open_dataset("photos/"), Recipe.imagenet_train(size=64)
@@ -45,10 +45,10 @@ HeartbeatChoice = str | os.PathLike[str] | Heartbeat | None
 
 
 def as_heartbeat(value: Any) -> Heartbeat | None:
-    """Return what ``Loader(heartbeat=...)`` means; None for no watch.
+    """Return the Heartbeat that ``Loader(heartbeat=...)`` stands for; None for no watch.
 
     Raises:
-        LoaderError: It is none of what is allowed.
+        LoaderError: The value is not allowed.
     """
     if value is None or isinstance(value, Heartbeat):
         return value

@@ -1,33 +1,38 @@
-"""Pulse: what a loop notes of itself while it runs, for others to look at; noting costs 3 us per batch."""
+"""Where a loop stands, and the rates and shares of its latest half minute."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
+from dali_pipes.monitoring.counts import Counts
 from dali_pipes.monitoring.ranks.rank_report import State
+from dali_pipes.monitoring.ranks.stall import file_at, loader_threads
+from dali_pipes.monitoring.recorder import Recorder, Running
 from gpu_aug.compiled.clock import clock
 
+_WINDOW_SECONDS = 30.0
+"""Rates of shorter windows jump; longer ones hide what began lately."""
 
-def _nothing(seconds: float) -> str:
-    del seconds
-    return ""
+_FEWEST_HITS, _MOST_OF = 3, 0.5  # looks that find a thread at one file, and their share, to name it
 
 
 class Pulse:
-    """Where a loop stands. The thread of the training loop writes it, others read it.
+    """Where a loop stands. The thread of the training loop writes it (3 us per batch), others read it.
 
-    A loop begins with waiting, for its first batch.
+    A loop begins with waiting for its first batch.
 
     Args:
         epoch: Its epoch.
 
     Attributes:
-        steps: Batches that were handed over.
-        samples: Rows of these.
+        steps: Number of batches that were handed over.
+        samples: Their rows.
         first: When the first of them was handed over, by `clock`; None before that.
-        bad_samples: Bad samples in them.
-        thread: Number of the thread of the training loop.
-        account: Asks a helper process what it is doing; waits so many seconds for the answer, "" if there is none.
+        bad_samples: Number of bad samples in them.
+        thread: Ident of the thread of the training loop.
+        account: Asks a helper process what it is doing; waits this many seconds for the answer, "" without one.
     """
 
     def __init__(self, epoch: int) -> None:
@@ -35,7 +40,7 @@ class Pulse:
         self.steps = self.samples = self.bad_samples = 0
         self.first: float | None = None
         self.thread = threading.get_ident()
-        self.account: Callable[[float], str] = _nothing
+        self.account: Callable[[float], str] = _no_account
         self._asked: float | None = clock()
         self._since = clock()
         self._wait_seconds = 0.0
@@ -66,21 +71,101 @@ class Pulse:
     def end(self) -> None:
         """Note that the loop is over."""
         self._asked, self._since, self._is_over = None, clock(), True
-        self.account = _nothing  # it holds the memory of batches
+        self.account = _no_account  # the other one holds the memory of batches
 
     @property
     def state(self) -> State:
-        """What the process waits for."""
+        """What the process waits for; see `RankReport`."""
         if self._is_over:
             return "over"
         return "training loop" if self._asked is None else "loader"
 
     def state_seconds(self, now: float) -> float:
-        """For how long, at a time by `clock`."""
+        """Return how long the state has lasted, at a time by `clock`."""
         return max(0.0, now - self._since)
 
     def wait_seconds(self, now: float) -> float:
-        """Seconds from the first batch on in which the training loop waited, the present wait included."""
+        """Return the seconds since the first batch in which the training loop waited, the present wait included."""
         asked = self._asked
         under_way = max(0.0, now - asked) if asked is not None and self.first is not None else 0.0
         return self._wait_seconds + under_way
+
+
+def _no_account(_seconds: float) -> str:
+    return ""
+
+
+class _Sums(NamedTuple):
+    """Sums of a loop at one moment."""
+
+    at: float
+    samples: int
+    wait_seconds: float
+    busy: Mapping[str, float]
+    totals: Counts
+
+
+class Window:
+    """Rates and shares of the latest half minute of a loop.
+
+    Args:
+        pulse: The loop.
+        recorder: Knows what its stages did.
+    """
+
+    def __init__(self, pulse: Pulse, recorder: Recorder) -> None:
+        self._pulse, self._recorder = pulse, recorder
+        self._sums: deque[_Sums] = deque()
+        self._files: deque[tuple[float, str]] = deque()
+
+    def look(self, now: float) -> None:
+        """Note the sums of this moment, by `clock`; nothing before the first batch."""
+        pulse, recorder = self._pulse, self._recorder
+        if pulse.first is None:
+            return
+        while len(self._sums) > 1 and self._sums[1].at <= now - _WINDOW_SECONDS:
+            self._sums.popleft()
+        busy = {str(stage): seconds for stage, seconds in recorder.busy().seconds.items()}
+        self._sums.append(
+            _Sums(now, pulse.samples, pulse.wait_seconds(now), busy, recorder.totals())
+        )
+
+    def look_at_files(self, now: float, running: list[Running]) -> None:
+        """Note which files are being read at this moment."""
+        reading = {call.ident for call in running if call.stage == "read"}
+        for thread in loader_threads():
+            reads = thread.ident in reading or (reading and "gpu-aug-" in thread.name)
+            if reads and (file := file_at(thread.frame).file):
+                self._files.append((now, file))
+        while self._files and self._files[0][0] < now - _WINDOW_SECONDS:
+            self._files.popleft()
+
+    def rates(self) -> dict[str, Any]:
+        """Return the fields of `RankReport` that are of a window; nothing before it has a length."""
+        if len(self._sums) < 2:
+            return {}
+        old, new = self._sums[0], self._sums[-1]
+        samples, counts = new.samples - old.samples, new.totals.minus(old.totals)
+        return {
+            "window_seconds": new.at - old.at,
+            "samples": samples,
+            "wait_seconds": min(max(0.0, new.wait_seconds - old.wait_seconds), new.at - old.at),
+            "stages": {
+                stage: max(0.0, seconds - old.busy.get(stage, 0.0)) / samples
+                for stage, seconds in new.busy.items()
+                if samples
+            },
+            "core_shares": {
+                str(stage): min(1.0, one.cpu_seconds / one.seconds)
+                for stage, one in counts.stages.items()
+                if one.seconds > 0
+            },
+            "whole_images": dict(counts.whole_images),
+            "file": self._most_read(),
+        }
+
+    def _most_read(self) -> str:
+        """Return the file that was read in most looks; "" if none stands out."""
+        files = Counter(file for _, file in self._files)
+        [(file, hits)] = files.most_common(1) or [("", 0)]
+        return file if hits >= max(_FEWEST_HITS, _MOST_OF * files.total()) else ""

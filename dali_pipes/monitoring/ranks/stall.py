@@ -1,130 +1,209 @@
-"""What is said of a loop that gets no batch: what its threads do, at which files, and who else waits."""
+"""What the threads of loaders are doing: stage, samples, file and stack, for the report of a loop that gets no batch."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
 
-from dali_pipes.monitoring.ranks.rank_report import Note
-from dali_pipes.monitoring.ranks.threads_now import Thread, file_at, loader_threads, stack_lines
-from dali_pipes.monitoring.ranks.timeout import within
+from dali_pipes.monitoring.ranks.background import call_with_timeout
 from dali_pipes.monitoring.recorder import Recorder, Running
+from gpu_aug.gc_pause import paused_gc
 
-_WORDS_SECONDS = 2.0  # a dataset that hangs may not give its keys
-_NUM_NAMED = 8  # ranks that are named one by one
+# Names of local variables and attributes that hold the file, in frames of our readers and of others'.
+_LOCALS = ("url", "location", "path", "filename", "file_name", "file")
+_ATTRIBUTES = ("location", "_location", "_path", "path", "url")
+
+_MAX_NAME_CHARS = 300  # of a file: some URLs carry signatures
+_MAX_FRAMES = 40  # that are searched for a file: the reader is near the innermost one
+_MAX_SHOWN_FRAMES = 14  # more of them would hide the other threads
+
+_KEYS_SECONDS = 2.0
+"""A dataset that hangs may not return the keys of its samples."""
+
+_BEGINNINGS = ("threading", "concurrent")  # packages in which threads begin, and wait
+_OURS, _WATCHES = (
+    "gpu-aug",
+    "gpu-aug-watch",
+)  # begin the names of our threads, and of those that watch
 
 
-@dataclass(frozen=True, slots=True)
-class Stall:
-    """A loop that waits for a batch.
+class FilePlace(NamedTuple):
+    """A file that a thread is at.
 
     Attributes:
-        who: The rank, its machine and process.
-        epoch: The epoch of the loop.
-        step: Which batch of it, counted from 0.
-        seconds: For how long.
-        still_seconds: For how long no call of a stage has ended.
-        done: Calls of stages that ended meanwhile, by stage.
-        looping: The thread of the training loop.
-        others: What the other ranks say of themselves; None where they cannot be asked.
+        file: Path or URL; "" if unknown.
+        part: Which bytes of it, in words, or "".
     """
 
-    who: str
-    epoch: int
-    step: int
-    seconds: float
-    still_seconds: float
-    done: Mapping[str, int]
-    looping: int | None
-    others: Sequence[Note] | None
+    file: str
+    part: str = ""
 
-    def text(self, recorder: Recorder, account: str) -> str:
-        """Return the whole message; `account` is what other processes that make batches say of themselves."""
-        at = brief(recorder.running())
-        parts = [
-            f"{self.who} has waited {self.seconds:.0f} s for batch {self.step} of epoch {self.epoch}"
-            f"{at and f' (longest at work: {at})'}; {self._progress()}",
-            *([] if self.others is None else [_others(self.others, self.step)]),
-            describe_threads(recorder, self.looping),
-            account,
-        ]
-        return "\n".join(part for part in parts if part)
+    def __str__(self) -> str:
+        return f"{self.file} {self.part}".rstrip()
 
-    def _progress(self) -> str:
-        if self.still_seconds >= self.seconds / 2:
-            return f"nothing has moved for {self.still_seconds:.0f} s"
-        done = [f"{count} of {stage}" for stage, count in self.done.items() if count]
-        return f"it goes on, slowly: calls that have ended are {', '.join(done)}"
+
+class ThreadNow(NamedTuple):
+    """A thread as it was at one moment.
+
+    Attributes:
+        name: As `threading.Thread.name`.
+        ident: As `threading.Thread.ident`.
+        frame: Its innermost frame.
+    """
+
+    name: str
+    ident: int
+    frame: FrameType
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is a thread of a pool that waits for work."""
+        code = self.frame.f_code
+        parts = Path(code.co_filename).parts[-3:]
+        return code.co_name == "_worker" and parts == ("concurrent", "futures", "thread.py")
+
+
+def loader_threads(besides: int | None = None) -> list[ThreadNow]:
+    """Return the threads of loaders and readers in this process, and one more by its ident."""
+    # A collection within this call stops Python before 3.12 for good (python/cpython#106883).
+    with paused_gc():
+        frames = sys._current_frames()
+    del frames[threading.get_ident()]  # it holds `frames`, and so everything in any frame
+    return [
+        ThreadNow(thread.name, thread.ident, frames[thread.ident])
+        for thread in threading.enumerate()
+        if thread.ident in frames
+        and (thread.ident == besides or thread.name.startswith(_OURS))
+        and not thread.name.startswith(_WATCHES)
+    ]
 
 
 def describe_threads(recorder: Recorder, looping: int | None = None) -> str:
-    """Say what the threads of loaders in this process do, and where they are.
+    """Return what the threads of loaders in this process do, and their stacks.
 
     Args:
         recorder: Knows what they work on.
-        looping: The thread of the training loop.
+        looping: Ident of the thread of the training loop.
     """
-    running = {one.ident: one for one in recorder.running()}
-    busy = [one for one in loader_threads(looping) if not one.is_idle]
-    lines = [f"  {_doing(one, running.get(one.ident), looping)}" for one in busy]
-    num_idle = sum(one.is_idle for one in loader_threads())
-    idle = [f"  {num_idle} more threads have nothing to do"] if num_idle else []
-    return "\n".join(["What its threads do:", *lines, *idle, "Where they are:", *_stacks(busy)])
+    running = {call.ident: call for call in recorder.running()}
+    busy = [thread for thread in loader_threads(looping) if not thread.is_idle]
+    lines = ["What its threads do:"]
+    lines += [f"  {_describe_work(one, running.get(one.ident), looping)}" for one in busy]
+    if num_idle := sum(thread.is_idle for thread in loader_threads()):
+        lines.append(f"  {num_idle} more threads have nothing to do")
+    lines.append("Where they are:")
+    names: dict[tuple[str, ...], list[str]] = {}
+    for thread in busy:
+        names.setdefault(tuple(_stack_lines(thread.frame)), []).append(thread.name)
+    for stack, threads in names.items():
+        lines += [f"  {', '.join(threads)}:", *(f"    {line}" for line in stack)]
+    return "\n".join(lines)
 
 
-def brief(running: Sequence[Running], threads: Sequence[Thread] | None = None) -> str:
-    """Say in a few words what has been under way for longest: stage, file, seconds; "" if nothing is."""
+def describe_longest(running: Sequence[Running]) -> str:
+    """Return stage, file and seconds of the call that has run for longest; "" if none is running."""
     if not running:
         return ""
-    longest = max(running, key=lambda one: one.seconds)
-    there = loader_threads(longest.ident) if threads is None else threads
-    own = [one for one in there if one.ident == longest.ident]
-    pools = [one for one in there if "gpu-aug-" in one.name and not one.is_idle]
-    others = longest.stage != "read"
-    found = [file_at(one.frame, of_readers=others).file for one in [*own, *pools]]
-    where = next((f" {file}" for file in found if file), "")
+    longest = max(running, key=lambda call: call.seconds)
+    threads = loader_threads(longest.ident)
+    own = [one for one in threads if one.ident == longest.ident]
+    pools = [one for one in threads if "gpu-aug-" in one.name and not one.is_idle]
+    only_readers = longest.stage != "read"
+    files = [file_at(one.frame, only_readers=only_readers).file for one in [*own, *pools]]
+    where = next((f" {file}" for file in files if file), "")
     return f"{longest.stage}{where}, {longest.seconds:.0f} s"
 
 
-def _doing(thread: Thread, running: Running | None, looping: int | None) -> str:
-    at = file_at(thread.frame, of_readers=running is None or running.stage != "read")
-    name = f"{thread.name} (the training loop)" if thread.ident == looping else thread.name
+def _describe_work(thread: ThreadNow, running: Running | None, looping: int | None) -> str:
+    is_loop = thread.ident == looping
+    name = f"{thread.name} (the training loop)" if is_loop else thread.name
+    at = file_at(thread.frame, only_readers=running is None or running.stage != "read")
+    place = f"at {at}" if at.file else ""
     if running is None:
-        waits = "waits" if thread.ident == looping else "is in no stage"
-        return f"{name}: at {at}" if at.file else f"{name}: {waits}"
-    words = within(_WORDS_SECONDS, lambda: str(running.work or ""), "")
-    known = ", ".join(part for part in (words, f"at {at}" if at.file else "") if part)
-    return f"{name}: {running.stage} for {running.seconds:.1f} s{': ' if known else ''}{known}"
+        return f"{name}: {place or ('waits' if is_loop else 'is in no stage')}"
+    keys = call_with_timeout(_KEYS_SECONDS, lambda: str(running.work or ""), "")
+    return ": ".join(
+        filter(
+            None,
+            [
+                name,
+                f"{running.stage} for {running.seconds:.1f} s",
+                ", ".join(filter(None, [keys, place])),
+            ],
+        )
+    )
 
 
-def _stacks(threads: Sequence[Thread]) -> list[str]:
-    """The stacks of threads, each once with all who share it."""
-    names: dict[tuple[str, ...], list[str]] = {}
-    for thread in threads:
-        names.setdefault(tuple(stack_lines(thread.frame)), []).append(thread.name)
-    lines = []
-    for stack, who in names.items():
-        lines += [f"  {', '.join(who)}:", *(f"    {line}" for line in stack)]
-    return lines
+def file_at(frame: FrameType, *, only_readers: bool = False) -> FilePlace:
+    """Return the file that a thread is at, as its frames name it; a URL rather than a file in a cache.
+
+    Args:
+        frame: The innermost frame of the thread.
+        only_readers: Whether only frames of our readers are searched. While a thread reads, any frame may name the file:
+            that of a user's dataset or of a library.
+    """
+    nearest = FilePlace("")
+    for one in _frames_outwards(frame):
+        package = str(one.f_globals.get("__name__", "")).partition(".")[0]
+        if package == "dali_pipes":
+            break
+        if package in _BEGINNINGS or (only_readers and package != "readers"):
+            continue
+        place = _file_in(one)
+        if "://" in place.file:
+            return FilePlace(_without_secrets(place.file), nearest.part or place.part)
+        nearest = nearest if nearest.file else place
+    return nearest
 
 
-def _others(notes: Sequence[Note], step: int) -> str:
-    """Who waits for this rank, and who for a loader of its own."""
-    past = [note for note in notes if note.state == "training loop" and note.steps > step]
-    too = [note for note in notes if note.state == "loader"]
-    rest = [note for note in notes if note not in past and note not in too]
-    groups = {
-        "past this batch and in the training loop, where a collective would wait for this rank": past,
-        "waiting for a loader of their own": too,
-        "elsewhere": rest,
-    }
-    said = [f"{where}: {_ranks(there)}" for where, there in groups.items() if there]
-    return f"The other ranks are {'; '.join(said) if said else 'not heard of'}"
+def _frames_outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    for _ in range(_MAX_FRAMES):
+        if frame is None:
+            return
+        yield frame
+        frame = frame.f_back
 
 
-def _ranks(notes: Sequence[Note]) -> str:
-    named = [
-        f"rank {note.rank} (for {note.state_seconds + note.age_seconds:.0f} s"
-        f"{f', at {note.waits_for}' if note.waits_for else ''})"
-        for note in notes[:_NUM_NAMED]
+def _file_in(frame: FrameType) -> FilePlace:
+    """Return the file that the variables of a frame name."""
+    values = frame.f_locals
+    owner = values.get("self")
+    names = [values.get(name) for name in _LOCALS]
+    names += [_stored_attribute(owner, name) for name in _ATTRIBUTES]
+    for value in names:
+        if isinstance(value, str | os.PathLike) and (text := os.fsdecode(value)).strip():
+            start, stop = values.get("start"), values.get("stop")
+            part = f"bytes {start} to {stop}" if type(start) is type(stop) is int else ""
+            return FilePlace(text[:_MAX_NAME_CHARS], part)
+    return FilePlace("")
+
+
+def _stored_attribute(owner: object, name: str) -> object:
+    # No properties: these may do anything, and take locks.
+    try:
+        if name in getattr(type(owner), "__slots__", ()):
+            return getattr(owner, name, None)
+        return vars(owner).get(name)
+    except TypeError:  # vars() of an object without a dictionary
+        return None
+
+
+def _without_secrets(url: str) -> str:
+    from readers.storage.remote.options import shown  # remote storage is an optional import
+
+    return shown(url)
+
+
+def _stack_lines(frame: FrameType) -> list[str]:
+    """Return a line for each frame, the innermost last: file, line, function; without the start of a thread."""
+    frames = list(_frames_outwards(frame))
+    while len(frames) > 1 and str(frames[-1].f_globals.get("__name__", "")).startswith(_BEGINNINGS):
+        frames.pop()
+    lines = [
+        f"{Path(*Path(one.f_code.co_filename).parts[-3:])}:{one.f_lineno} {one.f_code.co_qualname}"
+        for one in frames
     ]
-    more = f" and {len(notes) - _NUM_NAMED} more" if len(notes) > _NUM_NAMED else ""
-    return f"{', '.join(named)}{more}"
+    return [*(["..."] if len(lines) > _MAX_SHOWN_FRAMES else []), *lines[:_MAX_SHOWN_FRAMES][::-1]]

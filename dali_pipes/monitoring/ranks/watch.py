@@ -1,82 +1,276 @@
-"""Watch: looks after the loops of a loader from a thread beside them."""
+"""Watch: threads that look after the loops of a loader, report a loop without a batch, and send heartbeats."""
 
 import os
+import socket
+import time
 import zlib
 from contextlib import ExitStack
 from pathlib import Path
 
 from dali_pipes.arguments.process_rank import Process, found_process
-from dali_pipes.monitoring.ranks.beats import Said, read_note
-from dali_pipes.monitoring.ranks.board import BoardError, FolderBoard, group_board
+from dali_pipes.monitoring.ranks.background import (
+    RepeatingThread,
+    call_with_timeout,
+    warn_visibly,
+)
+from dali_pipes.monitoring.ranks.board import Board, BoardError, FolderBoard, group_board
 from dali_pipes.monitoring.ranks.heartbeat import Heartbeat
-from dali_pipes.monitoring.ranks.loop_watch import LoopWatch, Place
-from dali_pipes.monitoring.ranks.pulse import Pulse
-from dali_pipes.monitoring.ranks.rank_report import Note
-from dali_pipes.monitoring.ranks.table import RankTable
+from dali_pipes.monitoring.ranks.peers import PeerWatch, Warned, read_others
+from dali_pipes.monitoring.ranks.pulse import Pulse, Window
+from dali_pipes.monitoring.ranks.rank_report import RankReport
+from dali_pipes.monitoring.ranks.rank_table import RankTable
+from dali_pipes.monitoring.ranks.stall import describe_longest, describe_threads
 from dali_pipes.monitoring.recorder import Recorder
+from gpu_aug.compiled.clock import clock
+
+_MAX_TICK_SECONDS = 1.0
+"""The watch looks at least this often, to time a stall to the second."""
+
+_ANSWER_SECONDS = 3.0
+"""Time for other ranks and helper processes to answer, before a stall is reported without them."""
+
+_MAX_NAMED = 8
+"""Ranks that a sentence names one by one."""
+
+Place = tuple[Board, int, int]
+"""A board, the rank of this process on it, and the number of ranks."""
 
 
 class Watch:
     """Looks after the loops of a loader.
 
     Args:
-        heartbeat: When to speak; None is never.
+        heartbeat: How often ranks report, and when a stall is reported; None for never.
         recorder: Knows what the stages do.
-        data: Words that are the same for the same data on all ranks, and cheap.
+        data: A text that is the same for the same data on all ranks, and cheap.
     """
 
     def __init__(self, heartbeat: Heartbeat | None, recorder: Recorder, data: str) -> None:
         self._heartbeat, self._recorder, self._data = heartbeat, recorder, data
         self._loop = f"{zlib.crc32(data.encode('utf-8', 'surrogateescape')):08x}"
-        self._said: Said = {}
+        self._warned: Warned = {}
         self._latest: LoopWatch | None = None
 
     def __reduce__(self) -> tuple[type["Watch"], tuple[Heartbeat | None, Recorder, str]]:
-        """In another process there was no loop yet."""
+        """Pickle it without loops: these stay in their process."""
         return Watch, (self._heartbeat, self._recorder, self._data)
 
     def begin(self, process: Process, epoch: int, ending: ExitStack) -> Pulse:
         """Look after a loop until `ending` is closed."""
         pulse = Pulse(epoch)
-        if self._heartbeat is None:
-            return pulse
-        place, _ = _place_of(self._heartbeat, process)
-        rank = process.rank if place is None else place[1]
-        watch = LoopWatch(
-            self._heartbeat, pulse, self._recorder, rank, self._loop, place, self._said
-        )
-        self._latest = watch
-        ending.callback(watch.end)
+        if self._heartbeat is not None:
+            place, rank, _ = _place_of(self._heartbeat, process)
+            self._latest = LoopWatch(
+                self._heartbeat, pulse, self._recorder, self._loop, (place, rank), self._warned
+            )
+            ending.callback(self._latest.end)
         return pulse
 
     def ranks(self, process: Process) -> RankTable:
-        """Where all ranks stand."""
-        place, why = _place_of(self._heartbeat, process)
-        rank = process.rank if place is None else place[1]
-        own = Note(rank=rank, state="over") if self._latest is None else self._latest.note()
+        """Return where all ranks stand."""
+        place, rank, why = _place_of(self._heartbeat, process)
+        own = RankReport(rank=rank, state="over") if self._latest is None else self._latest.report()
         if place is None:
-            alone = process.world_size == 1
-            return RankTable([own], "" if alone else f"the others are not known: {why}")
+            is_alone = process.world_size == 1
+            return RankTable([own], "" if is_alone else f"the others are not known: {why}")
         board, _, world_size = place
         try:
-            found = [read_note(board, one) for one in range(world_size) if one != rank]
+            others = read_others(board, rank, world_size)
         except BoardError as error:
             return RankTable([own], f"the others are not known: {error}")
-        others = [note for note in found if note is not None]
-        missing = world_size - 1 - len(others)
-        said = f"{missing} of {world_size} ranks have said nothing yet" if missing else ""
-        return RankTable(sorted([own, *others], key=lambda note: note.rank), said)
+        num_missing = world_size - 1 - len(others)
+        missing = (
+            f"{num_missing} of {world_size} ranks have said nothing yet" if num_missing else ""
+        )
+        return RankTable(sorted([own, *others], key=lambda report: report.rank), missing)
 
 
-def _place_of(heartbeat: Heartbeat | None, process: Process) -> tuple[Place | None, str]:
-    """Where this process leaves its notes; None where there is no such place, and why."""
+def _place_of(heartbeat: Heartbeat | None, process: Process) -> tuple[Place | None, int, str]:
+    """Return where this process leaves its reports, its rank there, and why there is no such place."""
+    place: Place | None = None
+    why = ""
     if heartbeat is None:
-        return None, "the loader has heartbeat=None"
-    if heartbeat.folder is not None:
-        where = found_process() or process
-        folder = Path(os.fsdecode(heartbeat.folder))
-        return (FolderBoard(folder), where.rank, where.world_size), ""
-    try:
-        return group_board(), "there is neither a process group nor a folder"
-    except BoardError as error:
-        return None, str(error)
+        why = "the loader has heartbeat=None"
+    elif heartbeat.folder is not None:
+        here = found_process() or process
+        folder = FolderBoard(Path(os.fsdecode(heartbeat.folder)))
+        place = (folder, here.rank, here.world_size)
+    else:
+        try:
+            place = group_board()
+            why = "there is neither a process group with a store nor a folder"
+        except BoardError as error:
+            why = str(error)
+    return place, process.rank if place is None else place[1], why
+
+
+class LoopWatch:
+    """Looks after one loop, in a thread that ends with it.
+
+    Reports of the rank are left by a second thread, which begins with the first report: a folder or a store may hang.
+
+    Args:
+        heartbeat: How often to look, and when to report a stall.
+        pulse: The loop.
+        recorder: Knows what its stages do.
+        loop: The same for loops over the same data; see `RankReport`.
+        place: Where to leave reports, or None, and this rank.
+        warned: See `PeerWatch`.
+    """
+
+    def __init__(
+        self,
+        heartbeat: Heartbeat,
+        pulse: Pulse,
+        recorder: Recorder,
+        loop: str,
+        place: tuple[Place | None, int],
+        warned: Warned,
+    ) -> None:
+        self.pulse, self._recorder, self._heartbeat = pulse, recorder, heartbeat
+        self._loop, self._warned = loop, warned
+        self._place, self._rank = place
+        self._window = Window(pulse, recorder)
+        self._waits_for = ""
+        self._number = 0
+        self._peers: PeerWatch | None = None
+        self._latest = self._began = self._looked = self._moved = clock()
+        self._waited, self._waiting_for, self._is_stalled = 0.0, 0, False
+        self._calls: dict[str, int] = {}
+        self._calls_before: dict[str, int] = {}
+        every = min(heartbeat.every_seconds / 2, heartbeat.stall_seconds / 4, _MAX_TICK_SECONDS)
+        self._threads = [RepeatingThread("gpu-aug-watch", every, self._tick)]
+
+    def end(self) -> None:
+        """End the threads; wait for them, but not for long."""
+        self.pulse.end()
+        for thread in self._threads:
+            thread.end()
+        for thread in self._threads:
+            thread.join()
+
+    def report(self) -> RankReport:
+        """Return a new report of this rank."""
+        now, pulse = clock(), self.pulse
+        self._number += 1
+        return RankReport(
+            rank=self._rank,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            number=self._number,
+            at=time.time(),
+            loop=self._loop,
+            epoch=pulse.epoch,
+            steps=pulse.steps,
+            state=pulse.state,
+            state_seconds=pulse.state_seconds(now),
+            waits_for=self._waits_for if pulse.state == "loader" else "",
+            bad_samples=pulse.bad_samples,
+            **self._window.rates(),
+        )
+
+    def _tick(self, is_last: bool) -> None:
+        if is_last:
+            self._count_waiting(0.0)
+            return
+        now, heartbeat = clock(), self._heartbeat
+        # A process that was stopped for a while did not wait for its loader: a tick counts as one at most.
+        elapsed, self._latest = min(now - self._latest, 2 * _MAX_TICK_SECONDS), now
+        running = self._recorder.running()
+        self._window.look_at_files(now, running)
+        if now - self._looked >= heartbeat.every_seconds / 2:
+            self._looked = now
+            self._window.look(now)
+        self._start_reports(now)
+        self._count_waiting(elapsed)
+        is_long = self._waited >= min(heartbeat.every_seconds, heartbeat.stall_seconds / 2)
+        self._waits_for = describe_longest(running) if is_long else ""
+        if self._waited >= heartbeat.stall_seconds and not self._is_stalled:
+            self._is_stalled = True
+            warn_visibly(self._describe_stall())
+
+    def _start_reports(self, now: float) -> None:
+        every = self._heartbeat.every_seconds
+        if self._place is None or self._peers is not None or now - self._began < every:
+            return
+        board, rank, world_size = self._place
+        self._peers = PeerWatch(board, rank, world_size, every, self.report, self._warned)
+        self._threads.append(RepeatingThread("gpu-aug-watch-beats", every, self._peers.beat))
+
+    def _count_waiting(self, elapsed: float) -> None:
+        """Count the seconds that the loop has waited for the present batch."""
+        pulse, calls = self.pulse, self._num_calls()
+        if calls != self._calls:
+            self._calls, self._moved = calls, self._latest
+        if pulse.state == "loader" and pulse.steps == self._waiting_for and self._waited:
+            self._waited += elapsed
+            return
+        if self._is_stalled:
+            came = pulse.steps > self._waiting_for
+            how = "has got its batch, and goes on" if came else "has ended its loop without it"
+            warn_visibly(f"{self._name()} {how}, after {self._waited:.0f} s")
+        self._is_stalled = False
+        self._waiting_for = pulse.steps
+        self._waited = min(pulse.state_seconds(clock()), elapsed) if pulse.state == "loader" else 0
+        self._calls_before = calls
+
+    def _describe_stall(self) -> str:
+        """Return the report of a loop that gets no batch: what its threads do, and where other ranks are."""
+        pulse, peers = self.pulse, self._peers
+        longest = describe_longest(self._recorder.running())
+        at = f" (longest at work: {longest})" if longest else ""
+        parts = [
+            f"{self._name()} has waited {self._waited:.0f} s for batch {pulse.steps} of epoch {pulse.epoch}{at}; "
+            f"{self._progress()}"
+        ]
+        if peers is not None:
+            unknown: list[RankReport] = []
+            others = call_with_timeout(_ANSWER_SECONDS, peers.others, unknown)
+            parts.append(_describe_others(others, pulse.steps))
+        parts.append(describe_threads(self._recorder, pulse.thread))
+        # One second more, so that the answer of a helper process is not cut off.
+        account = call_with_timeout(_ANSWER_SECONDS + 1, lambda: pulse.account(_ANSWER_SECONDS), "")
+        return "\n".join(filter(None, [*parts, account]))
+
+    def _progress(self) -> str:
+        still_seconds = clock() - self._moved
+        if still_seconds >= self._waited / 2:
+            return f"nothing has moved for {still_seconds:.0f} s"
+        done = [
+            f"{count - self._calls_before.get(stage, 0)} of {stage}"
+            for stage, count in self._num_calls().items()
+            if count > self._calls_before.get(stage, 0)
+        ]
+        return f"it goes on, slowly: calls that have ended are {', '.join(done)}"
+
+    def _num_calls(self) -> dict[str, int]:
+        totals = self._recorder.totals()
+        return {str(stage): one.calls for stage, one in totals.stages.items()}
+
+    def _name(self) -> str:
+        is_alone = self._place is None and self._rank == 0
+        name = "the training loop" if is_alone else f"rank {self._rank}"
+        return f"{name} ({socket.gethostname()}, process {os.getpid()})"
+
+
+def _describe_others(reports: list[RankReport], step: int) -> str:
+    """Return which ranks wait for this one, and which for a loader of their own."""
+    past = [one for one in reports if one.state == "training loop" and one.steps > step]
+    waiting = [one for one in reports if one.state == "loader"]
+    groups = {
+        "past this batch and in the training loop, where a collective would wait for this rank": past,
+        "waiting for a loader of their own": waiting,
+        "elsewhere": [one for one in reports if one not in past and one not in waiting],
+    }
+    places = [f"{place}: {_name_ranks(group)}" for place, group in groups.items() if group]
+    return f"The other ranks are {'; '.join(places) or 'not heard of'}"
+
+
+def _name_ranks(reports: list[RankReport]) -> str:
+    named = [
+        f"rank {report.rank} (for {report.state_seconds + report.age_seconds:.0f} s"
+        f"{f', at {report.waits_for}' if report.waits_for else ''})"
+        for report in reports[:_MAX_NAMED]
+    ]
+    more = f" and {len(reports) - _MAX_NAMED} more" if len(reports) > _MAX_NAMED else ""
+    return f"{', '.join(named)}{more}"

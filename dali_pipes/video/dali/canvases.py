@@ -1,28 +1,27 @@
-"""Canvases of frames that DALI decoded, rendered by torch on the device where they lie."""
+"""Render the canvases of frames that DALI decoded, with torch on the frames' device."""
+
+from functools import cache
 
 import torch
 from torch.nn import functional as F
 
-from dali_pipes.video.dali.color import correction
-from dali_pipes.video.rotation import stored_rect
+from dali_pipes.video.color import BT601, LUMA_WEIGHTS, rgb_matrix, stored_rect
 from gpu_aug.resampling.crops import Crops
 from gpu_aug.upload import upload
 from readers.video import VideoInfo
 
-# Frames that are resampled at once; as float32 they and what comes of them take about five times that.
+# Bytes of the frames that are resampled at once; as float32 they and their results take about five times as much memory.
 _PIECE_BYTES = 16 << 20
 
 
 def render_canvases(frames: torch.Tensor, info: VideoInfo, crops: Crops, row: int) -> torch.Tensor:
-    """Cut a row's crop out of frames, turn, resize and paste it.
-
-    The rules are those of `gpu_aug.resampling.crop_and_resize`; sums are rounded once, at the end.
+    """Cut a row's crop out of frames, turn, resize and paste it, with the pixels of `gpu_aug.resampling.crop_and_resize`.
 
     Args:
-        frames: uint8 [n, height, width, 3], as they are stored.
+        frames: uint8 [n, height, width, 3], not turned upright.
         info: Metadata of the video.
-        crops: The batch's crops, one row of which is used.
-        row: That row.
+        crops: The batch's crops.
+        row: The row of the clip.
 
     Returns:
         uint8 [n, canvas height, canvas width, 3] on the same device.
@@ -40,7 +39,7 @@ def render_canvases(frames: torch.Tensor, info: VideoInfo, crops: Crops, row: in
 def _resample(
     cut: torch.Tensor, size: tuple[int, ...], matrix: int, antialias: bool
 ) -> torch.Tensor:
-    colours = correction(matrix)
+    colours = color_correction(matrix)
     if size == tuple(cut.shape[1:3]) and colours is None:
         return cut
     if colours is not None:
@@ -72,3 +71,22 @@ def _paste(rendered: torch.Tensor, start: tuple[int, int], canvas: tuple[int, ..
     columns = slice(left - start[1], right - start[1])
     out[:, top:bottom, left:right] = rendered[:, rows, columns]
     return out
+
+
+@cache
+def color_correction(matrix: int) -> torch.Tensor | None:
+    """Return the factors that correct colours which DALI made with BT.601, as it does for all videos.
+
+    Values that BT.601 clipped at black or white stay clipped, so strong colours differ a little.
+
+    Args:
+        matrix: As `VideoInfo.matrix`.
+
+    Returns:
+        float32 [3, 3], to multiply RGB with; None if BT.601 is right.
+    """
+    if matrix not in LUMA_WEIGHTS or LUMA_WEIGHTS[matrix] == LUMA_WEIGHTS[BT601]:
+        return None
+    meant, made = (torch.from_numpy(rgb_matrix(number)) for number in (matrix, BT601))
+    corrected: torch.Tensor = meant @ torch.linalg.inv(made)
+    return corrected.float()

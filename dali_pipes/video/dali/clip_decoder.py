@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +15,7 @@ from dali_pipes.stages.canvases import ViewCanvases
 from dali_pipes.stages.cuda_streams import SideStream
 from dali_pipes.stages.data import NOTHING, Decoded, Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
+from dali_pipes.stages.pipeline import Decoder
 from dali_pipes.video.dali.canvases import render_canvases
 from dali_pipes.video.dali.excerpt import Excerpt, make_excerpt
 from dali_pipes.video.dali.feed import ClipFeed
@@ -46,12 +46,18 @@ class Prepared:
     parts: list[list[int]]
 
 
-class DaliClipDecoder:
-    """Decodes clips with DALI, driven by the thread that takes the steps; see Decoder.
+class DaliClipDecoder(Decoder):
+    """Decodes clips with DALI; see Decoder.
 
     DALI gets of each video the packets that its clip needs, under numbers of ours. Canvases are rendered by
-    torch on the device where the frames lie, and the engine runs on a stream of its own. Clips that DALI is
-    not trusted with, or refuses, are decoded on the CPU, which has the last word on what is a bad sample.
+    torch on the device where the frames lie, and the engine runs on a stream of its own. Clips that DALI must not
+    decode, or refuses, are decoded on the CPU, which decides what is a bad sample.
+
+    Args:
+        fetcher: Deals with bad samples.
+        augmenter: Goes on from canvases.
+        feed: DALI's pipeline.
+        refusals: Remembers which kinds of videos DALI refuses.
     """
 
     def __init__(
@@ -61,11 +67,12 @@ class DaliClipDecoder:
         self._refusals = refusals
         self._pool, self._recorder = augmenter.workers.pool, augmenter.workers.recorder
         self._side = augmenter.side
-        self._under_way: deque[Prepared] = deque()
+        # Excerpts of the steps that were started: a step of many frames is several pushes.
         self._unpushed: deque[list[Excerpt]] = deque()
-        # On a GPU the engine is one step ahead of the one that is waited for.
+        # On a CPU the engine works in the loop's own thread, so there is nothing to launch ahead.
         self.lookahead = 1 if self._side.stream is None else 2
-        self.capacity = feed.options.depth + self.lookahead
+        self.depth = feed.options.depth
+        self.capacity = self.depth + self.lookahead
 
     def prepare(self, fetched: Fetched) -> Prepared:
         """Cut the packets out that the clips need."""
@@ -73,37 +80,26 @@ class DaliClipDecoder:
         excerpts = {row: excerpt for row, excerpt in found if excerpt is not None}
         return Prepared(fetched, excerpts, list(divide(excerpts)))
 
-    def has_room(self) -> bool:
-        """Whether DALI may get another batch."""
-        return not self._unpushed and len(self._feed) < self._feed.options.depth
-
-    def push(self, prepared: Future[Prepared]) -> None:
-        """Start decoding a step."""
-        step = prepared.result()
-        self._under_way.append(step)
-        self._unpushed += [[step.excerpts[row] for row in rows] for rows in step.parts]
+    def start(self, prepared: Prepared) -> None:
+        """Hand the parts of a step to DALI, as many as it has room for."""
+        self._unpushed += [[prepared.excerpts[row] for row in rows] for rows in prepared.parts]
         self._fill()
 
-    def ready(self) -> int:
-        """None is known to be finished before it is taken."""
-        return 0
-
-    def take(self) -> Pending:
-        """Wait for the oldest step, part by part, and go on with it."""
-        step = self._under_way.popleft()
+    def finish(self, prepared: Prepared) -> Pending:
+        """Take a step from DALI, part by part, and augment it."""
         rendered: Rendered = {}
-        for rows in step.parts:
+        for rows in prepared.parts:
             with self._recorder.measure("decode", by_others=True):
                 outputs = self._feed.take(self._side.stream)
             self._fill()
             if outputs is not None:
-                rendered |= self._render(step, rows, outputs)
+                rendered |= self._render(prepared, rows, outputs)
             else:
-                rendered |= self._take_apart(step, rows)
-        return self._go_on(step.fetched, rendered)
+                rendered |= self._take_apart(prepared, rows)
+        return self._augment(prepared.fetched, rendered)
 
     def close(self) -> None:
-        """Discard pending batches."""
+        """Drop the steps that were started."""
         self._feed.drain()
         self._side.close()
 
@@ -147,31 +143,28 @@ class DaliClipDecoder:
                 rendered = [self._side.run(render).tensors for render in renders]
         return dict(zip(rows, rendered, strict=True))
 
-    def _go_on(self, fetched: Fetched, rendered: Rendered) -> Pending:
-        """Render the other rows on the CPU, and go on to the engines."""
+    def _augment(self, fetched: Fetched, rendered: Rendered) -> Pending:
+        """Render the other rows on the CPU, and augment all."""
         others = [row for row in range(len(fetched)) if row not in rendered]
         engines = self._augmenter.engines_of(fetched)
-        canvases = engines.canvases(len(others))
+        on_cpu = engines.canvases(len(others))
         renderer = ClipRenderer(self._fetcher, fetched, others)
 
         def render(number: int) -> Fetched:
-            return renderer.render(fetched, others[number], canvases, number, others[number])
+            return renderer.render(fetched, others[number], on_cpu, number, others[number])
 
         step = fetched
         with self._recorder.measure("decode", by_others=True):
             for row, one in zip(others, self._pool.map(render, range(len(others))), strict=True):
                 step = step if one is fetched else step.replaced(row, one)
-        finished = Decoded(step, [NOTHING] * len(step)).finished()
 
-        def augment() -> Sequence[torch.Tensor]:
-            joined = [
-                join(rendered, view, uploaded, others, len(finished))
-                for view, uploaded in enumerate(engines.upload(canvases))
+        def canvases() -> list[ViewCanvases]:
+            return [
+                join(rendered, view, uploaded, others, len(step))
+                for view, uploaded in enumerate(engines.upload(on_cpu))
             ]
-            return engines.augment(finished, joined)
 
-        ahead = self._side.run(augment)
-        return Pending(lambda _: (finished, ahead))
+        return self._augmenter.launch(Decoded(step, [NOTHING] * len(step)), canvases)
 
 
 def divide(excerpts: dict[int, Excerpt]) -> Iterator[list[int]]:

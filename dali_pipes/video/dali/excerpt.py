@@ -1,7 +1,7 @@
-"""Excerpts: the packets that a clip needs, as a small file whose frames we have numbered ourselves.
+"""Excerpts: the packets that a clip needs, as a small Matroska file with frame numbers of our own.
 
-DALI looks through the whole of a file to number its frames, and follows neither edit lists nor frames that
-are never shown. An excerpt has no such things, and is a hundredth of a long video.
+DALI reads an entire file to number its frames, and ignores edit lists and frames that are never shown. An excerpt has
+neither, and is a hundredth of a long video.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from dali_pipes.video.codec import stored_size
 from dali_pipes.video.dali.matroska import LONGEST_GROUP, Group, write_matroska
 from dali_pipes.video.dali.support import Backend, decodes
 from dali_pipes.video.packet_headers import begins_anew, shows_earlier
-from dali_pipes.video.packets import Run, packets_of, plan_runs
+from dali_pipes.video.packets import Run, plan_runs
 from readers.sample import Payload
 from readers.video import VideoError, VideoInfo, read_packets
 
@@ -24,9 +24,9 @@ class Excerpt:
 
     Attributes:
         data: uint8 [num_bytes], Matroska.
-        frames: int32 [n], the numbers in it of the clip's frames, ascending, each once.
-        picks: int64 [T], for each frame of the clip which of `frames` it is.
-        info: The whole video.
+        frames: int32 [n], numbers of the clip's frames in this file, ascending, each once.
+        picks: int64 [T], the position in `frames` of each frame of the clip.
+        info: Metadata of the video.
     """
 
     data: NDArray[np.uint8]
@@ -36,25 +36,25 @@ class Excerpt:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of its frames once they are decoded."""
+        """Bytes of the decoded frames."""
         return len(self.frames) * self.info.height * self.info.width * 3
 
 
 def make_excerpt(
     data: Payload, info: VideoInfo, frames: NDArray[np.int64], backend: Backend
 ) -> Excerpt | None:
-    """Cut out what a clip needs; None where DALI might give other frames than ours, or none.
+    """Return the packets that a clip needs, or None if DALI could decode other frames than FFmpeg, or none.
 
     Args:
-        data: The whole file.
+        data: The video file.
         info: Metadata of the video.
-        frames: int64 [T], the clip's, numbers in the order of presentation.
+        frames: int64 [T], the clip's frames by their numbers in the order of presentation.
         backend: Backend of DALI's decoder.
     """
     if not decodes(info, backend):
         return None
     wanted, picks = np.unique(frames, return_inverse=True)
-    runs = [_packets_of(info, run) for run in plan_runs(info, packets_of(info)[wanted].tolist())]
+    runs = [_packets_of(info, run) for run in plan_runs(info, info.frame_packets[wanted].tolist())]
     pts = info.packet_pts[np.concatenate(runs)]
     shown = np.sort(pts)
     groups = []
@@ -64,9 +64,9 @@ def make_excerpt(
             content = [
                 next(read_packets(data, info, packet, packet + 1)) for packet in packets.tolist()
             ]
-        except VideoError:  # our own decoder says why
+        except VideoError:  # the decoder on the CPU reports the reason
             return None
-        if np.ptp(numbers) >= LONGEST_GROUP or not _is_plain(info, packets, content, backend):
+        if np.ptp(numbers) >= LONGEST_GROUP or not _is_unambiguous(info, packets, content, backend):
             return None
         groups.append(Group(numbers.tolist(), content))
     file = write_matroska(info.codec, info.extradata, stored_size(info), groups)
@@ -75,18 +75,18 @@ def make_excerpt(
 
 
 def _packets_of(info: VideoInfo, run: Run) -> NDArray[np.int64]:
-    """The packets of a run, less those that are shown before its keyframe: they need what is not there."""
+    """Return the packets of a run without those shown before its keyframe, which need packets before the run."""
     packets = np.arange(run.start, run.stop)
     pts = info.packet_pts[packets]
-    kept: NDArray[np.int64] = packets[(pts >= pts[0]) | run.needed]
-    return kept
+    needed: NDArray[np.int64] = packets[(pts >= pts[0]) | run.needed]
+    return needed
 
 
-def _is_plain(
+def _is_unambiguous(
     info: VideoInfo, packets: NDArray[np.int64], content: list[Payload], backend: Backend
 ) -> bool:
-    """Whether each packet gives one frame, whichever decoder it is, from the first one on."""
-    if (info.packet_pts[packets] > info.pts[-1]).any():  # frames that are not shown
+    """Return whether every decoder makes one frame of each packet, beginning with the first."""
+    if (info.packet_pts[packets] > info.pts[-1]).any():  # hidden frames
         return False
     if backend == "cpu":
         return True

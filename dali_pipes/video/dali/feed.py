@@ -1,4 +1,4 @@
-"""Driving DALI's decoder of videos by pushing excerpts into it."""
+"""A DALI pipeline that decodes excerpts of videos."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ class ClipFeedOptions:
     """How to build the pipeline.
 
     Attributes:
-        batch_size: The most excerpts that are pushed at once.
+        batch_size: Largest number of excerpts in one push.
         backend: Device on which DALI decodes.
         device_id: The GPU for "mixed", None for "cpu".
-        num_threads: DALI's own threads.
-        depth: How many pushes DALI works on at once.
+        num_threads: Number of DALI's threads.
+        depth: Number of pushes that DALI works on at once.
     """
 
     batch_size: int
@@ -50,7 +50,7 @@ class ClipFeed:
         return self._driver.refusal
 
     def push(self, excerpts: Sequence[Excerpt]) -> None:
-        """Start decoding, one excerpt at least; never more than `depth` pushes at a time."""
+        """Start decoding at least one excerpt; at most `depth` pushes may be under way."""
         self._driver.warm_up(_inputs(excerpts[:1]))
         self._driver.push(_inputs(excerpts))
 
@@ -61,13 +61,13 @@ class ClipFeed:
             cuda_stream: The stream that will read the result; None waits on the host.
 
         Returns:
-            For each excerpt its frames, a tensor of DALI's, uint8 [n, height, width, 3], as they are stored;
-            None when DALI refused one of them. The pipeline goes on with the next push either way.
+            The frames of each excerpt, a tensor of DALI's, uint8 [n, height, width, 3], not turned upright; None if DALI
+            refused one of the excerpts. The pipeline continues with the next push either way.
         """
         return _frames(self._driver.take(cuda_stream))
 
     def take_single(self, excerpt: Excerpt, cuda_stream: Any = None) -> Any | None:
-        """Decode one excerpt out of turn, as `take` does; None when DALI refuses it."""
+        """Decode one excerpt before those that were pushed; see `take`. None if DALI refuses it."""
         self._driver.warm_up(_inputs([excerpt]))
         frames = _frames(self._driver.run_now(_inputs([excerpt]), cuda_stream))
         return None if frames is None else frames[0]
@@ -104,7 +104,7 @@ def _build(options: ClipFeedOptions) -> Any:
         # no_copy: the driver keeps the bytes alive.
         encoded = fn.external_source(name="encoded", dtype=types.UINT8, ndim=1, no_copy=True)
         frames = fn.external_source(name="frames", dtype=types.INT32, ndim=1)
-        # Without pad_mode a frame that is not there would be a black one and no error.
+        # Without pad_mode DALI returns a black frame for a number that does not exist, and no error.
         decoded = fn.decoders.video(
             encoded, frames=frames, device=options.backend, pad_mode="none", build_index=True
         )

@@ -1,4 +1,4 @@
-"""Writing Matroska, just enough of it for the packets of one video to be decoded by others.
+"""Write the packets of one video as a Matroska file, with only what other decoders need.
 
 Source: RFC 8794 (EBML) and RFC 9559 (Matroska).
 """
@@ -20,7 +20,7 @@ CODEC_IDS = {
 """FFmpeg's names of the codecs that can be written -> Matroska's."""
 
 LONGEST_GROUP = 1 << 15
-"""The numbers of a group lie less than this from its smallest one."""
+"""The numbers of a group span less than this: blocks store them as signed 16-bit offsets."""
 
 _MILLISECOND = 1_000_000  # in nanoseconds, the unit of the format
 
@@ -29,7 +29,7 @@ class Group(NamedTuple):
     """Packets that are decoded one after the other; the first is a keyframe.
 
     Attributes:
-        numbers: When each is shown: its number in the order of presentation, which becomes its time in ms.
+        numbers: Number of each packet's frame in the order of presentation, which becomes its time in ms.
         packets: The encoded frames.
     """
 
@@ -45,7 +45,7 @@ def write_matroska(
     Args:
         codec: A key of CODEC_IDS.
         extradata: Codec configuration for the decoder, given before the first packet.
-        size: Height and width of the frames as they are stored, not turned.
+        size: Height and width of the frames before they are turned upright.
         groups: Groups of packets, in the order of decoding.
     """
     height, width = size

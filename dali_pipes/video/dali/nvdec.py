@@ -1,4 +1,4 @@
-"""NVDEC, the video decoder of a GPU: may this process use it, and how many engines has it?"""
+"""NVDEC, the video decoder of a GPU: whether this process can use it, and its number of engines."""
 
 import ctypes
 from dataclasses import dataclass
@@ -7,20 +7,20 @@ from functools import cache
 import torch
 
 LIBRARY = "libnvcuvid.so.1"
-"""Comes with NVIDIA's driver; a container gets it only where it asks for it."""
+"""Part of NVIDIA's driver; a container has it only with the driver capability "video"."""
 
-# Of any GPU so far (H100, H200); more decoders at once than engines only make each one later.
+# The most that any GPU has so far (H100, H200); more decoders than engines only delay each other.
 _ENGINES_MAX = 7
 _H264, _YUV420 = 4, 1  # every NVDEC decodes this
 
 
 @dataclass(frozen=True, slots=True)
 class Nvdec:
-    """What a GPU decodes videos with.
+    """The video decoder of a GPU.
 
     Attributes:
-        engines: How many videos it decodes at once; the bound that is kept where the driver does not tell.
-        problem: Why it cannot be used here, and what to do; "" if it can.
+        engines: How many videos it decodes at once; _ENGINES_MAX if the driver does not say.
+        problem: Why this process cannot use it, and what to do; "" if it can.
     """
 
     engines: int
@@ -29,10 +29,10 @@ class Nvdec:
 
 @cache
 def find_nvdec(device_id: int) -> Nvdec:
-    """Look for NVDEC; the answer is remembered.
+    """Return the NVDEC of a GPU; the result is cached.
 
     Args:
-        device_id: The number of the GPU.
+        device_id: Number of the GPU.
     """
     try:
         library = ctypes.CDLL(LIBRARY)
@@ -42,7 +42,7 @@ def find_nvdec(device_id: int) -> Nvdec:
             f"videos on a GPU need {LIBRARY} of NVIDIA's driver, got: {error}; start the container with "
             'NVIDIA_DRIVER_CAPABILITIES=compute,utility,video, or use decoder="cpu"',
         )
-    engines = _ask(library, device_id)
+    engines = _num_engines(library, device_id)
     if engines == 0:
         return Nvdec(
             0,
@@ -53,7 +53,7 @@ def find_nvdec(device_id: int) -> Nvdec:
 
 
 class _Caps(ctypes.Structure):
-    """CUVIDDECODECAPS of NVIDIA's cuviddec.h: what is asked, and the answer."""
+    """CUVIDDECODECAPS of NVIDIA's cuviddec.h: the question and the answer."""
 
     _fields_ = (
         ("codec", ctypes.c_int),
@@ -66,8 +66,8 @@ class _Caps(ctypes.Structure):
     )
 
 
-def _ask(library: ctypes.CDLL, device_id: int) -> int | None:
-    """The number of engines that the driver states; None where it does not."""
+def _num_engines(library: ctypes.CDLL, device_id: int) -> int | None:
+    """Return the number of engines that the driver states; None if it states none."""
     with torch.cuda.device(device_id):
         torch.empty(1, device="cuda")  # the driver answers within a context of CUDA
         caps = _Caps(codec=_H264, chroma=_YUV420)

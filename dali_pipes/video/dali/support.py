@@ -1,4 +1,4 @@
-"""The videos that DALI decodes: those whose frames it numbers as we do, except those it has refused."""
+"""Which videos DALI decodes: those whose frames it numbers as FFmpeg does, except kinds that it has refused."""
 
 import warnings
 from collections import Counter
@@ -12,8 +12,10 @@ from readers.video.info import UNSPECIFIED_MATRIX
 
 Backend = Literal["cpu", "mixed"]
 Kind = tuple[str, str, int, int]
+"""Codec, pixel format, height and width."""
 
-_ENOUGH = 3  # refused videos of a kind of which none was decoded
+# Refused videos after which a kind of which none was decoded goes to the CPU at once: one or two may be damaged.
+_ENOUGH = 3
 
 
 class Limits(NamedTuple):
@@ -34,7 +36,7 @@ _PLAIN = frozenset({"yuv420p", "yuvj420p"})
 _DEEP = _PLAIN | {"yuv420p10le", "yuv420p12le"}
 
 # NVIDIA's Video Codec SDK 13, NVDEC application note, and what cuvidGetDecoderCaps gives as the smallest.
-# Motion JPEG is missing: damaged pictures are noticed by FFmpeg alone, and only where it is told to (codec.py).
+# Motion JPEG is missing: only FFmpeg notices damaged pictures, and only with err_detect=explode (codec.py).
 # DALI takes NV12 from NVDEC, which has half as many rows and columns of colour, whatever the video has.
 NVDEC = {
     "h264": Limits(_PLAIN, (16, 48), (4096, 4096)),
@@ -50,21 +52,21 @@ LIBAVCODEC = {
 
 
 def decodes(info: VideoInfo, backend: Backend) -> bool:
-    """Whether DALI's decoder of a backend takes a video, as far as its headers tell."""
+    """Return whether DALI's decoder of a backend takes a video, judged by its headers."""
     limits = (NVDEC if backend == "mixed" else LIBAVCODEC).get(info.codec)
     if limits is None or info.pixel_format not in limits.pixel_formats:
         return False
     if len(info.packet_offsets) == 0 or info.damage or is_packed(info.codec, info.extradata):
         return False
     if info.matrix not in {*LUMA_WEIGHTS, UNSPECIFIED_MATRIX}:
-        return False  # DALI makes colours by BT.601, which cannot be mended then
+        return False  # DALI converts with BT.601, and other matrices have no correction
     size = stored_size(info)
     fits = all(
         low <= side <= high
         for low, side, high in zip(limits.smallest, size, limits.largest, strict=True)
     )
     if backend == "cpu":
-        # It looks at the name of the pixel format alone.
+        # libavcodec takes the range from the name of the pixel format alone.
         return fits and info.full_range == info.pixel_format.startswith("yuvj")
     even = size[0] % 2 == size[1] % 2 == 0
     lengths = info.codec not in ("h264", "hevc") or has_lengths(info.codec, info.extradata)
@@ -72,24 +74,24 @@ def decodes(info: VideoInfo, backend: Backend) -> bool:
 
 
 class Refusals:
-    """Remembers of which kinds of videos DALI decoded some, and which it refused."""
+    """Counts by kind of video what DALI decoded and refused."""
 
     def __init__(self) -> None:
         self._decoded: set[Kind] = set()
         self._refused: Counter[Kind] = Counter()
 
     def is_hopeless(self, info: VideoInfo) -> bool:
-        """Whether DALI has refused several videos of this kind, and decoded none."""
+        """Return whether DALI has refused several videos of this kind, and decoded none."""
         kind = _kind(info)
         return kind not in self._decoded and self._refused[kind] >= _ENOUGH
 
     def note(self, info: VideoInfo, *, decoded: bool, said: str) -> None:
-        """Remember what became of a video; warn when its kind has become hopeless.
+        """Count a video that DALI got; warn when its kind becomes hopeless.
 
         Args:
             info: Metadata of the video.
             decoded: Whether DALI decoded it.
-            said: What DALI said, otherwise.
+            said: DALI's message if it refused the video.
         """
         kind = _kind(info)
         if decoded:

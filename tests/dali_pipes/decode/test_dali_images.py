@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from dali_pipes.decode.cpu import render_whole
+from dali_pipes.decode.cpu import render_row
 from dali_pipes.runs.bad_samples import BadRecord
 from dali_pipes.stages import fetch as fetch_module
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
@@ -135,10 +135,10 @@ def test_slow_draws_are_waited_for(
         nonlocal num_drawn
         num_drawn += 1
         time.sleep(0.05)
-        return render_whole(*arguments)
+        return render_row(*arguments)
 
     expected = load(mixed, "cpu", on_bad_sample=policy)
-    monkeypatch.setattr("dali_pipes.decode.cpu.render_whole", slow)
+    monkeypatch.setattr("dali_pipes.decode.cpu.render_row", slow)
     actual = load(mixed, "dali", on_bad_sample=policy)
 
     check(actual, expected)

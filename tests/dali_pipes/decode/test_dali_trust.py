@@ -18,9 +18,8 @@ from dali_pipes.decode.dali import feed as feed_module
 from dali_pipes.decode.dali.driver import Inputs
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.decode.dali.trust import Trust
-from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
-from dali_pipes.jpeg.spans import spans_of
-from dali_pipes.jpeg.stored_checkpoints import StoredCheckpoints
+from dali_pipes.jpeg.seek_point_stores import SeekPointMemory, StoredSeekPoints
+from dali_pipes.jpeg.seek_points import spans_of
 from dali_pipes.stages import production as make
 from dali_pipes.stages.data import Fetched
 from dali_pipes.stages.encoded_rows import encoded_of
@@ -106,7 +105,7 @@ def are_hidden(trust: Trust, *data: Any, sizes: Sequence[tuple[int, int]] = ()) 
 @pytest.mark.parametrize("name", SUITABLE)
 def test_common_jpegs_suit(name: str) -> None:
     """Of any sampling, with restart markers, progressive; not if the size is another one than expected."""
-    data, trust = SUITABLE[name], Trust(2, CheckpointMemory())
+    data, trust = SUITABLE[name], Trust(2, SeekPointMemory())
     height, width = SIZE
 
     for _ in range(2):  # judged, and looked up
@@ -117,7 +116,7 @@ def test_common_jpegs_suit(name: str) -> None:
 @pytest.mark.parametrize("name", [*OTHERS, *DAMAGED])
 def test_others_do_not(name: str) -> None:
     """What nvJPEG's backends read in different ways, and every kind of damage, markers at both ends or not."""
-    data, trust = {**OTHERS, **DAMAGED}[name], Trust(2, CheckpointMemory())
+    data, trust = {**OTHERS, **DAMAGED}[name], Trust(2, SeekPointMemory())
 
     for _ in range(2):
         assert are_hidden(trust, data, SUITABLE["ordinary"]) == [True, False]
@@ -127,7 +126,7 @@ def test_turned_images_suit() -> None:
     """The size that is expected is that of the upright image."""
     exif = Image.Exif()
     exif[0x0112] = 6
-    turned, trust = encoded(exif=exif), Trust(2, CheckpointMemory())
+    turned, trust = encoded(exif=exif), Trust(2, SeekPointMemory())
 
     assert are_hidden(trust, turned, turned, sizes=[SIZE[::-1], SIZE]) == [False, True]
 
@@ -192,13 +191,13 @@ def test_damage_has_one_verdict_everywhere(folder: Path, monkeypatch: pytest.Mon
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many files were judged, call by call."""
     counts: list[int] = []
-    for store in (StoredCheckpoints, CheckpointMemory):
+    for store in (StoredSeekPoints, SeekPointMemory):
 
-        def counted(one: Any, found: Sequence[Any], keep_all: Any = store.keep_all) -> None:
+        def counted(one: Any, found: Sequence[Any], store_all: Any = store.store_all) -> None:
             counts.append(len(found))
-            keep_all(one, found)
+            store_all(one, found)
 
-        monkeypatch.setattr(store, "keep_all", counted)
+        monkeypatch.setattr(store, "store_all", counted)
     return counts
 
 

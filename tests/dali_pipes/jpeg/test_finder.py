@@ -1,4 +1,4 @@
-"""Checkpoints as they are kept: the same bytes for the same file for ever, or under another version."""
+"""SeekPoints as they are kept: the same bytes for the same file for ever, or under another version."""
 
 from hashlib import sha256
 
@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 
 from dali_pipes.jpeg import status as verdicts
-from dali_pipes.jpeg.checkpoints import CHECKPOINT, EVERY, digests_of, find_checkpoints
-from dali_pipes.jpeg.finder import _APART_BYTES, FINDER, found_again
-from dali_pipes.jpeg.spans import spans_of
+from dali_pipes.jpeg.seek_points import (
+    _BYTES_BETWEEN,
+    EVERY,
+    FINDER,
+    SEEK_POINT,
+    digests_of,
+    find_seek_points,
+    from_stored,
+    spans_of,
+)
 from dali_pipes.jpeg.status import GOOD
 from tests.support.identities import DATA
 from tests.support.jpegs import encode, picture
@@ -22,23 +29,23 @@ GOLDEN = {
 VERDICTS = (
     *("GOOD", "NOT_JPEG", "NOT_BASELINE", "BAD_HEADER", "NOT_YCBCR", "NOT_SUPPORTED", "BAD_TABLE"),
     *("BAD_CODE", "CUT_SHORT", "LEFT_OVER", "WRONG_RESTART", "WRONG_SIZE", "WRONG_CROP"),
-    *("SCRATCH_SHORT", "BAD_NUMBER", "WRONG_CHECKPOINT"),
+    *("SCRATCH_SHORT", "BAD_NUMBER", "WRONG_SEEK_POINT"),
     *("SEVERAL_SCANS", "ODD_SCANS", "UNFINISHED", "MANY_SCANS"),
 )
 
 
-def test_golden_checkpoints() -> None:
+def test_golden_seek_points() -> None:
     """Files that were written before are read as if they were written now: else give the finder another version.
 
     The distance of the rows is no part of it: each file names its own.
     """
     image = (DATA / "checkpoints" / "picture.jpg").read_bytes()
-    kept, (status, rows) = FINDER.find(image), find_checkpoints(image, 24)
+    kept, (status, rows) = FINDER.find(image), find_seek_points(image, 24)
     told = f"{FINDER.digest(image)} {status} 24\n".encode() + rows.tobytes()
 
     assert len(rows) == 6  # of 150 MCUs
     assert (kept.status, kept.every % EVERY) == (status, 0)
-    assert kept.rows == find_checkpoints(image, kept.every)[1].tobytes()
+    assert kept.rows == find_seek_points(image, kept.every)[1].tobytes()
     assert sha256(told).hexdigest()[:32] == GOLDEN[FINDER.version]
     assert [getattr(verdicts, name) for name in VERDICTS] == list(range(len(VERDICTS)))
 
@@ -47,15 +54,15 @@ def test_golden_checkpoints() -> None:
 def test_what_is_kept_takes_little(quality: int) -> None:
     """Of files of little and of much detail, and no rows are left out where all of them take less."""
     image = encode(picture(600, 800), "4:2:0", quality=quality)
-    status, rows = find_checkpoints(image, EVERY)
-    kept, share = FINDER.find(image), CHECKPOINT.itemsize / _APART_BYTES
+    status, rows = find_seek_points(image, EVERY)
+    kept, share = FINDER.find(image), SEEK_POINT.itemsize / _BYTES_BETWEEN
 
     assert status == GOOD
     assert len(kept.rows) <= 1.01 * share * len(image)
     assert len(kept.rows) >= min(0.5 * share * len(image), rows.nbytes)
     step = kept.every // EVERY
     assert kept.every == step * EVERY
-    assert np.array_equal(found_again(kept).rows, rows[step - 1 :: step])
+    assert np.array_equal(from_stored(kept).rows, rows[step - 1 :: step])
 
 
 # From the published test vectors, `xxhsum -H1` and, of more than 240 bytes, `xxhsum -H3` (seed 0).

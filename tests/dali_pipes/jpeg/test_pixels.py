@@ -247,9 +247,9 @@ def test_equal_tables_are_made_once() -> None:
     scratch = used_scratch(max(SIZE))
     ours(encode(picture(*SIZE), "4:2:0"), SIZE, scratch=scratch)
     memory = scratch[: _MEMORY.itemsize].view(_MEMORY)
-    assert memory["made"]["is_there"][0].tolist() == [1, 1, 0, 0, 1, 1, 0, 0]
+    assert memory["tables"]["is_ready"][0].tolist() == [1, 1, 0, 0, 1, 1, 0, 0]
 
-    memory["pairs"] = ENDS
+    memory["tables"]["pairs"] = ENDS
     assert ours(encode(picture(*SIZE), "4:2:0", optimise=True), SIZE, scratch=scratch)[0] == 0
-    memory["pairs"] = ENDS
+    memory["tables"]["pairs"] = ENDS
     assert ours(encode(picture(*SIZE), "4:2:0", optimise=True), SIZE, scratch=scratch)[0] != 0

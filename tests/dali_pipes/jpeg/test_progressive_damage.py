@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dali_pipes import DecodeError
 from dali_pipes.decode import opencv
 from dali_pipes.jpeg import REASONS
-from dali_pipes.jpeg.checkpoints import CHECKPOINT, find_checkpoints
 from dali_pipes.jpeg.decode import decode_crop, scratch_bytes
+from dali_pipes.jpeg.seek_points import SEEK_POINT, find_seek_points
 from readers import HeaderError, read_header
 from tests.support.guarded import Guarded
 from tests.support.jpegs import (
@@ -145,7 +145,7 @@ def test_numbers_out_of_range_are_refused(progressive: bool, coefficient: int) -
         data = write_scans((30, 30), parts, scripts, progressive=progressive)
         for crop in ((0, 0, 5, 5), (0, 0, 30, 30), (29, 29, 1, 1)):
             assert reason_of(data, (30, 30), crop, judge=True) == reason
-        assert REASONS[find_checkpoints(data, 8)[0]] == reason
+        assert REASONS[find_seek_points(data, 8)[0]] == reason
 
 
 def test_a_table_of_another_scan_does_not_serve() -> None:
@@ -262,8 +262,8 @@ class Machine:
         self.at_end = False
 
     def room(self, count: int) -> NDArray[np.void]:
-        """CHECKPOINT [count]."""
-        return self._rows.array(10 * count, at_end=self.at_end).view(CHECKPOINT)
+        """SEEK_POINT [count]."""
+        return self._rows.array(10 * count, at_end=self.at_end).view(SEEK_POINT)
 
     def decode(
         self,
@@ -307,13 +307,13 @@ def spoil(rows: NDArray[np.void], num_bits: int, rng: np.random.Generator) -> ND
     elif way == 5:
         rows["bit"] = rows["bit"][at]
     else:
-        rows = rng.integers(0, 256, 10 * len(rows)).astype(np.uint8).view(CHECKPOINT)
+        rows = rng.integers(0, 256, 10 * len(rows)).astype(np.uint8).view(SEEK_POINT)
     return rows
 
 
 @pytest.mark.parametrize("count", [400, pytest.param(100_000, marks=pytest.mark.long)])
-def test_damaged_files_and_wrong_checkpoints(count: int) -> None:
-    """What is decoded is what OpenCV decodes, from checkpoints as well; wrong ones give a status or wrong pixels."""
+def test_damaged_files_and_wrong_seek_points(count: int) -> None:
+    """What is decoded is what OpenCV decodes, from seek points as well; wrong ones give a status or wrong pixels."""
     rng, machine = np.random.default_rng(count), Machine()
     sound = _usual(progressive=False)
     codes = [_places_of_codes(data) for data, _ in sound]
@@ -324,7 +324,7 @@ def test_damaged_files_and_wrong_checkpoints(count: int) -> None:
         if trial % 8:
             data = damage_codes(data, codes[trial % len(sound)], rng)
         machine.at_end, every = bool(trial & 1), int(rng.integers(1, 9))
-        expected, rows = find_checkpoints(data, every)
+        expected, rows = find_seek_points(data, every)
 
         crop = draw_crop(rng, *size)
         room = machine.room(min(len(rows), MOST_ROWS) if expected == 0 else MOST_ROWS)
@@ -352,4 +352,4 @@ def test_damaged_files_and_wrong_checkpoints(count: int) -> None:
     assert in_codes > count / 2, found
     assert found["decoded"] > count / 8, found
     assert len(spoiled) > 2, spoiled
-    _log.info("%s; wrong checkpoints: %s", dict(found), dict(spoiled))
+    _log.info("%s; wrong seek points: %s", dict(found), dict(spoiled))

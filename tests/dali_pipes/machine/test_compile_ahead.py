@@ -19,8 +19,7 @@ from bench.cli import main
 from bench.timing import take_turn
 from dali_pipes import Clips, Loader, LoaderError
 from dali_pipes.decode.dali.feed import cut_intervals
-from dali_pipes.jpeg.checkpoints import EVERY, find_checkpoints
-from dali_pipes.jpeg.spans import spans_of
+from dali_pipes.jpeg.seek_points import EVERY, find_seek_points, spans_of
 from dali_pipes.machine import compile_ahead as warm
 from dali_pipes.monitoring.recorder import Recorder
 from gpu_aug import (
@@ -56,11 +55,13 @@ CROP = RandomResizedCrop(32)
 PLAIN, FULL = Recipe([CROP, HorizontalFlip(p=1.0), Normalize()]), Recipe([CROP, RandomAffine(9.0)])
 JITTER = Recipe([CROP, ColorJitter(0.4, 0.4, 0.4, 0.1)])
 CUTS, FRAMES = "dali_pipes.decode.dali.cut_kernel:cut_all", "dali_pipes.video.yuv:write_rgb"
-CHECKS = "dali_pipes.jpeg.whole:check_whole"
+CHECKS = "dali_pipes.jpeg.decode:check_files"
 PLAN = "dali_pipes.decode.cuda_jpeg.plan:plan_batch"
-DIGESTS, KNOWN = "dali_pipes.jpeg.digest:digest_all", "dali_pipes.jpeg.stored_rows:read_known"
+DIGESTS, KNOWN = (
+    "dali_pipes.jpeg.digest:digest_all",
+    "dali_pipes.jpeg.stored_seek_points:read_known",
+)
 READS = "dali_pipes.stages.read_kernel:read_images"
-BEGINS = "dali_pipes.jpeg.addresses:begin_like_jpegs"
 PHILOX, CROPS = "gpu_aug.draws:_philox", "gpu_aug.resampling.crops:_compose"
 TRIES = "gpu_aug.ops.geometric.resized_crops:_first_that_fits"
 FACTORS = "gpu_aug.engines.fused.compile.stages:_write_factors"
@@ -139,7 +140,7 @@ def augment_on_gpu(photos: list[Path], folder: Path, recipe: Recipe) -> None:
 
 def judge(photos: list[Path], _folder: Path, _recipe: Recipe) -> None:
     """As the decoder of DALI does."""
-    find_checkpoints(photos[0].read_bytes(), EVERY)
+    find_seek_points(photos[0].read_bytes(), EVERY)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def judge(photos: list[Path], _folder: Path, _recipe: Recipe) -> None:
         (load_photos, PLAIN, {f"{PASSES}:run_plain", ROWS}),
         (load_photos, FULL, {f"{PASSES}:run", ROWS}),
         (load_video, PLAIN, {f"{PASSES}:run_plain", FRAMES, RESIZE, WHOLE}),
-        (decode_on_gpu, PLAIN, {PLAN, DIGESTS, KNOWN, READS, BEGINS}),
+        (decode_on_gpu, PLAIN, {PLAN, DIGESTS, KNOWN, READS}),
         (cut, PLAIN, {CUTS}),
         (judge, PLAIN, {CHECKS}),
         (draw, JITTER, {PHILOX, CROPS, TRIES, FACTORS}),
@@ -204,7 +205,7 @@ def test_all_parts_are_compared() -> None:
         FRAMES,
         MCUS,
         SEVERAL_SCANS,
-        *(PLAN, DIGESTS, KNOWN, READS, BEGINS),
+        *(PLAN, DIGESTS, KNOWN, READS),
         *(PHILOX, CROPS, TRIES, FACTORS, RECORDS),
     }
     imported = [name for name, arguments in warm.PARTS.items() if arguments is None]

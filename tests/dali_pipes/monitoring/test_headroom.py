@@ -182,13 +182,13 @@ class TestRefusals:
         samples = [{"png": by_opencv("png", noise(3, "uint8", seed=one))} for one in range(3)]
         stream = open_dataset(write_tar(tmp_path / "a.tar", samples), format="stream")
         loader = load(stream, shuffle="none", last_batch="drop")
-        usual, left = headroom.Production.start, iter(range(4))
+        usual, left = headroom.Production.open, iter(range(4))
 
-        def start(production: headroom.Production, largest: Any) -> Any:
+        def open_few(production: headroom.Production, largest: Any) -> Any:
             next(left)
             return usual(production, largest)
 
-        monkeypatch.setattr(headroom.Production, "start", start)
+        monkeypatch.setattr(headroom.Production, "open", open_few)
         words = (
             "an epoch has no batch: its samples are too few for batch_size=4 .* last_batch='drop'"
         )

@@ -11,7 +11,6 @@ from dali_pipes.preview import clip_engines, clip_pictures, render_strips
 from dali_pipes.preview.page import MARGIN
 from dali_pipes.preview.strips import shown_frames
 from dali_pipes.video.clips import Clips
-from dali_pipes.video.packets import packets_of
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, SpeedJitter, Views
 from readers.video import VideoFolderDataset, scan_video
 from tests.support.videos import decode_all, pan, write_video
@@ -100,7 +99,7 @@ def test_held_frames_are_marked(tmp_path: Path) -> None:
     write_video(path, pan(12, SIZE), gop=1)
     data, info = path.read_bytes(), scan_video(path.read_bytes())
     for frame in (4, 5, 9):
-        packet = int(packets_of(info)[frame])
+        packet = int(info.frame_packets[frame])
         offset, size = int(info.packet_offsets[packet]), int(info.packet_sizes[packet])
         data = data[:offset] + bytes(size) + data[offset + size :]
     path.write_bytes(data)

@@ -66,6 +66,15 @@ def started(gpu: Any, photographs: Dataset, decoder: Any) -> tuple[Loader, Pipel
     return loader, pipeline
 
 
+def rendered(pipeline: Pipeline) -> list[Any]:
+    """Wait until our threads have rendered all steps, and return the keys of each one's samples."""
+    for step in pipeline._steps:
+        assert step.prepared is not None
+        wait(step.prepared.result(60)[1]._parts, 60)
+    pipeline.ready()
+    return [step.keys for step in pipeline._steps]
+
+
 def augmented(gpu: Any) -> list[tuple[str, str]]:
     """What was augmented so far, and on which stream."""
     return [entry for entry in gpu.streams.log if entry[1].startswith("augment")]
@@ -78,9 +87,7 @@ def test_the_next_step_is_launched_with_the_present_one(
     """A loop that gets a step finds the augmentation of the next one behind it on the side stream, and no further ones."""
     loader, pipeline = started(gpu, photographs, decoder)
     if decoder == "cpu":
-        pipeline.ready()  # lets the decoder have what is fetched
-        for step in list(pipeline._decoder._under_way):
-            wait(step.result(60)._parts, 60)
+        rendered(pipeline)
 
     pipeline.take()
 
@@ -93,10 +100,8 @@ def test_the_next_step_is_launched_with_the_present_one(
 def test_a_step_that_is_not_rendered_holds_nothing_up(gpu: Any, photographs: Dataset) -> None:
     """Our threads are still at the next step: the present one is handed over without it."""
     loader, pipeline = started(gpu, photographs, "cpu")
-    for step in list(pipeline._fetching):
-        step.result(60)
-    pipeline.ready()
-    later = pipeline._decoder._under_way[1].result(60)
+    rendered(pipeline)
+    later: Any = pipeline._steps[1].pending
     later._parts = [*later._parts, pipeline_never := Never()]
 
     pipeline.take()
@@ -117,25 +122,74 @@ class Never:
         return False
 
 
-def test_what_fails_ahead_is_raised_in_its_turn(gpu: Any, photographs: Dataset) -> None:
+def names_of(logged: str) -> str:
+    """The step and the samples that a message begins with."""
+    return logged[: logged.index(")") + 1]
+
+
+@pytest.mark.parametrize("num_failures", [1, 2])
+def test_a_launch_that_fails_ahead_is_logged_and_tried_again(
+    gpu: Any,
+    photographs: Dataset,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    num_failures: int,
+) -> None:
+    """In its turn the step is there or, if it fails once more, its error names it and its samples."""
+    augment, failures = Engines.augment, iter(range(num_failures))
+
+    def augment_or_fail(engines: Engines, finished: Finished, canvases: Any) -> Any:
+        if finished.plan.step == 1 and next(failures, None) is not None:
+            raise RuntimeError("out of memory")
+        return augment(engines, finished, canvases)
+
+    loader, pipeline = started(gpu, photographs, "cpu")
+    keys = [str(key) for key in rendered(pipeline)[1]]
+    monkeypatch.setattr(Engines, "augment", augment_or_fail)
+
+    assert pipeline.take()[0].plan.step == 0
+
+    [record] = caplog.records
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "out of memory"
+    name = f"step 1 of epoch 0 (samples {keys[0]}, {keys[1]})"
+    assert record.getMessage() == (
+        f"{name} could not be launched on the GPU ahead of its turn; it is launched again then"
+    )
+    if num_failures == 1:
+        assert pipeline.take()[0].plan.step == 1
+    else:
+        with pytest.raises(RuntimeError, match="out of memory") as raised:
+            pipeline.take()
+        assert raised.value.__notes__ == [f"raised while making {name}"]
+    loader._production.stop(pipeline)
+
+
+def test_what_fails_ahead_is_raised_in_its_turn(
+    gpu: Any, photographs: Dataset, caplog: pytest.LogCaptureFixture
+) -> None:
     """A step that cannot be decoded does not take the one before with it."""
     loader, pipeline = started(gpu, photographs, "dali")
-    take, steps = pipeline._decoder.take, iter([None, ValueError("the second one")])
+    finish, steps = pipeline._decoder.finish, iter([None, ValueError("the second one")])
 
-    def take_or_fail() -> Any:
+    def finish_or_fail(prepared: Any) -> Any:
         error = next(steps, None)
-        step = take()
+        step = finish(prepared)
         if error is not None:
             raise error
         return step
 
-    pipeline._decoder.take = take_or_fail  # type: ignore[method-assign]
+    pipeline._decoder.finish = finish_or_fail  # type: ignore[method-assign]
 
     finished, _ = pipeline.take()
 
     assert finished.plan.step == 0
-    with pytest.raises(ValueError, match="the second one"):
+    [logged] = caplog.messages
+    assert logged.startswith("step 1 of epoch 0 (samples ")
+    assert logged.endswith(") failed ahead of its turn")
+    with pytest.raises(ValueError, match="the second one") as raised:
         pipeline.take()
+    assert raised.value.__notes__ == [f"raised while making {names_of(logged)}"]
     assert pipeline.take()[0].plan.step == 2
     loader._production.stop(pipeline)
 

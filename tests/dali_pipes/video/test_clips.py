@@ -15,15 +15,15 @@ import pytest
 import torch
 
 from dali_pipes import BadSampleError, Batch, LoaderError, StateMismatchError
-from dali_pipes.video import frame_numbers
+from dali_pipes.video import sampling
 from dali_pipes.video.clips import Clips
-from dali_pipes.video.rate import ByTime, read_rate
+from dali_pipes.video.sampling import ByStride, ByTime, choose_frames, read_rate
 from dali_pipes.video.scores import ViewMean
 from gpu_aug import Recipe, Resize
 from readers import BadSample, Dataset, Sample, SelectionError, open_dataset
 from readers.mixture import mix
 from readers.video import ClipListDataset, FrameFolderDataset, VideoFolderDataset
-from readers.video.info import cut
+from readers.video.info import Segment, cut
 from tests.support.loaders import loader_maker
 from tests.support.small import make_small
 from tests.support.tars import write_samples
@@ -93,6 +93,11 @@ def chosen(found: Sequence[Batch]) -> dict[str, list[int]]:
     }
 
 
+def segment_of(count: int) -> Segment:
+    """Frames 1/25 s apart."""
+    return Segment(0, np.arange(count), count, Fraction(1, 25))
+
+
 class _IndicesError(Exception):
     """Carries what a sampler of torchcodec would decode."""
 
@@ -131,8 +136,12 @@ class TestByStride:
         theirs = np.array(caught.value.args[0]).reshape(count, 8)
 
         ours = [
-            frame_numbers.frames_by_stride(
-                length, 8, stride, frame_numbers.uniform_start(number, count), "edge"
+            choose_frames(
+                ByStride(stride),
+                segment_of(length),
+                8,
+                sampling.uniform_start(number, count),
+                "edge",
             )
             for number in range(count)
         ]
@@ -143,8 +152,8 @@ class TestByStride:
         """At each of 0 to 9 equally often; the largest word reaches the last one, and no further."""
         words = np.linspace(0, 2**32 - 1, 5000).astype(np.int64).tolist()
         starts = [
-            int(frame_numbers.frames_by_stride(16, 4, 2, start, "edge")[0])
-            for start in map(frame_numbers.random_start, words)
+            int(choose_frames(ByStride(2), segment_of(16), 4, start, "edge")[0])
+            for start in map(sampling.random_start, words)
         ]
 
         assert np.unique(starts, return_counts=True)[1].tolist() == [500] * 10
@@ -154,15 +163,15 @@ class TestByStride:
         ("given", "start", "padding", "expected"),
         [
             # Eight frames, and a clip that goes 13 frames far.
-            ((8, 5, 3), frame_numbers.random_start(2**31), "edge", [0, 3, 6, 7, 7]),
-            ((8, 5, 3), frame_numbers.random_start(2**31), "loop", [0, 3, 6, 1, 4]),
-            ((8, 5, 3), frame_numbers.random_start(2**31), "repeat", [0, 1, 3, 4, 6]),
+            ((8, 5, 3), sampling.random_start(2**31), "edge", [0, 3, 6, 7, 7]),
+            ((8, 5, 3), sampling.random_start(2**31), "loop", [0, 3, 6, 1, 4]),
+            ((8, 5, 3), sampling.random_start(2**31), "repeat", [0, 1, 3, 4, 6]),
             # As with use_offset of SlowFast: half of the room, rounded down.
-            ((17, 4, 2), frame_numbers.uniform_start(0, 1), "edge", [5, 7, 9, 11]),
+            ((17, 4, 2), sampling.uniform_start(0, 1), "edge", [5, 7, 9, 11]),
             # As SlowFast does: torch.linspace from the first to the last place, clamped to the video.
             (
                 (20, 32, 2),
-                frame_numbers.fixed_start(0),
+                sampling.fixed_start(0),
                 "edge",
                 torch.linspace(0, 31 * 2, 32).clamp(0, 20 - 1).long().tolist(),
             ),
@@ -173,7 +182,9 @@ class TestByStride:
         self, given: Any, start: Any, padding: Any, expected: list[int]
     ) -> None:
         """Short videos are padded, and one uniform clip lies in the middle."""
-        assert frame_numbers.frames_by_stride(*given, start, padding).tolist() == expected
+        length, num_frames, stride = given
+        chosen = choose_frames(ByStride(stride), segment_of(length), num_frames, start, padding)
+        assert chosen.tolist() == expected
 
 
 class TestByTime:
@@ -194,20 +205,20 @@ class TestByTime:
     def test_uneven_frames(self, start: Fraction, padding: Any, expected: list[int]) -> None:
         """Four frames that begin at 0, 0.2, 0.9 and 1 s and end at 1.5 s, at 4 a second."""
         pts, fps = np.array([50, 52, 59, 60]), Fraction(4)
-        unit, _ = frame_numbers.ticks(self.TENTH, fps)
-        begin = frame_numbers.fixed_start(int(start / self.TENTH * unit))
+        segment = Segment(0, pts, 65, self.TENTH)
+        begin = sampling.fixed_start(int(start / self.TENTH * ByTime(fps).unit(segment)))
 
-        places = frame_numbers.frames_by_time(pts, 65, self.TENTH, 5, fps, begin, padding)
+        chosen = choose_frames(ByTime(fps), segment, 5, begin, padding)
 
-        assert places.tolist() == expected
+        assert chosen.tolist() == expected
 
     def test_moments_on_frames_are_exact(self) -> None:
         """Moments 1001 / 30000 s apart meet frames so far apart; multiplied in float64 some miss theirs."""
         base, fps, num = Fraction(1, 30000), Fraction(30000, 1001), 20_000
         pts = np.arange(num) * 1001
-        start = frame_numbers.fixed_start(0)
+        segment = Segment(0, pts, num * 1001, base)
 
-        ours = frame_numbers.frames_by_time(pts, num * 1001, base, num, fps, start, "edge")
+        ours = choose_frames(ByTime(fps), segment, num, sampling.fixed_start(0), "edge")
 
         assert np.array_equal(ours, np.arange(num))
         floats = np.searchsorted(pts * (1 / 30000), np.arange(num) / (30000 / 1001), "right") - 1
@@ -220,10 +231,10 @@ class TestByTime:
 
     def test_random_clips_fit(self) -> None:
         """The last moment lies before the end, as in clips_at_random_timestamps of torchcodec, but no sooner."""
-        pts, fps = np.arange(50), Fraction(10)
+        rate = ByTime(Fraction(10))
         first, last = (
-            frame_numbers.frames_by_time(pts, 50, Fraction(1, 25), 5, fps, start, "edge").tolist()
-            for start in map(frame_numbers.random_start, (0, 2**32 - 1))
+            choose_frames(rate, segment_of(50), 5, start, "edge").tolist()
+            for start in map(sampling.random_start, (0, 2**32 - 1))
         )
 
         assert first == [0, 2, 5, 7, 10]
@@ -584,9 +595,9 @@ class TestAsDataset:
         every, reads = np.arange(len(dataset)), list[int]()
         index = _Index([dataset._index[number] for number in range(4)], dataset._index, reads)
         for most in (128, 1):
+            monkeypatch.setattr("dali_pipes.video.clips._MOST_REMEMBERED", most)
             clips = pickle.loads(pickle.dumps(dataset))
             monkeypatch.setattr(clips, "_index", index)
-            monkeypatch.setattr("dali_pipes.video.clips._MOST_KNOWN", most)
             reads.clear()
 
             clips.fetch(every)

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from dali_pipes import Clips, Loader
 from dali_pipes.errors import DecodeError
 from dali_pipes.video.color import layout_of, to_rgb
-from dali_pipes.video.render_frame import Stencil
+from dali_pipes.video.render_clip import Stencil
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views
 from readers import open_dataset

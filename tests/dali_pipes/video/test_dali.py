@@ -22,8 +22,7 @@ from dali_pipes.arguments.choose import Choice, choose_for_clips
 from dali_pipes.machine import doctor
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.dali import clip_decoder, nvdec, support
-from dali_pipes.video.dali.canvases import render_canvases
-from dali_pipes.video.dali.color import correction
+from dali_pipes.video.dali.canvases import color_correction, render_canvases
 from dali_pipes.video.dali.excerpt import Excerpt, make_excerpt
 from dali_pipes.video.dali.feed import ClipFeed, ClipFeedOptions
 from dali_pipes.video.dali.matroska import Group, write_matroska
@@ -274,10 +273,10 @@ def test_correction_makes_the_matrix_good(matrix: int, name: str) -> None:
         made = frame.reformat(format="rgb24", src_colorspace=colorspace).to_ndarray()
         return torch.from_numpy(made).float()
 
-    wrong, right, by = rgb(5), rgb(matrix), correction(matrix)
+    wrong, right, by = rgb(5), rgb(matrix), color_correction(matrix)
     assert ((wrong @ by.T) - right).abs().max() < 3, name
     assert (wrong - right).abs().max() > 8
-    assert correction(5) is None
+    assert color_correction(5) is None
 
 
 @pytest.mark.needs_dali

@@ -23,13 +23,11 @@ from PIL import Image
 from dali_pipes import Loader
 from dali_pipes.errors import DecodeError
 from dali_pipes.video import decode as decode_module
-from dali_pipes.video import salvage as salvage_module
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.codec import ClipDeadline
-from dali_pipes.video.decode import read_frames
-from dali_pipes.video.packets import packets_of, plan_runs
-from dali_pipes.video.render_frame import Stencil
-from dali_pipes.video.salvage import read_readable
+from dali_pipes.video.decode import read_frames, read_readable
+from dali_pipes.video.packets import plan_runs
+from dali_pipes.video.render_clip import Stencil
 from gpu_aug import Normalize, Recipe, Resize
 from readers.video import FrameFolderDataset, VideoError, VideoFolderDataset, VideoInfo, scan_video
 from readers.video.info import HIDDEN
@@ -141,7 +139,7 @@ def test_cases_cover_what_they_are_named_for(case: Any) -> None:
 def test_only_what_is_needed_is_decoded(case: Any) -> None:
     """A run begins at the last keyframe before its frame and ends with it and its second field; runs that touch are one."""
     info = case("h264")[1]
-    packets = packets_of(info)
+    packets = info.frame_packets
     first, second = plan_runs(info, packets[[3, 14]].tolist())
     [together] = plan_runs(info, packets[:20].tolist())
     [earlier] = plan_runs(info, packets[[30]].tolist(), back=1)
@@ -169,7 +167,7 @@ def test_hidden_frames_count_for_nothing(case: Any) -> None:
     """Where the first frames are not shown, as an edit list says, the others move up, and decode as before."""
     data, info, truth = case("hevc")
     packet_pts = info.packet_pts.copy()
-    packet_pts[packets_of(info)[:3]] = HIDDEN + np.arange(3)
+    packet_pts[info.frame_packets[:3]] = HIDDEN + np.arange(3)
     hiding = replace(info, packet_pts=packet_pts)
 
     assert len(hiding) == CASE_FRAMES - 3
@@ -211,7 +209,7 @@ def decoded(
 
 def overwrite(data: bytes, info: VideoInfo, frame: int, content: bytes | None = None) -> bytes:
     """Put something else, or zeros, in the place of a frame's packet."""
-    packet = int(packets_of(info)[frame])
+    packet = int(info.frame_packets[frame])
     offset, size = int(info.packet_offsets[packet]), int(info.packet_sizes[packet])
     content = bytes(size) if content is None else content[:size].ljust(size, b"\0")
     return data[:offset] + content + data[offset + size :]
@@ -235,8 +233,8 @@ def test_frames_predicted_from_a_damaged_one_are_refused(folder: Path) -> None:
     """FFmpeg marks the damaged frame and hides the damage of those after it; neither is handed out."""
     data, info = encode(folder, "libx264")
     truth = decoded(data, info, list(range(NUM_FRAMES)))
-    anchor = (
-        packets_of(info).tolist().index(1)
+    anchor = info.frame_packets.tolist().index(
+        1
     )  # decoded behind the keyframe, and others refer to it
     size = int(info.packet_sizes[1])
     head = bytes(data[int(info.packet_offsets[1]) :][: size // 2])
@@ -257,7 +255,7 @@ def decode_plainly(data: bytes, info: VideoInfo) -> dict[int, tuple[bytes, bool]
     context: Any = av.CodecContext.create(info.decoder, "r")
     context.extradata, context.thread_count = info.extradata, 1
     found = {}
-    numbers = {packet: number for number, packet in enumerate(packets_of(info).tolist())}
+    numbers = {packet: number for number, packet in enumerate(info.frame_packets.tolist())}
     packets: list[Any] = [
         av.Packet(data[offset : offset + size])
         for offset, size in zip(info.packet_offsets, info.packet_sizes, strict=True)
@@ -290,7 +288,7 @@ def test_truncate_holds_the_last_good_frame(folder: Path, codec: str) -> None:
 def test_truncate_takes_no_later_frame(folder: Path) -> None:
     """A lost frame whose successor is decoded before it is replaced by its predecessor all the same."""
     data, info = encode(folder, "libx264")
-    packets = packets_of(info).tolist()
+    packets = info.frame_packets.tolist()
     lost = next(n for n in range(1, 23) if packets[n - 1] < packets[n] > packets[n + 1])
     truth = decoded(data, info, [lost - 1, lost + 1])
     broken = overwrite(data, info, lost)
@@ -367,8 +365,7 @@ def test_clip_is_given_up_after_a_while(
 ) -> None:
     """Between packets the time is looked at; a clip that takes longer is refused."""
     data, info = encode(folder, "libx264")
-    for module in (decode_module, salvage_module):
-        monkeypatch.setattr(module, "DECODE_SECONDS", 0.0)
+    monkeypatch.setattr(decode_module, "DECODE_SECONDS", 0.0)
 
     with pytest.raises(DecodeError, match=r"it takes longer than 0 s to decode$"):
         decoded(data, info, [20], read)
@@ -487,7 +484,7 @@ def lost_frame(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     path = write_video(folder / "a.mp4", pan(40, (96, 128)), gop=60, options=options)
     data = path.read_bytes()
     info = scan_video(data)
-    packets = packets_of(info)
+    packets = info.frame_packets
     frame = next(n for n in range(15, 30) if packets[n - 1] < packets[n] < packets[n + 1])
     offset = int(info.packet_offsets[packets[frame]])
     head = data[offset : offset + request.param]  # says that no other frame refers to this one

@@ -17,7 +17,7 @@ from PIL import Image
 import dali_pipes.video.decode
 from dali_pipes import BadSampleError, Clips, Loader, LoaderError, StateMismatchError
 from dali_pipes.video.color import to_rgb
-from dali_pipes.video.parts import overlapping
+from dali_pipes.video.packets import overlapping_clips
 from gpu_aug import (
     CenterCrop,
     ColorJitter,
@@ -279,7 +279,7 @@ def test_windows_apart_are_decoded_apart(root: Path) -> None:
         (root / f"videos/{TOP}/chunk-000/file-000.mp4").read_bytes()
     )  # a keyframe every second
     frames = {5: [6, 7], 1: [1], 2: [0], 3: [3, 4], 4: [5]}
-    groups = overlapping(info, {row: np.array(one) for row, one in frames.items()})
+    groups = overlapping_clips(info, {row: np.array(one) for row, one in frames.items()})
 
     assert [sorted(group) for group in groups] == [[1, 2], [3, 4], [5]]
 

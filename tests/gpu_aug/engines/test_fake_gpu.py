@@ -22,7 +22,7 @@ from dali_pipes.decode.dali.feed import FeedOptions
 from dali_pipes.decode.dali.user_pipeline import from_dali
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.dali import feed as video_feed
-from dali_pipes.video.dali.color import correction
+from dali_pipes.video.dali.canvases import color_correction
 from dali_pipes.video.dali.feed import ClipFeedOptions
 from dali_pipes.video.dali.nvdec import Nvdec
 from gpu_aug import (
@@ -286,9 +286,11 @@ def test_clips(
         return build(replace(options, backend="cpu", device_id=None))
 
     monkeypatch.setattr(video_feed, "_build", build_without_gpu)
-    for user in ("choose", "explain", "pipeline.make"):
+    for user in ("arguments.choose", "arguments.explain", "stages.production"):
         monkeypatch.setattr(f"dali_pipes.{user}.find_nvdec", lambda _: Nvdec(3))
-    monkeypatch.setattr("dali_pipes.video.dali.canvases.correction", lambda _: correction(1))
+    monkeypatch.setattr(
+        "dali_pipes.video.dali.canvases.color_correction", lambda _: color_correction(1)
+    )
     clips = Clips(VideoFolderDataset(videos), num_frames=4, stride=2)
     with gpu.waiting():
         loader = Loader(

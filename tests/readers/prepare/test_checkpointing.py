@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from dali_pipes.jpeg.finder import FINDER as FOUND_BY_US
+from dali_pipes.jpeg.seek_points import FINDER as FOUND_BY_US
 from readers import open_dataset
 from readers.checkpoints.layout import Entry
 from readers.checkpoints.store import DatasetCheckpoints

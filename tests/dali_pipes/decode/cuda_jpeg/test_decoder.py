@@ -17,10 +17,15 @@ from dali_pipes.arguments.choose import choose
 from dali_pipes.decode.cuda_jpeg.batch import Arenas, Planned, launch
 from dali_pipes.decode.cuda_jpeg.decoder import _Verdicts
 from dali_pipes.decode.cuda_jpeg.on_cpu import NoKernels
-from dali_pipes.jpeg.checkpoints import EVERY, Checkpoints, find_all_checkpoints, find_checkpoints
-from dali_pipes.jpeg.finder import FINDER
+from dali_pipes.jpeg.seek_point_stores import open_seek_points
+from dali_pipes.jpeg.seek_points import (
+    EVERY,
+    FINDER,
+    SeekPoints,
+    find_all_seek_points,
+    find_seek_points,
+)
 from dali_pipes.jpeg.status import LEFT_OVER
-from dali_pipes.jpeg.stored_checkpoints import checkpoints_of
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views
 from readers import Dataset, open_dataset
@@ -62,7 +67,7 @@ def assert_as_on_the_cpu(dataset: Dataset, recipe: Recipe | Views, **options: An
 
 @pytest.mark.parametrize("engine", ["fused", "kornia"])
 def test_batches_are_those_of_the_cpu(engine: str, tmp_path: Path) -> None:
-    """Two epochs: checkpoints are found in the first, and known in the second."""
+    """Two epochs: seek points are found in the first, and known in the second."""
     dataset = open_dataset(_folder(tmp_path / "data"))
     recipe = Recipe([RandomResizedCrop(32), HorizontalFlip()])
     for _ in range(2):
@@ -110,12 +115,12 @@ def test_seek_points_of_another_distance_are_used(tmp_path: Path) -> None:
     dataset = open_dataset(_folder(tmp_path / "data", 16))
     images = [bytes(sample.image) for sample in dataset]
     digests = [FINDER.digest(image) for image in images]
-    found = [Checkpoints(status, 8, rows) for status, rows in (find_checkpoints(image, 8) for image in images)]  # fmt: skip
-    checkpoints_of(dataset).keep_all(list(zip(range(len(images)), digests, found, strict=True)))
+    found = [SeekPoints(status, 8, rows) for status, rows in (find_seek_points(image, 8) for image in images)]  # fmt: skip
+    open_seek_points(dataset).store_all(list(zip(range(len(images)), digests, found, strict=True)))
     assert EVERY != 8
     assert any(len(one.rows) for one in found)
     with patch(
-        "dali_pipes.decode.cuda_jpeg.known.find_all_checkpoints", side_effect=AssertionError
+        "dali_pipes.decode.cuda_jpeg.known.find_all_seek_points", side_effect=AssertionError
     ):
         assert_as_on_the_cpu(dataset, CROP)
 
@@ -141,12 +146,12 @@ def test_a_gpu_is_needed() -> None:
 SOUND = 4
 
 
-"""Files whose checkpoints are right; those of the last one are not."""
+"""Files whose seek points are right; those of the last one are not."""
 
 
 @pytest.fixture
 def loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loader:
-    """One step, whose last file has checkpoints with other DC values."""
+    """One step, whose last file has seek points with other DC values."""
     root = tmp_path / "data"
     root.mkdir()
     for number in range(SOUND + 1):
@@ -154,7 +159,7 @@ def loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loader:
         (root / f"{number:03}.jpg").write_bytes(data)
 
     def find(files: Any, *rest: Any) -> Any:
-        found = find_all_checkpoints(files, *rest)
+        found = find_all_seek_points(files, *rest)
         for (address, num_bytes), one in zip(files.tolist(), found, strict=True):
             if ctypes.string_at(address, num_bytes) == data:
                 one.rows["dc"][::2] += (
@@ -162,7 +167,7 @@ def loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loader:
                 )
         return found
 
-    monkeypatch.setattr("dali_pipes.decode.cuda_jpeg.known.find_all_checkpoints", find)
+    monkeypatch.setattr("dali_pipes.decode.cuda_jpeg.known.find_all_seek_points", find)
     dataset = open_dataset(root, labels=[0] * (SOUND + 1))
     return load(dataset, batch_size=SOUND + 1, shuffle="none")
 

@@ -21,7 +21,7 @@ _DEVICE = torch.device("cuda", 0)
 
 @pytest.mark.parametrize("every", [0, 3])
 def test_all_kinds_equal_opencv(every: int) -> None:
-    """All samplings, sizes and turns, by restart markers and by checkpoints."""
+    """All samplings, sizes and turns, by restart markers and by seek points."""
     rng = np.random.default_rng(7)
     encoded = []
     for trial in range(120):

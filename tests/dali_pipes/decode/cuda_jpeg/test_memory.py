@@ -10,7 +10,7 @@ from dali_pipes.decode.cuda_jpeg.batch import Arenas, Files, Planned, Planner
 from dali_pipes.decode.cuda_jpeg.decoder import launches_of
 from dali_pipes.decode.cuda_jpeg.plan import FILE
 from dali_pipes.decode.jpeg_batch_kernel import RECT
-from dali_pipes.jpeg.checkpoints import Checkpoints, find_checkpoints
+from dali_pipes.jpeg.seek_points import SeekPoints, find_seek_points
 from tests.support.cuda_jpegs import empty_canvases, list_files, size_of, wanted_of
 from tests.support.jpegs import encode, picture
 
@@ -37,10 +37,10 @@ def planner() -> CountingPlanner:
 
 
 @cache
-def known_of(data: bytes) -> Checkpoints:
+def known_of(data: bytes) -> SeekPoints:
     """What is known of a file."""
-    status, rows = find_checkpoints(data, 8)
-    return Checkpoints(status, 8, rows)
+    status, rows = find_seek_points(data, 8)
+    return SeekPoints(status, 8, rows)
 
 
 known_size_of = cache(size_of)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dali_pipes.decode.cuda_jpeg.plan import UNKNOWN_STARTS
-from dali_pipes.jpeg.checkpoints import Checkpoints, find_checkpoints
+from dali_pipes.jpeg.seek_points import SeekPoints, find_seek_points
 from dali_pipes.jpeg.status import GOOD, SEVERAL_SCANS
 from readers import HeaderError, read_header
 from readers.image.restarts import restart_offsets
@@ -29,7 +29,7 @@ from tests.support.jpegs import SAMPLINGS, WAYS, damage, draw_crop, encode, open
 @pytest.mark.parametrize("sampling", [*SAMPLINGS, "gray"])
 @pytest.mark.parametrize("every", [0, 3])
 def test_all_sizes_equal_opencv(sampling: str, every: int) -> None:
-    """Odd and tiny sizes, all turns, qualities from worst to best, optimised tables; by restart markers and by checkpoints."""
+    """Odd and tiny sizes, all turns, qualities from worst to best, optimised tables; by restart markers and by seek points."""
     rng = np.random.default_rng(7)
     encoded = []
     for trial in range(40):
@@ -45,7 +45,7 @@ def test_all_sizes_equal_opencv(sampling: str, every: int) -> None:
 
 
 def test_photographs_equal_opencv(photos: list[Path]) -> None:
-    """Whole photographs, by checkpoints; progressive ones are left to others."""
+    """Whole photographs, by seek points; progressive ones are left to others."""
     num_decoded = 0
     for path in photos:
         data = path.read_bytes()
@@ -66,7 +66,7 @@ def _draw_cut(rng: np.random.Generator, size: tuple[int, int], canvas: tuple[int
 
 
 @pytest.mark.parametrize("antialias", [True, False])
-@pytest.mark.parametrize("kind", ["checkpoints", "restarts", "known restarts"])
+@pytest.mark.parametrize("kind", ["seek_points", "restarts", "known restarts"])
 def test_crops_equal_those_of_the_cpu(kind: str, *, antialias: bool) -> None:
     """Crops of two views, enlarged and shrunk, pasted inside and beyond the canvas, from turned images of all samplings."""
     rng = np.random.default_rng(3)
@@ -74,7 +74,7 @@ def test_crops_equal_those_of_the_cpu(kind: str, *, antialias: bool) -> None:
     for trial in range(36):
         height, width = (int(side) for side in rng.integers(20, 150, 2))
         sampling = [*SAMPLINGS, "gray"][trial % 6]
-        restart = 0 if kind == "checkpoints" else 1 + trial % 5
+        restart = 0 if kind == "seek_points" else 1 + trial % 5
         plain = encode(picture(height, width, trial), sampling, restart=restart)
         encoded.append(turned(plain, 1 + trial // 6 % 8))
     sizes = [size_of(data) for data in encoded]
@@ -82,7 +82,7 @@ def test_crops_equal_those_of_the_cpu(kind: str, *, antialias: bool) -> None:
     cuts = [[_draw_cut(rng, size, shape) for size in sizes] for shape in shapes]
     canvases = [empty_canvases([shape] * len(sizes)) for shape in shapes]
     offsets = [restart_offsets(data) for data in encoded] if kind == "known restarts" else ()
-    files = files_of(encoded, 2 if kind == "checkpoints" else 0, offsets)
+    files = files_of(encoded, 2 if kind == "seek_points" else 0, offsets)
     wanted = wanted_of(sizes, cuts, canvases, antialias=antialias)
 
     statuses, _ = render(files, wanted)
@@ -95,7 +95,7 @@ def test_crops_equal_those_of_the_cpu(kind: str, *, antialias: bool) -> None:
 
 
 def test_odd_files_have_the_verdicts_and_pixels_of_the_cpu(shared_data: Path) -> None:
-    """Every odd or broken file that has a header, all in one batch, by checkpoints and by restart markers."""
+    """Every odd or broken file that has a header, all in one batch, by seek points and by restart markers."""
     encoded, sizes = [], []
     for path in sorted((shared_data / "odd").iterdir()):
         if path.suffix in (".csv", ".md") or path.is_dir():
@@ -153,7 +153,7 @@ def test_wrong_checkpoints_are_noticed(what: str) -> None:
     """One changed number in the rows of an image is that image's verdict; the images beside it are right."""
     rng = np.random.default_rng(0)
     data = encode(picture(64, 80), "4:2:0")
-    status, rows = find_checkpoints(data, 2)
+    status, rows = find_seek_points(data, 2)
     assert status == GOOD
     trials = []
     for trial in range(40):
@@ -164,7 +164,7 @@ def test_wrong_checkpoints_are_noticed(what: str) -> None:
                 changed["bit"][place] ^= 1 << int(rng.integers(32))
             else:
                 changed["dc"][place, int(rng.integers(3))] ^= 1 << int(rng.integers(15))
-        trials.append(Checkpoints(GOOD, 2, changed))
+        trials.append(SeekPoints(GOOD, 2, changed))
     canvases = empty_canvases([(64, 80)] * 40)
     wanted = wanted_of([(64, 80)] * 40, [[whole(data)] * 40], [canvases])
 
@@ -176,9 +176,9 @@ def test_wrong_checkpoints_are_noticed(what: str) -> None:
 
 
 def test_files_without_known_starts_are_left_to_others() -> None:
-    """Neither restart markers nor checkpoints, or checkpoints of another image."""
+    """Neither restart markers nor seek points, or seek points of another image."""
     data = encode(picture(64, 80), "4:2:0")
-    other = Checkpoints(*find_checkpoints(encode(picture(64, 90), "4:2:0"), 2)[:1], 2, find_checkpoints(encode(picture(64, 120), "4:2:0"), 2)[1])  # fmt: skip
+    other = SeekPoints(*find_seek_points(encode(picture(64, 90), "4:2:0"), 2)[:1], 2, find_seek_points(encode(picture(64, 120), "4:2:0"), 2)[1])  # fmt: skip
     canvases = empty_canvases([(64, 80)] * 2)
     wanted = wanted_of([(64, 80)] * 2, [[whole(data)] * 2], [canvases])
 

@@ -23,7 +23,7 @@ from dali_pipes.integrations.ray import cluster
 from dali_pipes.integrations.ray.connect import connect
 from dali_pipes.integrations.ray.executor import RayExecutor
 from dali_pipes.integrations.ray.versions import versions
-from dali_pipes.jpeg.finder import FINDER, JpegFinder
+from dali_pipes.jpeg.seek_points import FINDER, JpegFinder
 from readers.checkpoints.layout import Kept
 from readers.prepare import LocalExecutor, index, inspection_parts, pack
 from readers.prepare.errors import PrepareError, TransientError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dali_pipes import Loader
-from dali_pipes.monitoring.ranks import beats, loop_watch, pulse
+from dali_pipes.monitoring.ranks import peers, pulse, watch
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
 
@@ -43,7 +43,7 @@ class Hands:
         return self.now
 
     def start(self, _name: str, seconds: float, work: Callable[[bool], None]) -> "Daemon":
-        """Stand for `dali_pipes.monitoring.ranks.daemon.Daemon`."""
+        """Stand for `dali_pipes.monitoring.ranks.background.RepeatingThread`."""
         self.daemons.append(Daemon(self, seconds, work))
         return self.daemons[-1]
 
@@ -76,7 +76,7 @@ class Daemon:
 def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
     """The watches of loops go by this clock."""
     hands = Hands()
-    for module in (beats, loop_watch, pulse):
+    for module in (peers, pulse, watch):
         monkeypatch.setattr(module, "clock", hands)
-    monkeypatch.setattr(loop_watch, "Daemon", hands.start)
+    monkeypatch.setattr(watch, "RepeatingThread", hands.start)
     return hands

@@ -25,11 +25,11 @@ from dali_pipes.monitoring.ranks.board import (
     group_board,
 )
 from dali_pipes.monitoring.ranks.heartbeat import as_heartbeat
-from dali_pipes.monitoring.ranks.late import find_late
-from dali_pipes.monitoring.ranks.peer_status import Heard
-from dali_pipes.monitoring.ranks.rank_report import Note
+from dali_pipes.monitoring.ranks.peers import PeerReports
+from dali_pipes.monitoring.ranks.rank_report import RankReport
+from dali_pipes.monitoring.ranks.rank_table import find_late
 
-NOTE = Note(
+NOTE = RankReport(
     rank=2, host="node1", pid=17, number=3, at=1.5, epoch=1, steps=40, stages={"read": 0.01}
 )
 
@@ -87,8 +87,8 @@ class TestNotes:
     )
     def test_what_is_no_note(self, data: bytes) -> None:
         """What is damaged, or of another version, counts as nothing; a sound note is the same after it was read."""
-        assert Note.from_bytes(data) is None
-        assert Note.from_bytes(NOTE.to_bytes()) == NOTE
+        assert RankReport.from_bytes(data) is None
+        assert RankReport.from_bytes(NOTE.to_bytes()) == NOTE
 
 
 @pytest.fixture(params=["folder", "store"])
@@ -223,39 +223,39 @@ class TestGroups:
         assert group_board() is None
 
 
-class TestHeard:
+class TestPeerReports:
     def test_silence_is_measured_here(self, tmp_path: Path) -> None:
         """A note gets older by the reader's clock until its number changes."""
         board = FolderBoard(tmp_path)
-        heard = Heard(board, rank=0)
-        heard.listen([2], 10.0)
+        heard = PeerReports(board, rank=0)
+        heard.read([2], 10.0)
         board.write(2, NOTE.to_bytes())
-        heard.listen([2], 11.0)
-        heard.listen([2], 15.0)
-        assert [note.age_seconds for note in heard.notes(15.0)] == [4.0]
-        board.write(2, Note(rank=2, number=4).to_bytes())
-        heard.listen([2], 16.0)
-        assert [note.age_seconds for note in heard.notes(16.5)] == [0.5]
+        heard.read([2], 11.0)
+        heard.read([2], 15.0)
+        assert [note.age_seconds for note in heard.live(15.0)] == [4.0]
+        board.write(2, RankReport(rank=2, number=4).to_bytes())
+        heard.read([2], 16.0)
+        assert [note.age_seconds for note in heard.live(16.5)] == [0.5]
 
     def test_notes_of_an_earlier_run(self, tmp_path: Path) -> None:
         """What lay there from the first is believed once it changes; a note of another rank never."""
         board = FolderBoard(tmp_path)
         board.write(2, NOTE.to_bytes())
         board.write(3, NOTE.to_bytes())
-        heard = Heard(board, rank=0)
-        heard.listen([2, 3], 1.0)
-        assert heard.notes(1.0) == []
-        board.write(2, Note(rank=2, number=4).to_bytes())
-        heard.listen([2, 3], 2.0)
-        assert [note.rank for note in heard.notes(2.0)] == [2]
+        heard = PeerReports(board, rank=0)
+        heard.read([2, 3], 1.0)
+        assert heard.live(1.0) == []
+        board.write(2, RankReport(rank=2, number=4).to_bytes())
+        heard.read([2, 3], 2.0)
+        assert [note.rank for note in heard.live(2.0)] == [2]
 
 
 STAGES = {"read": 0.001, "decode": 0.004}
 
 
-def notes(count: int = 4, **odd: Any) -> list[Note]:
+def notes(count: int = 4, **odd: Any) -> list[RankReport]:
     """Ranks that are alike, of which the last but one is odd."""
-    usual = Note(
+    usual = RankReport(
         rank=0, host="node", window_seconds=30, samples=3000, wait_seconds=1, stages=STAGES
     )
     ranks = [replace(usual, rank=rank) for rank in range(count)]

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from dali_pipes import Heartbeat, Loader
-from dali_pipes.monitoring.ranks.beats import Beats, read_note
 from dali_pipes.monitoring.ranks.board import BoardError, FolderBoard, StoreGoneError
-from dali_pipes.monitoring.ranks.rank_report import Note
+from dali_pipes.monitoring.ranks.peers import PeerWatch
+from dali_pipes.monitoring.ranks.rank_report import RankReport
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.loaders import loader_maker
@@ -124,7 +124,7 @@ def test_nobody_is_known_without_a_place(dataset: Repeated) -> None:
     """Without a process group or a folder a rank knows of itself alone, and says so."""
     loader = load(dataset, rank=1, world_size=3)
     assert [note.rank for note in loader.ranks()] == [1]
-    assert "there is neither a process group nor a folder" in repr(loader.ranks())
+    assert "there is neither a process group with a store nor a folder" in repr(loader.ranks())
     silent = load(dataset, heartbeat=None, rank=1, world_size=3)
     assert "heartbeat=None" in repr(silent.ranks())
 
@@ -133,15 +133,17 @@ class TestSilence:
     """What the first rank says of others, by a clock of the test."""
 
     @pytest.fixture
-    def beats(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Beats:
+    def beats(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PeerWatch:
         """Rank 0 of 3, whose notes come every second, and the others' first notes."""
-        monkeypatch.setattr("dali_pipes.monitoring.ranks.beats.clock", lambda: self.now)
+        monkeypatch.setattr("dali_pipes.monitoring.ranks.peers.clock", lambda: self.now)
         self.now, self.board = 0.0, FolderBoard(tmp_path)
-        beats = Beats(self.board, 0, 3, 1.0, lambda: Note(rank=0, number=int(self.now)), {})
+        beats = PeerWatch(
+            self.board, 0, 3, 1.0, lambda: RankReport(rank=0, number=int(self.now)), {}
+        )
         self.beat(beats, 1)
         return beats
 
-    def beat(self, beats: Beats, times: int, *live: Note) -> None:
+    def beat(self, beats: PeerWatch, times: int, *live: RankReport) -> None:
         """Some seconds in which some ranks are live."""
         for _ in range(times):
             self.now += 1
@@ -149,12 +151,12 @@ class TestSilence:
                 self.board.write(note.rank, replace(note, number=int(self.now)).to_bytes())
             beats.beat(False)
 
-    def test_said_once(self, beats: Beats, said: Any) -> None:
+    def test_said_once(self, beats: PeerWatch, said: Any) -> None:
         """A rank that leaves no notes any more is named once, and once more when it is heard again."""
-        one = Note(
+        one = RankReport(
             rank=1, host="node1", pid=12, epoch=2, steps=7, state="loader", waits_for="read a.tar"
         )
-        two = Note(rank=2)
+        two = RankReport(rank=2)
         self.beat(beats, 3, one, two)
         self.beat(beats, 5, two)
         assert said() == []
@@ -166,9 +168,9 @@ class TestSilence:
         self.beat(beats, 3, one, two)
         assert said()[1:] == ["rank 1 is heard again"]
 
-    def test_loops_that_are_over(self, beats: Beats, said: Any) -> None:
+    def test_loops_that_are_over(self, beats: PeerWatch, said: Any) -> None:
         """Nothing is said of a rank whose loop is over, until others have begun the next epoch."""
-        one, two = Note(rank=1, host="node1", pid=12, state="over"), Note(rank=2)
+        one, two = RankReport(rank=1, host="node1", pid=12, state="over"), RankReport(rank=2)
         self.beat(beats, 3, one, two)
         self.beat(beats, 20, two)
         assert said() == []
@@ -177,10 +179,17 @@ class TestSilence:
             "rank 1 (node1, process 12) has begun no loop since epoch 0, other ranks have"
         ]
 
-    def test_the_next_rank_speaks(self, said: Any, beats: Beats) -> None:
+    def test_the_next_rank_speaks(self, said: Any, beats: PeerWatch) -> None:
         """Where rank 0 is silent rank 1 says it; rank 2 says nothing while rank 1 lives."""
         others = [
-            Beats(self.board, rank, 3, 1.0, lambda r=rank: Note(rank=r, number=int(self.now)), {})  # type: ignore[misc]
+            PeerWatch(
+                self.board,
+                rank,
+                3,
+                1.0,
+                lambda r=rank: RankReport(rank=r, number=int(self.now)),
+                {},
+            )  # type: ignore[misc]
             for rank in (1, 2)
         ]
         for one in (*others, beats):
@@ -192,20 +201,20 @@ class TestSilence:
         [text] = said()
         assert text.startswith("rank 0 (")
 
-    def test_two_loops(self, beats: Beats, tmp_path: Path) -> None:
+    def test_two_loops(self, beats: PeerWatch, tmp_path: Path) -> None:
         """Of two loops of a rank, each with a board of its own, the later one speaks until it ends."""
-        inner = Beats(FolderBoard(tmp_path), 0, 3, 1.0, lambda: Note(rank=0, epoch=7), {})
+        inner = PeerWatch(FolderBoard(tmp_path), 0, 3, 1.0, lambda: RankReport(rank=0, epoch=7), {})
         epochs = []
         for one, is_last in ((inner, False), (beats, False), (inner, True), (beats, False)):
             one.beat(is_last)
-            epochs.append(read_note(self.board, 0).epoch)
+            epochs.append(RankReport.from_bytes(self.board.read(0)).epoch)
         assert epochs == [7, 7, 7, 0]
 
     @pytest.mark.parametrize("error", [BoardError("the disk"), StoreGoneError("the folder")])
     def test_board_that_fails(
         self,
         error: BoardError,
-        beats: Beats,
+        beats: PeerWatch,
         monkeypatch: pytest.MonkeyPatch,
         said: Any,
     ) -> None:

@@ -18,10 +18,8 @@ from typing import Any
 import pytest
 
 from dali_pipes import Batch, Heartbeat, Loader, LoaderError
-from dali_pipes.monitoring.ranks.daemon import Daemon
-from dali_pipes.monitoring.ranks.threads_now import file_at, loader_threads
-from dali_pipes.monitoring.ranks.timeout import within
-from dali_pipes.monitoring.ranks.visible_warning import speak
+from dali_pipes.monitoring.ranks.background import RepeatingThread, call_with_timeout, warn_visibly
+from dali_pipes.monitoring.ranks.stall import file_at, loader_threads
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
 from readers.storage.remote import configure
@@ -243,7 +241,7 @@ def test_looking_at_threads_holds_nothing() -> None:
 
     def look_from_elsewhere() -> Callable[[], threading.Event | None]:
         thing = threading.Event()
-        within(10, lambda: [file_at(one.frame) for one in loader_threads(main)], [])
+        call_with_timeout(10, lambda: [file_at(one.frame) for one in loader_threads(main)], [])
         return weakref.ref(thing)
 
     main = threading.get_ident()
@@ -255,21 +253,21 @@ def test_looking_at_threads_holds_nothing() -> None:
         gc.enable()
 
 
-class TestDaemon:
+class TestRepeatingThread:
     def test_error(self, said: Any) -> None:
         """A watch that fails is spoken of, and the loop goes on."""
 
         def fail(is_last: bool) -> None:
             raise ArithmeticError(is_last)
 
-        daemon = Daemon("gpu-aug-watch", 0.01, fail)
+        daemon = RepeatingThread("gpu-aug-watch", 0.01, fail)
         daemon.join(10)
         assert "the loop goes on" in said()[0]
 
     def test_end_while_it_hangs(self) -> None:
         """What hangs is not waited for."""
         gate = Gate()
-        daemon = Daemon("gpu-aug-watch", 0.01, lambda _: gate())
+        daemon = RepeatingThread("gpu-aug-watch", 0.01, lambda _: gate())
         assert gate.has_come.wait(60)
         daemon.end()
         daemon.join(0.01)
@@ -277,11 +275,14 @@ class TestDaemon:
         gate.is_open.set()
         daemon.join(10)
 
-    def test_within(self) -> None:
+    def test_call_with_timeout(self) -> None:
         """Who does not answer in time, or fails, gives the other answer."""
         ended = threading.Event()
-        assert (within(5, lambda: 1, 2), within(0.05, lambda: ended.wait(60), 2)) == (1, 2)
-        assert within(5, lambda: 1 // 0, 2) == 2
+        assert (
+            call_with_timeout(5, lambda: 1, 2),
+            call_with_timeout(0.05, lambda: ended.wait(60), 2),
+        ) == (1, 2)
+        assert call_with_timeout(5, lambda: 1 // 0, 2) == 2
         ended.set()
 
 
@@ -299,9 +300,9 @@ class TestSpeaking:
     ) -> None:
         """Python writes it, or we where a library's handler keeps Python from it."""
         take_handlers_away(monkeypatch)
-        speak("one")
+        warn_visibly("one")
         logging.getLogger("gpu_aug").addHandler(logging.NullHandler())
-        speak("two")
+        warn_visibly("two")
         assert capsys.readouterr().err == "one\ntwo\n"
 
     def test_handlers_and_levels(
@@ -311,8 +312,8 @@ class TestSpeaking:
         take_handlers_away(monkeypatch)
         logger, stream = logging.getLogger("gpu_aug"), io.StringIO()
         logger.addHandler(logging.StreamHandler(stream))
-        speak("one")
+        warn_visibly("one")
         logger.setLevel(logging.ERROR)
-        speak("two")
+        warn_visibly("two")
         logger.setLevel(logging.NOTSET)
         assert (stream.getvalue(), capsys.readouterr().err) == ("one\n", "")

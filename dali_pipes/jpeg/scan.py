@@ -1,13 +1,24 @@
-"""From one restart interval to the next, and to the end of the scan; intervals that nobody needs are jumped over."""
+"""Moving through a scan: from MCU to MCU, to the next restart interval, to a seek point, and to its end."""
 
 from typing import Any
 
-from dali_pipes.jpeg.bitstream import begin, top_up
+import numpy as np
+
+from dali_pipes.jpeg.bitstream import CLEAN_BYTES, MCU_BYTES, begin, top_up
+from dali_pipes.jpeg.file_bytes import be16, find_marker
 from dali_pipes.jpeg.idct import OVERFLOW
 from dali_pipes.jpeg.mcus import read_mcus
 from dali_pipes.jpeg.memory import Record, memory_at
-from dali_pipes.jpeg.seek import note_checkpoint, seek
-from dali_pipes.jpeg.status import BAD_NUMBER, CUT_SHORT, GOOD, LEFT_OVER, WRONG_RESTART
+from dali_pipes.jpeg.seek_points import SEEK_POINT
+from dali_pipes.jpeg.status import (
+    BAD_NUMBER,
+    CUT_SHORT,
+    GOOD,
+    LEFT_OVER,
+    SCRATCH_SHORT,
+    WRONG_RESTART,
+    WRONG_SEEK_POINT,
+)
 from gpu_aug.compiled.jit import (
     has_ff,
     inlined,
@@ -15,6 +26,7 @@ from gpu_aug.compiled.jit import (
     load_be64,
     load_i64,
     load_u8,
+    record_at,
     signed,
     view_i64,
 )
@@ -26,6 +38,12 @@ NEVER = 1 << 40  # more MCUs than any image has
 _RESTART = 0xFFD0
 _END = 0xFFD9
 
+ROW_BYTES = SEEK_POINT.itemsize
+_seek_point_at = record_at(SEEK_POINT)
+
+_LEAST_BYTES = 64  # cleaned at a time, beyond what an MCU may need
+_MAX_BIT = 0xFFFFFFFF  # a seek point has 32 bits for its place
+
 
 @inlined
 def start_intervals(memory: Record) -> None:
@@ -36,6 +54,47 @@ def start_intervals(memory: Record) -> None:
     memory.feed.wide, job = 0, memory.job
     job.noted = 0
     intervals.until = job.every if job.judge and job.every else NEVER
+
+
+@kernel
+def _walk(feed: Record, clean: int) -> None:
+    """Follow the file to where a clean byte of this interval lies, from where the last one was found."""
+    rest, source = clean - feed.walked, feed.walked_to
+    while rest > 0:
+        if rest >= 8 and source + 8 <= feed.stop and not has_ff(load_be64(source)):
+            source += 8
+            rest -= 8
+        else:
+            source += 2 if load_u8(source) == 0xFF else 1
+            rest -= 1
+    feed.walked, feed.walked_to = clean, source
+
+
+@kernel
+def _note_seek_point(memory: Record) -> int:
+    """Write the seek point before the next MCU, whose number is a multiple of the job's `every`; returns a status.
+
+    A scan of 512 MB or more has none.
+    """
+    feed, job, intervals = memory.feed, memory.job, memory.intervals
+    number = intervals.mcu // job.every - 1
+    if number >= job.num_seek_points:
+        return SCRATCH_SHORT
+    clean = feed.cleaned - (feed.filled - feed.position)
+    bits = 8 * clean - feed.bits
+    if bits > 8 * feed.cleaned:
+        return CUT_SHORT
+    _walk(feed, bits >> 3)
+    bit = 8 * (feed.walked_to - job.data - memory.header.scan) + (bits & 7)
+    if bit > _MAX_BIT:  # all that follow, too
+        job.noted = 0
+        return GOOD
+    row = _seek_point_at(job.seek_points + ROW_BYTES * number)
+    row.bit = bit
+    for component in range(3):
+        row.dc[component] = feed.prediction[component]
+    job.noted = number + 1
+    return GOOD
 
 
 @kernel
@@ -58,7 +117,7 @@ def read_on(address: int, column: int, count: int) -> int:
             if status != GOOD:
                 return status
         if intervals.until == 0:
-            status = note_checkpoint(memory)
+            status = _note_seek_point(memory)
             if status != GOOD:
                 return status
             intervals.until = memory.job.every
@@ -75,10 +134,55 @@ def read_on(address: int, column: int, count: int) -> int:
 
 
 @kernel
+def _seek(memory: Record, number: int, last: int) -> int:
+    """Go on at a seek point, as if all in front of it had been read.
+
+    Args:
+        memory: The memory.
+        number: Of the seek point.
+        last: MCU behind those that will be read from there on; only so much is made ready.
+
+    Returns:
+        A status: WRONG_SEEK_POINT where the seek point lies outside the scan.
+    """
+    feed, job, intervals = memory.feed, memory.job, memory.intervals
+    row = _seek_point_at(job.seek_points + ROW_BYTES * number)
+    bit = signed(row.bit)
+    source = job.data + memory.header.scan + (bit >> 3)
+    if source > feed.stop - 2:
+        return WRONG_SEEK_POINT
+    begin(feed, source)
+    for component in range(3):
+        feed.prediction[component] = row.dc[component]
+    mcu = (number + 1) * job.every
+    intervals.mcu = mcu
+    intervals.number = mcu // intervals.mcus
+    intervals.left = (intervals.number + 1) * intervals.mcus - mcu
+    feed.limit = feed.clean + _bytes_until(job, bit, last)
+    top_up(feed)
+    if bit & 7:  # the front of the first byte belongs to what was skipped
+        feed.bits = 8 - (bit & 7)
+        feed.buffer = signed(load_be64(feed.position) >> np.uint64(56) << np.uint64(56 + (bit & 7)))
+        feed.position += 1
+    return GOOD
+
+
+@inlined
+def _bytes_until(job: Any, bit: int, last: int) -> int:
+    """How many bytes to clean for the MCUs from a seek point up to another MCU, and what reading ahead takes."""
+    behind = (last - 1) // job.every
+    if behind >= job.num_seek_points:
+        return CLEAN_BYTES
+    end = signed(_seek_point_at(job.seek_points + ROW_BYTES * behind).bit)
+    wanted = ((end - bit) >> 3) + _LEAST_BYTES
+    return signed(min(max(wanted, _LEAST_BYTES) + MCU_BYTES, CLEAN_BYTES))
+
+
+@kernel
 def skip(address: int, count: int, then: int) -> int:
     """Pass over MCUs.
 
-    Where nothing is to be judged, those in front of a checkpoint are not read, nor are those of whole restart intervals.
+    Where nothing is to be judged, those in front of a seek point are not read, nor are those of whole restart intervals.
 
     Args:
         address: Address of the memory.
@@ -92,11 +196,11 @@ def skip(address: int, count: int, then: int) -> int:
     intervals, job = memory.intervals, memory.job
     if job.judge:
         return signed(read_on(address, NOWHERE, count))
-    if job.num_checkpoints and job.every > 0:
+    if job.num_seek_points and job.every > 0:
         target = intervals.mcu + count
-        number = min(target // job.every, job.num_checkpoints) - 1
+        number = min(target // job.every, job.num_seek_points) - 1
         if (number + 1) * job.every > intervals.mcu:
-            status = seek(memory, number, target + then)
+            status = _seek(memory, number, target + then)
             if status != GOOD:
                 return status
             count = target - intervals.mcu
@@ -181,20 +285,8 @@ def _jump(feed: Record, intervals: Record, count: int, file: int, offsets: Any) 
 
 
 @inlined
-def find_marker(source: int, stop: int) -> int:
-    """The address of the next marker, or of the last two bytes."""
-    while source + 2 < stop:
-        if source + 8 < stop and not has_ff(load_be64(source)):
-            source += 8
-        elif load_u8(source) == 0xFF and load_u8(source + 1) != 0:
-            return source
-        else:
-            source += 1
-    return stop - 2
-
-
-@inlined
 def _marker(source: int, stop: int) -> int:
+    """Return the marker at an address; 0 behind the end of the file."""
     if source + 2 > stop:
         return 0
-    return signed(load_u8(source)) << 8 | signed(load_u8(source + 1))
+    return be16(source)

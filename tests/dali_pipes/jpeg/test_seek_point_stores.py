@@ -9,11 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes.jpeg import stored_checkpoints
-from dali_pipes.jpeg.checkpoints import CHECKPOINT, UNREAD, Checkpoints, Known, find_checkpoints
-from dali_pipes.jpeg.finder import FINDER
+from dali_pipes.jpeg import seek_point_stores
+from dali_pipes.jpeg.seek_point_stores import StoredSeekPoints
+from dali_pipes.jpeg.seek_points import (
+    FINDER,
+    SEEK_POINT,
+    UNREAD,
+    Known,
+    SeekPoints,
+    find_seek_points,
+)
 from dali_pipes.jpeg.status import CUT_SHORT, GOOD
-from dali_pipes.jpeg.stored_checkpoints import StoredCheckpoints
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import IndexedDataset, open_dataset
 from readers.checkpoints.layout import HEAD_BYTES, SLOT_BYTES
@@ -29,13 +35,13 @@ NUM_PHOTOS = 6
 def kept(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The indices of samples of which loaders keep something, in turn."""
     found: list[int] = []
-    keep_all = StoredCheckpoints.keep_all
+    store_all = StoredSeekPoints.store_all
 
-    def keep(self: StoredCheckpoints, news: list[tuple[int, int, Checkpoints]]) -> None:
+    def keep(self: StoredSeekPoints, news: list[tuple[int, int, SeekPoints]]) -> None:
         found.extend(index for index, _, _ in news)
-        keep_all(self, news)
+        store_all(self, news)
 
-    monkeypatch.setattr(StoredCheckpoints, "keep_all", keep)
+    monkeypatch.setattr(StoredSeekPoints, "store_all", keep)
     return found
 
 
@@ -129,13 +135,13 @@ def test_where_files_cannot_be_written_the_process_remembers(
     image = encode(picture(200, 300), "4:2:0")
     dataset = write_images(tmp_path / "photos", [image])
     told = np.array([FINDER.digest(image)], np.uint64)
-    store = StoredCheckpoints(dataset)
+    store = StoredSeekPoints(dataset)
     for _ in range(2):
-        store.keep_all([(0, int(told[0]), Checkpoints(GOOD, 8, find_checkpoints(image, 8)[1]))])
+        store.store_all([(0, int(told[0]), SeekPoints(GOOD, 8, find_seek_points(image, 8)[1]))])
 
     [mine] = store.look_up(np.zeros(1, np.int64), told).files
     assert mine["num_rows"] > 1
-    [other] = StoredCheckpoints(dataset).look_up(np.zeros(1, np.int64), told).files
+    [other] = StoredSeekPoints(dataset).look_up(np.zeros(1, np.int64), told).files
     assert (other["status"], len(caplog.records)) == (UNREAD, 1)
 
 
@@ -157,16 +163,16 @@ def many_photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "many_photos"
 
 
-def store_of(folder: Path) -> StoredCheckpoints:
+def store_of(folder: Path) -> StoredSeekPoints:
     """Knows rows of 0 to 3,000 bytes of each picture, and of every fifth a bad verdict; these all are made up."""
     rng = np.random.default_rng(0)
-    store = StoredCheckpoints(open_dataset(folder))
+    store = StoredSeekPoints(open_dataset(folder))
     entries = []
     for number in range(COUNT):
-        rows = np.zeros(0 if number % 5 == 4 else 27 * number, CHECKPOINT)
+        rows = np.zeros(0 if number % 5 == 4 else 27 * number, SEEK_POINT)
         rows["bit"], rows["dc"] = rng.integers(0, 1 << 30, len(rows)), rng.integers(-999, 999, (len(rows), 3))  # fmt: skip
-        entries.append((number, int(DIGESTS[number]), Checkpoints(CUT_SHORT if number % 5 == 4 else GOOD, 8, rows)))  # fmt: skip
-    store.keep_all(entries)
+        entries.append((number, int(DIGESTS[number]), SeekPoints(CUT_SHORT if number % 5 == 4 else GOOD, 8, rows)))  # fmt: skip
+    store.store_all(entries)
     return store
 
 
@@ -179,11 +185,11 @@ def rows_of(known: Known) -> list[bytes | None]:
     return found
 
 
-def expected_of(store: StoredCheckpoints, indices: np.ndarray, digests: np.ndarray) -> list[bytes | None]:  # fmt: skip
+def expected_of(store: StoredSeekPoints, indices: np.ndarray, digests: np.ndarray) -> list[bytes | None]:  # fmt: skip
     """The same, of files as Python reads them."""
     found = [
         None if one is None else f"{one.status} {one.every} ".encode() + one.rows
-        for one in kept_of(store._kept, indices, digests)
+        for one in kept_of(store._stored, indices, digests)
     ]
     others = rows_of(store._memory.look_up(indices, digests))
     return [mine or other for mine, other in zip(found, others, strict=True)]
@@ -194,7 +200,7 @@ def test_rows_are_those_that_were_kept(
     usual_bytes: int, many_photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In any indices and more than once, of other bytes none, and with too little room at first."""
-    monkeypatch.setattr(stored_checkpoints, "_USUAL_BYTES", usual_bytes)
+    monkeypatch.setattr(seek_point_stores, "_USUAL_BYTES", usual_bytes)
     store = store_of(many_photos)
     indices = np.array([7, 3, 3, 0, 11, 4, 9, 1])
     digests = DIGESTS[indices].copy()
@@ -221,7 +227,7 @@ def test_damage_is_as_good_as_nothing(many_photos: Path, tmp_path: Path) -> None
         if trial % 10 == 0:
             del damaged[int(rng.integers(HEAD_BYTES, len(damaged))) :]
         path.write_bytes(damaged)
-        store = StoredCheckpoints(open_dataset(many_photos))
+        store = StoredSeekPoints(open_dataset(many_photos))
         found = rows_of(store.look_up(ALL, DIGESTS))
         assert found == expected_of(store, ALL, DIGESTS)
         lost += found.count(None)
@@ -251,12 +257,12 @@ def test_shards_are_looked_at_beside_them_and_in_the_cache_folder(many_photos: P
     beside = sorted((tmp_path / "shards").glob("*.gpuaug-checkpoints"))
     assert len(beside) > 1
     shutil.copy(beside[0], beside[1])  # which is of another shard: as if there were none
-    store = StoredCheckpoints(dataset)
+    store = StoredSeekPoints(dataset)
     found = rows_of(store.look_up(ALL, digests))
     assert found == expected_of(store, ALL, digests)
     assert 0 < found.count(None) < COUNT
     missing = [number for number in range(COUNT) if found[number] is None]
-    store.keep_all([(number, int(digests[number]), Checkpoints(GOOD, 8, np.zeros(3, CHECKPOINT))) for number in missing])  # fmt: skip
+    store.store_all([(number, int(digests[number]), SeekPoints(GOOD, 8, np.zeros(3, SEEK_POINT))) for number in missing])  # fmt: skip
 
     found = rows_of(store.look_up(ALL, digests))
     assert found == expected_of(store, ALL, digests)

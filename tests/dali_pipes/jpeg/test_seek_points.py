@@ -1,4 +1,4 @@
-"""Checkpoints: where they lie, and that decoding from them gives the pixels of the whole picture."""
+"""SeekPoints: where they lie, and that decoding from them gives the pixels of the whole picture."""
 
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,20 +9,20 @@ import pytest
 from numba import njit
 
 from dali_pipes.jpeg import REASONS
-from dali_pipes.jpeg.checkpoint_memory import CheckpointMemory
-from dali_pipes.jpeg.checkpoints import (
-    CHECKPOINT,
-    Checkpoints,
-    find_all_checkpoints,
-    find_checkpoints,
-)
+from dali_pipes.jpeg.decode import check_files, new_scratch
 from dali_pipes.jpeg.memory import memory_at
-from dali_pipes.jpeg.seek import note_checkpoint
-from dali_pipes.jpeg.spans import spans_of
+from dali_pipes.jpeg.scan import _note_seek_point
+from dali_pipes.jpeg.seek_point_stores import SeekPointMemory
+from dali_pipes.jpeg.seek_points import (
+    SEEK_POINT,
+    SeekPoints,
+    find_all_seek_points,
+    find_seek_points,
+    spans_of,
+)
 from dali_pipes.jpeg.status import GOOD
-from dali_pipes.jpeg.whole import check_whole, new_scratch
 from tests.support.jpegs import (
-    NO_CHECKPOINTS,
+    NO_SEEK_POINTS,
     REDUCED,
     SAMPLINGS,
     assert_decodes,
@@ -41,7 +41,7 @@ KINDS = [*SAMPLINGS, "gray"]
 
 @pytest.mark.parametrize("restart", [0, 3])
 @pytest.mark.parametrize("sampling", KINDS)
-def test_crops_from_checkpoints_equal_cuts(sampling: str, restart: int) -> None:
+def test_crops_from_seek_points_equal_cuts(sampling: str, restart: int) -> None:
     """Any crop of pictures of odd sizes, turned as EXIF says, in all sizes while decoding."""
     rng = np.random.default_rng(restart)
     for trial in range(16):
@@ -51,14 +51,14 @@ def test_crops_from_checkpoints_equal_cuts(sampling: str, restart: int) -> None:
         whole = opencv(data, REDUCED[shrink])
         size = (sides[1], sides[0]) if orientation >= 5 else (sides[0], sides[1])
         every = int(rng.integers(1, 12))
-        _, rows = find_checkpoints(data, every)
+        _, rows = find_seek_points(data, every)
         for _ in range(8):
             top, left, height, width = draw_crop(rng, *size)
             if shrink > 1:  # whole pixels of the smaller picture
                 top, left, height, width = 0, 0, *size
 
             status, pixels = ours(
-                data, size, (top, left, height, width), shrink, checkpoints=rows, every=every
+                data, size, (top, left, height, width), shrink, seek_points=rows, every=every
             )
 
             assert REASONS[status] == "decoded"
@@ -67,15 +67,15 @@ def test_crops_from_checkpoints_equal_cuts(sampling: str, restart: int) -> None:
 
 
 def test_what_lies_before_a_checkpoint_is_not_read() -> None:
-    """Damage above the crop does no harm with checkpoints, and is found without."""
+    """Damage above the crop does no harm with seek points, and is found without."""
     data = encode(picture(90, 130), "4:2:0")
-    _, rows = find_checkpoints(data, 9)  # a row of MCUs
+    _, rows = find_seek_points(data, 9)  # a row of MCUs
     scan = data.index(b"\xff\xda") + 14
     start, stop = scan + int(rows["bit"][1]) // 8 + 1, scan + int(rows["bit"][2]) // 8
     damaged = data[:start] + bytes(stop - start) + data[stop:]
     crop = (70, 20, 20, 40)
 
-    assert_decodes(opencv(data)[70:90, 20:60], damaged, (90, 130), crop, checkpoints=rows, every=9)
+    assert_decodes(opencv(data)[70:90, 20:60], damaged, (90, 130), crop, seek_points=rows, every=9)
 
     status, pixels = ours(damaged, (90, 130), crop)
     assert status != 0 or (pixels != opencv(data)[70:90, 20:60]).any()
@@ -84,7 +84,7 @@ def test_what_lies_before_a_checkpoint_is_not_read() -> None:
 def test_columns_beside_the_crop_are_jumped_over() -> None:
     """Damage to the left and to the right of a crop is not read either."""
     data = encode(picture(60, 400), "4:4:4")
-    _, rows = find_checkpoints(data, 5)  # ten to a row of MCUs
+    _, rows = find_seek_points(data, 5)  # ten to a row of MCUs
     scan = data.index(b"\xff\xda") + 14
     damaged = bytearray(data)
     for first, last in ((10, 12), (16, 18)):  # the second row, beside its MCUs 20 to 29
@@ -96,24 +96,24 @@ def test_columns_beside_the_crop_are_jumped_over() -> None:
         bytes(damaged),
         (60, 400),
         (0, 170, 60, 60),
-        checkpoints=rows,
+        seek_points=rows,
         every=5,
     )
 
 
 @pytest.mark.parametrize("sampling", KINDS)
 def test_decoding_finds_what_the_pass_finds(sampling: str) -> None:
-    """A crop that is decoded with a verdict on the file leaves the same checkpoints."""
+    """A crop that is decoded with a verdict on the file leaves the same seek points."""
     rng = np.random.default_rng(7)
     for restart in (0, 4):
         data = encode(picture(75, 90), sampling, restart=restart)
-        _, expected = find_checkpoints(data, 3)
+        _, expected = find_seek_points(data, 3)
         for _ in range(6):
             crop = draw_crop(rng, 75, 90)
-            rows = np.zeros(len(expected), CHECKPOINT)
+            rows = np.zeros(len(expected), SEEK_POINT)
 
             cut = cut_of(opencv(data), crop)
-            assert_decodes(cut, data, (75, 90), crop, checkpoints=rows, every=3, judge=True)
+            assert_decodes(cut, data, (75, 90), crop, seek_points=rows, every=3, judge=True)
             np.testing.assert_array_equal(rows, expected)
 
 
@@ -130,14 +130,14 @@ def test_the_verdict_is_that_of_the_whole_file() -> None:
         if trial % 10 == 0:  # steps for which numbers are out of range
             start = data.index(b"\xff\xdb") + 5
             data[start : start + 64] = bytes([255]) * 64
-        expected, rows = find_checkpoints(bytes(data), 4)
+        expected, rows = find_seek_points(bytes(data), 4)
         seen.add(expected)
         for crop in (None, (0, 0, 1, 1), draw_crop(rng, 64, 80)):
             for shrink in (1, 4):
                 if shrink > 1 and crop is not None:
                     continue
-                room = np.zeros(200, CHECKPOINT)
-                options = {"checkpoints": room, "every": 4, "judge": True}
+                room = np.zeros(200, SEEK_POINT)
+                options = {"seek_points": room, "every": 4, "judge": True}
                 said = reason_of(bytes(data), (64, 80), crop, shrink, **options)
                 assert said == REASONS[expected], (trial, crop)
                 assert not len(rows) or (room[: len(rows)] == rows).all()
@@ -152,10 +152,10 @@ def test_files_that_are_sound_decode_with_any_crop() -> None:
         data = bytearray(encode(picture(40, 48, trial), "4:2:0", quality=96))
         start = data.index(b"\xff\xdb") + 5
         data[start : start + 64] = bytes([int(rng.integers(1, 60))]) * 64
-        status, rows = find_checkpoints(bytes(data), 2)
+        status, rows = find_seek_points(bytes(data), 2)
         refused += status != 0
         for shrink in (1, 2, 4, 8):
-            again, _ = ours(bytes(data), (40, 48), None, shrink, checkpoints=rows, every=2)
+            again, _ = ours(bytes(data), (40, 48), None, shrink, seek_points=rows, every=2)
             assert again == 0 or status != 0
     assert 5 < refused < 55
 
@@ -163,22 +163,22 @@ def test_files_that_are_sound_decode_with_any_crop() -> None:
 def test_a_checkpoint_behind_the_scan_is_refused() -> None:
     """A place past the end is noticed, and what follows from other wrong places is a status or other pixels."""
     data = encode(picture(90, 130), "4:2:0")
-    _, rows = find_checkpoints(data, 9)
+    _, rows = find_seek_points(data, 9)
     rows["bit"] = 8 * len(data)
 
     assert (
-        reason_of(data, (90, 130), (70, 20, 20, 40), checkpoints=rows, every=9)
-        == "the checkpoints are those of another file"
+        reason_of(data, (90, 130), (70, 20, 20, 40), seek_points=rows, every=9)
+        == "the seek points are those of another file"
     )
 
 
 @njit  # type: ignore[untyped-decorator]
 def _note_at(address: int, scan: int) -> int:
-    """Note a checkpoint where reading stands, of a scan that begins there; returns how many there are."""
+    """Note a seek point where reading stands, of a scan that begins there; returns how many there are."""
     memory = memory_at(address)
     memory.header.scan = scan
     memory.intervals.mcu = memory.job.every
-    if note_checkpoint(memory) != GOOD:
+    if _note_seek_point(memory) != GOOD:
         return -1
     return memory.job.noted
 
@@ -188,9 +188,9 @@ def test_a_scan_of_more_than_32_bits_has_none(bytes_short: int, count: int) -> N
     """A place that does not fit into a row is not kept, nor are those before it, and the verdict stays good."""
     data = np.frombuffer(encode(picture(40, 40), "4:2:0"), np.uint8)
     files = np.array([[data.ctypes.data, data.size]], np.int64)
-    scratch, rows = new_scratch(), np.zeros(9, CHECKPOINT)
+    scratch, rows = new_scratch(), np.zeros(9, SEEK_POINT)
     statuses, ends = np.empty(1, np.int32), np.empty(1, np.int64)
-    check_whole(files, np.zeros((1, 2), np.int64), 1, scratch, statuses, rows, ends)
+    check_files(files, 1, scratch, statuses, rows, ends)
     assert ends[0] == 8
     end = data.size - 2  # reading stands at the marker
 
@@ -200,7 +200,7 @@ def test_a_scan_of_more_than_32_bits_has_none(bytes_short: int, count: int) -> N
 def test_too_few_mcus_have_none() -> None:
     """A picture of one MCU, and one that is as long as the distance."""
     for width, count in ((8, 0), (16, 0), (24, 1)):
-        status, rows = find_checkpoints(encode(picture(8, width), "4:4:4"), 2)
+        status, rows = find_seek_points(encode(picture(8, width), "4:4:4"), 2)
         assert (status, len(rows)) == (0, count)
 
 
@@ -211,11 +211,11 @@ def test_other_files_have_none() -> None:
         (b"", "does not begin and end like a JPEG"),
         (data[:-40] + data[-2:], "damaged: the scan ends too early"),
     ):
-        status, rows = find_checkpoints(damaged, 4)
+        status, rows = find_seek_points(damaged, 4)
         assert REASONS[status] == reason
-        assert len(rows) == len(NO_CHECKPOINTS)
+        assert len(rows) == len(NO_SEEK_POINTS)
     with pytest.raises(ValueError, match="at least 1 MCU"):
-        find_checkpoints(data, 0)
+        find_seek_points(data, 0)
 
 
 @pytest.mark.parametrize("in_pool", [False, True])
@@ -227,23 +227,23 @@ def test_many_files_are_read_as_one_by_one(in_pool: bool) -> None:
     held = [np.frombuffer(data, np.uint8) for data in encoded]
     with ThreadPoolExecutor(1 if in_pool else 3) as pool:
         if in_pool:
-            found = pool.submit(find_all_checkpoints, spans_of(held), 3, pool).result()
+            found = pool.submit(find_all_seek_points, spans_of(held), 3, pool).result()
         else:
-            found = find_all_checkpoints(spans_of(held), 3, pool)
+            found = find_all_seek_points(spans_of(held), 3, pool)
 
     assert len(found) == len(encoded)
     for data, one in zip(encoded, found, strict=True):
-        status, rows = find_checkpoints(data, 3)
+        status, rows = find_seek_points(data, 3)
         assert (one.status, one.every) == (status, 3)
         assert np.array_equal(one.rows, rows)
-    assert find_all_checkpoints(np.empty((0, 2), np.int64), 3) == []
+    assert find_all_seek_points(np.empty((0, 2), np.int64), 3) == []
 
 
 def test_no_thread_reads_files_that_the_caller_gave_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are known by their addresses: who is told of an error may free them at once."""
     begun, may_end, threads = threading.Event(), threading.Event(), []
 
-    def find(files: Any, every: int) -> list[Checkpoints]:
+    def find(files: Any, every: int) -> list[SeekPoints]:
         del files, every
         begun.set()
         threads.append(threading.get_ident())
@@ -262,10 +262,10 @@ def test_no_thread_reads_files_that_the_caller_gave_up(monkeypatch: pytest.Monke
             assert begun.wait(60)
             return task
 
-    monkeypatch.setattr("dali_pipes.jpeg.checkpoints._find", find)
+    monkeypatch.setattr("dali_pipes.jpeg.seek_points._find", find)
     with Ending(1) as pool:
         with pytest.raises(RuntimeError, match="after shutdown"):
-            find_all_checkpoints(np.zeros((70, 2), np.int64), 3, pool)
+            find_all_seek_points(np.zeros((70, 2), np.int64), 3, pool)
         assert not threads
 
 
@@ -273,12 +273,12 @@ BAD = 7
 
 
 def rows_of(count: int, first: int = 0) -> np.ndarray:
-    rows = np.zeros(count, CHECKPOINT)
+    rows = np.zeros(count, SEEK_POINT)
     rows["bit"], rows["dc"] = np.arange(first, first + count), first
     return rows
 
 
-def ask(memory: CheckpointMemory, *digests: int) -> list[Checkpoints | None]:
+def ask(memory: SeekPointMemory, *digests: int) -> list[SeekPoints | None]:
     known = memory.look_up(np.arange(len(digests)), np.array(digests, np.uint64))
     assert known.files["num_rows"].tolist() == [
         0 if one is None else len(one.rows) for one in known.held
@@ -288,9 +288,9 @@ def ask(memory: CheckpointMemory, *digests: int) -> list[Checkpoints | None]:
 
 def test_what_is_kept_is_found() -> None:
     """By its digest, whatever its index, as a copy of its own."""
-    memory, rows = CheckpointMemory(), rows_of(5, first=3)
-    memory.keep_all(
-        [(0, 2**64 - 1, Checkpoints(0, 8, rows)), (1, 12, Checkpoints(BAD, 8, rows[:0]))]
+    memory, rows = SeekPointMemory(), rows_of(5, first=3)
+    memory.store_all(
+        [(0, 2**64 - 1, SeekPoints(0, 8, rows)), (1, 12, SeekPoints(BAD, 8, rows[:0]))]
     )
     rows["bit"] = 99
 
@@ -306,9 +306,9 @@ def test_what_is_kept_is_found() -> None:
 
 def test_verdicts_outlast_the_room_for_rows() -> None:
     """Of further files the verdicts are kept, and then nothing; it stays within its limit."""
-    memory = CheckpointMemory(limit_bytes=20_000)
+    memory = SeekPointMemory(limit_bytes=20_000)
     for digest in range(1, 201):
-        memory.keep_all([(0, digest, Checkpoints(0, 4, rows_of(100)))])
+        memory.store_all([(0, digest, SeekPoints(0, 4, rows_of(100)))])
         assert memory.num_bytes <= 20_000
     found = ask(memory, *range(1, 201))
     kinds = ["" if one is None else "rows" if len(one.rows) else "verdict" for one in found]
@@ -319,9 +319,9 @@ def test_verdicts_outlast_the_room_for_rows() -> None:
 
 def test_what_is_found_again_takes_no_more_room() -> None:
     """Threads that meet a file at the same time keep it once."""
-    memory = CheckpointMemory(limit_bytes=20_000)
+    memory = SeekPointMemory(limit_bytes=20_000)
     for first in range(100):
-        memory.keep_all([(0, 5, Checkpoints(0, 4, rows_of(100, first)))])
+        memory.store_all([(0, 5, SeekPoints(0, 4, rows_of(100, first)))])
     (found,) = ask(memory, 5)
 
     assert found is not None
@@ -331,12 +331,12 @@ def test_what_is_found_again_takes_no_more_room() -> None:
 
 def test_threads() -> None:
     """Whoever asks while others keep gets all of a file or nothing."""
-    memory = CheckpointMemory(limit_bytes=1_000_000)
+    memory = SeekPointMemory(limit_bytes=1_000_000)
 
     def work(part: int) -> int:
         seen = 0
         for number in range(1, 400):
-            memory.keep_all([(0, number, Checkpoints(0, 4, rows_of(10, number)))])
+            memory.store_all([(0, number, SeekPoints(0, 4, rows_of(10, number)))])
             asked = (number * (part + 3)) % 400 + 1
             for one in ask(memory, asked):
                 if one is not None:

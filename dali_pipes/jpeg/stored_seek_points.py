@@ -1,4 +1,4 @@
-"""Reading what is known of many files, out of files of checkpoints, in one call without Python; see `readers.checkpoints.layout`."""
+"""Reading what is known of many files, out of files of seek points, in one call without Python; see `readers.checkpoints.layout`."""
 
 import zlib
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.checkpoints import CHECKPOINT, UNREAD
 from dali_pipes.jpeg.file_bytes import read_bytes
+from dali_pipes.jpeg.seek_points import SEEK_POINT, UNREAD
 from gpu_aug.compiled.jit import inlined, kernel, load_i64, load_u8, record_at, signed
 from readers.checkpoints.layout import HEAD_BYTES, SLOT, SLOT_BYTES
 
 _slot_at = record_at(SLOT)
 _CHECKED_BYTES = SLOT_BYTES - 4
-_ROW_BYTES = CHECKPOINT.itemsize
+_ROW_BYTES = SEEK_POINT.itemsize
 
 
 def _crc_tables() -> NDArray[np.uint32]:

@@ -1,0 +1,207 @@
+"""PeerWatch: a rank leaves reports of itself, and the first live rank warns about those that are late or silent."""
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from dali_pipes.monitoring.ranks.background import warn_visibly
+from dali_pipes.monitoring.ranks.board import Board, BoardError, StoreGoneError
+from dali_pipes.monitoring.ranks.rank_report import RankReport
+from dali_pipes.monitoring.ranks.rank_table import find_late
+from gpu_aug.compiled.clock import clock
+
+_REPEAT_SECONDS = 600.0
+"""A rank that stays late is worth a warning now and then, not every few seconds."""
+
+_TIMES_LATE = 2
+"""Judgements in a row, each of new reports, before a rank is called late: a checkpoint makes one."""
+
+Warned = dict[tuple[int, str], float]
+"""When the last warning about a rank and a stage was given."""
+
+_reporting: dict[tuple[str, int], list["PeerWatch"]] = {}
+"""The loops under way, for each board and rank of this process; the last one reports."""
+
+
+class PeerWatch:
+    """The reports of one loop, and what it makes of those of other ranks.
+
+    Args:
+        board: Where reports are left.
+        rank: This rank.
+        world_size: Number of ranks.
+        every_seconds: Seconds between two reports.
+        make_report: Returns a report of this rank.
+        warned: The warnings so far, shared by the loops of a loader.
+    """
+
+    def __init__(
+        self,
+        board: Board,
+        rank: int,
+        world_size: int,
+        every_seconds: float,
+        make_report: Callable[[], RankReport],
+        warned: Warned,
+    ) -> None:
+        self._board, self._make_report, self._warned = board, make_report, warned
+        self._rank, self._world_size = rank, world_size
+        # Four reports that are missing, and time for a slow folder.
+        self._silent_seconds = 4 * every_seconds + 2.0
+        self._peers = PeerReports(board, rank)
+        self._began = clock()
+        self._times_late: dict[tuple[int, str], int] = {}
+        self._numbers: dict[int, int] = {}
+        self._silent: set[int] = set()
+        self._has_failed = False
+        self._loops = _reporting.setdefault((board.name, rank), [])
+        self._loops.append(self)
+
+    def beat(self, is_last: bool) -> None:
+        """Leave a report, and warn about other ranks if no rank before this one is live."""
+        reports = self._loops[-1:] == [self]
+        if is_last and self in self._loops:
+            self._loops.remove(self)
+        if not reports or self._has_failed:
+            return
+        try:
+            self._board.write(self._rank, self._make_report().to_bytes())
+            if not is_last:
+                self._look_at_peers(clock())
+        except BoardError as error:
+            self._has_failed = True
+            if not isinstance(error, StoreGoneError):
+                warn_visibly(f"no heartbeat of rank {self._rank} any more: {error}")
+
+    def others(self) -> list[RankReport]:
+        """Return the latest reports of all other ranks.
+
+        Raises:
+            BoardError: The board cannot be reached.
+        """
+        return read_others(self._board, self._rank, self._world_size)
+
+    def _look_at_peers(self, now: float) -> None:
+        if not self._is_first(now):
+            return
+        self._peers.read(range(self._world_size), now)
+        reports = self._peers.live(now)
+        self._warn_of_silent(reports)
+        self._warn_of_late(
+            [one for one in reports if not (self._is_silent(one) or one.state == "over")], now
+        )
+
+    def _is_first(self, now: float) -> bool:
+        """Whether all ranks before this one are silent, for long enough."""
+        for rank in range(self._rank):
+            # One at a time: most ranks read the first one only, not all N reports.
+            self._peers.read([rank], now)
+            if any(one.rank == rank and not self._is_silent(one) for one in self._peers.live(now)):
+                return False
+        return self._rank == 0 or now - self._began > self._silent_seconds
+
+    def _is_silent(self, report: RankReport) -> bool:
+        return report.age_seconds >= self._silent_seconds
+
+    def _warn_of_late(self, reports: list[RankReport], now: float) -> None:
+        numbers = {report.rank: report.number for report in reports}
+        if any(self._numbers.get(rank) == number for rank, number in numbers.items()):
+            return  # wait until all ranks have a new report
+        self._numbers = numbers
+        found = {(late.rank, late.stage): late for late in find_late(reports)}
+        self._times_late = {key: self._times_late.get(key, 0) + 1 for key in found}
+        for key, late in found.items():
+            is_due = now - self._warned.get(key, -_REPEAT_SECONDS) >= _REPEAT_SECONDS
+            if self._times_late[key] >= _TIMES_LATE and is_due:
+                self._warned[key] = now
+                warn_visibly(late.text)
+
+    def _warn_of_silent(self, reports: list[RankReport]) -> None:
+        for report in reports:
+            is_known = report.rank in self._silent
+            text = _describe_silence(report, reports) if self._is_silent(report) else ""
+            if text and not is_known:
+                self._silent.add(report.rank)
+                warn_visibly(text)
+            elif is_known and not self._is_silent(report):
+                self._silent.discard(report.rank)
+                warn_visibly(f"rank {report.rank} is heard again")
+
+
+@dataclass(slots=True)
+class _Latest:
+    report: RankReport
+    since: float
+    is_live: bool
+
+
+class PeerReports:
+    """The latest report of each rank, aged by this rank's clock: clocks of machines need not agree.
+
+    A report that never changed may come from an earlier run, so its rank does not count as live.
+
+    Args:
+        board: Where the reports are.
+        rank: This rank, whose own reports are live from the first on.
+    """
+
+    def __init__(self, board: Board, rank: int) -> None:
+        self._board = board
+        self._latest: dict[int, _Latest] = {}
+        self._missed = {rank}  # ranks whose next report is new
+
+    def read(self, ranks: Iterable[int], now: float) -> None:
+        """Read the reports of ranks, at a time in seconds.
+
+        Raises:
+            BoardError: The board cannot be reached.
+        """
+        for rank in ranks:
+            report = _read(self._board, rank)
+            before = self._latest.get(rank)
+            if report is None or report.rank != rank:
+                self._missed.add(rank)
+            elif before is None:
+                self._latest[rank] = _Latest(report, now, rank in self._missed)
+            elif (report.number, report.pid) != (before.report.number, before.report.pid):
+                self._latest[rank] = _Latest(report, now, is_live=True)
+
+    def live(self, now: float) -> list[RankReport]:
+        """Return the latest reports of live ranks, by rank, each with its age."""
+        return [
+            replace(latest.report, age_seconds=max(0.0, now - latest.since))
+            for _, latest in sorted(self._latest.items())
+            if latest.is_live
+        ]
+
+
+def read_others(board: Board, rank: int, world_size: int) -> list[RankReport]:
+    """Return the latest reports of all ranks but one, with their ages by the clocks of the two machines.
+
+    Raises:
+        BoardError: The board cannot be reached.
+    """
+    reports = [_read(board, other) for other in range(world_size) if other != rank]
+    return [replace(one, age_seconds=one.age_by_clock()) for one in reports if one is not None]
+
+
+def _read(board: Board, rank: int) -> RankReport | None:
+    data = board.read(rank)
+    return None if data is None else RankReport.from_bytes(data)
+
+
+def _describe_silence(report: RankReport, reports: list[RankReport]) -> str:
+    """Return a sentence about a silent rank; "" if it has done its part."""
+    name = f"rank {report.rank} ({report.host}, process {report.pid})"
+    if report.state == "over":
+        is_behind = any(one.loop == report.loop and one.epoch > report.epoch for one in reports)
+        return f"{name} has begun no loop since epoch {report.epoch}, other ranks have" * is_behind
+    at = f", waiting for {report.waits_for}" if report.waits_for else ""
+    place = "the loader" if report.state == "loader" else "the training loop"
+    return (
+        f"{name} has said nothing for {report.age_seconds:.0f} s: its process has ended, or stands still; its last word "
+        f"came from {place} after {report.steps} batches of epoch {report.epoch}{at}"
+    )
+
+
+os.register_at_fork(after_in_child=_reporting.clear)  # a fork copies no threads

@@ -1,0 +1,215 @@
+"""The frames of a clip: where it begins, the step from frame to frame, and what happens at the end of the video.
+
+Positions are integers in the unit of the rate (frames under stride=, ticks of a common clock under fps=), so no machine
+rounds to another frame.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dali_pipes.arguments.checks import require_positive
+from dali_pipes.errors import LoaderError
+from gpu_aug.ops.temporal import SPEED_UNIT
+from readers.video.info import Segment
+
+Padding = Literal["edge", "loop", "repeat"]
+
+Start = Callable[[int], int]
+"""Maps the last position at which the clip fits (negative if the clip is too long) to the position where it begins."""
+
+# 29.97 and 30000 / 1001 are different fractions with denominators below this, and both are met exactly.
+_LARGEST_DENOMINATOR = 100_000
+
+_LARGEST_FPS = 1_000_000  # a mistake above it, such as a time stamp; no camera is faster
+
+
+def random_start(word: int) -> Start:
+    """Begin at any position at which the clip fits, all equally likely.
+
+    Args:
+        word: A random integer, 0 <= word < 2**32.
+    """
+    return lambda room: max(room + 1, 0) * word >> 32
+
+
+def uniform_start(number: int, count: int) -> Start:
+    """Spread `count` clips evenly from the first to the last position; a single clip begins in the middle.
+
+    Args:
+        number: Number of the clip, 0 <= number < count.
+        count: Number of clips, at least 1.
+    """
+    if count == 1:
+        return lambda room: max(room, 0) // 2
+    return lambda room: max(room, 0) * number // (count - 1)
+
+
+def fixed_start(position: int) -> Start:
+    """Begin at a position, whether the clip fits or not."""
+    return lambda room: position  # noqa: ARG005 - a Start
+
+
+@dataclass(frozen=True)
+class ByStride:
+    """Every Nth frame; positions are frame numbers."""
+
+    stride: int
+
+    def __str__(self) -> str:
+        return f"stride={self.stride}"
+
+    @property
+    def identity(self) -> str:
+        """The text that enters fingerprints; it must not change when the class is renamed."""
+        return f"ByStride(stride={self.stride})"
+
+    def length(self, segment: Segment) -> int:
+        """Return the first position after the end of a segment."""
+        return len(segment.pts)
+
+    def step(self, segment: Segment) -> int:  # noqa: ARG002 - the same in all videos
+        """Return the distance between two frames of a clip at normal speed."""
+        return self.stride
+
+    def frames_at(
+        self,
+        segment: Segment,  # noqa: ARG002 - as for `step`
+        positions: Sequence[int],
+    ) -> NDArray[np.int64]:
+        """Return the frames of a segment that are shown at positions within it, int64 [n]."""
+        return np.array(positions, np.int64)
+
+
+@dataclass(frozen=True)
+class ByTime:
+    """Frames per second; positions are ticks of 1 / (SPEED_UNIT * time_base.denominator * fps.numerator) seconds.
+
+    Both the time base of the video and the time between two frames of a clip are integers in ticks, at every speed.
+    Ticks can exceed int64, so they are Python's integers.
+    """
+
+    fps: Fraction
+
+    def __str__(self) -> str:
+        return f"fps={self.fps}"
+
+    @property
+    def identity(self) -> str:
+        """The text that enters fingerprints; it must not change when the class is renamed."""
+        return f"ByTime(fps=Fraction({self.fps.numerator}, {self.fps.denominator}))"
+
+    def unit(self, segment: Segment) -> int:
+        """Return the ticks of one unit of the video's time base."""
+        return segment.time_base.numerator * self.fps.numerator * SPEED_UNIT
+
+    def length(self, segment: Segment) -> int:
+        """See ByStride."""
+        return (segment.stop - int(segment.pts[0])) * self.unit(segment)
+
+    def step(self, segment: Segment) -> int:
+        """See ByStride."""
+        return segment.time_base.denominator * self.fps.denominator * SPEED_UNIT
+
+    def frames_at(self, segment: Segment, positions: Sequence[int]) -> NDArray[np.int64]:
+        """See ByStride."""
+        elapsed = [position // self.unit(segment) for position in positions]
+        shown = segment.pts - segment.pts[0]
+        return (np.searchsorted(shown, elapsed, side="right") - 1).astype(np.int64)
+
+
+Rate = ByStride | ByTime
+
+
+def read_rate(stride: int | None, fps: float | Fraction | None) -> Rate:
+    """Return the rate that was given, stride or fps.
+
+    Raises:
+        LoaderError: Neither or both are given, or the number is out of range.
+    """
+    if (stride is None) == (fps is None):
+        raise LoaderError(
+            f"stride={stride} and fps={fps}: give one of them, such as stride=4 (every fourth frame) or "
+            "fps=7.5 (frames per second)"
+        )
+    if stride is not None:
+        require_positive(stride=stride)
+        return ByStride(int(stride))
+    rate = Fraction()
+    if isinstance(fps, int | float | Fraction) and not isinstance(fps, bool) and math.isfinite(fps):
+        rate = Fraction(fps).limit_denominator(_LARGEST_DENOMINATOR)
+    if not 0 < rate <= _LARGEST_FPS:
+        raise LoaderError(
+            f"fps={fps!r} is not allowed; give frames per second above 0, such as 7.5"
+        )
+    return ByTime(rate)
+
+
+def choose_frames(
+    rate: Rate,
+    segment: Segment,
+    num_frames: int,
+    start: Start,
+    padding: Padding,
+    speed: int = SPEED_UNIT,
+) -> NDArray[np.int64]:
+    """Choose the frames of a clip.
+
+    Args:
+        rate: The step from frame to frame.
+        segment: The part of the video that clips are taken from.
+        num_frames: Frames of the clip, T.
+        start: Where it begins.
+        padding: What happens to a clip that reaches beyond the end; see Clips.
+        speed: Factor on the step, in units of 1 / SPEED_UNIT; positions are rounded down.
+
+    Returns:
+        int64 [T], numbers in the segment in the order of presentation.
+    """
+    length = rate.length(segment)
+    positions = _positions(rate, segment, num_frames, start, speed)
+    if padding == "loop":
+        inside = [position % length for position in positions]
+    else:
+        inside = [min(position, length - 1) for position in positions]
+    frames = rate.frames_at(segment, inside)
+    if padding == "repeat" and positions[-1] >= length:
+        first = int(frames[0])
+        return first + np.arange(num_frames) * (len(segment.pts) - first) // num_frames
+    return frames
+
+
+def padded_frames(
+    rate: Rate,
+    segment: Segment,
+    num_frames: int,
+    start: Start,
+    padding: Padding,
+    speed: int = SPEED_UNIT,
+) -> NDArray[np.bool_]:
+    """Return which frames of a clip stand for frames after the end of the video, bool [T]; see `choose_frames`.
+
+    With padding="repeat" these are the frames that repeat the frame before them.
+    """
+    length = rate.length(segment)
+    positions = _positions(rate, segment, num_frames, start, speed)
+    beyond = np.array([position >= length for position in positions])
+    if padding == "repeat" and beyond.any():
+        chosen = choose_frames(rate, segment, num_frames, start, padding, speed)
+        beyond = np.diff(chosen, prepend=-1) == 0
+    return beyond
+
+
+def _positions(
+    rate: Rate, segment: Segment, num_frames: int, start: Start, speed: int
+) -> list[int]:
+    """Return the positions of a clip's frames, some of which may lie after the end of the segment."""
+    step = rate.step(segment) * speed
+    offsets = [number * step // SPEED_UNIT for number in range(num_frames)]
+    begin = start(rate.length(segment) - 1 - offsets[-1])
+    return [begin + offset for offset in offsets]
