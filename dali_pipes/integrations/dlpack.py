@@ -27,7 +27,7 @@ def to_jax(batch: Batch) -> dict[str, Any]:
         A dictionary:
 
         - "images": [B, H, W, 3] of the loader's dtype; clips [B, T, H, W, 3]. Copied under
-          Loader(channels_last=False), and by JAX on a CPU where they do not begin at a multiple of 64 bytes.
+          Execution(channels_last=False), and by JAX on a CPU where they do not begin at a multiple of 64 bytes.
         - "labels": int32 [B], or float32 [B, num_classes] under a recipe that mixes samples; vectors as the batch has them.
         - "valid": bool [B], copied to the device.
         - "views": where there are several, a list of arrays like the images, which are the first of them.
@@ -74,7 +74,7 @@ def to_cupy(batch: Batch) -> dict[str, Any]:
 
     Returns:
         A dictionary as that of `to_jax`, whose whole numbers are int64. "images" are [B, H, W, 3], copied
-        under Loader(channels_last=False); "valid" is copied to the device.
+        under Execution(channels_last=False); "valid" is copied to the device.
 
     Raises:
         MissingPackageError: CuPy is not installed, or ml_dtypes, which has its bfloat16.

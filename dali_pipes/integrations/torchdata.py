@@ -106,7 +106,7 @@ class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
         if info is not None:
             raise LoaderError(
                 f"num_workers={info.num_workers} is not allowed around a Loader, whose threads do the work of the "
-                f"workers; give num_workers=0, and Loader(helper_process=True) for a process of its own"
+                f"workers; give num_workers=0, and Loader(execution=Execution(helper_process=True)) for a process of its own"
             )
         return self._batches()
 

@@ -10,13 +10,13 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes.arguments.choose import available_decoders
+from dali_pipes.arguments.options import ImageOptions
 from dali_pipes.batch import Batch
 from dali_pipes.errors import BadSampleError, LoaderError, MissingPackageError
 from dali_pipes.loader import Loader
 from dali_pipes.preview.draw_descriptions import draw_words
 from dali_pipes.preview.pairs import DECODERS, ENGINES, Decoder, pair_name, short_name
 from dali_pipes.preview.pictures import viewable
-from dali_pipes.samples.image_fields import as_image_fields
 from dali_pipes.stages.assemble import assemble
 from dali_pipes.stages.data import Finished
 from dali_pipes.stages.fetch import Fetcher
@@ -168,8 +168,7 @@ def _require_decoder(decoder: Decoder, options: Mapping[str, Any]) -> None:
     """Refuse a decoder that is unavailable (MissingPackageError), or does not decode such images (EngineError)."""
     if reason := available_decoders()[decoder]:
         raise MissingPackageError(reason)
-    kind = (options.get("images"), options.get("channels", 3), options.get("depth", 8))
-    images = as_image_fields(*kind)
+    images = options.get("images", ImageOptions()).image_fields()
     if decoder == "dali" and not images.is_usual:
         raise EngineError(f"DALI decodes one RGB image of 8 bits, and these are {images}")
 

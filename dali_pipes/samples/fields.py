@@ -39,7 +39,7 @@ class Field:
             `numpy.ndarray`: a NumPy file, or a number or list of numbers in JSON, becomes a tensor;
             "json": any JSON;
             a function of the bytes, such as a tokeniser: it runs in the loader's threads, and must be importable
-            for ``helper_process=True``. An exception that it raises makes the sample a bad one.
+            for ``Execution(helper_process=True)``. An exception that it raises makes the sample a bad one.
         dtype: Type of the tensors; for arrays, bytes and functions.
         shape: Shape of each sample's tensor; with `dtype`.
         default: The finished value of a sample without the field. Without a default (...) such a sample is bad, and

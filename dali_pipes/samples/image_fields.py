@@ -2,7 +2,7 @@
 
 import threading
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -76,7 +76,7 @@ class ImageFields:
 
 
 def as_image_fields(
-    images: str | Iterable[str] | Mapping[str, str] | None, channels: int, depth: Depth
+    chosen: str | Collection[str] | Mapping[str, str] | None, channels: int, depth: Depth
 ) -> ImageFields:
     """Return the images that a loader's arguments ask for.
 
@@ -87,24 +87,24 @@ def as_image_fields(
         kind = ImageKind(channels, depth)
     except RecipeError as error:
         raise LoaderError(str(error)) from error
-    if images is None:
+    if chosen is None:
         return ImageFields(kind)
-    given = [images] if isinstance(images, str) else images
-    if not isinstance(given, Iterable):
+    given = [chosen] if isinstance(chosen, str) else chosen
+    if not isinstance(given, Collection):
         raise LoaderError(
-            f'images={images!r} is not allowed; give fields, such as ["left.jpg", "right.jpg"], or a dictionary from '
+            f'fields={chosen!r} is not allowed; give fields, such as ["left.jpg", "right.jpg"], or a dictionary from '
             "names to fields"
         )
     pairs = tuple(given.items() if isinstance(given, Mapping) else ((name, name) for name in given))
-    require_batch_names("images", (name for name, _ in pairs))
+    require_batch_names("fields", (name for name, _ in pairs))
     for name, field in pairs:
         if not isinstance(field, str) or not field:
             raise LoaderError(
-                f"images has {name!r}: {field!r}; give names of fields, such as 'left.jpg'"
+                f"fields has {name!r}: {field!r}; give names of fields, such as 'left.jpg'"
             )
     if not pairs or len({field for _, field in pairs}) < len(pairs):
         raise LoaderError(
-            f"images={images!r} is not allowed; give at least one field, and each of them once"
+            f"fields={chosen!r} is not allowed; give at least one field, and each of them once"
         )
     return ImageFields(kind, pairs)
 
@@ -124,13 +124,13 @@ def warn_of_losses(header: Header) -> None:
             "bits",
             f"a {header.format} has {header.bits} bits per channel, of which the upper 8 are kept: values below "
             f"{1 << upper} become 0, and 300 and 4000 become {300 >> upper} and {4000 >> upper} of 255; if the numbers "
-            "matter, give the Loader depth=16 (and the images' channels=), or scale them to 8 bits beforehand",
+            "matter, give ImageOptions(depth=16) (and the images' channels=), or scale them to 8 bits beforehand",
         )
     if header.has_alpha:
         _warn_once(
             "alpha",
             f"a {header.format} has an alpha channel, which is left out: transparent pixels get the colour that is "
-            "stored for them; to have it as a channel, give the Loader channels=4, and to have another background, put "
+            "stored for them; to have it as a channel, give ImageOptions(channels=4), and to have another background, put "
             "the images on it beforehand",
         )
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from dali_pipes.decode.stored import read_numbers
 from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.samples.read_field import FieldError, read_field, require_batch_names
-from gpu_aug import Recipe
-from gpu_aug.targets.maps import check_maps
 from gpu_aug.upload import upload
 from readers.sample import Payload
 
@@ -194,14 +192,11 @@ class MapReader:
         return {name: part.contiguous() for (name, _), part in zip(self.maps, parts, strict=True)}
 
 
-def as_map_reader(
-    maps: Mapping[str, NumberMap | Flow] | None, recipes: Sequence[Recipe]
-) -> MapReader:
+def as_map_reader(maps: Mapping[str, NumberMap | Flow] | None) -> MapReader:
     """Return the reader of a loader's argument `maps`.
 
     Raises:
         LoaderError: A name is one of Batch's own, or its value is not a map.
-        gpu_aug.RecipeError: The recipe cannot move such maps.
     """
     if maps is None:
         return MapReader()
@@ -215,10 +210,7 @@ def as_map_reader(
             raise LoaderError(
                 f"maps[{name!r}]={given!r} is not allowed; give NumberMap(field, scale=...) or Flow(field)"
             )
-    reader = MapReader(tuple(maps.items()))
-    for recipe in recipes if reader else ():
-        check_maps(recipe, vectors=bool(reader.vectors))
-    return reader
+    return MapReader(tuple(maps.items()))
 
 
 def _require_field(a_map: NumberMap | Flow, example: str) -> None:

@@ -1,4 +1,4 @@
-"""A loader's statistics in other systems: give ``Loader(metrics=...)`` an object of one of these."""
+"""A loader's statistics in other systems: give ``Monitoring(metrics=...)`` an object of one of these."""
 
 from dali_pipes.integrations.metrics.logged import Logged
 from dali_pipes.integrations.metrics.opentelemetry import OpenTelemetry

@@ -9,7 +9,7 @@ from dali_pipes.monitoring.stats import Stats
 
 
 class Logged:
-    """Hands what happened between reports over as a dictionary, for ``Loader(metrics=...)``.
+    """Hands what happened between reports over as a dictionary, for ``Monitoring(metrics=...)``.
 
     Args:
         log: An object with a method `log` that takes a dictionary, such as ``wandb.init()``, or such a function. Where
@@ -23,7 +23,7 @@ class Logged:
         >>> from dali_pipes.integrations.metrics import Logged
         >>> photos = open_dataset("photos/")
         >>> recipe = Recipe.imagenet_train(size=64)
-        >>> loader = Loader(photos, recipe, batch_size=8, metrics=Logged(print))
+        >>> loader = Loader(photos, recipe, batch_size=8, monitoring=Monitoring(metrics=Logged(print)))
     """
 
     scope = "run"

@@ -9,7 +9,7 @@ from dali_pipes.monitoring.stats import Stats
 
 
 class TensorBoard:
-    """Draws what happened between reports, for ``Loader(metrics=...)``: loader/images_per_second and so on.
+    """Draws what happened between reports, for ``Monitoring(metrics=...)``: loader/images_per_second and so on.
 
     Args:
         writer: A ``torch.utils.tensorboard.SummaryWriter``, or anything with its `add_scalar`.
@@ -24,7 +24,7 @@ class TensorBoard:
         >>> from dali_pipes.integrations.metrics import TensorBoard
         >>> photos = open_dataset("photos/")
         >>> recipe = Recipe.imagenet_train(size=64)
-        >>> loader = Loader(photos, recipe, batch_size=8, metrics=TensorBoard(SummaryWriter("runs")))
+        >>> loader = Loader(photos, recipe, batch_size=8, monitoring=Monitoring(metrics=TensorBoard(SummaryWriter("runs"))))
     """
 
     scope = "run"

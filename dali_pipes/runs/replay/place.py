@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dali_pipes.arguments.options import Setup
+from dali_pipes.arguments.setup import Setup
 from dali_pipes.errors import LoaderError
 from dali_pipes.steps.schedule import Plan, complete_groups, positions_of
 from dali_pipes.steps.variants import MultiScale

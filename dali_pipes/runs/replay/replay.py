@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from dali_pipes.arguments import checks as arguments
-from dali_pipes.arguments.options import Setup
+from dali_pipes.arguments.setup import Setup
+from dali_pipes.arguments.values import require_epoch, require_not_negative
 from dali_pipes.errors import BadSampleError, LoaderError
 from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.runs.bad_samples import BadRecord
@@ -51,7 +51,8 @@ def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int =
     seen = [watched(one) for one in setup.variants[plan.variant]]
     variants = [*setup.variants]
     variants[plan.variant] = tuple(one for one, _ in seen)
-    options = replace(setup.options, helper_process=False, workers=None)
+    execution = replace(setup.options.execution, helper_process=False)
+    options = replace(setup.options, execution=execution, workers=None)
     alone = replace(
         setup, options=options, fetcher=fetcher, variants=tuple(variants), num_threads=1
     )
@@ -88,8 +89,8 @@ def _require(setup: Setup, index: Any, epoch: Any, repeat: Any, view: Any) -> No
             "replay is not possible with a pipeline of from_dali, which serves its loop alone; make a loader with "
             'decoder="cpu" or "dali"'
         )
-    arguments.require_epoch(epoch)
-    arguments.require_not_negative(index=index, repeat=repeat, view=view)
+    require_epoch(epoch)
+    require_not_negative(index=index, repeat=repeat, view=view)
     length, views = len(setup.options.dataset), len(setup.views)
     for name, value, most in (("index", index, length), ("view", view, views)):
         if value >= most:

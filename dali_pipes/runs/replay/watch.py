@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from dali_pipes.arguments.options import Setup
+from dali_pipes.arguments.setup import Setup
 from dali_pipes.stages.canvases import View
 from gpu_aug import Draws, Engine, Recipe, compile_engine
 from gpu_aug.engines.engine import Images
@@ -60,7 +60,7 @@ def pictures(
             setup.choice.engine,
             begin,
             device=view.device,
-            exact=setup.options.exact,
+            exact=setup.options.execution.exact,
             kind=view.kind,
         )
         part = replace(draws, params=draws.params[:num_leaves])

@@ -77,8 +77,7 @@ def stream_order(
     if shuffle == "global":
         raise LoaderError(
             f'shuffle="global" needs random access, which {type(stream).__name__} does not have: give shuffle="block", '
-            "which reads the shards in another order in each epoch and shuffles within a buffer of shuffle_window "
-            'samples, or "none"'
+            'which reads the shards in another order in each epoch and shuffles within a buffer, or "none"'
         )
     window = None if shuffle == "none" else shuffle_window or DEFAULT_WINDOW
     return StreamOrder(stream, seed, window)
