@@ -16,7 +16,7 @@ from dali_pipes import (
 )
 from dali_pipes.jpeg.seek_point_stores import SeekPointMemory
 from dali_pipes.jpeg.seek_points import FINDER, Known, from_stored, list_known
-from dali_pipes.preview.pairs import Decoder, Engine
+from dali_pipes.preview.chosen_batches import Decoder, Engine
 from gpu_aug import EngineError
 
 _NUM_AHEAD = 4  # the loader's prefetch of 2, and those that its stages hold
