@@ -39,10 +39,10 @@ from dali_pipes.stages.loops import Loops
 from dali_pipes.stages.production import LOOPS, Production
 from dali_pipes.state import About, LoaderState, RunIdentity, about, check_state, identity_of
 from dali_pipes.steps.epochs import Epochs
-from dali_pipes.steps.multi_scale import MultiScale
 from dali_pipes.steps.schedule import LastBatch, total
-from dali_pipes.steps.streams.steps import UNKNOWN, AnySteps, StreamSteps
-from dali_pipes.steps.variants import AnyRecipe, RecipeOf
+from dali_pipes.steps.streams.order import UNKNOWN
+from dali_pipes.steps.streams.steps import AnySteps, StreamSteps
+from dali_pipes.steps.variants import AnyRecipe, MultiScale, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
 from readers import Dataset
 from readers.bucket_order import BucketOrder
