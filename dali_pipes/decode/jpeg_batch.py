@@ -53,8 +53,8 @@ class JpegRenderer:
         self._antialias = np.array([drawn.crops.antialias for drawn in fetched.draws])
         self._shrink = np.ones(len(fetched), np.int64)
         if fast and self._antialias.all():
-            self._shrink = _shrink(self._crops)
-            _leave_turned(fetched, self._shrink)
+            self._shrink = _choose_shrink(self._crops)
+            _unshrink_turned(fetched, self._shrink)
         self._parts = parts_of(fetched, self._shrink)
         self._scratch = _scratch_bytes(self._parts, self._crops)
         self._look_up()
@@ -113,7 +113,7 @@ class JpegRenderer:
 
         files = self._files[rows]
         is_new = self._store is not None and bool(files["judge"].any())
-        room = self._room(rows, files) if is_new else None
+        room = self._allot_seek_points(rows, files) if is_new else None
         jpeg_batch_kernel.render_rows(
             files,
             self._fetched.sizes[rows],
@@ -123,14 +123,16 @@ class JpegRenderer:
             np.ascontiguousarray(self._crops[:, rows]),  # one type for compiled code
             canvases,
             self._antialias,
-            _memory(self._scratch),
+            _thread_memory(self._scratch),
             statuses,
         )
         if room is not None:
-            self._keep(rows, files, room, statuses)
+            self._store_found(rows, files, room, statuses)
         return statuses
 
-    def _room(self, rows: NDArray[np.int64], files: NDArray[np.void]) -> NDArray[np.void]:
+    def _allot_seek_points(
+        self, rows: NDArray[np.int64], files: NDArray[np.void]
+    ) -> NDArray[np.void]:
         """Give new files room for their seek points, SEEK_POINT [...], one file behind the other."""
         # None where restart intervals are as short and serve instead.
         most, usual = (
@@ -146,7 +148,7 @@ class JpegRenderer:
         files["num_seek_points"][wanted], files["every"][wanted] = most[wanted], EVERY
         return room
 
-    def _keep(
+    def _store_found(
         self,
         rows: NDArray[np.int64],
         files: NDArray[np.void],
@@ -227,7 +229,7 @@ def _records(dtype: np.dtype[np.void], *pairs: NDArray[Any]) -> NDArray[np.void]
     return np.concatenate(pairs, axis=1, dtype=np.int64).view(dtype)[:, 0]
 
 
-def _shrink(crops: NDArray[np.void]) -> NDArray[np.int64]:
+def _choose_shrink(crops: NDArray[np.void]) -> NDArray[np.int64]:
     """By how much each image may be shrunk while it is decoded: int64 [n], 1, 2, 4 or 8."""
     by_height = crops["height"] / crops["resize_height"]
     by_width = crops["width"] / crops["resize_width"]
@@ -236,7 +238,7 @@ def _shrink(crops: NDArray[np.void]) -> NDArray[np.int64]:
     return np.exp2(exponents).astype(np.int64)
 
 
-def _leave_turned(fetched: Fetched, shrink: NDArray[np.int64]) -> None:
+def _unshrink_turned(fetched: Fetched, shrink: NDArray[np.int64]) -> None:
     """Do not shrink images whose pixels, shrunk as they are stored, would lie between those wanted.
 
     Shrunk pixels are counted from the stored image's top left, which EXIF may turn to another corner.
@@ -262,7 +264,7 @@ def _scratch_bytes(parts: NDArray[np.void], crops: NDArray[np.void]) -> tuple[in
     return part_bytes, scratch_bytes(*(int(crops[side].max()) for side in sides))
 
 
-def _memory(needed: tuple[int, int]) -> tuple[NDArray[np.uint8], ...]:
+def _thread_memory(needed: tuple[int, int]) -> tuple[NDArray[np.uint8], ...]:
     """Return memory of this thread: scratch for decoding, and of at least these sizes."""
     from dali_pipes.jpeg.decode import thread_scratch
 

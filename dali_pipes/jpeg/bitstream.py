@@ -30,7 +30,7 @@ _U3, _U63 = np.uint64(3), np.uint64(63)
 
 
 @kernel
-def begin(feed: Any, source: int) -> None:
+def start_feed(feed: Any, source: int) -> None:
     """Start reading at an address, with nothing read ahead and predictions of zero."""
     feed.source = source
     feed.filled = feed.position = feed.clean

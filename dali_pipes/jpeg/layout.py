@@ -79,11 +79,11 @@ def find_blocks(memory: Any) -> None:
     for component in range(header.components):
         plane = memory.planes[component]
         blocks_across, blocks_down = header.across[component], header.down[component]
-        _scale(plane, header, shrink, (across, down), (blocks_across, blocks_down))
-        plane.first_column, plane.last_column = _needed(
+        _set_scale(plane, header, shrink, (across, down), (blocks_across, blocks_down))
+        plane.first_column, plane.last_column = _find_needed(
             grid.left, grid.columns, plane.grow_across, plane.width, plane.side
         )
-        plane.first_row, plane.last_row = _needed(
+        plane.first_row, plane.last_row = _find_needed(
             grid.top, grid.rows, plane.grow_down, plane.height, plane.side
         )
         grid.first_mcu = min(grid.first_mcu, plane.first_column // blocks_across)
@@ -97,7 +97,7 @@ def find_blocks(memory: Any) -> None:
 
 
 @inlined
-def give_out(memory: Any, address: int) -> int:
+def allot_memory(memory: Any, address: int) -> int:
     """Find the blocks that the crop needs, and give out the memory for lines and planes behind the record at an address.
 
     Returns:
@@ -122,7 +122,7 @@ def _round_up(number: int, step: int) -> int:
 
 
 @inlined
-def _scale(plane: Any, header: Any, shrink: int, most: Any, own: Any) -> None:
+def _set_scale(plane: Any, header: Any, shrink: int, most: Any, own: Any) -> None:
     """Set the size of a component's blocks, and by what its pixels become the image's."""
     smallest = 8 // shrink
     side = smallest
@@ -146,7 +146,7 @@ def _scale(plane: Any, header: Any, shrink: int, most: Any, own: Any) -> None:
 
 
 @inlined
-def _needed(start: int, length: int, grow: int, limit: int, side: int) -> Any:
+def _find_needed(start: int, length: int, grow: int, limit: int, side: int) -> Any:
     """The first and the last block for a range of the image's pixels, with a pixel of context."""
     context = 1 if grow == 2 else 0
     first = max(start // grow - context, 0)

@@ -37,18 +37,18 @@ def _write_rows(address: int, mcu_row: int) -> int:
     grid, planes, target = memory.grid, memory.planes, memory.target
     num_planes = memory.header.components
     for number in range(num_planes):
-        _pad(planes[number], grid.mcu_height)
+        _pad_rows(planes[number], grid.mcu_height)
     end = grid.top + grid.rows
     if mcu_row < grid.last_mcu_row:
         end = min(end, (mcu_row + 1) * grid.mcu_height - grid.delay)
     lines, line_bytes = target.lines, target.line_bytes
     width = grid.columns
     for row in range(target.next_row, end):
-        first = _line(grid, planes[0], mcu_row, row, lines)
+        first = _make_line(grid, planes[0], mcu_row, row, lines)
         second, third = first, first
         if num_planes == 3:
-            second = _line(grid, planes[1], mcu_row, row, lines + line_bytes)
-            third = _line(grid, planes[2], mcu_row, row, lines + 2 * line_bytes)
+            second = _make_line(grid, planes[1], mcu_row, row, lines + line_bytes)
+            third = _make_line(grid, planes[2], mcu_row, row, lines + 2 * line_bytes)
         out = target.out + (row - grid.top) * target.row_step
         if target.pixel_step == 3 and width >= STEP:
             _convert_row(first, second, third, out, width)
@@ -58,7 +58,7 @@ def _write_rows(address: int, mcu_row: int) -> int:
             _scatter(line, out, width, target.pixel_step)
     target.next_row = max(end, target.next_row)
     for number in range(num_planes):
-        _keep_last(planes[number], grid.mcu_height)
+        _copy_last_row(planes[number], grid.mcu_height)
     return 0
 
 
@@ -68,7 +68,7 @@ def _plane_rows(plane: Record, mcu_height: int) -> int:
 
 
 @kernel
-def _pad(plane: Record, mcu_height: int) -> None:
+def _pad_rows(plane: Record, mcu_height: int) -> None:
     """Repeat the image's outermost pixels once, for the interpolation."""
     if not plane.fancy & ALONG_ROWS:
         return
@@ -84,14 +84,14 @@ def _pad(plane: Record, mcu_height: int) -> None:
 
 
 @kernel
-def _keep_last(plane: Record, mcu_height: int) -> None:
+def _copy_last_row(plane: Record, mcu_height: int) -> None:
     source = plane.pixels + _plane_rows(plane, mcu_height) * plane.row_bytes
     for offset in range(0, plane.row_bytes, 8):
         store_i64(plane.pixels + offset, load_i64(source + offset))
 
 
 @kernel
-def _line(grid: Record, plane: Record, mcu_row: int, row: int, line: int) -> int:
+def _make_line(grid: Record, plane: Record, mcu_row: int, row: int, line: int) -> int:
     """The address of a component's pixels for a row of the image, as wide as the crop."""
     rows = _plane_rows(plane, grid.mcu_height)
     own = row // plane.grow_down

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dali_pipes.jpeg.bitstream import CLEAN_BYTES, MCU_BYTES, begin, top_up
+from dali_pipes.jpeg.bitstream import CLEAN_BYTES, MCU_BYTES, start_feed, top_up
 from dali_pipes.jpeg.file_bytes import be16, find_marker
 from dali_pipes.jpeg.idct import OVERFLOW
 from dali_pipes.jpeg.mcus import read_mcus
@@ -151,7 +151,7 @@ def _seek(memory: Record, number: int, last: int) -> int:
     source = job.data + memory.header.scan + (bit >> 3)
     if source > feed.stop - 2:
         return WRONG_SEEK_POINT
-    begin(feed, source)
+    start_feed(feed, source)
     for component in range(3):
         feed.prediction[component] = row.dc[component]
     mcu = (number + 1) * job.every
@@ -179,7 +179,7 @@ def _bytes_until(job: Any, bit: int, last: int) -> int:
 
 
 @kernel
-def skip(address: int, count: int, then: int) -> int:
+def skip_mcus(address: int, count: int, then: int) -> int:
     """Pass over MCUs.
 
     Where nothing is to be judged, those in front of a seek point are not read, nor are those of whole restart intervals.
@@ -216,7 +216,7 @@ def skip(address: int, count: int, then: int) -> int:
 
 
 @inlined
-def finish(feed: Record) -> int:
+def check_end(feed: Record) -> int:
     """Whether the scan ends where it should: all bits are read, and the end marker follows."""
     status = end_interval(feed)
     if status != GOOD:
@@ -246,7 +246,7 @@ def _start_interval(feed: Record, intervals: Record, number: int) -> int:
     """Begin an interval whose source is at the restart marker."""
     if _marker(feed.source, feed.stop) != _RESTART + (number - 1) % 8:
         return WRONG_RESTART
-    begin(feed, feed.source + 2)
+    start_feed(feed, feed.source + 2)
     intervals.number, intervals.left = number, intervals.mcus
     intervals.mcu = number * intervals.mcus
     return GOOD

@@ -16,6 +16,20 @@ from gpu_aug.compiled.jit import intrinsic_of
 Builder = Any
 
 
+def _combining(operation: str) -> Callable[["Lanes", "Lanes | int"], "Lanes"]:
+    """Return the method for an operator, by the name of the builder's method."""
+
+    def combine(self: "Lanes", other: "Lanes | int") -> "Lanes":
+        right = (
+            ir.Constant(self.value.type, [other] * self.count)
+            if isinstance(other, int)
+            else other.value
+        )
+        return Lanes(self.builder, getattr(self.builder, operation)(self.value, right))
+
+    return combine
+
+
 class Lanes:
     """A vector of signed integers of one width; operators build the instruction for all of them.
 
@@ -36,43 +50,22 @@ class Lanes:
         """Width of each."""
         return int(self.value.type.element.width)
 
-    def __add__(self, other: "Lanes | int") -> "Lanes":
-        return self._combine("add", other)
-
-    def __sub__(self, other: "Lanes | int") -> "Lanes":
-        return self._combine("sub", other)
-
-    def __mul__(self, other: "Lanes | int") -> "Lanes":
-        return self._combine("mul", other)
-
-    def __lshift__(self, other: "Lanes | int") -> "Lanes":
-        return self._combine("shl", other)
-
-    def __rshift__(self, other: "Lanes | int") -> "Lanes":
-        return self._combine("ashr", other)
-
-    def __or__(self, other: "Lanes | int") -> "Lanes":
-        return self._combine("or_", other)
-
-    def __xor__(self, other: "Lanes | int") -> "Lanes":
-        return self._combine("xor", other)
-
-    def _combine(self, operation: str, other: "Lanes | int") -> "Lanes":
-        right = (
-            ir.Constant(self.value.type, [other] * self.count)
-            if isinstance(other, int)
-            else other.value
-        )
-        return Lanes(self.builder, getattr(self.builder, operation)(self.value, right))
+    __add__ = _combining("add")
+    __sub__ = _combining("sub")
+    __mul__ = _combining("mul")
+    __lshift__ = _combining("shl")
+    __rshift__ = _combining("ashr")
+    __or__ = _combining("or_")
+    __xor__ = _combining("xor")
 
     def clamp(self, low: int, high: int) -> "Lanes":
         """Limit each to low <= lane <= high."""
-        kept = self.value
-        for worse, limit in (("<", low), (">", high)):
+        value = self.value
+        for comparison, limit in (("<", low), (">", high)):
             bound = ir.Constant(self.value.type, [limit] * self.count)
-            beyond = self.builder.icmp_signed(worse, kept, bound)
-            kept = self.builder.select(beyond, bound, kept)
-        return Lanes(self.builder, kept)
+            is_beyond = self.builder.icmp_signed(comparison, value, bound)
+            value = self.builder.select(is_beyond, bound, value)
+        return Lanes(self.builder, value)
 
     def widen(self, bits: int, *, signed: bool = True) -> "Lanes":
         """The same numbers in wider lanes."""

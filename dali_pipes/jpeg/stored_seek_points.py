@@ -56,7 +56,7 @@ def read_known(places: Any, digests: Any, known: Any, room: Any) -> int:
             rows = base + used
             if length % _ROW_BYTES or not read_bytes(place[1], rows, length, signed(slot.start)):
                 continue
-            if _crc(rows, length, np.uint64(0)) != np.uint64(slot.crc):
+            if _extend_crc(rows, length, np.uint64(0)) != np.uint64(slot.crc):
                 continue
             one.address, one.num_rows = used, length // _ROW_BYTES
             one.status, one.every = slot.status, slot.every
@@ -73,34 +73,34 @@ def _find_slot(base: int, place: Any, digest: np.uint64) -> bool:
     slot = _slot_at(base)
     if slot.digest != digest or slot.start == 0:
         return False
-    seeded = _crc_of_word(number, np.uint64(place[2]))
-    return bool(_crc(base, signed(_CHECKED_BYTES), seeded) == np.uint64(slot.check))
+    seeded = _extend_crc_by_word(number, np.uint64(place[2]))
+    return bool(_extend_crc(base, signed(_CHECKED_BYTES), seeded) == np.uint64(slot.check))
 
 
 @kernel
-def _crc(address: int, length: int, crc: np.uint64) -> np.uint64:
+def _extend_crc(address: int, length: int, crc: np.uint64) -> np.uint64:
     """CRC-32 as zlib has it, of bytes behind others whose own is `crc`."""
     end = address + length
     while address + 8 <= end:
-        crc = _crc_of_word(load_i64(address), crc)
+        crc = _extend_crc_by_word(load_i64(address), crc)
         address += 8
     state = crc ^ _ONES
     while address < end:
-        state = _after(0, state ^ np.uint64(load_u8(address))) ^ state >> np.uint64(8)
+        state = _shift_in(0, state ^ np.uint64(load_u8(address))) ^ state >> np.uint64(8)
         address += 1
     return state ^ _ONES
 
 
 @inlined
-def _crc_of_word(word: int, crc: np.uint64) -> np.uint64:
+def _extend_crc_by_word(word: int, crc: np.uint64) -> np.uint64:
     """The same of the eight bytes of a number, the lowest one first."""
     mixed, state = np.uint64(word) ^ crc ^ _ONES, _ONES
     for place in range(8):
-        state ^= _after(7 - place, mixed)
+        state ^= _shift_in(7 - place, mixed)
         mixed >>= np.uint64(8)
     return state
 
 
 @inlined
-def _after(zeros: int, byte: np.uint64) -> np.uint64:
+def _shift_in(zeros: int, byte: np.uint64) -> np.uint64:
     return np.uint64(_CRC_TABLES[zeros, byte & np.uint64(255)])

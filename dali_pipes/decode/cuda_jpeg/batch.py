@@ -318,7 +318,7 @@ def upload(planned: Planned, kernels: Kernels, reader: Any = None) -> Ready:
     total = dict(zip(planned.totals.dtype.names or (), planned.totals[0].item(), strict=True))
     num_images = total["num_images"]
     num_views = num_images * planned.num_views
-    zeroed, found = _places(total["blocks"], num_images, num_views)
+    zeroed, found = _lay_out_workspace(total["blocks"], num_images, num_views)
     arena, wait = kernels.upload(planned.arena, total["used"], reader)
     base = arena.data_ptr()
     for name in _SECTIONS:
@@ -327,7 +327,7 @@ def upload(planned: Planned, kernels: Kernels, reader: Any = None) -> Ready:
     found |= {"views": base + len(planned.numbers) * IMAGE_BYTES, "fresh": 0, "unused": 0}
     found |= {"num_images": num_images, "num_views": num_views}
     job = np.array([tuple(map(found.__getitem__, JOB.names or ()))], JOB)
-    grids = _grids(total, num_images, num_views) if num_images else []
+    grids = _choose_grids(total, num_images, num_views) if num_images else []
     return Ready(arena, wait, job, grids, zeroed, zeroed + total["memory"])
 
 
@@ -360,7 +360,7 @@ def launch(
     return Launched(planned, job, workspace, (ready.arena, fresh))
 
 
-def _places(blocks: int, num_images: int, num_views: int) -> tuple[int, dict[str, int]]:
+def _lay_out_workspace(blocks: int, num_images: int, num_views: int) -> tuple[int, dict[str, int]]:
     """The bytes of the workspace that begin as zeros, and where in them what lies."""
     sizes = {
         "coefficients": blocks * _BLOCK_BYTES,
@@ -375,7 +375,7 @@ def _places(blocks: int, num_images: int, num_views: int) -> tuple[int, dict[str
     return used, places
 
 
-def _grids(
+def _choose_grids(
     total: Mapping[str, int], num_images: int, num_views: int
 ) -> list[tuple[str, tuple[int, int]]]:
     """The blocks of threads of each kernel."""

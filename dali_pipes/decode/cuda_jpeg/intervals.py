@@ -17,7 +17,7 @@ _RESTART, _END = 0xD0, 0xD9
 
 
 @kernel
-def next_needed(mcu: int, grid: Any) -> int:
+def find_next_needed(mcu: int, grid: Any) -> int:
     """The first MCU from `mcu` on that the crop needs; behind all MCUs where there is none."""
     row, column = mcu // grid.mcus_across, mcu % grid.mcus_across
     if row < grid.first_mcu_row:
@@ -57,7 +57,9 @@ def find_restarts(data: int, scan: int, length: int, starts: Any) -> int:
 
 
 @inlined
-def restart_unit(data: int, scan: int, length: int, starts: Any, number: int, out: int) -> int:
+def write_restart_unit(
+    data: int, scan: int, length: int, starts: Any, number: int, out: int
+) -> int:
     """Write where a restart interval lies, in bytes of the file; returns a status.
 
     Args:
@@ -95,7 +97,9 @@ def _follows(address: int, number: int) -> bool:
 
 
 @inlined
-def seek_point_unit(data: int, scan: int, length: int, file: Any, number: int, out: int) -> int:
+def write_seek_point_unit(
+    data: int, scan: int, length: int, file: Any, number: int, out: int
+) -> int:
     """Write where the MCUs from one seek point to the next lie, in bytes of the file; returns a status.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dali_pipes.jpeg.bitstream import begin
+from dali_pipes.jpeg.bitstream import start_feed
 from dali_pipes.jpeg.huffman import BLOCK_BYTES
 from dali_pipes.jpeg.idct import CORNER, OVERFLOW, invert, pass_over
 from dali_pipes.jpeg.memory import MARGIN, memory_at
@@ -45,7 +45,7 @@ def _decode_scans(address: int, own: int) -> int:
     if own + SCANS_BYTES > address + memory.job.num_bytes:
         return SCRATCH_SHORT
     scans = scans_at(own)
-    if not _give_out_rows(memory, scans, own + SCANS_BYTES, address + memory.job.num_bytes):
+    if not _allot_rows(memory, scans, own + SCANS_BYTES, address + memory.job.num_bytes):
         return SCRATCH_SHORT
     status = signed(read_scans(address, own))
     if status != GOOD:
@@ -54,13 +54,13 @@ def _decode_scans(address: int, own: int) -> int:
     for number in range(scans.num_scans):
         scan = scans.scans[number]
         scan.spare, scan.empty = signed(scans.spare.ctypes.data), 0
-        begin(scan.feed, scan.feed.source)
+        start_feed(scan.feed, scan.feed.source)
         scan.intervals.left, scan.intervals.number = scan.intervals.mcus, 0
     return _decode_rows(address, memory, scans, own)
 
 
 @inlined
-def _give_out_rows(memory: Any, scans: Any, start: int, stop: int) -> bool:
+def _allot_rows(memory: Any, scans: Any, start: int, stop: int) -> bool:
     """Give out the memory for one row of MCUs of blocks and masks, all zero; whether there is enough."""
     free = start
     for component in range(memory.header.components):
