@@ -86,7 +86,7 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks, machines: Sequence[str])
     if setup.options.cache == "device":
         from dali_pipes.decode.cuda_jpeg import device_cache
 
-        yield device_cache.told(setup.choice.device)
+        yield device_cache.describe_cache(setup.choice.device)
     yield _threads(setup, machines)
     if setup.helpers.reason:
         yield f"helper processes: {setup.helpers.count or 'none'}, {setup.helpers.reason}"

@@ -51,7 +51,7 @@ def decode_crop(
 
     Args:
         data: Address of the file's bytes.
-        length: How many there are.
+        length: Number of the file's bytes.
         crop: Top, left, height and width in pixels of the upright image, unscaled, inside the image.
         size: Expected height and width of the upright image.
         shrink: 1, 2, 4 or 8: of the image that is smaller by this, the rows from top // shrink on, ceil(height

@@ -1,7 +1,7 @@
-"""A digest of whole files, with seed 0: XXH3 of 64 bits of those that are longer than 240 bytes, and XXH64 of the others.
+"""A digest of complete files, with seed 0: XXH3 of 64 bits of files of more than 240 bytes, and XXH64 of shorter ones.
 
-Source: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md. XXH3 reads eight numbers at once, but takes other ways
-for few bytes, which no JPEG has.
+Source: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md. XXH3 reads eight numbers at once, but has other
+rules for few bytes, which hardly any JPEG has.
 """
 
 from typing import Any
@@ -48,7 +48,7 @@ _BLOCK = _STRIPE * _STRIPES
 
 
 def _add_stripe(builder: Builder, sums: Lanes, address: Any, secret: Any, number: int) -> Lanes:
-    """Take 64 bytes into the sums."""
+    """Return the sums with 64 further bytes."""
     words = load(builder, address, number * _STRIPE, 64, 8)
     keyed = words ^ load(builder, secret, number * _STEP, 64, 8)
     low, high = (part.narrow(32).widen(64, signed=False) for part in (keyed, keyed >> 32))
@@ -61,7 +61,7 @@ def _take_stripe(builder: Builder, sums: Any, address: Any, secret: Any) -> None
 
 
 def _take_block(builder: Builder, sums: Any, address: Any, secret: Any) -> None:
-    """Take 1024 bytes into the sums, and mix these."""
+    """Add 1024 bytes to the sums, and mix them."""
     found = load(builder, sums, 0, 64, 8)
     for number in range(_STRIPES):
         found = _add_stripe(builder, found, address, secret, number)

@@ -4,6 +4,8 @@ from gpu_aug.compiled.jit import inlined, kernel, load_u8, signed
 
 _TWO, _FOUR = signed(2), signed(4)
 BAD = -1
+"""In place of an orientation that decoders read differently."""
+
 _ORIENTATION_TAG = 274
 
 
@@ -48,7 +50,7 @@ def read_orientation(body: int, size: int) -> int:
 
 @inlined
 def _fits(entry: int, size: int, little: bool) -> bool:
-    """Whether what an entry says lies within the block."""
+    """Whether the value of an entry lies within the block."""
     kind, count = _read_number(entry + 2, _TWO, little), _read_number(entry + 4, _FOUR, little)
     if kind < 1 or kind > 12:
         return False

@@ -1,4 +1,4 @@
-"""Reading Huffman codes of a scan: the bits that are read ahead, and one block after the other."""
+"""Reading the Huffman codes of a scan: bits that are read ahead, and the coefficients of a block."""
 
 from typing import Any
 
@@ -72,12 +72,12 @@ BYTE_OFFSETS = np.concatenate([2 * ZIGZAG, np.full(192, 128)]).astype(np.int16)
 
 @inlined
 def refill(buffer: Any, bits: Any, position: int) -> Any:
-    """Have at least 56 bits in the buffer.
+    """Read ahead until the buffer has at least 56 bits.
 
     Args:
         buffer: uint64, the next bit is its highest one.
-        bits: uint64, how many of them are sure; only its six lowest bits count.
-        position: Address of the first byte that is not among the sure ones.
+        bits: uint64, how many of them are valid; only its six lowest bits count.
+        position: Address of the first byte that is not among the valid ones.
 
     Returns:
         The same three.
@@ -271,7 +271,7 @@ def _note_range(number: int, coefficient: int, steps: int, coefficients: int) ->
 
 @kernel
 def finish_code(buffer: Any, symbol: int, search: int, symbols: int) -> tuple[int, int]:
-    """The symbol of the code at the front (-1 where there is none) and its length, unless the symbol is known."""
+    """Return the symbol of the code at the front (-1 if no table has it) and its length; of a known symbol the length is 0."""
     if symbol >= 0:
         return symbol, 0
     ahead = signed(buffer >> _U48)
@@ -284,6 +284,6 @@ def finish_code(buffer: Any, symbol: int, search: int, symbols: int) -> tuple[in
 
 @inlined
 def read_number(buffer: Any, size: int) -> int:
-    """The number of so many bits at the front, 1 to 15, in JPEG's way of writing negative ones."""
+    """Return the number in the first `size` bits, 1 to 15; ITU-T T.81, F.2.2.1, says how negative ones are written."""
     raw = signed(buffer >> (_U64 - np.uint64(size)))
     return raw if raw >> (size - 1) else raw - (1 << size) + 1

@@ -13,11 +13,12 @@ from dali_pipes.jpeg.status import GOOD, WRONG_CROP, WRONG_SIZE
 from gpu_aug.compiled.jit import inlined, kernel, signed
 
 ALONG_ROWS, ALONG_COLUMNS = 1, 2
+"""Bits of a plane's `fancy`: the directions in which its pixels are interpolated."""
 
 
 @inlined
 def check_crop(job: Any, header: Any) -> int:
-    """Whether the file has the expected size, and the crop lies in it; returns a status."""
+    """Return a status: whether the file has the expected size, and the crop lies in it."""
     if job.judge and job.out == 0:  # only the verdict is asked for
         return GOOD
     height, width = upright_size(header)
@@ -42,7 +43,7 @@ def count_mcus(header: Any) -> int:
 
 @inlined
 def find_crop(memory: Any) -> None:
-    """Find the crop in the stored, scaled image; where its first pixel goes, and the next ones."""
+    """Find the crop in the stored, scaled image, and the addresses of its first pixel and of the next ones."""
     job, header, grid, target = memory.job, memory.header, memory.grid, memory.target
     orientation, shrink = header.orientation, job.shrink
     top, left = job.top // shrink, job.left // shrink
@@ -123,7 +124,7 @@ def _round_up(number: int, step: int) -> int:
 
 @inlined
 def _set_scale(plane: Any, header: Any, shrink: int, most: Any, own: Any) -> None:
-    """Set the size of a component's blocks, and by what its pixels become the image's."""
+    """Set the size of a component's blocks, and how its pixels are repeated or interpolated."""
     smallest = 8 // shrink
     side = smallest
     while (
@@ -147,7 +148,7 @@ def _set_scale(plane: Any, header: Any, shrink: int, most: Any, own: Any) -> Non
 
 @inlined
 def _find_needed(start: int, length: int, grow: int, limit: int, side: int) -> Any:
-    """The first and the last block for a range of the image's pixels, with a pixel of context."""
+    """Return the first and the last block for a range of the image's pixels, with a pixel of context."""
     context = 1 if grow == 2 else 0
     first = max(start // grow - context, 0)
     last = min((start + length - 1) // grow + context, limit - 1)

@@ -69,7 +69,7 @@ def _plane_rows(plane: Record, mcu_height: int) -> int:
 
 @kernel
 def _pad_rows(plane: Record, mcu_height: int) -> None:
-    """Repeat the image's outermost pixels once, for the interpolation."""
+    """Repeat the outermost pixels of the image once, for the interpolation."""
     if not plane.fancy & ALONG_ROWS:
         return
     first = plane.first_column * plane.side
@@ -92,7 +92,7 @@ def _copy_last_row(plane: Record, mcu_height: int) -> None:
 
 @kernel
 def _make_line(grid: Record, plane: Record, mcu_row: int, row: int, line: int) -> int:
-    """The address of a component's pixels for a row of the image, as wide as the crop."""
+    """Return the address of a component's pixels for a row of the image, as wide as the crop."""
     rows = _plane_rows(plane, grid.mcu_height)
     own = row // plane.grow_down
     base = plane.pixels + MARGIN - (mcu_row * rows - 1) * plane.row_bytes
@@ -101,8 +101,8 @@ def _make_line(grid: Record, plane: Record, mcu_row: int, row: int, line: int) -
     phase = grid.left % plane.grow_across
     far = near
     if plane.fancy & ALONG_COLUMNS:
-        beside = own + (1 if row % 2 else -1)
-        far = base + min(max(beside, 0), plane.height - 1) * plane.row_bytes
+        neighbour = own + (1 if row % 2 else -1)
+        far = base + min(max(neighbour, 0), plane.height - 1) * plane.row_bytes
     if plane.grow_across == 1 and not plane.fancy:
         return signed(near + left)
     count = (grid.columns + phase + plane.grow_across - 1) // plane.grow_across
@@ -134,7 +134,7 @@ def _fill_line(plane: Record, near: int, far: int, count: int, lower: int, line:
 
 @kernel
 def _convert_row(first: int, second: int, third: int, out: int, width: int) -> None:
-    """Convert at least STEP pixels; the last ones twice rather than some behind them."""
+    """Convert at least STEP pixels; the last ones are converted twice, so that nothing behind them is written."""
     gray = first == second
     for x in range(0, width, STEP):
         here = min(x, width - STEP)

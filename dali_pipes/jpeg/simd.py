@@ -1,7 +1,7 @@
 """Arithmetic on several numbers at once, written out for the compiler.
 
 Where a loop over pixels is short, or reorders bytes, the compiler does not find the vector instructions by
-itself. Here they are spelled: `Lanes` is a vector of integers inside a function that builds code for Numba.
+itself. Here they are written out: `Lanes` is a vector of integers inside a function that builds code for Numba.
 Any processor can run the result; the compiler cuts the vectors to the width it has.
 """
 
@@ -47,7 +47,7 @@ class Lanes:
 
     @property
     def bits(self) -> int:
-        """Width of each."""
+        """Bits of each lane."""
         return int(self.value.type.element.width)
 
     __add__ = _combining("add")
@@ -59,7 +59,7 @@ class Lanes:
     __xor__ = _combining("xor")
 
     def clamp(self, low: int, high: int) -> "Lanes":
-        """Limit each to low <= lane <= high."""
+        """Return the lanes limited to low <= lane <= high."""
         value = self.value
         for comparison, limit in (("<", low), (">", high)):
             bound = ir.Constant(self.value.type, [limit] * self.count)
@@ -68,16 +68,16 @@ class Lanes:
         return Lanes(self.builder, value)
 
     def widen(self, bits: int, *, signed: bool = True) -> "Lanes":
-        """The same numbers in wider lanes."""
+        """Return the same numbers in wider lanes."""
         extend = self.builder.sext if signed else self.builder.zext
         return Lanes(self.builder, extend(self.value, _vector(bits, self.count)))
 
     def narrow(self, bits: int) -> "Lanes":
-        """The lowest bits of each."""
+        """Return the lowest bits of each lane."""
         return Lanes(self.builder, self.builder.trunc(self.value, _vector(bits, self.count)))
 
     def pick(self, other: "Lanes", lanes: Sequence[int]) -> "Lanes":
-        """Lanes of this vector (0 to count - 1) and of another one (count on), in the order given."""
+        """Return lanes of this vector (0 to count - 1) and of another one (from count on), in the order given."""
         mask = ir.Constant(_vector(32, len(lanes)), list(lanes))
         return Lanes(self.builder, self.builder.shuffle_vector(self.value, other.value, mask))
 
@@ -92,7 +92,7 @@ def written_out(build: Callable[..., None], num_addresses: int) -> Any:
 
     Args:
         build: Takes the builder and as many addresses, and returns nothing.
-        num_addresses: How many.
+        num_addresses: Number of addresses.
 
     Returns:
         A function of that many numbers, which can be called in kernels only.

@@ -1,4 +1,4 @@
-"""Reading what is known of many files, out of files of seek points, in one call without Python; see `readers.checkpoints.layout`."""
+"""Reading the seek points of many images out of their files in one call without Python; see `readers.checkpoints.layout`."""
 
 import zlib
 from typing import Any
@@ -17,7 +17,7 @@ _ROW_BYTES = SEEK_POINT.itemsize
 
 
 def _crc_tables() -> NDArray[np.uint32]:
-    """Of each byte its CRC-32 with 0 to 7 zeros behind it: uint32 [8, 256]."""
+    """Return the CRC-32 of each byte with 0 to 7 zeros behind it: uint32 [8, 256]."""
     found = [[zlib.crc32(bytes([byte, *[0] * zeros])) for byte in range(256)] for zeros in range(8)]
     nothing = [[zlib.crc32(bytes(1 + zeros))] for zeros in range(8)]
     tables: NDArray[np.uint32] = (np.array(found) ^ np.array(nothing)).astype(np.uint32)
@@ -30,17 +30,17 @@ _ONES = np.uint64(0xFFFFFFFF)
 
 @kernel
 def read_known(places: Any, digests: Any, known: Any, room: Any) -> int:
-    """Read the slots of files, and the rows that they name.
+    """Read the slots of images, and the rows to which they point.
 
     Args:
-        places: int64 [m, 4]: of each slot the file it is of, a descriptor, the seed of its checksum and its number. Where a
-            file has several, the first one that knows it counts.
-        digests: uint64 [n], of the files.
+        places: int64 [m, 4]: of each slot the number of its image, a descriptor, the seed of its checksum and its number. Where an
+            image has several, the first one with its digest counts.
+        digests: uint64 [n], of the images.
         known: KNOWN [n], written; the address is an offset in the room.
-        room: uint8 [...], written: the rows. Its first SLOT_BYTES are worked in.
+        room: uint8 [...], written: the rows. Its first SLOT_BYTES are scratch.
 
     Returns:
-        Bytes that the room must have; where it is smaller, nothing else counts.
+        Bytes that the room must have; where it is smaller, the other results are undefined.
     """
     base, used = signed(room.ctypes.data), signed(SLOT_BYTES)
     for number in range(len(known)):
@@ -66,7 +66,7 @@ def read_known(places: Any, digests: Any, known: Any, room: Any) -> int:
 
 @inlined
 def _find_slot(base: int, place: Any, digest: np.uint64) -> bool:
-    """Read a slot to an address; whether it is sound, and of these bytes."""
+    """Read a slot to an address; return whether it is undamaged, and has this digest."""
     number = place[3]
     if not read_bytes(place[1], base, signed(SLOT_BYTES), HEAD_BYTES + number * SLOT_BYTES):
         return False
@@ -79,7 +79,7 @@ def _find_slot(base: int, place: Any, digest: np.uint64) -> bool:
 
 @kernel
 def _extend_crc(address: int, length: int, crc: np.uint64) -> np.uint64:
-    """CRC-32 as zlib has it, of bytes behind others whose own is `crc`."""
+    """Return the CRC-32 of zlib for bytes behind others whose CRC-32 is `crc`."""
     end = address + length
     while address + 8 <= end:
         crc = _extend_crc_by_word(load_i64(address), crc)
@@ -93,7 +93,7 @@ def _extend_crc(address: int, length: int, crc: np.uint64) -> np.uint64:
 
 @inlined
 def _extend_crc_by_word(word: int, crc: np.uint64) -> np.uint64:
-    """The same of the eight bytes of a number, the lowest one first."""
+    """Return the same for the eight bytes of a number, the lowest one first."""
     mixed, state = np.uint64(word) ^ crc ^ _ONES, _ONES
     for place in range(8):
         state ^= _shift_in(7 - place, mixed)

@@ -1,8 +1,8 @@
-"""The host's part of a batch as one function without Python: from files to records and bytes that are uploaded together.
+"""The host's part of a batch in one function without Python: from files to records and bytes that are uploaded together.
 
 The arena gets, one behind the other: IMAGE of each image that is decoded here, VIEW of each of its views, the bytes of the intervals,
-TABLES, GROUP, INTERVAL. Of images that shall stay on the device the whole scan is copied instead, to the arena's end, the first one
-last; of those that are there nothing is. How much memory the kernels need beside it stands in the totals.
+TABLES, GROUP, INTERVAL. Of images that shall stay on the device the complete scan is copied instead, to the arena's end, the first one
+last; of those that are there already nothing is copied. The totals say how much further memory the kernels need.
 """
 
 from typing import Any
@@ -36,29 +36,29 @@ from dali_pipes.jpeg.status import GOOD
 from gpu_aug.compiled.jit import inlined, kernel, record_at, signed
 
 UNKNOWN_STARTS = 100
-"""Status of a file without restart markers of which no seek points are known."""
+"""Status of a file without restart markers and without known seek points; behind all of `dali_pipes.jpeg.status`."""
 NO_ROOM, NO_TABLES, NO_INTERVALS, NO_STARTS = range(101, 105)
-"""Statuses where the arena is too small, or the memory for tables, for intervals, or for where restart intervals begin."""
+"""Statuses of memory that is too small: the arena, or that for tables, for intervals, or for starts of restart intervals."""
 
 
 FILE = numbers(
     "address num_bytes first_offset last_offset seek_points num_seek_points every keep kept kept_start"
 )
-"""What is known of a file.
+"""An encoded image with its seek points and restart intervals.
 
-address, num_bytes: Where its bytes lie.
-first_offset, last_offset: Where its restart intervals stand among all (half open).
+address, num_bytes: Its bytes.
+first_offset, last_offset: Its restart intervals as a half-open range of all offsets.
 seek_points, num_seek_points, every: Address of its SEEK_POINT rows, their number, and the MCUs from one seek point to the next, 0
     where none are known.
 keep: 1 where its scan shall stay on the device.
-kept, kept_start: Where it is there, the address, of the file's byte `kept_start`; else 0.
+kept, kept_start: If it is on the device, the address of the file's byte `kept_start` there; else 0.
 """
 
 TOTALS = numbers(
     "num_images num_groups num_intervals num_tables blocks memory pixels seen used fresh "
     "data_at groups_at intervals_at tables_at group_tables open_group"
 )
-"""What a batch comes to.
+"""Sums over a batch.
 
 num_images, num_groups, num_intervals, num_tables: Records of each kind.
 blocks: Blocks of coefficients.
@@ -66,7 +66,7 @@ memory: Bytes of planes, parts and weights.
 pixels, seen: Pixels of the largest part, and of the largest canvas.
 used: Bytes of the arena, from its start on.
 fresh: Bytes at its end that stay on the device.
-data_at, groups_at, intervals_at, tables_at: Where those begin in it.
+data_at, groups_at, intervals_at, tables_at: Offsets of those sections in it.
 group_tables, open_group: Tables and number of intervals of the group that is being filled.
 """
 
@@ -156,7 +156,7 @@ def plan_batch(
 
 @inlined
 def _read_image(memory: Any, file: Any, size: Any, part: Any, chosen: Any) -> int:
-    """Read a file's header, and find what of it is needed; returns a status."""
+    """Read a file's header, and find the blocks and tables that are needed; returns a status."""
     job = memory.job
     job.data, job.length = file.address, file.num_bytes
     job.top, job.left, job.height, job.width = part.top, part.left, part.height, part.width
@@ -174,7 +174,7 @@ def _read_image(memory: Any, file: Any, size: Any, part: Any, chosen: Any) -> in
 
 @inlined
 def _choose_place(file: Any, start: int) -> int:
-    """Where the bytes of a file are; those that are said to be on the device count if they begin as its own do."""
+    """Return where the bytes of a file are; those on the device count if they begin at the same byte of the file."""
     if file.kept and file.kept_start == start:
         return KEPT
     return FRESH if file.keep else UPLOADED
@@ -182,7 +182,7 @@ def _choose_place(file: Any, start: int) -> int:
 
 @kernel
 def _add(memory: Any, file: Any, offsets: Any, memories: Any, place: int, total: Any) -> int:
-    """Add the tables and the intervals of an image; where it is left to others, nothing of it stays."""
+    """Add the tables and the intervals of an image; nothing of it remains where it is left to other decoders."""
     arena, records, stored, starts = memories
     tables, status = _add_tables(memory, starts[:4], records, stored, total)
     if status != GOOD:
@@ -198,7 +198,7 @@ def _add(memory: Any, file: Any, offsets: Any, memories: Any, place: int, total:
 
 @inlined
 def _add_tables(memory: Any, chosen: Any, records: Any, stored: Any, total: Any) -> Any:
-    """The number of the tables of an image, new ones if need be, and a status."""
+    """Return the number of the tables of an image, new ones if need be, and a status."""
     tables = find_tables(memory, chosen, stored, total.num_tables)
     status = GOOD
     if tables < 0:
@@ -229,7 +229,7 @@ def _copy_scan(memory: Any, arena: Any, total: Any) -> int:
 
 @inlined
 def _find_limit(arena: Any, total: Any) -> int:
-    """Where what is kept begins in the arena."""
+    """Return where the scans that stay on the device begin in the arena."""
     return signed(len(arena) - total.fresh)
 
 
@@ -282,7 +282,7 @@ def _add_intervals(
 
 @inlined
 def _measure_units(memory: Any, file: Any, num_mcus: int, starts: Any) -> Any:
-    """The MCUs of a unit, and a status; where restart intervals begin is written behind the first four of `starts`."""
+    """Return the MCUs of a unit, and a status; starts of restart intervals are written behind the first four of `starts`."""
     header, job = memory.header, memory.job
     each, status = signed(header.restart), signed(GOOD)
     if not header.restart:
@@ -303,7 +303,7 @@ def _measure_units(memory: Any, file: Any, num_mcus: int, starts: Any) -> Any:
 
 @inlined
 def _next_interval(records: Any, total: Any, tables: int) -> int:
-    """The address of the next interval, in a group with equal tables; -1 where there is no room."""
+    """Return the address of the next interval, in a group with equal tables; -1 where there is no room."""
     if total.open_group == GROUP_MAX or (total.open_group and total.group_tables != tables):
         _close_group(records, total)
     total.group_tables = tables
@@ -316,7 +316,7 @@ def _next_interval(records: Any, total: Any, tables: int) -> int:
 
 @kernel
 def _intervals_at(records: Any) -> int:
-    """Intervals begin behind the first half of the records, which is the tables'; groups stand at the end, the last one first."""
+    """Return where intervals begin: behind the half of the records for tables; groups stand at the end, the last one first."""
     return signed(signed(records.ctypes.data) + len(records) // 32 * 16)
 
 
@@ -333,7 +333,7 @@ def _close_group(records: Any, total: Any) -> None:
 
 @inlined
 def _copy_run(arena: Any, room: int, data: int, begin: int, end: int, target: int) -> int:
-    """Copy a stretch of a file into the arena; returns where the next one goes, or -1 where there is no room."""
+    """Copy a run of bytes of a file into the arena; return where the next one goes, or -1 where there is no room."""
     if target < 0 or target + end - begin > room:
         return _NOWHERE
     if end > begin:

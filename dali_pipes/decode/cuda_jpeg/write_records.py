@@ -1,4 +1,4 @@
-"""The records of an image and of its views, and the kernels' memory for both."""
+"""Write the records of an image and of its views, and allot the kernels' memory for both."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _image_at, _view_at = record_at(IMAGE), record_at(VIEW)
 
 @kernel
 def write_image(memory: Any, chosen: Any, at: int, total: Any) -> None:
-    """Write the IMAGE of what the decoder's memory says.
+    """Write the IMAGE of a file whose header and crop are in the decoder's memory.
 
     Args:
         memory: The header is read, the crop and its blocks are found.
@@ -47,7 +47,7 @@ def write_image(memory: Any, chosen: Any, at: int, total: Any) -> None:
 
 @kernel
 def write_place(at: int, place: int, file: Any, start: int, total: Any) -> None:
-    """Write where an image's bytes are.
+    """Write the place of an image's bytes.
 
     Args:
         at: Address of the IMAGE.
