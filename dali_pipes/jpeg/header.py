@@ -1,6 +1,6 @@
-"""The header of a JPEG, read in compiled code.
+"""Read the header of a JPEG, and the segments between its scans, in compiled code.
 
-Only what is common is accepted. Everything else gets a status, and a decoder that knows more takes over.
+Only common files are accepted. All others get a status, and a decoder that knows more takes over.
 Source: ITU-T T.81, annex B; the verdicts on odd cases are libjpeg-turbo's or stricter.
 """
 
@@ -217,7 +217,7 @@ def _read_quant(body: int, size: int, quant: Any) -> int:
 
 @inlined
 def _finish(body: int, size: int, header: Any, quant: Any, huffman: Any) -> int:
-    """Read the scan's header, and look whether all it names is there."""
+    """Read the first scan's header, and check that its tables are there; returns a status."""
     components = header.components
     if components == 0:
         return BAD_HEADER

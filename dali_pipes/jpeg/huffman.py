@@ -22,38 +22,8 @@ BLOCK_BYTES = 192
 
 ZIGZAG = np.array(
     [
-        0,
-        1,
-        8,
-        16,
-        9,
-        2,
-        3,
-        10,
-        17,
-        24,
-        32,
-        25,
-        18,
-        11,
-        4,
-        5,
-        12,
-        19,
-        26,
-        33,
-        40,
-        48,
-        41,
-        34,
-        27,
-        20,
-        13,
-        6,
-        7,
-        14,
-        21,
-        28,
+        *(0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5),
+        *(12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28),
         *(35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51),
         *(58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63),
     ],
@@ -123,9 +93,9 @@ def read_band(
     """Read the coefficients of a block, or a band of them, at least 4 * FAST_BITS bits being read ahead.
 
     Args:
-        buffer: As of `refill`, with bits and position.
-        bits: As above.
-        position: As above.
+        buffer: See `refill`.
+        bits: See `refill`.
+        position: See `refill`.
         block: BLOCK with an AC table.
         out: Address of the block.
         offsets: int16 [256]: the byte of the block at which each coefficient goes.
@@ -162,15 +132,9 @@ def read_band(
                 break
             buffer, bits, position = refill(old_buffer, old_bits, position)
             buffer, bits, coefficient, number, empty = _read_slowly(
-                buffer,
-                bits,
-                old_coefficient,
-                last,
-                low,
-                has_runs,
-                block.ac_search,
+                buffer, bits, old_coefficient, last, low, has_runs, block.ac_search,
                 block.ac_symbols,
-            )
+            )  # fmt: skip
             mask = old_mask
             if number != 0:
                 store_i16(out + offsets[np.uint64(coefficient)], number)
@@ -204,15 +168,9 @@ def pass_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: 
                 break
             buffer, bits, position = refill(old_buffer, old_bits, position)
             buffer, bits, coefficient, number, _ = _read_slowly(
-                buffer,
-                bits,
-                old_coefficient,
-                _LAST,
-                _LOWEST,
-                False,
-                block.ac_search,
+                buffer, bits, old_coefficient, _LAST, _LOWEST, False, block.ac_search,
                 block.ac_symbols,
-            )
+            )  # fmt: skip
             if number > 1 or number < -1:
                 _note_range(number, coefficient, block.steps, coefficients)
             if coefficient >= 63:

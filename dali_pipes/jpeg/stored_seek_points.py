@@ -25,7 +25,7 @@ def _crc_tables() -> NDArray[np.uint32]:
 
 
 _CRC_TABLES = _crc_tables()
-_ONES = np.uint64(0xFFFFFFFF)
+_ONES = np.uint64(0xFFFFFFFF)  # a CRC-32 begins and ends inverted
 
 
 @kernel

@@ -78,7 +78,7 @@ def _check_complete(header: Any, scans: Any) -> int:
 
 @inner
 def _read_scan(body: int, size: int, memory: Any, scans: Any) -> int:
-    """Read a scan's header, and make its tables."""
+    """Read a scan's header, and make its tables; returns a status."""
     header = memory.header
     components = signed(load_u8(body))
     if not (1 <= components <= header.components and size == 4 + 2 * components):
