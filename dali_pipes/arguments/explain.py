@@ -59,7 +59,7 @@ def explain(
     if setup.options.execution.cache == "device":
         from dali_pipes.decode.cuda_jpeg import device_cache  # takes seconds, and needs CUDA
 
-        yield device_cache.told(setup.choice.device)
+        yield device_cache.describe_cache(setup.choice.device)
     yield _threads(setup, machines)
     if setup.helpers.reason:
         yield f"helper processes: {setup.helpers.count or 'none'}, {setup.helpers.reason}"
