@@ -107,7 +107,7 @@ def check_audit(*sources: str | Path) -> AuditCheck:
     """Check that a run handed over each sample of each epoch exactly once; steps repeated after a resume count once.
 
     Args:
-        sources: Files, folders with .jsonl files, or patterns of what ``Loader(audit="run-{rank}.jsonl")`` wrote. They
+        sources: Files, folders with .jsonl files, or patterns of what ``Monitoring(audit="run-{rank}.jsonl")`` wrote. They
             are read as one run.
 
     Raises:
@@ -115,7 +115,7 @@ def check_audit(*sources: str | Path) -> AuditCheck:
 
     Example:
         >>> from dali_pipes.runs.audit_report import check_audit
-        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8, audit="once.jsonl")
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8, monitoring=Monitoring(audit="once.jsonl"))
         >>> for batch in loader:
         ...     pass
         >>> check_audit("once.jsonl").once
@@ -321,7 +321,7 @@ def compare_audits(first: str | Path, second: str | Path) -> AuditComparison:
     """Compare what two runs handed over, on any number of ranks and after any number of resumes.
 
     Args:
-        first: A file, a folder with .jsonl files, or a pattern of what ``Loader(audit="run-{rank}.jsonl")`` wrote.
+        first: A file, a folder with .jsonl files, or a pattern of what ``Monitoring(audit="run-{rank}.jsonl")`` wrote.
         second: The same of the other run.
 
     Raises:
@@ -331,7 +331,7 @@ def compare_audits(first: str | Path, second: str | Path) -> AuditComparison:
         >>> from dali_pipes.runs.audit_report import compare_audits
         >>> photos = open_dataset("photos/")
         >>> for name in ("first", "second"):
-        ...     loader = Loader(photos, Recipe.imagenet_train(size=64), batch_size=8, audit=f"{name}.jsonl")
+        ...     loader = Loader(photos, Recipe.imagenet_train(size=64), batch_size=8, monitoring=Monitoring(audit=f"{name}.jsonl"))
         ...     for batch in loader:
         ...         pass
         >>> compare_audits("first.jsonl", "second.jsonl").same

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from dali_pipes.arguments.options import Setup
+from dali_pipes.arguments.setup import Setup
 from dali_pipes.errors import LoaderError
 from dali_pipes.monitoring.counts import Counts
 from dali_pipes.monitoring.observer import Span
@@ -107,8 +107,10 @@ def make_job(setup: Setup, steps: AnySteps, asker: Asker) -> Job:
     # The user's function that makes recipes may not be picklable; the fetcher has the recipes that it made.
     options = replace(setup.options, recipe=fetcher.variants.first, workers=None)
     sent = replace(setup, options=options, variants=())
-    job = Job(sent, setup.choice.device.type == "cuda", frames, setup.options.fewest_ahead)
-    if setup.options.prefetch == "auto" and asker is HELPER:
+    job = Job(
+        sent, setup.choice.device.type == "cuda", frames, setup.options.execution.fewest_ahead
+    )
+    if setup.options.execution.prefetch == "auto" and asker is HELPER:
         num_parts = -(-steps.largest * fetcher.images_per_row // PART_IMAGES)
         ahead = steps_for_threads(setup.num_threads, num_parts, job.step_bytes)
         job = replace(job, steps_ahead=ahead)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import torch
 
-from dali_pipes.arguments.options import make_views
+from dali_pipes.arguments.setup import make_views
 from dali_pipes.decode.threaded import CpuDecoder
 from dali_pipes.jpeg.seek_point_stores import open_seek_points
 from dali_pipes.machine.compile_ahead import compile_ahead
@@ -113,7 +113,7 @@ def build(job: Job, memory: Callable[[Fetched], Images]) -> Pipeline:
         spawn = Augmenter(engines, workers, memory).spawn
     fused = setup.choice.engine == "fused" and not job.canvases
     compile_ahead(fetcher.variants.recipes if fused else ())
-    store, fast = open_seek_points(fetcher.dataset), setup.options.fast
+    store, fast = open_seek_points(fetcher.dataset), setup.options.execution.is_fast
     decoder = CpuDecoder(fetcher, spawn, job.steps_ahead, workers, fast=fast, store=store)
     return Pipeline(fetcher, decoder, workers)
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dali_pipes.arguments.checks import require_one_of
+from dali_pipes.arguments.values import require_one_of
 from dali_pipes.errors import BadSampleError, LoaderError
 from dali_pipes.integrations.ray.cluster import require_ray
 from dali_pipes.integrations.ray.consistency import (

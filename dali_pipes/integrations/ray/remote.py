@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dali_pipes.arguments.options import Setup
+from dali_pipes.arguments.setup import Setup
 from dali_pipes.errors import LoaderError
 from dali_pipes.integrations.ray.cluster import require_ray
 from dali_pipes.integrations.ray.worker_pool import WorkerPool

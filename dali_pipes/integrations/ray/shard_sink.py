@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-from dali_pipes.arguments.checks import require_one_of
+from dali_pipes.arguments.values import require_one_of
 from dali_pipes.errors import BadSampleError, ClusterError, LoaderError
 from dali_pipes.integrations.ray.cluster import require_ray
 from dali_pipes.integrations.ray.consistency import require_same_versions, versions

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from dali_pipes import Batch
+from dali_pipes import Batch, ImageOptions, Monitoring
 from dali_pipes.errors import ClusterError
 from dali_pipes.integrations.ray import executor
 from dali_pipes.integrations.ray.cluster import connect
@@ -70,7 +70,7 @@ def test_two_epochs_are_those_of_threads(folder: Path, tmp_path: Path) -> None:
     found: dict[str, tuple[list[Batch], Any, Any, str, str]] = {}
     for name, workers in (("remote", WORKERS), ("local", None)):
         audit, ledger = tmp_path / f"{name}.audit", tmp_path / f"{name}.ledger"
-        options = {"on_bad_sample": "replace", "audit": audit, "ledger": ledger}
+        options = {"on_bad_sample": "replace", "monitoring": Monitoring(audit=audit, ledger=ledger)}
         with load(open_dataset(folder), MIXING, workers=workers, **options) as loader:
             batches = list(loader)
             loop = iter(loader)
@@ -101,7 +101,9 @@ def test_canvases_for_a_gpu(tmp_path: Path, jpeg: Callable[..., bytes], recipe: 
         place = tmp_path / f"class{number % 2}"
         place.mkdir(exist_ok=True)
         (place / f"{number}.jpg").write_bytes(jpeg(50, 60, seed=number))
-    loader = load(open_dataset(tmp_path), recipe, workers=None, num_threads=2, targets=[])
+    loader = load(
+        open_dataset(tmp_path), recipe, workers=None, num_threads=2, images=ImageOptions(targets=[])
+    )
     setup, steps = loader._setup, loader.steps
     job = make_job(setup, steps, HELPER)
     frames = tuple(

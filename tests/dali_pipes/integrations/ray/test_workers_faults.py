@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dali_pipes import Batch, ClusterError, Loader
+from dali_pipes import Batch, ClusterError, Loader, Monitoring
 from dali_pipes.integrations.ray.maker import MadeStep
 from dali_pipes.integrations.ray.worker_pool import Step, Worker, WorkerPool
 from dali_pipes.integrations.ray.workers import RayWorkers
@@ -388,7 +388,13 @@ def wait_until(
 def undisturbed(class_folders: Path, audit: Path, num_epochs: int) -> Path:
     """The audit of one process that has all epochs without a break, in steps of the same size."""
     recipe = Recipe.imagenet_train(size=64)
-    loader = Loader(open_dataset(class_folders), recipe, batch_size=12, device="cpu", audit=audit)
+    loader = Loader(
+        open_dataset(class_folders),
+        recipe,
+        batch_size=12,
+        device="cpu",
+        monitoring=Monitoring(audit=audit),
+    )
     for _ in range(num_epochs):
         for batch in loader:
             del batch

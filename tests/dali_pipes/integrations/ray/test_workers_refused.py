@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import ClusterError, LoaderError, MissingPackageError
+from dali_pipes import ClusterError, Execution, LoaderError, MissingPackageError
 from dali_pipes.integrations.ray import cluster, worker_pool
 from dali_pipes.integrations.ray.consistency import (
     probe,
@@ -68,7 +68,7 @@ load = loader_maker(RECIPE, batch_size=2, workers=RayWorkers(2), num_threads=Non
     ("options", "words"),
     [
         (
-            {"helper_process": True},
+            {"execution": Execution(helper_process=True)},
             "helper_process=True and workers= both .* leave one of them out",
         ),
         ({"num_threads": 2}, "num_threads=2 is for threads of this machine"),
@@ -158,9 +158,8 @@ class TestOnACluster:
         next(batches)
         with pytest.raises(KeyError, match="the store is away") as caught:
             next(batches)
-        [note] = [note for note in caught.value.__notes__ if "raised by the worker on" in note]
-        assert f"on {platform.node()}" in note
-        assert "in fetch" in note
+        assert f"raised by the worker on {platform.node()}" in caught.value.__notes__[-1]
+        assert "in fetch" in caught.value.__notes__[-1]
 
     def test_data_that_only_the_trainer_has(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch
