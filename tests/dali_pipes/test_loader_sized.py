@@ -14,7 +14,7 @@ import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
 from dali_pipes import Batch, Buckets, Clips, Loader, LoaderError, MultiScale
-from dali_pipes.runs.audit_report import compare_audits
+from dali_pipes.runs.audit_compare import compare_audits
 from gpu_aug import (
     BoxParams,
     CenterCrop,
