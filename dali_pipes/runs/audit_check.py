@@ -172,10 +172,12 @@ def _lacks_only_ends(missing: Sequence[Range], ends: tuple[int, ...]) -> bool:
 
 
 def num_positions(steps: Sequence[StepLine]) -> int:
+    """Return the number of positions of steps; positions that come twice count twice."""
     return sum(step.stop - step.start for step in steps)
 
 
 def num_skipped(steps: Sequence[StepLine]) -> int:
+    """Return the number of samples that were skipped as bad."""
     return num_positions(steps) - sum(step.count for step in steps)
 
 

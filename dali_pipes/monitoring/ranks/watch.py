@@ -81,7 +81,7 @@ class Watch:
             return RankTable([own], f"the others are not known: {error}")
         num_missing = world_size - 1 - len(others)
         missing = (
-            f"{num_missing} of {world_size} ranks have said nothing yet" if num_missing else ""
+            f"{num_missing} of {world_size} ranks have not reported yet" if num_missing else ""
         )
         return RankTable(sorted([own, *others], key=lambda report: report.rank), missing)
 

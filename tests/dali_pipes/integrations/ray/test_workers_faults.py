@@ -20,9 +20,9 @@ from dali_pipes import Batch, ClusterError, Loader
 from dali_pipes.integrations.ray.worker_pool import Crew
 from dali_pipes.integrations.ray.worker_slot import Seat, Task
 from dali_pipes.integrations.ray.workers import RayWorkers
-from dali_pipes.runs.audit_history import BeginLine, StepLine, read_lines
 from dali_pipes.runs.audit_check import check_audit
 from dali_pipes.runs.audit_compare import compare_audits
+from dali_pipes.runs.audit_history import BeginLine, StepLine, read_lines
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.loaders import loader_maker
