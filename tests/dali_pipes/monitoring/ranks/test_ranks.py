@@ -64,18 +64,22 @@ def train(
     return loaders
 
 
-def test_healthy_ranks(dataset: Repeated, tmp_path: Path, said: Any) -> None:
-    """Nothing is said of ranks that are alike, and all of them are in the table."""
-
-    def is_over(loaders: list[Loader]) -> bool:
-        table = loaders[1].ranks()
-        return len(table) == 2 and min(note.number for note in table) > 8
-
-    table = train([dataset, dataset], tmp_path, is_over)[1].ranks()
+def test_healthy_ranks(dataset: Repeated, tmp_path: Path, hands: Any, said: Any) -> None:
+    """Nothing is said of ranks that are alike, and all of them are in the table; by a clock of the test."""
+    often = Heartbeat(folder=tmp_path, every_seconds=0.1, stall_seconds=60)
+    loaders = [load(dataset, rank=rank, world_size=2, heartbeat=often) for rank in (0, 1)]
+    loops = [iter(loader) for loader in loaders]
+    for _ in range(20):
+        for loop in loops:
+            next(loop)
+        hands.go_on(0.1)
+    table = loaders[1].ranks()
     assert (said(), table.late) == ([], [])
-    assert [(note.rank, note.steps > 4, note.samples > 0) for note in table] == [
-        *((0, True, True), (1, True, True))
+    assert [(one.rank, one.number > 8, one.steps, one.samples > 0) for one in table] == [
+        *((0, True, 20, True), (1, True, 20, True))
     ]
+    for loader in loaders:
+        loader.close()
 
 
 @pytest.mark.long
