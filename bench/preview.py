@@ -13,6 +13,7 @@ from bench.compare.images import require_sound
 from bench.output.arguments import check_writable
 from bench.output.errors import BenchError
 from bench.output.text import print_line, print_written
+from dali_pipes import ImageOptions
 from dali_pipes.preview import (
     clip_engines,
     clip_pictures,
@@ -23,7 +24,6 @@ from dali_pipes.preview import (
 )
 from dali_pipes.preview.page import Page
 from dali_pipes.preview.strips import MOVING
-from dali_pipes.samples.image_fields import as_image_fields
 from dali_pipes.video.source import find_clips
 from gpu_aug import Schedule
 from readers.prepare.source import open_at_random
@@ -73,11 +73,11 @@ class Shown:
 
 def image_options(
     channels: int | None, depth: str | None, fields: Sequence[str] | None
-) -> dict[str, Any]:
-    """Return the arguments of a Loader that say what images are: those that were asked for."""
-    number = int(depth) if depth is not None and depth.isdecimal() else depth
-    asked = {"channels": channels, "depth": number, "images": fields or None}
-    return {name: value for name, value in asked.items() if value is not None}
+) -> ImageOptions:
+    """Return what a command was given about images; None stands for the usual."""
+    number: Any = int(depth) if depth is not None and depth.isdecimal() else depth
+    asked = {"channels": channels, "depth": number, "fields": fields or None}
+    return ImageOptions(**{name: value for name, value in asked.items() if value is not None})
 
 
 def write_images(
@@ -87,7 +87,7 @@ def write_images(
     shown: Shown,
     *,
     how: Mapping[str, Any] = MappingProxyType({}),
-    kind: Mapping[str, Any] = MappingProxyType({}),
+    kind: ImageOptions | None = None,
 ) -> None:
     """Write originals and what training sees of them, or what every decoder and engine makes of them.
 
@@ -97,7 +97,7 @@ def write_images(
         out: The picture.
         shown: What is shown.
         how: Keyword arguments of `readers.open_dataset`.
-        kind: What images are; see `image_options`.
+        kind: What images are; None is one RGB image of 8 bits.
 
     Raises:
         BenchError: Nothing can be drawn, or not there.
@@ -109,12 +109,12 @@ def write_images(
             f"{source} holds a robot's episodes, of which preview draws no pictures: look at a batch of "
             "Loader(...).peek()"
         )
-    images = as_image_fields(kind.get("images"), kind.get("channels", 3), kind.get("depth", 8))
+    kind = kind or ImageOptions()
     count = shown.count or _NUM_IMAGES
-    samples, left_out = require_sound(source, dataset, most=count, images=images)
+    samples, left_out = require_sound(source, dataset, most=count, images=kind.image_fields())
     _print_warnings(f"left out: {fault}" for fault in left_out)
     indices = [sample.index for sample in samples]
-    common: dict[str, Any] = {"seed": shown.seed, **kind}
+    common: dict[str, Any] = {"seed": shown.seed, "images": kind}
     with Console().status("drawing") as status:  # nothing where there is no terminal
 
         def say(what: object) -> None:

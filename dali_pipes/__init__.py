@@ -10,6 +10,10 @@ from dali_pipes import foreign_packages as foreign_packages
 
 if TYPE_CHECKING:
     from dali_pipes.arguments.choose import available_decoders as available_decoders
+    from dali_pipes.arguments.options import BlockShuffle as BlockShuffle
+    from dali_pipes.arguments.options import Execution as Execution
+    from dali_pipes.arguments.options import ImageOptions as ImageOptions
+    from dali_pipes.arguments.options import Monitoring as Monitoring
     from dali_pipes.batch import Batch as Batch
     from dali_pipes.decode.dali.user_pipeline import from_dali as from_dali
     from dali_pipes.errors import BadSampleError as BadSampleError
@@ -35,6 +39,10 @@ if TYPE_CHECKING:
     from readers.buckets import Buckets as Buckets
 
 _MODULES = {
+    "ImageOptions": "dali_pipes.arguments.options",
+    "Execution": "dali_pipes.arguments.options",
+    "Monitoring": "dali_pipes.arguments.options",
+    "BlockShuffle": "dali_pipes.arguments.options",
     "BadRecord": "dali_pipes.runs.bad_samples",
     "BadSampleError": "dali_pipes.errors",
     "Batch": "dali_pipes.batch",

@@ -1,8 +1,7 @@
 """Loader: what a training script loops over, and the state of its run."""
 
 import logging
-import os
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from types import SimpleNamespace, TracebackType
@@ -11,31 +10,30 @@ from typing import Any, Literal, NoReturn, Self, cast
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 
-from dali_pipes.arguments import checks as arguments
-from dali_pipes.arguments import evaluation, names, sizing
+from dali_pipes.arguments import names
 from dali_pipes.arguments.choose import DecoderName
+from dali_pipes.arguments.evaluation import check_evaluation, require_options, warn_of_training
 from dali_pipes.arguments.explain import describe, explain
-from dali_pipes.arguments.helper_choice import HelperCount
-from dali_pipes.arguments.options import Options, make_setup
+from dali_pipes.arguments.options import Execution, ImageOptions, Monitoring
+from dali_pipes.arguments.order import ShuffleChoice, warn_of_small_buckets
 from dali_pipes.arguments.process_rank import Ranks
+from dali_pipes.arguments.setup import Options, make_setup
+from dali_pipes.arguments.values import require_epoch, require_one_of
 from dali_pipes.batch import Batch
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError
 from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.monitoring.headroom import Headroom, TrainingStep, measure_headroom
 from dali_pipes.monitoring.loop import LoopMeter, Scope
-from dali_pipes.monitoring.metrics import Metric, Metrics, as_metrics
-from dali_pipes.monitoring.ranks.heartbeat import HeartbeatChoice, as_heartbeat
+from dali_pipes.monitoring.metrics import Metrics, as_metrics
+from dali_pipes.monitoring.ranks.heartbeat import as_heartbeat
 from dali_pipes.monitoring.ranks.rank_table import RankTable
 from dali_pipes.monitoring.ranks.watch import Watch
-from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.monitoring.stats import Stats
 from dali_pipes.runs.audit import Audit, Tally
 from dali_pipes.runs.bad_samples import BadRecord, Ledger, Policy
 from dali_pipes.runs.replay import replay
 from dali_pipes.runs.replay_result import Replay
-from dali_pipes.samples.maps import Flow, NumberMap
-from dali_pipes.samples.targets import Kind
 from dali_pipes.stages.assemble import batch_of, no_batch
 from dali_pipes.stages.loops import Loops
 from dali_pipes.stages.production import LOOPS, Production
@@ -46,17 +44,12 @@ from dali_pipes.steps.schedule import LastBatch, total
 from dali_pipes.steps.streams.steps import UNKNOWN, AnySteps, StreamSteps
 from dali_pipes.steps.variants import AnyRecipe, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
-from gpu_aug.files.limits import MAX_PIXELS
-from gpu_aug.image_kind import Depth
 from readers import Dataset
 from readers.bucket_order import BucketOrder
 from readers.buckets import Buckets, Size
-from readers.order import Shuffle
 from readers.stream import Stream
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
-
-_OWN = ("self", "mesh", "metrics")  # arguments that stay in this process
 
 
 class Loader:
@@ -95,27 +88,12 @@ class Loader:
             pipeline of your own.
         engine: Which engine carries out the recipe; "auto" takes "fused", for other channels than RGB
             Kornia.
-        exact: Whether the fused engine resamples consecutive warps one by one, as the other engines always do,
-            instead of once.
-        decode: "fast" lets the CPU decoder decode JPEGs at half, a quarter or an eighth of their size if the
-            crop is shrunk by at least twice as much; pixels then differ slightly. "exact" decodes at full size,
-            as DALI and clips always do.
-        hw_decoder_load: With DALI on a GPU, the share of each batch, 0 to 1, that the GPU's JPEG engine decodes; its
-            kernels decode the others. With 1.0 the engine gets every file that it supports, with 0.0 none, and pixels
-            depend on the file alone. Between (DALI's own default is 0.65) both work at once, which can be faster,
-            but which rows the kernels get changes from batch to batch, and their pixels differ slightly.
-        cache: With decoder="cuda", "device" leaves the encoded bytes of JPEGs on the GPU once they are uploaded, so that
-            later epochs upload nothing of them: as long as more of its memory is free than they take. What comes then is
-            uploaded each time. A file that changes is uploaded anew. `close` gives the memory back, but what other loops
-            under way still read goes with the last of them.
         seed: Seed of the order and the draws, not negative. The default, 0, is a seed like any other: two runs
             that give none see the same order and draws.
         shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order, and "block" permutes
             blocks of neighbouring samples and mixes the samples of a few open blocks, for storage that is best
             read in large pieces; see readers.Order. Streams take "block", which permutes their shards and shuffles
             in a buffer, or "none".
-        shuffle_window: For "block": how many samples the open blocks hold together. None is 4096, or 16 blocks
-            if that is more. For a stream: samples in its shuffle buffer, 4096 by default.
         rank: Rank of this process among `world_size`. None asks when it is first needed (by `len`, a loop, a
             state): the process group of torch.distributed, or without one Ray Train, or RANK and WORLD_SIZE in the
             environment, as torchrun sets them, or else 0 of 1. What is found later must not contradict what was
@@ -123,13 +101,8 @@ class Loader:
         world_size: Number of processes that share each step; None as for `rank`. If both are given they hold
             whatever the process group says, for example fewer than it has, for models that are spread over
             processes.
-        mesh: In place of rank and world size: the dimension of a DeviceMesh whose processes share each step, such as
-            ``mesh["dp"]``. Processes that differ in its other dimensions get the same samples; audit and ledger are
-            written by those beside process 0.
         dtype: torch.uint8, float16, bfloat16 or float32. Floats are in [0, 1] unless the recipe
             normalises; uint8 is for recipes that do not.
-        channels_last: The memory format of the images; their shape is [B, 3, H, W] either way, for clips
-            [B, T, 3, H, W].
         last_batch: What happens to an incomplete last batch: "drop" leaves it out, "partial" returns it
             smaller, and "pad" fills it with repeated samples for which `batch.valid` is False.
         on_bad_sample: "raise", "replace" by another sample of the dataset, or "skip", which makes the batch
@@ -138,62 +111,19 @@ class Loader:
             steps stays the same on every rank.
         max_bad_samples: A run in which more different samples are bad on this rank is stopped. None is 1 % of
             the dataset, at least 100, but at most half of it.
-        ledger: A file that gets one line of JSON for every bad sample, and for every damaged clip that was kept
-            (see Clips); "{rank}" in its name stands for the rank. None keeps them in memory only.
-        audit: A file that gets one line of JSON for every step, with hashes of its samples; "{rank}" in its
-            name stands for the rank. ``gpu-aug audit`` compares such files of two runs, on any number of ranks.
-            None keeps only the latest hashes, in `audit`.
         num_threads: Decoding and augmenting threads, of all helper processes together. None is the number of cores this
             process may use, divided by LOCAL_WORLD_SIZE, which torchrun and Ray Train set to the number of ranks on the
             machine; it is not divided where the process is bound to some of the machine's cores.
-        prefetch: Batches that are prepared ahead, by each helper process where there are some; with DALI up to two more are in
-            the other stages. "auto" is as many as keep all threads at work, at least 2, but at most 1 GiB of images and files. A
-            pipeline of `from_dali` uses its own prefetch_queue_depth.
-        max_pixels: Images that claim more pixels are bad samples and are not decoded.
-        targets: Which of "masks", "boxes" and "keypoints" are read from the samples' fields and returned, moved
-            as `batch.images` are; "auto" takes all that the data has. See TargetReader for how they are stored:
-            `mask.png`, `json`, in coordinates of the upright image. If they are damaged or do not fit their
-            image the sample is bad. Clips have none.
         fields: Further fields of the samples for `batch.fields`: names, such as ``["caption"]``, which are read as
             text (``json`` as JSON, NumPy files as arrays), or a dictionary from names to `Field` or to what it
             reads: ``{"caption": str, "meta": "json", "tokens": tokenize}``. A field that cannot be read makes the
             sample a bad one.
-        channels: Channels of an image as it is stored: 1 for gray, 3 for RGB, 4 for RGBA, any for TIFF and NumPy
-            files. With 3 and a depth of 8, gray images become RGB and alpha is left out, which a warning says;
-            else an image of another number is a bad sample. `images` are then [B, channels, H, W].
-        depth: Bits of a channel: 8; 16 for PNG, TIFF, PNM and NumPy files of uint16, which become floats in [0, 1];
-            "float32" for TIFF and NumPy files of float16 or float32, whose values stay as they are. With 8 and 3
-            channels the upper 8 bits are kept, which a warning says; else an image of another depth is a bad sample.
-            The recipe's operations must take such images, or are refused by name.
-        images: Which fields of a sample are its images: one, such as "left.png", or several, as a list or as a
-            dictionary from names to fields. All are of one kind and size and get the same draws. The first is
-            `batch.images`, and all are in `batch.fields` by their names: ``batch["right"]``. None takes the first
-            image of a sample.
-        maps: Depth, disparity and optical flow, which move as `batch.images` do: a dictionary from names in
-            `batch.fields` to `NumberMap` or `Flow`, such as ``{"depth": NumberMap("depth.png", scale=256)}``. A sample
-            that lacks one, or has one of another size than its image, is a bad sample. Clips have none.
-        helper_process: How many separate processes read, decode and, on a CPU, augment, with `num_threads` threads
-            together; step k is made by process k modulo their number. This process takes finished batches out of
-            shared memory, so Python code that computes here does not slow the loader down, and the threads of each
-            process have an interpreter of their own. The batches are the same. False or 0 is threads of this process;
-            True is one process for every 16 cores, at least one; "auto" is threads up to 16 cores, and beyond them one
-            process for every 16, if the decoder is "cpu", images are read at random (no streams or clips) and
-            dataset and recipe can be sent; `explain` says what it chose and why. The processes are started by the
-            first loop, which takes seconds, serve later loops, and end with `close`, with the loader, or with a loop
-            that is left early. Each makes `prefetch` batches ahead. They need decoder="cpu". Dataset and recipe are
-            pickled, so their classes must be importable, not defined in the script itself; all processes share the
-            memory of NumPy arrays in them.
         workers: `RayWorkers`, which make the batches on other machines of a Ray cluster; see docs/clusters.md.
             The batches are the same, and so are order, ledger, audit and state. It needs decoder="cpu", and data and
             a recipe that can be pickled, on paths or URLs that those machines reach.
-        heartbeat: How the ranks tell each other where they are, so that one of them can say who is late and why, and
-            when a loop that gets no batch is spoken of, with what its threads do; as warnings of the logger ``gpu_aug``.
-            "auto" uses torch's process group, where there is one of several ranks; a folder that all ranks share
-            needs none; `Heartbeat` says more; None watches nothing.
-        metrics: A callable that gets the statistics of the epoch so far every 10 seconds, and when the loop ends; or an
-            `Every`, which says how often, an adapter of `dali_pipes.integrations.metrics`, or a list of these. It is
-            called in the thread of the training loop, when a batch is handed over. What it raises is told once, as a
-            warning, and ends nothing.
+        images: `ImageOptions`: which fields are images, their channels and depth, maps, targets, and the largest image.
+        execution: `Execution`: helper processes, batches prepared ahead, exact or fast decoding, memory format.
+        monitoring: `Monitoring`: audit, ledger, metrics, and the heartbeat between ranks.
 
     Attributes:
         device: The device that was chosen.
@@ -233,71 +163,58 @@ class Loader:
         device: str | torch.device = "auto",
         decoder: DecoderName | DaliDecoder = "auto",
         engine: EngineChoice = "auto",
-        exact: bool = False,
-        decode: Literal["exact", "fast"] = "exact",
-        hw_decoder_load: float = 1.0,
-        cache: Literal["device"] | None = None,
         seed: int = 0,
-        shuffle: Shuffle = "global",
-        shuffle_window: int | None = None,
-        rank: int | None = None,
+        shuffle: ShuffleChoice = "global",
+        rank: int | DeviceMesh | None = None,
         world_size: int | None = None,
-        mesh: DeviceMesh | None = None,
         dtype: torch.dtype = torch.float32,
-        channels_last: bool = True,
         last_batch: LastBatch = "drop",
         on_bad_sample: Policy = "raise",
         max_bad_samples: int | None = None,
-        ledger: str | os.PathLike[str] | None = None,
-        audit: str | os.PathLike[str] | None = None,
         num_threads: int | None = None,
-        prefetch: int | Literal["auto"] = "auto",
-        max_pixels: int = MAX_PIXELS,
-        targets: Literal["auto"] | Collection[Kind] = "auto",
         fields: Iterable[str] | Mapping[str, Any] | None = None,
-        channels: int = 3,
-        depth: Depth = 8,
-        images: str | Iterable[str] | Mapping[str, str] | None = None,
-        maps: Mapping[str, NumberMap | Flow] | None = None,
-        helper_process: HelperCount = "auto",
         workers: RayWorkers | None = None,
-        heartbeat: HeartbeatChoice = "auto",
-        metrics: Metric | Sequence[Metric] | None = None,
+        images: ImageOptions = ImageOptions(),  # noqa: B008 - frozen
+        execution: Execution = Execution(),  # noqa: B008 - frozen
+        monitoring: Monitoring = Monitoring(),  # noqa: B008 - frozen
     ) -> None:
-        options = Options(**{name: one for name, one in locals().items() if name not in _OWN})
-        self._recorder = recorder = Recorder()
-        self._setup = setup = make_setup(options, recorder)
-        self._meter = LoopMeter(recorder, setup.threads_of_all)
-        choice, order = setup.choice, setup.fetcher.order
-        data = f"{len(order)} samples, {batch_size}, {shuffle}, {seed}"
-        self._watch = Watch(as_heartbeat(heartbeat), recorder, data)
+        given = locals()
+        options = Options(**{field: given[field] for field in Options.__slots__})
+        self._setup = setup = make_setup(options)
+        choice, fetcher = setup.choice, setup.fetcher
+        order = fetcher.order
+        self._recorder = recorder = fetcher.recorder
         self.device, self.decoder, self.engine = choice.device, choice.decoder, choice.engine
-        self._ranks = ranks = Ranks(rank, world_size, mesh)
-        ranks.warn_of_files(audit, ledger, stacklevel=3)
-        self._steps: AnySteps | None = None
-        # What cannot work is said at once, though the rank is settled by the first use.
+        self._ranks = ranks = Ranks(rank, world_size)
+        ranks.warn_of_files(monitoring.audit, monitoring.ledger, stacklevel=4)
+        # What cannot work is refused now, though the first use settles the rank.
         process = ranks.guess()
-        budget = arguments.budget_of(max_bad_samples, len(order))
-        self._ledger = Ledger(on_bad_sample, budget, ledger if ranks.writes else None, process.rank)
-        self._audit = Audit(audit, process.rank, writes=ranks.writes)
+        limit = options.bad_sample_limit(len(order))
+        ledger = monitoring.ledger if ranks.writes else None
+        self._ledger = Ledger(on_bad_sample, limit, ledger, process.rank)
+        self._audit = Audit(monitoring.audit, process.rank, writes=ranks.writes)
+        self._steps: AnySteps | None = None
         steps = setup.steps(process)
         self._audit.require_own_file(process)
-        evaluation.warn_of_training(
-            options.dataset, setup.fetcher.variants, order, steps, stacklevel=4
-        )
-        sizing.warn_of_small_buckets(steps, stacklevel=4)
+        warn_of_training(options.dataset, fetcher.variants, order, steps, stacklevel=4)
+        warn_of_small_buckets(steps, stacklevel=4)
+        data = f"{len(order)} samples, {batch_size}, {shuffle}, {seed}"
+        self._watch = Watch(as_heartbeat(monitoring.heartbeat), recorder, data)
+        self._meter = meter = LoopMeter(recorder, setup.threads_of_all)
         self._production = Production(setup, steps)
-        self._epochs = Epochs()
-        epochs, meter = self._epochs, self._meter  # metrics must not hold the loader
-        told = Metrics(as_metrics(metrics), lambda scope: meter.stats(scope, epochs.epoch))
+        self._epochs = epochs = Epochs()
+        # The callables of metrics hold meter and epochs, not the loader, which could not be freed then.
+        metrics = Metrics(
+            as_metrics(monitoring.metrics), lambda scope: meter.stats(scope, epochs.epoch)
+        )
         self._loops = Loops(
             setup,
             self._production,
-            self._epochs,
+            epochs,
             self._ledger,
             self._audit,
-            self._meter,
-            told,
+            meter,
+            metrics,
             self._watch,
         )
         _log.info("made %r: %s", self, "; ".join(choice.reasons))
@@ -334,7 +251,7 @@ class Loader:
         Raises:
             LoaderError: As Loader, or samples would be left out or come twice.
         """
-        evaluation.require_options(last_batch, options)
+        require_options(last_batch, options)
         loader = cls(
             dataset,
             recipe,
@@ -344,9 +261,7 @@ class Loader:
             **options,
         )
         fetcher = loader._setup.fetcher
-        evaluation.require_all_once(loader._setup.options.dataset, fetcher.order)
-        sizing.require_no_change(fetcher.variants)
-        evaluation.warn_of_draws(fetcher.variants)
+        check_evaluation(loader._setup.options.dataset, fetcher.order, fetcher.variants)
         return loader
 
     def __len__(self) -> int:
@@ -540,7 +455,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next loop this epoch; the position within it, from a loaded state, is kept."""
-        arguments.require_epoch(epoch)
+        require_epoch(epoch)
         self._epochs.choose(int(epoch))
 
     def state_dict(self) -> LoaderState:
@@ -606,7 +521,7 @@ class Loader:
         Raises:
             LoaderError: Another scope.
         """
-        arguments.require_one_of("scope", scope, ("epoch", "run"))
+        require_one_of("scope", scope, ("epoch", "run"))
         return replace(
             self._meter.stats(scope, self._epochs.epoch), workers=self._production.machines
         )
@@ -620,7 +535,8 @@ class Loader:
 
         Before the loader's first use (len, a loop, its state) the rank is the present one, which nothing settles yet.
         """
-        return explain(self._setup, self._expected, self._ranks, self._production.machines)
+        machines = self._production.machines
+        return "\n".join(explain(self._setup, self._expected, self._ranks, machines))
 
     def close(self) -> None:
         """End the loop under way, its threads, the DALI pipeline, the helper processes and the workers; a later loop builds anew."""

@@ -9,7 +9,7 @@ from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
-from dali_pipes.arguments.options import Setup
+from dali_pipes.arguments.setup import Setup
 from dali_pipes.errors import StateMismatchError
 from dali_pipes.runs.attempt import is_attempt
 from dali_pipes.steps.schedule import MAX_EPOCH, Consumed

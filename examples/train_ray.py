@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from arguments import SAVE_EVERY, parse_arguments
 from torchvision.models.resnet import BasicBlock, ResNet
 
-from dali_pipes import Loader
-from dali_pipes.integrations.ray.connect import connect
+from dali_pipes import Loader, Monitoring
+from dali_pipes.integrations.ray.cluster import connect
 from gpu_aug import Recipe
 from readers import open_dataset
 
@@ -42,7 +42,7 @@ def train(given: dict[str, Any]) -> None:
         photos,
         Recipe.imagenet_train(size=64),
         batch_size=GLOBAL_BATCH // num_workers,
-        audit=f"{given['folder']}/audit/rank-{{rank}}.jsonl",
+        monitoring=Monitoring(audit=f"{given['folder']}/audit/rank-{{rank}}.jsonl"),
     )
     resnet = ResNet(BasicBlock, [1, 1, 1, 1], num_classes=len(photos.class_names))
     model = prepare_model(resnet)  # on the device, and its gradients those of all workers

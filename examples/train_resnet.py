@@ -17,7 +17,7 @@ from arguments import parse_arguments
 from torch.nn.parallel import DistributedDataParallel
 from torchvision.models.resnet import BasicBlock, ResNet
 
-from dali_pipes import Loader
+from dali_pipes import Loader, Monitoring
 from gpu_aug import Recipe
 from readers import open_dataset
 
@@ -33,7 +33,9 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         dist.init_process_group()
         num_processes, is_first = dist.get_world_size(), dist.get_rank() == 0
         audit = f"{given.checkpoint.with_suffix('')}-{{rank}}.jsonl"
-    loader = Loader(photos, recipe, batch_size=16 // num_processes, audit=audit)
+    loader = Loader(
+        photos, recipe, batch_size=16 // num_processes, monitoring=Monitoring(audit=audit)
+    )
     model = ResNet(BasicBlock, [1, 1, 1, 1], num_classes=len(photos.class_names))
     model = model.to(loader.device, memory_format=torch.channels_last)
     forward = DistributedDataParallel(model) if under_torchrun else model

@@ -183,7 +183,7 @@ def test_the_wheel_works_alone(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "first.py").write_text(Page("README.md").blocks[0].text)
     python = str(installed / "bin" / "python")
     where = "import bench, dali_pipes, gpu_aug, readers; print(dali_pipes.__file__, bench.__file__)"
-    kernels = "from dali_pipes.decode.cuda_jpeg.source import source; source('gpu'), source('cpu')"
+    kernels = "from dali_pipes.decode.cuda_jpeg.records import source; source('gpu'), source('cpu')"
 
     doctor = call([str(installed / "bin" / "gpu-aug"), "doctor"], cwd=tmp_path)
     version = call([str(installed / "bin" / "gpu-aug"), "--version"], cwd=tmp_path)

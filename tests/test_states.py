@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dali_pipes import StateMismatchError
+from dali_pipes import Monitoring, StateMismatchError
 from gpu_aug import Recipe
 from readers import open_dataset
 from readers.prepare import load_plan, merge
@@ -97,7 +97,9 @@ def test_shards_of_a_plan_are_merged(stored: Path) -> None:
 
 def test_an_audit_is_compared(stored: Path, tmp_path: Path, run: Run) -> None:
     """What this version hands over from the beginning is what that one wrote down."""
-    again = loader(tars(stored / "data"), EXACT, audit=tmp_path / "again.jsonl")
+    again = loader(
+        tars(stored / "data"), EXACT, monitoring=Monitoring(audit=tmp_path / "again.jsonl")
+    )
     for _number, _batch in zip(range(STOPPED_AFTER), batches(again), strict=False):
         pass
 

@@ -7,7 +7,7 @@ from bench.cli.tables import print_table
 from bench.micro.recipe_costs import USUAL_SIZE, cost, lines_of
 from bench.output.arguments import recipe_from
 from bench.output.text import print_line
-from dali_pipes.preview.pairs import ENGINES
+from dali_pipes.preview.chosen_batches import ENGINES
 from gpu_aug import Operation, Recipe
 from gpu_aug.ops.operation import in_brief
 from gpu_aug.views import Views

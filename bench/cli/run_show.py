@@ -21,11 +21,12 @@ from bench.output.run_log import RunLogWriter
 from bench.output.text import print_line, print_sentence, print_written
 from bench.timing import synchronise
 from dali_pipes import Loader
+from dali_pipes.arguments.names import with_settings
 from dali_pipes.monitoring import STAGES, Stats
 from dali_pipes.monitoring.stage_stats import shown_name
 from dali_pipes.monitoring.stats import ENOUGH_CORES
 from dali_pipes.monitoring.trace import Trace, traced
-from dali_pipes.preview.pairs import pair_name
+from dali_pipes.preview.chosen_batches import pair_name
 from readers.plural import counted
 
 _NUM_BAD_SHOWN = 5
@@ -61,7 +62,9 @@ def run_epochs(
     _check(asked)
     arguments, described = loader_arguments(data, recipe, asked, clips, source)
     # The loader itself would choose whether there are helper processes; here no option means none.
-    arguments |= {"ledger": asked.ledger, "helper_process": asked.helper_process}
+    arguments = with_settings(
+        arguments, {"ledger": asked.ledger, "helper_process": asked.helper_process}
+    )
     with closing(Loader(**arguments)) as loader:
         print_line(loader.explain(), "dim")
         described |= {"device": str(loader.device), "batch_size": loader.steps.batch_size}

@@ -152,14 +152,15 @@ def preview(
     settings = clip_settings(data, how, **clips.asked())
     made = schedule_from(recipe or usual_recipe(settings))
     shown = Shown(count, draws, epoch, engine, engines=engines, seed=seed)
-    kind = image_options(channels, depth, image)
     if settings is not None:
-        for name in kind:
-            raise BenchError(f"--{name} is for images, and {data} holds videos: leave it out")
+        for name, value in {"channels": channels, "depth": depth, "image": image}.items():
+            if value:
+                raise BenchError(f"--{name} is for images, and {data} holds videos: leave it out")
         write_clips(data, made, settings, out, shown, animate=animate, how=how)
     elif animate is not None:
         raise BenchError(f"--animate {animate} is for videos, and {data} has none: leave it out")
     else:
+        kind = image_options(channels, depth, image)
         write_images(data, made, out, shown, how=how, kind=kind)
 
 
@@ -174,7 +175,7 @@ def audit(
 ) -> None:
     """Say whether a run handed over each sample exactly once; or whether two runs handed over the same ones.
 
-    The files are what Loader(audit='run-{rank}.jsonl') wrote, on any number of ranks and after any number of
+    The files are what Monitoring(audit='run-{rank}.jsonl') wrote, on any number of ranks and after any number of
     resumes: steps that were done again after one count once. Of two runs it says whether they had the same samples in the
     same order, and if not, where they part; where one goes on from a state of the other, both are checked as one run. Exit code 1 if the answer is no.
     """

@@ -7,7 +7,7 @@ from bench.baselines.peers.catalog import PEERS
 from bench.baselines.peers.install import is_ready
 from bench.compare.task import Kind
 from bench.output.errors import BenchError
-from dali_pipes.preview.pairs import DECODERS, ENGINES, pair_name
+from dali_pipes.preview.chosen_batches import DECODERS, ENGINES, pair_name
 
 ALL, NONE = "all", "none"
 FIRST_EPOCH = " (first epoch)"

@@ -16,7 +16,7 @@ from dali_pipes import (
 )
 from dali_pipes.jpeg.seek_point_stores import SeekPointMemory
 from dali_pipes.jpeg.seek_points import FINDER, Known, from_stored, list_known
-from dali_pipes.preview.pairs import Decoder, Engine
+from dali_pipes.preview.chosen_batches import Decoder, Engine
 from gpu_aug import EngineError
 
 _NUM_AHEAD = 4  # the loader's prefetch of 2, and those that its stages hold
@@ -64,7 +64,7 @@ def start(
         raise Unable(str(error)) from error
     note = "antialiased, channels_last; the same draws for every engine"
     if decoder == "cpu" and task.plan is None:
-        loader._loops.production.checkpoints = NewFiles() if is_first_epoch else _known(task)
+        loader._loops.production.seek_points = NewFiles() if is_first_epoch else _known(task)
         note += "; no JPEG was met before" if is_first_epoch else "; all JPEGs were met before"
     return Pipeline(_batches(loader, task), note, _NUM_AHEAD, _NUM_DISCARD)
 

@@ -11,6 +11,7 @@ import torch
 from bench.gpu.photographs import find_jpegs
 from bench.gpu.scale import Scale
 from dali_pipes import Batch, Loader, available_decoders
+from dali_pipes.arguments.names import with_settings
 from gpu_aug import Recipe
 from readers import open_dataset
 from readers.cores import usable_cores
@@ -34,7 +35,7 @@ def loader_for(scale: Scale, data: Path, decoder: Decoder, **options: Any) -> Lo
         scale: Device and sizes.
         data: A folder of images.
         decoder: See `Loader`; a rehearsal takes "cpu" in place of "cuda".
-        options: Arguments of `Loader` that replace the usual ones.
+        options: Arguments of `Loader`, by their plain names, that replace the usual ones.
     """
     if decoder == "cuda" and not scale.on_gpu:
         decoder = "cpu"
@@ -50,7 +51,7 @@ def loader_for(scale: Scale, data: Path, decoder: Decoder, **options: Any) -> Lo
         "decoder": decoder,
         "engine": "fused",
     }
-    return Loader(dataset, **(usual | options))
+    return Loader(dataset, **with_settings(usual, options))
 
 
 def endless(loader: Loader) -> Iterator[Batch]:

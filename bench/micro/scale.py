@@ -12,7 +12,7 @@ from bench.compare.images import Repeated, require_sound
 from bench.micro.pictures import decode
 from bench.micro.rows import Row, Task
 from bench.timing import Turn, synchronise, take_turn
-from dali_pipes import Loader
+from dali_pipes import ImageOptions, Loader
 from gpu_aug import Recipe
 from readers import Dataset, Sample, open_dataset
 from readers.cores import usable_cores
@@ -81,7 +81,7 @@ def _loader(dataset: Dataset, *, batch_size: int = 64, num_threads: int | None =
         batch_size=batch_size,
         num_threads=num_threads or usable_cores(),
         dtype=torch.bfloat16,
-        max_pixels=_PIXELS_MAX,
+        images=ImageOptions(max_pixels=_PIXELS_MAX),
     )
 
 

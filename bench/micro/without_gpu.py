@@ -56,7 +56,7 @@ def host_loader(
         return replace(choose(device, "cpu", *rest), decoder=decoder)
 
     with (
-        patch("dali_pipes.arguments.options.choose", choose_decoder),
+        patch("dali_pipes.arguments.setup.choose", choose_decoder),
         patch("gpu_aug.engines.fused.cpu.run.run_program", run.run_program),
     ):
         return build()

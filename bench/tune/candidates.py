@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dali_pipes import available_decoders
+from dali_pipes.arguments.names import spelled
 
 Settings = Mapping[str, Any]
-"""Keyword arguments of a Loader."""
+"""Arguments of a Loader by their plain names: "prefetch" stands for the field of its `Execution`."""
 
 _LEAST_SHARE = 0.1
 """A stage with a smaller share of the time waited cannot give the 5 % that a change must give to be recommended by much."""
@@ -52,7 +53,7 @@ def name_of(settings: Settings) -> str:
         >>> name_of({"num_threads": 4, "decoder": "cpu"})
         "num_threads=4, decoder='cpu'"
     """
-    return ", ".join(f"{name}={value!r}" for name, value in settings.items())
+    return spelled(settings)
 
 
 def find_candidates(now: Situation) -> list[Settings]:
@@ -63,7 +64,7 @@ def find_candidates(now: Situation) -> list[Settings]:
     Example:
         >>> now = Situation(2, 3, 0, "cpu", "cpu", "fused", frozenset({"prefetch"}), {})
         >>> [name_of(settings) for settings in find_candidates(now)]
-        ['num_threads=4', 'num_threads=1', 'helper_process=True']
+        ['num_threads=4', 'num_threads=1', 'execution=Execution(helper_process=True)']
     """
     return [settings for settings in _candidates(now) if not now.fixed & settings.keys()]
 

@@ -10,6 +10,7 @@ from bench.timing import Measurement
 from bench.tune.candidates import name_of
 from bench.tune.limits import LOADING, WITH_STEP, Limit, Stages
 from bench.tune.search import Found, Tried
+from dali_pipes.arguments.names import with_settings
 
 
 @dataclass
@@ -68,7 +69,7 @@ class Tuning:
     @property
     def chosen(self) -> dict[str, Any]:
         """All arguments of the Loader: what the user gave, and the changes."""
-        return {**self.settings, **self.changes}
+        return with_settings(self.settings, self.changes)
 
     @property
     def result(self) -> tuple[Measurement, Measurement]:

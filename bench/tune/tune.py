@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any
 
@@ -16,7 +16,8 @@ from bench.tune.repeated import can_repeat, help_of_repeated, measure_repeated
 from bench.tune.result import Tuning
 from bench.tune.search import Found, Search
 from bench.tune.trial import Pace, Trial, reason_of
-from dali_pipes import Loader
+from dali_pipes import Execution, Loader
+from dali_pipes.arguments.names import with_settings
 from dali_pipes.steps.variants import AnyRecipe
 from dali_pipes.video.source import find_clips
 from gpu_aug import Schedule
@@ -28,7 +29,7 @@ _TURNS_PER_RUN = 100  # of 60 s: a turn has 0.6 s, and a trial of three rounds t
 _TURN_SECONDS_MIN = 0.25  # a shorter one has too few batches
 
 # Trials must not write into the files of a run, nor report to its monitoring.
-_OF_THE_RUN = ("ledger", "audit", "metrics", "heartbeat")
+_OF_THE_RUN = "monitoring"
 
 Progress = Callable[[str, float], object]
 """Gets a line of text, and the share of the time that has passed, 0 to 1."""
@@ -49,11 +50,13 @@ class _Task:
         self, more: Settings, dataset: Dataset | None = None, recipe: AnyRecipe | None = None
     ) -> Loader:
         """Make a loader with further settings, over a part of the data or with another recipe."""
-        kept = {name: value for name, value in self.settings.items() if name not in _OF_THE_RUN}
+        kept = {name: value for name, value in self.settings.items() if name != _OF_THE_RUN}
         with warnings.catch_warnings():
             if more or dataset or recipe:  # the loader with the user's settings has warned
                 warnings.simplefilter("ignore")
-            return Loader(dataset or self.dataset, recipe or self.recipe, **{**kept, **more})
+            return Loader(
+                dataset or self.dataset, recipe or self.recipe, **with_settings(kept, more)
+            )
 
     def measure_stages(self, trial: Trial, more: Settings, pace: Pace) -> Stages:
         """Measure the loader of a trial with further settings, and its stages."""
@@ -226,9 +229,10 @@ def _situation(task: _Task, base: Trial, limit: Limit) -> Situation:
     loader = base.loader
     num_helpers = loader._setup.helpers.count
     # "auto" and None leave the choice to the loader, and so to tuning.
+    execution = task.settings.get("execution", Execution())
     fixed = {
         name
-        for name, value in task.settings.items()
+        for name, value in {**task.settings, **asdict(execution)}.items()
         if value is not None and not (isinstance(value, str) and value == "auto")
     }
     return Situation(

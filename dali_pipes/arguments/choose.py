@@ -1,8 +1,8 @@
-"""What "auto" means on this machine, and why."""
+"""The device, decoder and engine of a loader: what "auto" chooses on this machine, and why."""
 
 import importlib.util
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -12,10 +12,13 @@ from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError, MissingPackageError
 from dali_pipes.samples.image_fields import ImageFields
 from dali_pipes.video.dali.nvdec import find_nvdec
+from dali_pipes.video.source import ClipSource
 from gpu_aug.engines.choose import EngineChoice, EngineName, best_engine
 from gpu_aug.image_kind import ImageKind
 
 DecoderName = Literal["auto", "dali", "cpu", "cuda"]
+
+ChosenDecoder = Literal["dali", "cpu", "cuda"]
 
 USUAL_IMAGES = ImageFields()
 
@@ -25,20 +28,12 @@ _MEASURED = "one loader on an H100 with 16 cores made 43,300 images/s with it, 1
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The parts of a loader, and one sentence for each that says why it was chosen."""
+    """Device, decoder and engine of a loader, and for each a sentence with the reason."""
 
     device: torch.device
-    decoder: Literal["dali", "cpu", "cuda"]
+    decoder: ChosenDecoder
     engine: EngineName
     reasons: tuple[str, ...]
-
-    def decoding_on_cpu(self, why: str) -> "Choice":
-        """Return it with the decoder "cpu"."""
-        return self._with_decoder("cpu", f"decoder cpu: {why}")
-
-    def _with_decoder(self, decoder: Literal["dali", "cpu", "cuda"], why: str) -> "Choice":
-        device, _, engine = self.reasons
-        return replace(self, decoder=decoder, reasons=(device, why, engine))
 
 
 def choose(
@@ -46,64 +41,42 @@ def choose(
     decoder: DecoderName | DaliDecoder,
     engine: EngineChoice,
     images: ImageFields = USUAL_IMAGES,
+    clips: ClipSource | None = None,
 ) -> Choice:
-    """Fill in every "auto".
+    """Replace every "auto" by what is fastest here.
 
     Args:
         device: As for Loader.
         decoder: As for Loader.
         engine: As for Loader.
-        images: What is decoded.
+        images: The images of a sample.
+        clips: The clips of the dataset; None if samples are images.
 
     Raises:
         LoaderError: A name that is not allowed, or parts that do not work together.
         MissingPackageError: DALI is asked for by name and is not installed.
     """
     chosen_device, why_device = _device(device)
-    if images.is_usual:
-        chosen_decoder, why_decoder = _decoder(decoder, chosen_device)
-    else:
-        chosen_decoder, why_decoder = _decoder_of(images, decoder)
+    chosen_decoder, why_decoder = _decoder(decoder, chosen_device, images, clips)
     chosen_engine, why_engine = _engine(engine, chosen_device, images.kind)
     if images.kind.channels != 3 and chosen_engine != "kornia":
         why_engine += ", and works on three channels at a time"
-    return Choice(
-        chosen_device, chosen_decoder, chosen_engine, (why_device, why_decoder, why_engine)
+    reasons = (
+        f"device {chosen_device}: {why_device}",
+        f"decoder {chosen_decoder}: {why_decoder}",
+        f"engine {chosen_engine}: {why_engine}",
     )
-
-
-def choose_for_clips(choice: Choice, asked: DecoderName | DaliDecoder) -> Choice:
-    """Return the choice for clips: where DALI would decode them on a GPU, NVDEC must be there, else "auto" is the CPU.
-
-    Raises:
-        LoaderError: DALI is asked for by name, and this process may not use NVDEC; or "cuda" is, which decodes JPEGs.
-    """
-    if asked == "cuda":
-        raise LoaderError(
-            'decoder="cuda" decodes JPEGs, and these are clips; use decoder="dali", "cpu" or "auto"'
-        )
-    if choice.decoder == "cuda":
-        choice = choice._with_decoder(*_dali_or_cpu(choice.device))
-    if choice.decoder != "dali" or choice.device.type != "cuda":
-        return choice
-    problem = find_nvdec(choice.device.index).problem
-    if problem and asked == "dali":
-        raise LoaderError(problem)
-    return choice.decoding_on_cpu(problem) if problem else choice
+    return Choice(chosen_device, chosen_decoder, chosen_engine, reasons)
 
 
 def available_decoders() -> dict[str, str]:
-    """Each decoder's name, with why it cannot be used here, or "" when it can. Imports nothing.
+    """Return the reason why a decoder cannot be used here, or "" if it can, by name. Imports nothing.
 
     Example:
         >>> "cpu" in available_decoders()
         True
     """
-    return {"dali": "" if _dali_is_installed() else INSTALL_DALI, "cpu": ""}
-
-
-def _dali_is_installed() -> bool:
-    return _is_importable("nvidia.dali")
+    return {"dali": "" if _is_importable("nvidia.dali") else INSTALL_DALI, "cpu": ""}
 
 
 def _is_importable(module: str) -> bool:
@@ -113,33 +86,26 @@ def _is_importable(module: str) -> bool:
         return False
 
 
-def _dali_or_cpu(device: torch.device) -> tuple[Literal["dali", "cpu"], str]:
-    """What decodes on a GPU where our own kernels do not."""
-    if _dali_is_installed():
-        return "dali", f"decoder dali: it is installed, and decodes on {device}"
-    return "cpu", "decoder cpu: NVIDIA DALI is not installed"
-
-
 def _device(asked: str | torch.device) -> tuple[torch.device, str]:
     if asked == "auto":
         if torch.cuda.is_available():
             device = torch.device("cuda", _present_device())
-            return device, f"device {device}: {torch.cuda.get_device_name(device)}"
-        return torch.device("cpu"), "device cpu: torch sees no CUDA device"
+            return device, torch.cuda.get_device_name(device)
+        return torch.device("cpu"), "torch sees no CUDA device"
     parsed = _parse(asked)
     if parsed is None or parsed.type not in ("cpu", "cuda"):
         raise LoaderError(
             f'device={asked!r} is not known; allowed are "auto", "cpu", "cuda", "cuda:N"'
         )
     device = _numbered(parsed) if parsed.type == "cuda" else torch.device("cpu")
-    return device, f"device {device}: asked for"
+    return device, "asked for"
 
 
 def _numbered(device: torch.device) -> torch.device:
     if not torch.cuda.is_available():
         raise LoaderError(
-            f'device="{device}", but torch sees no CUDA device; use device="cpu" or "auto", and see '
-            f"what is there with: gpu-aug doctor"
+            f'device="{device}", but torch sees no CUDA device; use device="cpu" or "auto"; gpu-aug doctor '
+            f"lists the devices"
         )
     number = _present_device() if device.index is None else device.index
     if number >= torch.cuda.device_count():
@@ -151,7 +117,7 @@ def _numbered(device: torch.device) -> torch.device:
 
 
 def _present_device() -> int:
-    """Return the device that torch stands on, or while nobody has chosen one, that of torchrun's LOCAL_RANK."""
+    """Return torch's current device; before torch.cuda.set_device, the one of torchrun's LOCAL_RANK."""
     current, local = torch.cuda.current_device(), os.environ.get("LOCAL_RANK", "")
     if current == 0 and local.isdecimal() and int(local) < torch.cuda.device_count():
         return int(local)
@@ -166,43 +132,71 @@ def _parse(asked: str | torch.device) -> torch.device | None:
 
 
 def _decoder(
-    asked: DecoderName | DaliDecoder, device: torch.device
-) -> tuple[Literal["dali", "cpu", "cuda"], str]:
+    asked: DecoderName | DaliDecoder,
+    device: torch.device,
+    images: ImageFields,
+    clips: ClipSource | None,
+) -> tuple[ChosenDecoder, str]:
+    if not images.is_usual:
+        return _decoder_of_kind(asked, images)
+    if clips is not None and clips.cameras:
+        return "cpu", "the pictures of several cameras and moments make a clip"
     if isinstance(asked, DaliDecoder):
         return "dali", _why_pipeline(asked, device)
-    if asked == "auto":
-        if device.type == "cpu":
-            return "cpu", "decoder cpu: without a GPU it is faster than DALI"
-        if _is_importable("cuda.bindings.nvrtc"):
-            return (
-                "cuda",
-                f"decoder cuda: the fastest for JPEGs on {device} ({_MEASURED}); other files are decoded on the CPU",
-            )
-        return _dali_or_cpu(device)
-    if asked not in ("dali", "cpu", "cuda"):
+    if asked not in ("auto", "dali", "cpu", "cuda"):
         raise LoaderError(
             f'decoder={asked!r} is not known; allowed are "auto", "dali", "cpu", "cuda", and from_dali(pipeline)'
         )
-    if asked == "cuda" and device.type != "cuda":
-        is_there = torch.cuda.is_available()
-        found = f"{device=!s}" if is_there else "torch sees no CUDA device here"
-        way = 'device="cuda", or ' if is_there else ""
-        raise LoaderError(f'decoder="cuda" decodes on a GPU, and {found}; use {way}decoder="cpu"')
-    if asked == "dali" and not _dali_is_installed():
+    if asked == "dali" and not _is_importable("nvidia.dali"):
         raise MissingPackageError(INSTALL_DALI)
-    return asked, f"decoder {asked}: asked for"
+    if asked == "cuda":
+        _require_cuda(device, clips)
+    decoder, why = _fastest_decoder(device, clips) if asked == "auto" else (asked, "asked for")
+    if clips is not None and decoder == "dali" and device.type == "cuda":
+        problem = find_nvdec(device.index).problem
+        if problem and asked == "dali":
+            raise LoaderError(problem)
+        if problem:
+            return "cpu", problem
+    return decoder, why
 
 
-def _decoder_of(
-    images: ImageFields, asked: DecoderName | DaliDecoder
-) -> tuple[Literal["cpu"], str]:
-    """The decoder of images that are not one RGB image of 8 bits."""
+def _decoder_of_kind(
+    asked: DecoderName | DaliDecoder, images: ImageFields
+) -> tuple[ChosenDecoder, str]:
+    """Return the decoder of images that are not one RGB image of 8 bits."""
     if asked not in ("auto", "cpu"):
         name = "from_dali(...)" if isinstance(asked, DaliDecoder) else f'"{asked}"'
         raise LoaderError(
             f'decoder={name} gives one RGB image of 8 bits, and asked for is {images}; use decoder="cpu" or "auto"'
         )
-    return "cpu", f"decoder cpu: DALI gives one RGB image of 8 bits, and asked for is {images}"
+    return "cpu", f"DALI gives one RGB image of 8 bits, and asked for is {images}"
+
+
+def _fastest_decoder(device: torch.device, clips: ClipSource | None) -> tuple[ChosenDecoder, str]:
+    if device.type == "cpu":
+        return "cpu", "without a GPU it is faster than DALI"
+    if clips is None and _is_importable("cuda.bindings.nvrtc"):
+        return (
+            "cuda",
+            f"the fastest for JPEGs on {device} ({_MEASURED}); other files are decoded on the CPU",
+        )
+    if _is_importable("nvidia.dali"):
+        return "dali", f"it is installed, and decodes on {device}"
+    return "cpu", "NVIDIA DALI is not installed"
+
+
+def _require_cuda(device: torch.device, clips: ClipSource | None) -> None:
+    """Refuse decoder="cuda" for clips and without a GPU."""
+    if clips is not None:
+        raise LoaderError(
+            'decoder="cuda" decodes JPEGs, and these are clips; use decoder="dali", "cpu" or "auto"'
+        )
+    if device.type != "cuda":
+        is_there = torch.cuda.is_available()
+        found = f"{device=!s}" if is_there else "torch sees no CUDA device here"
+        way = 'device="cuda", or ' if is_there else ""
+        raise LoaderError(f'decoder="cuda" decodes on a GPU, and {found}; use {way}decoder="cpu"')
 
 
 def _why_pipeline(decoder: DaliDecoder, device: torch.device) -> str:
@@ -212,8 +206,9 @@ def _why_pipeline(decoder: DaliDecoder, device: torch.device) -> str:
             f'the pipeline of from_dali makes images on GPU {number}, but {device=!s}; use device="cuda:{number}", or '
             f"end the pipeline with images.cpu()"
         )
-    where = "the CPU" if number is None else f"GPU {number}"
-    return f"decoder dali: a pipeline of your own, with images on {where}"
+    return (
+        f"a pipeline of your own, with images on {'the CPU' if number is None else f'GPU {number}'}"
+    )
 
 
 def _engine(asked: EngineChoice, device: torch.device, kind: ImageKind) -> tuple[EngineName, str]:
@@ -221,7 +216,7 @@ def _engine(asked: EngineChoice, device: torch.device, kind: ImageKind) -> tuple
         engine = best_engine(kind)
         where = "a CPU" if device.type == "cpu" else str(device)
         why = f"on {where} it is the fastest" + (f" for {kind}" if engine == "kornia" else "")
-        return engine, f"engine {engine}: {why}"
+        return engine, why
     if asked not in ("fused", "kornia", "albumentations"):
         raise LoaderError(
             f'engine={asked!r} is not known; allowed are "auto", "fused", "kornia", "albumentations"'
@@ -231,4 +226,4 @@ def _engine(asked: EngineChoice, device: torch.device, kind: ImageKind) -> tuple
             f'engine="albumentations" runs on the CPU, but device={device}; use device="cpu" or '
             f'engine="fused"'
         )
-    return asked, f"engine {asked}: asked for"
+    return asked, "asked for"

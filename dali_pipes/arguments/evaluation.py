@@ -1,10 +1,11 @@
-"""What an evaluation needs of a loader's arguments, and what is likely a mistake: training's arguments for one."""
+"""Checks of the arguments for an evaluation, and a warning of an evaluation with the arguments of a training."""
 
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dali_pipes.errors import LoaderError
+from dali_pipes.steps.multi_scale import MultiScale
 from dali_pipes.steps.streams.order import StreamOrder
 from dali_pipes.steps.streams.steps import AnySteps
 from dali_pipes.steps.variants import Variants
@@ -15,11 +16,6 @@ from gpu_aug.ops.foreign.foreign import Foreign
 from readers import Dataset
 from readers.order import AnyOrder
 
-_NOT_FOR_EVALUATION = {
-    "shuffle": "an evaluation goes through the dataset in its own order",
-    "shuffle_window": "an evaluation goes through the dataset in its own order",
-}
-
 
 def require_options(last_batch: str, options: Mapping[str, Any]) -> None:
     """Refuse what would leave samples out of an evaluation, or take some twice.
@@ -27,11 +23,11 @@ def require_options(last_batch: str, options: Mapping[str, Any]) -> None:
     Raises:
         LoaderError: The text says what to leave out.
     """
-    for name, why in _NOT_FOR_EVALUATION.items():
-        if name in options:
-            raise LoaderError(
-                f"{name}={options[name]!r} is not for Loader.eval: {why}; leave it out, or use Loader(...)"
-            )
+    if "shuffle" in options:
+        raise LoaderError(
+            f"shuffle={options['shuffle']!r} is not for Loader.eval: an evaluation goes through the dataset in its own "
+            "order; leave it out, or use Loader(...)"
+        )
     if last_batch == "drop":
         raise LoaderError(
             'last_batch="drop" is not for Loader.eval, which leaves no sample out; give "partial" or "pad"'
@@ -43,11 +39,11 @@ def require_options(last_batch: str, options: Mapping[str, Any]) -> None:
         )
 
 
-def require_all_once(dataset: Dataset, order: AnyOrder) -> None:
-    """Refuse a dataset that says itself how often each sample comes.
+def check_evaluation(dataset: Dataset, order: AnyOrder, variants: Variants) -> None:
+    """Refuse an evaluation in which samples come twice or recipes change, and warn of one that draws at random.
 
     Raises:
-        LoaderError: It is a mixture by weights, or balanced.
+        LoaderError: The dataset has an order of its own, as a mixture by weights has, or sizes or recipes change.
     """
     if isinstance(order, StreamOrder):
         if order.stream.samples_per_epoch is not None:
@@ -55,41 +51,44 @@ def require_all_once(dataset: Dataset, order: AnyOrder) -> None:
                 "samples_per_epoch ends an epoch there, whatever the stream has, and Loader.eval takes each sample "
                 'once; leave it out, and on several ranks open the stream with divide="samples"'
             )
-        return
-    if order.name.partition(" ")[0] != "none":  # the shuffle, in front of the buckets
+    elif _shuffle_of(order) != "none":
         raise LoaderError(
             f"{type(dataset).__name__} says itself how often each sample comes, and Loader.eval takes each once; "
             f"evaluate on the datasets that it is made of"
         )
-
-
-def random_steps(recipes: Sequence[Recipe]) -> list[Operation]:
-    """Return the operations of recipes that draw numbers, also those that could but happen not to."""
-    return [step for recipe in recipes for step in recipe.operations if any(step.slots)]
-
-
-def warn_of_draws(variants: Variants) -> None:
-    """Warn of an evaluation on pictures that are drawn at random."""
-    # What steps of other libraries do is not known.
-    names = [
+    if isinstance(variants.sizes, MultiScale):
+        raise LoaderError(
+            "sizes= is not for Loader.eval, in which all images have one size: leave it out"
+        )
+    if any(len(schedule) > 1 for schedule in variants.schedules):
+        raise LoaderError(
+            "a Schedule is not for Loader.eval, in which every loop is the same; give the recipe of an evaluation"
+        )
+    # Whether operations of other libraries draw at random is unknown.
+    drawing = [
         type(step).__name__
         for step in random_steps(variants.recipes)
         if not isinstance(step, Foreign)
     ]
-    if names:
+    if drawing:
         warnings.warn(
-            f"the recipe of an evaluation draws at random ({', '.join(dict.fromkeys(names))}), so that every loop has "
+            f"the recipe of an evaluation draws at random ({', '.join(dict.fromkeys(drawing))}), so that every loop has "
             f"other pictures; use one that does not, such as Recipe.imagenet_eval()",
             stacklevel=3,
         )
 
 
+def random_steps(recipes: Sequence[Recipe]) -> list[Operation]:
+    """Return the operations of recipes that draw numbers, including those whose ranges are empty."""
+    return [step for recipe in recipes for step in recipe.operations if any(step.slots)]
+
+
 def warn_of_training(
     dataset: Dataset, variants: Variants, order: AnyOrder, steps: AnySteps, *, stacklevel: int
 ) -> None:
-    """Warn where a recipe for evaluation is shuffled and loses samples, as the arguments for training do."""
+    """Warn if a recipe that draws nothing is shuffled and samples are left out, as in a training."""
     left_out = steps.left_out
-    if isinstance(order, StreamOrder) or not left_out or order.name.partition(" ")[0] == "none":
+    if isinstance(order, StreamOrder) or not left_out or _shuffle_of(order) == "none":
         return
     if random_steps(variants.recipes) or isinstance(dataset, Clips):
         return
@@ -99,3 +98,8 @@ def warn_of_training(
         f'batch_size=...), to train, say last_batch="partial" or "pad"',
         stacklevel=stacklevel,
     )
+
+
+def _shuffle_of(order: AnyOrder) -> str:
+    """Return the shuffle's name, which stands before the buckets in the name of the order."""
+    return order.name.partition(" ")[0]

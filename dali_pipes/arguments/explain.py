@@ -1,12 +1,11 @@
-"""What a loader is, what it will do and why, in words for people."""
+"""The text of `Loader.explain`, and the repr of a loader."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dali_pipes.arguments.choose import Choice
-from dali_pipes.arguments.options import Setup
 from dali_pipes.arguments.process_rank import Ranks
+from dali_pipes.arguments.setup import Setup
 from dali_pipes.monitoring.stats import on_ray
 from dali_pipes.samples.targets import KINDS
 from dali_pipes.stages.canvases import View
@@ -26,13 +25,8 @@ from readers.video.frame_folder import FRAMES_CODEC
 from readers.video.info import peculiarity_lines
 
 
-def explain(setup: Setup, steps: AnySteps, ranks: Ranks, machines: Sequence[str] = ()) -> str:
-    """Return one line for each choice, stage and setting; `machines` are those of the workers that have started."""
-    return "\n".join(_lines(setup, steps, ranks, machines))
-
-
 def describe(setup: Setup, steps: AnySteps | None, epoch: int) -> str:
-    """Return a loader's words for itself; its steps may have been replaced."""
+    """Return the repr of a loader; `steps` are those in use, None before the first use."""
     options, choice, order = setup.options, setup.choice, setup.fetcher.order
     batch_size, last_batch = options.batch_size, options.last_batch
     if steps is not None:
@@ -44,9 +38,37 @@ def describe(setup: Setup, steps: AnySteps | None, epoch: int) -> str:
     )
 
 
-def _lines(setup: Setup, steps: AnySteps, ranks: Ranks, machines: Sequence[str]) -> Iterator[str]:
-    fetcher, views, clips = setup.fetcher, setup.views, setup.fetcher.clips
+def explain(
+    setup: Setup, steps: AnySteps, ranks: Ranks, machines: Sequence[str] = ()
+) -> Iterator[str]:
+    """Yield one line for each choice, stage and setting.
+
+    Args:
+        setup: Of the loader.
+        steps: Of an epoch on this rank.
+        ranks: Settle the rank.
+        machines: Where the Ray workers run that have started.
+    """
     yield from setup.choice.reasons
+    yield from _samples(setup)
+    yield from _recipes(setup)
+    yield from _values(setup, steps)
+    yield from _order(setup, steps)
+    if (other := ranks.other()) is not None:
+        yield f"rank and world size: as given, though this process is {other}"
+    yield _decoding(setup)
+    if setup.options.execution.cache == "device":
+        from dali_pipes.decode.cuda_jpeg import device_cache  # takes seconds, and needs CUDA
+
+        yield device_cache.told(setup.choice.device)
+    yield _threads(setup, machines)
+    if setup.helpers.reason:
+        yield f"helper processes: {setup.helpers.count or 'none'}, {setup.helpers.reason}"
+
+
+def _samples(setup: Setup) -> Iterator[str]:
+    """Describe views, clips and kinds of images other than the usual one."""
+    views, clips, images = setup.views, setup.fetcher.clips, setup.fetcher.images
     if len(views) > 1:
         yield (
             f"views: {len(views)} of each sample, which is read and decoded once; labels and targets "
@@ -58,42 +80,12 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks, machines: Sequence[str])
         for name, columns in clips.cameras.items():
             yield f"camera {name}: frames {columns.start} to {columns.stop - 1} of each clip"
         yield from (f"videos: {name}: {text}" for name, text in peculiarity_lines(clips.peculiar()))
-    if not fetcher.images.is_usual:
-        yield f"images: {fetcher.images}"
-    yield from _recipes(setup)
-    if steps.group > 1:
-        shape = [steps.batch_size, setup.num_classes]
-        labels = f"float32 {shape}" if setup.num_classes else "as they are"
-        yield (
-            f"mixing: among {steps.group} neighbours in the order, the same on any number of ranks; "
-            f"labels: {labels}"
-        )
-    if fetcher.label_shape != ():
-        yield f"labels: {described(fetcher.label_shape)}, float32"
-    kinds = [kind for kind in KINDS if kind in fetcher.targets.kinds]
-    yield f"targets: {', '.join(kinds)}, where samples have them" if kinds else "targets: none"
-    if fetcher.targets.maps:
-        named = (f"{name} ({one!r})" for name, one in fetcher.targets.maps.maps)
-        yield f"maps: {', '.join(named)}; the nearest pixel, NaN where nothing is known"
-    yield from _sizes(setup, steps)
-    if isinstance(steps, StreamSteps):
-        yield from explain_stream(steps, fetcher.order.name)
-    else:
-        yield _order(steps, fetcher.order.name, "image" if clips is None else "clip")
-    if (other := ranks.other()) is not None:
-        yield f"rank and world size: as given, though this process is {other}"
-    yield _decoding(setup)
-    if setup.options.cache == "device":
-        from dali_pipes.decode.cuda_jpeg import device_cache
-
-        yield device_cache.told(setup.choice.device)
-    yield _threads(setup, machines)
-    if setup.helpers.reason:
-        yield f"helper processes: {setup.helpers.count or 'none'}, {setup.helpers.reason}"
+    if not images.is_usual:
+        yield f"images: {images}"
 
 
 def _recipes(setup: Setup) -> Iterator[str]:
-    """Say what happens to an image; of recipes that a function made for many sizes, those of the first are shown."""
+    """Describe the stages of each recipe; of those that a function made for many sizes, only the first size."""
     variants = setup.fetcher.variants
     schedule = variants.schedules[0]
     size = ""
@@ -109,27 +101,63 @@ def _recipes(setup: Setup) -> Iterator[str]:
             yield from _stages(view)
 
 
-def _sizes(setup: Setup, steps: AnySteps) -> Iterator[str]:
-    """Say what chooses the size of a step."""
-    sizes = setup.fetcher.variants.sizes
+def _stages(view: View) -> Iterator[str]:
+    recipe, kind = view.recipe, view.kind
+    first = recipe.decode_operations
+    decode = ", ".join(map(repr, first)) or "whole images"
+    size = recipe.decode_size
+    canvas = "of several sizes" if size is None else str([*size, kind.channels])
+    yield f"decode stage: {decode} -> {str(kind.dtype).removeprefix('torch.')} {canvas}"
+    batch = ", ".join(map(repr, recipe.image_operations[len(first) :])) or "nothing"
+    shape = [kind.channels, *recipe.fixed_size]
+    single = recipe.num_single_leaves
+    one_by_one = f", the first {single} image by image" if single else ""
+    yield f"batch stage: {batch} -> {str(view.dtype).removeprefix('torch.')} {shape}{one_by_one}"
+
+
+def _values(setup: Setup, steps: AnySteps) -> Iterator[str]:
+    """Describe labels, targets and maps."""
+    fetcher = setup.fetcher
+    if steps.group > 1:
+        shape = [steps.batch_size, setup.num_classes]
+        labels = f"float32 {shape}" if setup.num_classes else "as they are"
+        yield (
+            f"mixing: among {steps.group} neighbours in the order, the same on any number of ranks; "
+            f"labels: {labels}"
+        )
+    if fetcher.label_shape != ():
+        yield f"labels: {described(fetcher.label_shape)}, float32"
+    kinds = [kind for kind in KINDS if kind in fetcher.targets.kinds]
+    yield f"targets: {', '.join(kinds)}, where samples have them" if kinds else "targets: none"
+    if fetcher.targets.maps:
+        named = (f"{name} ({one!r})" for name, one in fetcher.targets.maps.maps)
+        yield f"maps: {', '.join(named)}; the nearest pixel, NaN where nothing is known"
+
+
+def _order(setup: Setup, steps: AnySteps) -> Iterator[str]:
+    """Describe what chooses the size of a step, and the order of the samples."""
+    fetcher = setup.fetcher
+    sizes, unit = fetcher.variants.sizes, "image" if fetcher.clips is None else "clip"
     if isinstance(sizes, MultiScale):
         yield (
             f"sizes: {shown_sizes(sizes.sizes)}; every {counted(sizes.every, 'sample')} another one is drawn"
         )
-    if isinstance(steps, BucketSteps):
-        of_each = [
-            f"{height}x{width}: {counted(length, 'sample')}, {batch} a step"
-            for (height, width), length, batch in zip(
+    if isinstance(steps, StreamSteps):
+        yield from explain_stream(steps, fetcher.order.name)
+        return
+    batch = ""
+    if not isinstance(steps, BucketSteps):
+        batch = f" of {counted(steps.global_batch, unit)}"
+    else:
+        of_each = (
+            f"{height}x{width}: {counted(length, 'sample')}, {size} a step"
+            for (height, width), length, size in zip(
                 steps.order.buckets.sizes, steps.order.lengths, steps.batch_sizes, strict=True
             )
-        ]
+        )
         yield f"buckets: {'; '.join(of_each)}"
-
-
-def _order(steps: AnySteps, name: str, unit: str) -> str:
-    batch = "" if isinstance(steps, BucketSteps) else f" of {counted(steps.global_batch, unit)}"
-    return (
-        f"order: {counted(steps.length, 'sample')}, shuffle: {name}, "
+    yield (
+        f"order: {counted(steps.length, 'sample')}, shuffle: {fetcher.order.name}, "
         f"{counted(steps.num_steps(), 'step')}{batch}, "
         f"rank {steps.rank} of {steps.world_size}, last batch: {steps.last_batch}"
         + (f", which leaves {steps.left_out} out" if steps.left_out else "")
@@ -137,64 +165,48 @@ def _order(steps: AnySteps, name: str, unit: str) -> str:
 
 
 def _decoding(setup: Setup) -> str:
-    """Say who decodes, and how exactly."""
-    options, choice, clips = setup.options, setup.choice, setup.fetcher.clips
-    warps = ", warps one by one" if options.exact or choice.engine != "fused" else ""
-    if clips is not None:
-        return _frames(clips, choice) + warps
-    exactly = "decoded exactly"
-    if options.fast:
-        by_dali = choice.decoder == "dali"
-        small = "decoded at a smaller size where they are shrunk a lot (fast)"
-        exactly = 'decoded exactly, as DALI does under decode="fast", too' if by_dali else small
-    return f"images {exactly}{warps}"
+    """Describe what decodes, and how exactly."""
+    execution, choice = setup.options.execution, setup.choice
+    decoded = "images decoded exactly"
+    if setup.fetcher.clips is not None:
+        decoded = _frames(setup, setup.fetcher.clips)
+    elif execution.is_fast and choice.decoder == "dali":
+        decoded += ', as DALI does under decode="fast", too'
+    elif execution.is_fast:
+        decoded = "images decoded at a smaller size where they are shrunk a lot (fast)"
+    one_by_one = execution.exact or choice.engine != "fused"
+    return decoded + (", warps one by one" if one_by_one else "")
 
 
-def _frames(clips: ClipSource, choice: Choice) -> str:
-    """Say who decodes the frames of clips."""
+def _frames(setup: Setup, clips: ClipSource) -> str:
+    """Describe what decodes the frames of clips."""
+    device = setup.choice.device
     first = clips.info(int(clips.videos(np.zeros(1, np.int64))[0]))
     if isinstance(first, VideoInfo) and first.codec == FRAMES_CODEC:
         return "frames: files of their own, decoded as images on the CPU"
-    if choice.decoder == "cpu":
+    if setup.choice.decoder == "cpu":
         return "frames: decoded by FFmpeg on the CPU"
     codecs, where = LIBAVCODEC, "on the CPU"
-    if choice.device.type == "cuda":
+    if device.type == "cuda":
         codecs = NVDEC
-        where = f"on NVDEC, at most {find_nvdec(choice.device.index).engines} videos at once"
+        where = f"on NVDEC, at most {find_nvdec(device.index).engines} videos at once"
     return f"frames: {', '.join(codecs)} decoded by DALI {where}; what it does not take, by FFmpeg on the CPU"
 
 
 def _threads(setup: Setup, machines: Sequence[str]) -> str:
-    count, where = setup.helpers.count, ""
-    ahead = f"prefetch: {setup.options.prefetch}"
-    if count > 1:
-        where = f"{setup.num_threads} in each of {count} helper processes, "
-        ahead += " in each"
-    elif count:
-        where = "all in one helper process, "
-    if (pipeline := setup.options.user_pipeline) is not None:
+    options, count = setup.options, setup.helpers.count
+    ahead = f"prefetch: {options.execution.prefetch}"
+    if (pipeline := options.user_pipeline) is not None:
         ahead = f"prefetch: {pipeline.depth}, the pipeline's own prefetch_queue_depth"
-    if (workers := setup.options.workers) is not None:
+    if (workers := options.workers) is not None:
         return (
             f"threads: {workers.num_threads} in each of {on_ray(workers.count, machines)}, {ahead}"
         )
-    shared = ""
-    if setup.options.num_threads is None and setup.threads_of_all < usable_cores():
-        shared = f" of {counted(usable_cores(), 'core')}, which {ranks_of_machine()} ranks share"
-    return f"threads: {setup.threads_of_all}{shared}, {where}{ahead}"
-
-
-def _stages(view: View) -> list[str]:
-    recipe, size = view.recipe, view.recipe.decode_size
-    decode = ", ".join(map(repr, recipe.decode_operations)) or "whole images"
-    kind = view.kind
-    canvas = "of several sizes" if size is None else str([*size, kind.channels])
-    after = recipe.image_operations[len(recipe.decode_operations) :]
-    batch = ", ".join(map(repr, after)) or "nothing"
-    dtype = str(view.dtype).removeprefix("torch.")
-    single = recipe.num_single_leaves
-    one_by_one = f", the first {single} image by image" if single else ""
-    return [
-        f"decode stage: {decode} -> {str(kind.dtype).removeprefix('torch.')} {canvas}",
-        f"batch stage: {batch} -> {dtype} {[kind.channels, *recipe.fixed_size]}{one_by_one}",
-    ]
+    threads = f"threads: {setup.threads_of_all}"
+    if options.num_threads is None and setup.threads_of_all < usable_cores():
+        threads += f" of {counted(usable_cores(), 'core')}, which {ranks_of_machine()} ranks share"
+    if count > 1:
+        return (
+            f"{threads}, {setup.num_threads} in each of {count} helper processes, {ahead} in each"
+        )
+    return f"{threads}, {'all in one helper process, ' * count}{ahead}"

@@ -5,19 +5,17 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from dali_pipes.arguments.choose import Choice
+from dali_pipes.arguments.options import HelperCount
 from dali_pipes.errors import LoaderError
 from dali_pipes.stages.canvases import View
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.shared_memory import pickle_parts
 from dali_pipes.steps.streams.fetch import StreamFetcher
 from readers.cores import cores_of_rank
-
-HelperCount = bool | int | Literal["auto"]
 
 # Threads of one process wait for each other's interpreter lock: they are built to scale to 16 cores.
 _CORES_PER_PROCESS = 16

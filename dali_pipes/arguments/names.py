@@ -1,21 +1,43 @@
-"""What is said of names that a loader does not have: the nearest one, or what other libraries' words are here."""
+"""Keywords and attributes that a loader does not have: where they moved, the nearest name, or other libraries' words."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
 from functools import wraps
 from inspect import signature
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
+from dali_pipes.arguments.options import BlockShuffle, Execution, ImageOptions, Monitoring
+from dali_pipes.errors import LoaderError
 from gpu_aug.names import closest
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+VALUE_OBJECTS: Mapping[str, type[Any]] = {
+    "images": ImageOptions,
+    "execution": Execution,
+    "monitoring": Monitoring,
+}
+"""The keywords of a Loader that hold its rarer arguments."""
+
+# Keywords of earlier versions -> the keyword that holds them now, its class, and the name of the field.
+_MOVED: dict[str, tuple[str, type[Any], str]] = {
+    **{
+        name: (keyword, kind, name)
+        for keyword, kind in VALUE_OBJECTS.items()
+        for name in signature(kind).parameters
+        if name != "fields"
+    },
+    "images": ("images", ImageOptions, "fields"),
+    "shuffle_window": ("shuffle", BlockShuffle, "window"),
+}
+
 # Of torch's DataLoader and of DALI's pipelines and readers.
 _ELSEWHERE = {
-    "num_workers": "num_threads, helper_process=True, or workers= for other machines",
+    "num_workers": "num_threads, execution=Execution(helper_process=True), or workers= for other machines",
     "drop_last": 'last_batch="drop", "partial" or "pad"',
-    "prefetch_factor": "prefetch",
-    "prefetch_queue_depth": "prefetch",
+    "prefetch_factor": "execution=Execution(prefetch=...)",
+    "prefetch_queue_depth": "execution=Execution(prefetch=...)",
     "transform": "the recipe, the second argument",
     "sampler": "shuffle, or selections of the dataset such as where() and balanced()",
     "batch_sampler": "batch_size with shuffle",
@@ -29,30 +51,96 @@ _ELSEWHERE = {
 
 
 def known_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a TypeError for a keyword that a function does not have name the one that was meant."""
+    """Let the error for a keyword that a function does not have say what to write instead."""
     known = [name for name in signature(function).parameters if name != "self"]
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name in kwargs:
+        moved = {name: value for name, value in kwargs.items() if _is_moved(name, value)}
+        if moved:
+            raise TypeError(f"Loader: {', '.join(moved)} moved: write {spelled(moved)}")
+        if "mesh" in kwargs:
+            raise TypeError('Loader: mesh moved: write rank=mesh["dp"], without world_size')
+        for name, value in kwargs.items():
             if name not in known:
                 raise TypeError(
                     f"Loader has no argument {name!r}{meant(name, known)}; help(Loader) tells of all"
                 )
+            kind = VALUE_OBJECTS.get(name, object)
+            if not isinstance(value, kind):
+                raise LoaderError(f"{name}={value!r} is not allowed; give {kind.__name__}(...)")
         return function(*args, **kwargs)
 
     return checked
 
 
+def _is_moved(name: str, value: object) -> bool:
+    if name == "images":  # the keyword of the value object as well
+        return not isinstance(value, ImageOptions)
+    return name in _MOVED
+
+
+def spelled(settings: Mapping[str, Any]) -> str:
+    """Return settings by their plain names as the keywords of a Loader, in Python.
+
+    Example:
+        >>> spelled({"seed": 1, "prefetch": 4, "cache": "device"})
+        "seed=1, execution=Execution(prefetch=4, cache='device')"
+    """
+    calls: dict[str, list[str]] = {}
+    for name, value in settings.items():
+        # A function has no repr that could be written in a script.
+        shown = "..." if value is ... or repr(value).startswith("<") else repr(value)
+        if isinstance(value, VALUE_OBJECTS.get(name, ())):
+            calls.setdefault(f"{name}={type(value).__name__}", []).extend(_changed_fields(value))
+        elif name in _MOVED:
+            keyword, kind, field = _MOVED[name]
+            calls.setdefault(f"{keyword}={kind.__name__}", []).append(f"{field}={shown}")
+        else:
+            calls[f"{name}={shown}"] = []
+    return ", ".join(
+        f"{call}({', '.join(given)})" if given else call for call, given in calls.items()
+    )
+
+
+def _changed_fields(value: Any) -> list[str]:
+    given = ((field.name, getattr(value, field.name), field.default) for field in fields(value))
+    return [f"{name}={now!r}" for name, now, usual in given if now != usual]
+
+
+def with_settings(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keywords of a Loader with further settings, which have plain names such as "prefetch" and "seed".
+
+    Raises:
+        LoaderError: A value that is not allowed.
+
+    Example:
+        >>> with_settings({"execution": Execution(exact=True)}, {"seed": 1, "prefetch": 4})["execution"].prefetch
+        4
+    """
+    merged = dict(keywords)
+    for name, value in settings.items():
+        keyword, kind, field = _MOVED.get(name, (name, None, ""))
+        if kind is None:
+            merged[keyword] = value
+        elif isinstance(before := merged.get(keyword), kind):
+            merged[keyword] = replace(before, **{field: value})
+        else:
+            merged[keyword] = kind(**{field: value})
+    return merged
+
+
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return ``": use ..."``, or "" where nothing is near."""
-    near = name if name in _ELSEWHERE else closest(name, [*known, *_ELSEWHERE])
+    """Return ``": use ..."``, or "" if no name is near."""
+    near = name if name in _ELSEWHERE else closest(name, [*known, *_ELSEWHERE, *_MOVED])
+    if near in _MOVED and near not in known:
+        return f": use {spelled({near: ...})}"
     return f": use {_ELSEWHERE.get(near, near)}" if near else ""
 
 
 def is_known(owner: type, name: str) -> bool:
     """Whether a class has such an attribute or argument."""
-    return hasattr(owner, name) or name in signature(owner).parameters
+    return hasattr(owner, name) or name in signature(owner).parameters or name in _MOVED
 
 
 def refuse_attribute(loader: Any, name: str, value: Any) -> NoReturn:
@@ -63,15 +151,12 @@ def refuse_attribute(loader: Any, name: str, value: Any) -> NoReturn:
     """
     arguments = signature(type(loader).__init__).parameters
     if name == "epoch":
-        said = f"say loader.set_epoch({value!r})"
-    elif name in arguments:
-        said = (
-            f"make another loader, Loader(..., {name}=...), and give it the state of this one"
-            + (
-                "; with another recipe that is {**state, 'recipe': recipe.fingerprint}"
-                * (name == "recipe")
-            )
-        )
+        advice = f"say loader.set_epoch({value!r})"
+    elif name in arguments or name in _MOVED:
+        spelling = f"{name}=..." if name in arguments else spelled({name: ...})
+        advice = f"make another loader, Loader(..., {spelling}), and give it the state of this one"
+        if name == "recipe":
+            advice += "; with another recipe that is {**state, 'recipe': recipe.fingerprint}"
     elif hasattr(loader, name):
         raise AttributeError(
             f"loader.{name} is read-only; to have another one, make another loader, or a subclass of Loader with its "
@@ -81,5 +166,7 @@ def refuse_attribute(loader: Any, name: str, value: Any) -> NoReturn:
         )
     else:
         known = [*arguments, "epoch", "steps", *(one for one in dir(loader) if one[0] != "_")]
-        said = f"a loader has no {name!r}{meant(name, known)}"
-    raise AttributeError(f"loader.{name} = ... would change nothing: {said}", name=name, obj=loader)
+        advice = f"a loader has no {name!r}{meant(name, known)}"
+    raise AttributeError(
+        f"loader.{name} = ... would change nothing: {advice}", name=name, obj=loader
+    )

@@ -1,361 +1,256 @@
-"""The arguments of a loader together, and what a loader is made of once they are checked."""
+"""The rarer arguments of a Loader, grouped in value objects that check themselves when they are made."""
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-import torch
+import numpy as np
 
-from dali_pipes.arguments import checks as arguments
-from dali_pipes.arguments import sizing
-from dali_pipes.arguments.choose import Choice, DecoderName, choose, choose_for_clips
-from dali_pipes.arguments.first_samples import require_no_videos, require_there
-from dali_pipes.arguments.helper_choice import HelperChoice, HelperCount, choose_helpers
-from dali_pipes.arguments.process_rank import Process
-from dali_pipes.decode.dali.user_pipeline import DaliDecoder
+from dali_pipes.arguments.values import (
+    require_one_of,
+    require_positive,
+    require_share,
+    require_truths,
+)
 from dali_pipes.errors import LoaderError
-from dali_pipes.integrations.ray.workers import RayWorkers
+from dali_pipes.monitoring.metrics import Metric, as_metrics
 from dali_pipes.monitoring.ranks.heartbeat import HeartbeatChoice, as_heartbeat
-from dali_pipes.monitoring.recorder import Recorder
-from dali_pipes.samples.fields import FieldReader, as_reader
 from dali_pipes.samples.image_fields import ImageFields, as_image_fields
 from dali_pipes.samples.maps import Flow, MapReader, NumberMap, as_map_reader
-from dali_pipes.samples.targets import Kind, TargetReader
-from dali_pipes.stages.canvases import View
-from dali_pipes.stages.fetch import Fetcher
-from dali_pipes.steps.multi_scale import MultiScale
-from dali_pipes.steps.schedule import LastBatch
-from dali_pipes.steps.streams.fetch import StreamFetcher
-from dali_pipes.steps.streams.order import StreamOrder
-from dali_pipes.steps.streams.steps import AnySteps, stream_steps
-from dali_pipes.steps.variants import AnyRecipe, RecipeOf, make_variants
-from dali_pipes.video.source import ClipSource, find_clips, require_clips, require_fits_cameras
-from gpu_aug import compile_engine
-from gpu_aug.engines.choose import EngineChoice, EngineName
+from dali_pipes.samples.targets import KINDS, Kind
+from gpu_aug.files.limits import MAX_PIXELS
 from gpu_aug.image_kind import Depth
-from gpu_aug.views import Views
-from readers import Dataset
-from readers.buckets import Buckets, Size
-from readers.cores import cores_of_rank
-from readers.order import Shuffle
 
-# A step that waits for the GPU holds its files, a pinned copy of them, and canvases on the GPU: 90 MB for 256 photographs.
-_MOST_READ_AHEAD = 8
+HelperCount = bool | int | Literal["auto"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The arguments of a Loader, which tells what they mean."""
+class ImageOptions:
+    """What the images of a sample are, and which targets and maps come with them: ``Loader(images=ImageOptions(...))``.
 
-    dataset: Dataset  # or a Stream, which the checks let pass
-    recipe: AnyRecipe | RecipeOf
-    batch_size: int | Mapping[Size, int]
-    buckets: Buckets | None
-    sizes: MultiScale | None
-    device: str | torch.device
-    decoder: DecoderName | DaliDecoder
-    engine: EngineChoice
-    exact: bool
-    decode: Literal["exact", "fast"]
-    hw_decoder_load: float
-    cache: Literal["device"] | None
-    seed: int
-    shuffle: Shuffle
-    shuffle_window: int | None
-    rank: int | None
-    world_size: int | None
-    dtype: torch.dtype
-    channels_last: bool
-    last_batch: LastBatch
-    on_bad_sample: Literal["raise", "replace", "skip"]
-    max_bad_samples: int | None
-    ledger: str | os.PathLike[str] | None
-    audit: str | os.PathLike[str] | None
-    num_threads: int | None
-    prefetch: int | Literal["auto"]
-    max_pixels: int
-    targets: Literal["auto"] | Collection[Kind]
-    fields: Iterable[str] | Mapping[str, Any] | None
-    channels: int
-    depth: Depth
-    images: str | Iterable[str] | Mapping[str, str] | None
-    maps: Mapping[str, NumberMap | Flow] | None
-    helper_process: HelperCount
-    workers: RayWorkers | None
-    heartbeat: HeartbeatChoice
+    Args:
+        fields: Which fields of a sample are its images: one, such as "left.png", or several, as a list or as a
+            dictionary from names to fields. All have one kind and size and get the same draws. The first is
+            `batch.images`, and all are in `batch.fields` by their names: ``batch["right"]``. None takes the first
+            image of a sample.
+        channels: Channels of a stored image: 1 for gray, 3 for RGB, 4 for RGBA, any number for TIFF and NumPy files. With
+            3 channels and a depth of 8, gray images become RGB and alpha is dropped, with a warning; otherwise an image with
+            another number of channels is a bad sample. `batch.images` are [B, channels, H, W].
+        depth: Bits per channel: 8; 16 for PNG, TIFF, PNM and NumPy files of uint16, which become floats in [0, 1];
+            "float32" for TIFF and NumPy files of float16 or float32, whose values do not change. With a depth of 8 and 3
+            channels the upper 8 bits are kept, with a warning; otherwise an image of another depth is a bad sample.
+            Operations of the recipe that do not accept such images are refused by name.
+        maps: Depth, disparity and optical flow, which move as `batch.images` do: a dictionary from names in
+            `batch.fields` to `NumberMap` or `Flow`, such as ``{"depth": NumberMap("depth.png", scale=256)}``. A sample
+            without the map, or with a map of another size than its image, is a bad sample. Clips have none.
+        targets: Which of "masks", "boxes" and "keypoints" are read from the samples' fields and moved as `batch.images`
+            are; "auto" reads all that the data has. They are stored as `mask.png` and `json`, in coordinates of the
+            upright image. Damaged targets, and those that do not fit their image, make the sample a bad one. Clips have
+            none.
+        max_pixels: Images that claim more pixels are bad samples and are not decoded.
 
-    @property
-    def user_pipeline(self) -> DaliDecoder | None:
-        """The user's own pipeline, where one decodes."""
-        return self.decoder if isinstance(self.decoder, DaliDecoder) else None
+    Raises:
+        LoaderError: A value that is not allowed.
+
+    Example:
+        >>> photos, recipe = open_dataset("photos/"), Recipe.imagenet_train(size=64)
+        >>> loader = Loader(photos, recipe, batch_size=8, images=ImageOptions(fields="jpg", targets=[]))
+        >>> loader.peek().images.shape
+        torch.Size([8, 3, 64, 64])
+    """
+
+    fields: str | Collection[str] | Mapping[str, str] | None = None
+    channels: int = 3
+    depth: Depth = 8
+    maps: Mapping[str, NumberMap | Flow] | None = None
+    targets: Literal["auto"] | Collection[Kind] = "auto"
+    max_pixels: int = MAX_PIXELS
+
+    def __post_init__(self) -> None:
+        require_positive(max_pixels=self.max_pixels)
+        self.image_fields()
+        self.target_kinds()
+        self.map_reader()
+
+    def image_fields(self) -> ImageFields:
+        """Return the fields by name, and the kind of their images."""
+        return as_image_fields(self.fields, self.channels, self.depth)
+
+    def map_reader(self) -> MapReader:
+        """Return the reader of the maps."""
+        return as_map_reader(self.maps)
+
+    def target_kinds(self) -> frozenset[str]:
+        """Return the kinds of targets to read, all of KINDS for "auto"."""
+        if self.targets == "auto":
+            return frozenset(KINDS)
+        is_collection = isinstance(self.targets, Collection) and not isinstance(self.targets, str)
+        if not is_collection or not all(kind in KINDS for kind in self.targets):
+            names = ", ".join(f'"{kind}"' for kind in KINDS)
+            raise LoaderError(
+                f'targets={self.targets!r} is not known; allowed are "auto", or some of {names}, such as '
+                f'["boxes"], or [] for none'
+            )
+        return frozenset(self.targets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """How a loader makes its batches: ``Loader(execution=Execution(...))``. Samples, order and draws do not depend on it.
+
+    Args:
+        exact: Whether the fused engine resamples consecutive warps one by one, as the other engines always do,
+            instead of once.
+        decode: "fast" lets the CPU decoder decode JPEGs at half, a quarter or an eighth of their size if the
+            crop is shrunk by at least twice as much; pixels then differ slightly. "exact" decodes at full size,
+            as DALI and clips always do.
+        hw_decoder_load: With DALI on a GPU, the share of each batch, 0 to 1, that the GPU's JPEG engine decodes; its
+            kernels decode the others. With 1.0 the engine gets every file that it supports, with 0.0 none, and pixels
+            depend on the file alone. In between (DALI's own default is 0.65) both work at once, which can be faster,
+            but the rows that the kernels get change from batch to batch, and their pixels differ slightly.
+        cache: With decoder="cuda", "device" leaves the encoded bytes of JPEGs on the GPU, so that later epochs do not
+            upload them again: as long as more GPU memory is free than they take. A file that changes is uploaded anew.
+            `Loader.close` frees the memory, except for what other running loops still read.
+        prefetch: Batches prepared ahead, by each helper process if there are any; with DALI up to two more are in
+            the other stages. "auto" is as many as keep all threads at work, at least 2, but at most 1 GiB of images and
+            files. A pipeline of `from_dali` uses its own prefetch_queue_depth.
+        helper_process: How many separate processes read, decode and, on a CPU, augment, with `num_threads` threads
+            together; process k modulo their number makes step k. The training process takes finished batches from
+            shared memory, so Python code of the training loop does not slow the loader down, and the threads of each
+            process have an interpreter of their own. False or 0 uses threads of the training process; True starts one
+            process for every 16 cores, at least one. "auto" uses threads up to 16 cores, and above that one process for
+            every 16, if the decoder is "cpu", images are read at random (no streams or clips) and dataset and recipe
+            can be pickled; `Loader.explain` says which and why. The first loop starts the processes, which takes
+            seconds; later loops reuse them, and they end with `close`, with the loader, or with a loop
+            that is left early. They need decoder="cpu". Dataset and recipe are pickled, so their classes must be
+            importable, not defined in the script itself; all processes share the memory of NumPy arrays in them.
+        channels_last: The memory format of the images; their shape is [B, 3, H, W] either way, for clips
+            [B, T, 3, H, W].
+
+    Raises:
+        LoaderError: A value that is not allowed.
+
+    Example:
+        >>> photos, recipe = open_dataset("photos/"), Recipe.imagenet_train(size=64)
+        >>> loader = Loader(photos, recipe, batch_size=8, execution=Execution(prefetch=4, channels_last=False))
+        >>> loader.peek().images.is_contiguous()
+        True
+    """
+
+    exact: bool = False
+    decode: Literal["exact", "fast"] = "exact"
+    hw_decoder_load: float = 1.0
+    cache: Literal["device"] | None = None
+    prefetch: int | Literal["auto"] = "auto"
+    helper_process: HelperCount = "auto"
+    channels_last: bool = True
+
+    def __post_init__(self) -> None:
+        require_truths(exact=self.exact, channels_last=self.channels_last)
+        require_one_of("decode", self.decode, ("exact", "fast"))
+        require_share(hw_decoder_load=self.hw_decoder_load)
+        require_one_of("cache", self.cache, (None, "device"))
+        require_positive(prefetch=self.fewest_ahead)
+        count = self.helper_process
+        is_number = isinstance(count, int | np.integer | np.bool_) and count >= 0
+        if not is_number and not (isinstance(count, str) and count == "auto"):
+            raise LoaderError(
+                f'helper_process={count!r} is not allowed; give "auto", True, False, or a number of processes'
+            )
 
     @property
     def fewest_ahead(self) -> int:
-        """Steps that are worked on ahead, where that number cannot be changed while a loop runs."""
+        """Steps prepared ahead where that number cannot change while a loop runs."""
         return 2 if self.prefetch == "auto" else self.prefetch
 
     @property
-    def fast(self) -> bool:
+    def is_fast(self) -> bool:
         """Whether JPEGs may be decoded at a smaller size."""
         return self.decode == "fast"
 
-    def check(self) -> None:
-        """Refuse what cannot work, whatever the dataset and the machine.
+    def require_decoder(self, decoder: Any) -> None:
+        """Refuse settings that a decoder does not have.
 
         Raises:
-            LoaderError: The text says what would work.
+            LoaderError: The text says which decoder has them.
         """
-        arguments.require_dataset(self.dataset)
-        given = self.num_threads
-        threads: dict[str, Any] = {} if given is None else {"num_threads": given}
-        sizing.check_batch_size(self.batch_size, self.buckets)
-        if not isinstance(self.batch_size, Mapping):
-            threads["batch_size"] = self.batch_size
-        arguments.require_positive(
-            prefetch=self.fewest_ahead,
-            max_pixels=self.max_pixels,
-            **threads,
-        )
-        arguments.require_one_of("decode", self.decode, ("exact", "fast"))
-        arguments.require_one_of("last_batch", self.last_batch, ("drop", "partial", "pad"))
-        arguments.require_one_of("on_bad_sample", self.on_bad_sample, ("raise", "replace", "skip"))
-        arguments.require_cache(self.cache, self.decoder)
-        arguments.require_not_negative(seed=self.seed)
-        arguments.require_share(hw_decoder_load=self.hw_decoder_load)
-        arguments.require_truths(exact=self.exact, channels_last=self.channels_last)
-        arguments.require_helper_process(self.helper_process)
-        arguments.require_in_use(
-            decode=self.decode,
-            decoder=self.decoder,
-            hw_decoder_load=self.hw_decoder_load,
-            on_bad_sample=self.on_bad_sample,
-            max_bad_samples=self.max_bad_samples,
-        )
-        arguments.require_two_files(self.audit, self.ledger)
-        arguments.require_workers(
-            self.workers, helper_process=self.helper_process, num_threads=self.num_threads
-        )
-        as_heartbeat(self.heartbeat)
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What a loader is made of.
-
-    Attributes:
-        options: Its arguments.
-        choice: What was chosen for every "auto".
-        fetcher: The first stage of its pipelines.
-        variants: What is made of every sample under each of the run's recipes.
-        num_threads: Decoding and augmenting threads of a process that does that.
-        num_classes: How many classes mixed labels have; None where that need not be known.
-        helpers: How many helper processes make the batches, and why.
-    """
-
-    options: Options
-    choice: Choice
-    fetcher: Fetcher
-    variants: tuple[tuple[View, ...], ...]
-    num_threads: int
-    num_classes: int | None
-    helpers: HelperChoice
-
-    @property
-    def views(self) -> tuple[View, ...]:
-        """What is made of every sample under the first recipe."""
-        return self.variants[0]
-
-    @property
-    def steps_read_ahead(self) -> int:
-        """Steps that threads read and plan ahead of a GPU that decodes; one takes a thread about 10 ms."""
-        if self.options.prefetch != "auto":
-            return self.options.prefetch
-        return max(2, min(_MOST_READ_AHEAD, self.num_threads // 2))
-
-    @property
-    def threads_of_all(self) -> int:
-        """Decoding and augmenting threads of all workers, or of this machine where there are none."""
-        if (workers := self.options.workers) is not None:
-            return workers.count * workers.num_threads
-        return self.num_threads * max(1, self.helpers.count)
-
-    def steps(self, process: Process) -> AnySteps:
-        """Return the steps of an epoch on a process.
-
-        Raises:
-            LoaderError: There are none.
-        """
-        options, fetcher = self.options, self.fetcher
-        if isinstance(fetcher, StreamFetcher):
-            return stream_steps(
-                fetcher.stream_order.stream,
-                cast(int, options.batch_size),
-                options.last_batch,
-                fetcher.variants,
-                process,
+        if self.is_fast and decoder not in ("auto", "cpu"):
+            raise LoaderError(
+                'decode="fast" is for decoder="cpu" alone, DALI decodes exactly in any case; leave one of them out'
             )
-        return sizing.make_steps(
-            fetcher.order,
-            fetcher.variants,
-            options.batch_size,
-            options.last_batch,
-            fetcher.seed,
-            process,
-        )
+        if self.hw_decoder_load != 1 and decoder != "dali":
+            raise LoaderError(
+                f'hw_decoder_load={self.hw_decoder_load!r} is for decoder="dali" alone; leave it out, and set that of '
+                "a pipeline of your own there"
+            )
+        if self.cache is not None and decoder != "cuda":
+            raise LoaderError(
+                f'cache="device" keeps on the GPU what decoder="cuda" decodes, and {decoder=}; name that decoder, or '
+                "leave cache out"
+            )
 
 
-def make_setup(options: Options, recorder: Recorder) -> Setup:
-    """Check the arguments of a loader, and make what it consists of.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Monitoring:
+    """What a loader writes down and reports while it runs: ``Loader(monitoring=Monitoring(...))``.
+
+    Args:
+        heartbeat: How the ranks tell each other their progress, so that a warning names the late rank and the reason, and
+            when a loop that gets no batch is reported, with what its threads do; as warnings of the logger ``gpu_aug``.
+            "auto" uses torch's process group if it has several ranks; a folder that all ranks share
+            needs no group; a `Heartbeat` sets times as well; None turns this off.
+        metrics: A callable that gets the statistics of the epoch every 10 seconds, and when the loop ends; or an
+            `Every`, which sets the interval, an adapter of `dali_pipes.integrations.metrics`, or a list of these. Called
+            in the training thread after a batch. An exception is logged once, as a warning, and does not stop the run.
+        audit: A file that gets one line of JSON for every step, with hashes of its samples; "{rank}" in its
+            name stands for the rank. ``gpu-aug audit`` compares such files of two runs, on any number of ranks.
+            None keeps only the latest hashes, in `Loader.audit`.
+        ledger: A file that gets one line of JSON for every bad sample, and for every damaged clip that was kept
+            (see Clips); "{rank}" in its name stands for the rank. None keeps them in memory only.
 
     Raises:
-        LoaderError: An argument that cannot work.
-        MissingPackageError: A decoder that is not installed.
-        gpu_aug.RecipeError: A recipe whose images can have different sizes.
-        gpu_aug.EngineError: A recipe that the engine cannot carry out exactly.
+        LoaderError: A value that is not allowed.
+
+    Example:
+        >>> photos, recipe = open_dataset("photos/"), Recipe.imagenet_train(size=64)
+        >>> files = Monitoring(audit="audit-{rank}.jsonl", ledger="bad-{rank}.jsonl")
+        >>> loader = Loader(photos, recipe, batch_size=8, monitoring=files)
     """
-    sizes = sizing.sizes_of(options.buckets, options.sizes)
-    options.check()
-    variants = make_variants(options.recipe, sizes)
-    clips = find_clips(options.dataset)
-    sizing.require_images(variants, clips=clips is not None)
-    if clips is None and options.images is None:
-        require_no_videos(options.dataset)
-    _require_fits_clips(clips, targets=options.targets, decode=options.decode)
-    sizing.check_variants(variants)
-    for views in variants.views:
-        arguments.require_dtype(options.dtype, views)
-        require_clips(views, clips)
-        require_fits_cameras(views, clips, options.decoder)
-        arguments.check_labels_of_views(views)
-    kinds = arguments.target_kinds(options.targets if clips is None else [])
-    images = as_image_fields(options.images, options.channels, options.depth)
-    for views in variants.views:
-        arguments.require_kind(images.kind, views, options.dtype)
-        _require_fits_images(images, options, views, clips)
-    choice = choose(options.device, options.decoder, options.engine, images)
-    if clips is not None and clips.cameras:
-        choice = choice.decoding_on_cpu("the pictures of several cameras and moments make a clip")
-    elif clips is not None:
-        choice = choose_for_clips(choice, options.decoder)
-    fields = as_reader(options.fields, getattr(options.dataset, "field_types", None))
-    maps = as_map_reader(options.maps, [views.recipes[0] for views in variants.views])
-    _require_no_clips_with_maps(maps, clips)
-    _require_other_names(images, fields, maps)
-    require_there(options.dataset, fields, images, maps)
-    seed = int(options.seed)  # numpy's are no JSON
-    order = arguments.order_of(options.dataset, seed, options.shuffle, options.shuffle_window)
-    if isinstance(order, StreamOrder) and sizes is not None:
-        raise LoaderError(
-            "buckets= and sizes= need samples that can be read at random, and this is a stream: leave them out, or make "
-            "shards with gpu-aug pack"
-        )
-    if options.buckets is not None:
-        order = sizing.order_in_buckets(
-            options.dataset,
-            order,
-            options.buckets,
-            seed=seed,
-            shuffle=options.shuffle,
-            field=images.fields[0][1] if images.fields else None,
-        )
-    kind = StreamFetcher if isinstance(order, StreamOrder) else Fetcher
-    fetcher = kind(
-        options.dataset,
-        variants,
-        order,
-        seed,
-        options.on_bad_sample,
-        options.max_pixels,
-        TargetReader(variants.first, kinds, maps),
-        recorder,
-        fields,
-        images,
-    )
-    labelled = [views.recipes[0] for views in variants.views]
-    num_classes = arguments.num_classes_of(labelled, options.dataset)
-    compiled = make_views(options, fetcher, choice.engine, choice.device)
-    num_threads = options.num_threads or cores_of_rank()
-    helpers = HelperChoice(0, "")
-    if options.workers is None:
-        helpers = choose_helpers(options.helper_process, num_threads, choice, fetcher, compiled)
-    num_threads = max(1, num_threads // max(1, helpers.count))
-    return Setup(options, choice, fetcher, compiled, num_threads, num_classes, helpers)
 
+    heartbeat: HeartbeatChoice = "auto"
+    metrics: Metric | Sequence[Metric] | None = None
+    audit: str | os.PathLike[str] | None = None
+    ledger: str | os.PathLike[str] | None = None
 
-def make_views(
-    options: Options, fetcher: Fetcher, engine: EngineName, device: torch.device
-) -> tuple[tuple[View, ...], ...]:
-    """Make what carries out the recipe of every view on a device, for each of the run's recipes."""
-    memory_format = torch.channels_last if options.channels_last else torch.contiguous_format
-    return tuple(
-        tuple(
-            View(
-                recipe,
-                compile_engine(
-                    engine, recipe, device=device, exact=options.exact, kind=fetcher.images.kind
-                ),
-                options.dtype,
-                memory_format,
-                device,
-                fetcher.images_per_row,
-                fetcher.images.kind,
-            )
-            for recipe in views.recipes
-        )
-        for views in fetcher.variants.views
-    )
-
-
-def _require_fits_clips(clips: ClipSource | None, *, targets: object, decode: str) -> None:
-    """Refuse what cannot be done with clips; None stands for images, which can have it all."""
-    if clips is None:
-        return
-    if targets != "auto" and targets:
-        raise LoaderError(
-            f"targets={targets!r} is not supported for clips, whose masks, boxes and keypoints would differ from "
-            f'frame to frame; use targets=[] or "auto", which takes none, and read them by batch.keys'
-        )
-    if decode == "fast":
-        raise LoaderError(
-            'decode="fast" is not supported for clips: videos cannot be decoded at a smaller size; use '
-            'decode="exact"'
-        )
-
-
-def _require_fits_images(
-    images: ImageFields, options: Options, views: Views, clips: ClipSource | None
-) -> None:
-    """Refuse what cannot be done with other images than one RGB image of 8 bits."""
-    if images.is_usual:
-        return
-    if clips is not None:
-        raise LoaderError(
-            f"frames of clips are RGB of 8 bits, and asked for is {images}; leave channels, depth and images out"
-        )
-    if options.decode == "fast":
-        raise LoaderError(
-            f'decode="fast" is for one RGB image of 8 bits, and asked for is {images}; use decode="exact"'
-        )
-    if images.names and len(views.recipes) > 1:
-        raise LoaderError(
-            f"images={list(images.names)} is not supported with Views, whose images would have two names; give one "
-            "recipe, or one field"
-        )
-
-
-def _require_no_clips_with_maps(maps: MapReader, clips: ClipSource | None) -> None:
-    if maps and clips is not None:
-        raise LoaderError(
-            "maps are not supported for clips, whose frames would have one each; leave maps out"
-        )
-
-
-def _require_other_names(images: ImageFields, fields: FieldReader, maps: MapReader) -> None:
-    """Refuse one name for two things in a batch."""
-    names = [*images.names, *fields.fields, *(name for name, _ in maps.maps)]
-    for name in names:
-        if names.count(name) > 1:
+    def __post_init__(self) -> None:
+        as_heartbeat(self.heartbeat)
+        as_metrics(self.metrics)
+        if self.audit is None or self.ledger is None:
+            return
+        if os.path.abspath(self.audit) == os.path.abspath(self.ledger):  # noqa: PTH100 - str or bytes paths as well
             raise LoaderError(
-                f"{name!r} is twice among the names of images, fields and maps; give one of them another name"
+                f"audit and ledger are both {os.fspath(self.audit)!r}; give each a file of its own"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockShuffle:
+    """``shuffle="block"`` with a window of another size: ``Loader(shuffle=BlockShuffle(window=1024))``.
+
+    Args:
+        window: How many samples the open blocks hold together; "block" alone takes 4096, or 16 blocks if that is
+            more. For a stream: samples in its shuffle buffer; "block" alone takes 4096.
+
+    Raises:
+        LoaderError: The window is not an integer of 1 or more.
+
+    Example:
+        >>> photos, recipe = open_dataset("photos/"), Recipe.imagenet_train(size=64)
+        >>> loader = Loader(photos, recipe, batch_size=8, shuffle=BlockShuffle(window=16))
+    """
+
+    window: int
+
+    def __post_init__(self) -> None:
+        require_positive(window=self.window)

@@ -1,4 +1,4 @@
-"""Which rank this process is, and of how many: as told, from torch.distributed, Ray Train, or the environment."""
+"""The rank of this process: from the arguments, torch.distributed, Ray Train, or the environment."""
 
 import os
 import sys
@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch.distributed
+from torch.distributed.device_mesh import DeviceMesh
 
 from dali_pipes.errors import LoaderError
 
@@ -22,7 +23,7 @@ class Process:
     Attributes:
         rank: 0 <= rank < world_size.
         world_size: Number of processes.
-        source: Who says so; "nobody" is rank 0 of 1.
+        source: Where this comes from; "nobody" is rank 0 of 1.
     """
 
     rank: int
@@ -30,12 +31,12 @@ class Process:
     source: Literal["arguments", "mesh", "torch.distributed", "Ray Train", "environment", "nobody"]
 
     def __str__(self) -> str:
-        told = {
-            "arguments": "by rank= and world_size=",
-            "mesh": "by mesh=",
-            "environment": "by RANK and WORLD_SIZE",
+        names = {
+            "arguments": "rank= and world_size=",
+            "mesh": "the DeviceMesh of rank=",
+            "environment": "RANK and WORLD_SIZE",
         }
-        how = told.get(self.source, f"by {self.source}")
+        how = f"by {names.get(self.source, self.source)}"
         return f"rank {self.rank} of {self.world_size} ({how})"
 
 
@@ -45,56 +46,42 @@ class Ranks:
     A loader may be made before the process group; so nothing is settled when it is made.
 
     Args:
-        rank: As told, or None to look around.
-        world_size: As told, or None.
-        mesh: A one-dimensional DeviceMesh of torch, whose processes share each step; not together with the others.
+        rank: The rank; or a one-dimensional DeviceMesh of torch, whose processes share each step, without `world_size`;
+            or None to ask the process group and the environment.
+        world_size: The number of processes, or None.
 
     Attributes:
-        writes: Whether this process keeps the files of its rank: under a mesh several processes may have one rank.
+        writes: Whether this process writes the files of its rank: in a mesh several processes may have one rank.
 
     Raises:
         LoaderError: Only one of them is given, or they are impossible.
     """
 
-    def __init__(self, rank: int | None, world_size: int | None, mesh: Any = None) -> None:
-        self._told: Process | None = None
+    def __init__(self, rank: int | DeviceMesh | None, world_size: int | None) -> None:
+        self._given: Process | None = None
         self._settled: Process | None = None
         self.writes, self._has_first = True, True
-        if mesh is not None:
-            if rank is not None or world_size is not None:
-                raise LoaderError(
-                    f"mesh= says which rank this is, and so do rank={rank} and world_size={world_size}: give one of them"
-                )
-            self._told = _of_mesh(mesh)
-            # The processes that differ in the other dimensions have the same samples: those beside process 0 write.
+        if hasattr(rank, "get_local_rank"):  # any kind of mesh
+            mesh: Any = rank
+            self._given = _of_mesh(mesh, world_size)
+            # Processes that differ in other dimensions have the same samples: those of process 0's mesh write.
             self.writes = bool((mesh.mesh == 0).any())
-            whole = getattr(mesh, "_get_root_mesh", None)  # torch has no public name for it
-            self._has_first = whole is None or bool((whole().mesh == 0).any())
-        if rank is None and world_size is None:
-            return
-        if rank is None or world_size is None:
-            raise LoaderError(
-                f"rank={rank}, world_size={world_size}: give both, or neither to ask torch.distributed"
-            )
-        for name, number in (("rank", rank), ("world_size", world_size)):
-            if isinstance(number, bool) or not isinstance(number, int | np.integer):
-                raise LoaderError(f"{name}={number!r} is not allowed; give a whole number")
-        if not 0 <= rank < world_size:
-            raise LoaderError(
-                f"rank={rank} is not allowed with world_size={world_size}; ranks count from 0"
-            )
-        self._told = Process(int(rank), int(world_size), "arguments")
+            root = getattr(mesh, "_get_root_mesh", None)  # torch has no public name for it
+            self._has_first = root is None or bool((root().mesh == 0).any())
+        elif rank is not None or world_size is not None:
+            self._given = _of_numbers(rank, world_size)
 
-    def warn_of_files(self, *wanted: object, stacklevel: int) -> None:
-        """Warn of files that nobody will write: they are wanted, and the whole mesh is without process 0.
+    def warn_of_files(self, *paths: object, stacklevel: int) -> None:
+        """Warn of files that no process writes, as the mesh does not contain process 0.
 
-        Which of its processes are alone with their samples, it does not say: meshes made one by one look the same.
+        It does not say which of its processes have samples of their own: meshes made one by one look the same.
         """
-        if self._has_first or all(one is None for one in wanted):
+        if self._has_first or all(path is None for path in paths):
             return
         warnings.warn(
-            "audit= and ledger= write nothing here: the processes of mesh= that are beside process 0 write them, and this "
-            "mesh is without process 0; in the processes that shall write, give rank= and world_size= instead of mesh=",
+            "audit= and ledger= write nothing here: of a DeviceMesh given as rank=, the processes in the same mesh as "
+            "process 0 write them, and this one is without process 0; in the processes that shall write, give numbers as "
+            "rank= and world_size=",
             UserWarning,
             stacklevel=stacklevel,
         )
@@ -103,12 +90,12 @@ class Ranks:
         """Return what this process is at this moment, without settling it.
 
         Raises:
-            LoaderError: The environment has half of it, or something impossible.
+            LoaderError: The environment has only one of rank and world size, or impossible ones.
         """
-        return self._told or _group() or _ray_train() or _environment() or Process(0, 1, "nobody")
+        return self._given or _group() or _ray_train() or _environment() or Process(0, 1, "nobody")
 
     def guess(self) -> Process:
-        """Return what this process is at this moment, 0 of 1 where the environment has half of one."""
+        """Return what this process is at this moment; 0 of 1 if the environment has only one of rank and world size."""
         try:
             return self.now()
         except LoaderError:
@@ -130,18 +117,18 @@ class Ranks:
         """
         if self._settled is None:
             self._settled = self.now()
-            if self._told is not None:
-                _warn_of_others(self._told)
-        elif self._told is None:
+            if self._given is not None:
+                _warn_of_others(self._given)
+        elif self._given is None:
             self._require_unchanged(self._settled)
         return self._settled
 
     def other(self) -> Process | None:
-        """Return what the process group or the environment says, where arguments say otherwise."""
-        if self._told is None:
+        """Return what the process group or the environment says if the arguments contradict it, else None."""
+        if self._given is None:
             return None
         found = found_process()
-        mine = (self._told.rank, self._told.world_size)
+        mine = (self._given.rank, self._given.world_size)
         return None if found is None or (found.rank, found.world_size) == mine else found
 
     def _require_unchanged(self, used: Process) -> None:
@@ -173,22 +160,45 @@ def _ray_train() -> Process | None:
     try:
         context = train.get_context()
         rank, world_size = context.get_world_rank(), context.get_world_size()
-    except (RuntimeError, AttributeError):  # no worker, or a module that is not imported to its end
+    except (RuntimeError, AttributeError):  # no worker, or ray.train is still being imported
         return None
     return None if rank is None else Process(rank, world_size, "Ray Train")
 
 
-def _of_mesh(mesh: Any) -> Process:
-    """Return the place of this process in a one-dimensional mesh."""
-    dimensions = getattr(mesh, "ndim", None)
-    if dimensions is None or not hasattr(mesh, "get_local_rank"):
+def _of_numbers(rank: Any, world_size: Any) -> Process:
+    if rank is None or world_size is None:
         raise LoaderError(
-            f"mesh={mesh!r} is not allowed; give a DeviceMesh of torch, or rank= and world_size="
+            f"rank={rank}, world_size={world_size}: give both, or neither to ask torch.distributed"
         )
-    if dimensions != 1:
+    for name, number in (("rank", rank), ("world_size", world_size)):
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise LoaderError(
+                f"{name}={number!r} is not allowed; give an integer"
+                + (
+                    ", or one dimension of a DeviceMesh such as mesh['dp']"
+                    if name == "rank"
+                    else ""
+                )
+            )
+    if not 0 <= rank < world_size:
         raise LoaderError(
-            f"mesh has {dimensions} dimensions, {', '.join(mesh.mesh_dim_names or ['without names'])}, and nothing says "
-            "which of them share the data; give one, such as mesh['dp'], or join several: "
+            f"rank={rank} is not allowed with world_size={world_size}; ranks count from 0"
+        )
+    return Process(int(rank), int(world_size), "arguments")
+
+
+def _of_mesh(mesh: DeviceMesh, world_size: int | None) -> Process:
+    """Return the rank of this process in a one-dimensional mesh."""
+    if world_size is not None:
+        raise LoaderError(
+            f"rank= is a DeviceMesh, which has the number of processes, and so does world_size={world_size}: leave "
+            "world_size out"
+        )
+    if mesh.ndim != 1:
+        names = ", ".join(mesh.mesh_dim_names or ["without names"])
+        raise LoaderError(
+            f"rank= is a DeviceMesh of {mesh.ndim} dimensions, {names}, and nothing says which of them share the data; "
+            "give one, such as mesh['dp'], or join several: "
             "mesh['dp_replicate', 'dp_shard']._flatten('dp')"
         )
     return Process(mesh.get_local_rank(), mesh.size(), "mesh")
@@ -206,9 +216,9 @@ def _environment() -> Process | None:
     try:
         rank, world_size = (None if text is None else int(text) for text in texts)
     except ValueError:
-        raise LoaderError(f"{said} in the environment: not whole numbers; {_GIVE}") from None
+        raise LoaderError(f"{said} in the environment: not integers; {_GIVE}") from None
     if rank is None or world_size is None:
-        if world_size == 1 or rank == 0:  # what one process alone may have
+        if world_size == 1 or rank == 0:  # a single process may have one of them
             return None
         raise LoaderError(
             f"{said} in the environment, and there is no process group, so nothing says which part of the data is "
@@ -220,20 +230,20 @@ def _environment() -> Process | None:
 
 
 def found_process() -> Process | None:
-    """Return what the process group or the environment says, None where that is nothing or half of it."""
+    """Return what the process group or the environment says, None if nothing or incomplete."""
     try:
         return _group() or _ray_train() or _environment()
     except LoaderError:
         return None
 
 
-def _warn_of_others(told: Process) -> None:
-    """Warn where the processes that there are cannot share the epoch evenly; half as many shares are usual."""
+def _warn_of_others(given: Process) -> None:
+    """Warn if the processes cannot share the epoch evenly; half as many shares as processes are usual."""
     found = found_process()
-    if found is not None and found.world_size % told.world_size:
+    if found is not None and found.world_size % given.world_size:
         warnings.warn(
-            f"{told}, but this process is {found}, so {told.world_size} shares do not go evenly to "
-            f"{found.world_size} processes: some samples are seen more often than others or by nobody; leave rank and "
+            f"{given}, but this process is {found}, so {given.world_size} shares do not go evenly to "
+            f"{found.world_size} processes: some samples are seen more often than others, or never; leave rank and "
             f"world_size out, unless each process has several loaders",
             stacklevel=4,
         )

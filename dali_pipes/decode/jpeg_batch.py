@@ -31,7 +31,7 @@ _NO_OFFSETS = np.empty(0, np.int64)
 _OF_SCANS = list(OF_SCANS)
 
 # Memory of each thread: new memory would be cleared by the system each time.
-_KEPT = threading.local()
+_PER_THREAD = threading.local()
 
 
 class JpegRenderer:
@@ -56,7 +56,7 @@ class JpegRenderer:
             self._shrink = _shrink(self._crops)
             _leave_turned(fetched, self._shrink)
         self._parts = parts_of(fetched, self._shrink)
-        self._scratch = _scratch_bytes(fetched.sizes, self._parts, self._crops)
+        self._scratch = _scratch_bytes(self._parts, self._crops)
         self._look_up()
 
     def render(self, start: int, stop: int, canvases: Canvases) -> NDArray[np.int32]:
@@ -251,29 +251,24 @@ def _leave_turned(fetched: Fetched, shrink: NDArray[np.int64]) -> None:
             shrink[row] = 1
 
 
-def _scratch_bytes(
-    sizes: NDArray[np.int64], parts: NDArray[np.void], crops: NDArray[np.void]
-) -> tuple[int, ...]:
-    """Bytes of scratch for decoding any of the images, of room for any of the parts, and of scratch for resizing."""
-    from dali_pipes.jpeg.progressive.memory import scratch_bytes as decoding_bytes
-    from gpu_aug.resampling.bilinear import scratch_bytes as resizing_bytes
+def _scratch_bytes(parts: NDArray[np.void], crops: NDArray[np.void]) -> tuple[int, int]:
+    """Return the bytes that the largest part takes, and those of scratch for resizing."""
+    from gpu_aug.resampling.bilinear import scratch_bytes
 
-    if not len(sizes):
-        return 0, 0, 0
+    if not parts.size:
+        return 0, 0
     sides = ("height", "width", "resize_height", "resize_width")
-    return (
-        decoding_bytes(int(sizes.max())),
-        int((parts["height"] * parts["width"]).max()) * 3,
-        resizing_bytes(*(int(crops[side].max()) for side in sides)),
-    )
+    part_bytes = int((parts["height"] * parts["width"]).max()) * 3
+    return part_bytes, scratch_bytes(*(int(crops[side].max()) for side in sides))
 
 
-def _memory(needed: tuple[int, ...]) -> tuple[NDArray[np.uint8], ...]:
-    """Memory of this thread, at least of these sizes."""
-    kept: Any = getattr(_KEPT, "memory", (np.empty(0, np.uint8),) * 3)
-    _KEPT.memory = tuple(
+def _memory(needed: tuple[int, int]) -> tuple[NDArray[np.uint8], ...]:
+    """Return memory of this thread: scratch for decoding, and of at least these sizes."""
+    from dali_pipes.jpeg.decode import thread_scratch
+
+    old: Any = getattr(_PER_THREAD, "memory", (np.empty(0, np.uint8),) * 2)
+    _PER_THREAD.memory = tuple(
         have if have.size >= size else np.zeros(size, np.uint8)
-        for have, size in zip(kept, needed, strict=True)
+        for have, size in zip(old, needed, strict=True)
     )
-    memory: tuple[NDArray[np.uint8], ...] = _KEPT.memory
-    return memory
+    return thread_scratch(), *_PER_THREAD.memory

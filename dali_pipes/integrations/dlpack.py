@@ -1,4 +1,4 @@
-"""Handing batches to JAX and CuPy: arrays that lie in the batch's memory, by DLPack."""
+"""Batches as arrays of JAX and CuPy, which share the batch's memory by DLPack."""
 
 from typing import Any
 
@@ -13,9 +13,8 @@ Tensors = dict[str, torch.Tensor | list[torch.Tensor]]
 def to_jax(batch: Batch) -> dict[str, Any]:
     """Return a batch as JAX arrays on the device on which its images are.
 
-    On a GPU nothing is copied except where the entries below say so. An array keeps the memory it shares alive,
-    even after the batch is gone. JAX treats its arrays as constants: do not write to the tensors of the batch
-    any more.
+    On a GPU nothing is copied except as stated below. An array keeps the shared memory alive, even after the batch was
+    deleted. JAX treats its arrays as constants: do not write to the tensors of the batch afterwards.
 
     JAX allocates three quarters of a GPU's memory when it is first used; XLA_PYTHON_CLIENT_PREALLOCATE=false in
     the environment prevents that.
@@ -26,15 +25,15 @@ def to_jax(batch: Batch) -> dict[str, Any]:
     Returns:
         A dictionary:
 
-        - "images": [B, H, W, 3] of the loader's dtype; clips [B, T, H, W, 3]. Copied under
-          Loader(channels_last=False), and by JAX on a CPU where they do not begin at a multiple of 64 bytes.
+        - "images": [B, H, W, 3] of the loader's dtype; clips [B, T, H, W, 3]. Copied with Execution(channels_last=False), and by
+          JAX on a CPU if they do not begin at a multiple of 64 bytes.
         - "labels": int32 [B], or float32 [B, num_classes] under a recipe that mixes samples; vectors as the batch has them.
         - "valid": bool [B], copied to the device.
-        - "views": where there are several, a list of arrays like the images, which are the first of them.
-        - "masks", "boxes", "box_labels", "keypoints", "keypoint_labels": where the batch has them, of its shapes.
+        - "views": if there are several, a list of arrays like the images, which are the first of them.
+        - "masks", "boxes", "box_labels", "keypoints", "keypoint_labels": if the batch has them, of the same shapes.
 
-        Whole numbers are int64, and not copied, where JAX's `jax_enable_x64` is on. The batch's `indices`
-        and `keys` are for people and logs, and stay in the batch.
+        Integers are int64, and not copied, if JAX's `jax_enable_x64` is on. The batch's `indices` and `keys` are for
+        people and logs, and stay in the batch.
 
     Raises:
         MissingPackageError: JAX is not installed.
@@ -65,16 +64,16 @@ def to_jax(batch: Batch) -> dict[str, Any]:
 def to_cupy(batch: Batch) -> dict[str, Any]:
     """Return a batch as CuPy arrays on the GPU on which its images are.
 
-    Nothing is copied except where the entries of `to_jax` say so. An array keeps the memory it shares alive,
-    even after the batch is gone. It is ready for CuPy's current stream, and its memory is reused only when that
-    stream has finished with it; if a kernel runs on another stream, the caller has to wait for it.
+    Nothing is copied except as stated for `to_jax`. An array keeps the shared memory alive, even after the batch was
+    deleted. It is ready for CuPy's current stream, and its memory is reused only after that stream has finished with
+    it; the caller must wait for kernels on other streams.
 
     Args:
         batch: B samples, as a Loader on a GPU returns them.
 
     Returns:
-        A dictionary as that of `to_jax`, whose whole numbers are int64. "images" are [B, H, W, 3], copied
-        under Loader(channels_last=False); "valid" is copied to the device.
+        A dictionary as that of `to_jax` with int64 integers. "images" are [B, H, W, 3], copied with
+        Execution(channels_last=False); "valid" is copied to the device.
 
     Raises:
         MissingPackageError: CuPy is not installed, or ml_dtypes, which has its bfloat16.
@@ -112,7 +111,7 @@ def to_cupy(batch: Batch) -> dict[str, Any]:
 
 
 def _tensors(batch: Batch) -> Tensors:
-    """The tensors to hand over, row-major and on one device."""
+    """Return the tensors of a batch, row-major and on one device."""
     views = [view.movedim(-3, -1).contiguous() for view in batch.views]
     fields: dict[str, torch.Tensor | list[torch.Tensor] | None] = {
         "images": views[0],
@@ -135,7 +134,7 @@ def _each(array: Any, value: torch.Tensor | list[torch.Tensor]) -> Any:
 
 
 def _require_batch(name: str, batch: Batch) -> None:
-    """Refuse what is no batch, as a tensor or a list of batches."""
+    """Refuse what is no batch, such as a tensor or a list of batches."""
     if not isinstance(batch, Batch):
         raise LoaderError(
             f"{name} takes a Batch as a Loader hands it over, got {type(batch).__name__}; give it the whole batch, "
@@ -144,7 +143,7 @@ def _require_batch(name: str, batch: Batch) -> None:
 
 
 def _require_jax_device(device: torch.device) -> None:
-    """Refuse a GPU that JAX does not see."""
+    """Refuse a device that JAX does not have."""
     import jax
 
     try:

@@ -1,4 +1,4 @@
-"""A Dataset of Hugging Face's datasets as a dataset of ours: its Arrow files, read by our own reader."""
+"""Read a Dataset of Hugging Face's library datasets from its Arrow files."""
 
 from typing import Any
 
@@ -15,17 +15,17 @@ _SAVE = (
 
 
 def from_huggingface(dataset: Any, **columns: Any) -> IndexedDataset:
-    """Use a `datasets.Dataset`, by the Arrow files that it is mapped from.
+    """Use a `datasets.Dataset`, from the Arrow files that it is mapped from.
 
-    What `shuffle`, `select`, `filter` and `train_test_split` chose is kept. Transforms and formats (`set_format`,
-    `with_transform`) are not looked at: images are read as they are stored, and the recipe augments.
+    The rows and their order after `shuffle`, `select`, `filter` and `train_test_split` are used. Transforms and formats
+    (`set_format`, `with_transform`) are ignored: images are read as they are stored, and the recipe augments.
 
     Args:
         dataset: One split, such as what ``load_dataset(name, split="train")`` returns.
         columns: As for the format "arrow" of `readers.open_dataset`, such as ``image="photo"`` and ``label="class"``.
 
     Raises:
-        LoaderError: It is no such dataset, or not all of it lies in files; the text says what to do.
+        LoaderError: It is no such dataset, or parts of it are not in files; the text says what to do.
         SourceError: As `open_dataset`.
 
     Example:
@@ -60,7 +60,7 @@ def from_huggingface(dataset: Any, **columns: Any) -> IndexedDataset:
 
 
 def _files_of(table: Any) -> set[str]:
-    """The files of what `select` or `shuffle` chose, which stand among those of the data."""
+    """Return the files with the indices of `select` or `shuffle`, which are listed among those of the data."""
     if table is None:
         return set()
     from datasets.table import list_table_cache_files

@@ -1,7 +1,7 @@
-"""Loaders in the Trainer of Hugging Face's transformers: batches as dictionaries, states beside its checkpoints.
+"""Loaders in the Trainer of Hugging Face's transformers: batches as dictionaries, states in its checkpoints.
 
-accelerate needs nothing of this: ``accelerator.prepare(loader)`` returns the loader as it is, whose ranks are those of
-torch.distributed, and ``accelerator.register_for_checkpointing(loader)`` keeps its state.
+accelerate needs none of this: ``accelerator.prepare(loader)`` returns the loader unchanged, whose ranks are those of
+torch.distributed, and ``accelerator.register_for_checkpointing(loader)`` stores its state.
 """
 
 import json
@@ -25,7 +25,7 @@ _FILE = "gpu_aug_loader.json"
 
 
 class Dictionaries:
-    """A loader whose batches are dictionaries, as models of transformers want them.
+    """A loader whose batches are dictionaries, as models of transformers expect.
 
     Args:
         loader: The loader.
@@ -50,9 +50,9 @@ class Dictionaries:
             yield {argument: there[name] for argument, name in self._names.items()}
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next loop this epoch; Trainer calls it. Once a state was loaded the loader counts by itself.
+        """Make the next loop this epoch; Trainer calls this. After a state was loaded the loader counts epochs itself.
 
-        Trainer divides the steps of a checkpoint by the steps of an epoch, which another number of ranks changes.
+        Trainer divides the steps of a checkpoint by the steps of an epoch, which is wrong for another number of ranks.
         """
         epochs = self.loader.batch_sampler.sampler
         if epoch and not (epochs.began or epochs.loaded):
@@ -65,7 +65,7 @@ class Dictionaries:
 
 
 class LoaderCallback(TrainerCallback):  # type: ignore[misc]  # a class of any type where transformers is not checked
-    """Keeps a loader's state in the checkpoints of a Trainer, and goes on from there.
+    """Stores a loader's state in the checkpoints of a Trainer, and resumes from it.
 
     Overwrite the Trainer's ``get_train_dataloader`` to return `Dictionaries`, and set
     ``TrainingArguments(ignore_data_skip=True)``, so that nothing is skipped a second time.
@@ -84,15 +84,15 @@ class LoaderCallback(TrainerCallback):  # type: ignore[misc]  # a class of any t
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Write the loader's state into the checkpoint."""
         del control
-        told = self.loader.state_dict()
+        loader_state = self.loader.state_dict()
         if state.is_world_process_zero:
-            (_folder(args, state) / _FILE).write_text(json.dumps(told))
+            (_folder(args, state) / _FILE).write_text(json.dumps(loader_state))
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Load the state of the checkpoint that the training goes on from.
+        """Load the state of the checkpoint from which the training resumes.
 
         Raises:
-            LoaderError: The checkpoint has none, or Trainer would skip batches once more.
+            LoaderError: The checkpoint has no state, or Trainer would skip the same batches again.
             StateMismatchError: It belongs to another dataset, recipe, seed or version.
         """
         del control
@@ -115,7 +115,7 @@ class LoaderCallback(TrainerCallback):  # type: ignore[misc]  # a class of any t
             self._warn_of_other_steps(args, state, saved)
 
     def _warn_of_other_steps(self, args: Any, state: Any, saved: Mapping[str, Any]) -> None:
-        """Say that Trainer, which counts in steps, will end elsewhere than the epochs do."""
+        """Warn if Trainer, which counts steps, will not end at the end of an epoch."""
         every = args.gradient_accumulation_steps
         per_epoch = -(-len(self.loader) // every)
         taken = len(self.loader) - self.loader.steps.num_steps(consumed_in(saved))

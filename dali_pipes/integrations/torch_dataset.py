@@ -1,11 +1,12 @@
-"""A Dataset of PyTorch or torchvision as a dataset of ours: its `__getitem__` reads, our threads call it."""
+"""Read a Dataset of PyTorch or torchvision: the loader's threads call its `__getitem__`."""
 
 import hashlib
+import logging
 import threading
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,11 @@ from readers.first_samples import probed_samples
 from readers.formats.columns import to_labels
 from readers.label_vector import LabelShape
 from readers.sample import ColumnName, checked_indices
-from readers.storage.unreadable import reason_of
+from readers.storage.unreadable import is_transient, reason_of
 
+_log = logging.getLogger(__name__)
+
+# Parts of the names of transforms of torchvision, Kornia and Albumentations that are random.
 _RANDOM = ("random", "jitter", "augment", "mixup", "cutmix")
 
 
@@ -44,22 +48,22 @@ def from_torch(
     them; a tensor or array of one dimension is a label that is a vector; any other target becomes the field
     ``target``, JSON or, of an array, .npy. A label that is text must be one of the classes.
 
-    Leave its transforms out: the recipe augments, and its draws can be repeated. torchvision's ImageFolder without
-    transforms is read as files, so nothing is decoded twice; from others the pixels are taken as they are returned.
+    Leave out its transforms: the recipe augments, and its draws can be repeated. An ImageFolder of torchvision without
+    transforms is read as files, so nothing is decoded twice; other datasets return pixels.
 
     Args:
-        dataset: Anything with `__len__` and `__getitem__`. `torch.utils.data.Subset` is looked through.
+        dataset: Anything with `__len__` and `__getitem__`, also a `torch.utils.data.Subset`.
         classes: Name of each class number; None takes `dataset.classes`, if it has them.
         num_threads: Threads that call `__getitem__` at the same time. 1 is right for every dataset; more is faster
-            where it decodes, and wrong where it shares what threads cannot share: an open file, random numbers.
-        fingerprint: What tells this data from other data, for the states of runs; None is a digest of the length,
-            the labels that the dataset lists, and 64 of its samples. See `TorchDataset.fingerprint`.
+            if it decodes, and wrong if it uses what threads cannot share, such as an open file or random numbers.
+        fingerprint: A text that identifies this data in the states of runs; None is a digest of the length, the labels
+            that the dataset lists, and 64 of its samples. See `TorchDataset.fingerprint`.
 
     Warns:
-        UserWarning: It has a random transform of its own, whose pictures no seed of ours repeats.
+        UserWarning: It has a random transform of its own, whose pictures no seed repeats.
 
     Raises:
-        LoaderError: It is no such dataset, or an IterableDataset, or its items are nothing of the above.
+        LoaderError: It is no such dataset, or an IterableDataset, or its items are none of the above.
 
     Example:
         >>> from torchvision.datasets import FakeData
@@ -72,13 +76,13 @@ def from_torch(
     _require_map_style(dataset)
     if type(num_threads) is not int or num_threads < 1:
         raise LoaderError(f"{num_threads=} is not allowed; give an integer of 1 or more")
-    found = TorchDataset(dataset, classes, num_threads, fingerprint)
-    found.check()
-    return found
+    wrapped = TorchDataset(dataset, classes, num_threads, fingerprint)
+    wrapped.check()
+    return wrapped
 
 
 class TorchDataset(IndexedDataset):
-    """Samples of a Dataset of PyTorch; `from_torch` makes it and tells what its arguments are."""
+    """Samples of a Dataset of PyTorch; make it with `from_torch`, which explains the arguments."""
 
     def __init__(
         self,
@@ -89,20 +93,28 @@ class TorchDataset(IndexedDataset):
     ) -> None:
         self._dataset, self._declared = dataset, fingerprint
         self._num_threads = num_threads
-        self._leaf, self._numbers = _look_through(dataset)
+        self._leaf, self._numbers = _without_subsets(dataset)
         names = getattr(self._leaf, "classes", None) if classes is None else classes
-        listed = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
-        self._names = tuple(names) if listed and names is not None else ()
-        self._open()
+        are_texts = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+        self._names: tuple[str, ...] = tuple(names) if are_texts and names is not None else ()
+        self._start_threads()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Another process starts threads of its own."""
+        """Return what another process needs, which starts its own threads and reads the columns itself."""
         left_out = ("_pool", "_lock", "_columns", "_labels")
         return {name: value for name, value in vars(self).items() if name not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._open()
+        self._start_threads()
+
+    def _start_threads(self) -> None:
+        self._lock: AbstractContextManager[Any] = nullcontext()
+        self._pool: ThreadPoolExecutor | None = None
+        if self._num_threads == 1:
+            self._lock = threading.Lock()  # a loader's threads call `fetch` at the same time
+        else:
+            self._pool = ThreadPoolExecutor(self._num_threads, "gpu-aug-items")
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -114,16 +126,16 @@ class TorchDataset(IndexedDataset):
 
     @cached_property
     def label_shape(self) -> LabelShape:
-        """That of the label of the first sample that can be read."""
+        """Shape of the label of the first sample that can be read."""
         first = next(probed_samples(self), None)
         return () if first is None else np.shape(first.label)
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits: over the declared text and the length, or over what is told and probed.
+        """32 hex digits: over the declared text and the length, or over what is known and probed.
 
-        That is the length, the class names, the labels where the dataset lists them, and 64 samples that lie evenly
-        in it. A change that touches none of these goes unnoticed, so declare a `fingerprint` where that can happen.
+        That is the length, the class names, the labels if the dataset lists them, and 64 samples that are spread evenly
+        over it. A change that touches none of these goes unnoticed, so declare a `fingerprint` if that can happen.
         Samples that a random transform changes are not probed.
         """
         if self._declared is not None:
@@ -132,39 +144,42 @@ class TorchDataset(IndexedDataset):
         labels = self._labels
         listed = "" if labels is None else hashlib.sha256(labels.tobytes()).hexdigest()
         words = ("torch", len(self), self.class_names, listed)
-        if self._varies:
+        if self._is_random:
             return hashlib.sha256(repr(words).encode()).hexdigest()[:32]
         return digest_of(self, *words)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`.
 
-        Labels are those that the dataset lists (`targets` or `labels`); where it does not, and for the other columns,
+        Labels are those that the dataset lists (`targets` or `labels`). If it lists none, and for the other columns,
         every item is read once.
         """
-        if name == "label" and self._labels is not None:
-            return self._readable(self._labels.copy())
-        column = self._columns[name]
-        return self._readable(column) if name == "label" else column
+        if name != "label":
+            return self._columns[name]
+        return self._readable(self._columns[name] if self._labels is None else self._labels.copy())
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Get items, in several threads; see `Dataset.fetch`. What `__getitem__` raises makes one bad sample."""
+        """Get items, in several threads; see `Dataset.fetch`. An exception of `__getitem__` makes one bad sample."""
         numbers = checked_indices(indices, len(self))
         if self._pool is None or len(numbers) < 2:
-            return [self._one(number) for number in numbers]
-        return list(self._pool.map(self._one, numbers))
+            return [self._entry(number) for number in numbers]
+        return list(self._pool.map(self._entry, numbers))
 
     def check(self) -> None:
-        """Look at the first item, twice: whether it is a sample, and the same both times.
+        """Read the first item, twice: whether it is a sample, and the same both times.
 
         Raises:
             LoaderError: It is no sample.
         """
         if len(self):
-            first = self._sample_or_error(0)
-            if isinstance(first, ItemError):
-                raise LoaderError(f"{type(self._dataset).__name__} cannot be used: {first}")
-        if self._varies:
+            try:
+                self._sample(0)
+            except ItemError as error:
+                kind = type(self._dataset).__name__
+                raise LoaderError(f"{kind} cannot be used: {error}") from None
+            except Exception as error:  # noqa: BLE001 - the loader reports it as a bad sample
+                _log.debug("the first item of %s cannot be read: %s", self._dataset, error)
+        if self._is_random:
             transform = type(_transform_of(self._leaf)).__name__
             warnings.warn(
                 f"{type(self._leaf).__name__} changes its samples at random itself (transform: {transform}): such "
@@ -174,56 +189,42 @@ class TorchDataset(IndexedDataset):
             )
 
     @cached_property
-    def _varies(self) -> bool:
-        """Whether a transform of the dataset's own draws at random, as far as its name and a second look tell."""
+    def _is_random(self) -> bool:
+        """Whether the dataset's own transform is random, judged by its name and by reading a sample twice."""
         words = repr(_transform_of(self._leaf)).lower()
         if any(word in words for word in _RANDOM):
             return True
         first = next(probed_samples(self), None)
-        again = None if first is None else self._one(first.index)
+        again = None if first is None else self._entry(first.index)
         return isinstance(again, Sample) and first is not None and first.fields != again.fields
 
-    def _open(self) -> None:
-        count = self._num_threads
-        self._lock = threading.Lock() if count == 1 else None
-        self._pool = None if count == 1 else ThreadPoolExecutor(count, "gpu-aug-items")
-
-    def _one(self, index: int) -> Sample | BadSample:
-        found = self._sample_or_error(index)
-        if isinstance(found, Sample):
-            return found
-        if isinstance(found, OSError):
-            reason = reason_of(found)
-        elif isinstance(found, ItemError):
-            reason = str(found)
-        else:
-            reason = f"{type(found).__name__}: {found}"
-        return BadSample(index, self._key(index), "read", reason)
-
-    def _sample_or_error(self, index: int) -> Sample | Exception:
+    def _entry(self, index: int) -> Sample | BadSample:
         try:
-            as_file = self._as_file(index)
-            if as_file is not None:
-                return as_file
-            with self._lock or nullcontext():
-                item = self._dataset[index]
-            return sample_of(item, index, self._key(index), self._names)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the neighbours are sound
-            return error
+            return self._sample(index)
+        except ItemError as error:
+            reason, is_passing = str(error), False
+        except OSError as error:
+            reason, is_passing = reason_of(error), is_transient(error)
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything; it concerns this sample alone
+            reason, is_passing = f"{type(error).__name__}: {error}", is_transient(error)
+        return BadSample(index, self._key(index), "read", reason, transient=is_passing)
 
-    def _as_file(self, index: int) -> Sample | None:
-        """The file of an item of ImageFolder as torchvision wrote it, if it decodes to the same pixels."""
-        if not self._reads_files:
-            return None
-        path, label = self._leaf.samples[self._in_leaf(index)]
-        file = plain_file(Path(path).read_bytes())
-        if file is None:
-            return None
-        field, data, size = file
-        return Sample(index, self._key(index), {field: data}, int(label), size, image_field=field)
+    def _sample(self, index: int) -> Sample:
+        key = self._key(index)
+        if (
+            self._reads_files
+        ):  # as torchvision wrote it, if it decodes to the pixels that torchvision returns
+            path, label = self._leaf.samples[self._in_leaf(index)]
+            picture = plain_file(Path(path).read_bytes())
+            if picture is not None:
+                return picture.sample(index, key, int(label))
+        with self._lock:
+            item = self._dataset[index]
+        return sample_of(item, index, key, self._names)
 
     @cached_property
     def _reads_files(self) -> bool:
+        """Whether samples are files of an ImageFolder without transforms."""
         from torchvision.datasets import ImageFolder
         from torchvision.datasets.folder import default_loader, pil_loader
 
@@ -236,7 +237,7 @@ class TorchDataset(IndexedDataset):
         return index if self._numbers is None else int(self._numbers[index])
 
     def keys(self) -> list[str]:
-        """Name of every item: its file as ImageFolder knows it, else its number."""
+        """Name of every item: its file as ImageFolder lists it, else its number."""
         return [self._key(index) for index in range(len(self))]
 
     def _key(self, index: int) -> str:
@@ -249,6 +250,7 @@ class TorchDataset(IndexedDataset):
 
     @cached_property
     def _labels(self) -> NDArray[np.int64] | None:
+        """The labels that the dataset lists, None if it lists none or may change them."""
         leaf = self._leaf
         joint = getattr(leaf, "transforms", None)  # of torchvision: may change targets, too
         if getattr(leaf, "target_transform", None) is not None:
@@ -259,12 +261,12 @@ class TorchDataset(IndexedDataset):
             listed = getattr(leaf, name, None)
             if not isinstance(listed, list | tuple | np.ndarray | torch.Tensor):
                 continue
-            try:
+            with suppress(
+                ValueError, TypeError
+            ):  # targets of several lengths or kinds are no column
                 array = np.asarray(listed)
-            except (ValueError, TypeError):
-                continue
-            if array.dtype.kind in "iu" and array.shape == (len(leaf),):
-                return to_labels(array if self._numbers is None else array[self._numbers])
+                if array.dtype.kind in "iu" and array.shape == (len(leaf),):
+                    return to_labels(array if self._numbers is None else array[self._numbers])
         return None
 
     @cached_property
@@ -290,8 +292,8 @@ def _require_map_style(dataset: Any) -> None:
         )
 
 
-def _look_through(dataset: Any) -> tuple[Any, NDArray[np.int64] | None]:
-    """Return the dataset below `torch.utils.data.Subset`, and where its samples stand in that."""
+def _without_subsets(dataset: Any) -> tuple[Any, NDArray[np.int64] | None]:
+    """Return the dataset below `torch.utils.data.Subset`, and the indices in it of the selected samples."""
     numbers: NDArray[np.int64] | None = None
     while isinstance(dataset, torch.utils.data.Subset):
         own = np.asarray(dataset.indices, np.int64)
@@ -301,6 +303,6 @@ def _look_through(dataset: Any) -> tuple[Any, NDArray[np.int64] | None]:
 
 
 def _transform_of(dataset: Any) -> Any:
-    """The transform of images of a torchvision dataset, None where it has none."""
+    """Return the transform of images of a torchvision dataset, None if it has none."""
     found = getattr(dataset, "transform", None)
     return getattr(dataset, "transforms", None) if found is None else found

@@ -1,11 +1,11 @@
-"""What a dataset of PyTorch returns for one index, as a sample: pictures of all common kinds, labels, targets."""
+"""Make samples of the items of other libraries' datasets: images of all common kinds, labels, targets."""
 
 import io
 import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,37 @@ from readers.label_vector import Label, to_vector
 from readers.sample import IMAGE_FIELDS, Payload
 from readers.storage.limits import check_bytes
 
-_FIELD_OF_FORMAT = {"jpeg": "jpg", "tiff": "tif"}
+_FIELD_OF_FORMAT = {
+    "jpeg": "jpg",
+    "tiff": "tif",
+}  # of other formats the field has the format's name
 _DEEP_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 _PICTURES = "a PIL image, a uint8 array or tensor, the bytes of an image file, or its path"
 
 
 class ItemError(ValueError):
-    """Something that is no sample; the text says what it is and what would be."""
+    """An item that cannot become a sample; the text says what it is and what is possible."""
+
+
+class Picture(NamedTuple):
+    """An image as a field of a sample.
+
+    Attributes:
+        field: Name of the field, such as "jpg".
+        payload: Bytes of an image file, or of raw pixels (ppm, pgm).
+        size: Height and width, None if they are not known.
+    """
+
+    field: str
+    payload: bytes
+    size: tuple[int, int] | None
+
+    def sample(
+        self, index: int, key: str, label: Label = -1, fields: Mapping[str, Payload] | None = None
+    ) -> Sample:
+        """Return a sample with this image and further fields."""
+        contents = {self.field: self.payload, **(fields or {})}
+        return Sample(index, key, contents, label, self.size, image_field=self.field)
 
 
 def sample_of(item: Any, index: int, key: str, classes: tuple[str, ...] = ()) -> Sample:
@@ -34,7 +58,7 @@ def sample_of(item: Any, index: int, key: str, classes: tuple[str, ...] = ()) ->
 
     Args:
         item: The item.
-        index: Its number.
+        index: Its index.
         key: Its name for people.
         classes: Name of each class number, for labels that are text.
 
@@ -46,50 +70,48 @@ def sample_of(item: Any, index: int, key: str, classes: tuple[str, ...] = ()) ->
         return _of_sample(item, index, classes)
     if isinstance(item, Mapping):
         return _of_mapping(item, index, key, classes)
-    if isinstance(item, tuple | list):
-        if len(item) != 2:
-            raise ItemError(
-                f"it returns {describe(item)}: return (image, label), or a dictionary that names its entries"
-            )
-        field, payload, size = image_of(item[0])
-        label, fields = _target(item[1], classes)
-        return Sample(index, key, {field: payload, **fields}, label, size, image_field=field)
-    field, payload, size = image_of(item)
-    return Sample(index, key, {field: payload}, size=size, image_field=field)
+    if not isinstance(item, tuple | list):
+        return picture_of(item).sample(index, key)
+    if len(item) != 2:
+        raise ItemError(
+            f"it returns {describe(item)}: return (image, label), or a dictionary that names its entries"
+        )
+    return picture_of(item[0]).sample(index, key, *_target(item[1], classes))
 
 
-def image_of(value: Any) -> tuple[str, bytes, tuple[int, int] | None]:
-    """Return a picture as the name and the content of a field, and (height, width) where it is known.
-
-    A PIL image that is still as its file has it, not loaded, is handed over as that file. All others are raw pixels.
+def picture_of(value: Any) -> Picture:
+    """Return an image as a field. A PIL image that was opened and not loaded is its file, other images are raw pixels.
 
     Raises:
-        ItemError: It is no picture of 8 bits.
+        ItemError: It is no image of 8 bits.
         OSError: The file that it names cannot be read.
     """
     if isinstance(value, bytes | bytearray | memoryview):
         return _encoded(bytes(value))
     if isinstance(value, str | os.PathLike):
         return _encoded(Path(value).read_bytes())
-    if hasattr(value, "convert") and hasattr(value, "mode"):
+    if _is_pil(value):
         return _of_pil(value)
     array = as_array(value)
     if array is None:
         raise ItemError(f"its image is {describe(value)}: return {_PICTURES}")
-    laid = array if array.ndim == 2 else None
+    pixels = array if array.ndim == 2 else None
     if array.ndim == 3:
-        laid = channels_last(array, first=array is not value)
-    if array.dtype != np.uint8 or laid is None or not array.size:
-        advice = (
-            "leave the transforms out that make a tensor (transform=None), the recipe does that"
-        )
+        pixels = channels_last(array, first=array is not value)
+    if array.dtype != np.uint8 or pixels is None or not array.size:
         raise ItemError(
-            f"its image is {describe(value)}, not uint8 [3, height, width] (tensor) or [height, width, 3] (array): {advice}"
+            f"its image is {describe(value)}, not uint8 [3, height, width] (tensor) or [height, width, 3] (array): leave "
+            "the transforms out that make a tensor (transform=None), the recipe does that"
         )
-    return _pixels(laid)
+    return _raw(pixels)
 
 
-def _of_pil(image: Any) -> tuple[str, bytes, tuple[int, int] | None]:
+def _is_pil(value: Any) -> bool:
+    """Return whether a value is a PIL image, without an import of PIL."""
+    return hasattr(value, "convert") and hasattr(value, "mode")
+
+
+def _of_pil(image: Any) -> Picture:
     untouched = _untouched_file(image)
     if untouched is not None:
         return untouched
@@ -98,27 +120,25 @@ def _of_pil(image: Any) -> tuple[str, bytes, tuple[int, int] | None]:
             f"its image has the mode {image.mode}, more than 8 bits per channel: convert it to RGB or L"
         )
     mode = "L" if image.mode in ("1", "L") else "RGB"
-    return _pixels(np.asarray(image if image.mode == mode else image.convert(mode)))
+    return _raw(np.asarray(image if image.mode == mode else image.convert(mode)))
 
 
-def _untouched_file(image: Any) -> tuple[str, bytes, tuple[int, int] | None] | None:
-    """The file of an image that was opened and no more; PIL's own pixels where it would be turned upright."""
-    # Whatever changes an image loads it first, and has its tiles decoded then.
+def _untouched_file(image: Any) -> Picture | None:
+    """Return the file of a PIL image that was opened and not changed; None if its pixels differ from the file's."""
+    # Whatever changes an image loads it first, which empties its list of tiles.
     if not getattr(image, "tile", None) or getattr(image, "is_animated", False):
         return None
     file = getattr(image, "fp", None)
     name = getattr(image, "filename", "")
     if isinstance(file, io.BytesIO):
-        data = file.getvalue()
-    elif name and os.path.isfile(name):  # noqa: PTH113 - of either type
-        data = Path(os.fsdecode(name)).read_bytes()
-    else:
-        return None
-    return plain_file(data)
+        return plain_file(file.getvalue())
+    if name and os.path.isfile(name):  # noqa: PTH113 - text or bytes
+        return plain_file(Path(os.fsdecode(name)).read_bytes())
+    return None
 
 
-def plain_file(data: bytes) -> tuple[str, bytes, tuple[int, int] | None] | None:
-    """An image file that decodes to what PIL makes of it: 8 bits, opaque, upright. None for any other."""
+def plain_file(data: bytes) -> Picture | None:
+    """Return an image file that every decoder decodes to PIL's pixels: 8 bits, opaque, upright. None for others."""
     try:
         header = read_header(data)
     except HeaderError:
@@ -126,22 +146,22 @@ def plain_file(data: bytes) -> tuple[str, bytes, tuple[int, int] | None] | None:
     if header.orientation != 1 or header.bits != 8 or header.has_alpha or header.format == "tiff":
         return None
     name = _FIELD_OF_FORMAT.get(header.format, header.format)
-    return (name, data, (header.height, header.width)) if name in IMAGE_FIELDS else None
+    return Picture(name, data, (header.height, header.width)) if name in IMAGE_FIELDS else None
 
 
-def _encoded(data: bytes) -> tuple[str, bytes, tuple[int, int] | None]:
-    """An encoded image, whatever it is; a decoder says what is wrong with it."""
+def _encoded(data: bytes) -> Picture:
+    """Return any image file; if it is damaged, the decoder reports it."""
     check_bytes(len(data), "an image")
     try:
         kind = read_header(data).format
     except HeaderError as error:
         raise ItemError(str(error)) from None
-    return _FIELD_OF_FORMAT.get(kind, kind), data, None
+    return Picture(_FIELD_OF_FORMAT.get(kind, kind), data, None)
 
 
-def _pixels(array: NDArray[Any]) -> tuple[str, bytes, tuple[int, int] | None]:
-    file = row_file(array.shape, array.dtype)
-    return file.field, file.of(array), file.size
+def _raw(pixels: NDArray[Any]) -> Picture:
+    file = row_file(pixels.shape, pixels.dtype)
+    return Picture(file.field, file.of(pixels), file.size)
 
 
 def _of_sample(item: Sample, index: int, classes: tuple[str, ...]) -> Sample:
@@ -163,32 +183,28 @@ def _of_mapping(item: Mapping[Any, Any], index: int, key: str, classes: tuple[st
         )
     label = next((name for name in LABEL_NAMES if name in names and _is_label(item[name])), None)
     rest = {name: value for name, value in item.items() if name not in (image, label)}
-    if any(name in rest for name in ("boxes", "keypoints")):
+    if "boxes" in rest or "keypoints" in rest:
         fields = {"json": _targets_field(rest)}
     else:
         fields = {str(name): _field(value) for name, value in rest.items()}
-    field, payload, size = image_of(item[image])
     number = -1 if label is None else _label(item[label], classes)
-    return Sample(index, key, {field: payload, **fields}, number, size, image_field=field)
+    return picture_of(item[image]).sample(index, key, number, fields)
 
 
 def _target(target: Any, classes: tuple[str, ...]) -> tuple[Label, dict[str, Payload]]:
-    """A label, or what else belongs to an image, as a label and fields."""
+    """Return a target of an image as a label and fields."""
     array = as_array(target)
-    if array is not None and array.ndim == 1 and array.dtype.kind in "biuf":
-        return to_vector(array), {}
     if target is None:
         return -1, {}
+    if array is not None and array.ndim == 1 and array.dtype.kind in "biuf":
+        return to_vector(array), {}
     if _is_label(target):
         return _label(target, classes), {}
-    if isinstance(target, Mapping) and any(name in target for name in ("boxes", "keypoints")):
+    if isinstance(target, Mapping) and ("boxes" in target or "keypoints" in target):
         return -1, {"json": _targets_field(target)}
-    if hasattr(target, "convert") and hasattr(target, "mode"):
+    if _is_pil(target):
         return -1, {"mask.png": _png(target)}
-    if (
-        isinstance(target, Mapping | list | tuple | bytes | np.ndarray)
-        or as_array(target) is not None
-    ):
+    if array is not None or isinstance(target, Mapping | list | tuple | bytes):
         return -1, {"target": _field(target)}
     raise ItemError(
         f"its target is {describe(target)}: return a class number, a mask as a PIL image, or a dictionary"
@@ -223,7 +239,7 @@ def _named(label: str, classes: tuple[str, ...]) -> int:
 
 
 def _png(image: Any) -> bytes:
-    """A mask as a file: class numbers as they are, the colours of a palette left out."""
+    """Return a mask as a PNG file of class numbers, without the colours of a palette."""
     if image.mode not in ("L", "P", "I;16", "1"):
         raise ItemError(
             f"its mask has the mode {image.mode}: return class numbers as a PIL image of mode L or P"
@@ -239,7 +255,7 @@ def _png(image: Any) -> bytes:
 
 
 def _targets_field(targets: Mapping[Any, Any]) -> Payload:
-    """The field json; torchvision's BoundingBoxes say what their numbers are, which JSON would forget."""
+    """Return targets as JSON, with the format of torchvision's BoundingBoxes, which are plain numbers in JSON."""
     form = getattr(getattr(targets.get("boxes"), "format", None), "name", None)
     return _field(targets if form is None else {"box_format": form.lower(), **targets})
 

@@ -1,4 +1,4 @@
-"""A loader as torchdata wants it: a node of torchdata.nodes, or a dataset for its StatefulDataLoader."""
+"""Loaders in torchdata: as a node of torchdata.nodes, or as a dataset for its StatefulDataLoader."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,18 +19,18 @@ except ImportError as error:
 
 
 class LoaderNode(BaseNode[Batch]):  # type: ignore[misc]  # torchdata is not typed
-    """A loader as a source of torchdata.nodes: gives batches, and resumes exactly.
+    """A loader as a source of torchdata.nodes, which yields batches and resumes exactly.
 
     It replaces the sampler, mapper and batcher of other pipelines. Useful nodes around it are `Loader`, which
     loops over it, `Batcher`, which gives lists of batches to accumulate gradients over, `Mapper` and
     `ParallelMapper` in threads, `Prefetcher`, and `MultiNodeWeightedSampler`, which mixes several loaders.
 
-    Give torchdata's `Loader` restart_on_stop_iteration=False: with True, version 0.11 keeps the state that it was resumed
-    with for the whole next epoch if that state was taken at an epoch's end. A node that goes on there is exhausted,
-    as torchdata wants it, so that first loop has no steps.
+    Give torchdata's `Loader` restart_on_stop_iteration=False: with True, version 0.11 returns the state that it resumed
+    with during the entire next epoch if that state is from the end of an epoch. A node that resumes there is exhausted,
+    as torchdata expects, so the first loop has no steps.
 
-    A reset without a state begins the next epoch, or the present one as long as no batch of it was given.
-    That of a node around it, which reads ahead, may come when this node has given batches that nobody received.
+    A reset without a state begins the next epoch, or the current one if it has yielded no batch of it. A node around it
+    that reads ahead may be reset when this node has yielded batches that the training loop never received.
 
     Args:
         loader: A loader that nothing else uses.
@@ -50,20 +50,20 @@ class LoaderNode(BaseNode[Batch]):  # type: ignore[misc]  # torchdata is not typ
         self._exhausted: dict[str, Any] | None = None
 
     def reset(self, initial_state: Mapping[str, Any] | None = None) -> None:
-        """Go to a state that `state_dict` returned, or without one to the beginning of an epoch.
+        """Resume from a state that `state_dict` returned, or without one begin an epoch.
 
         Raises:
             StateMismatchError: The state belongs to another dataset, recipe, seed or version.
         """
         super().reset(initial_state)
-        # Not closed: a Prefetcher waits half a second for its thread, which may still be in this loop.
+        # Not closed: the thread of a Prefetcher may still be in this loop, and waits half a second.
         self._loop = self._exhausted = None
         if initial_state is None:
             state = self._loader.state_dict()
             epoch = state["epoch"] + (state["consumed"] > 0)
             initial_state = at_start_of(state, epoch)
         self._loader.load_state_dict(initial_state)
-        if self._loader.epoch > initial_state["epoch"]:  # it was taken at the end of its epoch
+        if self._loader.epoch > initial_state["epoch"]:  # the state is from the end of its epoch
             self._loop, self._exhausted = iter(()), dict(initial_state)
 
     def next(self) -> Batch:
@@ -73,14 +73,14 @@ class LoaderNode(BaseNode[Batch]):  # type: ignore[misc]  # torchdata is not typ
         return next(self._loop)
 
     def get_state(self) -> dict[str, Any]:
-        """Return the loader's state, which counts the batches that this node gave."""
+        """Return the loader's state, which counts the batches that this node returned."""
         return dict(self._exhausted or self._loader.state_dict())
 
 
 class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
     """A loader as a dataset of batches for torchdata's StatefulDataLoader.
 
-    For code that must have a DataLoader: ``StatefulDataLoader(LoaderDataset(loader), batch_size=None)``. Each loop is
+    For code that requires a DataLoader: ``StatefulDataLoader(LoaderDataset(loader), batch_size=None)``. Each loop is
     an epoch, which begins with its first batch, and the DataLoader's `state_dict` and `load_state_dict` resume exactly.
 
     Args:
@@ -97,7 +97,7 @@ class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
         self._loader = loader
 
     def __iter__(self) -> Iterator[Batch]:
-        """Begin the next epoch, or go on where a loaded state stands.
+        """Begin the next epoch, or continue at the position of a loaded state.
 
         Raises:
             LoaderError: In a worker process.
@@ -106,7 +106,7 @@ class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
         if info is not None:
             raise LoaderError(
                 f"num_workers={info.num_workers} is not allowed around a Loader, whose threads do the work of the "
-                f"workers; give num_workers=0, and Loader(helper_process=True) for a process of its own"
+                f"workers; give num_workers=0, and Loader(execution=Execution(helper_process=True)) for a process of its own"
             )
         return self._batches()
 
@@ -119,7 +119,7 @@ class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
         return dict(self._loader.state_dict())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next loop go on where the state was taken.
+        """Make the next loop continue at the position of a state.
 
         Raises:
             StateMismatchError: The state belongs to another dataset, recipe, seed or version.
@@ -127,5 +127,5 @@ class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
         self._loader.load_state_dict(state)
 
     def _batches(self) -> Iterator[Batch]:
-        """Begin with the first batch: at an epoch's end a StatefulDataLoader makes a loop that it never reads."""
+        """Begin with the first batch: at the end of an epoch a StatefulDataLoader makes an iterator that it never reads."""
         yield from self._loader

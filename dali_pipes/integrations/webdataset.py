@@ -1,4 +1,4 @@
-"""A WebDataset of one's own as a stream: that library reads, divides and shuffles, a Loader does the rest."""
+"""Use a pipeline of the library webdataset as a stream: it reads, divides and shuffles, a Loader does the rest."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,25 +24,25 @@ def from_webdataset(
     """Use a `webdataset.WebDataset`, or another pipeline of that library, in a Loader.
 
     The library reads the tars, and divides and shuffles them as the pipeline says; a Loader with ``shuffle="none"``
-    keeps its order, with "block" it shuffles in a buffer besides. Leave out what makes batches, and what augments. Items
-    may be encoded (as WebDataset gives them), decoded (``.decode("pil")``, ``.decode("rgb8")``), or pairs
+    keeps this order, with "block" it also shuffles in a buffer. Leave out stages that make batches or augment. Items
+    may be encoded (as WebDataset returns them), decoded (``.decode("pil")``, ``.decode("rgb8")``), or pairs
     (``.to_tuple``).
 
-    A resume goes through the pipeline again from the beginning of the epoch, which takes time in proportion, and
-    compares the name of the last sample. It is exact if the pipeline gives the same order again: say
-    ``WebDataset(urls, shardshuffle=100, detshuffle=True, seed=0)``, whose epochs are set for it, and for several ranks
-    ``nodesplitter=webdataset.split_by_node``. To begin at a shard instead, open the tars themselves with
+    To resume, the pipeline is read again from the beginning of the epoch, which takes time in proportion, and the name of
+    the last sample is compared. The resume is exact if the pipeline returns the same order again: use
+    ``WebDataset(urls, shardshuffle=100, detshuffle=True, seed=0)``, whose epoch the loader sets, and for several ranks
+    ``nodesplitter=webdataset.split_by_node``. To begin at a shard instead, open the tars with
     ``readers.open_dataset(urls, format="stream")``.
 
     Args:
-        dataset: A pipeline that gives one sample after the other.
-        samples_per_epoch: Samples of an epoch, over all ranks; needed on several ranks. If there are fewer, the
-            pipeline is begun again. None is as many as there are.
+        dataset: A pipeline that yields samples one by one.
+        samples_per_epoch: Samples of an epoch, over all ranks; required with several ranks. If there are fewer, the
+            pipeline starts again. None is one pass over the pipeline.
         classes: Name of each class number.
-        fingerprint: What tells this data from other data, for the states of runs; None is the names of its shards.
+        fingerprint: A text that identifies this data in the states of runs; None is the names of its shards.
 
     Raises:
-        LoaderError: It is no such pipeline, or its shards are not known and no fingerprint is given.
+        LoaderError: It is no such pipeline, or its shards are unknown and no fingerprint is given.
 
     Example:
         >>> import webdataset
@@ -68,7 +68,7 @@ def from_webdataset(
 
 
 class WebDatasetStream:
-    """The one shard that a pipeline of webdataset is for each rank; `from_webdataset` makes it."""
+    """A pipeline of webdataset, which is a single shard on each rank; `from_webdataset` makes it."""
 
     divides_itself = True
     num_shards = 1
@@ -90,28 +90,26 @@ class WebDatasetStream:
         return f"WebDatasetStream({type(self._dataset).__name__})"
 
     def read_shard(self, number: int, epoch: int = 0) -> Iterator[Sample | BadSample]:
-        """Go through the pipeline once; see `readers.stream.Stream.read_shard`."""
+        """Yield the samples of one pass over the pipeline; see `readers.stream.Stream.read_shard`."""
         del number
         for stage in self._dataset.pipeline:
-            if type(getattr(stage, "epoch", None)) is int:  # each begins with the next one
+            if (
+                type(getattr(stage, "epoch", None)) is int
+            ):  # each pass of the library begins with the next epoch
                 stage.epoch = epoch - 1
         for index, item in enumerate(self._dataset):
             yield _sample(item, index)
 
 
 def _sample(item: Any, index: int) -> Sample | BadSample:
-    if not isinstance(item, Mapping):
-        key = str(index)
-        try:
-            return sample_of(item, index, key)
-        except (ItemError, OSError) as error:
-            return BadSample(index, key, "read", str(error))
-    shard = str(item.get("__url__", "")).rpartition("/")[2]
-    key = f"{shard}/{item.get('__key__', index)}" if shard else str(item.get("__key__", index))
-    named = {str(name): value for name, value in item.items() if not str(name).startswith("__")}
+    key, entries = str(index), item
+    if isinstance(item, Mapping):
+        shard = str(item.get("__url__", "")).rpartition("/")[2]
+        key = f"{f'{shard}/' if shard else ''}{item.get('__key__', index)}"
+        entries = {str(name): value for name, value in item.items() if str(name)[:2] != "__"}
     try:
-        if all(isinstance(value, _BYTES) for value in named.values()):
-            return Sample(index, key, named, label_of(named))
-        return sample_of(named, index, key)
+        if isinstance(item, Mapping) and all(isinstance(one, _BYTES) for one in entries.values()):
+            return Sample(index, key, entries, label_of(entries))
+        return sample_of(entries, index, key)
     except (ItemError, OSError, ValueError) as error:
         return BadSample(index, key, "read", str(error))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dali_pipes.jpeg.bitstream import begin
 from dali_pipes.jpeg.header import MOST_SIDE, read_header
 from dali_pipes.jpeg.huffman_tables import build_tables
-from dali_pipes.jpeg.layout import check_crop, count_mcus, find_blocks, find_crop, give_out
+from dali_pipes.jpeg.layout import check_crop, count_mcus, find_crop, give_out
 from dali_pipes.jpeg.mcus import aim_blocks, list_blocks
 from dali_pipes.jpeg.memory import MEMORY_BYTES, Record, memory_at
 from dali_pipes.jpeg.pixels import write_rows
@@ -151,17 +151,16 @@ def _decode_job(address: int) -> int:
     status = GOOD if found == SEVERAL_SCANS else found
     if status == GOOD:
         status = check_crop(job, memory.header)
-    if status == GOOD and found == SEVERAL_SCANS:
-        return signed(decode_scans(address))
-    if status == GOOD:
+    if status == GOOD and found != SEVERAL_SCANS:
         status = build_tables(memory)
     if status != GOOD:
         return status
-    if job.out:
-        find_crop(memory)
-        plane_bytes = find_blocks(memory)
-        if not give_out(memory, address + MEMORY_BYTES, plane_bytes):
-            return SCRATCH_SHORT
+    find_crop(memory)
+    free = give_out(memory, address)
+    if free > address + job.num_bytes:
+        return SCRATCH_SHORT
+    if found == SEVERAL_SCANS:
+        return signed(decode_scans(address, free))
     list_blocks(memory)
     memory.coefficients[:] = 0
     feed = memory.feed

@@ -221,7 +221,8 @@ def _finish(body: int, size: int, header: Any, quant: Any, huffman: Any) -> int:
     if components == 0:
         return BAD_HEADER
     if header.frame == SOF2 or (0 < size < 4 + 2 * components and load_u8(body) < components):
-        return SEVERAL_SCANS
+        status = _check_components(header)
+        return SEVERAL_SCANS if status == GOOD else status
     if size != 4 + 2 * components or load_u8(body) != components:
         return BAD_HEADER
     tail = body + 1 + 2 * components
@@ -240,11 +241,11 @@ def _finish(body: int, size: int, header: Any, quant: Any, huffman: Any) -> int:
         for table in (header.dc[component], header.ac[component]):
             if huffman[table, 0] == MISSING:
                 return BAD_TABLE
-    return check_components(header)
+    return _check_components(header)
 
 
 @inlined
-def check_components(header: Any) -> int:
+def _check_components(header: Any) -> int:
     """Whether colours and sampling factors are those that are decoded here; returns a status."""
     if header.components == 3:
         return _check_three(header)

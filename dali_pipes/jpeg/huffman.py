@@ -17,16 +17,43 @@ from gpu_aug.compiled.jit import (
     store_i16,
 )
 
-BAD = -1
-"""In place of a depth: a code that no table has, or a block that is too long."""
-
 BLOCK_BYTES = 192
 """Bytes of a block of coefficients and of what is written behind it."""
 
 ZIGZAG = np.array(
     [
-        *(0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5),
-        *(12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28),
+        0,
+        1,
+        8,
+        16,
+        9,
+        2,
+        3,
+        10,
+        17,
+        24,
+        32,
+        25,
+        18,
+        11,
+        4,
+        5,
+        12,
+        19,
+        26,
+        33,
+        40,
+        48,
+        41,
+        34,
+        27,
+        20,
+        13,
+        6,
+        7,
+        14,
+        21,
+        28,
         *(35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51),
         *(58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63),
     ],
@@ -34,12 +61,13 @@ ZIGZAG = np.array(
 )
 """Where each coefficient of the zigzag order lies in the block, row by row; ITU-T T.81, figure A.6."""
 
-_U3, _U48, _U56, _U63, _U64 = (np.uint64(number) for number in (3, 48, 56, 63, 64))
-_UNKNOWN = signed(-1)
+_U0, _U1, _U3, _U16, _U48, _U56, _U63, _U64 = map(np.uint64, (0, 1, 3, 16, 48, 56, 63, 64))
+_UNKNOWN, _LOWEST, _LAST = signed(-1), signed(0), signed(63)
+_LIMIT = 1 << 15  # coefficients have 16 bits
 _INDEX = np.uint64(64 - FAST_BITS)
 
-# The byte of a block at which each coefficient of the zigzag order lies. END and SLOW write behind it.
-_BYTE_OFFSETS = np.concatenate([2 * ZIGZAG, np.full(256, 128)]).astype(np.int16)
+BYTE_OFFSETS = np.concatenate([2 * ZIGZAG, np.full(192, 128)]).astype(np.int16)
+"""The byte of a block at which each coefficient of the zigzag order lies. END and SLOW write behind it."""
 
 
 @inlined
@@ -80,46 +108,86 @@ def read_level(buffer: Any, bits: Any, block: Any) -> Any:
 
 
 @inlined
-def read_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: int) -> Any:
-    """Read the 63 coefficients behind the first one, at least 4 * FAST_BITS bits being read ahead.
+def read_band(
+    buffer: Any,
+    bits: Any,
+    position: int,
+    block: Any,
+    out: int,
+    offsets: Any,
+    before: int,
+    last: int,
+    low: int,
+    has_runs: bool,
+) -> Any:
+    """Read the coefficients of a block, or a band of them, at least 4 * FAST_BITS bits being read ahead.
+
+    Args:
+        buffer: As of `refill`, with bits and position.
+        bits: As above.
+        position: As above.
+        block: BLOCK with an AC table.
+        out: Address of the block.
+        offsets: int16 [256]: the byte of the block at which each coefficient goes.
+        before: The coefficient in front of the band, in the zigzag order.
+        last: The last one of the band.
+        low: Bit position of the numbers, which are in the table's entries already.
+        has_runs: Whether a code may end the bands of several blocks.
 
     Returns:
-        Buffer, bits, position, and the number of the last coefficient in the zigzag order, or BAD.
+        Buffer, bits, position, the mask of coefficients that are not zero, the last coefficient (END + it where a code
+        ended the band; more than `last` and less than END if the codes are bad), and how many empty blocks follow.
     """
-    coefficient = signed(0)
+    coefficient, mask, empty = before, _U0, signed(0)
     while True:
         for _ in range(4):
-            old_buffer, old_bits, old_coefficient = buffer, bits, coefficient
+            old_buffer, old_bits, old_coefficient, old_mask = buffer, bits, coefficient, mask
             found = load_i64(block.pairs + signed(buffer >> _INDEX) * 8)
             buffer <<= np.uint64(found) & _U63
             bits -= np.uint64(found)
             first = coefficient + (found >> 8 & 255)
             coefficient += found >> 16 & 255
-            store_i16(coefficients + signed(_BYTE_OFFSETS[np.uint64(first)]), found >> 32)
-            store_i16(coefficients + signed(_BYTE_OFFSETS[np.uint64(coefficient)]), found >> 48)
-            if coefficient >= 63:
+            one, other = np.uint64(found) << _U16 >> _U48, np.uint64(found) >> _U48
+            store_i16(out + offsets[np.uint64(first)], signed(one))
+            store_i16(out + offsets[np.uint64(coefficient)], signed(other))
+            mask |= np.uint64(one != _U0) << (np.uint64(first) & _U63)
+            mask |= np.uint64(other != _U0) << (np.uint64(coefficient) & _U63)
+            if coefficient >= last:
                 break
-        if coefficient >= 63:
-            depth = _depth(coefficient, found >> 8 & 255)
-            if depth >= 0:
+        if coefficient >= last:
+            if coefficient == last:
+                break
+            if coefficient >= END and coefficient < END + last and found >> 8 & 255 < SLOW:
+                empty = found >> 24 & 255
                 break
             buffer, bits, position = refill(old_buffer, old_bits, position)
-            buffer, bits, coefficient, number = _read_slowly(
-                buffer, bits, old_coefficient, block.ac_search, block.ac_symbols
+            buffer, bits, coefficient, number, empty = _read_slowly(
+                buffer,
+                bits,
+                old_coefficient,
+                last,
+                low,
+                has_runs,
+                block.ac_search,
+                block.ac_symbols,
             )
-            depth = coefficient if coefficient == 63 else coefficient - END
-            if coefficient >= 63:
-                if coefficient == 63:
-                    store_i16(coefficients + signed(_BYTE_OFFSETS[np.uint64(63)]), number)
+            mask = old_mask
+            if number != 0:
+                store_i16(out + offsets[np.uint64(coefficient)], number)
+                mask |= _U1 << np.uint64(coefficient)
+            if coefficient >= last:
                 break
-            store_i16(coefficients + signed(_BYTE_OFFSETS[np.uint64(coefficient)]), number)
         buffer, bits, position = refill(buffer, bits, position)
-    return buffer, bits, position, depth
+    return buffer, bits, position, mask, coefficient, empty
 
 
 @inlined
 def pass_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: int) -> Any:
-    """The same without keeping the coefficients; those out of range are noted behind the block all the same."""
+    """Pass over all coefficients of a block; those out of range are noted behind it all the same.
+
+    Returns:
+        Buffer, bits, position, and the last coefficient as of `read_band`.
+    """
     coefficient = signed(0)
     while True:
         for _ in range(4):
@@ -131,57 +199,70 @@ def pass_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: 
             if coefficient >= 63:
                 break
         if coefficient >= 63:
-            depth = _depth(coefficient, found >> 8 & 255)
-            if depth >= 0:
+            is_end = coefficient >= END and coefficient < END + 63 and found >> 8 & 255 < SLOW
+            if coefficient == 63 or is_end:
                 break
             buffer, bits, position = refill(old_buffer, old_bits, position)
-            buffer, bits, coefficient, number = _read_slowly(
-                buffer, bits, old_coefficient, block.ac_search, block.ac_symbols
+            buffer, bits, coefficient, number, _ = _read_slowly(
+                buffer,
+                bits,
+                old_coefficient,
+                _LAST,
+                _LOWEST,
+                False,
+                block.ac_search,
+                block.ac_symbols,
             )
             if number > 1 or number < -1:
                 _note_range(number, coefficient, block.steps, coefficients)
-            depth = coefficient if coefficient == 63 else coefficient - END
             if coefficient >= 63:
                 break
         buffer, bits, position = refill(buffer, bits, position)
-    return buffer, bits, position, depth
-
-
-@inlined
-def _depth(coefficient: int, advance: int) -> int:
-    """The last coefficient's number if the block has ended there; BAD where that is to be looked at slowly."""
-    depth = BAD
-    if coefficient == 63:
-        depth = 63
-    elif coefficient >= END and coefficient < END + 63 and advance < SLOW:
-        depth = coefficient - END
-    return depth
+    return buffer, bits, position, coefficient
 
 
 @kernel
-def _read_slowly(buffer: Any, bits: Any, coefficient: int, search: int, symbols: int) -> Any:
-    """Read one symbol: returns buffer, bits, the coefficient it leads to (or END + it for an end, 64 if bad), its number."""
+def _read_slowly(
+    buffer: Any,
+    bits: Any,
+    coefficient: int,
+    last: int,
+    low: int,
+    has_runs: bool,
+    search: int,
+    symbols: int,
+) -> tuple[Any, Any, int, int, int]:
+    """Read one symbol.
+
+    Returns:
+        Buffer, bits, the coefficient to which it leads (END + it for the band's end, 64 if it is bad), its number, and how
+        many empty blocks follow.
+    """
     symbol, length = finish_code(buffer, _UNKNOWN, search, symbols)
     buffer <<= np.uint64(length)
     bits -= np.uint64(length)
-    if symbol < 0:
-        return buffer, bits, 64, 0
     run, size = symbol >> 4, symbol & 15
+    if symbol < 0 or (size > 0 and coefficient + run + 1 > last):
+        return buffer, bits, 64, 0, 0
+    if size == 0 and run == 15:
+        return buffer, bits, min(coefficient + 16, 64), 0, 0
     if size == 0:
-        if run < 15:
-            return buffer, bits, coefficient + END, 0
-        return buffer, bits, (coefficient + 16 if coefficient + 16 < 64 else 64), 0
+        more = run if has_runs else 0
+        empty = (1 << more) - 1 + signed(buffer >> _U1 >> np.uint64(63 - more))
+        return buffer << np.uint64(more), bits - np.uint64(more), coefficient + END, 0, empty
     number = read_number(buffer, size)
     buffer <<= np.uint64(size)
     bits -= np.uint64(size)
-    coefficient += run + 1
-    return buffer, bits, (coefficient if coefficient < 64 else 64), number
+    number <<= low
+    if number < -_LIMIT or number >= _LIMIT:
+        return buffer, bits, 64, 0, 0
+    return buffer, bits, coefficient + run + 1, number, 0
 
 
 @kernel
 def _note_range(number: int, coefficient: int, steps: int, coefficients: int) -> None:
     """Note behind the block a coefficient of its first row that the transform finds out of range."""
-    place = signed(_BYTE_OFFSETS[np.uint64(coefficient)])
+    place = signed(BYTE_OFFSETS[np.uint64(coefficient)])
     if place < 16:
         product = number * (load_i32(steps + place) & 0xFFFF) << 48 >> 48
         if product > MOST or product < -MOST - 1:

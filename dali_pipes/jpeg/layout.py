@@ -65,8 +65,8 @@ def find_crop(memory: Any) -> None:
 
 
 @kernel
-def find_blocks(memory: Any) -> int:
-    """Find the blocks that the crop needs; returns how many bytes the planes of all components take."""
+def find_blocks(memory: Any) -> None:
+    """Find the blocks that the crop needs."""
     header, shrink, grid = memory.header, memory.job.shrink, memory.grid
     across = max(header.across[0], header.across[1], header.across[2])
     down = max(header.down[0], header.down[1], header.down[2])
@@ -76,7 +76,6 @@ def find_blocks(memory: Any) -> int:
     grid.delay = 0
     grid.first_mcu, grid.first_mcu_row = grid.mcus_across, grid.mcus_down
     grid.last_mcu, grid.last_mcu_row = 0, 0
-    total_bytes = 0
     for component in range(header.components):
         plane = memory.planes[component]
         blocks_across, blocks_down = header.across[component], header.down[component]
@@ -95,24 +94,26 @@ def find_blocks(memory: Any) -> int:
             grid.delay = 1
         blocks = plane.last_column - plane.first_column + 1
         plane.row_bytes = _round_up(blocks * plane.side, 64) * 64 + 2 * MARGIN
-        total_bytes += plane.row_bytes * (1 + blocks_down * plane.side)
-    return signed(total_bytes + MARGIN)
 
 
 @inlined
-def give_out(memory: Any, address: int, plane_bytes: int) -> bool:
-    """Give out the memory for pixels, which begins at an address; whether there is enough."""
-    grid, job = memory.grid, memory.job
+def give_out(memory: Any, address: int) -> int:
+    """Find the blocks that the crop needs, and give out the memory for lines and planes behind the record at an address.
+
+    Returns:
+        The address of the first free byte behind them, a multiple of 8; they may only be used if the memory reaches so far.
+    """
+    find_blocks(memory)
+    grid = memory.grid
     line_bytes = _round_up(grid.columns + 2 * STEP + 3 * 16, 64) * 64
-    if MEMORY_BYTES + plane_bytes + NUM_LINES * line_bytes > job.num_bytes:
-        return False
-    memory.target.lines, memory.target.line_bytes = address, line_bytes
-    address += NUM_LINES * line_bytes
+    free = address + MEMORY_BYTES
+    memory.target.lines, memory.target.line_bytes = free, line_bytes
+    free += NUM_LINES * line_bytes
     for component in range(memory.header.components):
         plane = memory.planes[component]
-        plane.pixels = address
-        address += plane.row_bytes * (1 + grid.mcu_height // plane.grow_down)
-    return True
+        plane.pixels = free
+        free += plane.row_bytes * (1 + grid.mcu_height // plane.grow_down)
+    return signed((free + MARGIN + 7) // 8 * 8)
 
 
 @inlined

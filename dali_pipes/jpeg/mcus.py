@@ -5,14 +5,15 @@ from typing import Any
 import numpy as np
 
 from dali_pipes.jpeg.bitstream import prepare_mcu
-from dali_pipes.jpeg.huffman import pass_block, read_block, read_level, refill
-from dali_pipes.jpeg.huffman_tables import FAST_BITS, MOST
+from dali_pipes.jpeg.huffman import BYTE_OFFSETS, pass_block, read_band, read_level, refill
+from dali_pipes.jpeg.huffman_tables import END, FAST_BITS, MOST
 from dali_pipes.jpeg.idct import invert
 from dali_pipes.jpeg.memory import MARGIN, Record, memory_at
 from dali_pipes.jpeg.status import BAD_CODE, CUT_SHORT, GOOD
 from gpu_aug.compiled.jit import inlined, kernel, separate, signed, store_i16
 
 _U63 = np.uint64(63)
+_BEFORE, _LAST, _LOWEST = signed(0), signed(63), signed(0)  # of a block's AC coefficients
 _BLOCK_BITS = np.uint64(4 * FAST_BITS)
 
 
@@ -103,17 +104,27 @@ def _read_mcus(address: int, first: int, last: int) -> int:
             which = column * block.across + block.column - block.first
             if 0 <= which < block.wanted:
                 store_i16(coefficients, feed.prediction[block.component])
-                buffer, bits, position, depth = read_block(
-                    buffer, bits, position, block, coefficients
+                buffer, bits, position, _, last, _ = read_band(
+                    buffer,
+                    bits,
+                    position,
+                    block,
+                    coefficients,
+                    BYTE_OFFSETS,
+                    _BEFORE,
+                    _LAST,
+                    _LOWEST,
+                    False,
                 )
+                depth = 63 if last == 63 else last - END
                 if depth >= 0:
                     out = block.out + which * block.side
                     invert(block.side, depth, coefficients, block.steps, out, block.stride)
             else:
-                buffer, bits, position, depth = pass_block(
+                buffer, bits, position, last = pass_block(
                     buffer, bits, position, block, coefficients
                 )
-            if depth < 0:
+            if last != 63 and last < END:
                 return BAD_CODE
     feed.buffer, feed.bits, feed.position = signed(buffer), signed(bits & _U63), position
     return GOOD

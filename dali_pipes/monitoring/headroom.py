@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from dali_pipes.arguments import checks as arguments
-from dali_pipes.arguments.options import Setup
+from dali_pipes.arguments.setup import Setup
+from dali_pipes.arguments.values import require_positive
 from dali_pipes.batch import Batch
 from dali_pipes.errors import LoaderError
 from dali_pipes.monitoring.recorder import Recorder
@@ -120,7 +120,7 @@ def measure_headroom(
         LoaderError: An argument is not allowed, the step changes its batch, or an epoch has no batch.
         BadSampleError: As in a loop.
     """
-    arguments.require_positive(steps=num_steps, rounds=rounds, kept=kept)
+    require_positive(steps=num_steps, rounds=rounds, kept=kept)
     if not callable(step):
         raise LoaderError(f"step={step!r} is not allowed; give a function that takes a Batch")
     # A recorder and a pipeline of their own, so that the statistics of the run do not change.
@@ -194,7 +194,7 @@ class _Source:
     ) -> None:
         self._setup, self._steps, self._production = setup, steps, production
         options = setup.options
-        budget = arguments.budget_of(options.max_bad_samples, len(setup.fetcher.order))
+        budget = options.bad_sample_limit(len(setup.fetcher.order))
         self._ledger = Ledger(options.on_bad_sample, budget, None, 0)
         self._bad: dict[int, BadRecord] = {}  # by index, of all epochs
         self._num_started = 0

@@ -26,7 +26,7 @@ Call = Callable[[Stats], object]
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """A callable that gets a loader's statistics, and how often: for ``Loader(metrics=...)``.
+    """A callable that gets a loader's statistics, and how often: for ``Monitoring(metrics=...)``.
 
     It is called in the thread of the training loop when a batch is handed over, and once more when the loop ends.
 
@@ -44,7 +44,7 @@ class Every:
         >>> rates = []
         >>> every = Every(lambda stats: rates.append(stats.images_per_second), steps=2)
         >>> photos = open_dataset("photos/")
-        >>> loader = Loader(photos, Recipe.imagenet_train(size=64), batch_size=8, metrics=every)
+        >>> loader = Loader(photos, Recipe.imagenet_train(size=64), batch_size=8, monitoring=Monitoring(metrics=every))
         >>> for batch in loader:
         ...     pass
         >>> len(rates) >= len(loader) // 2
@@ -86,7 +86,7 @@ class OfRank:
 
 
 def as_metrics(given: object) -> tuple[Every, ...]:
-    """Return the argument ``Loader(metrics=...)`` as a tuple of `Every`.
+    """Return the argument ``Monitoring(metrics=...)`` as a tuple of `Every`.
 
     Args:
         given: None, a callable, an `Every`, or a list or tuple of these.
@@ -101,7 +101,7 @@ def as_metrics(given: object) -> tuple[Every, ...]:
 
 
 Metric = Call | Every
-"""What ``Loader(metrics=...)`` takes, one or several."""
+"""What ``Monitoring(metrics=...)`` takes, one or several."""
 
 
 class Metrics:

@@ -1,4 +1,4 @@
-"""Pictures of what a recipe makes of data: images beside their originals, clips as strips of frames."""
+"""Pictures of augmented data: images next to their originals, clips as strips of frames."""
 
 from dali_pipes.preview.clips import ClipPictures, clip_engines, clip_pictures
 from dali_pipes.preview.decodable_samples import sound_samples, sound_videos

@@ -1,22 +1,21 @@
-"""Chosen samples as training makes them in an epoch, and the pictures that their batch holds."""
+"""Make chosen samples as training makes them in an epoch, with one decoder and engine or with all."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from dali_pipes.arguments.choose import available_decoders
+from dali_pipes.arguments.options import ImageOptions
 from dali_pipes.batch import Batch
 from dali_pipes.errors import BadSampleError, LoaderError, MissingPackageError
 from dali_pipes.loader import Loader
 from dali_pipes.preview.draw_descriptions import draw_words
-from dali_pipes.preview.pairs import DECODERS, ENGINES, Decoder, pair_name, short_name
 from dali_pipes.preview.pictures import viewable
-from dali_pipes.samples.image_fields import as_image_fields
 from dali_pipes.stages.assemble import assemble
 from dali_pipes.stages.data import Finished
 from dali_pipes.stages.fetch import Fetcher
@@ -26,20 +25,35 @@ from dali_pipes.steps.schedule import Plan, whole_groups
 from gpu_aug import Draws, EngineError, Recipe, Schedule, Views
 from readers import Dataset
 
+Decoder = Literal["dali", "cpu"]
+Engine = Literal["kornia", "albumentations", "fused"]
+
+DECODERS: tuple[Decoder, ...] = ("dali", "cpu")
+ENGINES: tuple[Engine, ...] = ("kornia", "albumentations", "fused")
+
+
+def pair_name(decoder: str, engine: str) -> str:
+    """Return the name of a decoder and an engine in tables, pictures and files."""
+    return f"gpu-aug/{decoder}+{engine}"
+
+
+def short_name(name: str) -> str:
+    """Return the name of a pair without the package's."""
+    return name.partition("/")[2]
+
 
 @dataclass(frozen=True)
 class Drawn:
-    """Samples of one epoch.
+    """Samples of an epoch.
 
     Attributes:
         epoch: The epoch.
         batch: The samples, float32, on the CPU.
         views: The recipes of the epoch.
-        draws: What was drawn, for each view.
-        rows: int64 [B], where each sample of the batch stands in the draws, which also have those that samples are
-            mixed with.
-        keys: Of all rows of the draws.
-        fetcher: What read the samples.
+        draws: The draws of each view.
+        rows: int64 [B], the row of each sample in the draws, which also contain the samples that others are mixed with.
+        keys: Keys of all rows of the draws.
+        fetcher: Reads the samples.
     """
 
     epoch: int
@@ -51,7 +65,7 @@ class Drawn:
     fetcher: Fetcher
 
     def words(self, layer: "Layer", sample: int) -> list[str]:
-        """Say what was drawn for a sample of the batch in the view of a layer."""
+        """Describe what was drawn for a sample of the batch in the view of a layer."""
         row = int(self.rows[sample])
         return draw_words(layer.recipe, self.draws[layer.view], row, self.keys)
 
@@ -59,7 +73,7 @@ class Drawn:
 def preview_loader(
     dataset: Dataset, recipe: Recipe | Views | Schedule, *, seed: int, **options: Any
 ) -> Loader:
-    """Return a loader that makes samples as training does: in its order where they are mixed with their neighbours."""
+    """Return a loader that makes samples as training does: in its order if they are mixed with their neighbours."""
     schedule = as_schedule(recipe)
     mixes = any(one.group > 1 for one in schedule.recipes)
     return Loader(
@@ -70,34 +84,35 @@ def preview_loader(
         seed=seed,
         shuffle="global" if mixes else "none",
         dtype=torch.float32,
-        on_bad_sample="replace",  # a neighbour that is bad; `draw_chosen` refuses one that is asked for
+        on_bad_sample="replace",  # bad neighbours; `draw_chosen` refuses bad samples that were chosen
         **options,
     )
 
 
 def as_schedule(recipe: Recipe | Views | Schedule) -> Schedule:
-    """Return a recipe as one of all epochs."""
+    """Return a recipe as a schedule of all epochs."""
     return recipe if isinstance(recipe, Schedule) else Schedule({0: recipe})
 
 
 def draw_chosen(
     loader: Loader, indices: Sequence[int], epoch: int, numbers: Sequence[int] | None = None
 ) -> Drawn:
-    """Make any samples as they are in an epoch.
+    """Make any samples as training sees them in an epoch.
 
     Args:
-        loader: With the whole dataset, and with the order of training where samples are mixed with their neighbours.
-        indices: Places in the dataset, each once.
+        loader: See `preview_loader`.
+        indices: Indices in the loader's dataset, each once.
         epoch: At least 0.
-        numbers: As which samples of the training's dataset each of the loader's is drawn; None where it is the same.
+        numbers: If the dataset is a selection, the index in the training's dataset of each of its samples, by which
+            random numbers are drawn.
 
     Raises:
-        BadSampleError: One of them cannot be read or decoded.
+        BadSampleError: A sample cannot be read or decoded.
     """
     setup = loader._setup
     if numbers is not None:
         setup = replace(setup, fetcher=_Renumbered.of(setup.fetcher, np.array(numbers, np.int64)))
-    # A few samples, of a fetcher that may be ours alone: they are made here.
+    # A few samples are made in this process, without the workers of a Ray cluster.
     setup = replace(setup, options=replace(setup.options, workers=None))
     fetcher, production = setup.fetcher, Production(setup, loader.steps)
     variant = fetcher.variants.at(epoch)
@@ -131,20 +146,20 @@ def draw_pairs(
 
     Args:
         dataset: Images or clips.
-        recipe: By epoch.
-        indices: See `draw_chosen`, and so for `numbers`.
-        epoch: Whose draws they are.
+        recipe: Recipes by epoch.
+        indices: See `draw_chosen`, also for `numbers`.
+        epoch: The epoch.
         seed: Seed of the order and of the draws.
         on_pair: Called with the name of each pair before it draws.
-        numbers: As which samples they are drawn.
+        numbers: Indices in the training's dataset.
         options: Further arguments of Loader.
 
     Returns:
-        What each pair made, by its name, and why the others cannot, by their names.
+        Name of a pair -> its samples, and name -> reason for the pairs that cannot make them.
 
     Raises:
-        BadSampleError: One of the samples cannot be read or decoded.
-        LoaderError: Not one pair can make them.
+        BadSampleError: A sample cannot be read or decoded.
+        LoaderError: No pair can make the samples.
     """
     drawn: dict[str, Drawn] = {}
     missing: dict[str, str] = {}
@@ -169,14 +184,13 @@ def _require_decoder(decoder: Decoder, options: Mapping[str, Any]) -> None:
     """Refuse a decoder that is unavailable (MissingPackageError), or does not decode such images (EngineError)."""
     if reason := available_decoders()[decoder]:
         raise MissingPackageError(reason)
-    kind = (options.get("images"), options.get("channels", 3), options.get("depth", 8))
-    images = as_image_fields(*kind)
+    images = options.get("images", ImageOptions()).image_fields()
     if decoder == "dali" and not images.is_usual:
         raise EngineError(f"DALI decodes one RGB image of 8 bits, and these are {images}")
 
 
 def _require_sound(finished: Finished) -> None:
-    """Raise BadSampleError for the first sample that is asked for and is bad, substitutes notwithstanding."""
+    """Raise BadSampleError for the first chosen sample that is bad, although it has a substitute."""
     for row in finished.plan.rows.tolist():
         for record in finished.records[row]:
             if not record.kept:
@@ -185,7 +199,7 @@ def _require_sound(finished: Finished) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Renumbered(Fetcher):
-    """Draws for samples of a selection as for those of the whole dataset."""
+    """Draws random numbers for the samples of a selection by their indices in the full dataset."""
 
     numbers: NDArray[np.int64] | None = None
 
@@ -197,7 +211,7 @@ class _Renumbered(Fetcher):
     def identities(
         self, indices: NDArray[np.int64], repeats: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """The samples' places in the whole dataset."""
+        """Return the indices in the full dataset."""
         del repeats  # each comes once
         assert self.numbers is not None
         return self.numbers[indices]
@@ -207,13 +221,13 @@ class Layer(NamedTuple):
     """One kind of picture in a batch.
 
     Attributes:
-        title: What it is, "" where there is no other.
-        images: Float [B, C, H, W], on the CPU; values in [0, 1] can be seen as they are, others are stretched.
-        stretched: Whether they are others.
-        recipe: What made it.
-        view: Whose draws belong to it.
-        first: Whether it is the first, which shows what was drawn; of views each is.
-        has_targets: Whether the batch's masks, boxes and keypoints lie on it.
+        title: Name of the layer, "" if it is the only one.
+        images: Float [B, C, H, W], on the CPU, in [0, 1] unless `stretched`.
+        stretched: Whether values have any range, and are shown from the smallest to the largest.
+        recipe: The recipe of the images.
+        view: Number of the view whose draws belong to it.
+        first: Whether its captions describe the draws; true for each view, and the first of several images.
+        has_targets: Whether the batch's masks, boxes and keypoints belong to it.
     """
 
     title: str
@@ -226,7 +240,7 @@ class Layer(NamedTuple):
 
 
 def layers_of(drawn: Drawn) -> Iterator[Layer]:
-    """Yield all layers of a batch: its views, or the images of each sample, and then its maps."""
+    """Yield the layers of a batch: its views, or the images of each sample, and then its maps."""
     images, batch = drawn.fetcher.images, drawn.batch
     first, stretched = drawn.views.recipes[0], images.kind.depth == "float32"
     for name in images.names:
@@ -240,19 +254,19 @@ def layers_of(drawn: Drawn) -> Iterator[Layer]:
         yield Layer(name, batch[name], True, first, first=False, has_targets=False)
 
 
-_LEAST_SHOWN = 0.001  # of 255; smaller differences are written as "less than" this
+_LEAST_SHOWN = 0.001  # of 255: smaller differences are rounding in float32, and are written as "less than" this
 
 
 def distance_words(
     images: torch.Tensor, first: torch.Tensor, name: str, *, stretched: bool = False
 ) -> list[str]:
-    """Say how far images are from those of the first pair, in 1/255, or as they are where they are stretched.
+    """Describe the difference of images from those of the first pair, in 1/255, or in their own unit if `stretched`.
 
     Args:
-        images: Float, values that lie in [0, 1] where they can be shown.
-        first: Of the same shape.
-        name: The first pair's.
-        stretched: Whether they have values of any range.
+        images: Float, in [0, 1] unless `stretched`.
+        first: The images of the first pair, of the same shape.
+        name: Name of the first pair.
+        stretched: Whether values have any range.
     """
     unit, words, other = (1 if stretched else 255), ("" if stretched else "/255"), short_name(name)
     difference = unit * (images.nan_to_num() - first.nan_to_num()).abs()

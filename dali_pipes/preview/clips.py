@@ -1,10 +1,11 @@
-"""Clips as pictures: their frames, and what the recipe makes of these in several epochs, or on every engine."""
+"""Clips as pictures: their frames, and the augmented frames of several epochs or of every decoder and engine."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from dali_pipes.preview.cells import label_words
 from dali_pipes.preview.chosen_batches import (
@@ -15,27 +16,30 @@ from dali_pipes.preview.chosen_batches import (
     draw_pairs,
     layers_of,
     preview_loader,
+    short_name,
 )
 from dali_pipes.preview.images import about
-from dali_pipes.preview.pairs import short_name
 from dali_pipes.preview.pictures import Picture, to_pictures
 from dali_pipes.video.clips import Clips
-from gpu_aug import Recipe, Resize, Schedule, Views
+from dali_pipes.video.decode import decode_frames
+from dali_pipes.video.render_clip import read_pictures
+from gpu_aug import Recipe, Schedule, Views
 from gpu_aug.engines.choose import EngineChoice
 from gpu_aug.frame_times import drawn_speed, frame_order
-from readers.video import VideoInfo
+from readers import BadSample, Sample
+from readers.video.frame_folder import FRAMES_CODEC
 
-_HEIGHT_MAX = 256  # of what is drawn; larger frames are shrunk
+_HEIGHT_MAX = 256  # pixels; larger frames are shrunk at once, since all clips of a page are in memory together
 
 
 @dataclass(frozen=True)
 class Strip:
-    """The frames of a clip in one form.
+    """The frames of a clip from one source.
 
     Attributes:
-        name: What they are, such as "view 1".
+        name: Title, such as "view 1".
         frames: T pictures of one size.
-        words: What was drawn, or how far they are from others.
+        words: Descriptions of the draws, or of the difference from another strip.
     """
 
     name: str
@@ -45,18 +49,18 @@ class Strip:
 
 @dataclass(frozen=True)
 class ClipPictures:
-    """A clip in one epoch, ready to be drawn.
+    """A clip in an epoch, as pictures.
 
     Attributes:
         key: Key of the video.
-        label: The name of its class, "" where it has none.
+        label: The name of its class, "" if it has none.
         epoch: The epoch.
-        numbers: int64 [T], the frames that are shown, by their numbers in the order of presentation.
-        seconds: float64 [T], when each is shown, after the first frame of the video.
-        marks: For each frame "" or why it stands for another one.
-        source: The frames themselves, T pictures of one size.
-        views: What the recipe makes of them.
-        made_by: The engine, where it ran, and the decoder; "" where the views have several.
+        numbers: int64 [T], the numbers of the frames in the order of presentation.
+        seconds: float64 [T], when each frame is shown, counted from the first frame of the video.
+        marks: For each frame "" or why it replaces another frame.
+        source: The frames before augmentation, T pictures of one size.
+        views: The augmented frames of each view.
+        made_by: The engine, its device and the decoder; "" if the strips have different ones.
     """
 
     key: str
@@ -80,22 +84,23 @@ def clip_pictures(
     epochs: Sequence[int] = (0,),
     engine: EngineChoice = "auto",
 ) -> list[ClipPictures]:
-    """Load clips as they are, and as training with this seed sees them in each of several epochs.
+    """Load clips before augmentation, and as training with this seed sees them in several epochs.
 
     Args:
-        clips: Clips of the videos that are to be drawn, or of more.
-        recipe: What is made of them. Of a schedule each epoch has its own.
-        indices: Which clips are drawn, each once; None is all.
-        numbers: As which samples of the training's dataset each of `clips` is drawn; None where these are all of it.
+        clips: Clips of the videos to show, or of more videos.
+        recipe: The recipe. Of a schedule each epoch has its own.
+        indices: The clips to show, each once; None is all.
+        numbers: If `clips` is a selection, the index in the training's dataset of each clip, by which random numbers are
+            drawn.
         seed: Seed of the frames and of the draws.
-        epochs: Which epochs are drawn.
+        epochs: The epochs to show.
         engine: As for Loader.
 
     Returns:
         Each clip in each epoch, clip by clip.
 
     Raises:
-        BadSampleError: One of them cannot be read or decoded.
+        BadSampleError: A clip cannot be read or decoded.
     """
     chosen = list(range(len(clips)) if indices is None else indices)
     with preview_loader(clips, recipe, seed=seed, engine=engine) as loader:
@@ -106,12 +111,12 @@ def clip_pictures(
 
 
 def _strips(drawn: Drawn, name: str, first: tuple[str, Drawn] | None = None) -> list[list[Strip]]:
-    """Return, for each clip of a batch, what every view made of it.
+    """Return the strips of each clip of a batch, one for each view.
 
     Args:
         drawn: The batch.
-        name: Of a strip whose recipe has one view.
-        first: Another batch of the same draws and its name; then the distance from it is said, not the draws.
+        name: Title of the strips; the number of the view is added if there are several.
+        first: Name and batch of another pair with the same draws; the strips then describe the difference from it.
     """
     strips: list[list[Strip]] = [[] for _ in drawn.rows]
     others = list(layers_of(first[1])) if first is not None else []
@@ -129,12 +134,11 @@ def _strips(drawn: Drawn, name: str, first: tuple[str, Drawn] | None = None) -> 
 def _pictures(
     clips: Clips, drawn: Drawn, strips: Sequence[Sequence[Strip]], made_by: str = ""
 ) -> list[ClipPictures]:
-    """Put the clips of an epoch together with the strips that are shown below each of them."""
+    """Combine the clips of an epoch with the strips that are shown below each of them."""
     batch = drawn.batch
     assert batch.frames is not None
     assert batch.seconds is not None
-    indices, shown = batch.indices.numpy(), batch.frames.numpy()
-    marks, sources = _marks(clips, drawn), _sources(clips, indices, shown)
+    indices, shown, marks = batch.indices.numpy(), batch.frames.numpy(), _marks(clips, drawn)
     return [
         ClipPictures(
             key=entry.key.rpartition("#")[0],
@@ -143,7 +147,7 @@ def _pictures(
             numbers=shown[row],
             seconds=batch.seconds[row].numpy(),
             marks=marks[row],
-            source=sources[row],
+            source=_source(clips, entry, shown[row]),
             views=strips[row],
             made_by=made_by,
         )
@@ -152,7 +156,7 @@ def _pictures(
 
 
 def _marks(clips: Clips, drawn: Drawn) -> list[list[str]]:
-    """Say of each frame of each clip whether it stands for a damaged one, or for one behind the end of the video."""
+    """Return for each frame of each clip whether it replaces a damaged frame or one after the end of the video."""
     fetcher, batch = drawn.fetcher, drawn.batch
     assert batch.frames is not None
     first, draws, indices = drawn.views.recipes[0], drawn.draws[0], batch.indices.numpy()
@@ -171,36 +175,24 @@ def _marks(clips: Clips, drawn: Drawn) -> list[list[str]]:
     ]
 
 
-def _sources(
-    clips: Clips, indices: NDArray[np.int64], frames: NDArray[np.int64]
-) -> list[list[Picture]]:
-    """Return the frames themselves, shrunk where they are large."""
-    given = _Given(clips, dict(zip(indices.tolist(), frames, strict=True)))
-    sources = []
-    for index, video in zip(indices.tolist(), clips.videos(indices).tolist(), strict=True):
-        info = clips.info(video)
-        assert isinstance(info, VideoInfo)  # its frames were drawn before
-        scale = min(1.0, _HEIGHT_MAX / info.height)
-        size = (round(info.height * scale), max(1, round(info.width * scale)))
-        with preview_loader(given, Recipe([Resize(size)]), seed=0, decoder="cpu") as loader:
-            [images] = draw_chosen(loader, [index], 0).batch.images
-        sources.append(to_pictures(images))
-    return sources
+def _source(clips: Clips, entry: Sample | BadSample, frames: NDArray[np.int64]) -> list[Picture]:
+    """Return frames of a clip, int64 [T], shrunk if they are large."""
+    [part] = clips.parts(entry.index)
+    assert isinstance(entry, Sample)  # its frames were drawn before
+    wanted = np.unique(frames)
+    if part.info.codec == FRAMES_CODEC:
+        decoded = dict(read_pictures(part, wanted))
+    else:
+        assert entry.video is not None
+        decoded = decode_frames(entry.video, part.info, wanted)
+    shrunk = {frame: _shrink(picture) for frame, picture in decoded.items()}
+    return [shrunk[frame] for frame in frames.tolist()]
 
 
-class _Given(Clips):
-    """Clips of frames that are given: by the clip's index, int64 [T]."""
-
-    def __init__(self, clips: Clips, frames: dict[int, NDArray[np.int64]]) -> None:
-        self.__dict__.update(clips.__dict__)
-        self._given = frames
-
-    def choose(
-        self, seed: int, epoch: int, indices: NDArray[np.int64], *drawn: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Return those."""
-        del seed, epoch, drawn
-        return np.stack([self._given[index] for index in indices.tolist()])
+def _shrink(picture: Picture) -> Picture:
+    image = Image.fromarray(picture)
+    image.thumbnail((image.width, _HEIGHT_MAX))
+    return np.asarray(image)
 
 
 def clip_engines(
@@ -213,22 +205,22 @@ def clip_engines(
     epoch: int = 0,
     on_pair: Callable[[str], None] = lambda _: None,
 ) -> tuple[list[ClipPictures], dict[str, str]]:
-    """Load clips as they are, and as every decoder and engine makes them: a strip for each view of each pair.
+    """Load clips before augmentation, and as every decoder and engine makes them: a strip for each view of each pair.
 
     Args:
-        clips: As for `clip_pictures`, and so are `recipe`, `indices`, `numbers` and `seed`.
-        recipe: What is made of them.
-        indices: Which clips are drawn, each once; None is all.
-        numbers: As which samples each of `clips` is drawn.
+        clips: As for `clip_pictures`, like `recipe`, `indices`, `numbers` and `seed`.
+        recipe: The recipe.
+        indices: The clips to show, each once; None is all.
+        numbers: Indices in the training's dataset.
         seed: Seed of the frames and of the draws.
-        epoch: Whose draws they are.
-        on_pair: Called with the name of each pair before it is drawn.
+        epoch: The epoch of the draws.
+        on_pair: Called with the name of each pair before it draws.
 
     Returns:
-        The clips, and why a pair is not there, by its name.
+        The clips, and name -> reason for each pair that cannot make them.
 
     Raises:
-        LoaderError: Not one pair can make them.
+        LoaderError: No pair can make the clips.
     """
     chosen = list(range(len(clips)) if indices is None else indices)
     drawn, missing = draw_pairs(

@@ -19,19 +19,22 @@ from readers.cores import usable_cores
 
 ONE_RGB = ImageFields()
 
-_SIDE_LOOKED_AT = 16  # of frames: few pixels, since it is the decoding that fails
-_NUM_CLIPS_AT_ONCE = 8
+_SIDE = 16  # pixels of frames: few, because only decoding is checked
+_BATCH_SIZE = 8  # clips: enough for the threads, and little memory
 
 
 def sound_samples(
     dataset: Dataset, *, most: int, images: ImageFields = ONE_RGB
 ) -> tuple[list[Sample], list[str]]:
-    """Samples spread evenly over a dataset that decode, and what is wrong with the others.
+    """Take samples that are spread evenly over a dataset, and decode them.
 
     Args:
         dataset: Images.
-        most: So many samples at most.
-        images: Which fields are images, and of what kind.
+        most: Largest number of samples.
+        images: The fields and the kind of the images.
+
+    Returns:
+        The samples that decode, and a sentence about each of the others.
     """
     count = min(len(dataset), most)
     samples = dataset.fetch([number * len(dataset) // count for number in range(count)])
@@ -50,15 +53,15 @@ def sound_videos(clips: Clips) -> tuple[list[int], list[str]]:
     """Decode all clips of a dataset.
 
     Args:
-        clips: Some of each video.
+        clips: At least one clip of each video.
 
     Returns:
-        The numbers of the videos whose clips all decode, and what is wrong with the others, one sentence each.
+        The numbers of the videos whose clips all decode, and a sentence about each of the others.
     """
     with Loader(
         clips,
-        Recipe([CenterCrop(_SIDE_LOOKED_AT)]),
-        batch_size=_NUM_CLIPS_AT_ONCE,
+        Recipe([CenterCrop(_SIDE)]),
+        batch_size=_BATCH_SIZE,
         device="cpu",
         decoder="cpu",
         shuffle="none",
@@ -80,7 +83,7 @@ def sound_videos(clips: Clips) -> tuple[list[int], list[str]]:
 
 
 def _fault(sample: Sample | BadSample, images: ImageFields) -> str:
-    """Say what is wrong with a sample; "" when it decodes."""
+    """Return what is wrong with a sample; "" if it decodes."""
     if isinstance(sample, BadSample):
         return sample.reason
     if missing := images.missing(sample):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import singledispatch
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,11 @@ from gpu_aug.ops.temporal import SPEED_UNIT, FrameDrop, SpeedJitter, Temporal
 Size = tuple[int, int]
 """Height and width."""
 
-_LISTED = 4  # so many numbers of a vector are told
-_SILENT = (
+# Longer vectors are left out: a caption has four lines.
+_MOST_NUMBERS = 4
+
+# Parameters that say nothing to people, such as keys of random numbers, or that are described with others.
+_HIDDEN = (
     "apply",
     "key",
     "seed",
@@ -39,15 +42,22 @@ _SILENT = (
     "tiles",
     "sources",
 )
-_UNITS = {
-    "bits": "{} bits",
-    "radius": "radius {} px",
-    "temperature": "{} K",
-    "quality": "quality {}",
-    "num_changed": "{} pixels",
-    "num_salt": "{} of them white",
-    "num_segments": "{} segments",
+_FORMATS = {
+    "bits": (1, "{} bits"),
+    "hue_shift": (2, "hue {:+.0f}°"),  # OpenCV counts 180 steps around the circle
+    "num_changed": (1, "{} pixels"),
+    "num_salt": (1, "{} of them white"),
+    "num_segments": (1, "{} segments"),
+    "quality": (1, "quality {}"),
+    "radius": (1, "radius {} px"),
+    "sat_shift": (1, "saturation {:+.0f}/255"),
+    "size": (1, "{0} x {0} px"),
+    "temperature": (1, "{} K"),
+    "threshold": (255, "from {:.0f} of 255 on"),
+    "val_shift": (1, "value {:+.0f}/255"),
 }
+"""Parameter -> what it is multiplied by, and its text."""
+
 _TURNS = {  # transpose, top_bottom, left_right
     (True, True, False): "a quarter counter-clockwise",
     (False, True, True): "a half",
@@ -55,20 +65,29 @@ _TURNS = {  # transpose, top_bottom, left_right
 }
 
 
-def draw_words(recipe: Recipe, draws: Draws, row: int, keys: Sequence[str] = ()) -> list[str]:
-    """Say what a recipe did to a sample, one text for each operation that changed it, in their order.
+class _Sample(NamedTuple):
+    """The sample whose draws are described; see `leaf_words`."""
 
-    What is alike for all samples, such as Normalize, is left out.
+    draws: Draws
+    row: int
+    size: Size
+    keys: Sequence[str]
+
+
+def draw_words(recipe: Recipe, draws: Draws, row: int, keys: Sequence[str] = ()) -> list[str]:
+    """Describe what a recipe did to a sample, with one text for each operation that changed it, in their order.
+
+    Operations that treat all samples alike, such as Normalize, are left out.
 
     Args:
         recipe: The recipe.
-        draws: What was drawn, for this sample and others.
-        row: The sample's.
-        keys: Of all rows, which name those that it is mixed with.
+        draws: The draws of this sample and others.
+        row: The row of the sample in the draws.
+        keys: Keys of all rows, to name the samples that it is mixed with.
 
     Returns:
-        Texts such as "RandomResizedCrop: 45 x 59 px at top 6, left 4, to 64 x 64"; one that says that nothing was
-        done where that is so.
+        Texts such as "RandomResizedCrop: 45 x 59 px at top 6, left 4, to 64 x 64", or a single text if nothing changed
+        the sample at random.
 
     Example:
         >>> from dali_pipes.preview import draw_words
@@ -77,37 +96,36 @@ def draw_words(recipe: Recipe, draws: Draws, row: int, keys: Sequence[str] = ())
         >>> draw_words(recipe, drawn, 0)
         ['RandomResizedCrop: 16 x 18 px at top 32, left 20, to 32 x 32', 'HorizontalFlip']
     """
-    told = [
-        _named(operation, _of_time(operation, row_of(params, row)))
-        for operation, params in zip(recipe.temporal_operations, draws.temporal, strict=True)
-        if params["apply"][row]
-    ]
     size = draws.sizes[row : row + 1]
-    for leaf, params in zip(recipe.leaves, draws.decode_params + draws.params, strict=True):
+    texts = []
+    for leaf, params in zip(
+        (*recipe.temporal_operations, *recipe.leaves),
+        (*draws.temporal, *draws.decode_params, *draws.params),
+        strict=True,
+    ):
         own = row_of(params, row)
-        if own["apply"][0] and not (set(own) == {"apply"} and not leaf.num_uniforms):
+        if own["apply"][0] and (set(own) != {"apply"} or leaf.num_uniforms):
             height, width = size[0].tolist()
-            told.append(_named(leaf, leaf_words(leaf, own, draws, row, (height, width), keys)))
-        size = leaf.result_size(own, size)
-    return told or ["nothing is changed at random"]
+            texts.append(_named(leaf, leaf_words(leaf, own, draws, row, (height, width), keys)))
+        if not isinstance(leaf, Temporal):
+            size = leaf.result_size(own, size)
+    return texts or ["nothing is changed at random"]
 
 
 def leaf_words(
     leaf: Operation, own: Params, draws: Draws, row: int, size: Size, keys: Sequence[str] = ()
 ) -> str:
-    """Say what one operation of a recipe did to a sample, "" where its name says it all.
+    """Describe what an operation of a recipe did to a sample; "" if the name of the operation says it all.
 
     Args:
-        leaf: The operation, which changed it.
-        own: What was drawn for it, first axis 1.
-        draws: All that was drawn; so `row` and `keys`, see `draw_words`.
-        row: The sample's.
+        leaf: The operation, which changed the sample.
+        own: Its parameters for the sample, first axis 1.
+        draws: The draws of this sample and others.
+        row: The row of the sample in the draws.
         size: Height and width of the image as it reached the operation.
-        keys: Of all rows.
+        keys: Keys of all rows; see `draw_words`.
     """
-    if isinstance(leaf, Temporal):
-        return _of_time(leaf, own)
-    return _mixed(leaf, own, draws, row, keys) or details(leaf, own, size)
+    return _describe(leaf, own, _Sample(draws, row, size, keys))
 
 
 def _named(operation: Operation, words: str) -> str:
@@ -116,98 +134,80 @@ def _named(operation: Operation, words: str) -> str:
     return f"{title}: {words}" if words else title
 
 
-def _mixed(leaf: Operation, own: Params, draws: Draws, row: int, keys: Sequence[str]) -> str:
-    """With which samples one is mixed, and how much of it is left; "" for what mixes nothing."""
-    if not isinstance(leaf, Mixing):
+@singledispatch
+def _describe(leaf: Operation, own: Params, _sample: _Sample) -> str:
+    """Describe an operation by the names and values of its parameters; see `leaf_words`."""
+    if "matrix" in own and own["matrix"].shape[1:] == (3, 4):
+        others = [_parameter(name, own[name][0]) for name in own if name == "temperature"]
+        return ", ".join(filter(None, [*others, color_words(own["matrix"][0])]))
+    texts = {name: _parameter(name, row[0]) for name, row in own.items() if name not in _HIDDEN}
+    if isinstance(leaf, Filter) and "sigma" in texts:
+        texts["sigma"] += " px"
+    return ", ".join(filter(None, texts.values()))
+
+
+def _parameter(name: str, value: Any) -> str:
+    """Describe a parameter by its name and value; "" if it has too many numbers."""
+    if name == "replace":
+        return f"{int(np.count_nonzero(value))} replaced"
+    if np.ndim(value) == 0 and name in _FORMATS:
+        factor, text = _FORMATS[name]
+        return text.format(factor * value)
+    numbers = np.atleast_1d(value)
+    if numbers.ndim > 1 or len(numbers) > _MOST_NUMBERS:
         return ""
-    [sources] = leaf.sources(draws.partners)[row : row + 1].tolist()
+    form = "{}" if numbers.dtype.kind in "iub" else "{:.3g}"
+    return f"{name.replace('_', ' ')} {', '.join(map(form.format, numbers.tolist()))}"
+
+
+@_describe.register
+def _(_leaf: SpeedJitter, own: Params, _sample: _Sample) -> str:
+    return f"{own['speed'][0] / SPEED_UNIT:.2f} times as fast"
+
+
+@_describe.register
+def _(_leaf: FrameDrop, _own: Params, _sample: _Sample) -> str:
+    return "lost frames are held"
+
+
+@_describe.register
+def _(leaf: Mixing, own: Params, sample: _Sample) -> str:
+    [sources] = leaf.sources(sample.draws.partners)[sample.row : sample.row + 1].tolist()
     [shares] = leaf.shares(own).tolist()
+    keys = sample.keys
     parts = [
         f"{100 * share:.0f} % of {keys[source] if source < len(keys) else 'another sample'}"
         for source, share in zip(sources[1:], shares[1:], strict=True)
-        if source != row and share > 0
+        if source != sample.row and share > 0
     ]
     if not parts:
         return "it has no partner, and stays as it is"
-    rectangle = f", {rectangle_words(own)}" if isinstance(leaf, CutMix) else ""
-    corner = f", corner at {corner_words(own['start'][0])}" if isinstance(leaf, Mosaic) else ""
-    return f"{100 * shares[0]:.0f} % of it, {', '.join(parts)}{rectangle}{corner}"
+    if isinstance(leaf, CutMix):
+        parts.append(_rectangle(own))
+    if isinstance(leaf, Mosaic):
+        parts.append(f"corner at {_corner(own)}")
+    return ", ".join([f"{100 * shares[0]:.0f} % of it", *parts])
 
 
-def _of_time(operation: Operation, own: Params) -> str:
-    if isinstance(operation, SpeedJitter):
-        return f"{own['speed'][0] / SPEED_UNIT:.2f} times as fast"
-    return "lost frames are held" if isinstance(operation, FrameDrop) else ""
-
-
-@singledispatch
-def details(leaf: Operation, own: Params, size: Size) -> str:
-    """Say what an operation did to an image, "" where its name says it all.
-
-    Args:
-        leaf: The operation.
-        own: Its parameters for the image, first axis 1.
-        size: Height and width of the image as it reached the operation.
-    """
-    del size
-    if "matrix" in own and own["matrix"].shape[1:] == (3, 4):
-        told = color_words(own["matrix"][0])
-        others = [_plain(name, own[name][0]) for name in own if name == "temperature"]
-        return ", ".join([*others, told] if told else others)
-    texts = {name: _plain(name, row[0]) for name, row in own.items() if name not in _SILENT}
-    if isinstance(leaf, Filter) and "sigma" in texts:
-        texts["sigma"] += " px"
-    return ", ".join(text for text in texts.values() if text)
-
-
-def _plain(name: str, value: Any) -> str:
-    """A parameter whose name says what it is; "" for one that is too long to be told."""
-    words = name.replace("_", " ")
-    if np.ndim(value) == 0:
-        if name in _UNITS:
-            return _UNITS[name].format(value)
-        if name == "threshold":
-            return f"from {255 * float(value):.0f} of 255 on"
-        if name == "size":
-            return f"{value} x {value} px"
-        if name == "hue_shift":
-            return f"hue {2 * float(value):+.0f}°"
-        if name in ("sat_shift", "val_shift"):
-            return f"{'saturation' if name[0] == 's' else 'value'} {float(value):+.0f}/255"
-        return f"{words} {_number(value)}"
-    if name == "replace":
-        return f"{int(np.count_nonzero(value))} replaced"
-    if np.ndim(value) == 1 and len(value) <= _LISTED:
-        return f"{words} {', '.join(map(_number, value))}"
-    return ""
-
-
-def _number(value: Any) -> str:
-    return f"{value}" if np.asarray(value).dtype.kind in "iub" else f"{float(value):.3g}"
-
-
-@details.register
-def _(leaf: Resample, own: Params, size: Size) -> str:
-    del leaf
+@_describe.register
+def _(_leaf: Resample, own: Params, sample: _Sample) -> str:
     height, width = own["resize"][0].tolist()
-    whole = tuple(own["shape"][0].tolist()) == size and not own["start"].any()
-    return f"{'all' if whole else rectangle_words(own)}, to {height} x {width}"
+    is_full = tuple(own["shape"][0].tolist()) == sample.size and not own["start"].any()
+    return f"{'all' if is_full else _rectangle(own)}, to {height} x {width}"
 
 
-@details.register
-def _(leaf: Crop, own: Params, size: Size) -> str:
-    del leaf
+@_describe.register
+def _(_leaf: Crop, own: Params, sample: _Sample) -> str:
     (top, left), (height, width) = own["start"][0].tolist(), own["shape"][0].tolist()
-    if top <= 0 and left <= 0 and top + height >= size[0] and left + width >= size[1]:
-        if (height, width) == size:
-            return "nothing to do"
-        return f"to {height} x {width} px, the picture at top {-top}, left {-left}"
-    return rectangle_words(own)
+    if min(-top, -left, top + height - sample.size[0], left + width - sample.size[1]) < 0:
+        return _rectangle(own)
+    if (height, width) == sample.size:
+        return "nothing to do"
+    return f"to {height} x {width} px, the picture at top {-top}, left {-left}"
 
 
-@details.register
-def _(leaf: Reorient, own: Params, size: Size) -> str:
-    del size
+@_describe.register
+def _(leaf: Reorient, own: Params, _sample: _Sample) -> str:
     moves = tuple(bool(own[name][0]) for name in ("transpose", "top_bottom", "left_right"))
     if type(leaf).__name__ in ("HorizontalFlip", "VerticalFlip", "Transpose"):
         return ""
@@ -218,40 +218,36 @@ def _(leaf: Reorient, own: Params, size: Size) -> str:
     return ", then ".join(done) or "left as it is"
 
 
-@details.register
-def _(leaf: Warp, own: Params, size: Size) -> str:
-    del leaf
-    after = own["shape"][0].tolist() if "shape" in own else size
-    return warp_words(own["matrix"][0], size, (after[0], after[1]))
+@_describe.register
+def _(_leaf: Warp, own: Params, sample: _Sample) -> str:
+    after = own["shape"][0].tolist() if "shape" in own else sample.size
+    return warp_words(own["matrix"][0], sample.size, (after[0], after[1]))
 
 
-@details.register(PiecewiseAffine)
-@details.register(ThinPlateSpline)
-def _(leaf: Operation, own: Params, size: Size) -> str:
-    del leaf
+@_describe.register(PiecewiseAffine)
+@_describe.register(ThinPlateSpline)
+def _(_leaf: Operation, own: Params, sample: _Sample) -> str:
     if "points" not in own:
         return ""
     distance = np.linalg.norm(own["moved"][0] - own["points"][0], axis=1).max()
-    return f"points moved by up to {distance:.1f} px of {max(size)}"
+    return f"points moved by up to {distance:.1f} px of {max(sample.size)}"
 
 
-@details.register
-def _(leaf: Holes, own: Params, size: Size) -> str:
-    del leaf
+@_describe.register
+def _(_leaf: Holes, own: Params, sample: _Sample) -> str:
     holes: NDArray[np.int64] = own["holes"][0]
     seen = holes[(holes[:, :2] < holes[:, 2:]).all(axis=1)].tolist()
     if len(seen) == 1:
         [(top, left, bottom, right)] = seen
         return f"{bottom - top} x {right - left} px at top {top}, left {left}"
-    covered = np.zeros(size, bool)
+    covered = np.zeros(sample.size, bool)
     for top, left, bottom, right in seen:
         covered[top:bottom, left:right] = True
     return f"{len(seen)} rectangles, {100 * covered.mean():.0f} % of the picture"
 
 
-@details.register
-def _(leaf: ColorJitter, own: Params, size: Size) -> str:
-    del leaf, size
+@_describe.register
+def _(_leaf: ColorJitter, own: Params, _sample: _Sample) -> str:
     texts = []
     for name in (FACTORS[number] for number in own["order"][0].tolist()):
         value = float(own[name][0])
@@ -262,27 +258,24 @@ def _(leaf: ColorJitter, own: Params, size: Size) -> str:
     return ", ".join(texts) or "all factors are 1"
 
 
-@details.register
-def _(leaf: Hue, own: Params, size: Size) -> str:
-    del leaf, size
+@_describe.register
+def _(_leaf: Hue, own: Params, _sample: _Sample) -> str:
     return f"{360 * float(own['factor'][0]):+.0f}°"
 
 
-@details.register
-def _(leaf: PolicyBlend, own: Params, size: Size) -> str:
-    del leaf, size
+@_describe.register
+def _(_leaf: PolicyBlend, own: Params, _sample: _Sample) -> str:
     return f"{BLENDS[int(own['kind'][0])].lower()} x{float(own['factor'][0]):.2f}"
 
 
-@details.register
-def _(leaf: AugMix, own: Params, size: Size) -> str:
+@_describe.register
+def _(leaf: AugMix, own: Params, sample: _Sample) -> str:
     weights = own["weights"][0]
     chains: list[list[str]] = [[] for _ in weights[1:]]
     for chain, carrier, params in leaf.carried(own):
         if params["apply"][0]:
             operation = leaf.carriers[carrier]
-            words = details(operation, params, size)
-            chains[chain].append(words if words else type(operation).__name__)
+            chains[chain].append(_describe(operation, params, sample) or type(operation).__name__)
     parts = [
         f"{100 * weight:.0f} % of ({', then '.join(links)})"
         for weight, links in zip(weights[1:], chains, strict=True)
@@ -290,13 +283,12 @@ def _(leaf: AugMix, own: Params, size: Size) -> str:
     return " + ".join([f"{100 * weights[0]:.0f} % of it", *parts])
 
 
-def rectangle_words(own: Params) -> str:
-    """Tell ``shape`` and ``start`` of parameters."""
+def _rectangle(own: Params) -> str:
+    """Describe a rectangle by the parameters ``shape`` and ``start``."""
     height, width = own["shape"][0].tolist()
-    return f"{height} x {width} px at {corner_words(own['start'][0])}"
+    return f"{height} x {width} px at {_corner(own)}"
 
 
-def corner_words(start: NDArray[np.int64]) -> str:
-    """Tell top and left, int64 [2]."""
-    top, left = start.tolist()
+def _corner(own: Params) -> str:
+    top, left = own["start"][0].tolist()
     return f"top {top}, left {left}"

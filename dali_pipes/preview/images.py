@@ -1,4 +1,4 @@
-"""Images beside what training sees of them in several epochs, or what every decoder and engine makes of them."""
+"""Images before augmentation next to what training sees in several epochs, or what each decoder and engine makes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -29,18 +29,18 @@ from readers.dataset import IndexedDataset
 from readers.plural import counted
 
 MOST_ACROSS = 8
-"""Draws beside each other; further ones stand below."""
+"""Epochs in a row of the page; further ones are in the next row."""
 
-HINT = "sizes are height x width; small pictures are enlarged without smoothing; below each stands what was drawn for it"
+HINT = "sizes are height x width; small pictures are enlarged without smoothing; captions describe the draws"
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What is shown, and what is not.
+    """A page of pictures.
 
     Attributes:
-        page: Pictures and texts at their places.
-        missing: Why a pair of decoder and engine is not there, by its name.
+        page: The pictures and texts with their positions.
+        missing: Name of a pair of decoder and engine that cannot make the pictures -> the reason.
     """
 
     page: Page
@@ -48,7 +48,7 @@ class Preview:
 
     @property
     def picture(self) -> Image.Image:
-        """The page, drawn."""
+        """The page as a picture of Pillow's."""
         return self.page.render()
 
 
@@ -63,24 +63,24 @@ def preview_images(
     on_epoch: Callable[[int], None] = lambda _: None,
     **options: Any,
 ) -> Preview:
-    """Draw images as they are, and beside each what training with this seed sees in several epochs.
+    """Draw images before augmentation, and next to each what training with this seed sees in several epochs.
 
-    Below each picture stands what was drawn for it. Masks, boxes and keypoints are drawn on the pictures where the
-    data has them. Of several views every one has a row of its own, and so have several images of a sample and maps.
+    Captions describe the draws. Masks, boxes and keypoints are drawn on the pictures if the data has them. Each view has
+    its own row, and so has each image of a sample with several images, and each map.
 
     Args:
-        dataset: Images; what is drawn depends on an image's place in it.
-        recipe: With a fixed size of its results. Of a schedule each epoch has its own.
-        indices: Which samples are shown, each once; they decode, see `sound_samples`.
+        dataset: Images; the draws depend on an image's index.
+        recipe: A recipe whose results have a fixed size. Of a schedule each epoch has its own.
+        indices: The samples to show, each once; they must decode, see `sound_samples`.
         seed: Seed of the order and of the draws.
-        epochs: Which epochs are shown.
-        engine: As for Loader, which chooses for "auto".
+        epochs: The epochs to show.
+        engine: As for Loader.
         on_epoch: Called with each epoch before it is drawn.
-        options: `channels`, `depth`, `images` and `maps` of Loader, for other images than RGB of 8 bits.
+        options: Arguments of Loader for other images than RGB of 8 bits.
 
     Raises:
-        BadSampleError: One of the samples cannot be read or decoded.
-        LoaderError: There is nothing to draw.
+        BadSampleError: A sample cannot be read or decoded.
+        LoaderError: `indices` or `epochs` is empty.
 
     Example:
         >>> from dali_pipes.preview import preview_images
@@ -113,38 +113,38 @@ def preview_images(
 def _originals(
     dataset: IndexedDataset, recipe: Recipe | Views, drawn: Drawn, indices: Sequence[int]
 ) -> list[list[Cell]]:
-    """Return the images of each sample as they are, about as high as those that the recipe makes of them."""
+    """Return the images of each sample before augmentation, about as high as the recipe's results."""
     first = recipe.recipes[0] if isinstance(recipe, Views) else recipe
     height = min(max(first.fixed_size[0], SMALL), LARGEST)
     return [
         original_cells(sample, drawn.fetcher.images, first, (height, LARGEST), dataset.class_names)
         for sample in dataset.fetch(list(indices))
-        if isinstance(sample, Sample)  # what is bad was refused before
+        if isinstance(sample, Sample)  # bad samples were refused before
     ]
 
 
 def about(loader: Loader) -> str:
-    """Say what makes the pictures."""
+    """Describe the engine and decoder of a loader."""
     return f"engine {loader.engine} on {loader.device}, decoder {loader.decoder}"
 
 
 def _named(epochs: Sequence[int]) -> str:
     if len(epochs) == 1:
         return f"epoch {epochs[0]}"
-    in_a_row = list(epochs) == list(range(epochs[0], epochs[0] + len(epochs)))
-    return f"epochs {f'{epochs[0]} to {epochs[-1]}' if in_a_row else ', '.join(map(str, epochs))}"
+    is_range = list(epochs) == list(range(epochs[0], epochs[-1] + 1))
+    return f"epochs {f'{epochs[0]} to {epochs[-1]}' if is_range else ', '.join(map(str, epochs))}"
 
 
 def _cells(drawn: Drawn, layer: Layer, title: str = "", *, says_draws: bool = True) -> list[Cell]:
-    """Return what a layer shows of each sample, with what was drawn for it."""
+    """Return the cell of each sample in a layer, with a caption."""
     cells = []
-    about = ", ".join(filter(None, [title, layer.title if title else ""]))
+    title = ", ".join(filter(None, [title, layer.title if title else ""]))
     for sample, values in enumerate(layer.images):
         picture, words = show_values(values, stretched=layer.stretched)
         targets = targets_of(drawn.batch, sample) if layer.has_targets else Targets()
         image, size = fit(picture, targets=targets, recipe=layer.recipe)
-        size = f"{about}: {size}" if about else size
-        lines = [Line(", ".join(filter(None, [size, words])), FAINT)]
+        about = ", ".join(filter(None, [size, words]))
+        lines = [Line(f"{title}: {about}" if title else about, FAINT)]
         if layer.first and says_draws:
             lines += map(Line, drawn.words(layer, sample))
             if targets.boxes is not None:
@@ -163,23 +163,23 @@ def preview_engines(
     on_pair: Callable[[str], None] = lambda _: None,
     **options: Any,
 ) -> Preview:
-    """Draw originals, and below them what every decoder and engine makes of them with the same draws.
+    """Draw images before augmentation, and below them what every decoder and engine makes with the same draws.
 
-    Beside each row stands how far it is from that of the first pair. Every view has a row. Masks, boxes and keypoints
-    are drawn on the pictures where the data has them.
+    The words next to a row describe its difference from the first pair. Each view has its own row. Masks, boxes and
+    keypoints are drawn on the pictures if the data has them.
 
     Args:
         dataset: Images.
-        recipe: With a fixed size of its results.
-        indices: Which samples are drawn, each once; they decode, see `sound_samples`.
+        recipe: A recipe whose results have a fixed size.
+        indices: The samples to show, each once; they must decode, see `sound_samples`.
         seed: Seed of the draws.
-        epoch: Whose draws they are.
-        on_pair: Called with the name of each pair before it is drawn.
+        epoch: The epoch of the draws.
+        on_pair: Called with the name of each pair before it draws.
         options: As for `preview_images`.
 
     Raises:
-        BadSampleError: One of the samples cannot be read or decoded.
-        LoaderError: There is nothing to draw.
+        BadSampleError: A sample cannot be read or decoded.
+        LoaderError: `indices` is empty.
 
     Example:
         >>> from dali_pipes.preview import preview_engines

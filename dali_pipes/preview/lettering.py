@@ -1,12 +1,14 @@
 """Text of any script in a picture: measured, wrapped and drawn, with every character visible."""
 
 from bisect import bisect_right
+from contextlib import suppress
 from functools import cache
 
 from PIL import ImageDraw, ImageFont
 
 Colour = tuple[int, int, int]
 
+# Fonts with many scripts, by the names under which Linux, macOS and Windows install them.
 _FILES = (
     *("DejaVuSans.ttf", "NotoSans-Regular.ttf", "Arial Unicode.ttf", "NotoSansCJK-Regular.ttc"),
     *("NotoSansCJKsc-Regular.otf", "wqy-zenhei.ttc", "PingFang.ttc", "msyh.ttc", "unifont.ttf"),
@@ -16,12 +18,12 @@ _ELLIPSIS = "..."
 
 
 def line_height(size: int) -> int:
-    """Return from one line to the next, in pixels, for letters of a size: what is drawn of a line lies within."""
+    """Return the height of a line in pixels for a font size; all letters lie within it."""
     return round(1.45 * size)
 
 
 def visible(text: str) -> str:
-    r"""Return a text in which every character that its font cannot draw is written as its code, such as ``\u732b``."""
+    r"""Return a text with each character that its font lacks replaced by its code, such as ``\u732b``."""
     number = _font_number(text)
     return "".join(
         char
@@ -32,25 +34,25 @@ def visible(text: str) -> str:
 
 
 def text_width(text: str, size: int) -> int:
-    """Return how wide a line of text is, in pixels, rounded up."""
+    """Return the width of a line of text in pixels, rounded up."""
     return int(_fonts(size)[_font_number(text)].getlength(text)) + 1
 
 
 def wrap(text: str, width: int, size: int, *, most: int = 3) -> list[str]:
-    """Break a text into lines that fit into a width; what remains after the last line becomes an ellipsis.
+    """Break a text into lines that fit into a width; an ellipsis replaces the rest after the last line.
 
     Args:
-        text: Is made `visible`.
+        text: The text; see `visible`.
         width: In pixels.
-        size: Of the letters, in pixels.
-        most: Number of lines.
+        size: Font size in pixels.
+        most: Largest number of lines.
     """
     lines: list[str] = []
     rest = visible(text).strip()
     while rest and len(lines) < most - 1:
         cut = _num_fitting(rest, width, size)
         if cut < len(rest):
-            # Behind a comma in the second half, else at a space, else anywhere.
+            # After a comma in the second half, else at a space, else anywhere.
             comma, space = rest.rfind(", ", 0, cut) + 1, rest.rfind(" ", 1, cut + 1)
             cut = comma if 2 * comma > cut else space if space > 0 else cut
         lines.append(rest[:cut].rstrip())
@@ -67,10 +69,10 @@ def draw_text(
     """Draw a line of text.
 
     Args:
-        pen: Draws on the picture.
+        pen: Pillow's drawing interface of the picture.
         corner: Left and top of the line, which is `line_height` high.
-        text: In one line.
-        size: Of the letters, in pixels.
+        text: A single line.
+        size: Font size in pixels.
         colour: Red, green and blue.
     """
     base = (corner[0], corner[1] + round(1.1 * size))
@@ -78,22 +80,22 @@ def draw_text(
 
 
 def _num_fitting(text: str, width: int, size: int) -> int:
-    """Return how many characters from the first on fit, at least one."""
+    """Return the number of characters at the beginning that fit into a width, at least one."""
     lengths = range(1, len(text) + 1)
     return max(1, bisect_right(lengths, width, key=lambda end: text_width(text[:end], size)))
 
 
 def _font_number(text: str) -> int:
-    """Return the number of the font that draws most characters of a text; of equal ones the first."""
-    lacking = [
-        sum(not _can_draw(number, char) for char in set(text)) for number in range(len(_fonts(16)))
-    ]
-    return lacking.index(min(lacking))
+    """Return the number of the first font that has the most characters of a text."""
+    return min(
+        range(len(_fonts(16))),
+        key=lambda number: sum(not _can_draw(number, char) for char in set(text)),
+    )
 
 
 @cache
 def _can_draw(number: int, char: str) -> bool:
-    """Return whether a font has a character, or nothing to draw for it."""
+    """Return whether a font has a character; every font has white space."""
     if char.isspace():
         return True
     drawn, missing = (_fonts(16)[number].getmask(one) for one in (char, _NO_CHARACTER))
@@ -102,13 +104,11 @@ def _can_draw(number: int, char: str) -> bool:
 
 @cache
 def _fonts(size: int) -> tuple[ImageFont.FreeTypeFont, ...]:
-    """Return Pillow's own font, which has few letters, and those of the system that Pillow finds."""
+    """Return Pillow's own font, which has few letters, and the fonts of the system that Pillow finds."""
     own = ImageFont.load_default(size)
-    assert isinstance(own, ImageFont.FreeTypeFont)  # as in all wheels of Pillow
+    assert isinstance(own, ImageFont.FreeTypeFont)  # all wheels of Pillow include FreeType
     fonts = [own]
     for name in _FILES:
-        try:
+        with suppress(OSError):  # this system does not have it
             fonts.append(ImageFont.truetype(name, size))
-        except OSError:
-            continue
     return tuple(fonts)

@@ -1,4 +1,4 @@
-"""A page: pictures in rows and columns with lines of text, none of which covers another."""
+"""Lay pictures out in rows and columns with texts around them, without overlaps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw
 from dali_pipes.preview.lettering import Colour, draw_text, line_height, text_width, wrap
 
 PAPER: Colour = (62, 70, 84)
-"""A blue gray, which is neither black, white nor gray: what is black in a picture is the picture's own."""
+"""A blue gray, so that black, white or gray edges of a picture are seen as part of the picture."""
 INK: Colour = (245, 246, 248)
 FAINT: Colour = (190, 198, 210)
 FRAME: Colour = (150, 160, 176)
@@ -19,17 +19,17 @@ FONT_SIZE, HEADING_SIZE = 13, 16
 GAP = 8
 
 NARROWEST = 215
-"""Width of a column in pixels, so that there is room for words below small pictures."""
+"""Smallest width of a column in pixels, which leaves room for words below small pictures."""
 
 MARGIN = 210
-"""Width of the words to the left of a row, in pixels."""
+"""Width of the words to the left of rows, in pixels."""
 
-_MOST_LINES = 4  # of one text
+_MOST_LINES = 4  # of a text; a long key would fill the page
 _HEADING_MIN = 640  # pixels, so that a narrow page does not break its heading into many lines
 
 
 class Line(NamedTuple):
-    """A text, after a square of a colour where it explains one."""
+    """A text, preceded by a square of a colour if it explains one."""
 
     text: str
     colour: Colour = INK
@@ -38,12 +38,12 @@ class Line(NamedTuple):
 
     @property
     def indent(self) -> int:
-        """How far the text stands from the left end, in pixels."""
+        """Width of the square and the gap behind it, in pixels."""
         return 0 if self.swatch is None else round(1.3 * self.size)
 
 
 class Placed(NamedTuple):
-    """Something at its place: left and top, right and bottom (half open), in pixels."""
+    """A picture or a line at a position: left and top, right and bottom (half open), in pixels."""
 
     left: int
     top: int
@@ -55,10 +55,10 @@ class Placed(NamedTuple):
 
 @dataclass
 class Page:
-    """Collects what is drawn; it becomes as large as that needs.
+    """Pictures and lines at their positions; the page is as large as they need.
 
     Attributes:
-        placed: Everything, with its box.
+        placed: All pictures and lines.
     """
 
     placed: list[Placed] = field(default_factory=list)
@@ -73,12 +73,12 @@ class Page:
     def put_picture(
         self, left: int, top: int, picture: Image.Image, *, frame: Colour = FRAME
     ) -> None:
-        """Put a picture somewhere, within a frame of one pixel around it."""
+        """Add a picture with a frame of one pixel around it."""
         right, bottom = left + picture.width, top + picture.height
         self.placed.append(Placed(left, top, right, bottom, picture, frame))
 
     def put_texts(self, left: int, top: int, texts: Sequence[Line], width: int) -> int:
-        """Put texts below each other, wrapped to a width; return where they end."""
+        """Add texts below each other, wrapped to a width; return the top of what follows."""
         for text in texts:
             start = left + text.indent
             lines = wrap(text.text, width - text.indent, text.size, most=_MOST_LINES)
@@ -90,7 +90,7 @@ class Page:
         return top
 
     def render(self, size: tuple[int, int] | None = None) -> Image.Image:
-        """Draw everything, on paper of a width and height or as large as that needs."""
+        """Draw the page, with a given width and height or as large as it needs."""
         canvas = Image.new("RGB", size or self.size, PAPER)
         pen = ImageDraw.Draw(canvas)
         for left, top, right, bottom, what, frame in self.placed:
@@ -108,7 +108,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Cell:
-    """A picture as it is shown, and the texts below it, which are wrapped."""
+    """A picture at its final size, and the texts below it."""
 
     picture: Image.Image
     caption: Sequence[Line] = ()
@@ -117,13 +117,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """Cells in columns, None where there is none, and texts around them.
+    """Cells in columns, and texts around them.
 
     Attributes:
-        cells: The cells.
-        words: Texts to the left.
-        above: Texts as wide as the page, above the cells.
-        below: Texts as wide as all columns, below the cells.
+        cells: A cell for each column, None for an empty column.
+        words: Texts to the left of the cells.
+        above: Texts above the cells, as wide as the page.
+        below: Texts below the cells, as wide as all columns.
     """
 
     cells: Sequence[Cell | None] = ()
@@ -135,12 +135,12 @@ class Row:
 def lay_out(
     rows: Sequence[Row], heading: Sequence[str] = (), *, narrowest: int = NARROWEST
 ) -> Page:
-    """Put rows below each other; a column is as wide as its widest picture needs.
+    """Put rows below each other; each column is as wide as its widest picture.
 
     Args:
-        rows: Their cells stand in columns.
-        heading: Texts above all of them, wrapped to the width of the page.
-        narrowest: Width that each column has at least, in pixels.
+        rows: The rows.
+        heading: Texts above the rows, wrapped to the width of the page.
+        narrowest: Smallest width of a column, in pixels.
     """
     page = Page()
     widths = [narrowest] * max(len(row.cells) for row in rows)

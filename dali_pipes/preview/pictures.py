@@ -1,4 +1,4 @@
-"""Turn tensors into pictures, and draw masks, boxes and keypoints on them."""
+"""Turn tensors into RGB pictures, and draw masks, boxes and keypoints on them."""
 
 import colorsys
 from collections.abc import Iterable
@@ -10,20 +10,22 @@ from torchvision.utils import draw_bounding_boxes, draw_keypoints, draw_segmenta
 
 from gpu_aug import Normalize, Recipe
 
-_MASK_SHARE = 0.45  # of the mask's colour over the picture, which stays visible below it
-_LINE_WIDTH = 2
-_DOT_RADIUS = 3
-_DOT_EDGE = (255, 255, 255)  # sets a keypoint off from pixels of its own colour
-_USUAL_SIDE = 320  # pixels, for which these widths are meant; large pictures may be shrunk later
+_MASK_OPACITY = 0.45  # the picture stays visible under a mask
+_LINE_WIDTH = 2  # pixels, of boxes: visible, and hides little
+_DOT_RADIUS = 3  # pixels, of keypoints, as above
+_DOT_EDGE = (255, 255, 255)  # separates a keypoint from pixels of its own colour
+_USUAL_SIDE = (
+    320  # pixels, for which these widths are meant; they grow with pictures, which are shrunk later
+)
 
-_UNKNOWN = (150, 0, 0)  # where an image has no number
+_UNKNOWN = (150, 0, 0)  # pixels whose value is NaN or infinite
 
 Picture = NDArray[np.uint8]
 """uint8 [height, width, 3]."""
 
 
 def viewable(images: torch.Tensor, recipe: Recipe) -> torch.Tensor:
-    """Undo Normalize, so that values are in [0, 1] again, as far as they were."""
+    """Undo the recipe's Normalize operations, so that values are in [0, 1] again."""
     for leaf in reversed(recipe.leaves):
         if isinstance(leaf, Normalize):
             mean, std = torch.tensor(leaf.mean), torch.tensor(leaf.std)
@@ -41,11 +43,11 @@ def show_values(image: torch.Tensor, *, stretched: bool) -> tuple[Picture, str]:
     """Turn an image of any channels into a picture.
 
     Args:
-        image: Float [C, H, W]. Of two channels (flow) the length is shown, of more than three the first three.
-        stretched: Whether the smallest number becomes black and the largest white; else 0 and 1 do.
+        image: Float [C, H, W]. Two channels (flow) are shown by their length, more than three by the first three.
+        stretched: Whether the smallest value becomes black and the largest white; otherwise 0 and 1 do.
 
     Returns:
-        uint8 [H, W, 3], and how to read it, "" where that is obvious.
+        uint8 [H, W, 3], and a legend, "" if it needs none.
     """
     channels, words = len(image), []
     if channels == 2:
@@ -74,26 +76,27 @@ def annotate(
     box_labels: NDArray[np.integer] | None = None,
     keypoints: NDArray[np.floating] | None = None,
 ) -> Picture:
-    """Return the picture with its targets on it.
+    """Return the picture with its targets drawn on it.
 
     Args:
         picture: uint8 [H, W, 3].
-        masks: Integer arrays [H, W]; of one mask every value but 0 gets a colour of its own, of several each mask.
+        masks: Integer arrays [H, W]. In a single mask each value except 0 gets its own colour; of several masks each
+            gets one.
         boxes: [N, 4] as x1, y1, x2, y2 in pixels.
-        box_labels: [N]; boxes of one label have the colour that this value has in a mask.
+        box_labels: [N]; boxes of a label have the colour of that value in a mask.
         keypoints: [K, 2] as x, y in pixels.
     """
     image = torch.from_numpy(np.array(picture)).permute(2, 0, 1)
     scale = max(1, round(max(picture.shape[:2]) / _USUAL_SIDE))
     masks = list(masks)
-    if len(masks) > 1:  # instances: each is a colour of its own
+    if len(masks) > 1:  # instances
         masks = [np.where(mask != 0, number + 1, 0) for number, mask in enumerate(masks)]
     for mask in masks:
         values = np.unique(mask[mask != 0])
         if len(values):
             layers = torch.from_numpy(mask == values[:, None, None])
             colours = [color_of(value) for value in values.tolist()]
-            image = draw_segmentation_masks(image, layers, alpha=_MASK_SHARE, colors=colours)
+            image = draw_segmentation_masks(image, layers, alpha=_MASK_OPACITY, colors=colours)
     if boxes is not None and len(boxes):
         numbers = range(1, len(boxes) + 1) if box_labels is None else box_labels.tolist()
         corners = torch.from_numpy(np.array(boxes, np.float32))
@@ -102,16 +105,16 @@ def annotate(
         colours = [color_of(int(number)) for number in numbers]
         image = draw_bounding_boxes(image, corners, colors=colours, width=scale * _LINE_WIDTH)
     for number, point in enumerate([] if keypoints is None else np.array(keypoints, np.float32)):
-        place, radius = torch.from_numpy(point)[None, None], scale * _DOT_RADIUS
-        image = draw_keypoints(image, place, colors=_DOT_EDGE, radius=radius + scale)
-        image = draw_keypoints(image, place, colors=color_of(number + 1), radius=radius)
+        center, radius = torch.from_numpy(point)[None, None], scale * _DOT_RADIUS
+        image = draw_keypoints(image, center, colors=_DOT_EDGE, radius=radius + scale)
+        image = draw_keypoints(image, center, colors=color_of(number + 1), radius=radius)
     return image.permute(1, 2, 0).contiguous().numpy()
 
 
 def color_of(number: int) -> tuple[int, int, int]:
-    """Return the colour of a class or of a mask's value; 255, "ignore", is gray."""
+    """Return the colour of a class or of a mask's value; 255 ("ignore") is gray."""
     if number == 255:
         return 160, 160, 160
-    # The golden ratio keeps the hues of neighbouring numbers apart.
+    # Steps of the golden ratio give neighbouring numbers very different hues.
     red, green, blue = colorsys.hsv_to_rgb(number * 0.61803398875 % 1, 0.85, 1.0)
     return round(255 * red), round(255 * green), round(255 * blue)

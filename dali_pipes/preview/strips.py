@@ -1,8 +1,7 @@
-"""Clips laid out as strips of frames, and as moving pictures."""
+"""Lay clips out as strips of frames, and write them as moving pictures."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,27 +21,27 @@ from dali_pipes.preview.page import (
 )
 
 NUM_SHOWN = 8
-"""Frames of a strip; of longer clips so many are taken, evenly spread, the first and the last among them."""
+"""Frames of a strip; of longer clips this many, evenly spread from the first to the last."""
 
 HEIGHT, WIDTH = 160, 216
-"""Largest height and width of a frame that is drawn, in pixels; much smaller ones are enlarged."""
+"""Largest height and width of a frame in a strip, in pixels; much smaller frames are enlarged."""
 
-_NARROWEST = 104  # a column, so that there is room for a frame's number and time
+_NARROWEST = 104  # pixels of a column, which leaves room for a frame's number and time
 
 
 def render_strips(clips: Sequence[ClipPictures], heading: Sequence[str] = ()) -> Page:
     """Draw a block for each clip: its key, its frames with their numbers and times, and every view.
 
     Args:
-        clips: In any epochs.
-        heading: Texts above all of them.
+        clips: Clips of any epochs.
+        heading: Texts above the blocks.
     """
     rows = [row for clip in clips for row in _block(clip)]
     return lay_out(rows, heading, narrowest=_NARROWEST)
 
 
 def shown_frames(num_frames: int) -> list[int]:
-    """Which frames of a clip are drawn."""
+    """Return the numbers of the frames of a clip that a strip shows."""
     count = min(NUM_SHOWN, num_frames)
     return [int(frame) for frame in np.linspace(0, num_frames - 1, count).round()]
 
@@ -74,49 +73,47 @@ def _block(clip: ClipPictures) -> list[Row]:
 
 
 MOVING = (".webp", ".gif", ".png")
-"""How the name of a moving picture ends."""
+"""File name extensions of moving pictures."""
 
 ANIMATION_ROOM = (256, 480)
 """Largest height and width of the frames of a moving picture, in pixels."""
 
-_USUAL_MS = 40  # where a clip does not tell, having one frame
+_USUAL_MS = 40  # of a clip with a single frame, as at 25 frames per second
 
 
 def write_animation(clip: ClipPictures, path: Path) -> None:
-    """Write all frames of a clip, each shown as long as in the video; it begins again at its end.
+    """Write all frames of a clip as an endless animation, each shown as long as in the video.
 
     Args:
-        clip: The frames, and one view or several.
-        path: Ends in one of MOVING.
+        clip: The clip, with one view or several.
+        path: Its extension is one of MOVING.
     """
     pages = [_page(clip, frame) for frame in range(len(clip.source))]
     width, height = (max(sides) for sides in zip(*(page.size for page in pages), strict=True))
-    # All pages have one size, though more words stand below some; what is added is paper.
+    # All pages need one size, though some have more words.
     first, *others = (page.render((width, height)) for page in pages)
-    options: dict[str, Any] = {}
-    if path.suffix.lower() == ".webp":
-        options = {"quality": 85, "method": 4}
     first.save(
         path,
         save_all=True,
         append_images=others,
         duration=durations_ms(clip.seconds).tolist(),
         loop=0,
-        **options,
+        quality=85,  # of WebP, like `method`, which by default is the fastest; other formats ignore both
+        method=4,
     )
 
 
 def durations_ms(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
-    """How long each frame of a clip is shown: to the next one, the last as long as is usual.
+    """Return how long each frame of a clip is shown: until the next one, the last for the median time.
 
     Args:
-        seconds: float64 [T], when each begins.
+        seconds: float64 [T], when each frame begins.
 
     Returns:
         int64 [T], in milliseconds, in steps of 10 as GIF has them, at least 20.
     """
     steps = np.diff(seconds)
-    forward = steps[steps > 0]  # a clip that was too short may hold a frame or begin again
+    forward = steps[steps > 0]  # padding holds a frame or begins again
     usual = float(np.median(forward)) if len(forward) else _USUAL_MS / 1000
     steps = np.where(steps > 0, steps, usual)
     hundredths = np.maximum(np.rint(np.append(steps, usual) * 100), 2)
@@ -129,7 +126,7 @@ def _page(clip: ClipPictures, frame: int) -> Page:
         fit(strip[frame], ANIMATION_ROOM)[0]
         for strip in (clip.source, *(view.frames for view in clip.views))
     ]
-    # The number tells pages apart: equal ones would be taken together, and their times added.
+    # The number makes pages different: Pillow merges equal ones, and adds their durations.
     words = f"{frame + 1}/{len(clip.source)}  #{clip.numbers[frame]}  {clip.seconds[frame]:.2f} s"
     below = [Line(clip.key), Line(words, FAINT), Line(mark, WARNING)]
     cells = [Cell(picture, frame=WARNING if mark else FRAME) for picture in pictures]

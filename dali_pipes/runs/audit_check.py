@@ -102,7 +102,7 @@ def check_audit(*sources: str | Path) -> AuditCheck:
     """Check that a run handed over each sample of each epoch exactly once; steps repeated after a resume count once.
 
     Args:
-        sources: Files, folders with .jsonl files, or patterns of what ``Loader(audit="run-{rank}.jsonl")`` wrote. They
+        sources: Files, folders with .jsonl files, or patterns of what ``Monitoring(audit="run-{rank}.jsonl")`` wrote. They
             are read as one run.
 
     Raises:
@@ -110,7 +110,7 @@ def check_audit(*sources: str | Path) -> AuditCheck:
 
     Example:
         >>> from dali_pipes.runs.audit_check import check_audit
-        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8, audit="once.jsonl")
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8, monitoring=Monitoring(audit="once.jsonl"))
         >>> for batch in loader:
         ...     pass
         >>> check_audit("once.jsonl").once

@@ -178,7 +178,7 @@ def compare_audits(first: str | Path, second: str | Path) -> AuditComparison:
     """Compare what two runs handed over, on any number of ranks and after any number of resumes.
 
     Args:
-        first: A file, a folder with .jsonl files, or a pattern of what ``Loader(audit="run-{rank}.jsonl")`` wrote.
+        first: A file, a folder with .jsonl files, or a pattern of what ``Monitoring(audit="run-{rank}.jsonl")`` wrote.
         second: The same of the other run.
 
     Raises:
@@ -188,7 +188,7 @@ def compare_audits(first: str | Path, second: str | Path) -> AuditComparison:
         >>> from dali_pipes.runs.audit_compare import compare_audits
         >>> photos = open_dataset("photos/")
         >>> for name in ("first", "second"):
-        ...     loader = Loader(photos, Recipe.imagenet_train(size=64), batch_size=8, audit=f"{name}.jsonl")
+        ...     loader = Loader(photos, Recipe.imagenet_train(size=64), batch_size=8, monitoring=Monitoring(audit=f"{name}.jsonl"))
         ...     for batch in loader:
         ...         pass
         >>> compare_audits("first.jsonl", "second.jsonl").same

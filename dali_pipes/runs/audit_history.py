@@ -163,7 +163,7 @@ def read_history(*sources: str) -> History:
     lines = [line for file in files for line in file if line is not None]
     if not lines:
         raise LoaderError(
-            f"{name} holds no audit; give what Loader(audit='run-{{rank}}.jsonl') wrote: a file, a "
+            f"{name} holds no audit; give what Monitoring(audit='run-{{rank}}.jsonl') wrote: a file, a "
             f"folder, or a pattern in quotes"
         )
     path = _path_to_end(files)

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dali_pipes.arguments import checks as arguments
-from dali_pipes.arguments.options import Setup
+from dali_pipes.arguments.setup import Setup
+from dali_pipes.arguments.values import require_epoch, require_not_negative
 from dali_pipes.errors import BadSampleError, LoaderError
 from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.runs.replay_result import Replay, Stage, Step
@@ -114,8 +114,8 @@ def _require_allowed(setup: Setup, index: Any, epoch: Any, repeat: Any, view: An
             "replay is not possible with a pipeline of from_dali, which serves its loop alone; make a loader with "
             'decoder="cpu" or "dali"'
         )
-    arguments.require_epoch(epoch)
-    arguments.require_not_negative(index=index, repeat=repeat, view=view)
+    require_epoch(epoch)
+    require_not_negative(index=index, repeat=repeat, view=view)
     length, views = len(setup.options.dataset), len(setup.views)
     for name, value, most in (("index", index, length), ("view", view, views)):
         if value >= most:
@@ -162,9 +162,10 @@ def _recording_setup(setup: Setup, variant: int) -> tuple[Setup, list[RecordingE
     views = zip(setup.variants[variant], engines, strict=True)
     variants = [*setup.variants]
     variants[variant] = tuple(replace(view, engine=engine) for view, engine in views)
+    execution = replace(setup.options.execution, helper_process=False)
     alone = replace(
         setup,
-        options=replace(setup.options, helper_process=False, workers=None),
+        options=replace(setup.options, execution=execution, workers=None),
         fetcher=replace(
             setup.fetcher, recorder=Recorder()
         ),  # the statistics of the run do not count this
@@ -241,7 +242,7 @@ def _run_until(setup: Setup, view: View, seen: Seen, row: int, stop: int) -> Ten
         setup.choice.engine,
         recipe,
         device=view.device,
-        exact=setup.options.exact,
+        exact=setup.options.execution.exact,
         kind=view.kind,
     )
     draws, channels, device = seen.draws, view.kind.channels, view.device

@@ -44,7 +44,7 @@ class Field:
             `numpy.ndarray`: a NumPy file, a number or list of numbers in JSON: a tensor;
             "json": whatever JSON holds;
             a function of the bytes, such as a tokeniser: it runs in the loader's threads, and must be importable
-            for ``helper_process=True``. What it raises makes the sample a bad one.
+            for ``Execution(helper_process=True)``. What it raises makes the sample a bad one.
         dtype: Type of the tensors; for arrays, bytes and functions.
         shape: Shape of each sample's tensor; with `dtype`.
         default: What a sample without the field gets, as a finished value. Without a default (...) such a sample

@@ -1,6 +1,6 @@
 """Which fields of a sample are its images, and what kind of images these are."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 
 from dali_pipes.batch import Batch
@@ -71,7 +71,7 @@ class ImageFields:
 
 
 def as_image_fields(
-    images: str | Iterable[str] | Mapping[str, str] | None, channels: int, depth: Depth
+    chosen: str | Collection[str] | Mapping[str, str] | None, channels: int, depth: Depth
 ) -> ImageFields:
     """Return what a loader was asked for.
 
@@ -82,12 +82,12 @@ def as_image_fields(
         kind = ImageKind(channels, depth)
     except RecipeError as error:
         raise LoaderError(str(error)) from error
-    if images is None:
+    if chosen is None:
         return ImageFields(kind)
-    given = [images] if isinstance(images, str) else images
-    if not isinstance(given, Iterable):
+    given = [chosen] if isinstance(chosen, str) else chosen
+    if not isinstance(given, Collection):
         raise LoaderError(
-            f'images={images!r} is not allowed; give fields, such as ["left.jpg", "right.jpg"], or a dictionary from '
+            f'fields={chosen!r} is not allowed; give fields, such as ["left.jpg", "right.jpg"], or a dictionary from '
             "names to fields"
         )
     pairs = tuple(given.items() if isinstance(given, Mapping) else ((one, one) for one in given))
@@ -95,14 +95,14 @@ def as_image_fields(
     for name, field in pairs:
         if not isinstance(name, str) or not isinstance(field, str) or not field:
             raise LoaderError(
-                f"images has {name!r}: {field!r}; give names of fields, such as 'left.jpg'"
+                f"fields has {name!r}: {field!r}; give names of fields, such as 'left.jpg'"
             )
         if name in taken:
             raise LoaderError(
-                f"images={name!r} is not allowed: batch.{name} is something else; give it another name"
+                f"fields={name!r} is not allowed: batch.{name} is something else; give it another name"
             )
     if not pairs or len({field for _, field in pairs}) < len(pairs):
         raise LoaderError(
-            f"images={images!r} is not allowed; give at least one field, and each of them once"
+            f"fields={chosen!r} is not allowed; give at least one field, and each of them once"
         )
     return ImageFields(kind, pairs)

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from dali_pipes.batch import Batch
 from dali_pipes.decode.stored import read_numbers
 from dali_pipes.errors import DecodeError, LoaderError
-from gpu_aug import Recipe
 from gpu_aug.errors import TargetsError
-from gpu_aug.targets.maps import check_maps
 from gpu_aug.upload import upload
 from readers import HeaderError
 from readers.sample import Payload
@@ -212,14 +210,11 @@ class MapReader:
         return {name: part.contiguous() for (name, _), part in zip(self.maps, parts, strict=True)}
 
 
-def as_map_reader(
-    maps: Mapping[str, NumberMap | Flow] | None, recipes: Sequence[Recipe]
-) -> MapReader:
-    """Return the reader of what a loader was asked for.
+def as_map_reader(maps: Mapping[str, NumberMap | Flow] | None) -> MapReader:
+    """Return the reader of the maps that a loader was asked for.
 
     Raises:
-        LoaderError: A name is one of Batch's own, or what belongs to it is no map.
-        gpu_aug.RecipeError: The recipe cannot move such maps.
+        LoaderError: A name is one of Batch's own, or its value is not a map.
     """
     if maps is None:
         return MapReader()
@@ -237,10 +232,7 @@ def as_map_reader(
             raise LoaderError(
                 f"maps[{name!r}]={one!r} is not allowed; give NumberMap(field, scale=...) or Flow(field)"
             )
-    reader = MapReader(tuple(maps.items()))
-    for recipe in recipes if reader else ():
-        check_maps(recipe, vectors=bool(reader.vectors))
-    return reader
+    return MapReader(tuple(maps.items()))
 
 
 def _layers(one: NumberMap | Flow) -> int:

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.arguments.checks import no_class_count
-from dali_pipes.arguments.options import Setup
+from dali_pipes.arguments.recipe import no_class_count
+from dali_pipes.arguments.setup import Setup
 from dali_pipes.batch import Batch
 from dali_pipes.errors import BadSampleError, LoaderError
 from dali_pipes.monitoring.work import Rows

@@ -5,8 +5,8 @@ from collections.abc import Generator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from dali_pipes.arguments.options import Setup
 from dali_pipes.arguments.process_rank import Process
+from dali_pipes.arguments.setup import Setup
 from dali_pipes.batch import Batch
 from dali_pipes.monitoring.loop import LoopMeter
 from dali_pipes.monitoring.metrics import Metrics

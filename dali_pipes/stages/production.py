@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from dali_pipes.arguments.options import Setup
+from dali_pipes.arguments.setup import Setup
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.decode.threaded import CpuDecoder
 from dali_pipes.errors import LoaderError
@@ -17,9 +17,10 @@ from dali_pipes.jpeg.seek_point_stores import open_seek_points
 from dali_pipes.machine.compile_ahead import compile_ahead
 from dali_pipes.stages.augment import Augmenter, Engines
 from dali_pipes.stages.endings import wait_for_ends
-from dali_pipes.stages.helper_client import HelperPool, ProcessBatchSource
+from dali_pipes.stages.helper_client import HelperPool
 from dali_pipes.stages.job import HELPER, Job, make_job, require_helper_process
 from dali_pipes.stages.pipeline import BatchSource, Decoder, Pipeline
+from dali_pipes.stages.shared_batch import RemoteBatchSource
 from dali_pipes.stages.threads import Workers
 from dali_pipes.steps.streams.fetch import StreamFetcher
 from dali_pipes.steps.streams.steps import AnySteps
@@ -57,7 +58,7 @@ class Production:
 
     Attributes:
         setup: As given.
-        checkpoints: Of the JPEGs that loaders have met.
+        seek_points: Seek points of the JPEGs that loaders have met.
         cache: Encoded images that stay on the device; None where none do.
 
     Raises:
@@ -71,21 +72,21 @@ class Production:
         self._job: Job | None = None
         self._is_owner = True
         fetcher, options = setup.fetcher, setup.options
-        self.checkpoints = open_seek_points(fetcher.dataset)
+        self.seek_points = open_seek_points(fetcher.dataset)
         self.cache = self._new_cache()
         # Serves all loops, also after one that was left early and its DALI pipeline; so does `_trust`.
         self._refusals = Refusals()
         if (pipeline := options.user_pipeline) is not None:
             pipeline.require_fits(steps.largest, clips=fetcher.clips is not None)
         # A replay makes a copy of the options without helpers.
-        if options.helper_process and setup.helpers.count:
+        if options.execution.helper_process and setup.helpers.count:
             require_helper_process(setup.choice.decoder)
             self._job = make_job(setup, steps, HELPER)
         self._remote = None
         if options.workers is not None:
-            from dali_pipes.integrations.ray.remote import Remote
+            from dali_pipes.integrations.ray.remote import RemoteWorkers
 
-            self._remote = Remote(setup, steps, options.workers)
+            self._remote = RemoteWorkers(setup, steps, options.workers)
 
     def open(self, largest: int) -> BatchSource:
         """Return what makes the batches of a loop, whose steps have at most `largest` samples."""
@@ -97,7 +98,7 @@ class Production:
             return self._remote.open(engines)
         if self._job is not None:
             pool = kept if isinstance(kept, HelperPool) else HelperPool(self._job)
-            return ProcessBatchSource(pool, engines)
+            return RemoteBatchSource(pool, engines, reusable=pool)
         decoder = setup.choice.decoder
         if setup.options.user_pipeline is not None:
             setup.options.user_pipeline.begin()
@@ -140,7 +141,7 @@ class Production:
             self.cache = self._new_cache()  # loops that are under way still read the old one
 
     def _new_cache(self) -> "DeviceCache | None":
-        if self.setup.options.cache != "device":
+        if self.setup.options.execution.cache != "device":
             return None
         from dali_pipes.decode.cuda_jpeg.device_cache import DeviceCache
 
@@ -153,7 +154,7 @@ class Production:
 
         fetcher = self.setup.fetcher
         length = None if isinstance(fetcher, StreamFetcher) else len(fetcher.dataset)
-        return Trust(length, self.checkpoints)
+        return Trust(length, self.seek_points)
 
     def _pipeline(
         self, augmenter: Augmenter, kept: Feed | ClipFeed | HelperPool | None
@@ -180,16 +181,16 @@ class Production:
 
             kernels = gpu_kernels(augmenter.device)
             decoder = CudaJpegDecoder(
-                *(fetcher, augmenter, kernels, self.checkpoints, ahead, self.cache)
+                *(fetcher, augmenter, kernels, self.seek_points, ahead, self.cache)
             )
         else:
             decoder = CpuDecoder(
                 fetcher,
                 augmenter.spawn,
-                options.prefetch,
+                options.execution.prefetch,
                 augmenter.workers,
-                fast=options.fast,
-                store=self.checkpoints,
+                fast=options.execution.is_fast,
+                store=self.seek_points,
             )
             fused = self.setup.choice.engine == "fused" and augmenter.device.type == "cpu"
             compile_ahead(fetcher.variants.recipes if fused else ())
@@ -200,7 +201,7 @@ class Production:
         on_gpu = setup.choice.device.type == "cuda"
         device: Literal["mixed", "cpu"] = "mixed" if on_gpu else "cpu"
         device_id = setup.choice.device.index if on_gpu else None
-        depth = setup.options.fewest_ahead
+        depth = setup.options.execution.fewest_ahead
         if setup.fetcher.clips is not None:
             # DALI has a decoder at work in each of its threads.
             engines = setup.num_threads if device_id is None else find_nvdec(device_id).engines
@@ -218,7 +219,7 @@ class Production:
                 device_id=device_id,
                 num_threads=setup.num_threads,
                 depth=depth,
-                hw_decoder_load=setup.options.hw_decoder_load,
+                hw_decoder_load=setup.options.execution.hw_decoder_load,
             )
         )
 

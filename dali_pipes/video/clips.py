@@ -13,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.arguments.checks import require_fetch, require_one_of, require_positive
+from dali_pipes.arguments.dataset import require_fetch
+from dali_pipes.arguments.values import require_one_of, require_positive
 from dali_pipes.errors import LoaderError
 from dali_pipes.video.packets import Part
 from dali_pipes.video.sampling import (

@@ -126,7 +126,7 @@ class ClipRenderer:
     ) -> Iterator[tuple[int, Picture]]:
         """Decode some frames of a part; see `read_frames`. Without `held` no frame is replaced."""
         if part.info.codec == FRAMES_CODEC:
-            return _read_pictures(part, np.unique(frames))
+            return read_pictures(part, np.unique(frames))
         sample, data = fetched.samples[row], fetched.data[row]
         assert sample is not None
         assert data is not None
@@ -172,7 +172,7 @@ class ClipRenderer:
             raise DecodeError(str(error)) from error
 
 
-def _read_pictures(part: Part, frames: NDArray[np.int64]) -> Iterator[tuple[int, Picture]]:
+def read_pictures(part: Part, frames: NDArray[np.int64]) -> Iterator[tuple[int, Picture]]:
     """Read and decode frames that are files of their own."""
     info = part.info
     for frame, content in zip(frames.tolist(), part.read(frames), strict=True):

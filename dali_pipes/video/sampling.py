@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.arguments.checks import require_positive
+from dali_pipes.arguments.values import require_positive
 from dali_pipes.errors import LoaderError
 from gpu_aug.ops.temporal import SPEED_UNIT
 from readers.video.info import Segment

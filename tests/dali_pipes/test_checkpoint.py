@@ -9,7 +9,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.stateful import Stateful
 
-from dali_pipes import Loader
+from dali_pipes import Loader, Monitoring
 from gpu_aug import RandomResizedCrop, Recipe
 from tests.support.adapters import MemoryDataset
 
@@ -36,13 +36,14 @@ def test_goes_on_from_a_distributed_checkpoint(
 ) -> None:
     """A loader is Stateful: saved by one of two ranks, loaded by three, which go on where the two stood."""
     pictures = [jpeg(12, 14, seed=number) for number in range(3)]
-    options = {"audit": tmp_path / "run-{rank}.jsonl"} if audited else {}
+    options = {"monitoring": Monitoring(audit=tmp_path / "run-{rank}.jsonl")} if audited else {}
     first = make_loader(pictures, 0, 2, **options)
     next(iter(first))
     assert isinstance(first, Stateful)
     dcp.save({"loader": first, "weight": torch.ones(3)}, checkpoint_id=tmp_path / "saved")
     ranks = [
-        make_loader(pictures, rank, 3, audit=tmp_path / "run-{rank}.jsonl") for rank in range(3)
+        make_loader(pictures, rank, 3, monitoring=Monitoring(audit=tmp_path / "run-{rank}.jsonl"))
+        for rank in range(3)
     ]
     for rank in ranks:
         dcp.load({"loader": rank}, checkpoint_id=tmp_path / "saved")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dali_pipes import Loader
+from dali_pipes import Loader, Monitoring
 from dali_pipes.runs.audit_check import check_audit
 from dali_pipes.runs.audit_compare import compare_audits, compare_histories
 from dali_pipes.runs.audit_history import History, read_history, read_lines
@@ -94,7 +94,11 @@ def check_exactly_once(folder: Path, lines: list[dict[str, Any]], length: int) -
         if not (folder / "buckets").exists():
             assert got == order.indices(epoch, np.arange(length)).tolist()
     uninterrupted = killed_ranks.make_loader(
-        folder, batch_size=9, rank=0, world_size=1, audit=folder / "whole.jsonl"
+        folder,
+        batch_size=9,
+        rank=0,
+        world_size=1,
+        monitoring=Monitoring(audit=folder / "whole.jsonl"),
     )
     for _ in range(num_epochs):
         for batch in uninterrupted:
@@ -212,7 +216,7 @@ def test_an_agent_is_killed(jpeg: Callable[..., bytes], tmp_path: Path) -> None:
         Recipe.imagenet_train(size=64),
         batch_size=16,
         device="cpu",
-        audit=tmp_path / "whole",
+        monitoring=Monitoring(audit=tmp_path / "whole"),
     )
     for _ in range(-(-STEPS * 16 // NUM_PHOTOS)):
         for batch in whole:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import Batch, Loader, LoaderError, StateMismatchError
+from dali_pipes import Batch, Execution, Loader, LoaderError, StateMismatchError
 from dali_pipes.arguments.choose import choose
 from gpu_aug import (
     ColorJitter,
@@ -76,7 +76,7 @@ class TestSameEverywhere:
             {"batch_size": 37},
             {"num_threads": 1},
             {"num_threads": 5},
-            {"prefetch": 7},
+            {"execution": Execution(prefetch=7)},
         ],
         ids=str,
     )
@@ -178,7 +178,7 @@ class TestResume:
 
     def test_state_counts_what_was_received(self, dataset: Dataset) -> None:
         """Batches under way do not count as consumed."""
-        loader = load(dataset, prefetch=4)
+        loader = load(dataset, execution=Execution(prefetch=4))
         iterator = iter(loader)
 
         assert loader.state_dict()["consumed"] == 0
@@ -290,7 +290,9 @@ class TestBatch:
         self, dataset: Dataset, dtype: torch.dtype, channels_last: bool
     ) -> None:
         """Images have the asked dtype and memory format, and the values of float32 rounded once."""
-        images = next(iter(load(dataset, dtype=dtype, channels_last=channels_last))).images
+        images = next(
+            iter(load(dataset, dtype=dtype, execution=Execution(channels_last=channels_last)))
+        ).images
 
         assert (images.dtype, images.shape) == (dtype, (8, 3, 32, 32))
         layout = torch.channels_last if channels_last else torch.contiguous_format
@@ -313,16 +315,11 @@ class TestArguments:
         [
             ({"batch_size": 0}, r"batch_size=0 is not allowed; give an integer of 1 or more"),
             ({"batch_size": 2.5}, r"batch_size=2.5 is not allowed"),
-            ({"prefetch": 0}, r"prefetch=0 is not allowed"),
             ({"num_threads": -1}, r"num_threads=-1 is not allowed"),
             ({"max_bad_samples": -1}, r"max_bad_samples=-1 is not allowed"),
             ({"seed": -1}, r"seed=-1 is not allowed"),
             ({"seed": True}, r"seed=True is not allowed"),
-            ({"exact": "no"}, r"exact='no' is not allowed; give True or False"),
-            ({"helper_process": "yes"}, r"helper_process='yes' is not allowed"),
-            ({"channels_last": None}, r"channels_last=None is not allowed"),
             ({"max_bad_samples": 5}, r'is for on_bad_sample="replace" or "skip"'),
-            ({"audit": "run.jsonl", "ledger": "./run.jsonl"}, r"are both 'run.jsonl'"),
             (
                 {"shuffle": "blocks"},
                 r'shuffle=\'blocks\' is not known; allowed are "global", "block"',

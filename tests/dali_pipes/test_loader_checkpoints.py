@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from dali_pipes import Batch, Loader
+from dali_pipes import Batch, Execution, Loader
 from dali_pipes.decode import jpeg_batch_kernel
 from dali_pipes.jpeg.seek_point_stores import SeekPointMemory
 from dali_pipes.jpeg.seek_points import Known, list_known
@@ -102,7 +102,7 @@ def forget_all(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (JITTER, {}),
         (VIEWS, {}),
-        (JITTER, {"decode": "fast"}),
+        (JITTER, {"execution": Execution(decode="fast")}),
         (
             lambda size: Recipe([Resize(size)]),
             {"buckets": Buckets([(48, 64), (64, 48)]), "last_batch": "partial"},
@@ -133,7 +133,7 @@ def test_later_epochs_are_those_of_a_loader_that_forgets(
     "options",
     [
         {"batch_size": 8, "num_threads": 1},
-        pytest.param({"helper_process": True}, marks=pytest.mark.long),
+        pytest.param({"execution": Execution(helper_process=True)}, marks=pytest.mark.long),
     ],
 )
 def test_whoever_makes_the_batches(folder: Path, options: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from dali_pipes import Loader
+from dali_pipes import Execution, Loader
 from dali_pipes.decode import jpeg_batch
 from gpu_aug import CenterCrop, Operation, RandomResizedCrop, Recipe, Resize
 from readers import open_dataset
@@ -38,7 +38,7 @@ def batch(
         batch_size=NUM_IMAGES,
         device="cpu",
         decoder="cpu",
-        decode=decode,  # type: ignore[arg-type]
+        execution=Execution(decode=decode),  # type: ignore[arg-type]
         dtype=torch.uint8,
         shuffle="none",
     )

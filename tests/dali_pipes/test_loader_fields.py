@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import BadSampleError, Clips, Field, Loader, LoaderError, NumberMap
+from dali_pipes import (
+    BadSampleError,
+    Clips,
+    Execution,
+    Field,
+    ImageOptions,
+    Loader,
+    LoaderError,
+    NumberMap,
+)
 from dali_pipes.samples.fields import as_told
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Recipe, Resize
 from readers import Dataset, mix, open_dataset
@@ -69,7 +78,7 @@ EVERY_WAY: dict[str, Any] = {
 
 @pytest.mark.parametrize(
     "options",
-    [{}, pytest.param({"helper_process": True}, marks=pytest.mark.long)],
+    [{}, pytest.param({"execution": Execution(helper_process=True)}, marks=pytest.mark.long)],
     ids=["threads", "process"],
 )
 def test_fields_are_of_the_samples_whose_images_they_stand_beside(
@@ -205,10 +214,16 @@ def test_fields_that_contradict_themselves_are_refused(arguments: Any, said: str
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"images": {"r": "rigth.jpg"}}, r"images\['r'\]: .*/00 has no field 'rigth.jpg', but jpg"),
-        ({"images": {"r": "txt"}}, r"images\['r'\]: .*: not an image.*; give a field"),
         (
-            {"maps": {"depth": NumberMap("depth.png", scale=1)}},
+            {"images": ImageOptions(fields={"r": "rigth.jpg"})},
+            r"images\['r'\]: .*/00 has no field 'rigth.jpg', but jpg",
+        ),
+        (
+            {"images": ImageOptions(fields={"r": "txt"})},
+            r"images\['r'\]: .*: not an image.*; give a field",
+        ),
+        (
+            {"images": ImageOptions(maps={"depth": NumberMap("depth.png", scale=1)})},
             r"maps\['depth'\]: .*has no field 'depth.png'",
         ),
     ],

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import BadSampleError, Clips, Loader, LoaderError, NumberMap
+from dali_pipes import (
+    BadSampleError,
+    Clips,
+    Execution,
+    ImageOptions,
+    Loader,
+    LoaderError,
+    NumberMap,
+)
 from gpu_aug import (
     CenterCrop,
     HorizontalFlip,
@@ -41,9 +49,17 @@ FIVE = [noise(5, seed=seed) for seed in range(NUM)]
 GRAY = [noise(1, seed=seed) for seed in range(NUM)]
 FLOATS = [noise(2, "float32", seed=seed) for seed in range(NUM)]
 KINDS = {
-    "tif": ([tiff(one) for one in FIVE], FIVE, {"channels": 5, "depth": 16}),
-    "png": ([by_opencv("png", one) for one in GRAY], GRAY, {"channels": 1, "depth": 16}),
-    "npy": ([npy(one) for one in FLOATS], FLOATS, {"channels": 2, "depth": "float32"}),
+    "tif": ([tiff(one) for one in FIVE], FIVE, {"images": ImageOptions(channels=5, depth=16)}),
+    "png": (
+        [by_opencv("png", one) for one in GRAY],
+        GRAY,
+        {"images": ImageOptions(channels=1, depth=16)},
+    ),
+    "npy": (
+        [npy(one) for one in FLOATS],
+        FLOATS,
+        {"images": ImageOptions(channels=2, depth="float32")},
+    ),
 }
 
 
@@ -53,9 +69,10 @@ def test_batches_are_what_apply_makes_of_the_decoded_images(
     tmp_path: Path, field: str, engine: Any
 ) -> None:
     """With the same draws, whatever the engine; another epoch is noticed."""
-    encoded, pixels, kind = KINDS[field]
+    encoded, pixels, options = KINDS[field]
+    kind = {name: getattr(options["images"], name) for name in ("channels", "depth")}
     data = dataset(tmp_path, *({field: one} for one in encoded))
-    made = loader(data, engine=engine, seed=3, images=field, **kind)
+    made = loader(data, engine=engine, seed=3, images=ImageOptions(fields=field, **kind))
     for epoch in (0, 1):
         batches = list(made)
         indices = [int(index) for batch in batches for index in batch.indices]
@@ -74,7 +91,7 @@ def test_batches_are_what_apply_makes_of_the_decoded_images(
 def test_nothing_but_the_sample_decides(tmp_path: Path) -> None:
     """Threads, batch size, layout and a resumed run give the same images."""
     data = dataset(tmp_path, *({"tif": tiff(one)} for one in FIVE))
-    kind: dict[str, Any] = {"channels": 5, "depth": 16}
+    kind: dict[str, Any] = {"images": ImageOptions(channels=5, depth=16)}
 
     def images(made: Loader) -> torch.Tensor:
         with made:
@@ -82,7 +99,9 @@ def test_nothing_but_the_sample_decides(tmp_path: Path) -> None:
 
     expected = images(loader(data, **kind))
     assert torch.equal(images(loader(data, batch_size=2, num_threads=1, **kind)), expected)
-    assert torch.allclose(images(loader(data, channels_last=False, **kind)), expected)
+    assert torch.allclose(
+        images(loader(data, execution=Execution(channels_last=False), **kind)), expected
+    )
     first = loader(data, **kind)
     next(iter(first))
     second = loader(data, batch_size=1, **kind)
@@ -100,7 +119,7 @@ def test_gray_images_of_a_folder(tmp_path: Path) -> None:
     made = loader(
         open_dataset(tmp_path),
         Recipe([HorizontalFlip(0), CenterCrop(8)]),
-        channels=1,
+        images=ImageOptions(channels=1),
         shuffle="none",
         dtype=torch.uint8,
     )
@@ -127,8 +146,13 @@ STEREO = [
 def test_images_of_a_sample_get_the_same_draws(tmp_path: Path, engine: Any) -> None:
     """Each is what a loader of it alone gives, to the bit; the first is batch.images, and the mask moves with them."""
     data = dataset(tmp_path, *STEREO)
-    both = loader(data, images={"left": "left.png", "right": "right.png"}, engine=engine)
-    alone = {name: loader(data, images=f"{name}.png", engine=engine) for name in ("left", "right")}
+    both = loader(
+        data, images=ImageOptions(fields={"left": "left.png", "right": "right.png"}), engine=engine
+    )
+    alone = {
+        name: loader(data, images=ImageOptions(fields=f"{name}.png"), engine=engine)
+        for name in ("left", "right")
+    }
     for batch, left, right in zip(both, alone["left"], alone["right"], strict=True):
         assert torch.equal(batch.images, left.images)
         assert torch.equal(batch["left"], left.images)
@@ -157,7 +181,10 @@ def test_a_sample_with_a_bad_image_is_bad_and_its_neighbours_are_not(
     """It is named with the reason, and left out if that is asked for."""
     changed = {name: data for name, data in (STEREO[1] | change).items() if data is not None}
     data = dataset(tmp_path, STEREO[0], changed, STEREO[2])
-    options = {"images": {"left": "left.png", "right": "right.png"}, "shuffle": "none"}
+    options = {
+        "images": ImageOptions(fields={"left": "left.png", "right": "right.png"}),
+        "shuffle": "none",
+    }
     sound = [loader(dataset(tmp_path, *STEREO[:3]), **options).peek()]
     data = dataset(tmp_path, STEREO[0], changed, STEREO[2])
 
@@ -181,7 +208,11 @@ def test_images_of_another_kind_are_bad_samples(tmp_path: Path) -> None:
     ]
     data = dataset(tmp_path, *({"png": one} for one in encoded))
     made = loader(
-        data, channels=1, depth=16, on_bad_sample="skip", max_bad_samples=2, shuffle="none"
+        data,
+        images=ImageOptions(channels=1, depth=16),
+        on_bad_sample="skip",
+        max_bad_samples=2,
+        shuffle="none",
     )
     [batch] = made
 
@@ -195,19 +226,12 @@ def test_images_of_another_kind_are_bad_samples(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"channels": 0}, "channels must be a whole number from 1, got 0"),
-        ({"depth": 12}, "depth must be 8, 16 or 'float32', got 12"),
-        ({"depth": 16, "dtype": torch.uint8, "recipe": Recipe([CenterCrop(8)])}, "cannot hold images of"),
-        ({"decoder": "dali", "channels": 1}, "decoder=\"dali\" gives one RGB image of 8 bits, and asked for is gray"),
-        ({"decode": "fast", "depth": 16}, 'decode="fast" is for one RGB image of 8 bits'),
-        ({"images": []}, "give at least one field"),
-        ({"images": ["left.png", "left.png"]}, "and each of them once"),
-        ({"images": {"labels": "left.png"}}, "batch.labels is something else"),
-        ({"images": 3}, "images=3 is not allowed"),
-        ({"images": {"a": 3}}, "give names of fields"),
-        ({"images": ["left.png", "cls"], "fields": ["cls"]}, "'cls' is twice among the names of images"),
+        ({"images": ImageOptions(depth=16), "dtype": torch.uint8, "recipe": Recipe([CenterCrop(8)])}, "cannot hold images of"),
+        ({"decoder": "dali", "images": ImageOptions(channels=1)}, "decoder=\"dali\" gives one RGB image of 8 bits, and asked for is gray"),
+        ({"execution": Execution(decode="fast"), "images": ImageOptions(depth=16)}, 'decode="fast" is for one RGB image of 8 bits'),
+        ({"images": ImageOptions(fields=["left.png", "cls"]), "fields": ["cls"]}, "'cls' is twice among the names of images"),
         (
-            {"images": ["left.png", "right.png"], "recipe": Views([RECIPE, RECIPE])},
+            {"images": ImageOptions(fields=["left.png", "right.png"]), "recipe": Views([RECIPE, RECIPE])},
             "is not supported with Views",
         ),
     ],
@@ -229,9 +253,14 @@ def test_clips_are_rgb_of_8_bits(tmp_path: Path) -> None:
     with pytest.raises(
         LoaderError, match="frames of clips are RGB of 8 bits, and asked for is gray"
     ):
-        loader(clips, recipe, channels=1, batch_size=1)
+        loader(clips, recipe, images=ImageOptions(channels=1), batch_size=1)
     with pytest.raises(LoaderError, match="maps are not supported for clips"):
-        loader(clips, recipe, maps={"d": NumberMap("d.png", scale=1)}, batch_size=1)
+        loader(
+            clips,
+            recipe,
+            images=ImageOptions(maps={"d": NumberMap("d.png", scale=1)}),
+            batch_size=1,
+        )
 
 
 def test_a_list_of_numpy_files(tmp_path: Path) -> None:
@@ -239,7 +268,12 @@ def test_a_list_of_numpy_files(tmp_path: Path) -> None:
     for number, one in enumerate(FLOATS):
         np.save(tmp_path / f"{number}.npy", one)
     data = open_dataset(sorted(tmp_path.glob("*.npy")), format="list")
-    made = loader(data, Recipe([CenterCrop((14, 18))]), channels=2, depth="float32", shuffle="none")
+    made = loader(
+        data,
+        Recipe([CenterCrop((14, 18))]),
+        images=ImageOptions(channels=2, depth="float32"),
+        shuffle="none",
+    )
     images = torch.cat([batch.images for batch in made])
     assert np.array_equal(images.permute(0, 2, 3, 1), np.stack(FLOATS))
 
@@ -247,19 +281,27 @@ def test_a_list_of_numpy_files(tmp_path: Path) -> None:
 def test_operations_that_do_not_take_the_images_are_refused_at_once(tmp_path: Path) -> None:
     """By name."""
     with pytest.raises(RecipeError, match="Hue needs RGB images, got channels=1"):
-        loader(dataset(tmp_path, *STEREO), Recipe([CenterCrop(8), Hue()]), channels=1)
+        loader(
+            dataset(tmp_path, *STEREO),
+            Recipe([CenterCrop(8), Hue()]),
+            images=ImageOptions(channels=1),
+        )
 
 
 def test_explain_says_what_is_decoded_and_by_whom(tmp_path: Path) -> None:
     """The kind, the decoder, the canvases, and how the engine goes about it."""
     data = dataset(tmp_path, *STEREO)
-    told = loader(data, channels=4, depth=16, images=["left.png", "right.png"]).explain()
+    told = loader(
+        data, images=ImageOptions(channels=4, depth=16, fields=["left.png", "right.png"])
+    ).explain()
 
     assert "images: left.png, right.png, each RGBA of 16 bits" in told
     assert "decoder cpu: DALI gives one RGB image of 8 bits" in told
     assert "-> float32 [12, 12, 4]" in told
     assert "-> float32 [4, 12, 12]" in told
     assert "engine kornia: on a CPU it is the fastest for RGBA of 16 bits" in told
-    fused = loader(data, channels=4, depth=16, engine="fused", images="left.png").explain()
+    fused = loader(
+        data, images=ImageOptions(channels=4, depth=16, fields="left.png"), engine="fused"
+    ).explain()
     assert "engine fused: asked for, and works on three channels at a time" in fused
     assert loader(data).engine == "fused"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import BadSampleError, Batch, Loader, LoaderError
+from dali_pipes import BadSampleError, Batch, Execution, Loader, LoaderError
 from gpu_aug import CenterCrop, MixUp, RandomResizedCrop, Recipe
 from readers.custom import CustomDataset
 from readers.dataset import IndexedDataset
@@ -57,7 +57,7 @@ class TestVectors:
         """Labels of several lengths are a list of a tensor for each sample, also out of a helper process."""
         dataset = small.with_labels(RAGGED)
         assert dataset.label_shape is None
-        batches = list(load(dataset, helper_process=helper_process))
+        batches = list(load(dataset, execution=Execution(helper_process=helper_process)))
         assert all(isinstance(batch.labels, list) for batch in batches)
         found = by_index(batches)
         assert all(found[i].dtype == np.float32 for i in found)

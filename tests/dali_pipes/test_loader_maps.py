@@ -10,7 +10,7 @@ import pytest
 import torch
 from torchvision.transforms.v2 import functional as tv
 
-from dali_pipes import BadSampleError, Flow, Loader, LoaderError, NumberMap
+from dali_pipes import BadSampleError, Flow, ImageOptions, Loader, LoaderError, NumberMap
 from gpu_aug import (
     CenterCrop,
     CoarseDropout,
@@ -90,7 +90,9 @@ def test_flow_is_what_was_written(tmp_path: Path, ending: str) -> None:
     """To the right first, then down, in pixels; NaN where it is not known."""
     data, form = FLOWS[ending]
     maps = {"flow": Flow(f"flow.{ending}", form)}
-    batch = loader(tmp_path, [{"jpg": PHOTO, f"flow.{ending}": data}], WHOLE, maps=maps).peek()
+    batch = loader(
+        tmp_path, [{"jpg": PHOTO, f"flow.{ending}": data}], WHOLE, images=ImageOptions(maps=maps)
+    ).peek()
 
     expected = np.where(KNOWN[..., None], FLOW, np.nan) if form else FLOW
     assert batch["flow"].dtype == torch.float32
@@ -103,7 +105,9 @@ def test_depth_is_what_was_written(tmp_path: Path, ending: str) -> None:
     data, stored = DEPTHS[ending]
     stored = stored.copy()
     maps = {"depth": NumberMap(f"depth.{ending}", scale=256)}
-    batch = loader(tmp_path, [{"jpg": PHOTO, f"depth.{ending}": data}], WHOLE, maps=maps).peek()
+    batch = loader(
+        tmp_path, [{"jpg": PHOTO, f"depth.{ending}": data}], WHOLE, images=ImageOptions(maps=maps)
+    ).peek()
 
     expected = np.where(stored == 0, np.nan, stored / np.float32(256))
     assert batch["depth"].shape == (1, 1, *SIZE)
@@ -155,8 +159,10 @@ def errors(folder: Path, recipe: Recipe, engine: Any) -> torch.Tensor:
     """
     field = smooth_flow()
     sample = {"npy": npy(coordinates()), "flow.flo": flo(field)}
-    options = {"channels": 2, "depth": "float32", "images": "npy", "engine": engine}
-    made = loader(folder, [sample] * 4, recipe, maps={"flow": Flow("flow.flo")}, seed=5, **options)
+    images = ImageOptions(
+        channels=2, depth="float32", fields="npy", maps={"flow": Flow("flow.flo")}
+    )
+    made = loader(folder, [sample] * 4, recipe, images=images, seed=5, engine=engine)
     batch = made.peek()
     found = []
     for frame, flow in zip(batch.images, batch["flow"], strict=True):
@@ -210,7 +216,10 @@ def test_maps_move_as_masks_and_as_torchvision_moves_them(tmp_path: Path) -> Non
         [CenterCrop((70, 70)), RandomRotation(30), ColorJitter(0.3), CoarseDropout(p=1.0)]
     )
     batch = loader(
-        tmp_path, [sample] * 3, recipe, maps={"depth": NumberMap("depth.png", scale=1)}
+        tmp_path,
+        [sample] * 3,
+        recipe,
+        images=ImageOptions(maps={"depth": NumberMap("depth.png", scale=1)}),
     ).peek()
 
     assert batch.masks is not None
@@ -221,7 +230,7 @@ def test_maps_move_as_masks_and_as_torchvision_moves_them(tmp_path: Path) -> Non
         tmp_path,
         [sample],
         Recipe([CenterCrop(SIZE), HorizontalFlip(1.0)]),
-        maps={"depth": NumberMap("depth.png", scale=2)},
+        images=ImageOptions(maps={"depth": NumberMap("depth.png", scale=2)}),
     ).peek()
     expected = tv.horizontal_flip(torch.from_numpy(depth.astype(np.float32) / 2))
     assert torch.equal(flipped["depth"][0, 0], expected)
@@ -245,14 +254,20 @@ def test_a_sample_with_a_bad_map_is_bad(tmp_path: Path, case: str) -> None:
     sound = {"jpg": PHOTO, "depth.png": DEPTHS["png"][0]}
     maps = {"depth": NumberMap("depth.png", scale=256)}
     made = loader(
-        tmp_path, [{"jpg": PHOTO, **change}, sound], WHOLE, maps=maps, on_bad_sample="skip"
+        tmp_path,
+        [{"jpg": PHOTO, **change}, sound],
+        WHOLE,
+        images=ImageOptions(maps=maps),
+        on_bad_sample="skip",
     )
     [batch] = made
 
     assert (batch.indices.tolist(), len(batch["depth"])) == ([1], 1)
     assert sentence in made.bad_samples[0].reason
     with pytest.raises(BadSampleError):
-        loader(tmp_path, [{"jpg": PHOTO, **change}, sound], WHOLE, maps=maps).peek()
+        loader(
+            tmp_path, [{"jpg": PHOTO, **change}, sound], WHOLE, images=ImageOptions(maps=maps)
+        ).peek()
 
 
 @pytest.mark.parametrize(
@@ -269,7 +284,12 @@ def test_damaged_flow_is_bad(tmp_path: Path, ending: str, data: bytes, sentence:
     """One sentence."""
     maps = {"flow": Flow(f"flow.{ending}")}
     with pytest.raises(BadSampleError, match=sentence):
-        loader(tmp_path, [{"jpg": PHOTO, f"flow.{ending}": data}], WHOLE, maps=maps).peek()
+        loader(
+            tmp_path,
+            [{"jpg": PHOTO, f"flow.{ending}": data}],
+            WHOLE,
+            images=ImageOptions(maps=maps),
+        ).peek()
 
 
 def test_what_cannot_move_maps_is_refused_by_name(tmp_path: Path) -> None:
@@ -282,8 +302,18 @@ def test_what_cannot_move_maps_is_refused_by_name(tmp_path: Path) -> None:
         (ElasticTransform(), flow, "ElasticTransform cannot be done with flow"),
     ):
         with pytest.raises(RecipeError, match=name):
-            loader(tmp_path, samples, Recipe([CenterCrop(8), operation]), maps=maps)
-    loader(tmp_path, samples, Recipe([CenterCrop(8), RandomPerspective()]), maps=depth)
+            loader(
+                tmp_path,
+                samples,
+                Recipe([CenterCrop(8), operation]),
+                images=ImageOptions(maps=maps),
+            )
+    loader(
+        tmp_path,
+        samples,
+        Recipe([CenterCrop(8), RandomPerspective()]),
+        images=ImageOptions(maps=depth),
+    )
 
 
 @pytest.mark.parametrize(
@@ -313,4 +343,4 @@ def test_descriptions_that_cannot_work_are_refused(make: Any, sentence: str) -> 
 def test_maps_that_cannot_work_are_refused(tmp_path: Path, maps: Any, sentence: str) -> None:
     """With what is allowed."""
     with pytest.raises(LoaderError, match=sentence):
-        loader(tmp_path, [{"jpg": PHOTO}], WHOLE, maps=maps)
+        loader(tmp_path, [{"jpg": PHOTO}], WHOLE, images=ImageOptions(maps=maps))

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torchvision.transforms import v2
 
-from dali_pipes import Batch, LoaderError
+from dali_pipes import Batch, Execution, LoaderError
 from dali_pipes.steps.schedule import whole_groups
 from gpu_aug import CutMix, HorizontalFlip, MixUp, Mosaic, Normalize, RandomResizedCrop, Recipe
 from gpu_aug.errors import RecipeError
@@ -71,7 +71,7 @@ class TestSameEverywhere:
         [
             {"batch_size": 1},
             {"batch_size": 27},
-            {"batch_size": 7, "num_threads": 1, "prefetch": 6},
+            {"batch_size": 7, "num_threads": 1, "execution": Execution(prefetch=6)},
             pytest.param({"decoder": "dali", "batch_size": 5}, marks=DALI),
         ],
         ids=str,

@@ -13,7 +13,17 @@ import torch
 import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
-from dali_pipes import Batch, Buckets, Clips, Loader, LoaderError, MultiScale
+from dali_pipes import (
+    Batch,
+    Buckets,
+    Clips,
+    Execution,
+    ImageOptions,
+    Loader,
+    LoaderError,
+    Monitoring,
+    MultiScale,
+)
 from dali_pipes.runs.audit_compare import compare_audits
 from gpu_aug import (
     BoxParams,
@@ -98,7 +108,7 @@ class TestBuckets:
     @pytest.mark.parametrize(
         "options",
         [
-            {"num_threads": 1, "prefetch": 1},
+            {"num_threads": 1, "execution": Execution(prefetch=1)},
             {"batch_size": BUCKETS.batch_sizes(pixels=5 * 256)},
             pytest.param({"decoder": "dali"}, marks=DALI),
         ],
@@ -260,7 +270,7 @@ class TestBuckets:
 
         def audited(name: str, state: Any = None, **options: Any) -> Path:
             """The audit of two epochs, or of what is left of them."""
-            loader = load(dataset, audit=tmp_path / name, **options)
+            loader = load(dataset, monitoring=Monitoring(audit=tmp_path / name), **options)
             if state:
                 loader.load_state_dict(state)
             for _ in range(2):
@@ -268,7 +278,7 @@ class TestBuckets:
             return tmp_path / name
 
         alone = audited("alone.jsonl")
-        first = load(dataset, audit=tmp_path / "resumed.jsonl", batch_size=2)
+        first = load(dataset, monitoring=Monitoring(audit=tmp_path / "resumed.jsonl"), batch_size=2)
         loop = iter(first)
         list(itertools.islice(loop, 4))
         state = first.state_dict()
@@ -365,7 +375,9 @@ class TestSchedule:
         data = MemoryDataset(pictures(jpeg), NUM_IMAGES)
         batch_size = BUCKETS.batch_sizes(pixels=5 * 256)
         usual = load(data, recipes, batch_size=batch_size)
-        with load(data, recipes, batch_size=batch_size, helper_process=True) as other:
+        with load(
+            data, recipes, batch_size=batch_size, execution=Execution(helper_process=True)
+        ) as other:
             for _ in range(2):
                 assert_same(list(other), list(usual))
 
@@ -465,7 +477,9 @@ class TestImageSizes:
         }
         data_of_two = open_dataset(write_samples(tmp_path / "a.tar", samples))
         assert {tuple(batch.images.shape[2:]) for batch in load(data_of_two)} == {SIZES[0]}
-        assert_sizes_are_those_of_the_files(load(data_of_two, images="right.jpg"))
+        assert_sizes_are_those_of_the_files(
+            load(data_of_two, images=ImageOptions(fields="right.jpg"))
+        )
 
     def test_columns_are_asked(self, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
         """An index that knows sizes is enough."""

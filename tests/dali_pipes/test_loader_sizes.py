@@ -10,6 +10,7 @@ import torch
 import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
+from dali_pipes import Execution
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, RecipeError, Resize
 from readers import Dataset
 from tests.support.loaders import (
@@ -64,7 +65,7 @@ def test_equals_torchvision(dataset: Dataset, decoder: str, engine: str) -> None
     "options",
     [
         {"batch_size": 1},
-        {"batch_size": 13, "num_threads": 2, "prefetch": 5},
+        {"batch_size": 13, "num_threads": 2, "execution": Execution(prefetch=5)},
         pytest.param({"decoder": "dali", "batch_size": 3}, marks=pytest.mark.needs_dali),
     ],
     ids=str,

@@ -17,7 +17,7 @@ import torch
 import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
-from dali_pipes import Batch, LoaderError
+from dali_pipes import Batch, Execution, ImageOptions, LoaderError
 from gpu_aug import CenterCrop, HorizontalFlip, Mosaic, RandomResizedCrop, Recipe, Resize
 from gpu_aug.errors import TargetsError
 from gpu_aug.targets.targets import BoxParams
@@ -128,7 +128,7 @@ def test_equals_torchvision(dataset: Dataset, decoder: str) -> None:
     [
         {"batch_size": 1},
         {"batch_size": 9, "num_threads": 1},
-        {"prefetch": 5},
+        {"execution": Execution(prefetch=5)},
         pytest.param({"decoder": "dali"}, marks=DALI),
         {"engine": "albumentations", "dtype": torch.uint8},
     ],
@@ -146,7 +146,8 @@ def test_settings_do_not_matter(dataset: Dataset, options: dict[str, Any]) -> No
 def test_targets_do_not_change_images(dataset: Dataset) -> None:
     """What is read beside an image leaves the image as it is; kinds that are not asked for stay away."""
     everything, nothing, boxes = (
-        load(dataset, RANDOM, targets=targets).peek() for targets in ("auto", [], ["boxes"])
+        load(dataset, RANDOM, images=ImageOptions(targets=targets)).peek()
+        for targets in ("auto", [], ["boxes"])
     )
     assert torch.equal(everything.images, nothing.images)
     for name in ("masks", "boxes", "box_labels", "keypoints"):
@@ -325,7 +326,7 @@ class TestBadTargets:
         (replaced,) = load(dataset, on_bad_sample="replace", **options)
         assert replaced.indices[1] != 1
         assert torch.equal(replaced.images[2], batch.images[1])
-        (unasked,) = load(dataset, targets=[], **options)
+        (unasked,) = load(dataset, images=ImageOptions(targets=[]), **options)
         assert len(unasked) == 4
 
     def test_samples_that_cannot_be_mixed(self, tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
@@ -362,7 +363,7 @@ def test_boxes_that_are_told_otherwise(
 def test_unknown_kinds(dataset: Dataset, targets: Any) -> None:
     """A kind that is not known is refused with those that are."""
     with pytest.raises(LoaderError, match=r'allowed are "auto", or some of "masks", "boxes", "key'):
-        load(dataset, targets=targets)
+        load(dataset, images=ImageOptions(targets=targets))
 
 
 def test_repr_and_explain(dataset: Dataset) -> None:
@@ -371,4 +372,4 @@ def test_repr_and_explain(dataset: Dataset) -> None:
     text = "Batch(images=float32 [4, 3, 40, 40] on cpu, with masks, with boxes, with keypoints, valid=4)"
     assert repr(next(iter(loader))) == text
     assert "targets: masks, boxes, keypoints, where samples have them" in loader.explain()
-    assert "targets: none" in load(dataset, targets=[]).explain()
+    assert "targets: none" in load(dataset, images=ImageOptions(targets=[])).explain()

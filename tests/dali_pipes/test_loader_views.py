@@ -10,7 +10,7 @@ import torch
 import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
-from dali_pipes import Batch, LoaderError, StateMismatchError
+from dali_pipes import Batch, Execution, LoaderError, StateMismatchError
 from dali_pipes.decode import opencv
 from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.jpeg.status import GOOD
@@ -50,7 +50,7 @@ def views_of(batches: Iterable[Batch]) -> list[torch.Tensor]:
     "options",
     [
         {"batch_size": 1},
-        {"num_threads": 3, "prefetch": 5},
+        {"num_threads": 3, "execution": Execution(prefetch=5)},
         pytest.param({"decoder": "dali", "batch_size": 3}, marks=DALI),
     ],
     ids=str,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import Batch, Loader, LoaderError, StateMismatchError
+from dali_pipes import Batch, BlockShuffle, Loader, LoaderError, StateMismatchError
 from gpu_aug import HorizontalFlip, MixUp, RandomResizedCrop, Recipe
 from readers.dataset import IndexedDataset
 from readers.interleaving import Proportions
@@ -425,13 +425,13 @@ def tiny(jpeg: Callable[..., bytes]) -> SmallDataset:
 
 
 RUNS: dict[str, tuple[Callable[[SmallDataset, SmallDataset], IndexedDataset], dict[str, Any]]] = {
-    "block": (lambda small, _tiny: small, {"shuffle": "block", "shuffle_window": 8}),
+    "block": (lambda small, _tiny: small, {"shuffle": BlockShuffle(window=8)}),
     "joined": (lambda small, tiny: mix([small, tiny]), {}),
     "mixture": (lambda small, tiny: mix([small, tiny], [0.6, 0.4]), {}),
     "longer": (lambda small, tiny: mix([small, tiny], [0.8, 0.2], length=41), {}),
     "mixture of blocks": (
         lambda small, tiny: mix([small, tiny], [0.6, 0.4]),
-        {"shuffle": "block", "shuffle_window": 10},
+        {"shuffle": BlockShuffle(window=10)},
     ),
     "weights by epoch": (
         lambda small, tiny: mix([small, tiny], {0: [0.6, 0.4], 1: [1, 0], 2: [0.2, 0.8]}),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import Loader, LoaderError, StateMismatchError
+from dali_pipes import BlockShuffle, Loader, StateMismatchError
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, Order
 from readers.permutation import make_keys, permute, scale
@@ -157,7 +157,7 @@ class TestLoader:
     def load(dataset: Dataset, **options: Any) -> Loader:
         """Three blocks are open unless told otherwise."""
         usual = {"batch_size": 8, "device": "cpu", "decoder": "cpu", "dtype": torch.float32}
-        usual |= {"shuffle": "block", "shuffle_window": 12, "last_batch": "partial", "seed": 2}
+        usual |= {"shuffle": BlockShuffle(window=12), "last_batch": "partial", "seed": 2}
         return Loader(dataset, RECIPE, **{**usual, **options})
 
     def test_order_and_explanation(self, dataset: SmallDataset) -> None:
@@ -173,14 +173,16 @@ class TestLoader:
         state = self.load(dataset).state_dict()
         other_blocks = SmallDataset(dataset.images, dataset.labels, block_size=5)
         cases: list[tuple[SmallDataset, dict[str, Any]]] = [
-            (dataset, {"shuffle_window": 16}),
+            (dataset, {"shuffle": BlockShuffle(window=16)}),
             (other_blocks, {}),
-            (dataset, {"shuffle": "global", "shuffle_window": None}),
+            (dataset, {"shuffle": "global"}),
         ]
         for data, options in cases:
             with pytest.raises(StateMismatchError, match=r"shuffle is 'block\(block_"):
                 self.load(data, **options).load_state_dict(state)
-        self.load(dataset, shuffle_window=11).load_state_dict(state)  # 3 blocks as well
+        self.load(dataset, shuffle=BlockShuffle(window=11)).load_state_dict(
+            state
+        )  # 3 blocks as well
 
     def test_usual_window(self) -> None:
         """Without a window there are 4096 samples, or 16 blocks."""
@@ -190,19 +192,7 @@ class TestLoader:
             "block(block_size=32, window_blocks=128)"
         )
 
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"shuffle_window": 0}, "shuffle_window=0 is not allowed"),
-            ({"shuffle": "global"}, 'shuffle_window=12 is for shuffle="block" alone'),
-        ],
-    )
-    def test_refused(self, dataset: SmallDataset, options: dict[str, Any], message: str) -> None:
-        """A window that cannot be, or has no use, is refused."""
-        with pytest.raises(LoaderError, match=message):
-            self.load(dataset, **options)
-
     def test_datasets_of_others_have_blocks_too(self, dataset: SmallDataset) -> None:
         """Whatever has the interface of a dataset is shuffled by blocks of 256, without an order of its own."""
-        loader = self.load(Repeated(dataset, 10**6), shuffle_window=None)
+        loader = self.load(Repeated(dataset, 10**6), shuffle="block")
         assert "block(block_size=256, window_blocks=16)" in loader.explain()

@@ -37,9 +37,9 @@ def kernels(*flags: str) -> CpuKernels:
 @contextmanager
 def on_the_cpu() -> Iterator[None]:
     """Loaders that are asked for decoder="cuda" take it on the CPU."""
-    from dali_pipes.arguments import options
+    from dali_pipes.arguments import setup
 
-    choose = options.choose
+    choose = setup.choose
 
     def choose_here(device, decoder, *rest):  # type: ignore[no-untyped-def]
         if decoder != "cuda":
@@ -47,7 +47,7 @@ def on_the_cpu() -> Iterator[None]:
         return replace(choose("cpu", "cpu", *rest), decoder="cuda")
 
     with (
-        patch.object(options, "choose", choose_here),
+        patch.object(setup, "choose", choose_here),
         patch("dali_pipes.decode.cuda_jpeg.on_gpu.gpu_kernels", lambda _device: kernels()),
     ):
         yield

@@ -25,7 +25,7 @@ os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 import torch
 import torch.distributed as dist
 
-from dali_pipes import Buckets, Loader
+from dali_pipes import Buckets, Loader, Monitoring
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe, Schedule
 from readers import open_dataset
 
@@ -68,7 +68,9 @@ def train(folder: Path, life: int, *, last: bool) -> None:
         last: Whether to stop at the end of an epoch, the second one at the earliest.
     """
     rank, world_size = dist.get_rank(), dist.get_world_size()
-    loader = make_loader(folder, audit=folder / "audit" / "rank-{rank}.jsonl")
+    loader = make_loader(
+        folder, monitoring=Monitoring(audit=folder / "audit" / "rank-{rank}.jsonl")
+    )
     checkpoint = folder / "checkpoint.json"
     if checkpoint.exists():
         loader.load_state_dict(json.loads(checkpoint.read_text()))

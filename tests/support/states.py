@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from dali_pipes import Buckets, Clips, Loader
+from dali_pipes import BlockShuffle, Buckets, Clips, Loader, Monitoring
 from gpu_aug import (
     ColorJitter,
     CutMix,
@@ -68,12 +68,12 @@ def _mixture(folder: Path) -> Loader:
 
 def _stream(folder: Path) -> Loader:
     stream = open_dataset(folder / "train-{0000..0001}.tar", format="stream")
-    return loader(stream, shuffle="block", shuffle_window=6)
+    return loader(stream, shuffle=BlockShuffle(window=6))
 
 
 RUNS: dict[str, Callable[[Path], Loader]] = {
     "global": lambda folder: loader(tars(folder)),
-    "block": lambda folder: loader(tars(folder), shuffle="block", shuffle_window=6),
+    "block": lambda folder: loader(tars(folder), shuffle=BlockShuffle(window=6)),
     "in order": lambda folder: loader(tars(folder), shuffle="none"),
     "folder": lambda folder: loader(open_dataset(folder / "photos")),
     "part": lambda folder: loader(tars(folder).split(0.7, 0.3, seed=3)[0]),
@@ -161,7 +161,7 @@ def write(folder: Path) -> None:
             state = run.state_dict()
         told[name] = {"state": json.loads(json.dumps(state)), "rest": followed(steps, name)}
     (folder / "states.json").write_text(json.dumps(told, indent=1) + "\n")
-    audited = loader(tars(data), audit=folder / "audit.jsonl")
+    audited = loader(tars(data), monitoring=Monitoring(audit=folder / "audit.jsonl"))
     for _batch in islice(batches(audited), STOPPED_AFTER):
         pass
     for name, recipe in SAVED.items():

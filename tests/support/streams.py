@@ -8,6 +8,7 @@ import sys
 import tarfile
 from pathlib import Path
 
+from dali_pipes import BlockShuffle
 from tests.support.jpegs import encode, picture
 
 
@@ -49,8 +50,7 @@ def main(folder: str, kill_after: int) -> None:
         Recipe([RandomResizedCrop(8)]),
         batch_size=4,
         device="cpu",
-        shuffle="block",
-        shuffle_window=9,
+        shuffle=BlockShuffle(window=9),
         seed=5,
         last_batch="partial",
     )

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.decode.cuda_jpeg.records import RECORDS
-from dali_pipes.decode.cuda_jpeg.source import source
+from dali_pipes.decode.cuda_jpeg.records import RECORDS, source
 from dali_pipes.jpeg.status import GOOD
 
 FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-Wno-unknown-pragmas")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.decode.cuda_jpeg.source import source
+from dali_pipes.decode.cuda_jpeg.records import source
 from dali_pipes.errors import LoaderError
 
 NAMES = ("read_codes", "invert", "color", "resize")
@@ -54,71 +54,6 @@ def compile_kernels(architecture: str) -> bytes:
     return cubin
 
 
-class GpuKernels:
-    """Launches the kernels on a device.
-
-    Args:
-        device: A CUDA device.
-
-    Attributes:
-        device: As given.
-
-    Raises:
-        LoaderError: The kernels cannot be compiled for it.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-        major, minor = torch.cuda.get_device_capability(device)
-        cubin = compile_kernels(f"sm_{major}{minor}")
-        with torch.cuda.device(device):
-            # The driver's calls need torch's context in this thread: a kernel binds it, memory out of torch's cache does not.
-            torch.zeros(1, device=device)
-            self._driver, self._index = Driver(cubin), torch.cuda.current_device()
-            make: Any = torch.cuda.Stream
-            self._uploads = make(device)
-
-    def upload(
-        self, arena: torch.Tensor, num_bytes: int, reader: Any = None
-    ) -> tuple[torch.Tensor, Callable[[], None]]:
-        """See `Kernels`: on a stream of its own, so that uploads go on while the kernels of other batches run."""
-        reader = torch.cuda.current_stream(self.device) if reader is None else reader
-        with torch.cuda.stream(self._uploads):
-            memory = torch.empty(num_bytes, dtype=torch.uint8, device=self.device)
-            memory.copy_(arena[:num_bytes], non_blocking=True)
-            done = self._uploads.record_event()
-        # The memory belongs to the stream of the uploads, which gets it back when the reader is through with it.
-        memory.record_stream(reader)
-        return memory, partial(self._wait, done)
-
-    def _wait(self, event: Any) -> None:
-        self._driver.wait(self._stream(), event.cuda_event)
-
-    def zero(self, address: int, num_bytes: int) -> None:
-        """See `Kernels`; the first call of a launch, so it makes sure that the thread has the device's context."""
-        self._driver.zero(self._stream(), address, num_bytes)
-
-    def launch(self, name: str, grid: tuple[int, int], job: "NDArray[np.void]") -> None:
-        """See `Kernels`.
-
-        Args:
-            name: One of NAMES.
-            grid: Blocks of threads in x and y.
-            job: JOB [1].
-        """
-        self._driver.launch(name, grid, self._stream(), job.__array_interface__["data"][0])
-
-    def download(self, target: NDArray[np.int32], address: int) -> None:
-        """See `Kernels`."""
-        to = target.__array_interface__["data"][0]
-        self._driver.download(self._stream(), to, address, target.nbytes)
-
-    def _stream(self) -> int:
-        """The handle of torch's current stream, as Triton asks for it: in 0.1 of 3 microseconds."""
-        stream: int = torch._C._cuda_getCurrentRawStream(self._index)
-        return stream
-
-
 _WORD, _COUNT, _SIZE = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t
 _CALLS: dict[str, list[Any]] = {
     "cuModuleLoadData": [_WORD, ctypes.c_char_p],
@@ -140,14 +75,17 @@ class Driver:
 
     Args:
         cubin: The compiled kernels.
+        stream: Returns the handle of the stream for a call.
         library: The driver.
 
     Raises:
         LoaderError: A call fails.
     """
 
-    def __init__(self, cubin: bytes, library: str = "libcuda.so.1") -> None:
-        driver = ctypes.PyDLL(library)
+    def __init__(
+        self, cubin: bytes, stream: Callable[[], int], library: str = "libcuda.so.1"
+    ) -> None:
+        driver, self._stream = ctypes.PyDLL(library), stream
         self._calls = {name: getattr(driver, name) for name in _CALLS}
         for name, call in self._calls.items():
             call.argtypes = _CALLS[name]
@@ -159,30 +97,79 @@ class Driver:
         for name, function in self._functions.items():
             self._call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
 
-    def zero(self, stream: int, address: int, num_bytes: int) -> None:
-        """Ask for zeros on a stream, in any thread."""
+    def zero(self, address: int, num_bytes: int) -> None:
+        """See `Kernels`; the first call of a launch, so it makes sure that the thread has the device's context."""
         self._call("cuCtxSetCurrent", self._context)
-        self._call("cuMemsetD8Async", address, 0, num_bytes, stream)
+        self._call("cuMemsetD8Async", address, 0, num_bytes, self._stream())
 
-    def wait(self, stream: int, event: int) -> None:
-        """Let a stream wait for an event."""
-        self._call("cuStreamWaitEvent", stream, event, 0)
+    def wait(self, event: int) -> None:
+        """Let the stream wait for an event."""
+        self._call("cuStreamWaitEvent", self._stream(), event, 0)
 
-    def launch(self, name: str, grid: tuple[int, int], stream: int, argument: int) -> None:
-        """Ask for a kernel on a stream; `argument` is the address of its only argument."""
-        arguments = (_WORD * 1)(argument)
-        function = self._functions[name]
-        self._call("cuLaunchKernel", function, *grid, 1, THREADS, 1, 1, 0, stream, arguments, None)
+    def launch(self, name: str, grid: tuple[int, int], job: "NDArray[np.void]") -> None:
+        """See `Kernels`.
 
-    def download(self, stream: int, target: int, address: int, num_bytes: int) -> None:
-        """Ask for a copy from the device to pinned memory on a stream."""
-        self._call("cuMemcpyDtoHAsync_v2", target, address, num_bytes, stream)
+        Args:
+            name: One of NAMES.
+            grid: Blocks of threads in x and y.
+            job: JOB [1].
+        """
+        arguments = (_WORD * 1)(job.__array_interface__["data"][0])
+        shape = (*grid, 1, THREADS, 1, 1, 0)
+        self._call("cuLaunchKernel", self._functions[name], *shape, self._stream(), arguments, None)
+
+    def download(self, target: NDArray[np.int32], address: int) -> None:
+        """See `Kernels`."""
+        to = target.__array_interface__["data"][0]
+        self._call("cuMemcpyDtoHAsync_v2", to, address, target.nbytes, self._stream())
 
     def _call(self, name: str, *arguments: Any) -> None:
         if status := self._calls[name](*arguments):
             raise LoaderError(
                 f'the GPU\'s JPEG decoder failed: {name} returned CUDA\'s error {status}; use decoder="cpu" or "dali"'
             )
+
+
+class GpuKernels(Driver):
+    """Launches the kernels on a device, on torch's current stream.
+
+    Args:
+        device: A CUDA device.
+
+    Attributes:
+        device: As given.
+
+    Raises:
+        LoaderError: The kernels cannot be compiled for it.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        major, minor = torch.cuda.get_device_capability(device)
+        cubin = compile_kernels(f"sm_{major}{minor}")
+        with torch.cuda.device(device):
+            # The driver's calls need torch's context in this thread: a kernel binds it, memory out of torch's cache does not.
+            torch.zeros(1, device=device)
+            # As Triton asks for the stream: in 0.1 of 3 microseconds.
+            super().__init__(
+                cubin, partial(torch._C._cuda_getCurrentRawStream, torch.cuda.current_device())
+            )
+            make: Any = torch.cuda.Stream
+            self._uploads = make(device)
+
+    def upload(
+        self, arena: torch.Tensor, num_bytes: int, reader: Any = None
+    ) -> tuple[torch.Tensor, Callable[[], None]]:
+        """See `Kernels`: on a stream of its own, so that uploads go on while the kernels of other batches run."""
+        reader = torch.cuda.current_stream(self.device) if reader is None else reader
+        with torch.cuda.stream(self._uploads):
+            memory = torch.empty(num_bytes, dtype=torch.uint8, device=self.device)
+            memory.copy_(arena[:num_bytes], non_blocking=True)
+            done = self._uploads.record_event()
+        # The memory belongs to the stream of the uploads, which gets it back when the reader is through with it.
+        memory.record_stream(reader)
+        # The event must live until the stream waits for it.
+        return memory, lambda: self.wait(done.cuda_event)
 
 
 @cache

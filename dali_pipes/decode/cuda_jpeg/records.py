@@ -1,6 +1,8 @@
-"""The records that the host writes and the kernels read; the same as in ``kernels/types.cuh``, which says what they mean."""
+"""What host and kernels share: the text of the kernels, and the records as in ``kernels/types.cuh``, which says what they mean."""
 
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
@@ -83,3 +85,13 @@ TABLES_BYTES, INTERVAL_BYTES, GROUP_BYTES = (
     record.itemsize for record in (TABLES, INTERVAL, GROUP)
 )
 IMAGE_BYTES, VIEW_BYTES = IMAGE.itemsize, VIEW.itemsize
+
+_FOLDER = Path(__file__).parent / "kernels"
+_FILES = ("types", "huffman", "idct", "color", "resize")
+
+
+@cache
+def source(target: Literal["gpu", "cpu"]) -> str:
+    """Return one translation unit: the kernels for NVRTC, or plain functions for g++."""
+    names = (*_FILES, f"launch_{target}")
+    return "\n".join((_FOLDER / f"{name}.cuh").read_text(encoding="utf-8") for name in names)

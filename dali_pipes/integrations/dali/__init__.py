@@ -5,7 +5,7 @@ pipeline; `pipeline.build()` and `pipeline.epoch_size()` go, since a loader is b
 `size`. Nothing here needs DALI.
 """
 
+from dali_pipes.integrations.dali.arguments import LastBatchPolicy
 from dali_pipes.integrations.dali.iterator import DALIClassificationIterator, DALIGenericIterator
-from dali_pipes.integrations.dali.policy import LastBatchPolicy
 
 __all__ = ["DALIClassificationIterator", "DALIGenericIterator", "LastBatchPolicy"]

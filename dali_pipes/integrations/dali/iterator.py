@@ -9,14 +9,20 @@ import torch
 
 from dali_pipes.batch import Batch
 from dali_pipes.errors import LoaderError
-from dali_pipes.integrations.dali.loaders import as_loaders, plain_steps, reschedule
-from dali_pipes.integrations.dali.policy import LastBatchPolicy, last_batch_of, resets_itself
+from dali_pipes.integrations.dali.arguments import (
+    LastBatchPolicy,
+    as_loaders,
+    last_batch_of,
+    plain_steps,
+    reschedule,
+    resets_itself,
+)
 from dali_pipes.loader import Loader
 from dali_pipes.state import LoaderState
 
 _LOGGER = logging.getLogger(__name__)
 
-# Outputs that a name tells, and not its place; scripts call their masks so.
+# Outputs that are chosen by name and not by position; "mask" is common in scripts of DALI.
 _BY_NAME = {"mask": "masks"} | {
     name: name for name in Batch.__dataclass_fields__ if name not in ("images", "views", "labels")
 }
@@ -28,35 +34,33 @@ class DALIGenericIterator:
     Each step is a list with a dictionary of tensors for each loader. Arguments have DALI's order, names and
     defaults. There are these differences:
 
-    - Every epoch begins at the beginning of its order and, but for DROP, has every sample, whatever the policy. With
-      DALI that holds for readers with `pad_last_batch`, whose `size` and length these iterators have;
-      other readers read ahead into the next epoch, which then lacks those samples or is shorter.
-    - DROP leaves out less than a step. In DALI, shards that move with `pad_last_batch` hand over padding instead
-      of samples.
+    - Every epoch starts at the beginning of its order and, except under DROP, has every sample. With DALI that
+      holds for readers with `pad_last_batch`, whose `size` and length these iterators have; other readers read ahead
+      into the next epoch, which then lacks those samples or is shorter.
+    - DROP leaves out less than a step. In DALI, moving shards with `pad_last_batch` return padding instead of samples.
     - A step is a slice of the epoch's order, and each rank has a part of it. A DALI rank has a contiguous
       shard of the epoch, and another one in the next. The number of samples of each step is the same.
-    - A state may be loaded on any number of ranks. One from the end of an epoch goes on with the next, whatever
-      `auto_reset` says; in DALI an epoch without steps comes first.
+    - A state may be loaded on any number of ranks. A state from the end of an epoch continues with the next epoch for
+      every `auto_reset`; in DALI an epoch without steps comes first.
 
     Args:
         pipelines: A Loader, or a list of them: different ranks of one run, one for each device of this
             process. Their `last_batch` is replaced by `last_batch_policy`.
-        output_map: Names of the outputs. "masks" or "mask", "boxes", "valid", "indices" and the other names
-            of a Batch's attributes are these, wherever they stand, but for "images", "views" and "labels". Of
-            all other names the first are the recipe's views, so "data" for one recipe; the next is the
-            labels, int32 [B, 1] (float32 [B, num_classes] where samples are mixed; vectors as a Batch has them).
-        size: Samples of an epoch on these loaders together; -1 for all there are. A smaller number ends
-            each epoch early. The whole of it divided by the number of ranks is taken as all, however it was
-            rounded. A fraction is cut off.
-        reader_name: Accepted and ignored: a loader knows how many samples it has. (Without it, and without
+        output_map: Names of the outputs. "masks" or "mask", "boxes", "valid", "indices" and the other attributes of a
+            Batch are chosen by name, at any position, except "images", "views" and "labels". The first other names
+            are the recipe's views, such as "data" for a recipe with one view; the next is the labels, int32 [B, 1]
+            (float32 [B, num_classes] if samples are mixed; vectors as in a Batch).
+        size: Samples of an epoch on these loaders together; -1 for all. A smaller number ends each epoch early. The
+            number of all samples divided by the number of ranks means all, however it was rounded. A fraction is cut off.
+        reader_name: Accepted and ignored: a loader knows its number of samples. (Without it, and without
             `size`, DALI's iterator over a reader has no length and no end.)
-        auto_reset: True or "yes": the next epoch begins where one ends. False, None or "no": `reset()`, or
+        auto_reset: True or "yes" begins the next epoch at the end of each epoch. With False, None or "no" `reset()`, or
             `iter()`, begins it.
         fill_last_batch: Deprecated: True is FILL, False is PARTIAL.
         dynamic_shape: Accepted and ignored, as by DALI.
         last_batch_padded: Accepted and ignored: no epoch runs into the next one.
-        last_batch_policy: Ours or DALI's. FILL fills up with samples from the start of the epoch's order
-            where DALI repeats the last one or reads on; ask for "valid" to tell them apart.
+        last_batch_policy: LastBatchPolicy of this module or DALI's. FILL adds samples from the start of the epoch's
+            order, where DALI repeats the last sample or reads on; the output "valid" marks them.
         prepare_first_batch: Whether to make the first batch now, or on the first request.
 
     Attributes:
@@ -64,7 +68,7 @@ class DALIGenericIterator:
         output_map: As given.
 
     Raises:
-        LoaderError: An argument that cannot work; the text says what would.
+        LoaderError: An argument is not allowed; the text says what is.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -100,7 +104,7 @@ class DALIGenericIterator:
         reschedule(self._loaders, last_batch_of(last_batch_policy, fill_last_batch), size)
         self._steps = plain_steps(self._loaders[0])
         self.batch_size = self._steps.batch_size
-        self._size = self._whole_size() if size == -1 else size
+        self._size = self._full_size() if size == -1 else size
         self._began = False
         self._prepared: tuple[list[LoaderState], list[dict[str, Any]]] | None = None
         self._begin()
@@ -113,12 +117,12 @@ class DALIGenericIterator:
         return self._size
 
     def __len__(self) -> int:
-        """Steps of a whole epoch."""
+        """Steps of a full epoch."""
         self._require_same_ranks()
         return self._steps.num_steps()
 
     def __iter__(self) -> Self:
-        """Begin the next epoch if one is over; within an epoch go on with it, as DALI does."""
+        """Begin the next epoch if one has ended; within an epoch continue it, as DALI does."""
         self._require_same_ranks()
         if self._began:
             self.reset()
@@ -150,16 +154,16 @@ class DALIGenericIterator:
             )
             return
         for loop in self._loops:
-            next(loop, None)  # to its end, so that the loader keeps what serves the next one
+            next(loop, None)  # to its end, so that the loader reuses its pipeline in the next epoch
         for loader in self._loaders:
             loader.set_epoch(loader.epoch + 1)
         self._begin()
 
     def checkpoints(self) -> list[bytes]:
-        """The state of each loader: counts delivered batches, not prefetched ones.
+        """Return the state of each loader, which counts delivered batches, not prefetched ones.
 
-        To resume, load one into each new loader before an iterator is made of them:
-        ``loader.load_state_dict(json.loads(checkpoint))``. Any one of them does for any number of ranks.
+        To resume, load one into each new loader before making an iterator of them:
+        ``loader.load_state_dict(json.loads(checkpoint))``. Any of them serves any number of ranks.
         """
         states = self._states() if self._prepared is None else self._prepared[0]
         return [json.dumps(state).encode() for state in states]
@@ -170,16 +174,16 @@ class DALIGenericIterator:
 
     def _states(self) -> list[LoaderState]:
         states = [loader.state_dict() for loader in self._loaders]
-        # Where a loader raised, those before it have made a batch of a step that nobody was handed.
+        # If a loader raised, the loaders before it have made a batch of a step that was not delivered.
         consumed = min(state["consumed"] for state in states)
         return [{**state, "consumed": consumed} for state in states]
 
-    def _whole_size(self) -> int:
+    def _full_size(self) -> int:
         least, rest = divmod(self._steps.length, self._steps.world_size)
         return least if self._steps.last_batch == "drop" else least + (rest > 0)
 
     def _begin(self) -> None:
-        """Stand where the loaders stand, at the end of an epoch at the beginning of the next."""
+        """Begin at the position of the loaders; at the end of an epoch, with the next epoch."""
         self._began = False
         self._left: int = self._steps.num_steps(self._loaders[0].state_dict()["consumed"])
         if self._left <= 0:
@@ -189,7 +193,7 @@ class DALIGenericIterator:
         self._loops: list[Iterator[Batch]] = []
 
     def _require_same_ranks(self) -> None:
-        """Refuse to go on if the process group was made after this: asking for the steps does that."""
+        """Refuse to continue if the process group was made after the iterator: the property `steps` checks that."""
         for loader in self._loaders:
             loader.steps  # noqa: B018 - raises
 
@@ -199,7 +203,7 @@ class DALIGenericIterator:
             self._loops = self._loops or [iter(loader) for loader in self._loaders]
             return [self._named(next(loop)) for loop in self._loops]
         except Exception:
-            self._left = 0  # what raised makes no more batches in this epoch
+            self._left = 0  # a loader that raised makes no more batches in this epoch
             raise
 
     def _named(self, batch: Batch) -> dict[str, Any]:
@@ -272,7 +276,7 @@ class DALIClassificationIterator(DALIGenericIterator):
 
 
 def _column(labels: torch.Tensor | list[torch.Tensor]) -> torch.Tensor | list[torch.Tensor]:
-    """Labels as DALI's readers give them: class numbers int32 [B, 1], vectors as they are."""
+    """Return labels as DALI's readers do: class numbers as int32 [B, 1], vectors unchanged."""
     if isinstance(labels, list):
         return labels
     return labels if labels.is_floating_point() else labels.to(torch.int32)[:, None]

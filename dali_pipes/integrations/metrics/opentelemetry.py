@@ -14,7 +14,7 @@ _providers: "WeakKeyDictionary[Any, Latest]" = WeakKeyDictionary()
 
 
 class OpenTelemetry(Counters):
-    """Counters of one loader, for ``Loader(metrics=...)``: ``gpu_aug.loader.samples`` and so on.
+    """Counters of one loader, for ``Monitoring(metrics=...)``: ``gpu_aug.loader.samples`` and so on.
 
     They are observed when the provider's reader exports, and show what the loader reported last.
 
@@ -30,7 +30,7 @@ class OpenTelemetry(Counters):
         >>> from dali_pipes.integrations.metrics import OpenTelemetry
         >>> photos = open_dataset("photos/")
         >>> recipe = Recipe.imagenet_train(size=64)
-        >>> loader = Loader(photos, recipe, batch_size=8, metrics=OpenTelemetry("train"))
+        >>> loader = Loader(photos, recipe, batch_size=8, monitoring=Monitoring(metrics=OpenTelemetry("train")))
     """
 
     def __init__(

@@ -13,7 +13,7 @@ _servers: dict[int, Any] = {}  # registries by port
 
 
 class Prometheus(Counters):
-    """Counters of one loader, for ``Loader(metrics=...)``: ``gpu_aug_loader_samples_total{loader="train",rank="0"}``.
+    """Counters of one loader, for ``Monitoring(metrics=...)``: ``gpu_aug_loader_samples_total{loader="train",rank="0"}``.
 
     Several loaders of a process share a port and a registry; each has an object, and a name, of its own.
 
@@ -33,7 +33,7 @@ class Prometheus(Counters):
         >>> from dali_pipes.integrations.metrics import Prometheus
         >>> photos = open_dataset("photos/")
         >>> recipe = Recipe.imagenet_train(size=64)
-        >>> loader = Loader(photos, recipe, batch_size=8, metrics=Prometheus("train"))
+        >>> loader = Loader(photos, recipe, batch_size=8, monitoring=Monitoring(metrics=Prometheus("train")))
     """
 
     def __init__(

@@ -27,7 +27,7 @@ class _Scalars:
 
 
 class TensorBoard(_Scalars):
-    """Draws what happened between reports, for ``Loader(metrics=...)``: loader/images_per_second and so on.
+    """Draws what happened between reports, for ``Monitoring(metrics=...)``: loader/images_per_second and so on.
 
     Args:
         writer: A ``torch.utils.tensorboard.SummaryWriter``, or anything with its `add_scalar`.
@@ -42,7 +42,7 @@ class TensorBoard(_Scalars):
         >>> from dali_pipes.integrations.metrics import TensorBoard
         >>> photos = open_dataset("photos/")
         >>> recipe = Recipe.imagenet_train(size=64)
-        >>> loader = Loader(photos, recipe, batch_size=8, metrics=TensorBoard(SummaryWriter("runs")))
+        >>> loader = Loader(photos, recipe, batch_size=8, monitoring=Monitoring(metrics=TensorBoard(SummaryWriter("runs"))))
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class TensorBoard(_Scalars):
 
 
 class Logged(_Scalars):
-    """Logs what happened between reports as a dictionary, for ``Loader(metrics=...)``.
+    """Logs what happened between reports as a dictionary, for ``Monitoring(metrics=...)``.
 
     Args:
         log: An object with a method `log` that takes a dictionary, such as ``wandb.init()``, or such a function. If
@@ -77,7 +77,7 @@ class Logged(_Scalars):
         >>> from dali_pipes.integrations.metrics import Logged
         >>> photos = open_dataset("photos/")
         >>> recipe = Recipe.imagenet_train(size=64)
-        >>> loader = Loader(photos, recipe, batch_size=8, metrics=Logged(print))
+        >>> loader = Loader(photos, recipe, batch_size=8, monitoring=Monitoring(metrics=Logged(print)))
     """
 
     def __init__(self, log: Any, name: str = "loader") -> None:

@@ -1,8 +1,8 @@
 """Decoding a crop of a JPEG of several scans.
 
-All scans are read side by side, as far as one row of MCUs after the other takes, so that its coefficients are complete
-while they are still in the processor's memory, and no more than one row is kept. Whatever the crop is, all scans are
-read to their ends: the verdict is one of the whole file.
+All scans are read in parallel, one row of MCUs after the other, so that the coefficients of a row are complete while they are
+still in the processor's cache, and no more than one row is in memory. Where the file is judged, all scans are read to
+their ends, whatever the crop is.
 """
 
 from typing import Any
@@ -10,14 +10,10 @@ from typing import Any
 import numpy as np
 
 from dali_pipes.jpeg.bitstream import begin
-from dali_pipes.jpeg.header import check_components
 from dali_pipes.jpeg.huffman import BLOCK_BYTES
-from dali_pipes.jpeg.huffman_tables import AC_FIRST, AC_REFINE, DC_FIRST, DC_REFINE
 from dali_pipes.jpeg.idct import CORNER, OVERFLOW, invert, pass_over
-from dali_pipes.jpeg.layout import find_blocks, find_crop, give_out
-from dali_pipes.jpeg.memory import MARGIN, MEMORY_BYTES, NUM_LINES, memory_at
+from dali_pipes.jpeg.memory import MARGIN, memory_at
 from dali_pipes.jpeg.pixels import write_rows
-from dali_pipes.jpeg.progressive.first import read_ac_first, read_dc_first, read_sequential
 from dali_pipes.jpeg.progressive.memory import (
     FIRST_SCAN,
     MASK_BYTES,
@@ -26,7 +22,7 @@ from dali_pipes.jpeg.progressive.memory import (
     scan_at,
     scans_at,
 )
-from dali_pipes.jpeg.progressive.refine import read_ac_refine, read_dc_refine
+from dali_pipes.jpeg.progressive.read import read_columns
 from dali_pipes.jpeg.progressive.script import read_scans
 from dali_pipes.jpeg.scan import end_interval, next_interval
 from dali_pipes.jpeg.status import BAD_NUMBER, GOOD, LEFT_OVER, SCRATCH_SHORT
@@ -35,25 +31,17 @@ from gpu_aug.compiled.jit import inlined, kernel, load_i64, separate, signed, st
 _NONE, _PAST_CORNER = np.uint64(0), np.uint64(1 << CORNER)
 
 
-def _decode_scans(address: int) -> int:
+def _decode_scans(address: int, own: int) -> int:
     """Decode what the job asks for, of a file whose header is read up to its first scan.
 
     Args:
-        address: Address of the memory. An empty crop asks for the verdict alone.
+        address: Address of the memory, in which the crop is found. An empty one asks for the verdict alone.
+        own: Address of free memory, a multiple of 8.
 
     Returns:
         A status.
     """
     memory = memory_at(address)
-    status = check_components(memory.header)
-    if status != GOOD:
-        return status
-    find_crop(memory)
-    plane_bytes = find_blocks(memory)
-    if not give_out(memory, address + MEMORY_BYTES, plane_bytes):
-        return SCRATCH_SHORT
-    own = address + MEMORY_BYTES + plane_bytes + NUM_LINES * memory.target.line_bytes
-    own = (own + 7) // 8 * 8
     if own + SCANS_BYTES > address + memory.job.num_bytes:
         return SCRATCH_SHORT
     scans = scans_at(own)
@@ -150,7 +138,7 @@ def _read_row(address: int, mcu_row: int, memory: Any, scans: Any) -> int:
                 if status != GOOD:
                     return status
             stop = min(scan.columns, column + scan.intervals.left)
-            status = _read(scan.kind, address, column, stop)
+            status = signed(read_columns(address, column, stop))
             if status != GOOD:
                 return status
             scan.intervals.left -= stop - column
@@ -169,21 +157,6 @@ def _aim(unit: Any, mcu_row: int, line: int, memory: Any, scans: Any) -> None:
         unit.wanted = part.wanted
     unit.out = part.blocks + line * part.block_row_bytes
     unit.masks = part.masks + line * part.mask_row_bytes
-
-
-@inlined
-def _read(kind: int, address: int, column: int, stop: int) -> int:
-    if kind == AC_REFINE:
-        status = signed(read_ac_refine(address, column, stop))
-    elif kind == AC_FIRST:
-        status = signed(read_ac_first(address, column, stop))
-    elif kind == DC_FIRST:
-        status = signed(read_dc_first(address, column, stop))
-    elif kind == DC_REFINE:
-        status = signed(read_dc_refine(address, column, stop))
-    else:
-        status = signed(read_sequential(address, column, stop))
-    return status
 
 
 @kernel

@@ -4,20 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from dali_pipes.jpeg.bitstream import prepare_mcu
-from dali_pipes.jpeg.huffman import finish_code, refill
+from dali_pipes.jpeg.huffman import BLOCK_BYTES, finish_code, refill
 from dali_pipes.jpeg.huffman_tables import ENDS, FAST_BITS, LONG, NEGATIVE, NEW
 from dali_pipes.jpeg.progressive.bits import ONE, ZERO, choose, count, deposit, lowest
-from dali_pipes.jpeg.progressive.first import address_of
-from dali_pipes.jpeg.progressive.memory import MASK_BYTES, scan_at
-from dali_pipes.jpeg.status import BAD_CODE, CUT_SHORT, GOOD
+from dali_pipes.jpeg.progressive.memory import MASK_BYTES
 from gpu_aug.compiled.jit import (
     inlined,
     kernel,
     load_i16,
     load_i32,
     load_i64,
-    separate,
     signed,
     store_i16,
     store_i64,
@@ -30,54 +26,36 @@ _AT_ONCE = np.uint64(35)  # bits that are there behind a code that was looked up
 _HALF = np.uint64((1 << 32) - 1)
 
 
-def _read_dc_refine(address: int, column: int, stop: int) -> int:
-    """Read one more bit of the DC values of MCUs of one row, from one column up to another; returns a status."""
-    scan = scan_at(address)
-    feed, low = scan.feed, np.uint64(scan.low)
-    buffer, bits, position = np.uint64(feed.buffer), np.uint64(feed.bits), feed.position
-    for at in range(column, stop):
-        position, is_there = prepare_mcu(feed, bits, position)
-        if not is_there:
-            return CUT_SHORT
-        buffer, bits, position = refill(buffer, bits, position)
-        for number in range(scan.num_units):
-            out = address_of(scan.units[number], at, scan.spare)
-            store_i16(out, load_i16(out) | signed(buffer >> _U63 << low))
-            buffer <<= ONE
-        bits -= np.uint64(scan.num_units)
-    feed.buffer, feed.bits, feed.position = signed(buffer), signed(bits & _U63), position
-    return GOOD
+@inlined
+def address_of(unit: Any, column: int, spare: int) -> int:
+    """Return the address of a unit's block in a column of MCUs; the spare one where it is not wanted."""
+    which = column * unit.across + unit.column - unit.first
+    return unit.out + which * BLOCK_BYTES if 0 <= which < unit.wanted else spare
 
 
-def _read_ac_refine(address: int, column: int, stop: int) -> int:
-    """Read one more bit of a band of blocks of one row, from one column up to another; returns a status."""
-    scan = scan_at(address)
-    feed, unit, empty = scan.feed, scan.units[0], scan.empty
-    buffer, bits, position = np.uint64(feed.buffer), np.uint64(feed.bits), feed.position
+@inlined
+def refine_block(
+    buffer: Any, bits: Any, position: int, empty: int, at: int, unit: Any, scan: Any
+) -> Any:
+    """Read one more bit of a band of the block in a column, at least 56 bits being read ahead.
+
+    Returns:
+        Buffer, bits, position, and how many empty blocks follow (-1: it is bad).
+    """
+    out = address_of(unit, at, scan.spare)
+    masks = unit.masks + MASK_BYTES * at
     band = (ONE << np.uint64(scan.last) << ONE) - (ONE << np.uint64(scan.first))
-    for at in range(column, stop):
-        position, is_there = prepare_mcu(feed, bits, position)
-        if not is_there:
-            return CUT_SHORT
-        buffer, bits, position = refill(buffer, bits, position)
-        wanted = 0 <= at - unit.first < unit.wanted
-        out = address_of(unit, at, scan.spare)
-        masks = unit.masks + MASK_BYTES * at
-        known, ahead, grown = np.uint64(load_i64(masks)), band, ZERO
-        if empty > 0:
-            empty -= 1
-        else:
-            buffer, bits, position, ahead, grown, empty = _read_new(
-                buffer, bits, position, known, out, masks, unit, scan
-            )
-            if empty < 0:
-                return BAD_CODE
-        buffer, bits, position, more = _read_bits(buffer, bits, position, known & ahead)
-        if wanted:
-            _grow(grown | more, out, scan.low, scan.offsets)
-    scan.empty = empty
-    feed.buffer, feed.bits, feed.position = signed(buffer), signed(bits & _U63), position
-    return GOOD
+    known, ahead, grown = np.uint64(load_i64(masks)), band, ZERO
+    if empty > 0:
+        empty -= 1
+    else:
+        buffer, bits, position, ahead, grown, empty = _read_new(
+            buffer, bits, position, known, out, masks, unit, scan
+        )
+    buffer, bits, position, more = _read_bits(buffer, bits, position, known & ahead)
+    if 0 <= at - unit.first < unit.wanted:
+        _grow(grown | more, out, scan.low, scan.offsets)
+    return buffer, bits, position, empty
 
 
 @inlined
@@ -174,6 +152,3 @@ def _finish_slowly(buffer: Any, bits: Any, position: int, found: int, unit: Any)
     elif size:
         found |= NEW if number else NEW | NEGATIVE
     return buffer, bits, position, found
-
-
-read_dc_refine, read_ac_refine = separate(_read_dc_refine), separate(_read_ac_refine)

@@ -52,9 +52,7 @@ def _read_scans(address: int, own: int) -> int:
     memory, scans = memory_at(address), scans_at(own)
     data = memory.job.data
     scans.num_scans = scans.num_tables = 0
-    for component in range(3):
-        for coefficient in range(64):
-            scans.known[component, coefficient] = UNKNOWN
+    scans.known[:] = UNKNOWN
     position = memory.header.scan
     while True:
         status, position = read_segments(memory, position)
@@ -157,8 +155,7 @@ def _latch_steps(memory: Any, scans: Any, scan: Any, component: int) -> int:
     number = memory.header.quant[component]
     if number > 3 or memory.quant[number, 0] == 0:
         return BAD_TABLE
-    for index in range(64):
-        scans.quant[component, index] = memory.quant[number, index]
+    scans.quant[component] = memory.quant[number]
     return GOOD
 
 

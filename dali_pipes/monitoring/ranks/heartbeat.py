@@ -26,7 +26,8 @@ class Heartbeat:
 
     Example:
         >>> photos, recipe = open_dataset("photos/"), Recipe.imagenet_train(size=64)
-        >>> loader = Loader(photos, recipe, batch_size=8, heartbeat=Heartbeat(folder="run1", stall_seconds=120))
+        >>> watched = Heartbeat(folder="run1", stall_seconds=120)
+        >>> loader = Loader(photos, recipe, batch_size=8, monitoring=Monitoring(heartbeat=watched))
         >>> batch = loader.peek()
     """
 
@@ -41,11 +42,11 @@ class Heartbeat:
 
 
 HeartbeatChoice = str | os.PathLike[str] | Heartbeat | None
-"""What ``Loader(heartbeat=...)`` takes: "auto", a folder, a Heartbeat, or None."""
+"""What ``Monitoring(heartbeat=...)`` takes: "auto", a folder, a Heartbeat, or None."""
 
 
 def as_heartbeat(value: Any) -> Heartbeat | None:
-    """Return the Heartbeat that ``Loader(heartbeat=...)`` stands for; None for no watch.
+    """Return the Heartbeat that ``Monitoring(heartbeat=...)`` stands for; None for no watch.
 
     Raises:
         LoaderError: The value is not allowed.

@@ -63,7 +63,7 @@ def stream_order(
     if shuffle == "global":
         raise LoaderError(
             f'shuffle="global" needs random access, which {type(stream).__name__} has not: give shuffle="block", which '
-            "reads the shards in another order in each epoch and shuffles within a buffer of shuffle_window samples, or "
+            "reads the shards in another order in each epoch and shuffles within a buffer, or "
             '"none"'
         )
     window = None if shuffle == "none" else shuffle_window or DEFAULT_WINDOW

@@ -34,9 +34,9 @@ def test_all_candidates_on_a_cpu() -> None:
     """Threads, prefetch, a helper process, decoders and engines, in this order."""
     assert names(NOW) == [
         "num_threads=16",
-        "prefetch=6",
+        "execution=Execution(prefetch=6)",
         "num_threads=4",
-        "helper_process=True",
+        "execution=Execution(helper_process=True)",
         "decoder='dali'",
         "engine='kornia'",
         "engine='albumentations'",
@@ -46,25 +46,46 @@ def test_all_candidates_on_a_cpu() -> None:
 @pytest.mark.parametrize(
     ("now", "tried", "not_tried"),
     [
-        (replace(NOW, fixed=frozenset({"num_threads"})), ["prefetch=6"], ["num_threads=16"]),
+        (
+            replace(NOW, fixed=frozenset({"num_threads"})),
+            ["execution=Execution(prefetch=6)"],
+            ["num_threads=16"],
+        ),
         (replace(NOW, shares={"augment": 1.0}), ["engine='kornia'"], ["decoder='dali'"]),
         (replace(NOW, shares={"decode": 1.0}), ["decoder='dali'"], ["engine='kornia'"]),
-        (replace(NOW, shares={"read": 0.5}), ["num_threads=32, prefetch=32"], []),
-        (NOW, [], ["num_threads=32, prefetch=32"]),
+        (
+            replace(NOW, shares={"read": 0.5}),
+            ["num_threads=32, execution=Execution(prefetch=32)"],
+            [],
+        ),
+        (NOW, [], ["num_threads=32, execution=Execution(prefetch=32)"]),
         (replace(NOW, num_threads=1), [], ["num_threads=0"]),
-        (replace(NOW, num_helpers=2), ["helper_process=False"], ["helper_process=True"]),
+        (
+            replace(NOW, num_helpers=2),
+            ["execution=Execution(helper_process=False)"],
+            ["execution=Execution(helper_process=True)"],
+        ),
         (
             ON_GPU,
-            ["decoder='dali'", "decoder='cpu'", "cache='device'", "engine='kornia'"],
-            ["engine='albumentations'", "helper_process=True"],
+            [
+                "decoder='dali'",
+                "decoder='cpu'",
+                "execution=Execution(cache='device')",
+                "engine='kornia'",
+            ],
+            ["engine='albumentations'", "execution=Execution(helper_process=True)"],
         ),
-        (ON_GPU, ["decoder='cpu', helper_process=True"], []),
+        (ON_GPU, ["decoder='cpu', execution=Execution(helper_process=True)"], []),
         (
             replace(ON_GPU, fixed=frozenset({"decoder"})),
-            ["cache='device'"],
-            ["decoder='cpu', helper_process=True", "decoder='dali'"],
+            ["execution=Execution(cache='device')"],
+            ["decoder='cpu', execution=Execution(helper_process=True)", "decoder='dali'"],
         ),
-        (replace(ON_GPU, decoder="dali"), ["decoder='cuda'"], ["cache='device'"]),
+        (
+            replace(ON_GPU, decoder="dali"),
+            ["decoder='cuda'"],
+            ["execution=Execution(cache='device')"],
+        ),
     ],
 )
 def test_candidates_follow_from_the_situation(

@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.tune.limits import DECODING, LOADING, READING, WITH_STEP, measure_stages
 from bench.tune.trial import Pace, Reading, Trial
-from dali_pipes import Loader
+from dali_pipes import Execution, Loader
 from gpu_aug import HorizontalFlip, Recipe
 from readers import open_dataset
 from tests.support.slow_datasets import Repeated, slow_fetch
@@ -21,7 +21,7 @@ def make(data: Path, recipe: Recipe = RECIPE, **options: Any) -> Loader:
 
 def test_a_training_step_paces_a_trial(data: Path) -> None:
     """A loader that is fast enough gives what the step takes, and does not let it wait."""
-    with closing(Trial(make(data, prefetch=3), step_seconds=0.05)) as trial:
+    with closing(Trial(make(data, execution=Execution(prefetch=3)), step_seconds=0.05)) as trial:
         paced, free = trial.turn(0.5), trial.free_turn(0.2)
 
         assert trial.num_ahead == 4

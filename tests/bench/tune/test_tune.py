@@ -18,7 +18,7 @@ from bench.tune.limits import LOADING, Limit, Stages
 from bench.tune.result import Tuning as Result
 from bench.tune.search import Found, Tried
 from bench.tune.trial import Trial
-from dali_pipes import BadSampleError, Loader
+from dali_pipes import BadSampleError, Execution, Loader, Monitoring
 from gpu_aug import Recipe
 from readers import open_dataset
 from tests.bench.tune.test_limits import rates
@@ -38,7 +38,7 @@ def test_what_is_chosen_makes_a_loader(data: Path, tmp_path: Path) -> None:
         seconds=2,
         dtype=torch.bfloat16,
         num_threads=1,
-        audit=str(audit),
+        monitoring=Monitoring(audit=str(audit)),
         on_progress=lambda _, share: shares.append(share),
     )
 
@@ -169,7 +169,14 @@ def test_tuning_measures_what_limits_with_the_recommended_settings(
         sys.modules["bench.tune.tune"], "find_candidates", lambda _: [{"prefetch": 7}]
     )
 
-    found = tune(open_dataset(data), RECIPE, batch_size=2, seconds=1, num_threads=1, prefetch=2)
+    found = tune(
+        open_dataset(data),
+        RECIPE,
+        batch_size=2,
+        seconds=1,
+        num_threads=1,
+        execution=Execution(prefetch=2),
+    )
 
     assert [one["prefetch"] for one in measured] == [2, 7]
     assert measured[1]["turns"] > 8
@@ -227,7 +234,7 @@ def test_the_command_prints_and_writes(data: Path, tmp_path: Path, run: Run) -> 
     tuning = result["tuning"]
     assert {"median", "runs"} <= tuning["stages"]["reading"].keys()
     assert tuning["trials"] == result["rows"]
-    assert tuning["chosen"]["prefetch"] == 2
+    assert "Execution(prefetch=2)" in tuning["python"]
     assert tuning["python"].startswith("loader = Loader(")
 
 
@@ -239,7 +246,7 @@ def test_the_command_prints_and_writes(data: Path, tmp_path: Path, run: Run) -> 
         ({"images_per_second": float("nan")}, "images_per_second must be greater than 0, got nan"),
         ({"step_ms": 10, "images_per_second": 5}, "leave one of them out"),
         ({"batch_size": 0}, "batch_size"),
-        ({"prefetch": 0}, "prefetch=0"),
+        ({"prefetch": 0}, r"prefetch moved: write execution=Execution\(prefetch=0\)"),
         ({"num_thread": 1}, "num_threads"),
     ],
 )

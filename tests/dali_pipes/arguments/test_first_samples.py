@@ -10,7 +10,16 @@ import pytest
 import torch
 from PIL import Image
 
-from dali_pipes import BadSampleError, Batch, Clips, Field, LoaderError, NumberMap
+from dali_pipes import (
+    BadSampleError,
+    Batch,
+    Clips,
+    Execution,
+    Field,
+    ImageOptions,
+    LoaderError,
+    NumberMap,
+)
 from dali_pipes.integrations.dali import DALIGenericIterator
 from dali_pipes.integrations.torch_dataset import from_torch
 from dali_pipes.integrations.torchdata import LoaderDataset
@@ -97,7 +106,7 @@ def test_a_fault_of_all_samples_is_refused_at_once(tmp_path: Path) -> None:
 def test_maps_and_images_are_looked_for_in_later_samples(tmp_path: Path) -> None:
     data = open_dataset(write(tmp_path, 9, bad={"depth.png": b"?"}, **{"depth.png": png("L")}))
 
-    with load(data, maps={"depth": NumberMap("depth.png", scale=1)}) as loader:
+    with load(data, images=ImageOptions(maps={"depth": NumberMap("depth.png", scale=1)})) as loader:
         batches = list(loader)
 
     assert [list(batch.fields["depth"].shape) for batch in batches] == [
@@ -107,9 +116,12 @@ def test_maps_and_images_are_looked_for_in_later_samples(tmp_path: Path) -> None
 
 LOST: dict[str, Any] = {
     "threads": (RECIPE, {}),
-    "helper process": (RECIPE, {"helper_process": True}),
-    "views": (Views([RECIPE, RECIPE]), {"targets": []}),
-    "mixed labels": (Recipe([CenterCrop(SIZE), MixUp(num_classes=3)]), {"targets": []}),
+    "helper process": (RECIPE, {"execution": Execution(helper_process=True)}),
+    "views": (Views([RECIPE, RECIPE]), {"images": ImageOptions(targets=[])}),
+    "mixed labels": (
+        Recipe([CenterCrop(SIZE), MixUp(num_classes=3)]),
+        {"images": ImageOptions(targets=[])},
+    ),
 }
 
 
@@ -145,7 +157,7 @@ def test_a_batch_without_rows_has_the_form_of_the_others(
 
     assert [len(batch) for batch in (empty, part, whole)] == [0, 3, 4]
     assert form(empty) == form(whole) == form(part)
-    assert ("boxes" in empty) == ("targets" not in options)
+    assert ("boxes" in empty) == ("images" not in options)
     assert part.keys == [key for key in part.keys if int(key[-2:]) >= 5]
     assert part.indices.tolist() == [5, 6, 7] or stream
     assert len(part.labels) == len(part.valid) == 3

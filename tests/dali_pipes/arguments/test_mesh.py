@@ -14,7 +14,7 @@ import torch.distributed as dist
 import torch.multiprocessing as processes
 from torch.distributed.device_mesh import init_device_mesh
 
-from dali_pipes import Loader, LoaderError
+from dali_pipes import Loader, LoaderError, Monitoring
 from dali_pipes.runs.audit_check import check_audit
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from tests.support.adapters import MemoryDataset
@@ -45,7 +45,9 @@ def work(rank: int, shape: tuple[int, ...], pictures: list[bytes], folder: Path)
     mesh = init_device_mesh("cpu", shape, mesh_dim_names=names)
     assert mesh._get_root_mesh() is mesh
     data = mesh["dp_shard"] if len(shape) == 2 else mesh["dp_replicate", "dp_shard"]._flatten("dp")
-    loader = make_loader(pictures, mesh=data, audit=folder / "audit-{rank}.jsonl")
+    loader = make_loader(
+        pictures, rank=data, monitoring=Monitoring(audit=folder / "audit-{rank}.jsonl")
+    )
     seen = [
         (batch.indices.tolist(), hashlib.sha256(batch.images.numpy().tobytes()).hexdigest())
         for batch in loader
@@ -93,7 +95,9 @@ class Mesh:
 
 def test_rank_is_that_in_the_mesh(jpeg: Any, tmp_path: Path) -> None:
     """Rank and size come from the mesh; a process that is not beside process 0 keeps no files of its own."""
-    loader = make_loader([jpeg(12, 14)], mesh=Mesh(), audit=tmp_path / "run-{rank}.jsonl")
+    loader = make_loader(
+        [jpeg(12, 14)], rank=Mesh(), monitoring=Monitoring(audit=tmp_path / "run-{rank}.jsonl")
+    )
     list(loader)
 
     assert (loader.steps.rank, loader.steps.world_size) == (1, 2)
@@ -107,21 +111,25 @@ def test_a_mesh_without_process_0_says_that_it_writes_nothing(jpeg: Any, tmp_pat
     part._get_root_mesh = lambda: SimpleNamespace(mesh=torch.arange(4))  # type: ignore[attr-defined]
 
     with pytest.warns(UserWarning, match=r"write nothing here: .* without process 0; .* rank="):
-        make_loader([jpeg(12, 14)], mesh=rest, audit=tmp_path / "run-{rank}.jsonl")
-    make_loader([jpeg(12, 14)], mesh=rest)
-    make_loader([jpeg(12, 14)], mesh=part, audit=tmp_path / "run-{rank}.jsonl")
+        make_loader(
+            [jpeg(12, 14)], rank=rest, monitoring=Monitoring(audit=tmp_path / "run-{rank}.jsonl")
+        )
+    make_loader([jpeg(12, 14)], rank=rest)
+    make_loader(
+        [jpeg(12, 14)], rank=part, monitoring=Monitoring(audit=tmp_path / "run-{rank}.jsonl")
+    )
 
 
 def test_contradictions(jpeg: Any) -> None:
     """Rank beside a mesh, a mesh of two dimensions and what is no mesh are refused."""
     whole = Mesh()
     whole.ndim, whole.mesh_dim_names = 2, ("dp", "tp")  # type: ignore[assignment]
-    with pytest.raises(LoaderError, match="mesh= says which rank this is, and so do rank=0"):
-        make_loader([jpeg(12, 14)], mesh=Mesh(), rank=0, world_size=2)
+    with pytest.raises(LoaderError, match="has the number of processes, and so does world_size=2"):
+        make_loader([jpeg(12, 14)], rank=Mesh(), world_size=2)
     with pytest.raises(LoaderError, match=r"2 dimensions, dp, tp, and nothing says .*mesh\['dp'\]"):
-        make_loader([jpeg(12, 14)], mesh=whole)
-    with pytest.raises(LoaderError, match="mesh=3 is not allowed; give a DeviceMesh"):
-        make_loader([jpeg(12, 14)], mesh=3)
+        make_loader([jpeg(12, 14)], rank=whole)
+    with pytest.raises(LoaderError, match="rank=3, world_size=None: give both"):
+        make_loader([jpeg(12, 14)], rank=3)
 
 
 class Context:

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed
 
-from dali_pipes import Loader, LoaderError
+from dali_pipes import Loader, LoaderError, Monitoring
 from dali_pipes.arguments.choose import choose
 from dali_pipes.integrations.dali import DALIClassificationIterator
 from gpu_aug import RandomResizedCrop, Recipe
@@ -141,7 +141,7 @@ def test_a_group_comes_first_and_may_end(
     [
         (None, "4", "RANK is not set and WORLD_SIZE is '4'"),
         ("2", None, "RANK is '2' and WORLD_SIZE is not set"),
-        ("one", "4", "RANK is 'one' and WORLD_SIZE is '4' in the environment: not whole numbers"),
+        ("one", "4", "RANK is 'one' and WORLD_SIZE is '4' in the environment: not integers"),
         ("4", "4", "but ranks count from 0"),
     ],
 )
@@ -200,7 +200,7 @@ class TestGiven:
     @pytest.mark.parametrize("rank", [True, "0", 0.0])
     def test_whole_numbers_only(self, dataset: Dataset, rank: Any) -> None:
         """A text from the environment is not taken for a number."""
-        with pytest.raises(LoaderError, match=r"rank=.* is not allowed; give a whole number"):
+        with pytest.raises(LoaderError, match=r"rank=.* is not allowed; give an integer"):
             load(dataset, rank=rank, world_size=2)
 
 
@@ -208,12 +208,12 @@ def test_what_cannot_work_is_said_at_once(
     dataset: Dataset, say: Callable[..., None], tmp_path: Path
 ) -> None:
     """Where the place is known already, no loop is needed to learn that ranks would share an audit."""
-    loader = load(dataset, audit=tmp_path / "run.jsonl")
+    loader = load(dataset, monitoring=Monitoring(audit=tmp_path / "run.jsonl"))
     say(0, 2, group=True)
     with pytest.raises(LoaderError, match="would be one file for 2 ranks"):
         iter(loader)
     with pytest.raises(LoaderError, match="would be one file for 2 ranks"):
-        load(dataset, audit=tmp_path / "run.jsonl")
+        load(dataset, monitoring=Monitoring(audit=tmp_path / "run.jsonl"))
     with pytest.raises(LoaderError, match="no full batch: 21 samples, batch_size=11, world_size=2"):
         load(dataset, batch_size=11, last_batch="drop")
 
@@ -224,7 +224,9 @@ def test_files_are_those_of_the_rank(
     """The rank in the names of audit and ledger, and in their lines, is the one that was settled."""
     bad = make_bad(dataset)
     audit, ledger = tmp_path / "audit-{rank}.jsonl", tmp_path / "bad-{rank}.jsonl"
-    loader = load(bad, audit=audit, ledger=ledger, on_bad_sample="skip", shuffle="none")
+    loader = load(
+        bad, monitoring=Monitoring(audit=audit, ledger=ledger), on_bad_sample="skip", shuffle="none"
+    )
     say(1, 2, group=True)
     list(loader)
 
@@ -241,8 +243,8 @@ def test_folders_are_those_of_the_rank(
 ) -> None:
     """A rank makes its own folder, and not that of rank 0."""
     say(1, 2, group=True)
-    options = {name: tmp_path / "{rank}" / "run.jsonl"}
-    load(dataset, **options)
+    files: dict[str, Any] = {name: tmp_path / "{rank}" / "run.jsonl"}
+    load(dataset, monitoring=Monitoring(**files))
     assert [path.name for path in tmp_path.iterdir() if path.is_dir() and path.name in "01"] == [
         "1"
     ]

@@ -11,6 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
+from dali_pipes import Execution
 from dali_pipes.decode.cpu import render_row
 from dali_pipes.runs.bad_samples import BadRecord
 from dali_pipes.stages import fetch as fetch_module
@@ -79,7 +80,7 @@ usual_loader = loader_maker(
     batch_size=BATCH_SIZE,
     shuffle="none",
     on_bad_sample="replace",
-    prefetch=3,
+    execution=Execution(prefetch=3),
     dtype=torch.float32,
     num_threads=2,
     max_bad_samples=20,

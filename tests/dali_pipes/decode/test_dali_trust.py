@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from bench.gpu.broken import broken_files
-from dali_pipes import LoaderError
+from dali_pipes import Execution, LoaderError
 from dali_pipes.decode.dali import feed as feed_module
 from dali_pipes.decode.dali.driver import Inputs
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
@@ -151,7 +151,7 @@ load = loader_maker(
     last_batch="partial",
     num_threads=2,
     max_bad_samples=99,
-    prefetch=1,
+    execution=Execution(prefetch=1),
 )
 
 
@@ -345,7 +345,9 @@ def test_the_share_reaches_dali(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
     given: list[FeedOptions] = []
     monkeypatch.setattr(make, "FeedOptions", lambda **o: given.append(FeedOptions(**o)) or given[0])
-    with load(open_dataset(folder), hw_decoder_load=0.25) as loader:
+    with load(
+        open_dataset(folder), execution=Execution(hw_decoder_load=0.25, prefetch=1)
+    ) as loader:
         next(iter(loader))
     monkeypatch.setattr(Pipeline, "build", Pipeline._build_graph)
     pipeline = feed_module._build(replace(given[0], device="mixed", canvases=True, device_id=0))
@@ -355,18 +357,8 @@ def test_the_share_reaches_dali(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert [one.device for one in pipeline._graph_outputs] == ["gpu", "gpu"]
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"hw_decoder_load": 65}, "give a number from 0 to 1"),
-        ({"hw_decoder_load": True}, "give a number from 0 to 1"),
-        ({"hw_decoder_load": float("nan")}, "give a number from 0 to 1"),
-        ({"hw_decoder_load": 0.5, "decoder": "cpu"}, 'is for decoder="dali" alone; leave it out'),
-    ],
-)
-def test_shares_that_cannot_work_are_refused(
-    folder: Path, options: dict[str, Any], words: str
-) -> None:
-    """The share for the JPEG engine is one, and of use."""
-    with pytest.raises(LoaderError, match=words):
-        load(open_dataset(folder), **options)
+def test_a_share_for_another_decoder_is_refused(folder: Path) -> None:
+    """The share for the JPEG engine is for DALI."""
+    half = Execution(hw_decoder_load=0.5)
+    with pytest.raises(LoaderError, match='is for decoder="dali" alone; leave it out'):
+        load(open_dataset(folder), decoder="cpu", execution=half)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from dali_pipes import BadSampleError, Loader, LoaderError
+from dali_pipes import BadSampleError, Execution, ImageOptions, Loader, LoaderError
 from dali_pipes.decode.dali.user_pipeline import from_dali
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, RandomResizedCrop, Recipe, Resize, Views
 from readers import Dataset, open_dataset
@@ -240,7 +240,9 @@ def test_targets_of_another_size_are_refused(annotated):
     options = {"batch_size": 4, "on_bad_sample": "skip"}
     with pytest.raises(LoaderError, match=r"makes \d+x17 of .* stored for \d+x50; leave resizing"):
         list(load(annotated, build(halved), **options))
-    assert len(list(load(annotated, build(halved), targets=[], **options))) == 2
+    assert (
+        len(list(load(annotated, build(halved), images=ImageOptions(targets=[]), **options))) == 2
+    )
 
 
 @pytest.mark.parametrize("recipe", [RANDOM, Recipe([HorizontalFlip(), CenterCrop(20)])], ids=str)
@@ -408,7 +410,7 @@ def test_what_is_no_image_is_refused(dataset, make, words):
     [
         ({"batch_size": 21}, "batch_size=20, but the loader works on up to 21"),
         ({"batch_size": 20, "recipe": Recipe([CenterCrop(20), MixUp(num_classes=3)])}, "up to 22"),
-        ({"helper_process": True}, 'not allowed with decoder="dali"'),
+        ({"execution": Execution(helper_process=True)}, 'not allowed with decoder="dali"'),
     ],
     ids=["batch", "group", "helper"],
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import Batch, LoaderError
+from dali_pipes import Batch, Execution, LoaderError
 from dali_pipes.integrations.dlpack import _require_jax_device, to_cupy, to_jax
 from gpu_aug import CutMix, HorizontalFlip, RandomResizedCrop, Recipe
 from gpu_aug.views import Views
@@ -73,7 +73,9 @@ class TestJax:
     @pytest.mark.parametrize("dtype", DTYPES, ids=str)
     def test_values(self, dataset: Dataset, dtype: torch.dtype, channels_last: bool) -> None:
         """Images are [B, H, W, 3] of every type and layout, with labels and validity."""
-        batch = next(iter(load(dataset, dtype=dtype, channels_last=channels_last)))
+        batch = next(
+            iter(load(dataset, dtype=dtype, execution=Execution(channels_last=channels_last)))
+        )
         arrays = to_jax(batch)
 
         assert {name: (array.shape, str(array.dtype)) for name, array in arrays.items()} == {
@@ -89,7 +91,9 @@ class TestJax:
     def test_channels_last_is_not_copied(self, dataset: Dataset, dtype: torch.dtype) -> None:
         """The array begins where the tensor does; under channels_last=False it does not."""
         batch = aligned(next(iter(load(dataset, dtype=dtype))))
-        planes = aligned(next(iter(load(dataset, dtype=dtype, channels_last=False))))
+        planes = aligned(
+            next(iter(load(dataset, dtype=dtype, execution=Execution(channels_last=False))))
+        )
 
         assert to_jax(batch)["images"].unsafe_buffer_pointer() == batch.images.data_ptr()
         assert to_jax(planes)["images"].unsafe_buffer_pointer() != planes.images.data_ptr()
@@ -102,7 +106,9 @@ class TestJax:
         self, dataset: Dataset, channels_last: bool, helper_process: bool
     ) -> None:
         """Batches as the loader hands them over begin at multiples of 64 bytes, where JAX takes them without a copy."""
-        options: dict[str, Any] = {"channels_last": channels_last, "helper_process": helper_process}
+        options: dict[str, Any] = {
+            "execution": Execution(channels_last=channels_last, helper_process=helper_process)
+        }
         views = Views([RECIPE, Recipe([RandomResizedCrop(size=(7, 9))])])
         with load(dataset, views, batch_size=3, **options) as loader:
             batches = list(loader)
@@ -116,7 +122,9 @@ class TestJax:
     @pytest.mark.parametrize("helper_process", [False, pytest.param(True, marks=pytest.mark.long)])
     def test_arrays_outlive_their_batch(self, dataset: Dataset, helper_process: bool) -> None:
         """Arrays that are held stay as they were while the loader makes three more batches."""
-        with load(dataset, batch_size=2, helper_process=helper_process) as loader:
+        with load(
+            dataset, batch_size=2, execution=Execution(helper_process=helper_process)
+        ) as loader:
             loop = iter(loader)
             batch = next(loop)
             expected = expected_images(batch).copy()

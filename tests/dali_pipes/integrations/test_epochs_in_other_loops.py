@@ -17,7 +17,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from dali_pipes import Batch, Loader, LoaderError
+from dali_pipes import Batch, Execution, Loader, LoaderError
 from dali_pipes.integrations.dali import DALIGenericIterator, LastBatchPolicy
 from gpu_aug import CenterCrop, Recipe
 from readers import Dataset
@@ -56,7 +56,7 @@ def dataset(jpeg: Callable[..., bytes]) -> Dataset:
     return make_small(jpeg, NUM_IMAGES)
 
 
-make = loader_maker(RECIPE, seed=5, helper_process=False)
+make = loader_maker(RECIPE, seed=5, execution=Execution(helper_process=False))
 
 
 def make_eval(dataset: Dataset) -> Loader:
@@ -431,7 +431,7 @@ def in_child(work: Callable[[], T]) -> str:
 @pytest.mark.parametrize("helpers", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_loop_in_a_fork(dataset: Dataset, places: dict[Any, int], helpers: int) -> None:
     """The child is refused the parent's loop, also ends nothing of it; the parent goes on exactly."""
-    with make(dataset, helper_process=helpers) as loader:
+    with make(dataset, execution=Execution(helper_process=helpers)) as loader:
         loop = iter(loader)
         seen = [next(loop)]
         assert in_child(lambda: next(loop)).startswith("this loop was begun before a fork")
@@ -443,7 +443,7 @@ def test_a_loop_in_a_fork(dataset: Dataset, places: dict[Any, int], helpers: int
 @pytest.mark.parametrize("helpers", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_new_loop_in_a_fork(dataset: Dataset, places: dict[Any, int], helpers: int) -> None:
     """The child makes batches by threads and helpers of its own, not by those that the parent keeps."""
-    with make(dataset, helper_process=helpers) as loader:
+    with make(dataset, execution=Execution(helper_process=helpers)) as loader:
         seen = list(loader)
         assert in_child(lambda: list(loader)) == "nothing"
         seen += loader

@@ -18,7 +18,7 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from dali_pipes import Every, LoaderError, Stats
+from dali_pipes import Every, LoaderError, Monitoring, Stats
 from dali_pipes.integrations.metrics import Logged, OpenTelemetry, Prometheus, TensorBoard
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from tests.support.loaders import loader_maker
@@ -95,8 +95,12 @@ def test_prometheus(dataset: SmallDataset, port: int) -> None:
     """Two loaders at one port, by real HTTP, in counters that only grow and that the library's parser reads."""
     registry = CollectorRegistry()
     here = {"port": port, "registry": registry}
-    train = load(dataset, metrics=Prometheus("train", host="127.0.0.1", **here))
-    val = load(dataset, metrics=Prometheus("val", rank=3, **here), batch_size=10)
+    train = load(
+        dataset, monitoring=Monitoring(metrics=Prometheus("train", host="127.0.0.1", **here))
+    )
+    val = load(
+        dataset, monitoring=Monitoring(metrics=Prometheus("val", rank=3, **here)), batch_size=10
+    )
     list(train)
     first = values(scrape(port))
     list(train)
@@ -117,7 +121,14 @@ def test_prometheus(dataset: SmallDataset, port: int) -> None:
 def test_names_of_prometheus(dataset: SmallDataset, port: int) -> None:
     """As its conventions have them: base units in the names, help for each, and OpenMetrics' strict parser agrees."""
     registry = CollectorRegistry()
-    list(load(dataset, metrics=Prometheus(port=port, host="127.0.0.1", registry=registry)))
+    list(
+        load(
+            dataset,
+            monitoring=Monitoring(
+                metrics=Prometheus(port=port, host="127.0.0.1", registry=registry)
+            ),
+        )
+    )
     families = list(parse_strictly(scrape(port, "application/openmetrics-text; version=1.0.0")))
     assert len(families) > 20
     for family in families:
@@ -137,7 +148,7 @@ def test_prometheus_of_one_rank(dataset: SmallDataset) -> None:
     registry = CollectorRegistry()
     ranks = {"rank": 1, "world_size": 2, "batch_size": 2}
     for _ in range(2):
-        list(load(dataset, metrics=Prometheus(registry=registry), **ranks))
+        list(load(dataset, monitoring=Monitoring(metrics=Prometheus(registry=registry)), **ranks))
     labels = {"loader": "train", "rank": "1"}
     assert registry.get_sample_value("gpu_aug_loader_steps_total", labels) == NUM_STEPS
 
@@ -167,9 +178,9 @@ def test_one_object_for_two_loaders(dataset: SmallDataset) -> None:
     """Counters would go back; it is told, and the first loader's stay."""
     registry = CollectorRegistry()
     both = Prometheus(registry=registry)
-    list(load(dataset, metrics=both))
+    list(load(dataset, monitoring=Monitoring(metrics=both)))
     with pytest.warns(UserWarning, match="make one for each loader, with a name of its own"):
-        list(load(dataset, metrics=both, batch_size=10))
+        list(load(dataset, monitoring=Monitoring(metrics=both), batch_size=10))
     labels = {"loader": "train", "rank": "0"}
     assert registry.get_sample_value("gpu_aug_loader_steps_total", labels) == NUM_STEPS
 
@@ -178,8 +189,14 @@ def test_opentelemetry(dataset: SmallDataset) -> None:
     """Its SDK reads the same sums, by loader, with UCUM's units."""
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
-    train = load(dataset, metrics=OpenTelemetry("train", provider=provider, rank=1))
-    val = load(dataset, metrics=OpenTelemetry("val", provider=provider), batch_size=10)
+    train = load(
+        dataset, monitoring=Monitoring(metrics=OpenTelemetry("train", provider=provider, rank=1))
+    )
+    val = load(
+        dataset,
+        monitoring=Monitoring(metrics=OpenTelemetry("val", provider=provider)),
+        batch_size=10,
+    )
     for loader in (train, train, val):
         list(loader)
     (scope,) = reader.get_metrics_data().resource_metrics[0].scope_metrics
@@ -204,7 +221,7 @@ def test_tensorboard(dataset: SmallDataset, tmp_path: Path) -> None:
     writer = SummaryWriter(str(tmp_path))  # type: ignore[no-untyped-call]
     seen: list[Stats] = []
     every = [Every(TensorBoard(writer), steps=2), Every(seen.append, steps=2, scope="run")]
-    loader = load(dataset, metrics=every)
+    loader = load(dataset, monitoring=Monitoring(metrics=every))
     list(loader)
     writer.close()  # type: ignore[no-untyped-call]
     read = EventAccumulator(str(tmp_path)).Reload()
@@ -221,7 +238,7 @@ def test_tensorboard(dataset: SmallDataset, tmp_path: Path) -> None:
 def test_tensorboard_at_other_steps(dataset: SmallDataset) -> None:
     """The user's own count of steps, and a name."""
     writer = Mock()
-    list(load(dataset, metrics=TensorBoard(writer, "val", step=lambda: 700)))
+    list(load(dataset, monitoring=Monitoring(metrics=TensorBoard(writer, "val", step=lambda: 700))))
     points = [(call.args[0], call.args[2]) for call in writer.add_scalar.call_args_list]
     assert ("val/images_per_second", 700) in points
     assert {step for _, step in points} == {700}
@@ -232,7 +249,10 @@ def test_logged(dataset: SmallDataset, kind: str) -> None:
     """A dictionary of plain numbers reaches an object with `log`, or a function."""
     log = Mock(spec=["log"] if kind == "object" else None)
     loader = load(
-        dataset, metrics=Logged(log if kind == "object" else lambda given: log.log(given))
+        dataset,
+        monitoring=Monitoring(
+            metrics=Logged(log if kind == "object" else lambda given: log.log(given))
+        ),
     )
     list(loader)
     [[only]] = [call.args for call in log.log.call_args_list]

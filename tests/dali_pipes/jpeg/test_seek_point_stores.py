@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from dali_pipes import Execution
 from dali_pipes.jpeg import seek_point_stores
 from dali_pipes.jpeg.seek_point_stores import StoredSeekPoints
 from dali_pipes.jpeg.seek_points import (
@@ -91,7 +92,7 @@ def test_a_run_begins_where_the_last_one_ended(
     dataset = open_dataset(photos)
     first, second = epochs(dataset, 2)
     assert sorted(kept) == list(range(NUM_PHOTOS))
-    again = epochs(open_dataset(photos), 2, helper_process=helper_process)
+    again = epochs(open_dataset(photos), 2, execution=Execution(helper_process=helper_process))
     assert torch.equal(torch.stack(again), torch.stack([first, second]))
     epochs(dataset.split(0.5, 0.5)[1])
     assert len(kept) == NUM_PHOTOS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from dali_pipes import BadSampleError, Batch, LoaderError
+from dali_pipes import BadSampleError, Batch, Execution, LoaderError
 from dali_pipes.monitoring import headroom
 from dali_pipes.monitoring.headroom import Headroom, StepRate
 from gpu_aug import RandomResizedCrop, Recipe
@@ -129,7 +129,8 @@ def test_what_the_step_gets(dataset: Dataset) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, pytest.param({"helper_process": True}, marks=pytest.mark.long)]
+    "options",
+    [{}, pytest.param({"execution": Execution(helper_process=True)}, marks=pytest.mark.long)],
 )
 def test_loader_stays_as_it_is(dataset: Dataset, options: dict[str, Any]) -> None:
     """In the middle of a loop: state, statistics, audit, and what comes next."""

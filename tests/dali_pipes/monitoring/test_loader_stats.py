@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from dali_pipes import LoaderError
+from dali_pipes import Execution, LoaderError, Monitoring
 from dali_pipes.monitoring import STAGES
 from dali_pipes.monitoring.counts import Counts
 from gpu_aug import ColorJitter, HorizontalFlip, RandomResizedCrop, Recipe
@@ -53,7 +53,9 @@ def dataset(images: list[bytes]) -> SmallDataset:
 @pytest.mark.parametrize("helper_process", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_what_is_counted(dataset: SmallDataset, images: list[bytes], helper_process: bool) -> None:
     """Samples and bytes of an epoch are those of the data, wherever the work was done."""
-    with load(dataset, last_batch="partial", helper_process=helper_process) as loader:
+    with load(
+        dataset, last_batch="partial", execution=Execution(helper_process=helper_process)
+    ) as loader:
         for _ in range(2):
             batches = list(loader)
         stats, run = loader.stats(), loader.stats("run")
@@ -72,7 +74,7 @@ def test_what_is_counted(dataset: SmallDataset, images: list[bytes], helper_proc
 def test_what_the_loop_waited_for(images: list[bytes]) -> None:
     """A loop that does nothing else waits for slow storage; who trains long does not wait; a controlled pair."""
     dataset = SlowDataset(images, [0] * NUM_IMAGES)
-    with load(dataset, prefetch=1) as loader:
+    with load(dataset, execution=Execution(prefetch=1)) as loader:
         list(loader)
         waiting = loader.stats()
         for _ in loader:
@@ -185,7 +187,7 @@ def test_nobody_holds_the_loader(dataset: SmallDataset, metrics: Any) -> None:
     """It goes with its last name, without the garbage collector: what it has opened ends with it."""
     gc.disable()
     try:
-        gone = weakref.ref(load(dataset, metrics=metrics))
+        gone = weakref.ref(load(dataset, monitoring=Monitoring(metrics=metrics)))
         assert gone() is None
     finally:
         gc.enable()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dali_pipes import Every, LoaderError, Stats
+from dali_pipes import Every, LoaderError, Monitoring, Stats
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from tests.support.loaders import loader_maker
 from tests.support.small import SmallDataset, make_small
@@ -35,7 +35,14 @@ load = loader_maker(RECIPE)
 def test_every_so_many_steps(dataset: SmallDataset, steps: int, expected: list[int]) -> None:
     """Also once when the loop ends, but not twice for one step."""
     seen: list[int] = []
-    list(load(dataset, metrics=Every(lambda stats: seen.append(stats.steps), steps=steps)))
+    list(
+        load(
+            dataset,
+            monitoring=Monitoring(
+                metrics=Every(lambda stats: seen.append(stats.steps), steps=steps)
+            ),
+        )
+    )
     assert seen == expected
 
 
@@ -45,7 +52,14 @@ def test_every_so_many_seconds(dataset: SmallDataset, monkeypatch: pytest.Monkey
     clock = SimpleNamespace(monotonic=lambda: next(now))  # each look at it takes four seconds
     monkeypatch.setattr("dali_pipes.monitoring.metrics.time", clock)
     seen: list[int] = []
-    list(load(dataset, metrics=Every(lambda stats: seen.append(stats.steps), seconds=7.5)))
+    list(
+        load(
+            dataset,
+            monitoring=Monitoring(
+                metrics=Every(lambda stats: seen.append(stats.steps), seconds=7.5)
+            ),
+        )
+    )
     assert seen == [2, 4, 5]
 
 
@@ -68,7 +82,7 @@ def test_scopes(dataset: SmallDataset) -> None:
         Own(),
         note,
     ]
-    loader = load(dataset, metrics=metrics)
+    loader = load(dataset, monitoring=Monitoring(metrics=metrics))
     for _ in range(2):
         list(loader)
     me = threading.get_ident()
@@ -80,7 +94,7 @@ def test_scopes(dataset: SmallDataset) -> None:
 def test_a_loop_that_is_left(dataset: SmallDataset, leave: str, expected: list[int]) -> None:
     """What it had is handed over, too; but the garbage collector calls nobody, for it runs in the middle of anything."""
     seen: list[int] = []
-    loader = load(dataset, metrics=lambda stats: seen.append(stats.steps))
+    loader = load(dataset, monitoring=Monitoring(metrics=lambda stats: seen.append(stats.steps)))
     batches = iter(loader)
     cycle: list[Any] = [next(batches), next(batches)]
     assert seen == []
@@ -102,7 +116,12 @@ def test_an_exception(dataset: SmallDataset) -> None:
         calls.append(stats.steps)
         raise ConnectionError("nobody listens")
 
-    loader = load(dataset, metrics=[Every(fail, steps=1), lambda stats: seen.append(stats.steps)])
+    loader = load(
+        dataset,
+        monitoring=Monitoring(
+            metrics=[Every(fail, steps=1), lambda stats: seen.append(stats.steps)]
+        ),
+    )
     with pytest.warns(UserWarning, match="metrics=") as told:
         assert [len(batch) for batch in loader] == [4] * NUM_STEPS
     list(loader)
@@ -120,7 +139,7 @@ def test_an_interrupt(dataset: SmallDataset) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(load(dataset, metrics=Every(interrupt, steps=2)))
+        list(load(dataset, monitoring=Monitoring(metrics=Every(interrupt, steps=2))))
 
 
 async def later(stats: Stats) -> None:
@@ -144,7 +163,7 @@ class Collector:
 def test_what_cannot_be_called(dataset: SmallDataset, metrics: Any, text: str) -> None:
     """It is refused when the loader is made."""
     with pytest.raises(LoaderError, match=text):
-        load(dataset, metrics=metrics)
+        load(dataset, monitoring=Monitoring(metrics=metrics))
 
 
 @pytest.mark.parametrize(

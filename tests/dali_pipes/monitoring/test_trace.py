@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from dali_pipes import LoaderError, traced
+from dali_pipes import Execution, LoaderError, Monitoring, traced
 from dali_pipes.monitoring.observer import Handed, Span
 from dali_pipes.monitoring.trace import QUEUE, TRAINING_STEP, WAIT, Trace
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
@@ -114,7 +114,11 @@ def test_names_and_steps(dataset: SmallDataset, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_helper_process(dataset: SmallDataset, tmp_path: Path) -> None:
     """What a helper process does is there under its number, on the same clock."""
-    loader = load(dataset, helper_process=True, metrics=lambda _: None)
+    loader = load(
+        dataset,
+        execution=Execution(helper_process=True),
+        monitoring=Monitoring(metrics=lambda _: None),
+    )
     with loader, traced(loader, tmp_path / "trace.json"):
         list(loader)
         stats = loader.stats()

@@ -141,7 +141,7 @@ def test_small_images_are_enlarged_by_whole_pixels(tmp_path: Path) -> None:
 def test_engines_show_every_view_of_every_pair(dataset: IndexedDataset) -> None:
     """A row for each view of each pair, with its distance from the first pair, whose pictures are the loader's."""
     from dali_pipes import available_decoders
-    from dali_pipes.preview.pairs import ENGINES
+    from dali_pipes.preview.chosen_batches import ENGINES
 
     preview = preview_engines(dataset, VIEWS, [7], seed=SEED, epoch=2)
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from dali_pipes import Flow, NumberMap
+from dali_pipes import Flow, ImageOptions, NumberMap
 from dali_pipes.preview import preview_engines, preview_images, sound_samples
 from dali_pipes.preview.pictures import show_values
 from gpu_aug import CenterCrop, HorizontalFlip, Recipe
@@ -47,28 +47,28 @@ def encoded(array: NDArray[Any], ending: str) -> bytes:
         (
             RNG.integers(0, 256, SIZE, np.uint8),
             "png",
-            {"channels": 1},
+            {"images": ImageOptions(channels=1)},
             lambda array: np.repeat(array[..., None], 3, axis=2),
             "96 x 100 px",
         ),
         (
             RNG.integers(0, 65536, SIZE, np.uint16),
             "png",
-            {"channels": 1, "depth": 16},
+            {"images": ImageOptions(channels=1, depth=16)},
             lambda array: np.repeat(np.rint(array[..., None] / 257), 3, axis=2),
             "96 x 100 px",
         ),
         (
             RNG.integers(0, 65536, (*SIZE, 5), np.uint16),
             "tif",
-            {"channels": 5, "depth": 16},
+            {"images": ImageOptions(channels=5, depth=16)},
             lambda array: np.rint(array[..., :3] / 257),
             "channels 1 to 3 of 5 as red,",
         ),
         (
             np.linspace(-3, 5, SIZE[0] * SIZE[1], dtype=np.float32).reshape(*SIZE, 1),
             "npy",
-            {"channels": 1, "depth": "float32", "images": "npy"},
+            {"images": ImageOptions(channels=1, depth="float32", fields="npy")},
             lambda array: np.repeat(np.rint((array + 3) / 8 * 255), 3, axis=2),
             "black -3, white 5",
         ),
@@ -106,8 +106,10 @@ def test_pairs_and_maps_have_rows(tmp_path: Path) -> None:
     }
     data = open_dataset(tar_of(tmp_path / "a.tar", [sample]))
     options: dict[str, Any] = {
-        "images": ["left.png", "right.png"],
-        "maps": {"depth": NumberMap("depth.png", scale=256), "flow": Flow("flow.npy")},
+        "images": ImageOptions(
+            fields=["left.png", "right.png"],
+            maps={"depth": NumberMap("depth.png", scale=256), "flow": Flow("flow.npy")},
+        ),
     }
 
     page = preview_images(data, FLIP, [0], epochs=[0], **options).page
@@ -132,19 +134,17 @@ def test_pairs_and_maps_have_rows(tmp_path: Path) -> None:
 
 def test_samples_of_another_kind_are_not_sound(tmp_path: Path) -> None:
     """One sentence each: another number of channels, another depth, a field that is missing."""
-    from dali_pipes.samples.image_fields import as_image_fields
-
     gray = encoded(RNG.integers(0, 256, SIZE, np.uint8), "png")
     data = open_dataset(tar_of(tmp_path / "a.tar", [{"png": gray}]))
     for images, words in (
-        (as_image_fields(None, 5, 8), "channels=5"),
-        (as_image_fields(None, 1, 16), "depth=16"),
-        (as_image_fields(["left.png"], 3, 8), "no field 'left.png'"),
+        (ImageOptions(channels=5), "channels=5"),
+        (ImageOptions(channels=1, depth=16), "depth=16"),
+        (ImageOptions(fields=["left.png"]), "no field 'left.png'"),
     ):
-        sound, [fault] = sound_samples(data, most=1, images=images)
+        sound, [fault] = sound_samples(data, most=1, images=images.image_fields())
         assert not sound
         assert words in fault
-    assert len(sound_samples(data, most=1, images=as_image_fields(None, 1, 8))[0]) == 1
+    assert len(sound_samples(data, most=1, images=ImageOptions(channels=1).image_fields())[0]) == 1
 
 
 def test_numbers_that_are_all_alike_or_unknown() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.cli import main
-from dali_pipes import Loader, LoaderError
+from dali_pipes import Execution, Loader, LoaderError, Monitoring
 from dali_pipes.errors import StateMismatchError
 from dali_pipes.runs.audit import sums
 from dali_pipes.runs.audit_check import check_audit
@@ -48,7 +48,7 @@ def advance(ranks: list[Loader], num_steps: int | None = None, loops: int = 1) -
 
 def audited(dataset: Any, path: Path, **options: Any) -> str:
     """The audit of two epochs on one rank, without a break."""
-    advance([loader(dataset, audit=path, **options)], loops=2)
+    advance([loader(dataset, monitoring=Monitoring(audit=path), **options)], loops=2)
     return str(path)
 
 
@@ -118,7 +118,7 @@ class TestHashes:
 
     def test_counts_what_was_handed_over(self, dataset: MemoryDataset) -> None:
         """Batches under way do not count, nor does a loop that another one has replaced."""
-        ours = loader(dataset, prefetch=5)
+        ours = loader(dataset, execution=Execution(prefetch=5))
         assert ours.audit.steps == 0
         earlier = iter(ours)
         next(earlier)
@@ -157,7 +157,9 @@ class TestHashes:
 class TestFile:
     def test_a_line_for_each_step(self, dataset: MemoryDataset, tmp_path: Path) -> None:
         """A line names step, rank and positions; the last one holds the rolling hash of the run."""
-        ranks = world(dataset, 2, batch_size=16, audit=tmp_path / "run-{rank}.jsonl")
+        ranks = world(
+            dataset, 2, batch_size=16, monitoring=Monitoring(audit=tmp_path / "run-{rank}.jsonl")
+        )
         advance(ranks)
         lines = [json.loads(line) for line in (tmp_path / "run-1.jsonl").read_text().splitlines()]
 
@@ -174,11 +176,11 @@ class TestFile:
     def test_goes_on_after_a_torn_line(self, dataset: MemoryDataset, tmp_path: Path) -> None:
         """What a killed process left of a line is left out, and the next line begins anew."""
         path = tmp_path / "run.jsonl"
-        first = loader(dataset, audit=path)
+        first = loader(dataset, monitoring=Monitoring(audit=path))
         advance([first], 3)
         state = first.state_dict()
         path.write_bytes(path.read_bytes() + b'{"epoch": 0, "step": 3, "ra')
-        second = loader(dataset, audit=path)
+        second = loader(dataset, monitoring=Monitoring(audit=path))
         second.load_state_dict(state)
         advance([second])
         history = read_history(str(path))
@@ -208,7 +210,12 @@ class TestComparison:
         folder.mkdir()
         state, ranks = None, []
         for number, size in enumerate(worlds):
-            ranks = world(dataset, size, batch_size=2, audit=folder / "rank-{rank}.jsonl")
+            ranks = world(
+                dataset,
+                size,
+                batch_size=2,
+                monitoring=Monitoring(audit=folder / "rank-{rank}.jsonl"),
+            )
             for rank in ranks:
                 if state:
                     rank.load_state_dict(state)
@@ -244,7 +251,9 @@ class TestComparison:
         first, second = int(order[21]), int(order[50])
         swapping = Swapping(dataset.pictures, LENGTH)
         for epoch, data in enumerate((dataset, swapping)):
-            ranks = world(data, 2, batch_size=2, audit=tmp_path / "s{rank}.jsonl")
+            ranks = world(
+                data, 2, batch_size=2, monitoring=Monitoring(audit=tmp_path / "s{rank}.jsonl")
+            )
             for rank in ranks:
                 rank.set_epoch(epoch)
             advance(ranks)
@@ -290,10 +299,21 @@ class TestComparison:
     def test_steps_that_end_elsewhere(self, dataset: MemoryDataset, tmp_path: Path) -> None:
         """Positions whose hashes stand in steps of other lengths are named, and so is what "drop" leaves out."""
         for name, size in (("a", 4), ("b", 6)):
-            advance([loader(dataset, batch_size=size, last_batch="drop", audit=tmp_path / name)])
+            advance(
+                [
+                    loader(
+                        dataset,
+                        batch_size=size,
+                        last_batch="drop",
+                        monitoring=Monitoring(audit=tmp_path / name),
+                    )
+                ]
+            )
         same, text = verdict(str(tmp_path / "b"), str(tmp_path / "a"))  # up to 60 both
         assert same, text
-        short = loader(dataset, batch_size=7, last_batch="drop", audit=tmp_path / "c")
+        short = loader(
+            dataset, batch_size=7, last_batch="drop", monitoring=Monitoring(audit=tmp_path / "c")
+        )
         advance([short])  # up to 56
         same, text = verdict(str(tmp_path / "b"), str(tmp_path / "c"))
         assert same, text
@@ -314,7 +334,16 @@ class TestComparison:
     def test_nothing_that_can_be_compared(self, dataset: MemoryDataset, tmp_path: Path) -> None:
         """Runs of which no steps end together are not called the same."""
         for name, size in (("a", 31), ("b", 32)):
-            advance([loader(dataset, batch_size=size, last_batch="drop", audit=tmp_path / name)])
+            advance(
+                [
+                    loader(
+                        dataset,
+                        batch_size=size,
+                        last_batch="drop",
+                        monitoring=Monitoring(audit=tmp_path / name),
+                    )
+                ]
+            )
         same, text = verdict(str(tmp_path / "a"), str(tmp_path / "b"))
 
         assert not same
@@ -345,14 +374,16 @@ class TestComparison:
         self, dataset: MemoryDataset, tmp_path: Path, whole: str
     ) -> None:
         """Steps of a rank that never came back, behind the state of the others, do not count."""
-        ranks = world(dataset, 2, batch_size=4, audit=tmp_path / "r{rank}.jsonl")
+        ranks = world(
+            dataset, 2, batch_size=4, monitoring=Monitoring(audit=tmp_path / "r{rank}.jsonl")
+        )
         loops = [iter(rank) for rank in ranks]
         for loop in loops * 2:
             next(loop)
         state = ranks[0].state_dict()
         for _ in range(3):
             next(loops[1])  # rank 0 is dead already
-        alone = loader(dataset, audit=tmp_path / "r{rank}.jsonl")
+        alone = loader(dataset, monitoring=Monitoring(audit=tmp_path / "r{rank}.jsonl"))
         alone.load_state_dict(state)
         advance([alone], loops=2)
         same, text = verdict(whole, str(tmp_path / "r?.jsonl"))
@@ -398,10 +429,10 @@ class TestARunThatGoesOnInAnotherFile:
 
     def _written(self, dataset: MemoryDataset, folder: Path) -> tuple[str, str]:
         names = str(folder / "a.jsonl"), str(folder / "b.jsonl")
-        first = loader(dataset, audit=names[0])
+        first = loader(dataset, monitoring=Monitoring(audit=names[0]))
         advance([first], 3)
         state = first.state_dict()
-        second = loader(dataset, audit=names[1])
+        second = loader(dataset, monitoring=Monitoring(audit=names[1]))
         second.load_state_dict(state)
         advance([second], loops=2)  # the rest of the epoch, and the next one
         return names
@@ -451,7 +482,9 @@ def start(
 ) -> list[Loader]:
     """Start a job on so many ranks, which go on from a state."""
     batch_size = GLOBAL_BATCH // world_size
-    ranks = world(short_dataset, world_size, batch_size=batch_size, audit=audit)
+    ranks = world(
+        short_dataset, world_size, batch_size=batch_size, monitoring=Monitoring(audit=audit)
+    )
     for rank in ranks:
         if state:
             rank.load_state_dict(state)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from dali_pipes import BadSampleError, LoaderError
+from dali_pipes import BadSampleError, Execution, LoaderError, Monitoring
 from dali_pipes.decode import opencv
 from dali_pipes.decode.dali.feed import Feed
 from dali_pipes.errors import DecodeError
@@ -100,7 +100,9 @@ class TestPolicies:
     def test_ledger(self, dataset: Dataset, decoder: str, tmp_path: Path) -> None:
         """Every bad sample is written down once, with where and why."""
         ledger = tmp_path / "bad.jsonl"
-        loader = load(dataset, on_bad_sample="skip", decoder=decoder, ledger=ledger)
+        loader = load(
+            dataset, on_bad_sample="skip", decoder=decoder, monitoring=Monitoring(ledger=ledger)
+        )
         list(loader)
 
         lines = [json.loads(line) for line in ledger.read_text().splitlines()]
@@ -203,7 +205,11 @@ def test_what_dali_alone_refuses(dataset: Dataset, monkeypatch: pytest.MonkeyPat
             rows = [row for row, index in enumerate(fetched.indices) if index in (5, 11)]
             return None if any(row not in hidden for row in rows) else outputs
 
-    options: dict[str, Any] = {"on_bad_sample": "skip", "batch_size": 10, "prefetch": 1}
+    options: dict[str, Any] = {
+        "on_bad_sample": "skip",
+        "batch_size": 10,
+        "execution": Execution(prefetch=1),
+    }
     draw_canvases_in_dali(monkeypatch, depth=1)
     expected = images_by_index(load(dataset, decoder="dali", **options))
     monkeypatch.setattr(make, "Feed", Picky)
@@ -238,7 +244,11 @@ def test_dali_refuses_whatever_it_gets(
             asked = len(fetched) - len(hidden | lost)
             return None if asked > most or most == asked == 0 else outputs
 
-    options: dict[str, Any] = {"on_bad_sample": "skip", "batch_size": BATCH_SIZE, "prefetch": 1}
+    options: dict[str, Any] = {
+        "on_bad_sample": "skip",
+        "batch_size": BATCH_SIZE,
+        "execution": Execution(prefetch=1),
+    }
     expected = list(load(dataset, **options))
     draw_canvases_in_dali(monkeypatch, depth=1)
     monkeypatch.setattr(make, "Feed", Picky)
@@ -264,7 +274,7 @@ def test_a_dataset_of_nothing_but_bad_samples(tmp_path: Path) -> None:
     """When every substitute is bad, too, the run stops instead of searching for ever."""
     dataset, ledger = write_images(tmp_path, [b"no picture"] * 4), tmp_path / "bad.jsonl"
     with pytest.raises(BadSampleError, match="16 samples drawn to replace it"):
-        list(load(dataset, batch_size=1, max_bad_samples=4, ledger=ledger))
+        list(load(dataset, batch_size=1, max_bad_samples=4, monitoring=Monitoring(ledger=ledger)))
     assert len(ledger.read_text().splitlines()) == 17
 
 
@@ -285,13 +295,13 @@ def test_default_budget_stops_a_broken_dataset(tmp_path: Path) -> None:
 
 def test_ledger_without_a_folder(dataset: Dataset, tmp_path: Path) -> None:
     """The folder of a ledger is made; where it cannot be made, this is noticed before the run."""
-    load(dataset, ledger=tmp_path / "gone" / "bad.jsonl")
+    load(dataset, monitoring=Monitoring(ledger=tmp_path / "gone" / "bad.jsonl"))
     assert (tmp_path / "gone").is_dir()
     (tmp_path / "file").touch()
     with pytest.raises(
         LoaderError, match=r"folder .*file cannot be made \(.*; choose another place"
     ):
-        load(dataset, ledger=tmp_path / "file" / "bad.jsonl")
+        load(dataset, monitoring=Monitoring(ledger=tmp_path / "file" / "bad.jsonl"))
 
 
 def test_a_batch_of_nothing_but_bad_samples(dataset: Dataset) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dali_pipes import Loader, LoaderError
+from dali_pipes import Loader, LoaderError, Monitoring
 from dali_pipes.runs import journal
 from gpu_aug import RandomResizedCrop, Recipe
 from tests.support.small import make_small
@@ -26,7 +26,8 @@ def test_a_full_disk(
     dataset = make_small(jpeg, 12)
     dataset.images[5] = b""
     options: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu"}
-    options |= {"shuffle": "none", "on_bad_sample": "skip", name: tmp_path / "run-{rank}.jsonl"}
+    files: dict[str, Any] = {name: tmp_path / "run-{rank}.jsonl"}
+    options |= {"shuffle": "none", "on_bad_sample": "skip", "monitoring": Monitoring(**files)}
     loader = Loader(dataset, RECIPE, **options)
     loop = iter(loader)
     assert next(loop).indices.tolist() == [0, 1, 2, 3]
@@ -60,7 +61,13 @@ def test_a_full_disk(
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_a_device_without_room(jpeg: Callable[..., bytes]) -> None:
     """As the system itself says it, with the first line that is written."""
-    loader = Loader(make_small(jpeg, 8), RECIPE, batch_size=4, device="cpu", audit="/dev/full")
+    loader = Loader(
+        make_small(jpeg, 8),
+        RECIPE,
+        batch_size=4,
+        device="cpu",
+        monitoring=Monitoring(audit="/dev/full"),
+    )
     with pytest.raises(LoaderError, match=r"audit='/dev/full'.*No space left on device"):
         next(iter(loader))
 
@@ -68,6 +75,6 @@ def test_a_device_without_room(jpeg: Callable[..., bytes]) -> None:
 def test_a_folder_is_no_file(jpeg: Callable[..., bytes], tmp_path: Path) -> None:
     """It is noticed before the run."""
     for name in ("audit", "ledger"):
-        options: dict[str, Any] = {name: tmp_path}
+        files: dict[str, Any] = {name: tmp_path}
         with pytest.raises(LoaderError, match=f"{name}=.* it is a folder; name a file in it"):
-            Loader(make_small(jpeg, 8), RECIPE, batch_size=4, device="cpu", **options)
+            Loader(make_small(jpeg, 8), RECIPE, batch_size=4, monitoring=Monitoring(**files))

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from torchvision.transforms.v2 import functional
 
-from dali_pipes import BadSampleError, Buckets, Clips, Loader, LoaderError, MultiScale
+from dali_pipes import BadSampleError, Buckets, Clips, ImageOptions, Loader, LoaderError, MultiScale
 from gpu_aug import (
     CenterCrop,
     ColorJitter,
@@ -162,7 +162,9 @@ class TestEqualToTheLoop:
         ]  # fmt: skip
         data = open_dataset(write_tar(tmp_path / "a.tar", pair))
         recipe = Recipe([RandomResizedCrop(8), HorizontalFlip(), ColorJitter(0.4)])
-        loader = load(data, recipe, images={"left": "left.png", "right": "right.png"})
+        loader = load(
+            data, recipe, images=ImageOptions(fields={"left": "left.png", "right": "right.png"})
+        )
         batch = loader.peek()
         found = loader.replay(int(batch.indices[3]), 0)
         assert torch.equal(found.row, batch.images[3])

@@ -10,9 +10,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,13 +23,15 @@ import pytest
 import torch
 from PIL import Image
 
-from dali_pipes import BadSampleError, Loader, LoaderError
+from dali_pipes import BadSampleError, Execution, ImageOptions, Loader, LoaderError, Monitoring
 from dali_pipes.arguments import helper_choice
 from dali_pipes.monitoring.counts import Counts
+from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.stages import helper_client
 from dali_pipes.stages.helper_client import Helper, HelperPool
-from dali_pipes.stages.job import Reply
+from dali_pipes.stages.job import Report
 from dali_pipes.stages.remote_production import portable
+from dali_pipes.stages.shared_batch import RemoteBatchSource
 from gpu_aug import (
     ColorJitter,
     CutMix,
@@ -96,7 +98,12 @@ def cores(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 
 load = loader_maker(
-    MIXING, num_threads=3, targets=[], last_batch="partial", seed=3, helper_process="auto"
+    MIXING,
+    num_threads=3,
+    images=ImageOptions(targets=[]),
+    last_batch="partial",
+    seed=3,
+    execution=Execution(helper_process="auto"),
 )
 
 
@@ -122,9 +129,9 @@ def shared_mapping(pid: int) -> tuple[str, int]:
 
 def test_a_process_that_is_killed(dataset: Dataset) -> None:
     """Two epochs are those of threads to the bit, work and threads of all count, and one that is killed is told of."""
-    threads = load(dataset, helper_process=0)
+    threads = load(dataset, execution=Execution(helper_process=0))
     # Of six steps, three are made or under way when a process is killed.
-    with load(dataset, helper_process=2, num_threads=4, prefetch=1) as loader:
+    with load(dataset, execution=Execution(helper_process=2, prefetch=1), num_threads=4) as loader:
         first, second = list(loader), list(loader)
         stats = loader.stats()
         started = processes(loader)
@@ -157,10 +164,12 @@ def test_a_process_that_is_killed(dataset: Dataset) -> None:
 
 def test_two_processes(dataset: WithIndex) -> None:
     """A state is continued on another number of them, and an error comes in its turn, after the batches before it."""
-    interrupted = load(dataset, helper_process=0, shuffle="none")
+    interrupted = load(dataset, execution=Execution(helper_process=0), shuffle="none")
     had = list(itertools.islice(interrupted, 2))
     # Row 13 is in the second step that is left, and in the fourth one of an epoch: the second process makes both.
-    with load(WithIndex(dataset.inner, once=13), helper_process=2, shuffle="none") as loader:
+    with load(
+        WithIndex(dataset.inner, once=13), execution=Execution(helper_process=2), shuffle="none"
+    ) as loader:
         loader.load_state_dict(interrupted.state_dict())
         had += loader
         pool = loader._production._kept
@@ -170,10 +179,12 @@ def test_two_processes(dataset: WithIndex) -> None:
         following = list(itertools.islice(batches, 3))
         with pytest.raises(ReadersError, match="the store is away") as caught:
             next(batches)
-        assert "in fetch" in caught.value.__notes__[0]
+        step, trace = caught.value.__notes__
+        assert step == "raised while making step 3 of epoch 1"
+        assert "in fetch" in trace
         assert None not in [helper.process.poll() for helper in pool.helpers]
         assert loader.state_dict()["consumed"] == 12
-    threads = load(dataset, helper_process=0, shuffle="none")
+    threads = load(dataset, execution=Execution(helper_process=0), shuffle="none")
     assert_same(had, list(threads))
     assert_same(following, list(threads)[:3])
 
@@ -192,7 +203,7 @@ def test_one_that_cannot_be_started(dataset: Dataset, monkeypatch: pytest.Monkey
     monkeypatch.setattr(helper_client, "_start", second_fails)
     before = set(map(os.readlink, _descriptors()))
     with pytest.raises(OSError, match="no more processes"):
-        next(iter(load(dataset, helper_process=2)))
+        next(iter(load(dataset, execution=Execution(helper_process=2))))
     assert started[0].returncode == -signal.SIGKILL
     assert set(map(os.readlink, _descriptors())) <= before
 
@@ -204,30 +215,38 @@ def _descriptors() -> list[str]:
 def test_compiling_counts_once() -> None:
     """Two processes that compile at the same time stop the clock for as long as one of them."""
     ends = [Pipe() for _ in range(2)]
-    pool: Any = SimpleNamespace(helpers=[], _left_out=0.0)
+    pool = HelperPool.__new__(HelperPool)
+    pool.helpers, pool.capacity, pool.left_out, pool._images_per_row = [], 2, 0.0, 1
+    pool._ring = SimpleNamespace(read_metadata=lambda *_: b"")  # type: ignore[assignment]
     for connection, _ in ends:
         helper = Helper.__new__(Helper)
-        helper.connection, helper.is_over = connection, False
-        helper.replies = deque()
+        helper.connection, helper.is_over, helper.steps = connection, False, {}
         pool.helpers.append(helper)
-    pool._of = lambda step: pool.helpers[step % 2]
+    engines: Any = SimpleNamespace(recorder=Recorder(), device=torch.device("cpu"))
+    source = RemoteBatchSource(pool, [engines])
+    source._under_way.extend([0, 1])
+
+    def report(step: int) -> tuple[int, int, Report]:
+        return step, 0, Report(Counts(), 0.0, ReadersError("no step"), left_out=0.2)
 
     def compile_both() -> None:
-        for _, theirs in ends:
+        for step, (_, theirs) in enumerate(ends):
             time.sleep(0.2)
-            theirs.send(Reply(0, Counts(), 0.0, left_out=0.2))
+            theirs.send(report(step))
 
     before, thread = clock.left_out, threading.Thread(target=compile_both)
     thread.start()
-    assert HelperPool.ready(pool, [0, 1]) == 0
-    for step in range(2):
-        HelperPool.receive(pool, step)
+    assert source.ready() == 0
+    for _ in range(2):
+        with pytest.raises(ReadersError, match="no step"):
+            source.take()
     thread.join()
     assert clock.left_out - before == pytest.approx(0.2, abs=0.01)
-    ends[1][1].send(Reply(0, Counts(), 0.0))
-    assert HelperPool.ready(pool, [2, 3]) == 0  # the second step is there, and the first is not
-    ends[0][1].send(Reply(0, Counts(), 0.0))
-    assert HelperPool.ready(pool, [2, 3]) == 2
+    source._under_way.extend([2, 3])
+    ends[1][1].send(report(3))
+    assert source.ready() == 0  # the second step has arrived, and the first has not
+    ends[0][1].send(report(2))
+    assert source.ready() == 2
 
 
 @pytest.mark.parametrize(
@@ -256,7 +275,7 @@ def test_choice(
 ) -> None:
     """One process for every 16 cores, where that is left to the loader; the threads are divided among them."""
     cores(64)
-    loader = load(dataset, helper_process=asked, num_threads=num_threads)
+    loader = load(dataset, execution=Execution(helper_process=asked), num_threads=num_threads)
     setup = loader._setup
     assert (setup.helpers.count, setup.num_threads) == (count, each)
     assert setup.threads_of_all == each * max(count, 1)
@@ -273,7 +292,10 @@ def test_more_threads_than_cores(dataset: Dataset, cores: Callable[[int], None])
     cores(8)
     explained = load(dataset, num_threads=64).explain()
     assert "helper processes: none, up to 16 cores one process is enough" in explained
-    assert load(dataset, helper_process=True, num_threads=64)._setup.helpers.count == 1
+    assert (
+        load(dataset, execution=Execution(helper_process=True), num_threads=64)._setup.helpers.count
+        == 1
+    )
 
 
 def of_the_script() -> None:
@@ -319,16 +341,18 @@ def test_a_stream_has_one(tmp_path: Path, cores: Callable[[int], None]) -> None:
         "num_threads": 64,
         "shuffle": "none",
     }
-    assert load(stream, helper_process=True, **options)._setup.helpers.count == 1
+    assert (
+        load(stream, execution=Execution(helper_process=True), **options)._setup.helpers.count == 1
+    )
     with pytest.raises(LoaderError, match=r"helper_process=2 is not allowed for a stream.*True"):
-        load(stream, helper_process=2, **options)
+        load(stream, execution=Execution(helper_process=2), **options)
 
 
 @pytest.mark.parametrize("value", ["yes", -1, 1.5, None, [2]])
 def test_what_is_no_number_of_them(dataset: Dataset, value: Any) -> None:
     """The error says what was given and what is allowed."""
     with pytest.raises(LoaderError, match=r'is not allowed; give "auto", True, False, or a number'):
-        load(dataset, helper_process=value)
+        load(dataset, execution=Execution(helper_process=value))
 
 
 PLAIN = Recipe([RandomResizedCrop(24), HorizontalFlip(), ColorJitter(0.4, 0.4, 0.4), Normalize()])
@@ -338,12 +362,12 @@ MOVING = Recipe([RandomResizedCrop(24), HorizontalFlip()])
 LOOP = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process may ignore it
-from dali_pipes import Loader
+from dali_pipes import Execution, Loader
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
 
 loader = Loader(open_dataset(sys.argv[1]), Recipe([RandomResizedCrop(24)]), batch_size=2,
-                device="cpu", decoder="cpu", num_threads=1, helper_process=2)
+                device="cpu", decoder="cpu", num_threads=1, execution=Execution(helper_process=2))
 for batch in loader:
     pool = loader._epochs.live().gi_frame.f_locals["source"].reusable
     print(*(helper.process.pid for helper in pool.helpers), flush=True)
@@ -404,8 +428,8 @@ load_one = loader_maker(
     seed=3,
     last_batch="partial",
     num_threads=2,
-    targets=[],
-    helper_process=True,
+    images=ImageOptions(targets=[]),
+    execution=Execution(helper_process=True),
 )
 
 
@@ -418,13 +442,25 @@ class TestSameBatches:
     @pytest.mark.long
     def test_targets(self, photos_on_disk: Dataset) -> None:
         """Boxes and masks come over, and images of another dtype and memory format."""
-        options = {"targets": "auto", "dtype": torch.bfloat16, "channels_last": False}
-        with load_one(photos_on_disk, MOVING, **options) as loader:
+        options = {
+            "images": ImageOptions(targets="auto"),
+            "dtype": torch.bfloat16,
+        }
+        helper = Execution(channels_last=False, helper_process=True)
+        with load_one(photos_on_disk, MOVING, **options, execution=helper) as loader:
             batches = list(loader)
 
         assert None not in (batches[0].boxes, batches[0].masks)
         assert_same(
-            batches, list(load_one(photos_on_disk, MOVING, **options, helper_process=False))
+            batches,
+            list(
+                load_one(
+                    photos_on_disk,
+                    MOVING,
+                    **options,
+                    execution=replace(helper, helper_process=False),
+                )
+            ),
         )
 
     @pytest.mark.long
@@ -432,12 +468,16 @@ class TestSameBatches:
         """A tar shard, whose maps stay here, is opened anew in the helper; a rank may have no sample."""
         samples = {path.stem: {"jpg": path.read_bytes()} for path in sorted(folder.rglob("*.jpg"))}
         shard = open_dataset(write_samples(tmp_path / "shard.tar", samples))
-        options = {"batch_size": 7, "rank": 0, "world_size": 3, "decode": "fast"}  # 22 = 21 + 1
-        with load_one(shard, **options) as loader:
+        options = {"batch_size": 7, "rank": 0, "world_size": 3}  # 22 = 21 + 1
+        helper = Execution(decode="fast", helper_process=True)
+        with load_one(shard, **options, execution=helper) as loader:
             batches = list(loader)
 
         assert sorted(len(batch) for batch in batches) in ([0, 7], [1, 7])
-        assert_same(batches, list(load_one(shard, **options, helper_process=False)))
+        assert_same(
+            batches,
+            list(load_one(shard, **options, execution=replace(helper, helper_process=False))),
+        )
 
 
 class TestBadSamples:
@@ -456,13 +496,18 @@ class TestBadSamples:
         options = {"on_bad_sample": policy, "recipe": MOVING, "max_bad_samples": 9}
         torch.zeros(1 << 20).add_(1)  # starts torch's own threads
         before = held()
-        with load_one(faulty, ledger=files[0], **options) as loader:
+        with load_one(faulty, monitoring=Monitoring(ledger=files[0]), **options) as loader:
             batches = list(loader)
             pid = pid_of(loader)
             assert not is_gone(pid)
         assert is_gone(pid)
         assert not held() - before
-        threads = load_one(faulty, ledger=files[1], **options, helper_process=False)
+        threads = load_one(
+            faulty,
+            monitoring=Monitoring(ledger=files[1]),
+            **options,
+            execution=Execution(helper_process=False),
+        )
 
         assert_same(batches, list(threads))
         assert {record.index for record in loader.bad_samples} >= {5, 7}
@@ -572,5 +617,10 @@ def test_on_a_gpu(photos_on_disk: Dataset) -> None:
     with load_one(photos_on_disk, MIXING, device="cuda") as loader:
         batches = list(loader)
     assert_same(
-        batches, list(load_one(photos_on_disk, MIXING, device="cuda", helper_process=False))
+        batches,
+        list(
+            load_one(
+                photos_on_disk, MIXING, device="cuda", execution=Execution(helper_process=False)
+            )
+        ),
     )

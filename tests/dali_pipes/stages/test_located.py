@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import BadRecord, Loader
+from dali_pipes import BadRecord, Execution, Loader
 from dali_pipes.errors import DecodeError
 from dali_pipes.runs.bad_samples import substitute
 from dali_pipes.stages.data import NOTHING, Decoded, Fetched, join
@@ -173,7 +173,7 @@ def test_a_header_that_was_damaged_after_it_was_indexed(
 
     with Loader(
         dataset, Recipe([RandomResizedCrop(8)]), batch_size=4, device="cpu", decoder="cpu",
-        shuffle="none", on_bad_sample="skip", decode=decode, num_threads=1,
+        shuffle="none", on_bad_sample="skip", execution=Execution(decode=decode), num_threads=1,
     ) as loader:  # fmt: skip
         [batch] = loader
     assert batch.keys == ["a.tar/00", "a.tar/01", "a.tar/03"]

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import torch
 
+from dali_pipes import Monitoring
 from dali_pipes.stages.augment import Engines
 from dali_pipes.stages.endings import wait_for_ends
 from dali_pipes.stages.pipeline import Pipeline
@@ -285,7 +286,7 @@ def test_memory(
     dataset: Dataset, made: list[weakref.ref[Any]], how: str, heartbeat: str | None
 ) -> None:
     """A loop that is left early gives back what it has prefetched at once, while its loader lives."""
-    loader = load(dataset, num_threads=None, heartbeat=heartbeat)
+    loader = load(dataset, num_threads=None, monitoring=Monitoring(heartbeat=heartbeat))
 
     def train() -> None:
         batches = iter(loader)

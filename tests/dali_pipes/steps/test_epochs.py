@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import BadSampleError, Batch, Loader, LoaderError, StateMismatchError
+from dali_pipes import BadSampleError, Batch, Loader, LoaderError, Monitoring, StateMismatchError
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from tests.support.loaders import loader_maker
 from tests.support.small import SmallDataset, make_small
@@ -115,7 +115,7 @@ class TestPeek:
     def test_is_what_comes_next(self, dataset: SmallDataset, tmp_path: Path) -> None:
         """Before the first loop, within one, after it and from a state: always the first batch of the next loop."""
         path = tmp_path / "audit.jsonl"
-        with load(dataset, audit=path) as loader, load(dataset) as bare:
+        with load(dataset, monitoring=Monitoring(audit=path)) as loader, load(dataset) as bare:
             first, second = ([content(batch) for batch in bare] for _ in range(2))
             assert content(loader.peek()) == content(loader.peek()) == first[0]
             assert loader.audit.steps == loader.epoch == 0
@@ -134,7 +134,7 @@ class TestPeek:
     def test_bad_samples(self, dataset: SmallDataset, tmp_path: Path) -> None:
         """They raise as in the loop, and are written down by the loop alone."""
         dataset.images[1] = b""
-        options = {"shuffle": "none", "ledger": tmp_path / "bad.jsonl"}
+        options = {"shuffle": "none", "monitoring": Monitoring(ledger=tmp_path / "bad.jsonl")}
         with pytest.raises(BadSampleError, match="sample 1"):
             load(dataset, **options).peek()
         loader = load(dataset, on_bad_sample="skip", **options)
@@ -165,7 +165,7 @@ def test_a_look_that_used_up_an_epoch_is_told_once(dataset: SmallDataset) -> Non
         ("bach_size", 3, "use batch_size"),
         ("drop_last", True, 'use last_batch="drop"'),
         ("colour", 1, "a loader has no 'colour'$"),
-        ("audit", None, "would change nothing: make another loader"),
+        ("audit", None, r"make another loader, .*monitoring=Monitoring\(audit=...\)"),
         ("bad_samples", [], "loader.bad_samples is read-only; .* another loader"),
     ],
 )
@@ -196,9 +196,10 @@ def test_subclasses_have_attributes_of_their_own(dataset: SmallDataset) -> None:
         ("batchsize", "no argument 'batchsize': use batch_size"),
         (
             "num_worker",
-            "no argument 'num_worker': use num_threads, helper_process=True, or workers=",
+            r"no argument 'num_worker': use num_threads, .*\(helper_process=True\), or workers=",
         ),
-        ("num_workers", "use num_threads, helper_process=True, or workers="),
+        ("num_workers", r"use num_threads, .*\(helper_process=True\), or workers="),
+        ("prefech", r"use execution=Execution\(prefetch=...\)"),
         ("shufle", "use shuffle"),
         ("zebra", "no argument 'zebra'; help"),
     ],

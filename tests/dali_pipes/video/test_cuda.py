@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from dali_pipes import Loader
+from dali_pipes import Execution, Loader
 from dali_pipes.video.clips import Clips
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views
@@ -81,7 +81,9 @@ def test_pixels_without_dali_are_the_cpus(folder: Path) -> None:
 
 
 @pytest.mark.needs_dali
-@pytest.mark.parametrize("options", [{"batch_size": 10}, {"prefetch": 1}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"batch_size": 10}, {"execution": Execution(prefetch=1)}], ids=str
+)
 def test_dali_does_not_depend_on_the_batch(folder: Path, options: dict[str, Any]) -> None:
     """The pixels are the same to the bit however batches are made."""
     expected = images_by_index(load(folder, decoder="dali"))
@@ -105,7 +107,7 @@ def test_batch_lies_on_the_device(folder: Path, decoder: str) -> None:
 def test_helper_process_feeds_the_gpu(folder: Path) -> None:
     """Canvases that a helper process drew give the batches that threads give."""
     expected = images_by_index(load(folder, decoder="cpu"))
-    with load(folder, decoder="cpu", helper_process=True) as loader:
+    with load(folder, decoder="cpu", execution=Execution(helper_process=True)) as loader:
         actual = images_by_index(list(loader))
 
     assert all(torch.equal(clip, expected[index]) for index, clip in actual.items())

@@ -17,9 +17,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes import Loader, LoaderError
-from dali_pipes.arguments.choose import Choice, choose_for_clips
+from dali_pipes import Execution, Loader, LoaderError
+from dali_pipes.arguments.choose import choose
 from dali_pipes.machine import doctor
+from dali_pipes.samples.image_fields import ImageFields
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.dali import clip_decoder, nvdec, support
 from dali_pipes.video.dali.canvases import color_correction, render_canvases
@@ -337,7 +338,9 @@ def test_frames_come_in_any_order(
 
 
 @pytest.mark.needs_dali
-@pytest.mark.parametrize("options", [{"batch_size": 5}, {"prefetch": 1}, {"num_threads": 1}])
+@pytest.mark.parametrize(
+    "options", [{"batch_size": 5}, {"execution": Execution(prefetch=1)}, {"num_threads": 1}]
+)
 def test_dali_does_not_depend_on_the_batch(taken: Path, options: dict[str, Any]) -> None:
     """The pixels are the same to the bit however batches are made."""
     expected = images_by_index(load(taken, "dali"))
@@ -417,9 +420,6 @@ def test_kinds_that_were_decoded_are_not_given_up(folder: Path) -> None:
     assert not refusals.is_hopeless(info)
 
 
-CHOICE = Choice(torch.device("cuda", 0), "dali", "fused", ("device", "decoder dali", "engine"))
-
-
 def answer(status: int, is_supported: int, engines: int) -> Any:
     """A library whose driver says so."""
 
@@ -484,11 +484,20 @@ def test_without_it_auto_is_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
         "dali_pipes.arguments.choose.find_nvdec", lambda _: Nvdec(0, "none as planned")
     )
 
-    assert choose_for_clips(CHOICE, "auto").reasons[1] == "decoder cpu: none as planned"
+    monkeypatch.setattr(
+        "dali_pipes.arguments.choose._device", lambda name: (torch.device(name), "")
+    )
+    clips: Any = SimpleNamespace(cameras={})
+    images = ImageFields()
+
+    assert (
+        choose("cuda:0", "auto", "auto", images, clips).reasons[1] == "decoder cpu: none as planned"
+    )
     with pytest.raises(LoaderError, match="none as planned"):
-        choose_for_clips(CHOICE, "dali")
-    on_cpu = Choice(torch.device("cpu"), "dali", "fused", CHOICE.reasons)
-    assert choose_for_clips(on_cpu, "dali") is on_cpu
+        choose("cuda:0", "dali", "auto", images, clips)
+    assert choose("cpu", "dali", "auto", images, clips).decoder == "dali"
+    with pytest.raises(LoaderError, match='"cuda" decodes JPEGs, and these are clips'):
+        choose("cuda:0", "cuda", "auto", images, clips)
 
 
 @pytest.mark.parametrize("problem", ["", "none as planned"])

@@ -20,7 +20,7 @@ import pytest
 import torch
 from PIL import Image
 
-from dali_pipes import Loader
+from dali_pipes import Execution, Loader, Monitoring
 from dali_pipes.errors import DecodeError
 from dali_pipes.video import decode as decode_module
 from dali_pipes.video.clips import Clips
@@ -568,7 +568,10 @@ def test_substitute_gets_its_own_frames(tmp_path: Path, monkeypatch: pytest.Monk
         {"on_bad_sample": "raise"},
         {"on_bad_sample": "replace"},
         {"on_bad_sample": "skip"},
-        pytest.param({"on_bad_sample": "replace", "helper_process": True}, marks=pytest.mark.long),
+        pytest.param(
+            {"on_bad_sample": "replace", "execution": Execution(helper_process=True)},
+            marks=pytest.mark.long,
+        ),
         pytest.param({"on_bad_sample": "replace", "decoder": "dali"}, marks=pytest.mark.needs_dali),
     ],
     ids=["raise", "replace", "skip", "process", "dali"],
@@ -577,7 +580,8 @@ def test_held_frames_are_told_of(
     three_videos: Path, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     """A clip with a held frame says which frame it shows and stands in the ledger as kept, after a resume as well."""
-    options = {"ledger": tmp_path / "ledger.jsonl", "on_damaged_video": "truncate", **options}
+    ledger = Monitoring(ledger=tmp_path / "ledger.jsonl")
+    options = {"monitoring": ledger, "on_damaged_video": "truncate", **options}
     options |= {"batch_size": 2, "on_bad_sample": "skip", "max_bad_samples": 0}
     with load(three_videos, **options) as whole:
         loop = iter(whole)

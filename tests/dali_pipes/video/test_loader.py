@@ -9,7 +9,7 @@ import pytest
 import torch
 import torchvision.transforms.v2.functional as tv
 
-from dali_pipes import BadSampleError, Batch, LoaderError
+from dali_pipes import BadSampleError, Batch, Execution, ImageOptions, LoaderError
 from dali_pipes.video.clips import Clips
 from gpu_aug import (
     CenterCrop,
@@ -106,9 +106,11 @@ def reference(clips: Clips) -> list[Batch]:
         {"batch_size": 1},
         {"batch_size": 27},
         {"num_threads": 1},
-        {"prefetch": 1},
-        {"prefetch": 5, "num_threads": 3},
-        pytest.param({"helper_process": True, "batch_size": 10}, marks=pytest.mark.long),
+        {"execution": Execution(prefetch=1)},
+        {"execution": Execution(prefetch=5), "num_threads": 3},
+        pytest.param(
+            {"execution": Execution(helper_process=True), "batch_size": 10}, marks=pytest.mark.long
+        ),
     ],
     ids=str,
 )
@@ -121,7 +123,7 @@ def test_clips_do_not_depend_on_the_batch(
 
     assert_equal(actual, reference)
     assert actual[0].images.shape[1:] == (T, 3, 24, 32)
-    if not options.get("helper_process"):
+    if "execution" not in options:
         with pytest.raises(AssertionError):
             assert_equal(list(load(clips, seed=1, **options)), reference)
 
@@ -186,9 +188,9 @@ def test_types_and_layouts(
     clips: Clips, dtype: torch.dtype, channels_last: bool, helper_process: bool
 ) -> None:
     """Every type holds the numbers of float32, rounded; the layout is as asked for."""
-    options: dict[str, Any] = {"dtype": dtype, "channels_last": channels_last, "shuffle": "none"}
+    execution = Execution(channels_last=channels_last, helper_process=helper_process)
     exact = next(iter(load(clips, PLAIN, shuffle="none"))).images
-    with load(clips, PLAIN, helper_process=helper_process, **options) as loader:
+    with load(clips, PLAIN, execution=execution, dtype=dtype, shuffle="none") as loader:
         actual = next(iter(loader)).images
 
     expected = (exact * 255).round() if dtype == torch.uint8 else exact
@@ -204,7 +206,9 @@ def test_bad_clips_are_skipped(
     clips: Clips, faulty: Clips, reference: list[Batch], helper_process: bool
 ) -> None:
     """Clips of videos that cannot be read or decoded are left out, said, and nothing else changes."""
-    with load(faulty, on_bad_sample="skip", helper_process=helper_process) as loader:
+    with load(
+        faulty, on_bad_sample="skip", execution=Execution(helper_process=helper_process)
+    ) as loader:
         actual = images_by_index(list(loader))
         bad = {record.index: record.stage for record in loader.bad_samples}
     expected = images_by_index(reference)
@@ -242,8 +246,8 @@ def test_a_bad_clip_ends_the_run(faulty: Clips) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"targets": ["boxes"]}, "not supported for clips"),
-        ({"decode": "fast"}, "cannot be decoded at a smaller size"),
+        ({"images": ImageOptions(targets=["boxes"])}, "not supported for clips"),
+        ({"execution": Execution(decode="fast")}, "cannot be decoded at a smaller size"),
     ],
 )
 def test_what_clips_do_not_have_is_refused(
@@ -259,7 +263,7 @@ def test_targets_of_clips_are_passed_over(tmp_path: Path, targets: Any) -> None:
     """Boxes that lie beside a video are not those of its frames, and nothing is taken of them."""
     write_video(tmp_path / "a.mp4", pan(8, (48, 64)))
     (tmp_path / "a.json").write_text('{"boxes": [[1, 2, 3, 4]]}')
-    loader = load(clips_of(tmp_path), targets=targets)
+    loader = load(clips_of(tmp_path), images=ImageOptions(targets=targets))
     [batch] = loader
 
     assert batch.boxes is None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import dali_pipes.video.decode
-from dali_pipes import BadSampleError, Clips, Loader, LoaderError, StateMismatchError
+from dali_pipes import BadSampleError, Clips, Execution, Loader, LoaderError, StateMismatchError
 from dali_pipes.video.color import to_rgb
 from dali_pipes.video.packets import overlapping_clips
 from gpu_aug import (
@@ -181,7 +181,9 @@ def test_exact_resume(root: Path, helper: bool) -> None:
     options: dict[str, Any] = {"fields": ["action", "task"], "seed": 3}
     dataset = open_dataset(root, delta_timestamps=DELTAS)
     whole = list(load(dataset, CROPS, **options))
-    first = load(dataset, CROPS, batch_size=3, helper_process=helper, **options)
+    first = load(
+        dataset, CROPS, batch_size=3, execution=Execution(helper_process=helper), **options
+    )
     with first:
         begun = list(islice(first, 2))
         state = first.state_dict()
@@ -340,7 +342,7 @@ def test_bad_videos_take_no_neighbours(tmp_path: Path) -> None:
         ),
         (Recipe([CenterCrop(8)]), {"decoder": "dali"}, "does not decode the pictures of a robot"),
         (Recipe([ColorJitter(0.1), Resize((8, 8))]), {}, "the cameras have 32x48 and 48x64 pixels"),
-        (SMALL, {"decode": "fast"}, "is not supported for clips"),
+        (SMALL, {"execution": Execution(decode="fast")}, "is not supported for clips"),
         (SMALL, {"fields": ["velocity"]}, "'velocity' is missing"),
     ],
 )

@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 from torch.utils._pytree import tree_leaves
 
-from dali_pipes import Batch, Loader
+from dali_pipes import Batch, ImageOptions, Loader
 from dali_pipes.decode.dali import feed
 from dali_pipes.decode.dali.feed import FeedOptions
 from dali_pipes.decode.dali.user_pipeline import from_dali
@@ -221,7 +221,7 @@ def test_loader(
     with gpu.waiting():
         loader = Loader(
             photographs, LOADED[name], batch_size=5, device="cuda", decoder=decoder, engine=engine,
-            num_threads=1, on_bad_sample="skip", last_batch="partial", targets=targets,
+            num_threads=1, on_bad_sample="skip", last_batch="partial", images=ImageOptions(targets=targets),
         )  # fmt: skip
 
     check(list(loader), 11)
@@ -255,7 +255,7 @@ def test_own_pipeline(gpu: Any, photographs: Dataset, name: str, place: int | No
     gpu.streams.dali_on_gpu = place is not None
     with gpu.waiting():
         loader = Loader(
-            photographs, LOADED[name], batch_size=5, device="cuda", decoder=decoder, targets=[], num_threads=1,
+            photographs, LOADED[name], batch_size=5, device="cuda", decoder=decoder, images=ImageOptions(targets=[]), num_threads=1,
             on_bad_sample="skip", last_batch="partial",
         )  # fmt: skip
 

@@ -16,7 +16,7 @@ from PIL import Image
 from torch.nn import functional
 from torchvision.transforms import v2
 
-from dali_pipes import Loader
+from dali_pipes import Execution, Loader
 from gpu_aug import (
     AlbumentationsTransform,
     BatchFunction,
@@ -179,7 +179,10 @@ def test_a_function_gets_the_batch_of_a_loader(helper, images, tmp_path):
     dataset = open_dataset(tmp_path)
 
     with Loader(
-        dataset, Recipe([CenterCrop(SIZE), normed]), helper_process=helper, **usual
+        dataset,
+        Recipe([CenterCrop(SIZE), normed]),
+        execution=Execution(helper_process=helper),
+        **usual,
     ) as loader:
         [batch] = loader
 

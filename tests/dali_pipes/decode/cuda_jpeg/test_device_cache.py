@@ -3,6 +3,7 @@
 import gc
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import Loader, LoaderError
+from dali_pipes import Execution, Loader, LoaderError
 from dali_pipes.decode.cuda_jpeg import device_cache
 from dali_pipes.decode.cuda_jpeg.batch import Planned, launch
 from dali_pipes.decode.cuda_jpeg.device_cache import DeviceCache
@@ -45,7 +46,7 @@ def photos(tmp_path: Path) -> Path:
 def loader_of(dataset: Dataset, decoder: str = "cuda", **options: Any) -> Loader:
     """Steps of 8, several of them under way at once."""
     if decoder == "cuda":
-        options["cache"] = "device"
+        options["execution"] = replace(options.get("execution", Execution()), cache="device")
     usual: Any = {"batch_size": 8, "device": "cpu", "seed": 3, "num_threads": 2}
     return Loader(dataset, RECIPE, decoder=decoder, **(usual | options))  # type: ignore[arg-type]
 
@@ -152,7 +153,7 @@ def test_a_changed_file_is_uploaded_anew(photos: Path, uploads: Uploads) -> None
 def test_loops_that_are_left_keep_nothing_that_was_not_uploaded(photos: Path) -> None:
     """Steps that were planned and never launched are uploaded by later ones; after close all begins anew."""
     dataset = open_dataset(photos)
-    ours = loader_of(dataset, batch_size=2, prefetch=3)
+    ours = loader_of(dataset, batch_size=2, execution=Execution(prefetch=3))
     theirs = loader_of(dataset, "cpu", batch_size=2)
     cache = ours._production.cache
     assert cache is not None
@@ -208,11 +209,18 @@ def test_the_cache_is_for_our_decoder_on_a_gpu(photos: Path, free: list[int]) ->
     """What cannot be is refused with what would work; what will be is told."""
     dataset = open_dataset(photos)
     with pytest.raises(LoaderError, match="cache='disk' is not known; allowed are None"):
-        Loader(dataset, RECIPE, batch_size=8, decoder="cuda", cache="disk")  # type: ignore[arg-type]
+        Loader(dataset, RECIPE, batch_size=8, decoder="cuda", execution=Execution(cache="disk"))  # type: ignore[arg-type]
     for decoder in ("auto", "cpu", "dali"):
         with pytest.raises(
             LoaderError, match=f'what decoder="cuda" decodes, and decoder=.{decoder}'
         ):
-            Loader(dataset, RECIPE, batch_size=8, decoder=decoder, device="cpu", cache="device")  # type: ignore[arg-type]
+            Loader(
+                dataset,
+                RECIPE,
+                batch_size=8,
+                decoder=decoder,
+                device="cpu",
+                execution=Execution(cache="device"),
+            )  # type: ignore[arg-type]
     free[0] = 160_000_000_000
     assert "80.0 GB, 727,272 images of 110 kB" in loader_of(dataset).explain()

@@ -1,6 +1,7 @@
 """Compiling the kernels for GPUs, and handing them to the driver, without a GPU."""
 
 import ctypes
+import itertools
 import re
 import subprocess
 from pathlib import Path
@@ -131,7 +132,7 @@ def test_a_launch_reaches_the_driver(driver: Path) -> None:
     job["workspace"] = 2**45 + 3
     stream = 2**46 + 5
 
-    Driver(b"cubin", str(driver)).launch("color", (70, 256), stream, job.ctypes.data)
+    Driver(b"cubin", lambda: stream, str(driver)).launch("color", (70, 256), job)
 
     asked = _asked(driver)
     assert (list(asked.grid), list(asked.block), asked.shared) == ([70, 256, 1], [THREADS, 1, 1], 0)
@@ -148,19 +149,20 @@ def _asked(driver: Path) -> _Asked:
 def test_memory_and_events_reach_the_driver(driver: Path) -> None:
     """Zeros and copies have their address, number of bytes and stream; any thread has the context then."""
     memory, target = np.full(16, 7, np.uint8), np.zeros(4, np.int32)
-    one, stream, event = Driver(b"cubin", str(driver)), 2**46 + 5, 2**45 + 9
+    streams, event = itertools.count(2**46 + 5), 2**45 + 9
+    one, stream = Driver(b"cubin", lambda: next(streams), str(driver)), 2**46 + 5
     asked = _asked(driver)
 
-    one.zero(stream, memory.ctypes.data, 12)
+    one.zero(memory.ctypes.data, 12)
     assert memory.tolist() == [0] * 12 + [7] * 4
     assert (asked.context, asked.stream) == (77, stream)
-    one.download(stream + 1, target.ctypes.data, memory.ctypes.data, 16)
+    one.download(target, memory.ctypes.data)
     assert (target[3], asked.stream) == (0x07070707, stream + 1)
-    one.wait(stream + 2, event)
+    one.wait(event)
     assert (asked.event, asked.stream) == (event, stream + 2)
 
 
 def test_a_failure_of_the_driver_is_named(driver: Path) -> None:
     """The call and CUDA's number stand in the error."""
     with pytest.raises(LoaderError, match="cuModuleLoadData returned CUDA's error 200"):
-        Driver(b"other", str(driver))
+        Driver(b"other", int, str(driver))

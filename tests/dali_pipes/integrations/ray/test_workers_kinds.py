@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from dali_pipes import BadSampleError, Clips, MultiScale
+from dali_pipes import BadSampleError, Clips, Execution, ImageOptions, MultiScale
 from dali_pipes.integrations.ray.workers import RayWorkers
 from gpu_aug import CutMix, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
 from gpu_aug.views import Views
@@ -32,15 +32,23 @@ def sized(size: tuple[int, int]) -> Recipe:
 
 
 KINDS: dict[str, tuple[str, Any, dict[str, Any]]] = {
-    "views": ("photos", VIEWS, {"dtype": torch.bfloat16, "channels_last": False}),
-    "uint8": ("photos", CROP, {"dtype": torch.uint8, "decode": "fast", "last_batch": "pad"}),
+    "views": (
+        "photos",
+        VIEWS,
+        {"dtype": torch.bfloat16, "execution": Execution(channels_last=False)},
+    ),
+    "uint8": (
+        "photos",
+        CROP,
+        {"dtype": torch.uint8, "execution": Execution(decode="fast"), "last_batch": "pad"},
+    ),
     "buckets": ("photos", sized, {"buckets": Buckets([(16, 16), (12, 24), (24, 12)])}),
     "sizes": ("photos", sized, {"sizes": MultiScale([(16, 16), (24, 24)], every=8)}),
     "fields": ("captions.tar", CROP, {"fields": ["txt", "npy"]}),
     "annotated": ("VOCdevkit", CROP, {"split": "train"}),
     "boxes": ("yolo", CROP, {"split": "train"}),
-    "bands": ("bands.tar", CROP, {"channels": 5, "depth": 16}),
-    "several": ("stereo.tar", CROP, {"images": ["left.png", "right.png"]}),
+    "bands": ("bands.tar", CROP, {"images": ImageOptions(channels=5, depth=16)}),
+    "several": ("stereo.tar", CROP, {"images": ImageOptions(fields=["left.png", "right.png"])}),
     "parquet": ("data.parquet", CROP, {}),
     "skip": ("damaged", CROP, {"on_bad_sample": "skip"}),
     "replace": ("damaged", CROP, {"on_bad_sample": "replace"}),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dali_pipes import Loader
+from dali_pipes import Loader, Monitoring
 from dali_pipes.monitoring.ranks import peers, pulse, watch
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
@@ -21,7 +21,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes])
     for number in range(8):
         (root / f"{number:02d}.jpg").write_bytes(jpeg(20, 30, seed=number))
     recipe = Recipe([RandomResizedCrop(16)])
-    list(Loader(open_dataset(root), recipe, batch_size=4, device="cpu", heartbeat=None))
+    list(
+        Loader(
+            open_dataset(root),
+            recipe,
+            batch_size=4,
+            device="cpu",
+            monitoring=Monitoring(heartbeat=None),
+        )
+    )
     return root
 
 

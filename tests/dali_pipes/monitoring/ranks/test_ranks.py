@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from dali_pipes import Heartbeat, Loader
+from dali_pipes import Heartbeat, Loader, Monitoring
 from dali_pipes.monitoring.ranks.board import BoardError, FolderBoard, StoreGoneError
 from dali_pipes.monitoring.ranks.peers import PeerWatch
 from dali_pipes.monitoring.ranks.rank_report import RankReport
@@ -46,7 +46,7 @@ def train(
     until = time.monotonic() + 60
     often = Heartbeat(folder=folder, every_seconds=0.1, stall_seconds=60)
     loaders = [
-        load(data, rank=rank, world_size=len(datasets), heartbeat=often)
+        load(data, rank=rank, world_size=len(datasets), monitoring=Monitoring(heartbeat=often))
         for rank, data in enumerate(datasets)
     ]
 
@@ -67,7 +67,10 @@ def train(
 def test_healthy_ranks(dataset: Repeated, tmp_path: Path, hands: Any, said: Any) -> None:
     """Nothing is said of ranks that are alike, and all of them are in the table; by a clock of the test."""
     often = Heartbeat(folder=tmp_path, every_seconds=0.1, stall_seconds=60)
-    loaders = [load(dataset, rank=rank, world_size=2, heartbeat=often) for rank in (0, 1)]
+    loaders = [
+        load(dataset, rank=rank, world_size=2, monitoring=Monitoring(heartbeat=often))
+        for rank in (0, 1)
+    ]
     loops = [iter(loader) for loader in loaders]
     for _ in range(20):
         for loop in loops:
@@ -114,7 +117,7 @@ def test_training_that_is_slow_itself(
 ) -> None:
     """A loop that does not ask for batches is no stall of the loader, and nobody's loader is late."""
     heartbeat = Heartbeat(folder=tmp_path, every_seconds=0.1, stall_seconds=0.6)
-    loader = load(dataset, rank=0, world_size=2, heartbeat=heartbeat)
+    loader = load(dataset, rank=0, world_size=2, monitoring=Monitoring(heartbeat=heartbeat))
     batches = iter(loader)
     next(batches)
     hands.go_on(1.2)
@@ -129,7 +132,7 @@ def test_nobody_is_known_without_a_place(dataset: Repeated) -> None:
     loader = load(dataset, rank=1, world_size=3)
     assert [note.rank for note in loader.ranks()] == [1]
     assert "there is neither a process group with a store nor a folder" in repr(loader.ranks())
-    silent = load(dataset, heartbeat=None, rank=1, world_size=3)
+    silent = load(dataset, monitoring=Monitoring(heartbeat=None), rank=1, world_size=3)
     assert "heartbeat=None" in repr(silent.ranks())
 
 
@@ -237,7 +240,7 @@ class TestSilence:
 PAIR = """
 import json, os, signal, sys, time
 import torch, torch.distributed as dist
-from dali_pipes import Heartbeat, Loader
+from dali_pipes import Heartbeat, Loader, Monitoring
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
 from tests.support.slow_datasets import Repeated, hang_at, slow_fetch
@@ -251,7 +254,8 @@ how = dict(batch_size=4, device="cpu", decoder="cpu", num_threads=1, shuffle="no
 
 def train(seconds, hold_up=lambda _: None, heartbeat=often, together=True):
     until, data = time.monotonic() + seconds, open_dataset(folder)
-    loader = Loader(Repeated(data, 10**6, hold_up, "/data/train-000017.tar"), recipe, heartbeat=heartbeat, **how)
+    data = Repeated(data, 10**6, hold_up, "/data/train-000017.tar")
+    loader = Loader(data, recipe, monitoring=Monitoring(heartbeat=heartbeat), **how)
     for _ in loader:
         time.sleep(0.1)
         goes_on = torch.tensor(float(time.monotonic() < until))

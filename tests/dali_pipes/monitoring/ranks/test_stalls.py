@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from dali_pipes import Batch, Heartbeat, Loader, LoaderError
+from dali_pipes import Batch, Execution, Heartbeat, Loader, LoaderError, Monitoring
 from dali_pipes.monitoring.ranks.background import RepeatingThread, call_with_timeout, warn_visibly
 from dali_pipes.monitoring.ranks.stall import file_at, loader_threads
 from gpu_aug import RandomResizedCrop, Recipe
@@ -31,7 +31,9 @@ from tests.support.slow_datasets import Repeated, hang_at
 SHARD = "/data/train-000017.tar"
 SOON = Heartbeat(every_seconds=0.2, stall_seconds=0.6)
 
-load = loader_maker(Recipe([RandomResizedCrop(16)]), shuffle="none", heartbeat=SOON)
+load = loader_maker(
+    Recipe([RandomResizedCrop(16)]), shuffle="none", monitoring=Monitoring(heartbeat=SOON)
+)
 
 
 @contextmanager
@@ -118,7 +120,7 @@ class TestFetchThatHangs:
         gates = [Gate(), Gate()]
         hold_up = lambda indices: gates[indices[0]]() if indices[0] < 2 else None  # noqa: E731
         data = Repeated(open_dataset(folder), 12, hold_up)
-        with looping(load(data, batch_size=1, prefetch=11)) as loop:
+        with looping(load(data, batch_size=1, execution=Execution(prefetch=11))) as loop:
             assert gates[0].has_come.wait(60)
             hands.go_on(0.5)
             gates[0].is_open.set()
@@ -160,7 +162,7 @@ class TestFetchThatHangs:
 def test_helper_process(folder: Path, tmp_path: Path, hands: Any, said: Any) -> None:
     """The helper process is asked what its threads do."""
     data = Repeated(open_dataset(folder), 24, HangAt(tmp_path), SHARD)
-    with load(data, helper_process=True) as loader, looping(loader) as loop:
+    with load(data, execution=Execution(helper_process=True)) as loader, looping(loader) as loop:
         wait_until((tmp_path / "has come").exists)
         hands.go_on(1)
         (tmp_path / "is open").touch()
@@ -205,11 +207,11 @@ class TestThreads:
 
     def test_none(self, folder: Path) -> None:
         """Where nothing is asked for nobody watches; a loader takes no other word."""
-        batches = iter(load(open_dataset(folder), heartbeat=None))
+        batches = iter(load(open_dataset(folder), monitoring=Monitoring(heartbeat=None)))
         next(batches)
         assert watches() == []
         with pytest.raises(LoaderError, match="heartbeat=7 is not known"):
-            load(open_dataset(folder), heartbeat=7)
+            load(open_dataset(folder), monitoring=Monitoring(heartbeat=7))
 
     @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
     def test_fork(self, folder: Path) -> None:

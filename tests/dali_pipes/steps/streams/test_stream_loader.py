@@ -20,9 +20,12 @@ import webdataset
 from dali_pipes import (
     BadSampleError,
     Batch,
+    BlockShuffle,
     Buckets,
+    Execution,
     Loader,
     LoaderError,
+    Monitoring,
     MultiScale,
     StateMismatchError,
 )
@@ -78,7 +81,7 @@ def load(paths: Any, **options: Any) -> Loader:
         name: options.pop(name) for name in ("samples_per_epoch", "divide") if name in options
     }
     dataset = open_dataset(paths, format="stream", **stream) if isinstance(paths, list) else paths
-    given = {"batch_size": 4, "device": "cpu", "shuffle": "block", "shuffle_window": 9, "seed": 5}
+    given = {"batch_size": 4, "device": "cpu", "shuffle": BlockShuffle(window=9), "seed": 5}
     return Loader(dataset, options.pop("recipe", RECIPE), **{"num_threads": 2, **given, **options})
 
 
@@ -107,10 +110,10 @@ def flat(batches: Any) -> list[int]:
 @pytest.mark.parametrize("shuffle", ["block", "none"])
 def test_every_sample_once_in_each_epoch(shards: list[str], shuffle: str) -> None:
     """In another order in each epoch and under each seed, or in that of the shards; contents are those of the tars."""
-    window = {"shuffle_window": None} if shuffle == "none" else {}
-    loader = load(shards, shuffle=shuffle, last_batch="partial", **window)
+    options = {"shuffle": shuffle} if shuffle == "none" else {}
+    loader = load(shards, last_batch="partial", **options)
     epochs = [flat(loader), flat(loader)]
-    other = flat(load(shards, shuffle=shuffle, last_batch="partial", seed=6, **window))
+    other = flat(load(shards, last_batch="partial", seed=6, **options))
 
     assert [sorted(one) for one in epochs] == [list(range(29))] * 2
     assert (epochs[0] == list(range(29))) == (shuffle == "none")
@@ -124,8 +127,8 @@ def test_the_order_is_a_function_of_numbers(shards: list[str]) -> None:
     pixels = torch.cat([batch.images for batch in whole])
     for options in (
         {"batch_size": 7},
-        {"num_threads": 1, "prefetch": 1},
-        {"num_threads": 5, "prefetch": 6},
+        {"num_threads": 1, "execution": Execution(prefetch=1)},
+        {"num_threads": 5, "execution": Execution(prefetch=6)},
     ):
         other = list(load(shards, last_batch="partial", **options))
         assert flat(other) == flat(whole)
@@ -138,7 +141,7 @@ def test_a_helper_process(damaged: list[str]) -> None:
     options: dict[str, Any] = {"last_batch": "partial", "on_bad_sample": "replace"}
     mine = load(damaged, **options)
     expected = [labels(mine) for _ in range(3)]
-    with load(damaged, helper_process=True, **options) as loader:
+    with load(damaged, execution=Execution(helper_process=True), **options) as loader:
         assert [labels(loader) for _ in range(2)] == expected[:2]
         state = loader.state_dict()
         loader.load_state_dict(state)
@@ -279,7 +282,7 @@ def test_indices_are_those_that_are_promised(shards: list[str]) -> None:
                 batch.labels.tolist(), batch.indices.tolist(), batch.images, strict=True
             )
         }
-        for order in ({}, {"shuffle": "none", "shuffle_window": None})
+        for order in ({}, {"shuffle": "none"})
     )
     expected = [
         (shard << SHARD_BITS) + number for shard, size in enumerate(SIZES) for number in range(size)
@@ -327,7 +330,10 @@ def test_bad_samples(damaged: list[str], tmp_path: Path) -> None:
     with pytest.raises(BadSampleError, match=r"shard-0[12]\.tar"):
         list(load(damaged))
     skipping = load(
-        damaged, on_bad_sample="skip", last_batch="partial", ledger=tmp_path / "bad.jsonl"
+        damaged,
+        on_bad_sample="skip",
+        last_batch="partial",
+        monitoring=Monitoring(ledger=tmp_path / "bad.jsonl"),
     )
     assert sorted(flat(skipping)) == good
     lines = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
@@ -380,11 +386,7 @@ def test_what_explain_says(shards: list[str], even: list[str]) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"shuffle": "global", "shuffle_window": None},
-            r'"global" needs random access.*"block".*"none"',
-        ),
-        ({"shuffle": "none"}, 'for shuffle="block" alone'),
+        ({"shuffle": "global"}, r'"global" needs random access.*"block".*"none"'),
         ({"last_batch": "pad"}, "a stream has behind it"),
         (
             {"world_size": 2, "rank": 0},
@@ -440,7 +442,7 @@ def test_other_refusals(shards: list[str]) -> None:
         Loader.eval(stream, RECIPE, batch_size=2)
     state = load(shards).state_dict()
     with pytest.raises(StateMismatchError, match="shuffle is"):
-        resumed(state, shards, shuffle="none", shuffle_window=None)
+        resumed(state, shards, shuffle="none")
     damaged = {**state, "stream": {**state["stream"], "mark": [1, 2]}}
     with pytest.raises(StateMismatchError, match="mark of the stream is damaged"):
         resumed(damaged, shards)
@@ -487,7 +489,7 @@ def test_files_are_closed(shards: list[str]) -> None:
         )
 
     gc.collect()  # of other tests
-    loader = load(shards, prefetch=1)  # not all of them are read ahead
+    loader = load(shards, execution=Execution(prefetch=1))  # not all of them are read ahead
     loop = iter(loader)
     next(loop), next(loop)
     until = time.monotonic() + 10
@@ -505,7 +507,7 @@ def test_webdataset_reads_the_same(even: list[str]) -> None:
     pipeline = webdataset.WebDataset(even, shardshuffle=False)
     theirs = list(pipeline)
     ours, adapted = (
-        list(load(data, shuffle="none", shuffle_window=None, recipe=Recipe([Resize((16, 16))])))
+        list(load(data, shuffle="none", recipe=Recipe([Resize((16, 16))])))
         for data in (even, from_webdataset(pipeline))
     )
 
@@ -520,8 +522,8 @@ def test_webdataset_resumes(even: list[str], shuffle: str) -> None:
 
     def make() -> Loader:
         pipeline = webdataset.WebDataset(even, shardshuffle=100, detshuffle=True, seed=3)
-        window = {} if shuffle == "block" else {"shuffle_window": None}
-        return load(from_webdataset(pipeline), shuffle=shuffle, **window)
+        options = {"shuffle": shuffle} if shuffle == "none" else {}
+        return load(from_webdataset(pipeline), **options)
 
     straight = make()
     epochs = [labels(straight) for _ in range(2)]
@@ -544,7 +546,7 @@ def test_webdataset_that_cannot_be_repeated(even: list[str]) -> None:
         pipeline = webdataset.WebDataset(even, shardshuffle=False).shuffle(
             20, initial=20, seed=seed
         )
-        return load(from_webdataset(pipeline), shuffle="none", shuffle_window=None)
+        return load(from_webdataset(pipeline), shuffle="none")
 
     loader = make(1)
     next(iter(loader))
@@ -562,9 +564,7 @@ def test_webdataset_items(even: list[str]) -> None:
         plain.decode("rgb8"),
         plain.decode("pil").to_tuple("jpg", "cls"),
     ):
-        assert flat(load(from_webdataset(pipeline), shuffle="none", shuffle_window=None)) == list(
-            range(48)
-        )
+        assert flat(load(from_webdataset(pipeline), shuffle="none")) == list(range(48))
     with pytest.raises(LoaderError, match="samples_per_epoch"):
         load(from_webdataset(plain), world_size=2, rank=0)
     for given, says in (
@@ -640,7 +640,7 @@ def load_replacing(paths: list[str], length: int | None = None, **options: Any) 
 
 
 @pytest.mark.parametrize("batch_size", [1, 2])
-@pytest.mark.parametrize("shuffle", [{}, {"shuffle": "block", "shuffle_window": 5}])
+@pytest.mark.parametrize("shuffle", [{}, {"shuffle": BlockShuffle(window=5)}])
 @pytest.mark.parametrize("length", [None, 20])
 def test_each_bad_sample_is_replaced(
     mended: list[str], batch_size: int, shuffle: dict[str, Any], length: int | None
@@ -655,7 +655,7 @@ def test_each_bad_sample_is_replaced(
     assert all(torch.equal(a.images, b.images) for a, b in zip(batches, other, strict=True))
 
 
-@pytest.mark.parametrize("shuffle", [{}, {"shuffle": "block", "shuffle_window": 5}])
+@pytest.mark.parametrize("shuffle", [{}, {"shuffle": BlockShuffle(window=5)}])
 @pytest.mark.parametrize("length", [None, 20])
 def test_a_resumed_run_draws_the_same(
     mended: list[str], shuffle: dict[str, Any], length: int | None

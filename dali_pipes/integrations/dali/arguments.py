@@ -1,7 +1,9 @@
-"""The loaders behind an iterator: one run on several devices of this process."""
+"""The arguments of DALI's iterators: loaders in place of pipelines, and the policies at the end of an epoch."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import Enum, unique
 from typing import Any
 
 from dali_pipes.errors import LoaderError
@@ -10,16 +12,80 @@ from dali_pipes.steps.schedule import LastBatch, Steps
 from dali_pipes.steps.streams.steps import StreamSteps
 
 
+@unique
+class LastBatchPolicy(Enum):
+    """What happens to an incomplete last batch of an epoch; names and values are DALI's.
+
+    Attributes:
+        FILL: It is filled with samples from the start of the epoch's order.
+        DROP: It is left out.
+        PARTIAL: It is returned incomplete; a rank may have one sample less than another, or none.
+
+    Example:
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
+        >>> len(DALIClassificationIterator(loader, last_batch_policy=LastBatchPolicy.DROP))
+        4
+    """
+
+    FILL = 0
+    DROP = 1
+    PARTIAL = 2
+
+
+_LAST_BATCH: dict[str, LastBatch] = {"FILL": "pad", "DROP": "drop", "PARTIAL": "partial"}
+
+
+def last_batch_of(policy: Any, fill_last_batch: bool | None) -> LastBatch:
+    """Return the loader's name of a policy.
+
+    Args:
+        policy: A LastBatchPolicy of this module or of `nvidia.dali.plugin.base_iterator`.
+        fill_last_batch: DALI's older argument, which overrides `policy`; None if it is not given.
+
+    Raises:
+        LoaderError: The value is not a policy.
+    """
+    if fill_last_batch is not None:
+        warnings.warn(
+            "fill_last_batch is deprecated in DALI; use last_batch_policy instead",
+            DeprecationWarning,
+            stacklevel=4,
+        )
+        return "pad" if fill_last_batch else "partial"
+    # Compared by the name of its class, so that DALI's enumeration is recognized without importing DALI.
+    known = isinstance(policy, Enum) and type(policy).__name__ == LastBatchPolicy.__name__
+    if not known or policy.name not in _LAST_BATCH:
+        raise LoaderError(
+            f"last_batch_policy={policy!r} is not known; allowed are LastBatchPolicy.FILL, DROP and PARTIAL"
+        )
+    return _LAST_BATCH[policy.name]
+
+
+def resets_itself(auto_reset: str | bool | None) -> bool:
+    """Read DALI's `auto_reset`.
+
+    Raises:
+        LoaderError: It is neither True or "yes", nor False, None or "no".
+    """
+    if auto_reset is True or auto_reset == "yes":
+        return True
+    if auto_reset is False or auto_reset is None or auto_reset == "no":
+        return False
+    raise LoaderError(
+        f'{auto_reset=} is not known; allowed are True or "yes", and False, None or "no"'
+    )
+
+
 def as_loaders(pipelines: Any) -> list[Loader]:
-    """Return a loader, or loaders that are different ranks of one run, as a list.
+    """Return the loaders as a list: one, or several that are different ranks of one run.
 
     Raises:
         LoaderError: They are something else, or do not belong together.
     """
     loaders = list(pipelines) if isinstance(pipelines, Sequence) else [pipelines]
-    strangers = [loader for loader in loaders if not isinstance(loader, Loader)]
-    if strangers or not loaders:
-        got = repr(strangers[0]) if strangers else "none"
+    others = [loader for loader in loaders if not isinstance(loader, Loader)]
+    if others or not loaders:
+        got = repr(others[0]) if others else "none"
         raise LoaderError(
             f"pipelines must be a Loader, or a list of them, got {got}; a pipeline of DALI's goes into a "
             f"loader: Loader(dataset, recipe, decoder=from_dali(pipeline), ...)"
@@ -62,9 +128,9 @@ def reschedule(loaders: Sequence[Loader], last_batch: LastBatch, size: int) -> N
         size: Samples of an epoch on these loaders together, or -1 for all; see DALIGenericIterator.
 
     Raises:
-        LoaderError: The epoch has no steps, or `size` cannot be had.
+        LoaderError: The epoch has no steps, or `size` is out of range.
     """
-    # Not the length of these steps, which an earlier iterator may have cut short.
+    # The length of the steps may be shortened by an earlier iterator.
     steps = replace(plain_steps(loaders[0]), length=loaders[0].state_dict()["length"])
     length = steps.length if size == -1 else _length_of(size, steps, len(loaders))
     steps = replace(steps, last_batch=last_batch, length=length)
@@ -78,7 +144,7 @@ def reschedule(loaders: Sequence[Loader], last_batch: LastBatch, size: int) -> N
 
 
 def _length_of(size: int, whole: Steps, num_loaders: int) -> int:
-    """Return how many positions of the order are an epoch, if `size` of them are on `num_loaders` ranks."""
+    """Return the number of positions of an epoch of which `size` are on `num_loaders` ranks."""
     least, rest = divmod(whole.length * num_loaders, whole.world_size)
     most = least + (rest > 0)
     if not 0 < size <= most:
@@ -86,7 +152,7 @@ def _length_of(size: int, whole: Steps, num_loaders: int) -> int:
             f"{size=} is not allowed: an epoch has {most} samples on {num_loaders} of "
             f"{whole.world_size} ranks; give fewer, or leave size out"
         )
-    # Shards that were rounded down by the caller are still meant to be everything.
+    # Scripts divide by the number of ranks and round down; that still means the full epoch.
     length = whole.length if size >= least else size * whole.world_size // num_loaders
     if length < whole.length and length % whole.group:
         raise LoaderError(
@@ -101,12 +167,12 @@ def _require_same_run(first: Loader, other: Loader) -> None:
         theirs, ours = getattr(other.steps, name), getattr(first.steps, name)
         if theirs != ours:
             raise LoaderError(
-                f"all loaders must have the same {name}, got {ours} and {theirs}; make them alike"
+                f"all loaders must have the same {name}, got {ours} and {theirs}; give all the same"
             )
     states = [{**loader.state_dict(), "about": None, "attempt": None} for loader in (first, other)]
     different = [name for name in states[0] if states[0][name] != states[1].get(name)]
     if different:
         raise LoaderError(
-            f"the loaders must belong to one run and stand at one place, but differ in "
-            f"{', '.join(different)}; make them alike but for rank and device"
+            f"the loaders must belong to one run and have the same position, but differ in "
+            f"{', '.join(different)}; give them the same arguments except rank and device"
         )

@@ -1,0 +1,187 @@
+"""The order of the samples and the steps of an epoch: shuffle, buckets, sizes and batch size."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dali_pipes.arguments.options import BlockShuffle
+from dali_pipes.arguments.process_rank import Process
+from dali_pipes.arguments.values import require_one_of, require_positive
+from dali_pipes.errors import LoaderError
+from dali_pipes.steps.buckets import AnySteps, BucketSteps
+from dali_pipes.steps.multi_scale import MultiScale
+from dali_pipes.steps.schedule import LastBatch, Steps
+from dali_pipes.steps.streams.order import stream_order
+from dali_pipes.steps.variants import Variants
+from readers import Dataset, ReadersError
+from readers.bucket_order import BucketOrder
+from readers.buckets import Buckets, Size, batches_of
+from readers.image.sizes import image_sizes
+from readers.order import SHUFFLES, AnyOrder, Order, Shuffle, make_order
+from readers.plural import counted
+from readers.stream import is_stream
+
+_SORTED_AT_ONCE = 1 << 18  # samples: bounds the memory for the sizes of a large dataset
+
+
+ShuffleChoice = Shuffle | BlockShuffle
+
+
+def find_order(dataset: Dataset, seed: int, shuffle: ShuffleChoice) -> AnyOrder:
+    """Return the order of the samples: the dataset's own, if it has one.
+
+    Raises:
+        LoaderError: The dataset has no such order.
+    """
+    window = None
+    if isinstance(shuffle, BlockShuffle):
+        window, shuffle = shuffle.window, "block"
+    require_one_of("shuffle", shuffle, SHUFFLES)
+    if is_stream(dataset):
+        return stream_order(dataset, seed, shuffle, window)
+    make = getattr(dataset, "order", None)
+    if make is None:
+        block_size = getattr(dataset, "block_size", 256)
+        return make_order(len(dataset), seed, shuffle, block_size=block_size, shuffle_window=window)
+    try:
+        order: AnyOrder = make(seed=seed, shuffle=shuffle, shuffle_window=window)
+    except ReadersError as error:
+        raise LoaderError(str(error)) from error
+    return order
+
+
+def require_sizes(buckets: Any, sizes: Any) -> None:
+    """Refuse anything but `Buckets` and `MultiScale`, and both together."""
+    for name, given, kind in (("buckets", buckets, Buckets), ("sizes", sizes, MultiScale)):
+        if given is not None and not isinstance(given, kind):
+            raise LoaderError(
+                f"{name}={given!r} is not allowed; give {kind.__name__}([(height, width), ...])"
+                + (" or Buckets.aspect(area=...)" if kind is Buckets else "")
+            )
+    if buckets is not None and sizes is not None:
+        raise LoaderError(
+            "buckets= chooses the size by a sample's shape, and sizes= by its position; leave one of them out"
+        )
+
+
+def require_batch_size(batch_size: Any, buckets: Buckets | None) -> None:
+    """Refuse a batch size that is not positive, and one by size that does not match the buckets."""
+    if buckets is None and isinstance(batch_size, Mapping):
+        raise LoaderError(
+            "batch_size is a dictionary, and there are no buckets; give an integer, or buckets=Buckets(...)"
+        )
+    if buckets is not None:
+        try:
+            batches_of(buckets, batch_size)
+        except ReadersError as error:
+            raise LoaderError(str(error)) from error
+    if not isinstance(batch_size, Mapping):
+        require_positive(batch_size=batch_size)
+
+
+def order_in_buckets(
+    dataset: Dataset,
+    order: AnyOrder,
+    buckets: Buckets,
+    *,
+    seed: int,
+    shuffle: ShuffleChoice,
+    field: str | None = None,
+) -> BucketOrder:
+    """Return the order of samples in buckets; sizes that no column holds are read from the headers, once.
+
+    Args:
+        dataset: Any dataset of images.
+        order: Its order without buckets.
+        buckets: The sizes.
+        seed: Seed of the order.
+        shuffle: The loader's.
+        field: The field that holds the first image, if the loader was given one.
+
+    Raises:
+        LoaderError: The dataset or the shuffle has an order of its own.
+    """
+    if not isinstance(order, Order):
+        raise LoaderError(
+            f"buckets= is not possible with {type(dataset).__name__}, which says itself how often each sample comes; "
+            f"take the datasets that it is made of, or mix() without weights"
+        )
+    if shuffle == "block" or isinstance(shuffle, BlockShuffle):
+        raise LoaderError(
+            'buckets= is not possible with shuffle="block": samples of one size lie anywhere in the data; use '
+            '"global" or "none"'
+        )
+    sizes = image_sizes(dataset, field=field)
+    codes = np.empty(len(sizes), np.uint8)
+    for start in range(0, len(sizes), _SORTED_AT_ONCE):
+        piece = sizes[start : start + _SORTED_AT_ONCE].astype(np.int64)
+        # An image without a size is a bad sample in any bucket; the smallest size keeps it valid as a number.
+        piece[(piece == 0).any(axis=1)] = 1
+        codes[start : start + _SORTED_AT_ONCE] = buckets.of(piece)
+    return BucketOrder(buckets, codes, seed, shuffle)
+
+
+def make_steps(
+    order: AnyOrder,
+    variants: Variants,
+    batch_size: int | Mapping[Size, int],
+    last_batch: LastBatch,
+    seed: int,
+    process: Process,
+) -> AnySteps:
+    """Return the steps of an epoch.
+
+    Raises:
+        LoaderError: It has no steps, or sizes would change within one.
+    """
+    rank, world_size = process.rank, process.world_size
+    steps: AnySteps
+    if isinstance(order, BucketOrder):
+        batches = batches_of(order.buckets, batch_size)
+        steps = BucketSteps(order, batches, rank, world_size, last_batch, variants)
+    else:
+        assert not isinstance(batch_size, Mapping)
+        steps = Steps(
+            len(order), batch_size, rank, world_size, last_batch, variants.group, seed, variants
+        )
+        _require_one_size_per_step(steps, variants.sizes)
+    if steps.num_steps() == 0:
+        within = f" in {len(order.buckets)} buckets" if isinstance(order, BucketOrder) else ""
+        raise LoaderError(
+            f"an epoch has no full batch: {counted(len(order), 'sample')}{within}, {batch_size=}, "
+            f'{world_size=}; use a smaller batch, or last_batch="partial" or "pad", and for an '
+            f"evaluation Loader.eval"
+        )
+    return steps
+
+
+def warn_of_small_buckets(steps: object, *, stacklevel: int) -> None:
+    """Warn of buckets that do not fill a step, so that their samples never come."""
+    if not isinstance(steps, BucketSteps) or steps.last_batch != "drop":
+        return
+    order, world_size = steps.order, steps.world_size
+    never = [
+        f"{height}x{width} ({counted(length, 'sample')})"
+        for (height, width), length, batch in zip(
+            order.buckets.sizes, order.lengths, steps.batch_sizes, strict=True
+        )
+        if 0 < length < batch * world_size
+    ]
+    if never:
+        more = f" and {len(never) - 3} more" if len(never) > 3 else ""
+        warnings.warn(
+            f'buckets with fewer samples than a step never come under last_batch="drop": {", ".join(never[:3])}{more}; '
+            f'use fewer sizes, a smaller batch_size for them, or last_batch="partial" or "pad"',
+            stacklevel=stacklevel,
+        )
+
+
+def _require_one_size_per_step(steps: Steps, sizes: Any) -> None:
+    if isinstance(sizes, MultiScale) and sizes.every % steps.global_batch:
+        raise LoaderError(
+            f"sizes change every {sizes.every} samples, which is no multiple of the global batch of "
+            f"{steps.global_batch} (batch_size={steps.batch_size}, world_size={steps.world_size}), so that a step would "
+            f"have two sizes; give MultiScale(every=...) a multiple"
+        )

@@ -1,0 +1,343 @@
+"""Setup: what a loader is made of, once its arguments are checked."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import torch
+
+from dali_pipes.arguments.choose import Choice, DecoderName, choose
+from dali_pipes.arguments.dataset import require_dataset, require_no_videos, require_there
+from dali_pipes.arguments.helper_choice import HelperChoice, choose_helpers
+from dali_pipes.arguments.options import Execution, ImageOptions
+from dali_pipes.arguments.order import (
+    ShuffleChoice,
+    find_order,
+    make_steps,
+    order_in_buckets,
+    require_batch_size,
+    require_sizes,
+)
+from dali_pipes.arguments.process_rank import Process
+from dali_pipes.arguments.recipe import find_num_classes, require_fits
+from dali_pipes.arguments.values import (
+    require_not_negative,
+    require_one_of,
+    require_positive,
+)
+from dali_pipes.decode.dali.user_pipeline import DaliDecoder
+from dali_pipes.errors import LoaderError
+from dali_pipes.integrations.ray.workers import RayWorkers
+from dali_pipes.monitoring.recorder import Recorder
+from dali_pipes.samples.fields import FieldReader, as_reader
+from dali_pipes.samples.image_fields import ImageFields
+from dali_pipes.samples.maps import MapReader
+from dali_pipes.samples.targets import TargetReader
+from dali_pipes.stages.canvases import View
+from dali_pipes.stages.fetch import Fetcher
+from dali_pipes.steps.multi_scale import MultiScale
+from dali_pipes.steps.schedule import LastBatch
+from dali_pipes.steps.streams.fetch import StreamFetcher
+from dali_pipes.steps.streams.order import StreamOrder
+from dali_pipes.steps.streams.steps import AnySteps, stream_steps
+from dali_pipes.steps.variants import AnyRecipe, RecipeOf, Variants, make_variants
+from dali_pipes.video.source import ClipSource, find_clips, require_clips, require_fits_cameras
+from gpu_aug import compile_engine
+from gpu_aug.engines.choose import EngineChoice, EngineName
+from gpu_aug.targets.maps import check_maps
+from readers import Dataset
+from readers.buckets import Buckets, Size
+from readers.cores import cores_of_rank
+
+# A step that waits for the GPU holds its files, a pinned copy of them, and canvases on the GPU: 90 MB for 256 photographs.
+_MOST_READ_AHEAD = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The arguments of a `Loader` that decide about its batches; helper processes and Ray workers get a copy."""
+
+    dataset: Dataset  # or a Stream, which the checks accept
+    recipe: AnyRecipe | RecipeOf
+    batch_size: int | Mapping[Size, int]
+    buckets: Buckets | None
+    sizes: MultiScale | None
+    device: str | torch.device
+    decoder: DecoderName | DaliDecoder
+    engine: EngineChoice
+    seed: int
+    shuffle: ShuffleChoice
+    dtype: torch.dtype
+    last_batch: LastBatch
+    on_bad_sample: Literal["raise", "replace", "skip"]
+    max_bad_samples: int | None
+    num_threads: int | None
+    fields: Iterable[str] | Mapping[str, Any] | None
+    workers: RayWorkers | None
+    images: ImageOptions
+    execution: Execution
+
+    @property
+    def user_pipeline(self) -> DaliDecoder | None:
+        """The pipeline of `from_dali`, if one decodes."""
+        return self.decoder if isinstance(self.decoder, DaliDecoder) else None
+
+    def bad_sample_limit(self, length: int) -> int:
+        """Return how many different samples of `length` may be bad; see Loader."""
+        if self.max_bad_samples is None:
+            return min(max(100, length // 100), length // 2)
+        return self.max_bad_samples
+
+    def check(self) -> None:
+        """Refuse what cannot work with any dataset on any machine.
+
+        Raises:
+            LoaderError: The text says what would work.
+        """
+        require_sizes(self.buckets, self.sizes)
+        require_dataset(self.dataset)
+        require_batch_size(self.batch_size, self.buckets)
+        if self.num_threads is not None:
+            require_positive(num_threads=self.num_threads)
+        require_one_of("last_batch", self.last_batch, ("drop", "partial", "pad"))
+        require_one_of("on_bad_sample", self.on_bad_sample, ("raise", "replace", "skip"))
+        require_not_negative(seed=self.seed)
+        self.execution.require_decoder(self.decoder)
+        if self.max_bad_samples is not None:
+            require_not_negative(max_bad_samples=self.max_bad_samples)
+            if self.on_bad_sample == "raise":
+                raise LoaderError(
+                    f'max_bad_samples={self.max_bad_samples} is for on_bad_sample="replace" or "skip", and "raise" '
+                    "ends with the first; leave it out, or choose one of these"
+                )
+        if self.workers is not None:
+            self._check_workers(self.workers)
+
+    def _check_workers(self, workers: Any) -> None:
+        if not isinstance(workers, RayWorkers):
+            raise LoaderError(
+                f"workers={workers!r} is not allowed; give RayWorkers(count) of dali_pipes.integrations.ray.workers, or "
+                "num_threads for threads of this process"
+            )
+        helper_process = self.execution.helper_process
+        if helper_process and helper_process != "auto":
+            raise LoaderError(
+                f"{helper_process=} and workers= both make the batches outside this process; leave one of them out"
+            )
+        if self.num_threads is not None:
+            raise LoaderError(
+                f"num_threads={self.num_threads} is for threads of this machine, and workers= makes the batches on "
+                "others; give RayWorkers(..., num_cpus=...), as many threads each has"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a loader is made of.
+
+    Attributes:
+        options: Its arguments.
+        choice: What was chosen for every "auto".
+        fetcher: The first stage of its pipelines.
+        variants: The engine of each view, for each of the run's recipes.
+        num_threads: Decoding and augmenting threads of each process that makes batches.
+        num_classes: How many classes mixed labels have; None if that need not be known.
+        helpers: How many helper processes make the batches, and why.
+    """
+
+    options: Options
+    choice: Choice
+    fetcher: Fetcher
+    variants: tuple[tuple[View, ...], ...]
+    num_threads: int
+    num_classes: int | None
+    helpers: HelperChoice
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """The views under the first recipe."""
+        return self.variants[0]
+
+    @property
+    def steps_read_ahead(self) -> int:
+        """Steps that threads read and plan ahead of a GPU that decodes; one takes a thread about 10 ms."""
+        prefetch = self.options.execution.prefetch
+        if prefetch != "auto":
+            return prefetch
+        return max(2, min(_MOST_READ_AHEAD, self.num_threads // 2))
+
+    @property
+    def threads_of_all(self) -> int:
+        """Decoding and augmenting threads of all workers, or of this machine if there are none."""
+        if (workers := self.options.workers) is not None:
+            return workers.count * workers.num_threads
+        return self.num_threads * max(1, self.helpers.count)
+
+    def steps(self, process: Process) -> AnySteps:
+        """Return the steps of an epoch on a process.
+
+        Raises:
+            LoaderError: There are none.
+        """
+        options, fetcher = self.options, self.fetcher
+        variants, last_batch = fetcher.variants, options.last_batch
+        if isinstance(fetcher, StreamFetcher):
+            stream, batch_size = fetcher.stream_order.stream, cast(int, options.batch_size)
+            return stream_steps(stream, batch_size, last_batch, variants, process)
+        return make_steps(
+            fetcher.order, variants, options.batch_size, last_batch, fetcher.seed, process
+        )
+
+
+def make_setup(options: Options) -> Setup:
+    """Check the arguments of a loader, and make its parts.
+
+    Raises:
+        LoaderError: An argument that cannot work.
+        MissingPackageError: A decoder that is not installed.
+        gpu_aug.RecipeError: A recipe whose images can have different sizes.
+        gpu_aug.EngineError: A recipe that the engine cannot carry out exactly.
+    """
+    options.check()
+    sizes = options.buckets if options.sizes is None else options.sizes
+    variants = make_variants(options.recipe, sizes)
+    clips = find_clips(options.dataset)
+    images = options.images.image_fields()
+    _require_fits_samples(options, images, variants, clips)
+    require_fits(variants, images.kind, options.dtype)
+    choice = choose(options.device, options.decoder, options.engine, images, clips)
+    fetcher = _make_fetcher(options, images, variants, is_clips=clips is not None)
+    # Called here, as the warning names the line that many calls above this one.
+    num_classes = find_num_classes([views.recipes[0] for views in variants.views], options.dataset)
+    views = make_views(options, fetcher, choice.engine, choice.device)
+    num_threads = options.num_threads or cores_of_rank()
+    helpers = HelperChoice(0, "")
+    if options.workers is None:
+        asked = options.execution.helper_process
+        helpers = choose_helpers(asked, num_threads, choice, fetcher, views)
+    num_threads = max(1, num_threads // max(1, helpers.count))
+    return Setup(options, choice, fetcher, views, num_threads, num_classes, helpers)
+
+
+def make_views(
+    options: Options, fetcher: Fetcher, engine: EngineName, device: torch.device
+) -> tuple[tuple[View, ...], ...]:
+    """Compile every view of each of the run's recipes for a device."""
+    execution, images = options.execution, fetcher.images
+    memory_format = torch.channels_last if execution.channels_last else torch.contiguous_format
+    return tuple(
+        tuple(
+            View(
+                recipe,
+                compile_engine(
+                    engine, recipe, device=device, exact=execution.exact, kind=images.kind
+                ),
+                options.dtype,
+                memory_format,
+                device,
+                fetcher.images_per_row,
+                images.kind,
+            )
+            for recipe in views.recipes
+        )
+        for views in fetcher.variants.views
+    )
+
+
+def _make_fetcher(
+    options: Options, images: ImageFields, variants: Variants, *, is_clips: bool
+) -> Fetcher:
+    """Make what reads the samples: their order, their fields, targets and maps."""
+    dataset = options.dataset
+    fields = as_reader(options.fields, getattr(dataset, "field_types", None))
+    maps = options.images.map_reader()
+    for views in variants.views if maps else ():
+        check_maps(views.recipes[0], vectors=bool(maps.vectors))
+    _require_different_names(images, fields, maps)
+    require_there(dataset, fields, images, maps)
+    seed = int(options.seed)  # JSON has no NumPy integers
+    order = find_order(dataset, seed, options.shuffle)
+    is_stream = isinstance(order, StreamOrder)
+    if is_stream and variants.sizes is not None:
+        raise LoaderError(
+            "buckets= and sizes= need samples that can be read at random, and this is a stream: leave them out, or make "
+            "shards with gpu-aug pack"
+        )
+    if options.buckets is not None:
+        field = images.fields[0][1] if images.fields else None
+        order = order_in_buckets(
+            dataset, order, options.buckets, seed=seed, shuffle=options.shuffle, field=field
+        )
+    kinds = frozenset() if is_clips else options.images.target_kinds()
+    return (StreamFetcher if is_stream else Fetcher)(
+        dataset,
+        variants,
+        order,
+        seed,
+        options.on_bad_sample,
+        options.images.max_pixels,
+        TargetReader(variants.first, kinds, maps),
+        Recorder(),
+        fields,
+        images,
+    )
+
+
+def _require_fits_samples(
+    options: Options, images: ImageFields, variants: Variants, clips: ClipSource | None
+) -> None:
+    """Refuse what cannot be done with such samples: videos without clips, clips, or images of another kind."""
+    if clips is not None:
+        _require_fits_clips(options, images)
+    elif options.images.fields is None:
+        require_no_videos(options.dataset)
+    for views in variants.views:
+        require_clips(views, clips)
+        require_fits_cameras(views, clips, options.decoder)
+        if images.names and len(views.recipes) > 1:
+            raise LoaderError(
+                f"images={list(images.names)} is not supported with Views, whose images would have two names; give one "
+                "recipe, or one field"
+            )
+    if options.execution.is_fast and not images.is_usual:
+        raise LoaderError(
+            f'decode="fast" is for one RGB image of 8 bits, and asked for is {images}; use decode="exact"'
+        )
+
+
+def _require_fits_clips(options: Options, images: ImageFields) -> None:
+    """Refuse what clips do not have."""
+    targets = options.images.targets
+    if options.buckets is not None:
+        raise LoaderError(
+            "buckets= is for images, and samples are clips here; choose one size for all clips"
+        )
+    if targets != "auto" and targets:
+        raise LoaderError(
+            f"targets={targets!r} is not supported for clips, whose masks, boxes and keypoints would differ from "
+            f'frame to frame; use targets=[] or "auto", which takes none, and read them by batch.keys'
+        )
+    if options.execution.is_fast:
+        raise LoaderError(
+            'decode="fast" is not supported for clips: videos cannot be decoded at a smaller size; use '
+            'decode="exact"'
+        )
+    if not images.is_usual:
+        raise LoaderError(
+            f"frames of clips are RGB of 8 bits, and asked for is {images}; leave channels, depth and fields out of "
+            "ImageOptions"
+        )
+    if options.images.maps:
+        raise LoaderError(
+            "maps are not supported for clips, whose frames would have one each; leave maps out"
+        )
+
+
+def _require_different_names(images: ImageFields, fields: FieldReader, maps: MapReader) -> None:
+    """Refuse one name for two things in a batch."""
+    names = [*images.names, *fields.fields, *(name for name, _ in maps.maps)]
+    for name in names:
+        if names.count(name) > 1:
+            raise LoaderError(
+                f"{name!r} is twice among the names of images, fields and maps; give one of them another name"
+            )
