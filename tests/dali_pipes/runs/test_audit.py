@@ -397,7 +397,7 @@ class TestComparison:
         (tmp_path / "other" / "loss.jsonl").write_text('{"loss": 3}\n[]\n')
         (tmp_path / "begun.jsonl").write_text(BEGIN)
         for name, words in {
-            "other": "holds no audit; give what Loader",
+            "other": "holds no audit; give what Monitoring",
             "begun.jsonl": r"begun.jsonl holds no step",
             "none-*.jsonl": "names no audit files",
         }.items():
