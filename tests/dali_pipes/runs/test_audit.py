@@ -13,8 +13,9 @@ from bench.cli import main
 from dali_pipes import Execution, Loader, LoaderError, Monitoring
 from dali_pipes.errors import StateMismatchError
 from dali_pipes.runs.audit import sums
+from dali_pipes.runs.audit_check import check_audit
+from dali_pipes.runs.audit_compare import compare_audits
 from dali_pipes.runs.audit_history import read_history
-from dali_pipes.runs.audit_report import check_audit, compare_audits
 from gpu_aug import MixUp, RandomResizedCrop, Recipe
 from readers import Order
 from tests.support.adapters import MemoryDataset
