@@ -1,4 +1,4 @@
-"""Images as they are shown: fitted into a cell, with their targets drawn and explained."""
+"""Cells of a page: images at their final size, with their targets drawn and explained."""
 
 from collections import Counter
 from collections.abc import Sequence

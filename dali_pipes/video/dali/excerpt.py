@@ -70,8 +70,8 @@ def make_excerpt(
             return None
         groups.append(Group(numbers.tolist(), content))
     file = write_matroska(info.codec, info.extradata, stored_size(info), groups)
-    found = np.searchsorted(shown, info.pts[wanted]).astype(np.int32)
-    return Excerpt(np.frombuffer(file, np.uint8), found, picks, info)
+    own = np.searchsorted(shown, info.pts[wanted]).astype(np.int32)
+    return Excerpt(np.frombuffer(file, np.uint8), own, picks, info)
 
 
 def _packets_of(info: VideoInfo, run: Run) -> NDArray[np.int64]:
