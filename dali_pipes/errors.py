@@ -51,8 +51,8 @@ class ClusterError(RuntimeError):
     """A Ray cluster that cannot be reached, or whose workers cannot do the work; the text says what to do.
 
     Example:
-        >>> from dali_pipes.integrations.ray.versions import require_same
-        >>> require_same({"numpy": "1.0"})                 # the versions of a driver
+        >>> from dali_pipes.integrations.ray.consistency import require_same_versions
+        >>> require_same_versions({"numpy": "1.0"})        # the versions of a driver
         Traceback (most recent call last):
         ClusterError: ...
     """

@@ -32,7 +32,8 @@ from dali_pipes.monitoring.ranks.watch import Watch
 from dali_pipes.monitoring.stats import Stats
 from dali_pipes.runs.audit import Audit, Tally
 from dali_pipes.runs.bad_samples import BadRecord, Ledger, Policy
-from dali_pipes.runs.replay import Replay, replay
+from dali_pipes.runs.replay import replay
+from dali_pipes.runs.replay_result import Replay
 from dali_pipes.stages.assemble import batch_of, no_batch
 from dali_pipes.stages.loops import Loops
 from dali_pipes.stages.production import LOOPS, Production

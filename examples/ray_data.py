@@ -13,7 +13,7 @@ from arguments import parse_arguments
 from PIL import Image, ImageOps
 
 from dali_pipes import Loader
-from dali_pipes.integrations.ray.connect import connect
+from dali_pipes.integrations.ray.cluster import connect
 from dali_pipes.integrations.ray.data_source import DatasetSource
 from gpu_aug import Recipe, apply
 from readers import open_dataset

@@ -18,7 +18,7 @@ from arguments import SAVE_EVERY, parse_arguments
 from torchvision.models.resnet import BasicBlock, ResNet
 
 from dali_pipes import Loader, Monitoring
-from dali_pipes.integrations.ray.connect import connect
+from dali_pipes.integrations.ray.cluster import connect
 from gpu_aug import Recipe
 from readers import open_dataset
 

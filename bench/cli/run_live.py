@@ -14,7 +14,7 @@ from bench.timing import Measurement, Turn
 from dali_pipes import Batch, Loader
 from dali_pipes.monitoring import STAGES, Stats
 from dali_pipes.monitoring.counts import STAGE_GROUPS
-from dali_pipes.monitoring.table import shown_name
+from dali_pipes.monitoring.stage_stats import shown_name
 from gpu_aug.compiled.clock import clock
 from readers.plural import counted
 
@@ -166,7 +166,7 @@ class RunView:
         if bad := bad_in_words(self._loader):
             yield "bad", bad
         if run.remote.requests or run.remote.cache_hits:
-            yield "remote", run.remote.shown().partition(": ")[2]
+            yield "remote", run.remote.describe().partition(": ")[2]
 
     def _rates(self, now: Stats, longer: Stats, name: str) -> str:
         if not longer.images_per_second:

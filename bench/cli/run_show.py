@@ -23,8 +23,8 @@ from bench.timing import synchronise
 from dali_pipes import Loader
 from dali_pipes.arguments.names import with_settings
 from dali_pipes.monitoring import STAGES, Stats
+from dali_pipes.monitoring.stage_stats import shown_name
 from dali_pipes.monitoring.stats import ENOUGH_CORES
-from dali_pipes.monitoring.table import shown_name
 from dali_pipes.monitoring.trace import Trace, traced
 from dali_pipes.preview.chosen_batches import pair_name
 from readers.plural import counted
@@ -143,7 +143,7 @@ def _print_summary(loader: Loader, tally: Tally, unit: str, step_ms: float | Non
     )
     print_sentence(verdict(stats, unit, step_ms))
     if stats.remote.requests or stats.remote.cache_hits:
-        print_sentence(stats.remote.shown())
+        print_sentence(stats.remote.describe())
     records = {record.index: record for record in loader.bad_samples}.values()
     bad = [f"bad sample {one.key} ({one.stage}): {one.reason}" for one in records]
     print_first(bad, _NUM_BAD_SHOWN)

@@ -64,7 +64,7 @@ def start(
         raise Unable(str(error)) from error
     note = "antialiased, channels_last; the same draws for every engine"
     if decoder == "cpu" and task.plan is None:
-        loader._loops.production.checkpoints = NewFiles() if is_first_epoch else _known(task)
+        loader._loops.production.seek_points = NewFiles() if is_first_epoch else _known(task)
         note += "; no JPEG was met before" if is_first_epoch else "; all JPEGs were met before"
     return Pipeline(_batches(loader, task), note, _NUM_AHEAD, _NUM_DISCARD)
 

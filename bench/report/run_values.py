@@ -8,8 +8,8 @@ import numpy as np
 from bench.report.charts import Chart, time_chart
 from bench.report.log import Object, RunLog, Timeline, number_of, object_of
 from bench.report.numbers import NONE, Share, count, plain, seconds, share, size
+from dali_pipes.monitoring.stage_stats import shown_name
 from dali_pipes.monitoring.stats import ENOUGH_CORES
-from dali_pipes.monitoring.table import shown_name
 
 _MOST_EPOCHS = 50  # rows of the table
 _HAVE_OWN_TABLE = ("kind", "explain", "settings", "versions", "machine")

@@ -23,7 +23,7 @@ class CpuDecoder(Decoder):
         prefetch: Number of steps that may be in flight besides the current one; "auto" is as many as keep the workers busy.
         workers: The threads.
         fast: Whether JPEGs may be decoded at a smaller size.
-        store: Remembers the checkpoints of JPEGs; None remembers none.
+        store: Remembers the seek points of JPEGs; None remembers none.
     """
 
     lookahead = 0  # threads go from rendering to augmenting by themselves

@@ -255,9 +255,6 @@ PARTS: dict[str, tuple[Any, ...] | None] = {
         *(_READ_ONLY, 0, 0, _INT_ROWS, 0, _BYTES, _BYTES, _INT_ROWS, _INT_ROWS, _BYTES),
     ),
     "dali_pipes.jpeg.stored_seek_points:read_known": (_INT_ROWS, _WORDS, _Records(_KNOWN), _BYTES),
-    "dali_pipes.decode.dali.cut_kernel:cut_all": (
-        *(_INT_ROWS, _SHORT_ROWS, _INTS, _INT_ROWS, 0, _SHORT_ROWS, _SHORT_ROWS, _INTS),
-    ),
     "dali_pipes.jpeg.decode:check_files": (
         *(_INT_ROWS, 0, _BYTES, _SHORTS, _Records(_SEEK_POINT), _INTS),
     ),

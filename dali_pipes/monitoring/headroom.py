@@ -1,8 +1,12 @@
-"""What a faster input could bring at most: a training step on batches in memory, and on fresh ones, in turns."""
+"""Headroom: how much faster training would be with an input that takes no time.
+
+A training step runs on batches in memory, and on fresh ones, in turns.
+"""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
 from typing import Any
 
 import torch
@@ -23,7 +27,7 @@ from readers.plural import counted
 TrainingStep = Callable[[Batch], Any]
 
 NOTHING_TO_GAIN = 0.02
-"""A gain of less than this share is none: it is within what clocks and schedulers do."""
+"""A gain below this share is within what clocks and schedulers do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +35,10 @@ class StepRate:
     """How fast a training step was.
 
     Attributes:
-        steps_per_second: The median of the stretches.
-        low: The slowest stretch, in steps per second.
-        high: The fastest one.
-        images_per_second: The median of the stretches; clips, where samples are clips.
+        steps_per_second: Median of the rounds.
+        low: The slowest round, in steps per second.
+        high: The fastest round.
+        images_per_second: Median of the rounds; clips, if samples are clips.
     """
 
     steps_per_second: float
@@ -51,15 +55,15 @@ class StepRate:
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """What a faster input could bring at most; printing it gives the verdict.
+    """How much faster training would be at most with a faster input; printing it gives the verdict.
 
     Attributes:
-        memory: The step on batches that were in memory.
+        memory: The step on batches in memory.
         fresh: The step on batches fresh from the loader.
         gain: How many times as fast training would be with an input that takes no time, at most: the median over the
-            rounds of the rate in memory over the fresh one beside it.
+            rounds of the rate in memory over the fresh one.
         gain_range: The smallest and the largest of these.
-        num_kept: Batches that were repeated.
+        num_kept: Number of batches in memory.
     """
 
     memory: StepRate
@@ -70,12 +74,12 @@ class Headroom:
 
     @property
     def nothing_to_gain(self) -> bool:
-        """Whether the difference is below 2 %."""
+        """Whether the gain is below 2 %."""
         return self.gain < 1 + NOTHING_TO_GAIN
 
     @property
     def unclear(self) -> bool:
-        """Whether there seems to be something to gain, though not in every round."""
+        """Whether there seems to be something to gain, but not in every round."""
         return not self.nothing_to_gain and self.gain_range[0] <= 1
 
     def __repr__(self) -> str:
@@ -104,89 +108,82 @@ def measure_headroom(
     """Measure; see `Loader.headroom`.
 
     Args:
-        production: The loader's own, which is not changed.
+        production: The loader's, which is not changed.
         steps: The steps of an epoch.
         upcoming: The epoch and the consumed positions from which fresh batches come.
         step: The training step.
-        num_steps: Steps of a stretch.
+        num_steps: Steps of one measurement.
         rounds: How often both are measured.
-        kept: Batches that are kept in memory.
+        kept: Number of batches in memory.
 
     Raises:
-        LoaderError: An argument that is not allowed, a step that changes its batch, or an epoch without a batch.
+        LoaderError: An argument is not allowed, the step changes its batch, or an epoch has no batch.
         BadSampleError: As in a loop.
     """
     require_positive(steps=num_steps, rounds=rounds, kept=kept)
     if not callable(step):
         raise LoaderError(f"step={step!r} is not allowed; give a function that takes a Batch")
-    # Statistics and pipeline of its own: those of the run do not know of it.
+    # A recorder and a pipeline of their own, so that the statistics of the run do not change.
     setup = production.setup
     apart = replace(setup, fetcher=replace(setup.fetcher, recorder=Recorder()))
     source = _Source(apart, production.beside(apart, steps), steps, upcoming)
     try:
         memory = [source.next() for _ in range(kept)]
         source.drain()
-        stretches = _Stretches(step, num_steps)
-        stretches.run(
-            lambda number: memory[number % kept]
-        )  # what is done once: compiling, choosing kernels
-        found = [_one_round(stretches, source, memory) for _ in range(rounds)]
+        for batch in islice(cycle(memory), num_steps):  # compile, choose kernels
+            step(batch)
+        measured = [_measure_round(step, num_steps, source, memory) for _ in range(rounds)]
     finally:
-        source.end()
-    ratios = [in_memory[0] / fresh[0] for in_memory, fresh in found]
+        source.close()
+    ratios = [in_memory[0] / fresh[0] for in_memory, fresh in measured]
     return Headroom(
-        _rate([in_memory for in_memory, _ in found]),
-        _rate([fresh for _, fresh in found]),
+        _rate([in_memory for in_memory, _ in measured]),
+        _rate([fresh for _, fresh in measured]),
         statistics.median(ratios),
         (min(ratios), max(ratios)),
         kept,
     )
 
 
-_Measured = tuple[float, float]
+_Rates = tuple[float, float]
 """Steps per second, images per second."""
 
 
-def _one_round(
-    stretches: "_Stretches", source: "_Source", memory: Sequence[Batch]
-) -> tuple[_Measured, _Measured]:
-    """Measure a stretch from memory, in which the loader rests, and one of fresh batches in full flow."""
+def _measure_round(
+    step: TrainingStep, num_steps: int, source: "_Source", memory: Sequence[Batch]
+) -> tuple[_Rates, _Rates]:
+    """Measure steps on batches in memory while the loader rests, and on fresh batches while it is in full flow."""
     versions = [_version(batch) for batch in memory]
-    in_memory = stretches.run(lambda number: memory[number % len(memory)])
+    in_memory = _measure(step, islice(cycle(memory), num_steps))
     if versions != [_version(batch) for batch in memory]:
         raise LoaderError(
             "step changes its batch in place, so that a batch cannot be given to it again; let it work on a copy, such "
             "as batch.images * 2 in place of batch.images.mul_(2)"
         )
-    for _ in range(source.capacity + 1):  # what was made ahead while nothing was timed
-        stretches.step(source.next())
-    fresh = stretches.run(lambda _: source.next())
+    # Batches that were made ahead while nothing was timed do not show the speed of the loader.
+    step(source.next())
+    for _ in range(source.capacity):
+        step(source.next())
+    fresh = _measure(step, (source.next() for _ in range(num_steps)))
     source.drain()
     return in_memory, fresh
 
 
-class _Stretches:
-    """Runs a training step some times, and takes the time."""
-
-    def __init__(self, step: TrainingStep, num_steps: int) -> None:
-        self.step, self._num_steps = step, num_steps
-
-    def run(self, batch_of: Callable[[int], Batch]) -> _Measured:
-        """Return steps and images per second of a stretch."""
-        num_images = 0
-        _synchronize()
-        began = clock()
-        for number in range(self._num_steps):
-            batch = batch_of(number)
-            num_images += len(batch)
-            self.step(batch)
-        _synchronize()
-        seconds = max(clock() - began, 1e-9)
-        return self._num_steps / seconds, num_images / seconds
+def _measure(step: TrainingStep, batches: Iterable[Batch]) -> _Rates:
+    num_steps = num_images = 0
+    _synchronize()
+    began = clock()
+    for batch in batches:
+        num_steps += 1
+        num_images += len(batch)
+        step(batch)
+    _synchronize()
+    seconds = max(clock() - began, 1e-9)
+    return num_steps / seconds, num_images / seconds
 
 
 class _Source:
-    """Batches as loops make them, epoch after epoch, of which nobody takes note."""
+    """Fresh batches as loops make them, epoch after epoch, which change neither ledger nor state."""
 
     def __init__(
         self,
@@ -200,91 +197,84 @@ class _Source:
         budget = options.bad_sample_limit(len(setup.fetcher.order))
         self._ledger = Ledger(options.on_bad_sample, budget, None, 0)
         self._bad: dict[int, BadRecord] = {}  # by index, of all epochs
-        self._begin(*upcoming)
+        self._num_started = 0
+        self._batches = self._run(*upcoming)
 
     @property
     def capacity(self) -> int:
-        """Batches that are made ahead."""
-        return self._batches.capacity
+        """Number of batches that are made ahead."""
+        return self._source.capacity
 
     def next(self) -> Batch:
         """Wait for the next batch.
 
         Raises:
-            LoaderError: A whole epoch has none.
+            LoaderError: A full epoch has no batch.
         """
-        while True:
-            while self._under_way <= self._batches.capacity and self._submit():
-                pass
-            if self._under_way and (batch := self._take()) is not None:
-                return batch
-            if not self._under_way:
-                if self._is_whole and not self._has_given:
-                    raise no_batch(self._setup)
-                self._production.keep(self._batches)
-                self.close()
-                self._begin(self._epoch + 1, 0)
+        return next(self._batches)
 
     def drain(self) -> None:
-        """Drop what is under way, so that the threads rest."""
-        while self._under_way:
+        """Drop the batches that are being made, so that the threads rest."""
+        while self._num_started:
             self._take()
 
     def close(self) -> None:
-        """End the threads."""
-        self._production.stop(self._batches)
-
-    def end(self) -> None:
-        """End everything."""
-        self.close()
+        """End all threads."""
+        self._batches.close()
         self._production.close()
 
-    def _begin(self, epoch: int, consumed: Consumed) -> None:
-        self._epoch, self._plans = epoch, iter(self._steps.plans(epoch, consumed))
-        self._batches = self._production.open(self._steps.largest)
-        self._under_way = 0
-        self._is_whole, self._has_given = total(consumed) == 0, False
+    def _run(self, epoch: int, consumed: Consumed) -> Generator[Batch]:
+        while True:
+            self._source = self._production.open(self._steps.largest)
+            try:
+                self._plans = iter(self._steps.plans(epoch, consumed))
+                self._has_batch = total(consumed) > 0  # the rest of an epoch may have none
+                yield from self._run_epoch()
+                if not self._has_batch:
+                    raise no_batch(self._setup)
+                self._production.keep(self._source)
+            finally:
+                self._production.stop(self._source)
+            epoch, consumed = epoch + 1, 0
 
-    def _submit(self) -> bool:
-        """Start on the next step of the epoch, if there is one."""
-        plan = next(self._plans, None)
-        if plan is not None:
-            self._batches.start(plan)
-            self._under_way += 1
-        return plan is not None
+    def _run_epoch(self) -> Iterator[Batch]:
+        while True:
+            while self._num_started <= self.capacity and (plan := next(self._plans, None)):
+                self._source.start(plan)
+                self._num_started += 1
+            if not self._num_started:
+                return
+            if (batch := self._take()) is not None:
+                yield batch
 
     def _take(self) -> Batch | None:
-        """The oldest batch; None behind the end of a stream."""
-        finished, images = self._batches.take()
-        self._under_way -= 1
+        """Return the oldest batch; None after the end of a stream."""
+        finished, images = self._source.take()
+        self._num_started -= 1
         batch = batch_of(finished, images, self._setup, self._judge)
         if batch is None:
-            self._plans = iter(())  # a stream whose length is not known has plans without end
-        self._has_given |= batch is not None
+            self._plans = iter(())  # a stream of unknown length has endless plans
+        self._has_batch |= batch is not None
         return batch
 
     def _judge(self, records: Sequence[BadRecord]) -> None:
-        """End where a loop would, by the bad samples of all epochs, which are told to nobody: loops meet them again."""
+        """End where a loop would, by the bad samples of all epochs. They are not recorded: loops will meet them again."""
         self._bad |= {record.index: record for record in records if not record.kept}
         self._ledger.judge(list(self._bad.values()))
 
 
 def _version(batch: Batch) -> list[int]:
-    """How often each image tensor was changed in place."""
+    """Return how often each image tensor was changed in place."""
     return [view._version for view in batch.views]
 
 
-def _rate(measured: Sequence[_Measured]) -> StepRate:
-    steps = [one for one, _ in measured]
-    return StepRate(
-        statistics.median(steps),
-        min(steps),
-        max(steps),
-        statistics.median([images for _, images in measured]),
-    )
+def _rate(rates: Sequence[_Rates]) -> StepRate:
+    steps = [one for one, _ in rates]
+    images_per_second = statistics.median(images for _, images in rates)
+    return StepRate(statistics.median(steps), min(steps), max(steps), images_per_second)
 
 
 def _synchronize() -> None:
-    """Wait for what the GPU has to do, where one is in use."""
+    """Wait for the GPU, if one is in use."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-"""The side of the training loop: what it was handed, how long it waited, and who was late."""
+"""LoopMeter: what a training loop received, how long it waited, and which stages it waited for."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from dali_pipes.monitoring.stats import Stats, make_stats
 from gpu_aug.compiled.clock import clock
 
 IDLE = "idle"
-"""Stands among the late stages for threads that had nothing to do."""
+"""Name among the late stages for threads that had nothing to do."""
 
 Scope = Literal["epoch", "run"]
 
@@ -22,7 +22,7 @@ class LoopMeter:
 
     Args:
         recorder: Knows what the stages do.
-        num_threads: Threads that work on them.
+        num_threads: Number of threads that work on them.
     """
 
     def __init__(self, recorder: Recorder, num_threads: int) -> None:
@@ -34,26 +34,25 @@ class LoopMeter:
         self._asked = self._latest = 0.0
         self._waited = LoopCounts()
         self._number = 0  # of the loop
-        self._depth = self._capacity = 0
+        self._queue = 0, 0  # finished batches, and how many are made ahead
 
     def begin(self) -> None:
         """Begin a loop."""
         self._number += 1
-        self._epoch_began = LoopCounts()
-        self._epoch_began.add(self._sums)
+        self._epoch_began = self._sums.minus(LoopCounts())
         self._epoch_counts = self.recorder.totals()
         self._began = clock()
 
     @contextmanager
     def waiting(self, ready: int, capacity: int) -> Iterator[None]:
-        """Measure the time of a block in which the loop waits for a batch; it counts once a batch is handed over.
+        """Measure a block in which the loop waits for a batch; it counts once a batch is handed over.
 
         Args:
-            ready: How many batches are finished.
-            capacity: How many can be.
+            ready: Number of finished batches.
+            capacity: How many are made ahead at most.
         """
         self.recorder.looping()
-        self._depth, self._capacity = ready, capacity
+        self._queue = ready, capacity
         before, self._asked, opened = self.recorder.busy(), clock(), open_range("wait")
         try:
             yield
@@ -67,7 +66,7 @@ class LoopMeter:
         )
 
     def hand_over(self, step: int, samples: int, bad_samples: int) -> None:
-        """Count a batch, and tell those who watch."""
+        """Count a batch, and report it to observers."""
         now, sums = clock(), self._sums
         if self._began is not None:
             sums.start_seconds += max(0.0, now - self._began)
@@ -82,31 +81,29 @@ class LoopMeter:
         sums.bad_samples += bad_samples
         for observer in self.recorder.observers:
             asked = min(self._asked, now)
-            observer.handed(Handed(step, samples, self._depth, asked, now))
+            observer.handed(Handed(step, samples, self._queue[0], asked, now))
 
     def end(self) -> None:
-        """Tell those who watch that the loop is over."""
+        """Report the end of the loop to observers."""
         for observer in self.recorder.observers:
             observer.left(clock())
 
     def stats(self, scope: Scope, epoch: int) -> Stats:
-        """Return what was counted."""
-        sums, counts, since = LoopCounts(), self.recorder.totals(), 0
-        sums.add(self._sums)
-        if scope == "epoch":
-            since = self._number
-            sums.add(self._epoch_began, -1)
+        """Return the statistics of the present loop, or of the whole run."""
+        is_epoch = scope == "epoch"
+        loop = self._sums.minus(self._epoch_began if is_epoch else LoopCounts())
+        counts = self.recorder.totals()
+        if is_epoch:
             counts = counts.minus(self._epoch_counts)
-        return make_stats(
-            epoch, sums, counts, self._depth, self._capacity, self._num_threads, since
-        )
+        since = self._number if is_epoch else 0
+        return make_stats(epoch, (loop, counts), self._queue, self._num_threads, since)
 
     def _late(self, seconds: float, before: Busy, after: Busy) -> dict[str, float]:
-        """Divide seconds that the loop waited: first what its own thread did, then by what the others did meanwhile."""
-        own = _since(before.own, after.own)
+        """Divide the seconds that the loop waited: first its own work, then by the work of the others meanwhile."""
+        own = _between(before.own, after.own)
         others = {
             stage: spent - own[stage]
-            for stage, spent in _since(before.seconds, after.seconds).items()
+            for stage, spent in _between(before.seconds, after.seconds).items()
         }
         rest = max(0.0, seconds - sum(own.values()))
         available = after.elsewhere - before.elsewhere or self._num_threads * rest
@@ -120,5 +117,5 @@ class LoopMeter:
         return {name: spent for name, spent in late.items() if spent > 0}
 
 
-def _since(before: Mapping[Stage, float], after: Mapping[Stage, float]) -> dict[Stage, float]:
+def _between(before: Mapping[Stage, float], after: Mapping[Stage, float]) -> dict[Stage, float]:
     return {stage: max(0.0, after[stage] - before[stage]) for stage in after}

@@ -1,4 +1,4 @@
-"""Statistics that a loader hands to callables of the user while a loop runs."""
+"""Metrics: callables of the user that get a loader's statistics while a loop runs."""
 
 import inspect
 import logging
@@ -16,7 +16,10 @@ from dali_pipes.monitoring.stats import Stats
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
 _SECONDS = 10.0
-_LOOP = 7  # calls between the user's loop and a warning of here
+"""A dashboard needs no more points, and a call takes 0.1 ms and the time of the callable."""
+
+_FRAMES_TO_LOOP = 7
+"""Frames between the user's loop and a warning of this module, so that the warning names the loop."""
 
 Call = Callable[[Stats], object]
 
@@ -28,14 +31,14 @@ class Every:
     It is called in the thread of the training loop when a batch is handed over, and once more when the loop ends.
 
     Args:
-        call: Gets a `Stats`; what it returns is left alone.
-        steps: After every so many steps.
-        seconds: With the first batch after so many seconds. One of both must be given.
-        scope: Of which time: "epoch" is that of the present loop, "run" all since the loader was made. None takes what
-            the callable has as its attribute `scope`, and "epoch" if it has none.
+        call: Gets a `Stats`; its result is ignored.
+        steps: Steps between two calls.
+        seconds: Seconds between two calls, of which each comes with the next batch. Give either steps or seconds.
+        scope: "epoch" for statistics of the present loop, "run" for those since the loader was made. None takes the
+            attribute `scope` of the callable, and "epoch" without one.
 
     Raises:
-        LoaderError: One of these cannot work.
+        LoaderError: An argument is not allowed.
 
     Example:
         >>> rates = []
@@ -60,30 +63,30 @@ class Every:
             raise LoaderError(
                 f"Every(steps={self.steps}, seconds={self.seconds}): give one of both, as in Every(call, steps=100)"
             )
-        _require_number("steps", self.steps, whole=True)
-        _require_number("seconds", self.seconds, whole=False)
+        _require_number("steps", self.steps, is_integer=True)
+        _require_number("seconds", self.seconds, is_integer=False)
         if self.scope not in (None, "epoch", "run"):
             raise LoaderError(f'Every(scope={self.scope!r}) is not known; give "epoch" or "run"')
 
     @property
     def of(self) -> Scope:
-        """The scope that was chosen."""
+        """The scope, with None resolved."""
         own = getattr(self.call, "scope", None)
         return self.scope or ("run" if isinstance(own, str) and own == "run" else "epoch")
 
 
 class OfRank:
-    """A callable for `Every` that is told the rank of its loader when a loop begins, unless it has one.
+    """Base class of callables that need the rank of their loader, which sets it when a loop begins.
 
     Attributes:
-        rank: The rank; None while that is not known.
+        rank: The rank; None until it is known.
     """
 
     rank: int | None = None
 
 
 def as_metrics(given: object) -> tuple[Every, ...]:
-    """Return what ``Monitoring(metrics=...)`` means.
+    """Return the argument ``Monitoring(metrics=...)`` as a tuple of `Every`.
 
     Args:
         given: None, a callable, an `Every`, or a list or tuple of these.
@@ -102,87 +105,77 @@ Metric = Call | Every
 
 
 class Metrics:
-    """Calls the callables of a loader when it is time.
+    """Calls the callables of a loader when they are due.
 
     Args:
-        every: They, and how often.
+        every: The callables, and how often.
         stats: Returns the statistics of a scope.
     """
 
     def __init__(self, every: Sequence[Every], stats: Callable[[Scope], Stats]) -> None:
-        self._due = [_Due(one) for one in every]
+        self._calls = [_Call(one) for one in every]
         self._stats = stats
 
     def begin(self, rank: int) -> None:
-        """A loop of this rank begins."""
-        for due in self._due:
-            due.begin()
-            call: object = due.every.call
-            if isinstance(call, OfRank) and call.rank is None:
-                call.rank = rank
+        """Begin a loop of this rank."""
+        for call in self._calls:
+            call.begin()
+            function: object = call.every.call
+            if isinstance(function, OfRank) and function.rank is None:
+                function.rank = rank
 
     def count(self) -> None:
-        """A batch is about to be handed over."""
-        for due in self._due:
-            due.count()
-            if due.is_over():
-                self._call(due)
+        """Count a batch that is about to be handed over, and call what is due."""
+        for call in self._calls:
+            if call.count():
+                self._run(call)
 
     def finish(self) -> None:
-        """The loop is over: hand over what came since the last time."""
-        for due in self._due:
-            if due.steps:
-                self._call(due)
+        """End a loop: call everything that did not get the last step."""
+        for call in self._calls:
+            if call.steps:
+                self._run(call)
 
-    def _call(self, due: "_Due") -> None:
-        due.begin()
+    def _run(self, call: "_Call") -> None:
+        call.begin()
+        function = call.every.call
         try:
-            due.every.call(self._stats(due.every.of))
+            function(self._stats(call.every.of))
         except Exception as error:  # noqa: BLE001 - a dashboard must not end a run, whatever it raises
-            _log.debug("metrics=%s failed", _named(due.every.call), exc_info=True)
-            if not due.failed:
-                due.failed = True
-                _warn(due.every, error)
+            name = getattr(function, "__qualname__", None) or repr(function)
+            _log.debug("metrics=%s failed", name, exc_info=True)
+            if not call.has_failed:
+                call.has_failed = True
+                frame = inspect.getinnerframes(error.__traceback__)[-1]  # type: ignore[arg-type]
+                warnings.warn(
+                    f"metrics={name} raised {type(error).__name__}: {error} in {frame.filename}, line {frame.lineno}; the run "
+                    "goes on, and it is called again, but this is said once: mend it or leave metrics out (logging.DEBUG of "
+                    "the logger gpu_aug has every traceback)",
+                    UserWarning,
+                    stacklevel=_FRAMES_TO_LOOP,
+                )
 
 
-class _Due:
-    """When a callable is called next."""
+class _Call:
+    """A callable, and the steps and time since its last call."""
 
     def __init__(self, every: Every) -> None:
-        self.every, self.failed = every, False
+        self.every, self.has_failed = every, False
         self.begin()
 
     def begin(self) -> None:
         """Count from here."""
         self.steps, self.since = 0, 0.0
 
-    def count(self) -> None:
-        """A batch is handed over; with the first one time begins."""
+    def count(self) -> bool:
+        """Count a batch, and return whether the callable is due; time begins with the first batch."""
         if not self.since:
             self.since = time.monotonic()
         self.steps += 1
-
-    def is_over(self) -> bool:
-        """Whether it is time."""
         if self.every.steps is not None:
             return self.steps >= self.every.steps
         assert self.every.seconds is not None
         return time.monotonic() - self.since >= self.every.seconds
-
-
-def _warn(every: Every, error: Exception) -> None:
-    place = inspect.getinnerframes(error.__traceback__)[-1] if error.__traceback__ else None
-    where = f" in {place.filename}, line {place.lineno}" if place else ""
-    warnings.warn(
-        f"metrics={_named(every.call)} raised {type(error).__name__}: {error}{where}; the run goes on, and it is called again, "
-        "but this is said once: mend it or leave metrics out (logging.DEBUG of the logger gpu_aug has every traceback)",
-        UserWarning,
-        stacklevel=_LOOP,
-    )
-
-
-def _named(call: object) -> str:
-    return getattr(call, "__qualname__", None) or repr(call)
 
 
 def _require_callable(call: object) -> None:
@@ -201,10 +194,11 @@ def _require_callable(call: object) -> None:
         )
 
 
-def _require_number(name: str, value: object, *, whole: bool) -> None:
+def _require_number(name: str, value: Any, *, is_integer: bool) -> None:
     if value is None:
         return
-    number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-    if not number or not 0 < value < math.inf:  # type: ignore[operator]
-        kind = "a whole number from 1 on" if whole else "a number above 0"
+    kinds = int if is_integer else int | float
+    is_number = isinstance(value, kinds) and not isinstance(value, bool)
+    if not is_number or not 0 < value < math.inf:
+        kind = "a whole number from 1 on" if is_integer else "a number above 0"
         raise LoaderError(f"Every({name}={value!r}) must be {kind}")

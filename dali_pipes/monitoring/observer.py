@@ -1,9 +1,8 @@
-"""What a recorder tells those who watch a loader: each call of a stage, and each batch that is handed over."""
+"""Events for those that watch a loader: each call of a stage, and each batch that is handed over."""
 
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from dali_pipes.monitoring.counts import Stage
 
@@ -15,13 +14,13 @@ class Span:
     Attributes:
         stage: The stage.
         thread: Name of the thread that worked on it.
-        thread_id: The system's number of it, as of `threading.get_native_id`.
-        process: The system's number of its process.
+        thread_id: Its number in the system, as of `threading.get_native_id`.
+        process: Number of its process in the system.
         began: When it began.
-        ended: Not before that. Calls of other stages within, by the same thread, have spans of their own.
-        samples: Samples that it worked on.
+        ended: When it ended. Calls of other stages within, by the same thread, have spans of their own.
+        samples: Number of samples that it worked on.
         num_bytes: See `dali_pipes.monitoring.counts.StageCounts`.
-        step: The step that it worked for; None where it does not know.
+        step: The step that it worked for; None if unknown.
     """
 
     stage: Stage
@@ -37,12 +36,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """A batch that the training loop gets. Times are as of Span.
+    """A batch that the training loop received. Times are as of Span.
 
     Attributes:
         step: Its step.
         samples: Its rows.
-        ready: How many finished batches lay there when it was asked for.
+        ready: Number of finished batches when it was asked for.
         asked: When it was asked for.
         got: When it was handed over.
     """
@@ -54,21 +53,24 @@ class Handed:
     got: float
 
 
-class Observer(Protocol):
-    """Watches a loader. It is called often, by the threads that work, and must neither wait nor fail."""
+class Observer:
+    """Watches a loader, and by itself ignores all events.
+
+    Methods are called often, by the threads that work; they must neither wait nor fail.
+    """
 
     def span(self, span: Span) -> None:
-        """Take note of a span that is over; called by the thread that made it, or took it from a helper process."""
+        """Receive a call of a stage that is over, from the thread that made it or took it from a helper process."""
 
     def handed(self, handed: Handed) -> None:
-        """Take note of a batch; called by the training loop's thread."""
+        """Receive a batch, from the thread of the training loop."""
 
     def left(self, now: float) -> None:
-        """Take note that a loop is over; called by the thread that ends it."""
+        """Receive the end of a loop, from the thread that ends it."""
 
 
-class Spans:
-    """Keeps spans until somebody takes them: an observer in a helper process."""
+class Spans(Observer):
+    """Keeps spans until they are taken, in a helper process."""
 
     def __init__(self) -> None:
         self._spans: list[Span] = []
@@ -79,19 +81,13 @@ class Spans:
         with self._lock:
             self._spans.append(span)
 
-    def handed(self, handed: Handed) -> None:
-        """Nobody gets batches here."""
-
-    def left(self, now: float) -> None:
-        """No loop ends here."""
-
     def taken(self) -> list[Span]:
-        """Return those that came since the last time."""
+        """Return the spans since the last call."""
         with self._lock:
             taken, self._spans = self._spans, []
             return taken
 
 
 def shifted(spans: Sequence[Span], seconds: float) -> list[Span]:
-    """Return spans so much later, by another process's clock."""
+    """Return spans this much later, to translate the clock of another process."""
     return [replace(span, began=span.began + seconds, ended=span.ended + seconds) for span in spans]

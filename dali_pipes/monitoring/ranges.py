@@ -1,4 +1,4 @@
-"""Ranges around the stages for who profiles: torch.profiler, and Nsight Systems by NVTX.
+"""Ranges around the stages for profilers: torch.profiler, and Nsight Systems by NVTX.
 
 ``nsys`` sets NVTX_INJECTION64_PATH for what it starts, as NVTX documents it; ``GPU_AUG_NVTX=1`` asks for ranges
 without that, and ``GPU_AUG_NVTX=0`` for none.
@@ -16,8 +16,8 @@ from torch.autograd import profiler
 _PREFIX = "gpu_aug"
 _nvtx: Any = torch.cuda.nvtx
 
-# Says of the whole process whether torch profiles: the public way to ask, torch.autograd._profiler_enabled, knows of its
-# own thread only. A torch without the private name profiles without our ranges.
+# Says of the full process whether torch profiles: the public torch.autograd._profiler_enabled knows of its own thread
+# only. A torch without the private name profiles without our ranges.
 _profiler: Any = (
     profiler
     if hasattr(profiler, "_is_profiler_enabled")
@@ -26,7 +26,7 @@ _profiler: Any = (
 
 
 class Range:
-    """A range with a name, open until `close`; to be closed by the thread that made it, the latest first."""
+    """A named range, open until `close`, which the same thread must call, in reverse order of opening."""
 
     __slots__ = ("_recorded", "_with_nvtx")
 
@@ -48,7 +48,7 @@ class Range:
 
 
 def open_range(name: str) -> Range | None:
-    """Begin a range if somebody profiles, else return None, in a tenth of a microsecond."""
+    """Begin a range if a profiler runs; else return None, within a tenth of a microsecond."""
     if nvtx_is_wanted() or _profiler._is_profiler_enabled:
         return Range(name, with_nvtx=nvtx_is_wanted())
     return None
@@ -56,20 +56,20 @@ def open_range(name: str) -> Range | None:
 
 @cache
 def nvtx_is_wanted() -> bool:
-    """Whether NVTX ranges are made, which is settled when it is first asked.
+    """Return whether NVTX ranges are made, as decided by the first call.
 
     Warns:
         UserWarning: They were asked for, and this torch has none; or GPU_AUG_NVTX is neither 0 nor 1.
     """
-    asked = os.environ.get("GPU_AUG_NVTX", "")
-    if asked not in ("", "0", "1"):
+    value = os.environ.get("GPU_AUG_NVTX", "")
+    if value not in ("", "0", "1"):
         warnings.warn(
-            f"GPU_AUG_NVTX={asked!r} is not known and is left alone; allowed are 0 and 1",
+            f"GPU_AUG_NVTX={value!r} is not known and is left alone; allowed are 0 and 1",
             UserWarning,
             stacklevel=2,
         )
-        asked = ""
-    if asked == "0" or not (asked or os.environ.get("NVTX_INJECTION64_PATH")):
+        value = ""
+    if value == "0" or not (value or os.environ.get("NVTX_INJECTION64_PATH")):
         return False
     try:
         _nvtx.range_push(_PREFIX)

@@ -1,4 +1,4 @@
-"""The recorder of a loader: every thread tells it which stage it works on, and for how long."""
+"""Recorder: counts which stages the threads of a loader work on, and for how long."""
 
 import math
 import os
@@ -12,8 +12,7 @@ from time import thread_time
 from types import TracebackType
 from typing import Any
 
-from dali_pipes.monitoring.counts import STAGES, Counts, Stage, StageCounts, add_into
-from dali_pipes.monitoring.durations import bucket_of
+from dali_pipes.monitoring.counts import STAGES, Counts, Stage, StageCounts, add_into, bucket_of
 from dali_pipes.monitoring.observer import Observer, Span
 from dali_pipes.monitoring.ranges import open_range
 from gpu_aug.compiled.clock import clock
@@ -25,9 +24,9 @@ class Busy:
     """Seconds of work.
 
     Attributes:
-        seconds: Of all threads, by stage.
-        own: Of these, what the thread of the training loop did.
-        elsewhere: Thread seconds that helper processes had.
+        seconds: Those of all threads, by stage.
+        own: The part of the training loop's thread.
+        elsewhere: Seconds that the threads of helper processes had available.
     """
 
     seconds: Mapping[Stage, float]
@@ -44,7 +43,7 @@ class Running:
         ident: Its number, as of `threading.get_ident`.
         stage: The stage that it works on.
         seconds: For how long.
-        work: What it works on; made into words by `str`.
+        work: What it works on; `str` puts it into words.
     """
 
     thread: str
@@ -57,12 +56,14 @@ class Running:
 # Stands for the innermost call of a thread while one that ends becomes part of the sums.
 _CHANGING: Any = object()
 
-# How often a thread that is in the middle of that is looked at again: it takes well below a microsecond.
-_MOST_LOOKS = 100
+_MAX_LOOKS = 100
+"""Looks at a thread that ends a call, which takes well below a microsecond."""
 
-# A thread that began a call so soon after its latest one has kept its core: to lose and get it back takes longer.
-# Asking the system costs 0.6 of the 3 microseconds of a call.
 _AT_ONCE_SECONDS = 1e-5
+"""A thread that begins a call this soon after its latest one has kept its core: to lose and get it back takes longer.
+
+Asking the system costs 0.6 of the 3 microseconds of a call.
+"""
 
 
 class Recorder:
@@ -70,7 +71,7 @@ class Recorder:
 
     What is spent compiling our own functions, which is done once, counts for no stage.
 
-    Every thread counts in an object of its own, and whoever asks adds the numbers up. Counting takes no lock: threads would
+    Every thread counts in an object of its own, and a reader adds the numbers up. Counting takes no lock: threads would
     queue for a shared one, and each that waits gives up the interpreter, too. A number is changed by its own thread alone
     and only grows, so `taken` need not reset anything. What must be atomic is: loading and storing an attribute; loading,
     storing and `setdefault` of a dictionary's key; copying a dictionary. (In CPython it is, for keys that are strings and
@@ -83,7 +84,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.observers: tuple[Observer, ...] = ()
-        self._lock = threading.Lock()  # of those who ask, absorb or observe; never taken to count
+        self._lock = threading.Lock()  # taken to read, absorb or observe; never to count
         # By `threading.get_ident`. The system gives the number of a thread that has ended to a new one, which then goes
         # on with its counts: so nothing is lost, and there are no more of them than there were threads at a time.
         self._threads: dict[int, _ThreadCounts] = {}
@@ -92,26 +93,26 @@ class Recorder:
         self._looping = -1  # the number of the loop's thread; no thread has this one
 
     def __reduce__(self) -> tuple[type["Recorder"], tuple[()]]:
-        """In another process nothing is done yet."""
+        """Pickle it empty: another process counts its own work."""
         return Recorder, ()
 
     @property
     def traffic(self) -> Traffic:
-        """What is read remotely."""
+        """Sums of remote reading."""
         return self._others.traffic
 
     def observe(self, observer: Observer) -> None:
-        """Tell an observer of what happens from now on."""
+        """Send events to an observer from now on."""
         with self._lock:
             self.observers = (*self.observers, observer)
 
     def ignore(self, observer: Observer) -> None:
-        """Tell an observer nothing more."""
+        """Send no more events to an observer."""
         with self._lock:
             self.observers = tuple(one for one in self.observers if one is not observer)
 
     def tell(self, spans: Iterable[Span]) -> None:
-        """Tell all observers of spans."""
+        """Send spans to all observers."""
         for span in spans:
             for observer in self.observers:
                 observer.span(span)
@@ -125,16 +126,16 @@ class Recorder:
         work: Any = None,
         by_others: bool = False,
     ) -> "_Call":
-        """Count the time of a block for a stage. Within the block of another stage that one's time stands still.
+        """Count the time of a block for a stage. Time of a nested block counts for the nested stage only.
 
         Args:
             stage: The stage.
-            samples: Samples that it works on; so `num_bytes`, see StageCounts. Both may be set in the block.
-            num_bytes: Bytes.
-            work: What it works on, None for what a stage around it does; its `str` is asked for only if somebody wants
-                to know. Its `plan` is the step.
-            by_others: Whether the calling thread waits for others that do the work, such as DALI's: whether those have
-                a core is not known, and taken for granted.
+            samples: Number of samples that it works on; may be set in the block, as `num_bytes`.
+            num_bytes: See StageCounts.
+            work: What it works on, None for the work of the block around it. Its `str` is only called for a report; its
+                `plan` is the step.
+            by_others: Whether other threads do the work while the calling one waits, such as DALI's: whether these have
+                a core is unknown, and assumed.
         """
         thread = self._threads.get(get_ident()) or self._own_counts()
         return _Call(self, thread, stage, samples, num_bytes, work, by_others)
@@ -154,18 +155,18 @@ class Recorder:
         self._own_counts().whole_images.update(kinds)
 
     def absorb(self, counts: Counts, thread_seconds: float) -> None:
-        """Add what a helper process counted while its threads had so many seconds together."""
+        """Add the counts of a helper process, whose threads had this many seconds together."""
         with self._lock:
             self._others.add(counts)
             self._elsewhere_seconds += thread_seconds
 
     def totals(self) -> Counts:
-        """Sums of all calls that are over."""
+        """Return the sums of all calls that are over."""
         with self._lock:
             return self._sums()
 
     def taken(self) -> Counts:
-        """Sums since this was called the last time."""
+        """Return the sums since the last call of this."""
         with self._lock:
             taken = self._sums()
             # What is counted or read meanwhile is left for the next time: the threads' own numbers only ever grow.
@@ -173,7 +174,7 @@ class Recorder:
             return taken
 
     def busy(self) -> Busy:
-        """Work so far, that of calls which are not over included."""
+        """Return the work so far, including that of calls that are not over."""
         with self._lock:
             now = clock()
             threads = {ident: one.seconds(now) for ident, one in dict(self._threads).items()}
@@ -187,11 +188,11 @@ class Recorder:
             )
 
     def looping(self) -> None:
-        """Say that the calling thread is the one of the training loop."""
+        """Note that the calling thread is the one of the training loop."""
         self._looping = get_ident()
 
     def running(self) -> list[Running]:
-        """What every thread is doing now that works on a stage."""
+        """Return what each thread is doing now that works on a stage."""
         names = {thread.ident: thread.name for thread in threading.enumerate()}
         calls = {ident: thread.open_call() for ident, thread in dict(self._threads).items()}
         now = clock()
@@ -202,7 +203,7 @@ class Recorder:
         ]
 
     def _own_counts(self) -> "_ThreadCounts":
-        """Return those of the calling thread."""
+        """Return the counts of the calling thread."""
         ident = get_ident()
         return self._threads.get(ident) or self._threads.setdefault(ident, _ThreadCounts())
 
@@ -238,7 +239,7 @@ class _ThreadCounts:
 
     def open_call(self) -> "_Call | None":
         """Return the innermost call that is not over."""
-        for _ in range(_MOST_LOOKS):
+        for _ in range(_MAX_LOOKS):
             if (call := self.innermost) is not _CHANGING:
                 return call
             time.sleep(0)  # lets that thread go on
@@ -250,7 +251,7 @@ class _ThreadCounts:
         If a call ends meanwhile it might be missed or counted twice, so it is all read again. For a thread that ends calls
         all the time the last reading is taken: such calls are short.
         """
-        for _ in range(_MOST_LOOKS):
+        for _ in range(_MAX_LOOKS):
             call = one = self.open_call()
             until, within = now, 0.0 if one is None else one.within_seconds
             spent = [counts.seconds for counts in self.stages.values()]
@@ -272,7 +273,7 @@ class _Call:
     Attributes:
         began: When it began; `cpu_began` by the clock of the thread's core.
         within_seconds: Seconds of the calls within it that are over; `within_cpu_seconds` those with a core.
-        outer: The call around it.
+        outer: The call around it, or None.
         thread: The counts of its thread.
     """
 
@@ -305,7 +306,7 @@ class _Call:
         now = self.began = clock()
         gap = now - thread.cpu_at
         self.cpu_began = thread.cpu + gap if 0 <= gap < _AT_ONCE_SECONDS else thread_time()
-        thread.innermost = self  # the last, for then others look at it
+        thread.innermost = self  # last, since other threads can see it from here on
         return self
 
     def __exit__(
@@ -322,11 +323,11 @@ class _Call:
             cpu_seconds = cpu - self.cpu_began
             seconds = now - self.began
             own, own_cpu = seconds - self.within_seconds, cpu_seconds - self.within_cpu_seconds
-            # The clock goes back while this waits if a helper process says that it has compiled. Comparisons, since `min`
-            # and `max` take 60 ns each.
+            # The clock goes back meanwhile if a helper process reports that it has compiled. Comparisons, since `min` and
+            # `max` take 60 ns each.
             if own < 0:
                 own = 0.0
-            # Compiling takes no time by our clock, but by that of the core.
+            # Compiling takes no time by our clock, but it does by that of the core.
             if own_cpu > own or self.by_others:
                 own_cpu = own
             elif own_cpu < 0:
@@ -345,7 +346,7 @@ class _Call:
             counts.cpu_seconds += own_cpu
             durations[bucket] = durations.get(bucket, 0) + 1
         finally:
-            # Also if Ctrl-C comes in between.
+            # Also after Ctrl-C in between.
             thread.innermost = outer
         if self.range is not None:
             self.range.close()

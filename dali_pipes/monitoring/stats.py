@@ -1,13 +1,18 @@
-"""What a loader did, for people and machines to read."""
+"""Stats: what a loader did and what limits it, for people and programs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from dali_pipes.monitoring.counts import STAGES, Counts, LoopCounts, StageCounts
-from dali_pipes.monitoring.durations import quantiles
-from dali_pipes.monitoring.parts import Queue, Remote, StageStats, Waits
-from dali_pipes.monitoring.table import shown_name, stage_table, stage_waits
+from dali_pipes.monitoring.counts import STAGES, Counts, LoopCounts
+from dali_pipes.monitoring.stage_stats import (
+    Queue,
+    Remote,
+    StageStats,
+    shown_name,
+    stage_stats,
+    stage_table,
+)
 from readers.plural import counted
 
 ENOUGH_WAITING = 0.05
@@ -18,9 +23,10 @@ ENOUGH_CORES = 0.75
 
 TRAINING_LOOP = "training loop"
 
-_WORTH_NAMING = 0.05  # of the time waited
+_WORTH_NAMING = 0.05  # share of the time waited: a sentence cannot name all stages
 
 _COMPUTING = ("header", "draw", "decode", "augment", "targets")
+"""Stages that need a core all the time; reading and copies also wait for storage and devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +38,21 @@ class Stats:
 
     Attributes:
         epoch: The present epoch, or the one that ended last.
-        steps: Batches that were handed over.
-        samples: Rows of these.
+        steps: Number of batches that were handed over.
+        samples: Their rows.
         seconds: From the first batch to the latest one.
         start_seconds: From the beginning of the loop until its first batch.
         images_per_second: Samples per second, clips where samples are clips; 0 before the second batch.
-        wait_seconds: Of `seconds`, those in which the training loop waited for a batch.
-        late: These, divided among the stages that threads worked on meanwhile; "idle" are threads that had nothing to
+        wait_seconds: Part of `seconds` in which the training loop waited for a batch.
+        late: These, divided among the stages that threads worked on meanwhile; "idle" is for threads that had nothing to
             do, because too few batches are made at once.
-        queue: Finished batches that lay ready.
-        bad_samples: Bad samples that were met.
+        queue: Finished batches that were ready.
+        bad_samples: Number of bad samples.
         remote: Remote reading.
-        whole_images: Images that our JPEG decoder left to another decoder, which decodes them whole, by kind.
-        num_threads: Threads that read, decode and augment.
+        whole_images: Number of images that our JPEG decoder left to another one, which decodes full images, by kind.
+        num_threads: Number of threads that read, decode and augment.
         stages: What each of STAGES did.
-        workers: The machines of the remote workers that have started, one entry for each of these.
+        workers: The machine of each remote worker that has started.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=4)
@@ -91,7 +97,7 @@ class Stats:
 
     @property
     def limit(self) -> str:
-        """The stage that the training loop waits for most, "training loop" where it waits for less than 5 % of its time.
+        """The stage that the training loop waits for most, "training loop" if it waits for less than 5 % of its time.
 
         It is "" before the second batch.
         """
@@ -104,25 +110,20 @@ class Stats:
         return max(late, key=lambda name: late[name])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything by name, in numbers, texts and dictionaries, as JSON takes them."""
-        named = {name: getattr(self, name) for name in self.__dataclass_fields__ if name[0] != "_"}
-        for name in ("queue", "remote"):
-            named[name] = asdict(named[name])
-        named["late"], named["whole_images"] = dict(self.late), dict(self.whole_images)
-        named["workers"] = list(self.workers)
-        named["stages"] = {name: asdict(stage) for name, stage in self.stages.items()}
+        """Return everything by name, as numbers, texts and dictionaries for JSON."""
+        named = asdict(replace(self, workers=list(self.workers), _sums=None))
         return {
-            **named,
+            **{name: value for name, value in named.items() if not name.startswith("_")},
             "wait_share": self.wait_share,
             "core_share": self.core_share,
             "limit": self.limit,
         }
 
     def __sub__(self, earlier: "Stats") -> "Stats":
-        """What happened between two statistics of one loop, or of one loader with the scope "run".
+        """Return what happened between two statistics of one loop, or of one loader with the scope "run".
 
         Raises:
-            ValueError: They do not count from the same moment on.
+            ValueError: They do not count from the same moment.
         """
         if self._sums is None or earlier._sums is None or self._since != earlier._since:
             raise ValueError(
@@ -130,12 +131,9 @@ class Stats:
                 "one loader"
             )
         (loop, counts), (loop_before, counts_before) = self._sums, earlier._sums
-        between = type(loop)()
-        between.add(loop)
-        between.add(loop_before, -1)
-        rest = counts.minus(counts_before)
+        sums = loop.minus(loop_before), counts.minus(counts_before)
         depth, capacity = self.queue.depth, self.queue.capacity
-        return make_stats(self.epoch, between, rest, depth, capacity, self.num_threads, self._since)
+        return make_stats(self.epoch, sums, (depth, capacity), self.num_threads, self._since)
 
     @property
     def verdict(self) -> str:
@@ -157,10 +155,10 @@ class Stats:
         return f"the training loop waited for {share}, while threads worked on: {', '.join(parts)}{cores}"
 
     def __repr__(self) -> str:
-        return "\n".join([*self.summary(), *stage_table(self.stages), *stage_waits(self.stages)])
+        return "\n".join([*self.summary(), *stage_table(self.stages)])
 
     def summary(self) -> Iterator[str]:
-        """Say what was handed over and waited for, and what else should be known, a sentence each."""
+        """Yield what was handed over and waited for, and all else worth knowing, a sentence each."""
         if not self.steps:
             yield f"epoch {self.epoch}: no batch yet"
             return
@@ -181,64 +179,55 @@ class Stats:
         if self.bad_samples:
             yield f"bad samples: {self.bad_samples}"
         if self.remote.requests or self.remote.cache_hits:
-            yield self.remote.shown()
+            yield self.remote.describe()
         if self.whole_images:
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.whole_images.items())
             yield f"decoded whole, not by our JPEG decoder: {kinds}"
 
 
 def on_ray(count: int, machines: Sequence[str]) -> str:
-    """Name so many remote workers, and the machines of those that have started."""
+    """Return the number of remote workers, and the machines of those that have started."""
     where = f": {', '.join(machines)}" if machines else ", not started yet"
     return f"{counted(count, 'worker')} on Ray{where}"
 
 
 def make_stats(
     epoch: int,
-    loop: LoopCounts,
-    counts: Counts,
-    depth: int,
-    capacity: int,
+    sums: tuple[LoopCounts, Counts],
+    queue: tuple[int, int],
     num_threads: int,
     since: int,
 ) -> Stats:
-    """Return sums as statistics; `since` is the number of the loop that they count from, 0 for the whole run."""
-    seconds, rows = loop.seconds, loop.samples - loop.first_samples
-    traffic = counts.traffic
+    """Return sums as statistics.
+
+    Args:
+        epoch: The epoch.
+        sums: Of the loop, and of the stages.
+        queue: Finished batches when one was last asked for, and how many are made ahead at most.
+        num_threads: Number of threads.
+        since: Number of the loop that the sums count from; 0 for the whole run.
+    """
+    loop, counts = sums
+    depth, capacity = queue
+    rows, traffic = loop.samples - loop.first_samples, counts.traffic
+    mean_depth = loop.depths / loop.asked if loop.asked else 0.0
     return Stats(
         epoch=epoch,
         steps=loop.steps,
         samples=loop.samples,
-        seconds=seconds,
+        seconds=loop.seconds,
         start_seconds=loop.start_seconds,
-        images_per_second=rows / seconds if seconds else 0.0,
+        images_per_second=rows / loop.seconds if loop.seconds else 0.0,
         wait_seconds=loop.wait_seconds,
         late=loop.late,
-        queue=Queue(
-            depth, loop.depths / loop.asked if loop.asked else 0.0, capacity, loop.empty, loop.asked
-        ),
+        queue=Queue(depth, mean_depth, capacity, loop.empty, loop.asked),
         bad_samples=loop.bad_samples,
         remote=Remote(
             traffic.requests, traffic.num_bytes, traffic.cache_hits, traffic.cache_misses
         ),
         whole_images=dict(counts.whole_images),
         num_threads=num_threads,
-        stages={name: _stage_stats(stage) for name, stage in counts.stages.items()},
-        _sums=(loop, counts),
+        stages={name: stage_stats(stage) for name, stage in counts.stages.items()},
+        _sums=sums,
         _since=since,
-    )
-
-
-def _stage_stats(counts: StageCounts) -> StageStats:
-    p50, p90, p99 = quantiles(counts.durations, 0.5, 0.9, 0.99)
-    return StageStats(
-        counts.calls,
-        counts.samples,
-        counts.num_bytes,
-        counts.seconds,
-        counts.cpu_seconds,
-        p50,
-        p90,
-        p99,
-        {name: Waits(times, counts.waited.get(name, 0.0)) for name, times in counts.waits.items()},
     )

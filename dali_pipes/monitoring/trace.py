@@ -1,6 +1,6 @@
 """A trace of a loader: what every thread did when, as a file for Perfetto and chrome://tracing.
 
-It is in the Trace Event Format of Chrome, as JSON: complete events ("X"), counters ("C") and metadata ("M"), with times
+The file has Chrome's Trace Event Format, as JSON: complete events ("X"), counters ("C") and metadata ("M"), with times
 in microseconds.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.monitoring.observer import Handed, Span
+from dali_pipes.monitoring.observer import Handed, Observer, Span
 from dali_pipes.monitoring.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -25,15 +25,17 @@ WAIT = "wait for a batch"
 TRAINING_STEP = "training step"
 QUEUE = "finished"
 
-_MOST_EVENTS = 1_000_000
+_MAX_EVENTS = 1_000_000
+"""They take 400 MB until they are written; an epoch of a million images has about a quarter of that."""
+
 _TRAINING_LOOP = "training loop"
 
 Where = tuple[int, int]
-"""The system's numbers of a process and of a thread in it."""
+"""Numbers of a process and of a thread of it, in the system."""
 
 
 class _Event(NamedTuple):
-    """One event, as small as it can be kept."""
+    """One event; a tuple, since a million of them are kept in memory."""
 
     name: str
     where: Where
@@ -42,27 +44,27 @@ class _Event(NamedTuple):
     args: tuple[int | None, int, int]  # step, rows and bytes; or the count
 
 
-class Trace:
-    """Collects what happens in a loader; an observer of its recorder.
+class Trace(Observer):
+    """Collects the events of a loader, as an observer of its recorder.
 
     Args:
-        most_events: Later ones are counted and left out, for they are kept in memory until they are written.
+        max_events: Number of events that are kept in memory until they are written; later ones are only counted.
 
     Attributes:
-        left_out: How many were left out.
+        left_out: Number of events that were not kept.
     """
 
-    def __init__(self, most_events: int = _MOST_EVENTS) -> None:
+    def __init__(self, max_events: int = _MAX_EVENTS) -> None:
         self.left_out = 0
-        self._most = most_events
+        self._max_events = max_events
         self._events: list[_Event] = []
         self._threads: dict[Where, str] = {}
-        # The garbage collector may end a loop in a thread that is in the middle of this.
+        # Reentrant: the garbage collector may end a loop in a thread that holds it.
         self._lock = threading.RLock()
         self._latest: tuple[Where, Handed] | None = None
 
     def span(self, span: Span) -> None:
-        """Take note of a call of a stage."""
+        """Add a call of a stage."""
         where = span.process, span.thread_id
         args = span.step, span.samples, span.num_bytes
         with self._lock:
@@ -70,7 +72,7 @@ class Trace:
             self._add(_Event(span.stage, where, span.began, span.ended, args))
 
     def handed(self, handed: Handed) -> None:
-        """Take note of a batch that the training loop gets, and of what it did before it asked."""
+        """Add the wait for a batch, and the training step before it."""
         self.left(handed.asked)
         where = os.getpid(), threading.get_native_id()
         with self._lock:
@@ -80,7 +82,7 @@ class Trace:
             self._latest = where, handed
 
     def left(self, now: float) -> None:
-        """Take note that the training loop asks for a batch again, or ends."""
+        """End the training step: the loop asks for a batch again, or is over."""
         with self._lock:
             latest, self._latest = self._latest, None
             if latest is not None:
@@ -89,13 +91,13 @@ class Trace:
                 self._add(_Event(TRAINING_STEP, where, handed.got, now, args))
 
     def write(self, path: Path, remarks: dict[str, Any]) -> None:
-        """Write all of it, compressed if the name ends in .gz.
+        """Write all events, compressed if the name ends in .gz.
 
         Raises:
-            LoaderError: That is not possible.
+            LoaderError: The file cannot be written.
         """
         with self._lock:
-            events = chain([*self._metadata()], map(_shown, tuple(self._events)))
+            events = chain([*self._metadata()], map(_to_json, tuple(self._events)))
         remarks = {**remarks, "events that were left out": self.left_out}
         rest = json.dumps({"displayTimeUnit": "ms", "otherData": remarks})
         opened: Any = gzip.open if path.suffix == ".gz" else Path.open
@@ -108,35 +110,37 @@ class Trace:
             raise LoaderError(f"the trace cannot be written to {path}: {error}") from error
 
     def _add(self, event: _Event) -> None:
-        if len(self._events) < self._most:
+        if len(self._events) < self._max_events:
             self._events.append(event)
         else:
             self.left_out += 1
 
     def _metadata(self) -> Iterator[str]:
-        """The names of processes and threads, and their order on the screen."""
+        """Yield the names of processes and threads, and their order on the screen."""
         for process in sorted({process for process, _ in self._threads}):
             name = "training process" if process == os.getpid() else "helper process"
-            yield _named("process_name", (process, 0), name=name)
+            yield _metadata_event("process_name", (process, 0), name=name)
         for where, name in self._threads.items():
-            yield _named("thread_name", where, name=name)
-            yield _named("thread_sort_index", where, sort_index=int(name != _TRAINING_LOOP))
+            yield _metadata_event("thread_name", where, name=name)
+            yield _metadata_event(
+                "thread_sort_index", where, sort_index=int(name != _TRAINING_LOOP)
+            )
 
 
 @contextmanager
 def traced(loader: "Loader", path: str | os.PathLike[str]) -> Iterator[Trace]:
     """Write what the threads of a loader do within a block to a file that Perfetto and chrome://tracing show.
 
-    It holds each call of every stage with its step, those of a helper process too, what the training loop waited and
-    what it took for its own steps, and how many finished batches there were when it asked for one. Compiling our own
-    functions, which is done once, takes no time in it. A million events are kept at most.
+    The file has each call of every stage with its step, also in helper processes; the waits of the training loop and its
+    own steps; and the number of finished batches when it asked for one. Compiling our own functions, which is done once,
+    takes no time in it. A million events are kept at most.
 
     Args:
-        loader: What is looped over within the block.
+        loader: The loader that is looped over within the block.
         path: The file; one whose name ends in .gz is compressed. It is written at the end of the block.
 
     Raises:
-        LoaderError: It is no loader; or the file cannot be written, which is tried at once.
+        LoaderError: `loader` is no Loader; or the file cannot be written, which is tried at once.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -162,22 +166,21 @@ def traced(loader: "Loader", path: str | os.PathLike[str]) -> Iterator[Trace]:
         trace.write(file, {"loader": repr(loader)})
 
 
-def _shown(event: _Event) -> str:
-    """An event as the format has it."""
+def _to_json(event: _Event) -> str:
     process, thread = event.where
     shown = {"name": event.name, "pid": process, "ts": round(1e6 * event.began, 3)}
     if event.ended is None:
         return json.dumps({"ph": "C", **shown, "args": {"batches": event.args[0]}})
     step, rows, num_bytes = event.args
-    told = {"step": step, "rows": rows or None, "bytes": num_bytes or None}
+    args = {"step": step, "rows": rows or None, "bytes": num_bytes or None}
     more = {
         "cat": "loop" if event.name in (WAIT, TRAINING_STEP) else "stage",
         "tid": thread,
         "dur": round(1e6 * (event.ended - event.began), 3),
-        "args": {name: value for name, value in told.items() if value is not None},
+        "args": {name: value for name, value in args.items() if value is not None},
     }
     return json.dumps({"ph": "X", **shown, **more})
 
 
-def _named(kind: str, where: Where, **args: Any) -> str:
+def _metadata_event(kind: str, where: Where, **args: Any) -> str:
     return json.dumps({"ph": "M", "name": kind, "pid": where[0], "tid": where[1], "args": args})

@@ -126,7 +126,7 @@ class Audit:
         samples, places = sums(plan.epoch, positions, finished.indices[rows])
         if plan.epoch != before.epoch:
             before = Tally(plan.epoch, before.steps, rolling=before.rolling)
-        self.tally = Tally(
+        tally = Tally(
             plan.epoch,
             before.steps + 1,
             before.count + len(rows),
@@ -144,9 +144,10 @@ class Audit:
                 "count": len(rows),
                 "samples": f"{samples:016x}",
                 "places": f"{places:016x}",
-                "rolling": f"{self.tally.rolling:016x}",
+                "rolling": f"{tally.rolling:016x}",
             }
             self._journal.append([json.dumps(line)], self._ranks["rank"])
+        self.tally = tally  # only now: a step whose line cannot be written is not handed over
 
 
 def sums(epoch: int, positions: NDArray[np.int64], indices: NDArray[np.int64]) -> tuple[int, int]:

@@ -1,9 +1,8 @@
-"""Producing batches in helper processes, independent of the training process's interpreter lock."""
+"""Helper processes, which make batches independently of the training process's interpreter lock."""
 
 import json
 import logging
 import os
-import pickle
 import queue
 import signal
 import subprocess
@@ -11,29 +10,25 @@ import sys
 import threading
 import time
 import weakref
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import takewhile
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import cast
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.monitoring.observer import shifted
-from dali_pipes.stages.augment import Engines
-from dali_pipes.stages.cuda_streams import Ahead
-from dali_pipes.stages.data import Finished, Images
 from dali_pipes.stages.endings import end
-from dali_pipes.stages.job import HELPER, Account, Job, Reply, pickled
-from dali_pipes.stages.shared_batch import Receiver, take_over
+from dali_pipes.stages.job import HELPER, Job, Report, pickled
+from dali_pipes.stages.remote_production import dumps
+from dali_pipes.stages.shared_batch import SentStep
 from dali_pipes.stages.shared_memory import Ring, share_parts
 from dali_pipes.steps.schedule import Plan
-from gpu_aug.compiled.clock import clock
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
-# Ctrl-C is for the training process, whose end ends the helper.
+# The helper ignores Ctrl-C: it ends with the training process, whose own Ctrl-C would otherwise come with a second traceback.
 _START = """
 import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)
 import json, sys
@@ -42,7 +37,7 @@ sys.path[:] = path
 from dali_pipes.stages.helper_process import main
 main(*numbers)
 """
-# What the helper has to end by itself; it takes milliseconds once it is imported.
+# For a helper to end by itself, which takes milliseconds once it has imported its modules.
 _END_SECONDS = 1.0
 
 
@@ -51,30 +46,31 @@ class Helper:
 
     Args:
         memory: File descriptor of the ring.
-        told: File descriptor of the shared job.
+        job: File descriptor of the shared job.
 
     Attributes:
         process: The process.
-        connection: Plans go out, replies come in.
-        replies: Those that came in and were not taken.
-        is_over: Whether it has ended, which `read` finds out.
+        connection: Plans go out; steps, descriptions of threads and an error of the start come in.
+        steps: Steps that came in and were not received, by number: length of the metadata, and report.
+        is_over: Whether the process has ended, as `read` found out.
     """
 
-    def __init__(self, memory: int, told: int) -> None:
+    def __init__(self, memory: int, job: int) -> None:
         self.connection, theirs = Pipe()
         with theirs:
-            self.process = _start(theirs.fileno(), memory, told)
-        self.replies: deque[Reply] = deque()
+            self.process = _start(theirs.fileno(), memory, job)
+        self.steps: dict[int, tuple[int, Report]] = {}
         self.is_over = False
-        self._accounts: queue.SimpleQueue[Account] = queue.SimpleQueue()
+        self._error: BaseException | None = None
+        self._descriptions: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._sending = threading.Lock()
         _log.info("helper process %d started", self.process.pid)
 
-    def send(self, message: Plan | Account | bool) -> None:
-        """Send a plan, a question, or whether somebody wants to know of each call of a stage."""
-        # A failure: it has ended. `read` finds that out, after its last words.
+    def send(self, message: tuple[Plan, bool] | None) -> None:
+        """Send a plan, and whether its calls are recorded; None asks for a description of the threads."""
+        # If this fails, the process has ended. `read` finds that out after its last messages.
         with suppress(OSError), self._sending:
-            self.connection.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+            self.connection.send_bytes(dumps(message))
 
     def read(self) -> None:
         """Wait for one message."""
@@ -83,199 +79,146 @@ class Helper:
         except (EOFError, OSError):
             self.is_over = True
             return
-        (self._accounts.put if isinstance(message, Account) else self.replies.append)(message)
+        if isinstance(message, str):
+            self._descriptions.put(message)
+        elif isinstance(message, BaseException):
+            self._error = message
+        else:
+            step, num_bytes, report = message
+            self.steps[step] = (num_bytes, report)
 
     def ask(self) -> None:
-        """Ask what its threads do."""
-        while not self._accounts.empty():  # an answer that came too late
-            self._accounts.get_nowait()
-        self.send(Account())
+        """Ask for a description of the threads."""
+        while not self._descriptions.empty():  # an answer to an earlier question
+            self._descriptions.get_nowait()
+        self.send(None)
 
     def answer(self, seconds: float) -> str:
-        """Return the answer to `ask`, which another thread reads; where none came in so many seconds, that."""
+        """Return the answer to `ask`, which another thread reads; a sentence if there is none in time."""
         try:
-            return self._accounts.get(timeout=seconds).text
+            return self._descriptions.get(timeout=seconds)
         except queue.Empty:
-            return f"  it (process {self.process.pid}) does not answer: it is starting, or stands still"
+            return f"  it (process {self.process.pid}) does not answer: it is starting, or its threads are blocked"
 
-    def ended(self) -> LoaderError:
-        """Return an error that says how it ended."""
+    def failure(self) -> BaseException:
+        """Return why the process has ended: the error of its start, or its signal or status."""
+        if self._error is not None:
+            return self._error
         try:
             code = self.process.wait(_END_SECONDS)
             how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
         except (subprocess.TimeoutExpired, ValueError):
-            how = "without a reason"
+            how = "for an unknown reason"
         return LoaderError(
-            f"the helper process {self.process.pid} of the loader ended {how}; what it wrote stands in "
-            f"stderr; if the system ended it for want of memory, use a smaller batch_size or prefetch"
+            f"the helper process {self.process.pid} of the loader ended {how}; its messages are in stderr; "
+            "if the system ended it for lack of memory, use a smaller batch_size or prefetch"
         )
 
 
 class HelperPool:
-    """Helper processes that share one ring: step k is made by process k modulo their number.
+    """Helper processes that share one ring: process k modulo their number makes step k; see BatchMakers.
+
+    A pool serves one loop at a time.
 
     Args:
-        job: What they do.
+        job: The batches to make.
 
     Attributes:
         helpers: The processes.
-        ring: Where their images go.
-        capacity: Number of steps that may be in flight besides the current one.
 
     Raises:
-        LoaderError: The job cannot be pickled, or there is no memory for its batches.
+        LoaderError: The job cannot be pickled, or there is not enough memory for its batches.
     """
 
     def __init__(self, job: Job) -> None:
         parts = pickled(job, "the job", HELPER)
-        self.capacity = job.num_slots - 1
+        self.capacity, self.left_out = job.num_slots - 1, 0.0
         self.helpers: list[Helper] = []
-        self.ring = Ring(job.frames, job.num_slots)
-        self._end = weakref.finalize(self, end, partial(_end, self.helpers, self.ring))
-        self._watched, self._left_out = False, 0.0
+        self._images_per_row = job.setup.fetcher.images_per_row
+        self._ring = Ring(job.frames, job.num_slots)
+        self._end = weakref.finalize(self, end, partial(_end, self.helpers, self._ring))
         try:
-            told = share_parts(parts)
+            shared = share_parts(parts)
             try:
                 for _ in range(job.setup.helpers.count):
-                    self.helpers.append(Helper(self.ring.descriptor, told))
+                    self.helpers.append(Helper(self._ring.descriptor, shared))
             finally:
-                os.close(told)  # those that have started hold it
-        except BaseException:  # also Ctrl-C: the traceback may keep the ones that have started
+                os.close(shared)  # the processes have descriptors of their own
+        except (
+            BaseException
+        ):  # also Ctrl-C: its traceback may keep this object, and so the processes, alive
             self.close()
             raise
 
-    def ready(self, steps: Sequence[int]) -> int:
-        """How many of these consecutive steps, from the first on, are finished."""
+    def start(self, plan: Plan, *, is_watched: bool) -> int:
+        """See BatchMakers; the handle is the number of the step."""
+        self._helper_of(plan.step).send((plan, is_watched))
+        return plan.step
+
+    def num_ready(self, handles: Iterable[int]) -> int:
+        """See BatchMakers."""
         for helper in self.helpers:
             while not helper.is_over and helper.connection.poll():
                 helper.read()
-        left = [len(helper.replies) for helper in self.helpers]
-        for number, step in enumerate(steps):
-            helper_number = step % len(left)
-            if not left[helper_number]:
-                return number
-            left[helper_number] -= 1
-        return len(steps)
+        return sum(1 for _ in takewhile(self._has_arrived, handles))
 
-    def watch(self, *, watched: bool) -> None:
-        """Say whether somebody wants to know of each call of a stage."""
-        if watched != self._watched:
-            self._watched = watched
-            for helper in self.helpers:
-                helper.send(watched)
-
-    def submit(self, plan: Plan) -> None:
-        """Start on a step."""
-        self._of(plan.step).send(plan)
-
-    def receive(self, step: int) -> Reply:
-        """Wait for a step, the oldest one that was not received.
+    def receive(self, handle: int) -> SentStep:
+        """See BatchMakers.
 
         Raises:
-            LoaderError: Its process has ended.
+            LoaderError: The step's process has ended.
         """
-        helper, began = self._of(step), time.perf_counter()
-        while not helper.replies:
+        helper = self._helper_of(handle)
+        while not self._has_arrived(handle):
             if helper.is_over:
-                raise helper.ended()
-            # All of them: another thread may wait for what each says of its threads.
+                raise helper.failure()
+            # All processes: another thread may wait for the description that one of them sends.
             alive = {one.connection: one for one in self.helpers if not one.is_over}
             for connection in wait(list(alive)):
                 alive[cast(Connection, connection)].read()
-        reply = helper.replies.popleft()
-        # They compile the same functions at the same time: only what no other one has left out before counts.
-        if (compiled := reply.left_out - self._left_out) > 0:
-            clock.leave_out(min(compiled, time.perf_counter() - began))
-            self._left_out = reply.left_out
-        return reply
+        num_bytes, report = helper.steps.pop(handle)
+        ring, times = self._ring, self._images_per_row
+        return SentStep(
+            report,
+            ring.read_metadata(handle, num_bytes),
+            lambda finished: ring.images(handle, len(finished) * times, finished.plan.variant),
+        )
 
-    def close(self) -> None:
-        """End the processes and give back their memory."""
-        self._end()
+    def drop(self, handles: Iterable[int]) -> None:
+        """Do nothing: a pool with steps under way is closed, because it serves one loop at a time."""
 
     def account(self, seconds: float) -> str:
-        """Ask all processes what their threads do, while another thread is in `receive`, which reads the answers.
-
-        Returns:
-            The answers; where one did not come in so many seconds, that.
-        """
+        """See BatchMakers; another thread reads the answers in `receive`."""
         until = time.monotonic() + seconds
         for helper in self.helpers:
             helper.ask()
-        words = [helper.answer(max(0.0, until - time.monotonic())) for helper in self.helpers]
-        if len(words) == 1:
-            return f"In the helper process:\n{words[0]}"
+        answers = [helper.answer(max(0.0, until - time.monotonic())) for helper in self.helpers]
+        if len(answers) == 1:
+            return f"In the helper process:\n{answers[0]}"
         return "\n".join(
-            f"In helper process {number} of {len(words)}:\n{text}"
-            for number, text in enumerate(words, start=1)
+            f"In helper process {number} of {len(answers)}:\n{answer}"
+            for number, answer in enumerate(answers, start=1)
         )
 
-    def _of(self, step: int) -> Helper:
+    def close(self) -> None:
+        """End the processes and free their memory."""
+        self._end()
+
+    def _helper_of(self, step: int) -> Helper:
         return self.helpers[step % len(self.helpers)]
 
-
-class ProcessBatchSource:
-    """Takes batches that helper processes made out of their ring.
-
-    Args:
-        pool: Serves this source alone, until all that is under way is taken.
-        variants: The engines of each of the run's recipes. They have the memory of the batches; on a GPU they augment
-            what the helpers rendered. Their recorder gets what the helpers did.
-    """
-
-    def __init__(self, pool: HelperPool, variants: Sequence[Engines]) -> None:
-        self.capacity, self.reusable = pool.capacity, pool
-        self._pool, self._variants, self._recorder = pool, variants, variants[0].recorder
-        self._under_way: deque[int] = deque()
-        under_way = self._under_way
-        self._receiver = Receiver(self._receive, lambda: pool.ready(under_way), variants[0].device)
-
-    def start(self, plan: Plan) -> None:
-        """Start on a batch; returns at once."""
-        self._pool.watch(watched=bool(self._recorder.observers))
-        self._pool.submit(plan)
-        self._under_way.append(plan.step)
-
-    def ready(self) -> int:
-        """How many steps, from the oldest on, the helpers have finished."""
-        return self._receiver.ready()
-
-    def account(self, seconds: float) -> str:
-        """What the helpers say of their threads; see HelperPool.account."""
-        return self._pool.account(seconds)
-
-    def take(self) -> tuple[Finished, Images]:
-        """Wait for the oldest step."""
-        return self._receiver.take()
-
-    def close(self) -> None:
-        """Let go of what was received; closing the pool cancels pending work."""
-        self._receiver.close()
-
-    def _receive(self) -> tuple[Finished, Ahead]:
-        step = self._under_way[0]
-        reply = self._pool.receive(step)
-        self._recorder.absorb(reply.counts, reply.thread_seconds)
-        self._recorder.tell(shifted(reply.spans, reply.left_out - clock.left_out))
-        if reply.error is not None:
-            raise reply.error
-        self._under_way.popleft()
-        ring = self._pool.ring
-        finished: Finished = pickle.loads(ring.read_note(step, reply.num_bytes))
-        variant = finished.plan.variant
-        count = len(finished) * self._variants[variant].views[0].images_per_row
-        shared = ring.images(step, count, variant)
-        return take_over(self._variants[variant], finished, shared, self._receiver.side)
+    def _has_arrived(self, step: int) -> bool:
+        return step in self._helper_of(step).steps
 
 
-def _start(socket: int, memory: int, told: int) -> subprocess.Popen[bytes]:
-    """Start a process; it sees no GPU and hears no Ctrl-C."""
+def _start(socket: int, memory: int, job: int) -> subprocess.Popen[bytes]:
+    """Start a helper process, which sees no GPU."""
     path = [entry for entry in sys.path if isinstance(entry, str)]
-    arguments = json.dumps([path, socket, memory, told, os.getpid()])
+    arguments = json.dumps([path, socket, memory, job, os.getpid()])
     return subprocess.Popen(
         [sys.executable, "-P", "-c", _START, arguments],
         stdin=subprocess.DEVNULL,
-        pass_fds=(socket, memory, told),
+        pass_fds=(socket, memory, job),
         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
     )
 
@@ -287,9 +230,8 @@ def _end(helpers: Sequence[Helper], ring: Ring) -> None:
     for helper in helpers:
         try:
             helper.process.wait(max(0.0, until - time.monotonic()))
-        except (
-            subprocess.TimeoutExpired
-        ):  # it is importing, or another process has the connection, too
+        except subprocess.TimeoutExpired:
+            # It still imports modules, or a process forked from this one holds the connection open.
             helper.process.kill()
             helper.process.wait()
     ring.close()

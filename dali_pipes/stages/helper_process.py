@@ -1,128 +1,105 @@
-"""A helper process: reads, decodes and augments outside the training process and its interpreter lock."""
+"""The program of a helper process: it reads, decodes and augments outside the training process and its interpreter lock."""
 
 import os
-import pickle
 import threading
 import traceback
-from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.monitoring.counts import Counts
-from dali_pipes.monitoring.observer import Spans
-from dali_pipes.monitoring.ranks.stall import describe_threads
 from dali_pipes.stages.data import Fetched, Images
-from dali_pipes.stages.job import Account, Job, Reply
-from dali_pipes.stages.pipeline import Pipeline
-from dali_pipes.stages.remote_production import build, needed_by_trainer, portable
+from dali_pipes.stages.job import Job
+from dali_pipes.stages.remote_production import StepMaker, portable
 from dali_pipes.stages.shared_memory import Ring, load_shared
 from dali_pipes.steps.schedule import Plan
-from gpu_aug.compiled.clock import clock
 
-_HERE = "in the helper process"
-_LOOK_SECONDS = 1.0  # how often it is asked whether the training process still lives
+_WHERE = "in the helper process"
+# Between two checks that the training process is alive: a killed one leaves its helper for a second.
+_CHECK_SECONDS = 1.0
 
 
-def main(socket: int, memory: int, told: int, parent: int) -> NoReturn:
-    """Be a helper process until the training process is gone or closes the connection.
+def main(socket: int, memory: int, job: int, parent: int) -> NoReturn:
+    """Run a helper process until the training process ends or closes the connection.
 
     Args:
-        socket: File descriptor of the connection: plans come in, replies go out.
+        socket: File descriptor of the connection: plans come in, reports go out.
         memory: File descriptor of the ring.
-        told: File descriptor of the shared Job.
+        job: File descriptor of the shared Job.
         parent: Process id of the training process.
     """
     status = 0
     try:
-        _serve(Connection(socket), memory, told, parent)
-    except (EOFError, ConnectionError):  # the training process is gone
+        _serve(Connection(socket), memory, job, parent)
+    except (EOFError, ConnectionError):  # the training process has ended
         pass
-    except Exception:  # noqa: BLE001 - it is reported by the training process, with the status
+    except Exception:  # noqa: BLE001 - the training process reports the status
         traceback.print_exc()
         status = 1
-    os._exit(status)  # threads may be in the middle of batches that nobody waits for
+    os._exit(status)  # without waiting for threads, whose steps are not needed any more
 
 
-def _serve(connection: Connection, memory: int, told: int, parent: int) -> None:
+def _serve(connection: Connection, memory: int, job_descriptor: int, parent: int) -> None:
     try:
-        job = _load(told)
+        job = _load(job_descriptor)
         ring = Ring(job.frames, job.num_slots, memory)
-        pipeline = build(job, _slots(job, ring))
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is raised in the training process
-        connection.send(Reply(0, Counts(), 0.0, portable(error, _HERE)))
+        maker = StepMaker(job, partial(_slot, ring, job.setup.fetcher.images_per_row), _WHERE)
+    except Exception as error:  # noqa: BLE001 - the training process raises it
+        connection.send(portable(error, _WHERE))
         return
     plans: SimpleQueue[Plan] = SimpleQueue()
-    sending, recorder, watching = threading.Lock(), job.setup.fetcher.recorder, Spans()
-    everything = (connection, ring, pipeline, plans, job, sending, watching)
-    threading.Thread(target=_answer, args=everything, daemon=True).start()
+    lock = threading.Lock()  # two threads send
+
+    def send(message: Any) -> None:
+        with lock:
+            connection.send(message)
+
+    threading.Thread(target=_send_steps, args=(send, ring, maker, plans), daemon=True).start()
     while True:
-        while not connection.poll(_LOOK_SECONDS):
-            # A process that was forked from it may hold the connection open.
+        while not connection.poll(_CHECK_SECONDS):
+            # The connection alone does not tell: a process forked from the training process may hold it open.
             if os.getppid() != parent:
                 return
-        plan = connection.recv()
-        if isinstance(plan, Account):
-            words = describe_threads(recorder)
-            with sending:
-                connection.send(Account(words))
+        message = connection.recv()
+        if message is None:  # a question
+            send(maker.describe_threads())
             continue
-        if isinstance(plan, bool):
-            recorder.observers = (watching,) if plan else ()
-            continue
-        pipeline.start(plan)
+        plan, is_watched = message
+        maker.observe(is_watched=is_watched)
+        maker.pipeline.start(plan)
         plans.put(plan)
 
 
-def _answer(
-    connection: Connection,
-    ring: Ring,
-    pipeline: Pipeline,
-    plans: SimpleQueue[Plan],
-    job: Job,
-    sending: threading.Lock,
-    watching: Spans,
-) -> None:
-    """Send a reply for every plan, in order."""
-    recorder, num_threads, latest = job.setup.fetcher.recorder, job.setup.num_threads, clock()
+def _send_steps(send: Any, ring: Ring, maker: StepMaker, plans: SimpleQueue[Plan]) -> None:
+    """Send number, length of the metadata and report of every step, in order."""
+
+    def finish(step: int) -> int:
+        finished, _ = maker.pipeline.take()
+        metadata = maker.metadata(finished)
+        ring.write_metadata(step, metadata)
+        return len(metadata)
+
     while True:
-        plan = plans.get()
+        step = plans.get().step
+        num_bytes, report = maker.attempt(partial(finish, step))
         try:
-            finished, _ = pipeline.take()
-            note = pickle.dumps(needed_by_trainer(finished, job), pickle.HIGHEST_PROTOCOL)
-            ring.write_note(plan.step, note)
-            reply = Reply(len(note), Counts(), 0.0)
-        except BaseException as error:  # noqa: BLE001 - as above
-            reply = Reply(0, Counts(), 0.0, portable(error, _HERE))
-        began, latest = latest, clock()
-        seconds = max(0.0, latest - began) * num_threads
-        try:
-            counted = replace(reply, counts=recorder.taken(), thread_seconds=seconds)
-            with sending:
-                connection.send(replace(counted, spans=watching.taken(), left_out=clock.left_out))
-        except OSError:  # the training process is gone, which the other thread notices, too
+            send((step, num_bytes or 0, report))
+        except OSError:  # the training process has ended, as the main thread finds out
             return
 
 
-def _slots(job: Job, ring: Ring) -> Callable[[Fetched], Images]:
-    """Return what finds the memory of a step in the ring."""
-    times = job.setup.fetcher.images_per_row
-
-    def slot(fetched: Fetched) -> Images:
-        return ring.images(fetched.plan.step, len(fetched) * times, fetched.plan.variant)
-
-    return slot
+def _slot(ring: Ring, images_per_row: int, fetched: Fetched) -> Images:
+    """Return the memory of a step in the ring."""
+    return ring.images(fetched.plan.step, len(fetched) * images_per_row, fetched.plan.variant)
 
 
-def _load(told: int) -> Job:
+def _load(descriptor: int) -> Job:
     try:
-        job = load_shared(told)
+        return cast(Job, load_shared(descriptor))
     except Exception as error:
         raise LoaderError(
             f"helper_process: the dataset or the recipe cannot be loaded in the helper process "
             f"({type(error).__name__}: {error}); define their classes and functions in a module that "
             f"can be imported, not in the script that is run, or leave helper_process out"
         ) from error
-    return cast(Job, job)

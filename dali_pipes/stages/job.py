@@ -1,4 +1,4 @@
-"""What other processes are told that make a loader's batches, and errors for arguments that cannot be sent to them."""
+"""The job that is sent to processes outside the training process, their reports, and errors for what cannot be sent."""
 
 import os
 import sys
@@ -20,13 +20,13 @@ from dali_pipes.steps.streams.steps import AnySteps
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a process that makes batches is told before any plan: a helper process, or a worker on another machine.
+    """What a process outside the training process needs to make batches, on this machine or another one.
 
     Attributes:
-        setup: The configuration of the loader, without its views and, of several recipes, all but one.
-        canvases: Whether it stops at the canvases of the decode stage, which go on to a GPU.
-        frames: The memory of a step under each of the run's recipes, one entry per view.
-        steps_ahead: How many steps each process works on besides the current one.
+        setup: The configuration of the loader, without its views and with the first of several recipes.
+        canvases: Whether the process stops after the decode stage, because a GPU augments.
+        frames: The memory layout of a step under each of the run's recipes, one entry per view.
+        steps_ahead: Number of steps that each process works on besides the current one.
     """
 
     setup: Setup
@@ -36,48 +36,42 @@ class Job:
 
     @property
     def num_slots(self) -> int:
-        """Batches that helper processes share memory for: what each makes ahead, and the one that is handed over."""
+        """Steps in the shared memory of helper processes: those that each makes ahead, and the one that is taken over."""
         return self.setup.helpers.count * self.steps_ahead + 1
+
+    @property
+    def step_bytes(self) -> int:
+        """Bytes of the images of the largest step."""
+        return max(sum(frame.size_bytes for frame in layout) for layout in self.frames)
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """The reply of a helper process for its oldest batch in flight.
+class Report:
+    """What a process outside the training process reports with each step.
 
     Attributes:
-        num_bytes: Length of the note in the batch's slot: the pickled step without its images.
-        counts: What the stages did since the last reply.
-        thread_seconds: Seconds that its threads had together since then.
-        error: The exception raised instead.
-        compiling: Seconds in which a worker on another machine compiled since the last reply.
-        spans: The calls of stages that ended since the last reply, if somebody watches.
-        left_out: What its clock has left out so far.
+        counts: Counts of its stages since the last report.
+        thread_seconds: Seconds since the last report, times its threads.
+        error: The exception that was raised instead of making the step.
+        spans: Calls of stages that ended since the last report, while the training process has observers.
+        left_out: Seconds of compiling that its clock has left out so far.
     """
 
-    num_bytes: int
     counts: Counts
     thread_seconds: float
     error: BaseException | None = None
-    compiling: float = 0.0
     spans: Sequence[Span] = ()
     left_out: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """What a helper process says of its threads, when an `Account` without words asks for it; it belongs to no batch."""
-
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Asker:
-    """The argument of a loader that asks for another process.
+    """The loader's argument that asks for other processes, for error messages.
 
     Attributes:
-        argument: As it is written.
-        name: Its name, for "leave it out".
-        dumps: Pickles what goes to the other process.
+        argument: The argument as a user writes it.
+        name: Its name.
+        dumps: Pickles an object for these processes.
     """
 
     argument: str
@@ -89,15 +83,15 @@ HELPER = Asker("helper_process", "helper_process", pickle_parts)
 
 
 def make_job(setup: Setup, steps: AnySteps, asker: Asker) -> Job:
-    """Return what another process is told.
+    """Return the job of other processes.
 
     Args:
         setup: The configuration of the loader.
-        steps: Say how many samples are worked on in a step.
-        asker: Asks for that process.
+        steps: The steps of the loader, which know the largest batch.
+        asker: The argument that asks for these processes.
 
     Raises:
-        LoaderError: This cannot be done by another process.
+        LoaderError: Another process cannot do this.
     """
     fetcher = setup.fetcher
     for part, name in (
@@ -105,45 +99,47 @@ def make_job(setup: Setup, steps: AnySteps, asker: Asker) -> Job:
         (fetcher.variants.views, "recipe"),
         (fetcher.order, "order"),
     ):
-        pickled(part, name, asker)  # refused now, not in the first loop
+        pickled(part, name, asker)  # raises when the loader is made, not in the first loop
     frames = tuple(
         tuple(frame_of(view, steps.largest_of(number), asker) for view in views)
         for number, views in enumerate(setup.variants)
     )
-    # A function that makes recipes need not be pickled: the fetcher has what it made.
+    # The user's function that makes recipes may not be picklable; the fetcher has the recipes that it made.
     options = replace(setup.options, recipe=fetcher.variants.first, workers=None)
-    job = replace(setup, options=options, variants=())
-    ahead = setup.options.execution.fewest_ahead
+    sent = replace(setup, options=options, variants=())
+    job = Job(
+        sent, setup.choice.device.type == "cuda", frames, setup.options.execution.fewest_ahead
+    )
     if setup.options.execution.prefetch == "auto" and asker is HELPER:
         num_parts = -(-steps.largest * fetcher.images_per_row // PART_IMAGES)
-        num_bytes = max(sum(frame.size_bytes for frame in layout) for layout in frames)
-        ahead = steps_for_threads(setup.num_threads, num_parts, num_bytes)
-    return Job(job, setup.choice.device.type == "cuda", frames, ahead)
+        ahead = steps_for_threads(setup.num_threads, num_parts, job.step_bytes)
+        job = replace(job, steps_ahead=ahead)
+    return job
 
 
 def require_helper_process(decoder: str) -> None:
-    """Refuse what no helper process can do.
+    """Raise an error if helper processes cannot work here.
 
     Raises:
-        LoaderError: It is another decoder than "cpu", or there can be no such process.
+        LoaderError: The decoder is another one than "cpu", or the system has no helper processes.
     """
     if decoder != "cpu":
         raise LoaderError(
             f'helper_process is not allowed with decoder="{decoder}"; use decoder="cpu", or leave '
-            f"helper_process out: DALI has threads that need no interpreter"
+            f"helper_process out: DALI's threads do not wait for Python's lock"
         )
     if os.name != "posix" or not sys.executable:
         raise LoaderError(
-            "helper_process is not supported on this system, which must be Linux or macOS with a "
-            "Python interpreter of its own; leave helper_process out"
+            "helper_process needs Linux or macOS and a Python interpreter that can be started as a program "
+            "(sys.executable); leave helper_process out"
         )
 
 
 def frame_of(view: View, count: int, asker: Asker) -> Frame:
-    """Return the memory of a view, for batches of at most `count` samples.
+    """Return the memory layout of a view, for batches of at most `count` samples.
 
     Raises:
-        LoaderError: On a GPU, where its canvases have several sizes.
+        LoaderError: The batch is finished on a GPU, and the recipe does not begin with one size for all images.
     """
     count *= view.images_per_row
     if view.device.type == "cuda":
@@ -162,7 +158,7 @@ def frame_of(view: View, count: int, asker: Asker) -> Frame:
 
 
 def pickled(part: Any, name: str, asker: Asker) -> Any:
-    """Return a part of a loader as the asker's `dumps` makes it.
+    """Return a part of a loader, pickled by the asker's `dumps`.
 
     Raises:
         LoaderError: The object cannot be pickled.

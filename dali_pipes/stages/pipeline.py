@@ -5,10 +5,10 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Any, Protocol
 
-from dali_pipes.stages.data import Fetched, Finished, Images, Pending, failed
+from dali_pipes.stages.data import Fetched, Finished, Images, Pending
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.threads import Workers
 from dali_pipes.steps.schedule import Plan
@@ -97,6 +97,7 @@ class _Step:
         keys: The keys of its samples; empty until they are fetched.
         is_started: Whether the decoder has it.
         pending: The step as it is augmented; None until the decoder has finished with it.
+        error: What went wrong before, which is raised when the step's turn comes.
     """
 
     plan: Plan
@@ -104,13 +105,14 @@ class _Step:
     keys: Sequence[str] = ()
     is_started: bool = False
     pending: Pending | None = None
+    error: Exception | None = None
 
     @property
     def is_in_decoder(self) -> bool:
-        return self.is_started and self.pending is None
+        return self.is_started and self.pending is None and self.error is None
 
     def is_done(self) -> bool:
-        return self.pending is not None and self.pending.done()
+        return self.error is not None or (self.pending is not None and self.pending.done())
 
     def __str__(self) -> str:
         named = ", ".join(self.keys[:_NUM_NAMED])
@@ -153,7 +155,7 @@ class Pipeline:
     def ready(self) -> int:
         """Count the steps, from the oldest on, that are finished as far as the host knows."""
         self._fill_decoder()
-        return sum(1 for _ in takewhile(_Step.is_done, self._steps))
+        return sum(1 for _ in takewhile(_Step.is_done, list(self._steps)))
 
     def account(self, seconds: float) -> str:
         """Return "": all threads are in this process."""
@@ -167,8 +169,9 @@ class Pipeline:
             Exception: What a stage of this step raised, with a note that names the step and its samples.
         """
         self._fill_decoder()
-        for step in list(islice(self._steps, max(self._decoder.lookahead, 1))):
-            self._finish(step)
+        for step in list(self._steps)[: max(self._decoder.lookahead, 1)]:
+            if self._steps[0].error is None:
+                self._finish(step)
         made = _wait(self._steps.popleft())
         self._fill_decoder()
         self._launch_next()
@@ -197,18 +200,19 @@ class Pipeline:
 
     def _fill_decoder(self) -> None:
         """Start as many steps as the decoder has room for; without a queue of its own, finish those that are prepared."""
+        steps = list(self._steps)  # in a helper process another thread appends to them
         if not self._decoder.lookahead:
-            for step in self._steps:
+            for step in steps:
                 if step.prepared is not None and not step.prepared.done():
                     return
                 self._finish(step)
-        room = self._decoder.depth - sum(step.is_in_decoder for step in self._steps)
-        new = (step for step in self._steps if not step.is_started)
-        for step in islice(new, max(room, 0)):
+            return
+        room = self._decoder.depth - sum(step.is_in_decoder for step in steps)
+        for step in [step for step in steps if not step.is_started][: max(room, 0)]:
             self._start(step)
 
     def _start(self, step: _Step) -> None:
-        """Hand a step to the decoder once it is prepared; an error is raised when its turn comes."""
+        """Hand a step to the decoder once it is prepared."""
         assert step.prepared is not None
         try:
             step.keys, prepared = step.prepared.result()
@@ -218,10 +222,10 @@ class Pipeline:
         step.is_started = True
 
     def _finish(self, step: _Step) -> None:
-        """Wait until a step is decoded; an error is raised when its turn comes."""
+        """Wait until a step is decoded, and start augmenting it."""
         if not step.is_started:
             self._start(step)
-        if step.pending is not None or step.prepared is None:
+        if not step.is_in_decoder or step.prepared is None:
             return
         try:
             step.pending = self._decoder.finish(step.prepared.result()[1])
@@ -236,7 +240,7 @@ class Pipeline:
             self._fill_decoder()
 
     def _fail(self, step: _Step, error: Exception) -> None:
-        step.pending = failed(error)
+        step.error = error
         if self._steps and step is not self._steps[0]:
             # A loop that is left before the step's turn would leave no trace of it.
             _log.warning("%s failed ahead of its turn", step, exc_info=error)
@@ -258,8 +262,10 @@ class Pipeline:
 
 def _wait(step: _Step) -> tuple[Finished, Images]:
     """Wait until a step is augmented, and name it in an error."""
-    assert step.pending is not None
     try:
+        if step.error is not None:
+            raise step.error
+        assert step.pending is not None
         return step.pending.wait()
     except Exception as error:
         error.add_note(f"raised while making {step}")

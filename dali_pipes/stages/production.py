@@ -17,9 +17,10 @@ from dali_pipes.jpeg.seek_point_stores import open_seek_points
 from dali_pipes.machine.compile_ahead import compile_ahead
 from dali_pipes.stages.augment import Augmenter, Engines
 from dali_pipes.stages.endings import wait_for_ends
-from dali_pipes.stages.helper_client import HelperPool, ProcessBatchSource
+from dali_pipes.stages.helper_client import HelperPool
 from dali_pipes.stages.job import HELPER, Job, make_job, require_helper_process
 from dali_pipes.stages.pipeline import BatchSource, Decoder, Pipeline
+from dali_pipes.stages.shared_batch import RemoteBatchSource
 from dali_pipes.stages.threads import Workers
 from dali_pipes.steps.streams.fetch import StreamFetcher
 from dali_pipes.steps.streams.steps import AnySteps
@@ -57,7 +58,7 @@ class Production:
 
     Attributes:
         setup: As given.
-        checkpoints: Of the JPEGs that loaders have met.
+        seek_points: Seek points of the JPEGs that loaders have met.
         cache: Encoded images that stay on the device; None where none do.
 
     Raises:
@@ -71,7 +72,7 @@ class Production:
         self._job: Job | None = None
         self._is_owner = True
         fetcher, options = setup.fetcher, setup.options
-        self.checkpoints = open_seek_points(fetcher.dataset)
+        self.seek_points = open_seek_points(fetcher.dataset)
         self.cache = self._new_cache()
         # Serves all loops, also after one that was left early and its DALI pipeline; so does `_trust`.
         self._refusals = Refusals()
@@ -83,9 +84,9 @@ class Production:
             self._job = make_job(setup, steps, HELPER)
         self._remote = None
         if options.workers is not None:
-            from dali_pipes.integrations.ray.remote import Remote
+            from dali_pipes.integrations.ray.remote import RemoteWorkers
 
-            self._remote = Remote(setup, steps, options.workers)
+            self._remote = RemoteWorkers(setup, steps, options.workers)
 
     def open(self, largest: int) -> BatchSource:
         """Return what makes the batches of a loop, whose steps have at most `largest` samples."""
@@ -97,7 +98,7 @@ class Production:
             return self._remote.open(engines)
         if self._job is not None:
             pool = kept if isinstance(kept, HelperPool) else HelperPool(self._job)
-            return ProcessBatchSource(pool, engines)
+            return RemoteBatchSource(pool, engines, reusable=pool)
         decoder = setup.choice.decoder
         if setup.options.user_pipeline is not None:
             setup.options.user_pipeline.begin()
@@ -153,7 +154,7 @@ class Production:
 
         fetcher = self.setup.fetcher
         length = None if isinstance(fetcher, StreamFetcher) else len(fetcher.dataset)
-        return Trust(length, self.checkpoints)
+        return Trust(length, self.seek_points)
 
     def _pipeline(
         self, augmenter: Augmenter, kept: Feed | ClipFeed | HelperPool | None
@@ -180,7 +181,7 @@ class Production:
 
             kernels = gpu_kernels(augmenter.device)
             decoder = CudaJpegDecoder(
-                *(fetcher, augmenter, kernels, self.checkpoints, ahead, self.cache)
+                *(fetcher, augmenter, kernels, self.seek_points, ahead, self.cache)
             )
         else:
             decoder = CpuDecoder(
@@ -189,7 +190,7 @@ class Production:
                 options.execution.prefetch,
                 augmenter.workers,
                 fast=options.execution.is_fast,
-                store=self.checkpoints,
+                store=self.seek_points,
             )
             fused = self.setup.choice.engine == "fused" and augmenter.device.type == "cpu"
             compile_ahead(fetcher.variants.recipes if fused else ())

@@ -1,9 +1,11 @@
-"""The part of a loader's pipeline that runs outside the training process, and what comes back of a step."""
+"""Making steps in a process other than the training process: a helper process, or a worker on a Ray cluster."""
 
 import pickle
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import torch
 
@@ -11,23 +13,85 @@ from dali_pipes.arguments.setup import make_views
 from dali_pipes.decode.threaded import CpuDecoder
 from dali_pipes.jpeg.seek_point_stores import open_seek_points
 from dali_pipes.machine.compile_ahead import compile_ahead
+from dali_pipes.monitoring.observer import Spans
+from dali_pipes.monitoring.ranks.stall import describe_threads
 from dali_pipes.stages.augment import Augmenter, Engines
 from dali_pipes.stages.canvases import Canvases
 from dali_pipes.stages.cuda_streams import Ahead
 from dali_pipes.stages.data import Decoded, Fetched, Finished, Images, Pending, join
-from dali_pipes.stages.job import Job
+from dali_pipes.stages.job import Job, Report
 from dali_pipes.stages.pipeline import Pipeline
 from dali_pipes.stages.threads import Render, Workers
+from gpu_aug.compiled.clock import clock
 
 _CPU = torch.device("cpu")
+
+Dumps = Callable[[object], bytes]
+Result = TypeVar("Result")
+
+
+def dumps(value: object) -> bytes:
+    """Pickle an object by the newest protocol, which copies large arrays once instead of twice."""
+    return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+
+
+class StepMaker:
+    """The pipeline of a process outside the training process, and its reports.
+
+    Args:
+        job: The batches to make.
+        memory: Returns the memory for the images of a step; see `build`.
+        where: Where this process runs, for error messages: "in the helper process".
+        dumps: Pickles metadata and errors.
+
+    Attributes:
+        pipeline: Makes the steps.
+    """
+
+    def __init__(
+        self, job: Job, memory: Callable[[Fetched], Images], where: str, dumps: Dumps = dumps
+    ) -> None:
+        self.pipeline = build(job, memory)
+        self._job, self._where, self._dumps = job, where, dumps
+        self._recorder, self._spans = job.setup.fetcher.recorder, Spans()
+        self._lock, self._reported = threading.Lock(), clock()
+
+    def observe(self, *, is_watched: bool) -> None:
+        """Set whether each call of a stage is recorded for the observers of the training process."""
+        self._recorder.observers = (self._spans,) if is_watched else ()
+
+    def metadata(self, finished: Finished) -> bytes:
+        """Return the pickled part of a step that the training process needs besides its images."""
+        return self._dumps(needed_by_trainer(finished, self._job))
+
+    def attempt(self, work: Callable[[], Result]) -> tuple[Result | None, Report]:
+        """Do the work of one step.
+
+        Returns:
+            The result, None if the work raised an exception; and the report, which holds the exception then.
+        """
+        result, error = None, None
+        try:
+            result = work()
+        except BaseException as raised:  # noqa: BLE001 - the training process raises it, whatever it is
+            error = portable(raised, self._where, self._dumps)
+        with self._lock:
+            began, self._reported = self._reported, clock()
+            seconds = max(0.0, self._reported - began) * self._job.setup.num_threads
+            counts, spans = self._recorder.taken(), self._spans.taken()
+        return result, Report(counts, seconds, error, spans, clock.left_out)
+
+    def describe_threads(self) -> str:
+        """Return what the threads of this process do, for a report of a stall."""
+        return describe_threads(self._recorder)
 
 
 def build(job: Job, memory: Callable[[Fetched], Images]) -> Pipeline:
     """Build the pipeline of a job.
 
     Args:
-        job: What to make.
-        memory: Returns where the images of a step go: finished ones, or canvases where a GPU goes on with them.
+        job: The batches to make.
+        memory: Returns the memory for the images of a step: finished images, or canvases if a GPU augments.
     """
     setup, fetcher = job.setup, job.setup.fetcher
     times = fetcher.images_per_row
@@ -55,20 +119,18 @@ def build(job: Job, memory: Callable[[Fetched], Images]) -> Pipeline:
 
 
 def needed_by_trainer(finished: Finished, job: Job) -> Finished:
-    """Return a step with those draws alone that the training process needs: for a GPU, or for the labels of mixing."""
+    """Return a step with only those draws that the training process needs: for a GPU, or for the labels of mixing."""
     variants = job.setup.fetcher.variants
     num_draws = len(variants.views[0]) if job.canvases else int(variants.mixing is not None)
     return replace(finished, draws=finished.draws[:num_draws])
 
 
-def portable(
-    error: BaseException, where: str, dumps: Callable[[BaseException], bytes] = pickle.dumps
-) -> BaseException:
-    """Return an error that can be pickled: the same where that works, with where it was raised as a note."""
+def portable(error: BaseException, where: str, dumps: Dumps = dumps) -> BaseException:
+    """Return an error that can be pickled, if possible the same one, with its traceback as a note."""
     trace = "".join(traceback.format_exception(error))
     try:
         copy: BaseException = pickle.loads(dumps(error))
-    except Exception:  # noqa: BLE001 - the errors of others are pickled in ways of their own
+    except Exception:  # noqa: BLE001 - other packages' errors may fail to pickle in any way
         copy = RuntimeError(f"{type(error).__name__}: {error}")
     copy.add_note(f"raised {where}:\n{trace.rstrip()}")
     return copy

@@ -1,70 +1,157 @@
-"""Taking over a step whose images were made in another process and lie in memory that it shares with this one."""
+"""Batches that other processes make: the training process receives each step here, whoever made it."""
 
-from collections.abc import Callable, Sequence
+import pickle
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 
+from dali_pipes.monitoring.observer import shifted
 from dali_pipes.monitoring.work import Rows
 from dali_pipes.stages.augment import Engines
 from dali_pipes.stages.cuda_streams import Ahead, SideStream
 from dali_pipes.stages.data import Finished, Images, Pending, failed
+from dali_pipes.stages.job import Report
+from dali_pipes.steps.schedule import Plan
+from gpu_aug.compiled.clock import clock
 
 
-class Receiver:
-    """Takes steps that are made in other processes; on a GPU it augments the next one, if it is there, as it hands one over.
-
-    Args:
-        receive: Waits for the oldest step that was not received; what `take_over` returns.
-        ready: How many steps are there that were not received.
-        device: Device of the engines.
+@dataclass(frozen=True, slots=True)
+class SentStep:
+    """A step as another process sends it.
 
     Attributes:
-        side: The stream on which they work.
+        report: Its report, with the error if the step could not be made.
+        metadata: The pickled step without its images; empty after an error.
+        images: Returns the images or canvases of the step per view, in memory that must not be changed.
+        clock_ahead_seconds: Seconds to add to times of the other process's clock; 0 on the same machine.
+    """
+
+    report: Report
+    metadata: bytes | memoryview
+    images: Callable[[Finished], Sequence[torch.Tensor]]
+    clock_ahead_seconds: float = 0.0
+
+
+class BatchMakers(Protocol):
+    """Processes outside the training process that make steps: helper processes, or workers on a Ray cluster.
+
+    Attributes:
+        capacity: Number of steps that may be in flight besides the current one.
+        left_out: Seconds of compiling in these processes that the clock of the training process has left out.
+    """
+
+    capacity: int
+    left_out: float
+
+    def start(self, plan: Plan, *, is_watched: bool) -> Any:
+        """Start on a step, and return a handle for it at once.
+
+        Args:
+            plan: The step.
+            is_watched: Whether the training process has observers, which need each call of a stage.
+        """
+
+    def num_ready(self, handles: Iterable[Any]) -> int:
+        """Return how many of these steps, from the first one on, can be received without waiting."""
+
+    def receive(self, handle: Any) -> SentStep:
+        """Wait for the oldest step that was not received yet."""
+
+    def drop(self, handles: Iterable[Any]) -> None:
+        """Forget steps that will not be received."""
+
+    def account(self, seconds: float) -> str:
+        """See `BatchSource.account`."""
+
+
+class RemoteBatchSource:
+    """Takes the batches that other processes make; see BatchSource.
+
+    On a GPU it augments the next step, if that is ready, while it hands one over.
+
+    Args:
+        makers: The processes.
+        variants: The engines of each of the run's recipes. They have the memory of the batches, and on a GPU they augment
+            the canvases that were made elsewhere.
+        reusable: See BatchSource.
     """
 
     def __init__(
-        self,
-        receive: Callable[[], tuple[Finished, Ahead]],
-        ready: Callable[[], int],
-        device: torch.device,
+        self, makers: BatchMakers, variants: Sequence[Engines], reusable: Any = None
     ) -> None:
-        self.side = SideStream(device)
-        self._receive, self._ready = receive, ready
+        self.capacity, self.reusable = makers.capacity, reusable
+        self._makers, self._variants, self._recorder = makers, variants, variants[0].recorder
+        self._side = SideStream(variants[0].device)
+        self._under_way: deque[Any] = deque()
         self._next: Pending | None = None
 
+    def start(self, plan: Plan) -> None:
+        """Start on a step; returns at once."""
+        is_watched = bool(self._recorder.observers)
+        self._under_way.append(self._makers.start(plan, is_watched=is_watched))
+
     def ready(self) -> int:
-        """How many steps are here."""
-        return self._ready() + (self._next is not None)
+        """Return how many steps, from the oldest on, are finished."""
+        return self._makers.num_ready(self._under_way) + (self._next is not None)
+
+    def account(self, seconds: float) -> str:
+        """See BatchSource."""
+        return self._makers.account(seconds)
 
     def take(self) -> tuple[Finished, Images]:
         """Wait for the oldest step."""
         step, self._next = self._next or self._received(), None
         made = step.wait()
-        if self.side.stream is not None and self._ready():
+        if self._side.stream is not None and self._makers.num_ready(self._under_way):
             try:
                 self._next = self._received()
-            except Exception as error:  # noqa: BLE001 - it is raised in its turn
+            except Exception as error:  # noqa: BLE001 - the next `take` raises it
                 self._next = failed(error)
         return made
 
     def close(self) -> None:
-        """Let go of what is here."""
+        """Drop all steps under way."""
         self._next = None
+        self._makers.drop(self._under_way)
+        self._under_way.clear()
 
     def _received(self) -> Pending:
         made = self._receive()
         return Pending(lambda _: made)
 
+    def _receive(self) -> tuple[Finished, Ahead]:
+        began = time.perf_counter()
+        sent = self._makers.receive(self._under_way[0])
+        waited = time.perf_counter() - began
+        self._under_way.popleft()
+        report = sent.report
+        # Processes compile the same functions at the same time, so only what exceeds the longest of them counts.
+        if (compiled := report.left_out - self._makers.left_out) > 0:
+            clock.leave_out(min(compiled, waited))
+            self._makers.left_out = report.left_out
+        self._recorder.absorb(report.counts, report.thread_seconds)
+        shift = sent.clock_ahead_seconds + report.left_out - clock.left_out
+        self._recorder.tell(shifted(report.spans, shift))
+        if report.error is not None:
+            raise report.error
+        finished: Finished = pickle.loads(sent.metadata)
+        engines = self._variants[finished.plan.variant]
+        return take_over(engines, finished, sent.images(finished), self._side)
+
 
 def take_over(
     engines: Engines, finished: Finished, shared: Sequence[torch.Tensor], side: SideStream
 ) -> tuple[Finished, Ahead]:
-    """Copy the images of a step into memory of the batch's own; on a GPU augment the canvases that they are then.
+    """Copy the images of a step into the batch's own memory; on a GPU copy canvases there and augment them.
 
     Args:
-        engines: Those of the step's recipe.
+        engines: The engines of the step's recipe.
         finished: The step.
-        shared: Its images or canvases, per view; only read, and not needed any more once this returns.
+        shared: Its images or canvases, per view; they are only read, and not needed after the return.
         side: The stream that augments.
     """
     recorder, count, work = engines.recorder, len(finished), Rows(finished.plan, ())
@@ -78,6 +165,6 @@ def take_over(
     canvases = engines.canvases(count)
     with recorder.measure("transfer", samples=count, work=work):
         for canvas, theirs in zip(canvases.views, shared, strict=True):
-            assert isinstance(canvas, torch.Tensor)  # see `frame_of`
+            assert isinstance(canvas, torch.Tensor)  # all have one size, which `frame_of` requires
             canvas.copy_(theirs)
     return finished, side.run(lambda: engines.augment(finished, engines.upload(canvases)))

@@ -1,4 +1,4 @@
-"""Memory that processes share: slots for the images of batches with a note beside each, and pickled objects."""
+"""Memory that processes share: slots for the images and the metadata of steps, and pickled objects."""
 
 import mmap
 import os
@@ -15,10 +15,10 @@ import torch
 
 from dali_pipes.errors import LoaderError
 
-# Slots begin at pages. Notes are of any length: they lie far behind the slots and far apart, and take
-# only the memory that was written to.
+# Slots begin at pages, so that two processes never write to the same one.
 _PAGE_BYTES = 4096
-_NOTE_BYTES = 1 << 40
+# Metadata may have any length. A distance of a terabyte per slot costs nothing: only pages that were written to take memory.
+_METADATA_BYTES = 1 << 40
 # Arrays begin at cache lines, as NumPy's own do.
 _ALIGNED_BYTES = 64
 
@@ -28,10 +28,9 @@ class Frame:
     """The layout of one view of a step in memory that processes share.
 
     Attributes:
-        shape: [images, height, width, 3], or [images, 3, height, width], of the largest batch, as it lies in
-            memory.
-        dtype: Data type of its numbers.
-        permuted: Whether it is handed out as [images, 3, height, width] though channels lie last.
+        shape: [images, height, width, C], or [images, C, height, width], of the largest batch, in the order of memory.
+        dtype: Type of the numbers.
+        permuted: Whether `images` returns [images, C, height, width] though channels come last in memory.
     """
 
     shape: tuple[int, int, int, int]
@@ -40,23 +39,34 @@ class Frame:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that it takes, in whole pages."""
+        """Bytes of the largest batch, rounded up to pages."""
         return -(-prod(self.shape) * self.dtype.itemsize // _PAGE_BYTES) * _PAGE_BYTES
+
+    def images(self, memory: torch.Tensor, count: int) -> torch.Tensor:
+        """Return the first `count` images that lie in memory, without a copy.
+
+        Args:
+            memory: uint8 [bytes], at least as long as the images.
+            count: Number of images.
+        """
+        shape = (count, *self.shape[1:])
+        images = memory[: prod(shape) * self.dtype.itemsize].view(self.dtype).view(shape)
+        return images.permute(0, 3, 1, 2) if self.permuted else images
 
 
 class Ring:
-    """Slots that are used in turn; step n has slot n modulo their number.
+    """Slots that are used in turn: step n has slot n modulo their number.
 
-    It has no name in any file system: when the last process that knows it ends, however it ends, the
-    memory is given back.
+    The memory has no name in any file system, so the system frees it when the last process that has it ends, however
+    that happens.
 
     Args:
         frames: The layouts of a slot, one entry for each of the run's recipes; each has one entry per view.
-        num_slots: How many batches there is room for.
-        descriptor: The file descriptor of a ring that was made by another process; None makes one.
+        num_slots: Number of slots.
+        descriptor: File descriptor of a ring that another process made; None makes a new one.
 
     Attributes:
-        descriptor: What another process needs to have the ring, too.
+        descriptor: File descriptor that another process needs to open the ring.
 
     Raises:
         LoaderError: There is not enough shared memory.
@@ -77,45 +87,42 @@ class Ring:
 
         Args:
             step: Number of the step.
-            count: How many images.
-            layout: Which of the layouts the slot has.
+            count: Number of images.
+            layout: Index of the slot's layout in `frames`.
         """
         start = step % self._num_slots * self._slot_bytes
         views = []
         for frame in self._frames[layout]:
-            num_bytes = prod(frame.shape) * frame.dtype.itemsize
-            memory = self._memory[start : start + num_bytes].view(frame.dtype)
-            images = memory.view(frame.shape)[:count]
-            views.append(images.permute(0, 3, 1, 2) if frame.permuted else images)
+            views.append(frame.images(self._memory[start:], count))
             start += frame.size_bytes
         return tuple(views)
 
-    def write_note(self, step: int, note: bytes) -> None:
-        """Put a note beside a step's slot."""
-        _write(self.descriptor, memoryview(note), self._note_start(step))
+    def write_metadata(self, step: int, metadata: bytes) -> None:
+        """Store the metadata of a step."""
+        _write(self.descriptor, memoryview(metadata), self._metadata_start(step))
 
-    def read_note(self, step: int, num_bytes: int) -> bytes:
-        """Return the note of a step, whose length is known."""
-        parts, start = [], self._note_start(step)
+    def read_metadata(self, step: int, num_bytes: int) -> bytes:
+        """Return the metadata of a step, which has `num_bytes` bytes."""
+        parts, start = [], self._metadata_start(step)
         while num_bytes:
             parts.append(os.pread(self.descriptor, num_bytes, start))
             start, num_bytes = start + len(parts[-1]), num_bytes - len(parts[-1])
         return b"".join(parts)
 
     def close(self) -> None:
-        """Give back the descriptor, and the memory once no images of it are in use."""
+        """Close the descriptor; the memory is freed once no images in it are in use."""
         self._memory = torch.empty(0, dtype=torch.uint8)
         os.close(self.descriptor)
 
-    def _note_start(self, step: int) -> int:
-        return _NOTE_BYTES * (1 + step % self._num_slots)
+    def _metadata_start(self, step: int) -> int:
+        return _METADATA_BYTES * (1 + step % self._num_slots)
 
 
 def pickle_parts(value: Any) -> list[memoryview]:
     """Pickle an object without copying its arrays.
 
     Returns:
-        The pickle, and the memory of each contiguous NumPy array, which is not in the pickle.
+        The pickle without its contiguous NumPy arrays, then the memory of each of these.
     """
     arrays: list[pickle.PickleBuffer] = []
     data = pickle.dumps(value, protocol=5, buffer_callback=arrays.append)
@@ -123,10 +130,10 @@ def pickle_parts(value: Any) -> list[memoryview]:
 
 
 def share_parts(parts: Sequence[memoryview]) -> int:
-    """Copy what `pickle_parts` returned into shared memory, for `load_shared`.
+    """Copy the result of `pickle_parts` into shared memory, for `load_shared`.
 
     Returns:
-        The file descriptor of a file without a name. Processes that load it share the memory of the arrays.
+        File descriptor of a file without a name. Processes that load it share the memory of the arrays.
 
     Raises:
         LoaderError: There is not enough shared memory.
@@ -142,7 +149,7 @@ def share_parts(parts: Sequence[memoryview]) -> int:
 def load_shared(descriptor: int) -> Any:
     """Load the object that `share_parts` wrote, and close the descriptor.
 
-    Its arrays are mapped copy-on-write: a process that writes to one gets copies of the pages that it writes to.
+    The arrays are mapped copy-on-write: a process that changes one copies only the pages that it writes to.
     """
     memory = memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
     os.close(descriptor)
@@ -154,7 +161,7 @@ def load_shared(descriptor: int) -> Any:
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
-    """Return where each of several parts begins, and where the last one ends."""
+    """Return the offset of each part, and the end of the last one."""
     padded = (-(-size // _ALIGNED_BYTES) * _ALIGNED_BYTES for size in sizes)
     return list(accumulate(padded, initial=0))
 
@@ -166,14 +173,20 @@ def _write(descriptor: int, data: memoryview, start: int) -> None:
 
 
 def _make(size_bytes: int) -> int:
-    """Return the descriptor of a file without a name, all of whose memory is there."""
-    if hasattr(os, "memfd_create"):  # unlike /dev/shm it has no limit of its own
+    """Return the descriptor of a file without a name, with memory for all of its bytes.
+
+    Raises:
+        LoaderError: There is not enough shared memory.
+    """
+    if hasattr(os, "memfd_create"):  # unlike /dev/shm it has no size limit
         descriptor = os.memfd_create("gpu-aug")
     else:
         descriptor, path = tempfile.mkstemp()
-        os.unlink(path)  # noqa: PTH108 - a path as mkstemp gives it
+        os.unlink(path)  # noqa: PTH108 - mkstemp returns a string
     try:
-        if hasattr(os, "posix_fallocate"):  # else missing memory would kill who writes to it
+        if hasattr(
+            os, "posix_fallocate"
+        ):  # without it a write to missing memory ends the process by SIGBUS
             os.posix_fallocate(descriptor, 0, size_bytes)
         else:
             os.ftruncate(descriptor, size_bytes)

@@ -1,4 +1,4 @@
-"""JPEGs with restart markers, as those of earlier `gpu-aug tile` runs, go through the loader like ordinary ones, only faster."""
+"""JPEGs with restart markers, as those of earlier `gpu-aug tile` runs, go through the loader like ordinary ones."""
 
 from pathlib import Path
 
@@ -7,7 +7,6 @@ import torch
 from PIL import Image
 
 from dali_pipes import Loader
-from dali_pipes.decode.dali import feed
 from gpu_aug import CenterCrop, Normalize, RandomResizedCrop, Recipe, Views
 from readers import open_dataset
 
@@ -53,24 +52,3 @@ def test_pixels_are_those_of_ordinary_files(folders: tuple[Path, Path], decoder:
         expected, got = views_of(plain, decoder, recipe), views_of(marked, decoder, recipe)
         for one, other in zip(expected, got, strict=True):
             torch.testing.assert_close(one, other, rtol=0, atol=0)
-
-
-@pytest.mark.needs_dali
-def test_dali_gets_parts_of_files(
-    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What DALI is given of files with restart markers is less than half of their bytes."""
-    given: list[int] = []
-    cut_intervals = feed.cut_intervals
-
-    def count(*arguments: object) -> object:
-        data, origins = cut_intervals(*arguments)  # type: ignore[arg-type]
-        given.append(sum(map(len, data)))
-        return data, origins
-
-    monkeypatch.setattr(feed, "cut_intervals", count)
-    plain, marked = folders
-    views_of(plain, "dali")
-    views_of(marked, "dali")
-
-    assert given[1] < given[0] / 2

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from dali_pipes.monitoring.counts import STAGES
-from dali_pipes.monitoring.stats import Queue, Remote, StageStats, Stats, Waits
+from dali_pipes.monitoring.stage_stats import Queue, Remote, StageStats, Waits
+from dali_pipes.monitoring.stats import Stats
 
 PER_STEP = 16
 """Samples of a step."""

@@ -84,10 +84,11 @@ class Feed:
         """
         if not len(fetched):  # DALI never recovers from an empty batch
             return self._nothing
-        covered = ~fetched.kept()
+        covered, placeholder = ~fetched.kept(), graph.placeholder()
         covered[sorted(hidden)] = True
-        encoded, origins = cut_intervals(fetched, covered)
-        return _tensor_lists(encoded, self._rects(fetched, covered, origins))
+        spans = np.where(covered[:, None], spans_of([placeholder]), fetched.spans)
+        encoded = memory_of(spans, (fetched, placeholder))
+        return _tensor_lists(encoded, self._rects(fetched, covered))
 
     def push(self, inputs: Inputs) -> None:
         """Start decoding a batch, of which these are the `inputs`."""
@@ -118,21 +119,13 @@ class Feed:
         """DALI's message for the last refused batch."""
         return self._driver.refusal
 
-    def _rects(
-        self, fetched: Fetched, covered: NDArray[np.bool_], origins: NDArray[np.int32]
-    ) -> dict[str, NDArray[np.int32]]:
-        """Return the pairs that the graph needs, int32 [B, 2] each; covered rows get those of a placeholder.
-
-        Args:
-            fetched: The batch.
-            covered: bool [B].
-            origins: int32 [B, 2]: top and left of what DALI is given, in the whole image.
-        """
+    def _rects(self, fetched: Fetched, covered: NDArray[np.bool_]) -> dict[str, NDArray[np.int32]]:
+        """Return the pairs that the graph needs, int32 [B, 2] each; covered rows, bool [B], get those of a placeholder."""
         options, draws = self.options, fetched.draws
         start, shape = needed_part(draws)
-        rects = {"start": start - origins, "shape": shape}
-        # Where a canvas's crop lies in what is decoded; see `graph.decode`.
-        decoded = start if options.device == "cpu" else origins
+        rects = {"start": start, "shape": shape}
+        # On "cpu" the part is decoded, else the full image; see `graph.decode`.
+        decoded = start if options.device == "cpu" else np.zeros_like(start)
         for view, drawn in enumerate(draws if options.canvases else []):
             rects |= {f"{name}{view}": getattr(drawn.crops, name) for name in _OF_A_CANVAS}
             rects[f"start{view}"] = drawn.crops.start - decoded
@@ -145,37 +138,6 @@ class Feed:
 
 
 _OF_A_CANVAS = ("start", "shape", "resize", "paste", "canvas")
-
-
-def cut_intervals(
-    fetched: Fetched, covered: NDArray[np.bool_]
-) -> tuple[Sequence[Payload | NDArray[np.uint8]], NDArray[np.int32]]:
-    """Cut the part that the views need out of JPEGs with restart markers; everything else stays whole.
-
-    Args:
-        fetched: The batch.
-        covered: bool [B]: rows of which nothing is needed.
-
-    Returns:
-        What DALI is given for each row, a placeholder for covered rows; and int32 [B, 2], top and left of its image in
-        the whole one.
-    """
-    # Compiles, where that was not done before.
-    from dali_pipes.decode.dali.headers import read_headers
-
-    start, shape = needed_part(fetched.draws)
-    placeholder = graph.placeholder()
-    spans = np.where(covered[:, None], spans_of([placeholder]), fetched.spans)
-    restarts = fetched.restarts
-    # Another kernel cuts. Most data has no restart intervals, and then it is not loaded.
-    if restarts is None and not read_headers(spans)[:, 2].any():
-        return memory_of(spans, (fetched, placeholder)), np.zeros_like(start)
-    from dali_pipes.decode.dali.cut import cut_many
-
-    data = [b"" if hide else fetched.data[row] or b"" for row, hide in enumerate(covered.tolist())]
-    crops = np.concatenate([start, shape], axis=1)
-    cuts = cut_many(data, crops, restarts or [None] * len(data))
-    return [one if len(one) else placeholder for one in cuts.data], cuts.origins
 
 
 _MEMORY: Any = ctypes.c_ubyte * sys.maxsize

@@ -3,14 +3,18 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dali_pipes.decode.cuda_jpeg.known import known_of
+from dali_pipes.jpeg.header import read_size
+from dali_pipes.jpeg.memory import MEMORY_BYTES, memory_at
 from dali_pipes.jpeg.seek_point_stores import SeekPointStore
 from dali_pipes.stages.data import Fetched
+from gpu_aug.compiled.jit import kernel, signed
 
 
 class Trust:
-    """Remembers which samples DALI refused, as long as a loader lives: a byte for each sample of the dataset.
+    """Remembers which samples DALI refused, for as long as a loader lives: a byte for each sample of the dataset.
 
     DALI is given JPEGs of 8 bits, gray or YCbCr, baseline or progressive, all of whose Huffman codes can be read. Of a
     damaged one nvJPEG's engine reports success, while its kernels and libjpeg-turbo each make something else of it, or
@@ -29,18 +33,15 @@ class Trust:
         self._store = store
 
     def hidden(self, fetched: Fetched, pool: ThreadPoolExecutor | None = None) -> set[int]:
-        """Return the rows that are not for DALI, but for lost ones; any thread may ask.
+        """Return the rows with data that are not for DALI; any thread may ask.
 
         Args:
             fetched: The rows.
             pool: Threads that help where many files are unknown; the calling thread may be one of them.
         """
-        # Compiles, where that was not done before.
-        from dali_pipes.decode.dali.headers import read_headers
-
         kept, sound = fetched.kept(), known_of(fetched, self._store, pool)
         # An index may state another size than the file has; crops are drawn for the stated one.
-        fits = read_headers(sound.spans)[:, :2] == fetched.sizes[sound.rows]
+        fits = read_sizes(sound.spans) == fetched.sizes[sound.rows]
         given = np.zeros(len(kept), bool)
         given[sound.rows] = fits.all(axis=1)
         if self._refused is not None:
@@ -51,3 +52,27 @@ class Trust:
         """Remember a sample that DALI refused by itself."""
         if self._refused is not None:
             self._refused[index] = True
+
+
+def read_sizes(spans: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Read height and width of upright JPEGs, without Python's lock: about 0.5 us each.
+
+    Args:
+        spans: int64 [n, 2]: address and length in bytes of each file; 0 and 0 for none.
+
+    Returns:
+        int64 [n, 2], 0 where our decoder does not take the file.
+    """
+    sizes = np.zeros((len(spans), 2), np.int64)
+    _read_sizes(spans, np.zeros(MEMORY_BYTES, np.uint8), sizes)
+    return sizes
+
+
+@kernel
+def _read_sizes(
+    spans: NDArray[np.int64], scratch: NDArray[np.uint8], sizes: NDArray[np.int64]
+) -> None:
+    memory = memory_at(signed(scratch.ctypes.data))
+    for number in range(len(spans)):
+        memory.job.data, memory.job.length = spans[number, 0], spans[number, 1]
+        read_size(memory, sizes[number])

@@ -1,8 +1,7 @@
-"""A loader's statistics in other systems: give ``Monitoring(metrics=...)`` an object of one of these."""
+"""Adapters that send a loader's statistics to other systems: give one to ``Monitoring(metrics=...)``."""
 
-from dali_pipes.integrations.metrics.logged import Logged
 from dali_pipes.integrations.metrics.opentelemetry import OpenTelemetry
 from dali_pipes.integrations.metrics.prometheus import Prometheus
-from dali_pipes.integrations.metrics.tensorboard import TensorBoard
+from dali_pipes.integrations.metrics.scalars import Logged, TensorBoard
 
 __all__ = ["Logged", "OpenTelemetry", "Prometheus", "TensorBoard"]

@@ -6,24 +6,22 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from dali_pipes.errors import MissingPackageError
-from dali_pipes.integrations.metrics.table import METRICS, Latest, Metric
-from dali_pipes.monitoring.metrics import OfRank
-from dali_pipes.monitoring.stats import Stats
+from dali_pipes.integrations.metrics.counters import METRICS, Counters, Latest, Metric
 
 _SCOPE = "gpu_aug.loader"
-_UNITS = {"seconds": "s", "bytes": "By", "": "1"}
+_UNITS = {"seconds": "s", "bytes": "By", "": "1"}  # UCUM's, as OpenTelemetry asks
 _providers: "WeakKeyDictionary[Any, Latest]" = WeakKeyDictionary()
 
 
-class OpenTelemetry(OfRank):
+class OpenTelemetry(Counters):
     """Counters of one loader, for ``Monitoring(metrics=...)``: ``gpu_aug.loader.samples`` and so on.
 
     They are observed when the provider's reader exports, and show what the loader reported last.
 
     Args:
         name: The attribute `loader`; each loader of a process has an object, and a name, of its own.
-        provider: A MeterProvider; None is the global one, which must have been set before.
-        rank: The attribute `rank`; None is the rank of the loader.
+        provider: A MeterProvider; None for the global one, which must have been set before.
+        rank: The attribute `rank`; None for the rank of the loader.
 
     Raises:
         MissingPackageError: opentelemetry-api is not installed.
@@ -35,8 +33,6 @@ class OpenTelemetry(OfRank):
         >>> loader = Loader(photos, recipe, batch_size=8, monitoring=Monitoring(metrics=OpenTelemetry("train")))
     """
 
-    scope = "run"
-
     def __init__(
         self, name: str = "train", *, provider: Any = None, rank: int | None = None
     ) -> None:
@@ -44,12 +40,7 @@ class OpenTelemetry(OfRank):
         if provider not in _providers:
             _providers[provider] = Latest()
             _make_instruments(provider, _providers[provider])
-        self._name, self.rank, self._latest = name, rank, _providers[provider]
-        self._latest.forget(name, rank)  # what an object that was made before has left
-
-    def __call__(self, stats: Stats) -> None:
-        """Take the statistics that are exported from now on."""
-        self._latest.put(self._name, self.rank or 0, stats)
+        super().__init__(_providers[provider], name, rank)
 
 
 def _make_instruments(provider: Any, latest: Latest) -> None:

@@ -5,31 +5,29 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from dali_pipes.errors import LoaderError, MissingPackageError
-from dali_pipes.integrations.metrics.table import METRICS, Latest, Metric
-from dali_pipes.monitoring.metrics import OfRank
-from dali_pipes.monitoring.stats import Stats
+from dali_pipes.integrations.metrics.counters import METRICS, Counters, Latest, Metric
 
 _PREFIX = "gpu_aug_loader"
-_collectors: "WeakKeyDictionary[Any, _Collector]" = WeakKeyDictionary()
+_collectors: "WeakKeyDictionary[Any, _Collector]" = WeakKeyDictionary()  # by registry
 _servers: dict[int, Any] = {}  # registries by port
 
 
-class Prometheus(OfRank):
+class Prometheus(Counters):
     """Counters of one loader, for ``Monitoring(metrics=...)``: ``gpu_aug_loader_samples_total{loader="train",rank="0"}``.
 
     Several loaders of a process share a port and a registry; each has an object, and a name, of its own.
 
     Args:
         name: The label `loader`.
-        port: Where an HTTP server of this process shows them, which is started once; None starts none, for a registry
-            that somebody else shows. On a machine with several ranks each needs a port of its own.
+        port: Port of an HTTP server of this process that shows them, started once; None starts none, for a registry
+            that is served elsewhere. On a machine with several ranks each needs a port of its own.
         host: The address that the server listens on; "127.0.0.1" is for this machine alone.
-        registry: A registry of prometheus_client; None is its own one, ``REGISTRY``.
-        rank: The label `rank`; None is the rank of the loader.
+        registry: A registry of prometheus_client; None for its default, ``REGISTRY``.
+        rank: The label `rank`; None for the rank of the loader.
 
     Raises:
         MissingPackageError: prometheus_client is not installed.
-        LoaderError: The port cannot be had.
+        LoaderError: The port is not available.
 
     Example:
         >>> from dali_pipes.integrations.metrics import Prometheus
@@ -37,8 +35,6 @@ class Prometheus(OfRank):
         >>> recipe = Recipe.imagenet_train(size=64)
         >>> loader = Loader(photos, recipe, batch_size=8, monitoring=Monitoring(metrics=Prometheus("train")))
     """
-
-    scope = "run"
 
     def __init__(
         self,
@@ -54,15 +50,9 @@ class Prometheus(OfRank):
         if registry not in _collectors:
             _collectors[registry] = _Collector()
             registry.register(_collectors[registry])
-        self._name, self.rank = name, rank
-        self._latest = _collectors[registry].latest
-        self._latest.forget(name, rank)  # what an object that was made before has left
+        super().__init__(_collectors[registry].latest, name, rank)
         if port is not None:
             _serve(port, host, registry)
-
-    def __call__(self, stats: Stats) -> None:
-        """Take the statistics that are shown from now on."""
-        self._latest.put(self._name, self.rank or 0, stats)
 
 
 class _Collector:
@@ -72,11 +62,11 @@ class _Collector:
         self.latest = Latest()
 
     def describe(self) -> list[Any]:
-        """The families without their numbers."""
+        """Return the families without numbers."""
         return [_family(metric) for metric in METRICS]
 
     def collect(self) -> Iterator[Any]:
-        """The families."""
+        """Yield the families with their numbers."""
         for metric in METRICS:
             family = _family(metric)
             for labels, value in self.latest.values(metric):

@@ -1,42 +1,116 @@
-"""A loader's statistics as a few numbers to draw over the steps of a training."""
+"""A loader's rates and shares as curves over the steps of a training: TensorBoard, and anything that logs dictionaries."""
 
+from collections.abc import Callable
+from typing import Any
+
+from dali_pipes.errors import LoaderError
 from dali_pipes.monitoring.stats import Stats
 
 
-class Since:
-    """What happened since the last call, as numbers by name."""
+class _Scalars:
+    """Base class of adapters that take numbers since the last report.
 
-    def __init__(self) -> None:
+    Args:
+        name: Prefix of their names.
+    """
+
+    scope = "run"  # a report can come after the end of an epoch
+
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._before: Stats | None = None
 
-    def scalars(self, stats: Stats) -> dict[str, float]:
-        """Return the numbers of the time since the last call.
-
-        Args:
-            stats: Of the scope "run".
-        """
+    def _since_last(self, stats: Stats) -> dict[str, float]:
         between = stats if self._before is None else stats - self._before
         self._before = stats
-        return scalars(between)
+        return {f"{self._name}/{key}": value for key, value in scalars(between).items()}
+
+
+class TensorBoard(_Scalars):
+    """Draws what happened between reports, for ``Monitoring(metrics=...)``: loader/images_per_second and so on.
+
+    Args:
+        writer: A ``torch.utils.tensorboard.SummaryWriter``, or anything with its `add_scalar`.
+        name: Prefix of the names: ``loader/wait_share``.
+        step: Returns the step to draw at; None for the number of steps since the loader was made.
+
+    Raises:
+        LoaderError: The writer has no add_scalar.
+
+    Example:
+        >>> from torch.utils.tensorboard import SummaryWriter
+        >>> from dali_pipes.integrations.metrics import TensorBoard
+        >>> photos = open_dataset("photos/")
+        >>> recipe = Recipe.imagenet_train(size=64)
+        >>> loader = Loader(photos, recipe, batch_size=8, monitoring=Monitoring(metrics=TensorBoard(SummaryWriter("runs"))))
+    """
+
+    def __init__(
+        self, writer: Any, name: str = "loader", *, step: Callable[[], int] | None = None
+    ) -> None:
+        if not callable(getattr(writer, "add_scalar", None)):
+            raise LoaderError(
+                f"TensorBoard(writer={writer!r}) has no add_scalar; give a torch.utils.tensorboard.SummaryWriter"
+            )
+        super().__init__(name)
+        self._writer, self._step = writer, step
+
+    def __call__(self, stats: Stats) -> None:
+        """Draw a point of each number."""
+        step = stats.steps if self._step is None else self._step()
+        for name, value in self._since_last(stats).items():
+            self._writer.add_scalar(name, value, step)
+
+
+class Logged(_Scalars):
+    """Logs what happened between reports as a dictionary, for ``Monitoring(metrics=...)``.
+
+    Args:
+        log: An object with a method `log` that takes a dictionary, such as ``wandb.init()``, or such a function. If
+            each call makes a step of its own, as with W&B: ``lambda values: run.log(values, commit=False)``.
+        name: Prefix of the names: ``loader/wait_share``.
+
+    Raises:
+        LoaderError: The object has no such method.
+
+    Example:
+        >>> from dali_pipes.integrations.metrics import Logged
+        >>> photos = open_dataset("photos/")
+        >>> recipe = Recipe.imagenet_train(size=64)
+        >>> loader = Loader(photos, recipe, batch_size=8, monitoring=Monitoring(metrics=Logged(print)))
+    """
+
+    def __init__(self, log: Any, name: str = "loader") -> None:
+        self._log: Callable[[dict[str, float]], object] = getattr(log, "log", log)
+        if not callable(self._log):
+            raise LoaderError(
+                f"Logged(log={log!r}) has no method log; give an object that has one, or a function of a dictionary"
+            )
+        super().__init__(name)
+
+    def __call__(self, stats: Stats) -> None:
+        """Log the numbers."""
+        self._log(self._since_last(stats))
 
 
 def scalars(stats: Stats) -> dict[str, float]:
-    """Return rates and shares as numbers by name.
+    """Return rates and shares by name.
 
     Returns:
-        images_per_second, the start of loops included, in which work is done ahead; wait_share, of the training loop's time, and late/STAGE, the part of it for each stage;
-        queue_empty_share, how often no batch lay ready; busy/STAGE, how many threads worked on it on average;
-        bad_samples. Nothing where there were only first batches, which pay for the start.
+        images_per_second, with the starts of loops, since work is done ahead in them; wait_share of the training loop's
+        time, and late/STAGE, the part of it for each stage; queue_empty_share, how often no batch was ready;
+        busy/STAGE, the mean number of threads that worked on it; bad_samples. Empty if there were only first batches,
+        which pay for the start.
     """
     if not stats.seconds:
         return {}
     seconds = stats.seconds + stats.start_seconds
-    found = {
+    values = {
         "images_per_second": stats.samples / seconds,
         "wait_share": stats.wait_share,
         "queue_empty_share": stats.queue.empty / stats.queue.asked if stats.queue.asked else 0.0,
         "bad_samples": float(stats.bad_samples),
     }
-    found |= {f"late/{stage}": spent / stats.seconds for stage, spent in stats.late.items()}
+    values |= {f"late/{stage}": spent / stats.seconds for stage, spent in stats.late.items()}
     working = {name: one for name, one in stats.stages.items() if one.calls}
-    return found | {f"busy/{name}": one.busy_seconds / seconds for name, one in working.items()}
+    return values | {f"busy/{name}": one.busy_seconds / seconds for name, one in working.items()}

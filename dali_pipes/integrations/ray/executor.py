@@ -1,33 +1,59 @@
-"""Preparing data on a Ray cluster: one task of Ray for each shard."""
+"""Preparing data on a Ray cluster: one Ray task for each part."""
 
-from collections.abc import Iterator
-from typing import TypeVar
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from functools import lru_cache
+from platform import node
+from typing import Any, Generic, TypeVar
 
-from dali_pipes.integrations.ray.cluster import RayCluster
-from dali_pipes.integrations.ray.connect import connect
+from dali_pipes.errors import ClusterError
+from dali_pipes.integrations.ray.cluster import (
+    Resources,
+    connect,
+    covers,
+    describe,
+    first_line,
+    free_resources,
+    machine_resources,
+    require_machine,
+    require_ray,
+)
+from dali_pipes.integrations.ray.consistency import missing_code, require_same_versions, versions
+from readers.prepare.errors import TransientError, WorkerLostError
 from readers.prepare.executor import Job
 from readers.prepare.scheduling import TRANSIENT, Policy, run_tasks
+from readers.sample import ReadersError
+from readers.storage.unreadable import is_transient
 
 Result = TypeVar("Result")
 
+# For cancelled tasks to remove their temporary files, before Ray kills them.
+_CANCEL_SECONDS = 5.0
+# Without a result on a busy cluster, before a warning: an idle cluster returns the first part sooner.
+_QUIET_SECONDS = 10.0
+# For a few kilobytes from another machine.
+_GET_SECONDS = 60.0
+
 
 class RayExecutor:
-    """The machines of a Ray cluster, each task on as many cores as it needs, spread over the nodes.
+    """Carries out jobs on the machines of a Ray cluster, with tasks spread over the machines.
 
     Args:
-        address: Of the cluster, as for `dali_pipes.integrations.ray.connect.connect`.
-        num_cpus: Cores that a task takes; it may be a half.
-        max_retries: How often a task is tried again that raised one of `retried`; a task whose worker or node died is
-            tried again as well, and counted apart.
-        retried: What may pass.
-        in_flight: Most tasks that are handed to Ray at a time; twice as many as can run when None.
+        address: Address of the cluster; see `dali_pipes.integrations.ray.cluster.connect`.
+        num_cpus: Cores of a task; may be a fraction.
+        max_retries: How often a task that raised one of `retried` is tried again. A task whose worker or machine died is
+            tried again as well, and counted separately.
+        retried: Errors that may go away.
+        in_flight: Largest number of tasks that Ray has at a time; twice as many as can run if None.
 
     Example:
         >>> from dali_pipes.integrations.ray.executor import RayExecutor
         >>> from dali_pipes.decode.check import CHECKS
         >>> from readers.prepare import inspect
-        >>> executor = RayExecutor("127.0.0.1:1", num_cpus=2)  # which connects when there is work
-        >>> inspect("photos/", verify=CHECKS, executor=executor)  # and nobody is there
+        >>> executor = RayExecutor("127.0.0.1:1", num_cpus=2)  # connects when there is work
+        >>> inspect("photos/", verify=CHECKS, executor=executor)  # no cluster listens there
         Traceback (most recent call last):
         ClusterError: ...
     """
@@ -49,9 +75,144 @@ class RayExecutor:
 
         Raises:
             MissingPackageError: Ray is not installed.
-            ClusterError: The cluster cannot be reached, none of its nodes has what a task takes, or a worker has other
+            ClusterError: The cluster cannot be reached, no machine has the resources of a task, or a worker has other
                 versions.
-            PrepareError: A task could not be done; those that were done stay done.
+            PrepareError: A task failed for good; the results of others stay.
         """
         connect(self._address)
         yield from run_tasks(job, RayCluster(job, self._num_cpus), self._policy)
+
+
+class RayCluster(Generic[Result]):
+    """The connected cluster as a `readers.prepare.scheduling.Cluster`.
+
+    Ray retries nothing: the scheduling counts the attempts. A cluster without any cores is accepted, because it may start
+    machines on demand.
+
+    Args:
+        job: The job; its function is sent to the cluster once.
+        num_cpus: Cores of a task.
+
+    Raises:
+        ClusterError: The cluster has cores, but no machine has the resources of a task.
+    """
+
+    def __init__(self, job: Job[Result], num_cpus: float) -> None:
+        self._ray = require_ray()
+        self._errors: Any = require_ray("ray.exceptions")
+        self._what = job.what
+        self._wanted: Resources = {"CPU": num_cpus}
+        options: dict[str, Any] = {"num_cpus": num_cpus}
+        if job.task_bytes:
+            self._wanted = {**self._wanted, "memory": job.task_bytes}
+            options["memory"] = job.task_bytes
+        require_machine(f"a {job.what}", self._wanted)
+        self._began_seconds = time.monotonic()
+        self._waits_for_others = self.capacity() > 0 and not self._is_free()
+        self._function = self._ray.put(job.do)
+        self._task = self._ray.remote(_carry_out).options(
+            name=job.what, max_retries=0, scheduling_strategy="SPREAD", **options
+        )
+
+    def submit(self, number: int) -> Any:
+        """See `Cluster`."""
+        # Within a list Ray does not resolve the function, which is unpickled only after the versions have been compared.
+        return self._task.remote(versions(), [self._function], number)
+
+    def wait(self, handles: Collection[Any], timeout_seconds: float) -> list[Any]:
+        """See `Cluster`."""
+        if not handles:
+            time.sleep(timeout_seconds)
+            return []
+        done, rest = self._ray.wait(list(handles), timeout=timeout_seconds, fetch_local=False)
+        if self._waits_for_others:
+            self._warn_of_others(has_begun=bool(done))
+        if done and rest:
+            more, _ = self._ray.wait(rest, num_returns=len(rest), timeout=0, fetch_local=False)
+            done += more
+        return list(done)
+
+    def result(self, handle: Any) -> Result:
+        """See `Cluster`.
+
+        Raises:
+            ClusterError: A worker has other versions, lacks the code, or cannot be set up.
+        """
+        errors = self._errors
+        try:
+            result: Result = self._ray.get(handle, timeout=_GET_SECONDS)
+        except errors.RayTaskError as error:
+            cause = error.cause if isinstance(error.cause, Exception) else error
+            raise missing_code(cause) or cause from None
+        except (errors.RuntimeEnvSetupError, errors.TaskUnschedulableError) as error:
+            raise ClusterError(
+                f"no worker of the Ray cluster can begin ({first_line(error)})"
+            ) from error
+        except errors.RayError as error:
+            raise WorkerLostError(f"its worker was lost ({first_line(error)})") from error
+        return result
+
+    def cancel(self, handles: Collection[Any]) -> None:
+        """See `Cluster`: interrupts the tasks first, so that they remove their temporary files."""
+        if not handles:
+            return
+        with suppress(self._errors.RayError):
+            for handle in handles:
+                self._ray.cancel(handle)
+            _, rest = self._ray.wait(
+                list(handles), num_returns=len(handles), timeout=_CANCEL_SECONDS, fetch_local=False
+            )
+            for handle in rest:
+                self._ray.cancel(handle, force=True)
+
+    def capacity(self) -> int:
+        """See `Cluster`."""
+        return sum(
+            int(min(machine.get(name, 0) / amount for name, amount in self._wanted.items()))
+            for machine in machine_resources()
+        )
+
+    def _is_free(self) -> bool:
+        return covers(free_resources(self._wanted), self._wanted)
+
+    def _warn_of_others(self, *, has_begun: bool) -> None:
+        """Warn once if other work still occupies a cluster that it occupied when this job began.
+
+        Ray does not tell which tasks run, but none of this job has while no result has come and nothing is free.
+        """
+        if not has_begun and time.monotonic() - self._began_seconds < _QUIET_SECONDS:
+            return
+        self._waits_for_others = False
+        if not has_begun and not self._is_free():
+            warnings.warn(
+                f"no {self._what} has come for {_QUIET_SECONDS:.0f} seconds: other work occupies the Ray cluster. A "
+                f"{self._what} needs {describe(self._wanted)}, and {describe(free_resources(self._wanted))} are free. The job "
+                "waits: let the other work end, or start machines",
+                UserWarning,
+                stacklevel=2,
+            )
+
+
+def _carry_out(driver: dict[str, str], function: list[Any], number: int) -> Any:
+    """Carry out a task in a worker.
+
+    Raises:
+        TransientError: The storage failed in a way that may go away.
+        ClusterError: The driver has other versions.
+    """
+    require_same_versions(driver)
+    try:
+        return _fetch(function[0])(number)
+    except Exception as error:
+        if isinstance(error, ReadersError) and is_transient(error):
+            # The cause, by which it is transient, is lost when an error is pickled.
+            error = TransientError(str(error))
+        error.add_note(f"on {node()}")
+        raise error
+
+
+@lru_cache(maxsize=1)
+def _fetch(function: Any) -> Callable[[int], Any]:
+    """Return the function of a job, unpickled once for successive tasks of a worker."""
+    fetched: Callable[[int], Any] = require_ray().get(function, timeout=_GET_SECONDS)
+    return fetched

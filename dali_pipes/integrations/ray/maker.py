@@ -1,154 +1,143 @@
-"""Maker: what runs in a Ray actor, on another machine: plans go in, finished steps come out."""
+"""Maker: the Ray actor that makes steps of a loader on another machine; plans go in, finished steps come out."""
 
+import faulthandler
 import platform
-import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.utils.dlpack import from_dlpack
 
-from dali_pipes.errors import ClusterError
-from dali_pipes.integrations.ray.connect import require_ray
-from dali_pipes.integrations.ray.probe import Probe, require_probe
-from dali_pipes.integrations.ray.versions import require_same
-from dali_pipes.monitoring.counts import Counts
-from dali_pipes.monitoring.observer import Spans
-from dali_pipes.monitoring.ranks.stall import describe_threads
+from dali_pipes.integrations.ray.cluster import require_ray
+from dali_pipes.integrations.ray.consistency import (
+    Probe,
+    require_same_data,
+    require_same_versions,
+    this_worker,
+    unpickled,
+)
 from dali_pipes.stages.canvases import aligned
 from dali_pipes.stages.data import Fetched, Images
-from dali_pipes.stages.job import Job, Reply
-from dali_pipes.stages.remote_production import build, needed_by_trainer, portable
-from dali_pipes.stages.shared_memory import Frame
+from dali_pipes.stages.job import Job, Report
+from dali_pipes.stages.remote_production import StepMaker
 from dali_pipes.steps.schedule import Plan
 from gpu_aug.compiled.clock import clock
 
 Bytes = NDArray[np.uint8]
+Result = TypeVar("Result")
 
 STEPS_AT_ONCE = 2
-"""Steps that an actor works on at a time: while the last rows of one are made, the next one is read."""
+"""Steps that an actor works on at a time: it reads the next one while it makes the last rows of the one before."""
 
-_REMEMBERED = 64  # steps of which it is known when they began
+# Between two looks at the clock while a step is made: a deadline is missed by no more than that.
+_LOOK_SECONDS = 1.0
+# Beyond the deadline, if no Python code has run since the last look. Compilers hold Python's lock for seconds, not minutes.
+_BLOCKED_SECONDS = 60.0
+# Ray writes this file descriptor of an actor to a log.
+_STDERR = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """What an actor says once it can work.
-
-    Attributes:
-        machine: The name of its machine.
-        node: Ray's name for that.
-    """
-
-    machine: str
-    node: str
+class LateError(Exception):
+    """An actor missed its deadline, and may be blocked."""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeStep:
     """A step on its way to the training process.
 
-    Arrays of bytes are what Ray hands over without a copy: they lie in shared memory there, and can only be read.
+    Ray hands NumPy arrays over without a copy: they are read-only and lie in shared memory.
 
     Attributes:
-        reply: What was counted, or the error.
-        note: The pickled step without its images.
-        images: Per view the bytes of its images, or of its canvases, as they lie in memory.
-        wall_seconds: By how much the clock on the wall is ahead of the actor's own one.
+        report: See Report.
+        metadata: The pickled step without its images, empty after an error.
+        images: Per view the bytes of the images or canvases in the order of memory.
+        wall_seconds: Wall-clock time minus the actor's own clock, since only the wall clock is common to machines.
     """
 
-    reply: Reply
-    note: Bytes
+    report: Report
+    metadata: Bytes
     images: Sequence[Bytes]
     wall_seconds: float
 
 
 class Maker:
-    """Makes steps of a loader; every method but `begin` may be called by several threads at once."""
+    """Makes steps of a loader; after `begin`, several threads may call the methods at once.
 
-    def __init__(self) -> None:
-        self._arrived = clock()
+    Args:
+        deadline_seconds: See RayWorkers.
+    """
 
-    def starting(self) -> tuple[str, float]:
-        """Return the name of the machine, and the seconds since the actor is on it, compiling left out."""
-        return platform.node(), clock() - self._arrived
+    def __init__(self, deadline_seconds: float) -> None:
+        self._deadline_seconds = deadline_seconds
+        self._threads = ThreadPoolExecutor(STEPS_AT_ONCE)
 
-    def begin(self, versions: dict[str, str], job: Bytes, probe: Probe) -> Begun:
-        """Get ready.
+    def begin(self, versions: dict[str, str], job: Bytes, probe: Probe) -> tuple[str, str]:
+        """Open the dataset and build the pipeline.
 
         Args:
-            versions: Those of the training process.
+            versions: Versions of the training process.
             job: The pickled Job.
-            probe: What the training process reads of the dataset.
+            probe: Samples as the training process reads them.
+
+        Returns:
+            The name of this machine, and Ray's id of it.
 
         Raises:
-            ClusterError: The versions differ, or the dataset cannot be read here.
+            ClusterError: The versions differ, or the dataset has other content or cannot be read here.
+            LateError: It took longer than the deadline.
         """
-        require_same(versions)
-        self._job = _unpickled(job)
-        setup = self._job.setup
-        require_probe(setup.fetcher.dataset, probe)
-        self._recorder, self._num_threads = setup.fetcher.recorder, setup.num_threads
-        self._pipeline = build(self._job, step_memory(self._job))
-        self._counting = threading.Lock()
-        self._watching = Spans()
-        self._since, self._left_out = clock(), clock.left_out
-        self._began: dict[int, float] = {}
-        self._at_work: dict[int, float] = {}
-        node = require_ray().get_runtime_context().get_node_id()
-        return Begun(platform.node(), node)
+        require_same_versions(versions)
+        machine = platform.node()
+        starting = f"been starting on {machine}"
+        self._maker = self._in_time(partial(_step_maker, job, probe), starting)
+        return machine, require_ray().get_runtime_context().get_node_id()
 
-    def make(self, plan: Plan, number: int, watched: bool) -> Made:
-        """Make a step.
+    def make(self, plan: Plan, is_watched: bool) -> MadeStep:
+        """Make a step; an error of its own becomes part of the report.
 
         Args:
             plan: The step.
-            number: Names it in `seconds`.
-            watched: Whether somebody wants to know of each call of a stage.
+            is_watched: Whether each call of a stage is recorded.
+
+        Raises:
+            LateError: It took longer than the deadline.
         """
-        began = clock()
-        self._began[number] = self._at_work[number] = began
-        for old in list(self._began)[:-_REMEMBERED]:
-            self._began.pop(old, None)
-        self._recorder.observers = (self._watching,) if watched else ()
-        note, images, error = _NOTHING, list[Bytes](), None
-        try:
-            finished, made = self._pipeline.make(plan)
-            note = np.frombuffer(_dumps(needed_by_trainer(finished, self._job)), np.uint8)
-            images = [as_bytes(view) for view in made]
-        except BaseException as raised:  # noqa: BLE001 - whatever it is, it is raised in the training process
-            error = portable(raised, f"by the worker on {platform.node()}", _dumps)
-        finally:
-            del self._at_work[number]
-        return Made(self._reply(len(note), error), note, images, time.time() - time.perf_counter())
+        self._maker.observe(is_watched=is_watched)
+        work = partial(self._maker.attempt, partial(self._make, plan))
+        made, report = self._in_time(work, "worked on a step")
+        metadata, images = made or (np.empty(0, np.uint8), [])
+        return MadeStep(report, metadata, images, time.time() - time.perf_counter())
 
-    def seconds(self, number: int) -> float:
-        """Return for how long a step has been under way since it began, or the one that takes longest, compiling left out."""
-        now = clock()
-        began = [*self._at_work.copy().values(), self._began.get(number, now)]
-        return now - min(began)
+    def describe_threads(self) -> str:
+        """Return what the threads do."""
+        return self._maker.describe_threads()
 
-    def account(self) -> str:
-        """Say what the threads do."""
-        return describe_threads(self._recorder)
+    def _make(self, plan: Plan) -> tuple[Bytes, list[Bytes]]:
+        finished, images = self._maker.pipeline.make(plan)
+        metadata = np.frombuffer(self._maker.metadata(finished), np.uint8)
+        return metadata, [as_bytes(view) for view in images]
 
-    def _reply(self, num_bytes: int, error: BaseException | None) -> Reply:
-        with self._counting:
-            now, left_out = clock(), clock.left_out
-            seconds = max(0.0, now - self._since) * self._num_threads
-            compiling = left_out - self._left_out
-            self._since, self._left_out = now, left_out
-            counts: Counts = self._recorder.taken()
-            return Reply(
-                num_bytes, counts, seconds, error, compiling, self._watching.taken(), left_out
-            )
+    def _in_time(self, work: Callable[[], Result], what: str) -> Result:
+        """Do work in another thread, and wait for it until the deadline; compiling does not count.
 
-
-_NOTHING: Bytes = np.empty(0, np.uint8)
+        Raises:
+            LateError: The deadline has passed.
+        """
+        began, future = clock(), self._threads.submit(work)
+        while not wait([future], timeout=_LOOK_SECONDS).done:
+            # Ends the process if native code keeps Python's lock, so that this loop cannot go on.
+            longest_seconds = self._deadline_seconds + _BLOCKED_SECONDS
+            faulthandler.dump_traceback_later(longest_seconds, exit=True, file=_STDERR)
+            if (seconds := clock() - began) >= self._deadline_seconds:
+                raise LateError(f"it has {what} for {seconds:.1f} s")
+        faulthandler.cancel_dump_traceback_later()
+        return future.result()
 
 
 def as_bytes(images: torch.Tensor) -> Bytes:
@@ -158,41 +147,28 @@ def as_bytes(images: torch.Tensor) -> Bytes:
     return array
 
 
-def as_images(data: Bytes, frame: Frame) -> torch.Tensor:
-    """Return memory as images without a copy, [images, channels, height, width], or canvases; it must not be written to."""
-    if data.size:
-        memory: torch.Tensor = from_dlpack(data)  # from_numpy warns of memory that can only be read
-        images = memory.view(frame.dtype).view(-1, *frame.shape[1:])
-    else:
-        images = torch.empty((0, *frame.shape[1:]), dtype=frame.dtype)
-    return images.permute(0, 3, 1, 2) if frame.permuted else images
+def as_memory(data: Bytes) -> torch.Tensor:
+    """Return bytes as a tensor without a copy; it must not be written to."""
+    # torch.from_numpy warns of read-only arrays; DLPack gives an empty array a stride of 0, which `view` refuses.
+    return from_dlpack(data) if data.size else torch.empty(0, dtype=torch.uint8)
 
 
 def step_memory(job: Job) -> Callable[[Fetched], Images]:
-    """Return what makes the memory of a step: Ray copies it into its own as the step is handed over."""
-    times = job.setup.fetcher.images_per_row
+    """Return a function that allocates the memory of a step, which Ray copies when the step is handed over."""
+    images_per_row = job.setup.fetcher.images_per_row
 
     def memory(fetched: Fetched) -> Images:
-        made = []
+        views = []
         for frame in job.frames[fetched.plan.variant]:
-            images = aligned((len(fetched) * times, *frame.shape[1:]), frame.dtype)
-            made.append(images.permute(0, 3, 1, 2) if frame.permuted else images)
-        return tuple(made)
+            images = aligned((len(fetched) * images_per_row, *frame.shape[1:]), frame.dtype)
+            views.append(images.permute(0, 3, 1, 2) if frame.permuted else images)
+        return tuple(views)
 
     return memory
 
 
-def _unpickled(data: Bytes) -> Job:
-    try:
-        job: Job = require_ray("ray.cloudpickle").loads(data.data)
-    except Exception as error:
-        raise ClusterError(
-            f"the worker on {platform.node()} cannot open the dataset or make the recipe ({type(error).__name__}: "
-            f"{error}): give it paths or URLs that every machine of the cluster can reach, and code that is installed there"
-        ) from error
-    return job
-
-
-def _dumps(part: Any) -> bytes:
-    data: bytes = require_ray("ray.cloudpickle").dumps(part)
-    return data
+def _step_maker(data: Bytes, probe: Probe) -> StepMaker:
+    job: Job = unpickled(data.data, "the dataset or the recipe")
+    require_same_data(job.setup.fetcher.dataset, probe)
+    dumps = require_ray("ray.cloudpickle").dumps  # also pickles classes of the user's script
+    return StepMaker(job, step_memory(job), f"by {this_worker()}", dumps)

@@ -1,4 +1,4 @@
-"""Remote: the workers of a loader on a Ray cluster, started by its first loop and kept for all others."""
+"""RemoteWorkers: the workers of a loader on a Ray cluster, started by its first loop, which serve all later loops."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,65 +7,67 @@ import numpy as np
 
 from dali_pipes.arguments.setup import Setup
 from dali_pipes.errors import LoaderError
-from dali_pipes.integrations.ray.connect import require_ray
-from dali_pipes.integrations.ray.producer import RayBatchSource
-from dali_pipes.integrations.ray.worker_pool import Crew
+from dali_pipes.integrations.ray.cluster import require_ray
+from dali_pipes.integrations.ray.worker_pool import WorkerPool
 from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.stages.augment import Engines
 from dali_pipes.stages.job import Asker, make_job, pickled
+from dali_pipes.stages.shared_batch import RemoteBatchSource
 from dali_pipes.steps.streams.fetch import StreamFetcher
 from dali_pipes.steps.streams.steps import AnySteps
 
 
-class Remote:
-    """Makes what takes the steps of loops from remote workers.
+class RemoteWorkers:
+    """Opens the batch sources of a loader whose batches are made on a Ray cluster.
 
     Args:
         setup: The configuration of the loader.
-        steps: Say how many samples are worked on in a step.
-        workers: Who makes them.
+        steps: The steps of the loader, which know the largest batch.
+        workers: The user's choice of workers.
 
     Raises:
         MissingPackageError: Ray is not installed.
-        LoaderError: This cannot be done by remote workers.
+        LoaderError: Workers cannot do this.
     """
 
     def __init__(self, setup: Setup, steps: AnySteps, workers: RayWorkers) -> None:
         _require_remote(setup)
-        dumps = require_ray("ray.cloudpickle").dumps  # also classes of the script that is run
+        dumps = require_ray(
+            "ray.cloudpickle"
+        ).dumps  # also pickles classes of the script that is run
         self._workers = workers
         self._asker = Asker("workers=RayWorkers(...)", "workers", dumps)
         job = make_job(setup, steps, self._asker)
         self._job = replace(job, setup=replace(job.setup, num_threads=workers.num_threads))
-        self._crew: Crew | None = None
+        self._pool: WorkerPool | None = None
 
-    def open(self, variants: Sequence[Engines]) -> RayBatchSource:
-        """Return what takes the steps of a loop.
+    def open(self, variants: Sequence[Engines]) -> RemoteBatchSource:
+        """Return the batch source of a loop.
 
         Raises:
-            ClusterError: The cluster cannot be reached, or has no machine or no room for this.
+            ClusterError: The cluster cannot be reached, or has no machine or no room for the workers.
         """
-        if self._crew is None or not self._crew.is_alive:
+        if self._pool is None or not self._pool.is_alive:
             data = np.frombuffer(pickled(self._job, "the job", self._asker), np.uint8)
-            self._crew = Crew(self._workers, self._job, data)
-        return RayBatchSource(self._crew, self._job.frames, variants)
+            self._pool = WorkerPool(self._workers, self._job, data)
+        return RemoteBatchSource(self._pool, variants)
 
     def machines(self) -> list[str]:
-        """The machines of the workers that have started."""
-        return [] if self._crew is None else self._crew.machines()
+        """Return the machines of the workers that have started."""
+        return [] if self._pool is None else self._pool.machines()
 
     def close(self) -> None:
         """End the workers; the next loop starts others."""
-        if self._crew is not None:
-            self._crew.close()
-        self._crew = None
+        if self._pool is not None:
+            self._pool.close()
+        self._pool = None
 
 
 def _require_remote(setup: Setup) -> None:
-    """Refuse what remote workers cannot do.
+    """Raise an error for what remote workers cannot do.
 
     Raises:
-        LoaderError: The text says what to leave out.
+        LoaderError: Names the argument to change.
     """
     if setup.choice.decoder != "cpu":
         name = "from_dali(...)" if setup.options.user_pipeline is not None else '"dali"'

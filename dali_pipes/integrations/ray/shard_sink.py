@@ -1,4 +1,4 @@
-"""Rows of Ray Data as indexed shards."""
+"""ShardSink: rows of Ray Data as indexed shards."""
 
 import hashlib
 import json
@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from dali_pipes.arguments.values import require_one_of
 from dali_pipes.errors import BadSampleError, ClusterError, LoaderError
-from dali_pipes.integrations.ray.connect import require_ray
+from dali_pipes.integrations.ray.cluster import require_ray
+from dali_pipes.integrations.ray.consistency import require_same_versions, versions
 from dali_pipes.integrations.ray.rows import samples_of
-from dali_pipes.integrations.ray.versions import require_same, versions
 from readers.formats.tar.dataset import SCAN
 from readers.prepare.errors import PrepareError
 from readers.prepare.packer import Packed, Packer, Refused
@@ -28,43 +28,45 @@ from readers.storage.remote import StorageOptions
 
 _Datasink: Any = require_ray("ray.data").Datasink
 _UserCodeException: Any = require_ray("ray.exceptions").UserCodeException
-_TOLD = (LoaderError, BadSampleError, ClusterError)  # each says what to do
+# Errors of a worker that say what to do, so that the driver raises them without Ray's traceback.
+_USER_ERRORS = (LoaderError, BadSampleError, ClusterError)
 _MANIFEST = "manifest.json"
-_VERSION = 1
-_COPIED_BYTES = 1 << 20
+_VERSION = 1  # of the manifest, as `readers.prepare.pack` writes it
+_COPIED_BYTES = 1 << 20  # at a time, which bounds the memory of a copy
+# Files that an earlier attempt of a write may have left.
 _OURS = re.compile(r"shard-.*\.(tar|parquet)(\.gpuaug-(index|checkpoints))?|manifest\.json")
 
 
 class SinkError(PrepareError, _UserCodeException):  # type: ignore[misc]  # ray is not typed
-    """A write that cannot be done; its base of Ray's keeps Ray Data from printing its own stack at length."""
+    """A write that failed because of the data; as an error of user code, Ray Data prints it without its own traceback."""
 
 
 class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
-    """Rows as WebDataset tar or Parquet shards, for ``ds.write_datasink``; `readers.open_dataset` reads them back.
+    """Writes rows as WebDataset tar or Parquet shards, by ``ds.write_datasink``; `readers.open_dataset` reads them back.
 
-    Rows have a ``key`` (text) and, where they have them, a ``label`` (a class number), an ``image`` or ``video`` (encoded
-    bytes, which stay as they are), and further columns, which become fields: bytes, text (in UTF-8), numbers and truth
-    values (as JSON writes them). ``index`` is not kept: samples of shards are numbered anew. Nulls are left out. That is
-    what `DatasetSource` gives; other datasets rename their columns, ``ds.rename_columns({"bytes": "image", "path": "key"})``.
+    Rows need a ``key`` (text) and may have a ``label`` (class number), an ``image`` or ``video`` (encoded bytes, stored
+    unchanged), and further columns, which become fields: bytes, text (in UTF-8), numbers and booleans (in JSON). ``index`` is
+    not stored, because samples of shards are numbered anew. Nulls are left out. `DatasetSource` makes such rows; other
+    datasets rename their columns, ``ds.rename_columns({"bytes": "image", "path": "key"})``.
 
-    Each block becomes one shard, or several where it is larger than that. A shard and its index appear only whole, under a
-    name made of the first ``index`` and of a digest of its content: so a task that Ray runs again, on whatever machine,
-    writes the same file, and the folder does not depend on the order in which blocks were done. ``manifest.json`` with
-    ``"complete": true`` comes last; until then the folder is one that the same write can be run into again.
+    Each block becomes one shard, or several if it is larger. A shard and its index appear complete or not at all. The name
+    consists of the first ``index`` and a digest of the content, so that a task that Ray repeats, on any machine, writes the
+    same file, and the order of the blocks changes nothing. ``manifest.json`` with ``"complete": true`` comes last; until then
+    the same write can be repeated into the folder.
 
     Args:
-        destination: A new or empty folder, which all workers reach by this path, or prefix of an object store.
+        destination: A new or empty folder that all workers reach by this path, or a prefix of an object store.
         format: "tar", or "parquet" in the image format of the Hugging Face hub.
-        shard_size: The largest size, such as "256MB", or a number of bytes. Smaller blocks give smaller shards: ``override_num_blocks`` of the
-            read, or ``ds.repartition``, says how many there are.
-        class_names: Name of each class number, such as ``dataset.class_names``: rows have numbers alone.
-        storage: How an object store is reached; None takes what `readers.storage.remote.configure` set. Credentials are
+        shard_size: The largest size, such as "256MB", or a number of bytes. Smaller blocks make smaller shards:
+            ``override_num_blocks`` of the read, or ``ds.repartition``, sets the number of blocks.
+        class_names: Name of each class number, such as ``dataset.class_names``; rows have only numbers.
+        storage: Access to an object store; None uses the settings of `readers.storage.remote.configure`. Credentials are
             those of the worker.
 
     Raises:
-        PrepareError: Before anything is read, where the destination holds something else or cannot be written; while
-            writing, where a row cannot be kept as it is, or two blocks are equal.
-        LoaderError: The format is no format.
+        PrepareError: Before the read, if the destination holds other files or cannot be written; during the write, if a row
+            cannot be stored, or two blocks are equal.
+        LoaderError: The format is unknown.
         MissingPackageError: Ray is not installed.
 
     Example:
@@ -89,42 +91,45 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
     ) -> None:
         require_one_of("format", format, ("tar", "parquet"))
         if not is_url(os.fspath(destination)):
-            destination = Path(destination).absolute()  # workers stand in other folders
+            destination = Path(destination).absolute()  # workers have other current folders
         self._destination, self._format = open_destination(destination, storage), format
         self._most_bytes, self._class_names = size_from(shard_size), tuple(class_names)
         self._driver, self._has_begun = versions(), False
 
     def on_write_start(self, schema: Any = None) -> None:  # noqa: ARG002  # Ray's
-        """Refuse a destination that holds something else, and note what it is for; on the driver.
+        """Check the destination and write an incomplete manifest, on the driver.
 
         Args:
-            schema: Of what the last operator is given, which may not be what it writes: rows are checked by `write`.
+            schema: Not used: it may describe the input of the last operator instead of its output. `write` checks the rows.
+
+        Raises:
+            SinkError: The destination holds other files, or another write.
         """
-        where, before = self._destination.location, self._before()
-        others = (name for name in self._destination.names() if not _OURS.fullmatch(name))
-        other = next(others if before is not None else self._destination.names(), None)
+        where, before = self._destination.location, self._read_manifest()
+        names = self._destination.names()
+        other = next((name for name in names if before is None or not _OURS.fullmatch(name)), None)
         if other is not None:
             raise SinkError(f"{where} holds something else ({other}): give a new or empty folder")
         if before is not None and (before.get("complete") or before["settings"] != self._settings):
             state = "a finished write" if before.get("complete") else "a write of other settings"
             raise SinkError(f"{where} holds {state}: give a new folder, or empty this one")
         self._has_begun = True
-        self._note([], complete=False)
+        self._write_manifest([], complete=False)
 
     def write(self, blocks: Iterable[Any], ctx: Any) -> list[dict[str, Any]]:  # noqa: ARG002  # Ray's
         """Write blocks, on a worker.
 
         Returns:
-            What the manifest notes of each shard.
+            The manifest's entry of each shard.
         """
-        require_same(self._driver)
+        require_same_versions(self._driver)
         packer = Packer(None, None, self._format == "tar", copied=False)
-        firsts: list[int | None] = []
+        indices: list[int | None] = []
         shards = []
         try:
-            stream = Stream(_packed(blocks, packer, firsts), 0)
+            stream = Stream(_packed(blocks, packer, indices), 0)
             while stream.peek() is not None:
-                index = firsts[stream.position]
+                index = indices[stream.position]
                 with tempfile.TemporaryDirectory(prefix="gpuaug-") as scratch:
                     shards.append(self._shard(Path(scratch), stream, index))
         except PrepareError as error:
@@ -132,7 +137,11 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
         return shards
 
     def on_write_complete(self, write_result: Any) -> None:
-        """Note the shards in the manifest, and remove what attempts left that came to nothing; on the driver."""
+        """Complete the manifest, and remove shards of failed attempts, on the driver.
+
+        Raises:
+            PrepareError: Two blocks are equal.
+        """
         shards = sorted(
             (shard for shards in write_result.write_returns for shard in shards),
             key=lambda shard: shard["name"],
@@ -148,24 +157,24 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
             shard["begin"], shard["end"] = position, position + shard["samples"]
             position = shard["end"]
         self._remove_all_but({_MANIFEST, *names, *(f"{name}.gpuaug-index" for name in names)})
-        self._note(shards, complete=True)
+        self._write_manifest(shards, complete=True)
 
     def on_write_failed(self, error: Exception) -> None:
-        """Remove the shards; the manifest goes on to say that they are not complete. On the driver.
+        """Remove the shards, on the driver; the manifest stays incomplete.
 
         Raises:
-            PrepareError: The sentence that a worker raised, without the stacks of Ray.
-            RuntimeError: The same, of a source that cannot be read or a worker with other versions.
+            PrepareError: The error of a worker, without Ray's tracebacks.
+            RuntimeError: The same, for a source that cannot be read or a worker with other versions.
         """
-        before = self._before()
+        before = self._read_manifest()
         if self._has_begun and before is not None and not before.get("complete"):
             self._remove_all_but({_MANIFEST})
-        told = getattr(error, "cause", None) or error
-        sentence = str(told).partition("\n")[0]  # Ray writes of attempts behind it
-        if isinstance(told, ReadersError):
+        cause = getattr(error, "cause", None) or error
+        sentence = str(cause).partition("\n")[0]  # the other lines are Ray's, about its attempts
+        if isinstance(cause, ReadersError):
             raise PrepareError(sentence) from None
-        if isinstance(told, _TOLD):
-            raise type(told)(sentence) from None
+        if isinstance(cause, _USER_ERRORS):
+            raise type(cause)(sentence) from None
 
     @property
     def _settings(self) -> dict[str, object]:
@@ -177,7 +186,7 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
         }
 
     def _shard(self, scratch: Path, stream: Stream, index: int | None) -> dict[str, Any]:
-        """Write a shard and its index; the name of the shard is only known once it is made."""
+        """Write a shard and its index: first into a scratch folder, because its name depends on its content."""
         path = scratch / f"shard.{self._format}"
         if self._format == "parquet":
             shard, _ = write_parquet(
@@ -185,29 +194,29 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
             )
         else:
             shard, _ = write_tar(path, stream, most_bytes=self._most_bytes)
-        with path.open("rb") as made:
-            digest = hashlib.file_digest(made, "sha256").hexdigest()[:16]
-            made.seek(0)
-            place = "" if index is None else f"{index:012d}-"
-            name = f"shard-{place}{digest}.{self._format}"
+        with path.open("rb") as shard_file:
+            digest = hashlib.file_digest(shard_file, "sha256").hexdigest()[:16]
+            shard_file.seek(0)
+            prefix = "" if index is None else f"{index:012d}-"
+            name = f"shard-{prefix}{digest}.{self._format}"
             created = (
                 create_indexed(self._destination, name, SCAN)
                 if self._format == "tar"
                 else self._destination.create(name)
             )
             with created as file:
-                shutil.copyfileobj(made, file, _COPIED_BYTES)
+                shutil.copyfileobj(shard_file, file, _COPIED_BYTES)
         return shard | {"name": name}
 
-    def _before(self) -> dict[str, Any] | None:
-        """The manifest that is there; None where there is none of ours."""
+    def _read_manifest(self) -> dict[str, Any] | None:
+        """Return the manifest of an earlier write by a ShardSink, None if there is none."""
         try:
-            found = json.loads(self._destination.read(_MANIFEST) or b"")
-            return found if found["settings"]["source"] == "ray.data" else None
+            manifest = json.loads(self._destination.read(_MANIFEST) or b"")
+            return manifest if manifest["settings"]["source"] == "ray.data" else None
         except (ValueError, KeyError, TypeError):
             return None
 
-    def _note(self, shards: list[dict[str, Any]], *, complete: bool) -> None:
+    def _write_manifest(self, shards: list[dict[str, Any]], *, complete: bool) -> None:
         content = {
             "version": _VERSION,
             "settings": self._settings,
@@ -226,14 +235,18 @@ class ShardSink(_Datasink):  # type: ignore[misc]  # ray.data is not typed
 
 
 def _packed(
-    blocks: Iterable[Any], packer: Packer, firsts: list[int | None]
+    blocks: Iterable[Any], packer: Packer, indices: list[int | None]
 ) -> Iterator[Packed | Refused]:
-    """Rows ready to be written, and the index of each."""
+    """Yield rows ready to be written, and append the index of each to `indices`.
+
+    Raises:
+        PrepareError: A row cannot be written.
+    """
     for index, sample in samples_of(blocks, need_image=not packer.headers):
         [packed] = packer([sample])
         if isinstance(packed, Refused):
             raise PrepareError(
-                f"row {sample.key[1:]} cannot be written ({packed.bad.reason}): leave it out with ds.filter, or mend it"
+                f"row {sample.key[1:]} cannot be written ({packed.bad.reason}): leave it out with ds.filter, or repair it"
             )
-        firsts.append(index)
+        indices.append(index)
         yield packed

@@ -1,4 +1,4 @@
-"""RayWorkers: which actors of a Ray cluster make the batches of a loader."""
+"""RayWorkers: the user's choice of Ray actors that make the batches of a loader."""
 
 import math
 from collections.abc import Mapping
@@ -6,35 +6,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dali_pipes.errors import LoaderError
+from dali_pipes.integrations.ray.cluster import describe
 
+# Options of Ray's actors that choose a machine, and further ones that a user may set.
 _WHERE = ("accelerator_type", "label_selector", "scheduling_strategy")
-_PLACEMENT = (
-    "accelerator_type",
-    "label_selector",
-    "memory",
-    "resources",
-    "runtime_env",
-    "scheduling_strategy",
-)
+_PLACEMENT = (*_WHERE, "memory", "resources", "runtime_env")
 
 
 @dataclass(frozen=True)
 class RayWorkers:
-    """Actors of a Ray cluster that read, decode and augment for a `Loader`; the batches are those that it makes itself.
+    """Actors of a Ray cluster that read, decode and augment for a `Loader`; batches are the same as without them.
 
     Args:
-        count: How many there are, at least 1. ``prefetch + count`` batches are under way at once.
-        num_cpus: Cores that each asks Ray for; it has as many threads, at least one.
-        address: ``HOST:PORT`` of the cluster, "auto" for the one that this machine belongs to, "local" for one on this
-            machine alone; None takes ``RAY_ADDRESS``, else "local". Where this process is connected already, all but a
-            HOST:PORT take what it is connected to.
-        placement: More options of Ray's actors: ``resources``, ``label_selector``, ``scheduling_strategy``, ``memory``,
-            ``accelerator_type``, ``runtime_env``. Without a strategy they are spread over the machines.
-        deadline_seconds: How long one may work on a batch, or start; compiling does not count. One that is late is ended,
-            another one takes its place, and its batches are made again.
+        count: Number of actors, at least 1. ``prefetch + count`` batches are under way at once.
+        num_cpus: Cores of each actor, which has as many threads, at least one.
+        address: ``HOST:PORT`` of the cluster, "auto" for the cluster that this machine belongs to, "local" for one on this
+            machine alone; None takes ``RAY_ADDRESS``, else "local". If this process is connected already, all but a
+            HOST:PORT use that connection.
+        placement: Further options of Ray's actors: ``resources``, ``label_selector``, ``scheduling_strategy``, ``memory``,
+            ``accelerator_type``, ``runtime_env``. Without a strategy actors are spread over the machines.
+        deadline_seconds: Longest time for an actor to make a batch, or to start; compiling does not count. An actor that is
+            late is replaced, and its batches are made again.
 
     Raises:
-        LoaderError: An argument that is not allowed.
+        LoaderError: An argument is not allowed.
 
     Example:
         >>> workers = RayWorkers(2, num_cpus=1)
@@ -72,23 +67,23 @@ class RayWorkers:
 
     @property
     def resources(self) -> dict[str, float]:
-        """What a worker asks of the machine that it is on, by Ray's names."""
+        """Resources that a worker needs on its machine, by Ray's names."""
         memory = {"memory": size} if (size := self.placement.get("memory")) else {}
         return {"CPU": self.num_cpus, **memory, **self.placement.get("resources", {})}
 
     @property
     def where(self) -> dict[str, Any]:
-        """The options that say which machines may take a worker."""
+        """Options that say which machines may take a worker."""
         return {name: value for name, value in self.placement.items() if name in _WHERE}
 
     @property
-    def asked(self) -> str:
-        """What a worker asks Ray for, in words."""
-        return f"{self.resources}" + f" with placement={self.where}" * bool(self.where)
+    def description(self) -> str:
+        """What a worker needs, for messages."""
+        return describe(self.resources) + f" with placement={self.where}" * bool(self.where)
 
     @property
     def actor_options(self) -> dict[str, Any]:
-        """Options for Ray's actors: one that has died is replaced by us, who know what it had to do."""
+        """Options of the actors; WorkerPool replaces one that has died."""
         return {
             "scheduling_strategy": "SPREAD",
             **self.placement,

@@ -6,6 +6,7 @@ from statistics import median
 from typing import Any
 
 from dali_pipes.monitoring.ranks.rank_report import RankReport
+from dali_pipes.monitoring.stage_stats import align_columns
 
 # A rank is late if its training loop waits for this share of the time more than the others' (median). In a run whose
 # ranks step together the others then wait for it in a collective.
@@ -56,12 +57,7 @@ class RankTable(Sequence[RankReport]):
         return iter(self._reports)
 
     def __repr__(self) -> str:
-        rows = [_HEAD, *map(_row, self._reports)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
+        lines = align_columns([_HEAD, *map(_row, self._reports)], left=range(len(_HEAD)))
         return "\n".join([*lines, *self.late, *filter(None, [self._missing])])
 
 

@@ -18,8 +18,7 @@ from PIL import Image
 from bench.cli import main
 from bench.timing import take_turn
 from dali_pipes import Clips, Loader, LoaderError
-from dali_pipes.decode.dali.feed import cut_intervals
-from dali_pipes.jpeg.seek_points import EVERY, find_seek_points, spans_of
+from dali_pipes.jpeg.seek_points import EVERY, find_seek_points
 from dali_pipes.machine import compile_ahead as warm
 from dali_pipes.monitoring.recorder import Recorder
 from gpu_aug import (
@@ -40,9 +39,8 @@ from gpu_aug.engines.fused.compile.pending import Pending
 from gpu_aug.engines.fused.compile.plan import add_parts, make_plan
 from gpu_aug.engines.fused.triton import record
 from gpu_aug.views import Views
-from readers import open_dataset, read_header
+from readers import open_dataset
 from tests.support.cuda_jpegs import on_the_cpu
-from tests.support.jpeg_kinds import with_restarts
 from tests.support.videos import pan, write_video
 
 PASSES = "gpu_aug.engines.fused.cpu.passes"
@@ -54,7 +52,7 @@ WHOLE = f"{RESIZE}:whole"
 CROP = RandomResizedCrop(32)
 PLAIN, FULL = Recipe([CROP, HorizontalFlip(p=1.0), Normalize()]), Recipe([CROP, RandomAffine(9.0)])
 JITTER = Recipe([CROP, ColorJitter(0.4, 0.4, 0.4, 0.1)])
-CUTS, FRAMES = "dali_pipes.decode.dali.cut_kernel:cut_all", "dali_pipes.video.yuv:write_rgb"
+FRAMES = "dali_pipes.video.yuv:write_rgb"
 CHECKS = "dali_pipes.jpeg.decode:check_files"
 PLAN = "dali_pipes.decode.cuda_jpeg.plan:plan_batch"
 DIGESTS, KNOWN = (
@@ -69,7 +67,6 @@ RECORDS = "gpu_aug.engines.fused.triton.record:_write_records"
 CALLERS = {
     f"{PASSES}:run_plain": ["gpu_aug.engines.fused.cpu.run"],
     f"{PASSES}:run": ["gpu_aug.engines.fused.cpu.run"],
-    CUTS: ["dali_pipes.decode.dali.cut"],
 }
 MCUS = "dali_pipes.jpeg.mcus:read_mcus"
 SEVERAL_SCANS = "dali_pipes.jpeg.progressive.decode:decode_scans"
@@ -109,16 +106,6 @@ def decode_on_gpu(photos: list[Path], folder: Path, recipe: Recipe) -> None:
         assert len(list(two)) + len(list(two)) == 2
 
 
-def cut(photos: list[Path], _folder: Path, recipe: Recipe) -> None:
-    """As the feed of DALI does, with a file that has restart markers and one without."""
-    data = [with_restarts(photos[0].read_bytes()), photos[1].read_bytes()]
-    sizes = np.array([(found.height, found.width) for found in map(read_header, data)])
-    draws = recipe.draw(0, 0, np.arange(2), sizes)
-    spans = spans_of([np.frombuffer(one, np.uint8) for one in data])
-    fetched: Any = SimpleNamespace(draws=[draws], data=data, spans=spans, restarts=None)
-    cut_intervals(fetched, np.zeros(2, bool))
-
-
 def draw(_photos: list[Path], _folder: Path, recipe: Recipe) -> Draws:
     """As the fetch stage does, and a fused pass on the CPU."""
     draws = recipe.draw(0, 0, np.arange(2), np.full((2, 2), 64))
@@ -150,7 +137,6 @@ def judge(photos: list[Path], _folder: Path, _recipe: Recipe) -> None:
         (load_photos, FULL, {f"{PASSES}:run", ROWS}),
         (load_video, PLAIN, {f"{PASSES}:run_plain", FRAMES, RESIZE, WHOLE}),
         (decode_on_gpu, PLAIN, {PLAN, DIGESTS, KNOWN, READS}),
-        (cut, PLAIN, {CUTS}),
         (judge, PLAIN, {CHECKS}),
         (draw, JITTER, {PHILOX, CROPS, TRIES, FACTORS}),
         (augment_on_gpu, JITTER, {RECORDS}),
@@ -200,7 +186,6 @@ def test_all_parts_are_compared() -> None:
         ROWS,
         RESIZE,
         WHOLE,
-        CUTS,
         CHECKS,
         FRAMES,
         MCUS,

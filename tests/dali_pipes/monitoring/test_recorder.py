@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 from dali_pipes.monitoring import recorder as recorder_module
-from dali_pipes.monitoring.counts import Counts
-from dali_pipes.monitoring.durations import bucket_of, quantiles
+from dali_pipes.monitoring.counts import Counts, bucket_of, quantiles
 from dali_pipes.monitoring.observer import Span, Spans
 from dali_pipes.monitoring.recorder import Recorder
 from gpu_aug.compiled.clock import clock

@@ -150,7 +150,7 @@ def test_a_loop_that_fails(dataset: SmallDataset, tmp_path: Path) -> None:
 
 def test_most_events(tmp_path: Path) -> None:
     """Memory is bounded, and the file says how much is missing."""
-    trace = Trace(most_events=3)
+    trace = Trace(max_events=3)
     for number in range(5):
         trace.span(Span("read", "a", 1, 2, number, number + 0.5, 0, 0, None))
     trace.write(tmp_path / "trace.json", {})

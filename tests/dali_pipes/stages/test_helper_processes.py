@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -27,10 +26,12 @@ from PIL import Image
 from dali_pipes import BadSampleError, Execution, ImageOptions, Loader, LoaderError, Monitoring
 from dali_pipes.arguments import helper_choice
 from dali_pipes.monitoring.counts import Counts
+from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.stages import helper_client
 from dali_pipes.stages.helper_client import Helper, HelperPool
-from dali_pipes.stages.job import Reply
+from dali_pipes.stages.job import Report
 from dali_pipes.stages.remote_production import portable
+from dali_pipes.stages.shared_batch import RemoteBatchSource
 from gpu_aug import (
     ColorJitter,
     CutMix,
@@ -178,7 +179,9 @@ def test_two_processes(dataset: WithIndex) -> None:
         following = list(itertools.islice(batches, 3))
         with pytest.raises(ReadersError, match="the store is away") as caught:
             next(batches)
-        assert "in fetch" in caught.value.__notes__[0]
+        step, trace = caught.value.__notes__
+        assert step == "raised while making step 3 of epoch 1"
+        assert "in fetch" in trace
         assert None not in [helper.process.poll() for helper in pool.helpers]
         assert loader.state_dict()["consumed"] == 12
     threads = load(dataset, execution=Execution(helper_process=0), shuffle="none")
@@ -212,30 +215,38 @@ def _descriptors() -> list[str]:
 def test_compiling_counts_once() -> None:
     """Two processes that compile at the same time stop the clock for as long as one of them."""
     ends = [Pipe() for _ in range(2)]
-    pool: Any = SimpleNamespace(helpers=[], _left_out=0.0)
+    pool = HelperPool.__new__(HelperPool)
+    pool.helpers, pool.capacity, pool.left_out, pool._images_per_row = [], 2, 0.0, 1
+    pool._ring = SimpleNamespace(read_metadata=lambda *_: b"")  # type: ignore[assignment]
     for connection, _ in ends:
         helper = Helper.__new__(Helper)
-        helper.connection, helper.is_over = connection, False
-        helper.replies = deque()
+        helper.connection, helper.is_over, helper.steps = connection, False, {}
         pool.helpers.append(helper)
-    pool._of = lambda step: pool.helpers[step % 2]
+    engines: Any = SimpleNamespace(recorder=Recorder(), device=torch.device("cpu"))
+    source = RemoteBatchSource(pool, [engines])
+    source._under_way.extend([0, 1])
+
+    def report(step: int) -> tuple[int, int, Report]:
+        return step, 0, Report(Counts(), 0.0, ReadersError("no step"), left_out=0.2)
 
     def compile_both() -> None:
-        for _, theirs in ends:
+        for step, (_, theirs) in enumerate(ends):
             time.sleep(0.2)
-            theirs.send(Reply(0, Counts(), 0.0, left_out=0.2))
+            theirs.send(report(step))
 
     before, thread = clock.left_out, threading.Thread(target=compile_both)
     thread.start()
-    assert HelperPool.ready(pool, [0, 1]) == 0
-    for step in range(2):
-        HelperPool.receive(pool, step)
+    assert source.ready() == 0
+    for _ in range(2):
+        with pytest.raises(ReadersError, match="no step"):
+            source.take()
     thread.join()
     assert clock.left_out - before == pytest.approx(0.2, abs=0.01)
-    ends[1][1].send(Reply(0, Counts(), 0.0))
-    assert HelperPool.ready(pool, [2, 3]) == 0  # the second step is there, and the first is not
-    ends[0][1].send(Reply(0, Counts(), 0.0))
-    assert HelperPool.ready(pool, [2, 3]) == 2
+    source._under_way.extend([2, 3])
+    ends[1][1].send(report(3))
+    assert source.ready() == 0  # the second step has arrived, and the first has not
+    ends[0][1].send(report(2))
+    assert source.ready() == 2
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dali_pipes.decode.dali.loan import Loan
 from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.stages import cuda_streams as streams
 from dali_pipes.stages.cuda_streams import Ahead, SideStream
-from dali_pipes.stages.shared_batch import Receiver, take_over
+from dali_pipes.stages.shared_batch import RemoteBatchSource, take_over
 from tests.support import waiting
 
 
@@ -57,15 +57,18 @@ def test_on_a_gpu_the_next_step_is_received_ahead(
             raise step
         return step, Ahead((torch.ones(1),), None)
 
-    receiver = Receiver(receive, lambda: len(there), torch.device("cuda" if on_gpu else "cpu"))
+    makers: Any = SimpleNamespace(capacity=4, num_ready=lambda _: len(there))
+    device = torch.device("cuda" if on_gpu else "cpu")
+    source = RemoteBatchSource(makers, [SimpleNamespace(recorder=None, device=device)])  # type: ignore[list-item]
+    monkeypatch.setattr(source, "_receive", receive)
 
-    assert receiver.take()[0] == "first"  # type: ignore[comparison-overlap]
+    assert source.take()[0] == "first"  # type: ignore[comparison-overlap]
     assert len(there) == (2 if on_gpu else 3)
-    assert receiver.ready() == 3
+    assert source.ready() == 3
     with pytest.raises(ValueError, match="no"):
-        receiver.take()
-    assert [receiver.take()[0], receiver.take()[0]] == ["third", "fourth"]  # type: ignore[comparison-overlap]
-    assert receiver.ready() == 0
+        source.take()
+    assert [source.take()[0], source.take()[0]] == ["third", "fourth"]  # type: ignore[comparison-overlap]
+    assert source.ready() == 0
 
 
 _LONG_CYCLES = 2_000_000_000  # about a second: longer than a collection of garbage

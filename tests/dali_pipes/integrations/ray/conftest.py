@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dali_pipes.integrations.ray.connect import connect
+from dali_pipes.integrations.ray.cluster import connect
 from tests.support.example_data import make_example_data
 from tests.support.ray_cluster import ray_nodes
 from tests.support.ray_tasks import lay_out

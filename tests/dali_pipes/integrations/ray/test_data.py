@@ -18,9 +18,9 @@ import pyarrow as pa
 import pytest
 
 from dali_pipes import BadSampleError, Clips, ClusterError, LoaderError
-from dali_pipes.integrations.ray.columns import named_fields
-from dali_pipes.integrations.ray.connect import connect
+from dali_pipes.integrations.ray.cluster import connect
 from dali_pipes.integrations.ray.data_source import DatasetSource
+from dali_pipes.integrations.ray.rows import named_fields
 from dali_pipes.integrations.ray.shard_sink import ShardSink
 from readers import IndexedDataset, Mixture, Sample, open_dataset
 from readers.prepare.errors import PrepareError
@@ -129,18 +129,34 @@ def test_a_stream_is_refused(data: Path) -> None:
         DatasetSource(stream)
 
 
-def test_blocks_are_bounded_in_bytes(data: Path) -> None:
-    """A block ends with the sample that makes it as large as the context says."""
+def test_tables_are_bounded_in_bytes(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples are fetched as they are needed, and no table is much larger than the samples of one fetch."""
     dataset = open_dataset(data / "photos")
     limit = int(dataset.column("num_bytes")[:5].sum())
-    context = SimpleNamespace(target_max_block_size=limit)
+    monkeypatch.setattr(sys.modules[DatasetSource.__module__], "_TABLE_BYTES", limit)
 
-    [task] = DatasetSource(dataset).get_read_tasks(1, data_context=context)
-    sizes = [[len(image) for image in block.column("image").to_pylist()] for block in task()]
+    [task] = DatasetSource(dataset).get_read_tasks(1)
+    sizes = [sum(map(len, block.column("image").to_pylist())) for block in task()]
 
-    assert sum(map(len, sizes)) == len(dataset)
-    assert all(sum(block[:-1]) < limit for block in sizes)
-    assert all(sum(block) >= limit for block in sizes[:-1])
+    assert sum(sizes) == dataset.column("num_bytes").sum()
+    assert len(sizes) > 5
+    assert max(sizes) < 1.5 * limit
+
+
+@pytest.mark.long
+def test_blocks_are_bounded_in_bytes(ray_data: Any, data: Path) -> None:
+    """Ray Data divides what a task returns into blocks of the size in its context."""
+    context = ray_data.DataContext.get_current()
+    before, dataset = context.target_max_block_size, open_dataset(data / "photos")
+    context.target_max_block_size = limit = int(dataset.column("num_bytes")[:5].sum())
+    try:
+        rows = ray_data.read_datasource(DatasetSource(dataset), override_num_blocks=1)
+        sizes = [bundle.size_bytes() for bundle in rows.iter_internal_ref_bundles()]
+    finally:
+        context.target_max_block_size = before
+
+    assert len(sizes) > 3
+    assert max(sizes) < 2 * limit
 
 
 def test_a_limit_of_rows_is_kept(data: Path, tmp_path: Path) -> None:
@@ -546,7 +562,7 @@ def test_a_bad_row_ends_the_write_on_a_cluster(ray_data: Any, data: Path, tmp_pa
     rows = ray_data.read_datasource(DatasetSource(open_dataset(data / "photos")))
     rows = rows.map(lambda row: row | {"image": b"" if row["index"] == 5 else row["image"]})
 
-    with pytest.raises(PrepareError, match=r"^row cat/005 cannot be written .* or mend it$"):
+    with pytest.raises(PrepareError, match=r"^row cat/005 cannot be written .* or repair it$"):
         rows.write_datasink(ShardSink(tmp_path / "out"))
 
     assert not [*(tmp_path / "out").glob("*.tar")]

@@ -19,10 +19,10 @@ from typing import Any, Literal
 import pytest
 
 from dali_pipes.errors import ClusterError, MissingPackageError
-from dali_pipes.integrations.ray import cluster
-from dali_pipes.integrations.ray.connect import connect
+from dali_pipes.integrations.ray import executor as executors
+from dali_pipes.integrations.ray.cluster import connect
+from dali_pipes.integrations.ray.consistency import versions
 from dali_pipes.integrations.ray.executor import RayExecutor
-from dali_pipes.integrations.ray.versions import versions
 from dali_pipes.jpeg.seek_points import FINDER, JpegFinder
 from readers.checkpoints.layout import Kept
 from readers.prepare import LocalExecutor, index, inspection_parts, pack
@@ -57,10 +57,10 @@ def fail_to_read(number: int) -> int:
 
 def test_the_storage_of_a_worker_may_be_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is raised in place of its error is told as one that may pass, with the machine."""
-    monkeypatch.setattr(cluster, "_compare", lambda _: None)
-    monkeypatch.setattr(cluster, "_fetch", lambda do: do)
+    monkeypatch.setattr(executors, "require_same_versions", lambda _: None)
+    monkeypatch.setattr(executors, "_fetch", lambda function: function)
     with pytest.raises(TransientError, match=r"a\.tar cannot be read: Input/output") as caught:
-        cluster._carry_out({}, [fail_to_read], 0)
+        executors._carry_out({}, [fail_to_read], 0)
 
     assert caught.value.__notes__ == [f"on {node()}"]
 
@@ -95,7 +95,7 @@ def test_a_worker_of_other_versions_refuses() -> None:
     with pytest.raises(
         ClusterError, match=r"on \S+ has numpy 2\S+ instead of 1.0: install the same"
     ):
-        cluster._carry_out(versions() | {"numpy": "1.0"}, None, 0)
+        executors._carry_out(versions() | {"numpy": "1.0"}, None, 0)
 
 
 @pytest.mark.long
@@ -104,7 +104,7 @@ def test_workers_are_told_the_versions_of_their_driver(
 ) -> None:
     """The worker is named that has others."""
     driver = versions() | {"numpy": "1.0"}
-    monkeypatch.setattr(cluster, "versions", lambda: driver)
+    monkeypatch.setattr(executors, "versions", lambda: driver)
 
     with pytest.raises(ClusterError, match=r"the worker on \S+ has numpy 2\S+ instead of 1.0"):
         list(RayExecutor(ray_cluster.address).run(Job(square, range(3))))
@@ -165,8 +165,8 @@ def test_a_cluster_that_others_keep_busy_is_waited_for_with_a_word(
         done = dict(RayExecutor(cluster.address).run(Job(abs, range(3))))
 
     assert done == {0: 0, 1: 1, 2: 2}
-    assert [one.partition(": other")[0] for one in said] == ["no task has come for 10 seconds"]
-    assert "a task takes 1 cores, and 0 cores and" in said[0]
+    assert [one.partition(": other work")[0] for one in said] == ["no task has come for 10 seconds"]
+    assert "A task needs 1 CPU, and 0 CPU are free" in said[0]
 
 
 @pytest.mark.long

@@ -17,10 +17,10 @@ import torch
 
 from dali_pipes import Batch, ImageOptions, Monitoring
 from dali_pipes.errors import ClusterError
-from dali_pipes.integrations.ray import cluster
-from dali_pipes.integrations.ray.connect import connect
+from dali_pipes.integrations.ray import executor
+from dali_pipes.integrations.ray.cluster import connect
 from dali_pipes.integrations.ray.executor import RayExecutor
-from dali_pipes.integrations.ray.maker import as_bytes, as_images, step_memory
+from dali_pipes.integrations.ray.maker import as_bytes, as_memory, step_memory
 from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.stages.assemble import batch_of
 from dali_pipes.stages.augment import Engines
@@ -118,7 +118,8 @@ def test_canvases_for_a_gpu(tmp_path: Path, jpeg: Callable[..., bytes], recipe: 
         finished, canvases = pipeline.make(plan)
         finished = needed_by_trainer(finished, job)
         shared = [
-            as_images(as_bytes(one), frame) for one, frame in zip(canvases, frames, strict=True)
+            frame.images(as_memory(as_bytes(one)), len(finished))
+            for one, frame in zip(canvases, frames, strict=True)
         ]
         images = engines.augment(finished, shared)
         made.append(batch_of(finished, images, setup, lambda _: None))
@@ -150,7 +151,7 @@ def test_packed_by_two_nodes_is_packed_by_one_process(
 
 def test_what_no_node_can_hold_is_refused_at_once(ray_cluster: Any) -> None:
     """Ray itself would wait for a larger node for ever."""
-    with pytest.raises(ClusterError, match=r"takes 1 cores and 10000000.0 GB .* \(the most are 2"):
+    with pytest.raises(ClusterError, match=r"needs 1 CPU and 10000000.0 GB .* \(the most is 2 CPU"):
         next(RayExecutor(ray_cluster.address).run(Job(abs, [1], task_bytes=10**16)))
 
 
@@ -161,7 +162,7 @@ def test_a_worker_without_the_package_is_a_clear_error(
     only_here = ModuleType("only_here")
     exec("def carry_out(driver, do, number): return number", only_here.__dict__)
     monkeypatch.setitem(sys.modules, "only_here", only_here)
-    monkeypatch.setattr(cluster, "_carry_out", only_here.carry_out)
+    monkeypatch.setattr(executor, "_carry_out", only_here.carry_out)
 
     with pytest.raises(ClusterError, match=r"cannot import gpu-aug \(.*only_here.*py_modules"):
         list(RayExecutor(ray_cluster.address).run(Job(abs, range(3))))

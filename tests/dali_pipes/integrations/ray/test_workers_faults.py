@@ -9,19 +9,23 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from shutil import copyfile
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dali_pipes import Batch, ClusterError, Loader, Monitoring
-from dali_pipes.integrations.ray.worker_pool import Crew
-from dali_pipes.integrations.ray.worker_slot import Seat, Task
+from dali_pipes.integrations.ray.maker import MadeStep
+from dali_pipes.integrations.ray.worker_pool import Step, Worker, WorkerPool
 from dali_pipes.integrations.ray.workers import RayWorkers
+from dali_pipes.monitoring.counts import Counts
 from dali_pipes.runs.audit_history import BeginLine, StepLine, read_lines
 from dali_pipes.runs.audit_report import check_audit, compare_audits
+from dali_pipes.stages.job import Report
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.loaders import loader_maker
@@ -34,8 +38,8 @@ ray = pytest.importorskip("ray")
 DEAD = ray.exceptions.ActorDiedError()
 
 
-class Crewed(Crew):
-    """Two actors that never were, whose results are told by the numbers of steps; others take their places."""
+class FakePool(WorkerPool):
+    """A pool of two workers that never were; a test sets the results of steps by their numbers."""
 
     def __init__(self, results: dict[int, Any]) -> None:
         def get(ref: str, timeout: float | None = None) -> Any:
@@ -49,73 +53,97 @@ class Crewed(Crew):
             return [ref for ref in refs if int(ref.split()[0]) in results], []
 
         self._ray: Any = SimpleNamespace(exceptions=ray.exceptions, get=get, wait=wait)
-        self.workers, self._most = RayWorkers(2), 3
-        self._losses, self._unsent, self._told = [], [], False
-        self._actors, self.given = {}, []
+        self._options, self._steps_per_worker = RayWorkers(2), 3
+        self._job: Any = SimpleNamespace(
+            frames=[[]], setup=SimpleNamespace(fetcher=SimpleNamespace(images_per_row=1))
+        )
+        self._losses, self._unsent, self._failure = [], [], None
+        self._pending, self.sent = {}, []
+        self._numbers = count()
         self._end = lambda: None  # type: ignore[assignment]
-        self._seats = [self._seat(number) for number in range(2)]
+        self._workers = []
+        self._workers += [self._started_worker(number) for number in range(2)]
 
-    def _seat(self, number: int) -> Seat:
-        self._actors[number] = None
-        begun: Any = SimpleNamespace(machine="m")
-        return Seat(number, None, None, begun)
+    def _started_worker(self, number: int) -> Worker:
+        return Worker(number, None, "m")
 
-    def _send(self, task: Task, seat: Seat) -> None:
-        self.given.append(task.number)
-        task.seat, task.ref = seat, f"{task.number} by {id(seat)}"
-        seat.tasks.append(task)
+    def _send(self, step: Step, worker: Worker) -> None:
+        self.sent.append(step.number)
+        step.worker = worker
+        self._pending[f"{step.number} by {id(worker)}"] = (worker, step)
 
-    def give(self, number: int) -> Task:
+    def give(self) -> Step:
         """Ask for a step."""
-        task = Task(number, None, False)  # type: ignore[arg-type]
-        self._unsent.append(task)
-        self._tend()
-        return task
+        return self.start(SimpleNamespace(variant=0), is_watched=False)  # type: ignore[arg-type]
+
+
+def made(metadata: bytes) -> MadeStep:
+    """A step that a worker has made."""
+    return MadeStep(Report(Counts(), 0.0), np.frombuffer(metadata, np.uint8), [], 0.0)
 
 
 def test_a_dead_actor_gets_no_further_steps() -> None:
-    """Though its error stands behind steps that are still made: it is replaced when it is heard of, and its steps made again."""
+    """It is replaced when its error arrives, though steps before that are still made, and its steps are made again."""
     results: dict[int, Any] = {}
-    crew = Crewed(results)
-    tasks = [crew.give(number) for number in range(4)]
-    old = crew._seats[1]
+    pool = FakePool(results)
+    steps = [pool.give() for _ in range(4)]
+    old = pool._workers[1]
     results[1] = DEAD
 
-    later = crew.give(4)
+    later = pool.give()
 
-    assert crew._seats[1] is not old
-    assert later.seat is not old
-    assert all(task.seat is not old for task in tasks)
-    assert [task.number for task in tasks if task.arrived] == []
+    assert pool._workers[1] is not old
+    assert later.worker is not old
+    assert all(step.worker is not old for step in steps)
+    assert [step.number for step in steps if step.made is not None] == []
 
 
 def test_what_a_lost_actor_made_before_is_kept() -> None:
     """A step that has arrived is handed over, not made again."""
     results: dict[int, Any] = {}
-    crew = Crewed(results)
-    tasks = [crew.give(number) for number in range(4)]
-    results[1] = "made"
-    crew._tend()
+    pool = FakePool(results)
+    steps = [pool.give() for _ in range(4)]
+    results[1] = made(b"first")
+    pool._advance()
     results[3] = DEAD
-    crew._tend()
-    times = crew.given.count(1)
+    pool._advance()
+    times = pool.sent.count(1)
 
-    assert (crew.take(tasks[1]), times) == ("made", 1)
+    assert (bytes(pool.receive(steps[1]).metadata), times) == (b"first", 1)
 
 
 def test_the_error_comes_behind_the_steps_before_it() -> None:
-    """An actor that dies again and again ends the loop when its step is due, and not before."""
+    """A worker that dies again and again ends the loop when its step is due, and not before."""
     results: dict[int, Any] = {}
-    crew = Crewed(results)
-    good, bad = crew.give(0), crew.give(1)
+    pool = FakePool(results)
+    good, bad = pool.give(), pool.give()
     results[1] = DEAD
     for _ in range(20):
-        crew._tend()
-    results[0] = "made"
+        pool._advance()
+    results[0] = made(b"good")
 
-    assert crew.take(good) == "made"
+    assert bytes(pool.receive(good).metadata) == b"good"
     with pytest.raises(ClusterError, match="replaced 6 times while no batch came"):
-        crew.take(bad)
+        pool.receive(bad)
+
+
+BLOCKED = """
+import ctypes
+from dali_pipes.integrations.ray import maker
+
+maker._BLOCKED_SECONDS = 0.5
+maker._LOOK_SECONDS = 0.1
+maker.Maker(0.5)._in_time(lambda: (__import__("time").sleep(0.3), ctypes.PyDLL(None).sleep(60)), "")
+"""
+
+
+def test_native_code_that_keeps_the_lock_of_python() -> None:
+    """No thread can see that the deadline has passed, so the process ends by itself."""
+    blocked = subprocess.run(
+        [sys.executable, "-c", BLOCKED], capture_output=True, text=True, cwd=ROOT, timeout=50
+    )
+    assert blocked.returncode == 1
+    assert "Timeout (0:00:01)!" in blocked.stderr
 
 
 RECIPE = Recipe([RandomResizedCrop(32), HorizontalFlip()])
@@ -206,11 +234,12 @@ def test_a_worker_that_hangs_while_it_starts(
     once = Faulty(open_dataset(folder), "hang", tmp_path / "failed", sample=0)
     with load(once, workers=RayWorkers(1, deadline_seconds=15)) as loader:
         assert_same(list(loader), expected)
-    assert f"worker 0 on {platform.node()} of the loader is replaced: it has been" in caplog.text
+    place = f"it has been starting on {platform.node()} for"
+    assert f"worker 0 of the loader is replaced: {place}" in caplog.text
     always = Faulty(open_dataset(folder), "hang", tmp_path / "failed", sample=0, once=False)
     with (
         load(always, workers=RayWorkers(1, deadline_seconds=2)) as loader,
-        pytest.raises(ClusterError, match=r"was worker 0 on \S+: it has been starting for"),
+        pytest.raises(ClusterError, match=f"was worker 0: {place}"),
     ):
         list(loader)
 

@@ -14,11 +14,14 @@ import pytest
 import torch
 
 from dali_pipes import ClusterError, Execution, LoaderError, MissingPackageError
-from dali_pipes.integrations.ray import capacity_check as room
-from dali_pipes.integrations.ray import worker_pool as crew
-from dali_pipes.integrations.ray.maker import as_bytes, as_images
-from dali_pipes.integrations.ray.probe import probe, require_probe
-from dali_pipes.integrations.ray.versions import require_same, versions
+from dali_pipes.integrations.ray import cluster, worker_pool
+from dali_pipes.integrations.ray.consistency import (
+    probe,
+    require_same_data,
+    require_same_versions,
+    versions,
+)
+from dali_pipes.integrations.ray.maker import as_bytes, as_memory
 from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.stages.shared_memory import Frame
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
@@ -119,15 +122,15 @@ def test_a_dataset_that_is_another_one(folder: Path, jpeg: Callable[..., bytes])
     """A missing file, other bytes and fewer samples are named with the machine that found them."""
     dataset, here = open_dataset(folder), platform.node()
     expected = probe(dataset)
-    require_probe(dataset, expected)
+    require_same_data(dataset, expected)
     (folder / "04.jpg").write_bytes(jpeg(60, 90, seed=99))
     with pytest.raises(ClusterError, match=f"worker on {here} reads other data as .*04.jpg"):
-        require_probe(open_dataset(folder), expected)
+        require_same_data(open_dataset(folder), expected)
     (folder / "00.jpg").unlink()
     with pytest.raises(ClusterError, match=f"worker on {here} cannot read .*00.jpg .*No such file"):
-        require_probe(dataset, expected)
+        require_same_data(dataset, expected)
     with pytest.raises(ClusterError, match="finds 7 samples in the dataset instead of 8"):
-        require_probe(open_dataset(folder), expected)
+        require_same_data(open_dataset(folder), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float32])
@@ -140,7 +143,7 @@ def test_images_as_bytes(dtype: torch.dtype, permuted: bool) -> None:
         images = memory.permute(0, 3, 1, 2) if permuted else memory
         data = as_bytes(images)
         data.flags.writeable = False
-        again = as_images(data, Frame(shape, dtype, permuted))
+        again = Frame(shape, dtype, permuted).images(as_memory(data), count)
         assert torch.equal(again, images)
         assert again.stride() == images.stride()
         assert not count or again.data_ptr() == images.data_ptr()
@@ -155,8 +158,8 @@ class TestOnACluster:
         next(batches)
         with pytest.raises(KeyError, match="the store is away") as caught:
             next(batches)
-        assert f"raised by the worker on {platform.node()}" in caught.value.__notes__[0]
-        assert "in fetch" in caught.value.__notes__[0]
+        assert f"raised by the worker on {platform.node()}" in caught.value.__notes__[-1]
+        assert "in fetch" in caught.value.__notes__[-1]
 
     def test_data_that_only_the_trainer_has(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -169,13 +172,13 @@ class TestOnACluster:
             shutil.rmtree(folder)
             return found
 
-        monkeypatch.setattr(crew, "probe", looked)
+        monkeypatch.setattr(worker_pool, "probe", looked)
         with pytest.raises(ClusterError, match=f"worker on {platform.node()} cannot read 00.jpg"):
             list(load(dataset))
 
     def test_other_versions(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Workers with other versions are refused by name."""
-        monkeypatch.setattr(crew, "versions", lambda: {"numpy": "1.0"})
+        monkeypatch.setattr(worker_pool, "versions", lambda: {"numpy": "1.0"})
         with pytest.raises(ClusterError, match=rf"numpy {np.__version__} instead of 1\.0"):
             list(load(open_dataset(folder)))
 
@@ -192,7 +195,7 @@ class TestOnACluster:
             RayWorkers(1, placement={"resources": {"x": 1}}),
             RayWorkers(1, placement={"memory": 10**15}),
         ):
-            with pytest.raises(ClusterError, match="no machine of the cluster has that"):
+            with pytest.raises(ClusterError, match="no machine of the Ray cluster has that"):
                 list(load(open_dataset(folder), workers=workers))
 
     def test_no_machine_of_that_placement(
@@ -202,12 +205,12 @@ class TestOnACluster:
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         """It is quoted, and waited for no longer than for a cluster that must grow."""
-        monkeypatch.setattr(crew, "_TELL_SECONDS", 1.0)
-        monkeypatch.setattr(crew, "MOST_EMPTY_SECONDS", 3.0)
+        monkeypatch.setattr(worker_pool, "_WARN_SECONDS", 1.0)
+        monkeypatch.setattr(worker_pool, "_GIVE_UP_SECONDS", 3.0)
         workers = RayWorkers(1, placement={"label_selector": {"zone": "nowhere"}})
         with pytest.raises(ClusterError, match=r"'zone': 'nowhere'.* free, but on no machine of"):
             list(load(open_dataset(folder), workers=workers))
-        assert "asks Ray for {'CPU': 1} with placement={'label_selector'" in caplog.text
+        assert "each needs 1 CPU with placement={'label_selector'" in caplog.text
 
     def test_what_is_said_of_a_stall(self, folder: Path) -> None:
         """Workers tell what their threads do; one that has not started says so."""
@@ -220,7 +223,7 @@ class TestOnACluster:
         for said in (
             f"on {platform.node()}, which has",
             "What its threads do:",
-            "is starting, or waits until the cluster has {'CPU': 1}",
+            "is starting, or waits until the cluster has 1 CPU",
         ):
             assert said in words
 
@@ -230,7 +233,7 @@ def test_another_library_of_pixels_is_refused(name: str) -> None:
     """Also one that the trainer has and the worker has not, or the other way around."""
     driver = {**versions(), name: "0.1"}
     with pytest.raises(ClusterError, match=rf"has {name} \S+ instead of 0\.1: install the same"):
-        require_same(driver)
+        require_same_versions(driver)
 
 
 def test_rooms_are_asked_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,9 +243,9 @@ def test_rooms_are_asked_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
         {"NodeID": "a", "Alive": True, "Resources": resources},
         {"NodeID": "b", "Alive": False, "Resources": {"CPU": 64}},
     ]
-    monkeypatch.setattr(room, "require_ray", lambda: SimpleNamespace(nodes=lambda: nodes))
-    room.require_room("a", 50 << 20, "here")
-    with pytest.raises(ClusterError, match="object store of here: it has 100 MiB"):
-        room.require_room("a", (50 << 20) + 1, "here")
-    with pytest.raises(ClusterError, match=r"the most being \{'CPU': 2\}"):
-        room.require_machine(RayWorkers(1, num_cpus=4))
+    monkeypatch.setattr(cluster, "require_ray", lambda: SimpleNamespace(nodes=lambda: nodes))
+    cluster.require_store("a", 50 << 20, "here")
+    with pytest.raises(ClusterError, match="object store of here is too small: it has 100 MiB"):
+        cluster.require_store("a", (50 << 20) + 1, "here")
+    with pytest.raises(ClusterError, match=r"the most is 2 CPU, on 1 machines"):
+        cluster.require_machine("a worker", {"CPU": 4})

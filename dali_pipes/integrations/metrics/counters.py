@@ -1,4 +1,4 @@
-"""What of a loader's statistics goes to systems that collect numbers: names, units and where they come from."""
+"""The numbers of a loader for systems that collect counters: names, units, and the latest values of all loaders."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import Literal
 
 from dali_pipes.errors import LoaderError
 from dali_pipes.monitoring import StageStats, Stats
+from dali_pipes.monitoring.metrics import OfRank
 
 Labels = dict[str, str]
 Value = tuple[Labels, float]
@@ -13,15 +14,15 @@ Value = tuple[Labels, float]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number of a loader, or one for each of several labels.
+    """One number of a loader, or one for each value of its labels.
 
     Attributes:
-        name: Without the unit.
-        kind: A counter only grows while the loader lives; a gauge is what is so now.
-        unit: "seconds", "bytes" or "" for things that are counted.
-        text: What it is.
-        labels: Their names.
-        read: Takes it out of statistics of the scope "run".
+        name: Name without the unit.
+        kind: A counter only grows while the loader lives; a gauge is a present value.
+        unit: "seconds", "bytes", or "" for numbers of things.
+        text: Description.
+        labels: Names of the labels.
+        read: Returns the labels and values from statistics of the scope "run".
     """
 
     name: str
@@ -87,7 +88,7 @@ METRICS: tuple[Metric, ...] = (
     _one(
         "wait",
         "seconds",
-        "Of loop seconds, those in which the training loop waited.",
+        "Part of loop seconds in which the training loop waited.",
         lambda s: s.wait_seconds,
     ),
     _by(
@@ -100,15 +101,20 @@ METRICS: tuple[Metric, ...] = (
     _one(
         "batches_asked",
         "",
-        "How often the training loop asked for a batch, but for each first.",
+        "How often the training loop asked for a batch, without the first of each loop.",
         lambda s: s.queue.asked,
     ),
     _one("batches_missing", "", "How often none was finished then.", lambda s: s.queue.empty),
-    _one("bad_samples", "", "Bad samples that were met.", lambda s: s.bad_samples),
+    _one("bad_samples", "", "Bad samples.", lambda s: s.bad_samples),
     _one("remote_requests", "", "Requests for parts of remote files.", lambda s: s.remote.requests),
-    _one("remote_read", "bytes", "What these brought.", lambda s: s.remote.bytes),
-    _one("cache_hits", "", "Remote blocks that the cache had.", lambda s: s.remote.cache_hits),
-    _one("cache_misses", "", "Those that it did not have.", lambda s: s.remote.cache_misses),
+    _one("remote_read", "bytes", "Bytes that these returned.", lambda s: s.remote.bytes),
+    _one("cache_hits", "", "Remote blocks that were in the cache.", lambda s: s.remote.cache_hits),
+    _one(
+        "cache_misses",
+        "",
+        "Remote blocks that were not in the cache.",
+        lambda s: s.remote.cache_misses,
+    ),
     _by(
         "kind",
         "whole_images",
@@ -120,7 +126,9 @@ METRICS: tuple[Metric, ...] = (
     _of_stages("stage_samples", "", "Samples that a stage worked on.", lambda s: s.samples),
     _of_stages("stage_processed", "bytes", "Bytes that a stage worked on.", lambda s: s.bytes),
     _of_stages("stage_busy", "seconds", "Thread time of a stage.", lambda s: s.busy_seconds),
-    _of_stages("stage_cpu", "seconds", "Of it, that on a core.", lambda s: s.cpu_seconds),
+    _of_stages(
+        "stage_cpu", "seconds", "Part of the thread time on a core.", lambda s: s.cpu_seconds
+    ),
     _of_waits("stage_waits", "", "How often a stage waited for something.", "count"),
     _of_waits("stage_wait", "seconds", "How long a stage waited for something.", "seconds"),
     _one("epoch", "", "The present epoch.", lambda s: s.epoch, gauge=True),
@@ -143,16 +151,16 @@ METRICS: tuple[Metric, ...] = (
 
 
 class Latest:
-    """The latest statistics of the loaders of a process, by the labels that tell them apart."""
+    """The latest statistics of the loaders of a process, by name and rank."""
 
     def __init__(self) -> None:
         self.stats: dict[tuple[str, int], Stats] = {}
 
     def put(self, name: str, rank: int, stats: Stats) -> None:
-        """Take statistics of the scope "run".
+        """Replace the statistics of a loader by later ones of the scope "run".
 
         Raises:
-            LoaderError: They are those of another loader, for a number went back.
+            LoaderError: A number decreased, so they are of another loader.
         """
         before = self.stats.get((name, rank))
         if before is not None and stats.steps < before.steps:
@@ -162,16 +170,33 @@ class Latest:
             )
         self.stats[name, rank] = stats
 
-    def forget(self, name: str, rank: int | None) -> None:
-        """Forget the loaders of this name, of this rank or of all."""
-        self.stats = {
-            key: one
-            for key, one in self.stats.items()
-            if key[0] != name or rank not in (None, key[1])
-        }
-
     def values(self, metric: Metric) -> Iterator[Value]:
-        """A number of all of them, with the labels `loader` and `rank`."""
+        """Yield a number of all loaders, with the labels `loader` and `rank`."""
         for (name, rank), stats in list(self.stats.items()):
             for labels, value in metric.read(stats):
                 yield {"loader": name, "rank": str(rank), **labels}, value
+
+
+class Counters(OfRank):
+    """Base class of adapters that show the latest counters of one loader.
+
+    Args:
+        latest: Where the statistics go.
+        name: Name of the loader.
+        rank: Rank of the loader; None to take the loader's own.
+    """
+
+    scope = "run"  # counters must not start again with each epoch
+
+    def __init__(self, latest: Latest, name: str, rank: int | None) -> None:
+        self._latest, self._name, self.rank = latest, name, rank
+        # What an adapter that was made before has left.
+        latest.stats = {
+            key: stats
+            for key, stats in latest.stats.items()
+            if key[0] != name or rank not in (None, key[1])
+        }
+
+    def __call__(self, stats: Stats) -> None:
+        """Show these statistics from now on."""
+        self._latest.put(self._name, self.rank or 0, stats)

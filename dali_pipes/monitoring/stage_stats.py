@@ -1,0 +1,162 @@
+"""The parts of statistics: stages, waits, the queue of finished batches, remote reading; and the table of stages."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dali_pipes.monitoring.counts import STAGES, StageCounts, quantiles
+from readers.plural import counted
+
+_HEAD = (
+    "stage", "calls", "samples", "MB", "busy s", "of work", "on a core", "p50 ms", "p90 ms", "p99 ms",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How often a stage waited for something, and how long in all."""
+
+    count: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StageStats:
+    """What one stage did, over all threads.
+
+    On a GPU the seconds are the host's part alone.
+
+    Attributes:
+        calls: Number of calls: reading, headers and draws take a batch at once, decoding and augmenting on the CPU some
+            rows of it.
+        samples: Number of samples in them.
+        bytes: Encoded bytes of reading and decoding, else bytes that were made or copied.
+        busy_seconds: Seconds that threads worked on it; those of several threads add up.
+        cpu_seconds: Part of these in which the thread had a core. In the rest it waited: for storage, for another process
+            or loader that took the core, or for the interpreter lock. Where DALI does the work it is all of them.
+        p50_seconds: Half of the calls took no longer than this, within 5 %.
+        p90_seconds: 90 % of the calls took no longer than this.
+        p99_seconds: 99 % of the calls took no longer than this.
+        waits: Waits before it began, by what for.
+    """
+
+    calls: int
+    samples: int
+    bytes: int
+    busy_seconds: float
+    cpu_seconds: float
+    p50_seconds: float
+    p90_seconds: float
+    p99_seconds: float
+    waits: Mapping[str, Waits]
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Finished batches at the moments when the training loop asked for one.
+
+    DALI does not say what it has finished: with it, only batches count that our threads are through with.
+
+    Attributes:
+        depth: The last time.
+        mean: On average.
+        capacity: How many are made ahead at most.
+        empty: How often there was none.
+        asked: How often one was asked for, without the first of each loop.
+    """
+
+    depth: int
+    mean: float
+    capacity: int
+    empty: int
+    asked: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """Remote reading.
+
+    Attributes:
+        requests: Number of requests for parts of remote files.
+        bytes: Bytes that they returned.
+        cache_hits: Number of blocks that were in the block cache.
+        cache_misses: Number of blocks that were not.
+    """
+
+    requests: int
+    bytes: int
+    cache_hits: int
+    cache_misses: int
+
+    def describe(self) -> str:
+        """Return a line for people."""
+        return (
+            f"remote: {self.bytes / 1e6:.1f} MB in {counted(self.requests, 'request')}; "
+            f"{self.cache_hits:,} of {self.cache_hits + self.cache_misses:,} blocks were in the cache"
+        )
+
+
+def stage_stats(counts: StageCounts) -> StageStats:
+    """Return the sums of a stage as statistics."""
+    p50, p90, p99 = quantiles(counts.durations, 0.5, 0.9, 0.99)
+    return StageStats(
+        counts.calls,
+        counts.samples,
+        counts.num_bytes,
+        counts.seconds,
+        counts.cpu_seconds,
+        p50,
+        p90,
+        p99,
+        {name: Waits(times, counts.waited.get(name, 0.0)) for name, times in counts.waits.items()},
+    )
+
+
+def shown_name(stage: str) -> str:
+    """Return a stage as people say it: "hand-over", and "idle threads" for "idle"."""
+    return "idle threads" if stage == "idle" else stage.replace("_", "-")
+
+
+def stage_table(stages: Mapping[str, StageStats]) -> Iterator[str]:
+    """Yield the lines of a table of the stages with calls, and their waits; nothing without calls."""
+    seconds = sum(stage.busy_seconds for stage in stages.values())
+    rows = [_row(name, stages[name], seconds) for name in STAGES if stages[name].calls]
+    if rows:
+        yield from align_columns([_HEAD, *rows])
+    for name in STAGES:
+        for what, waits in stages[name].waits.items():
+            yield (
+                f"{shown_name(name)} waited for {what} {waits.count:,} times, {waits.seconds:.2f} s in all"
+            )
+
+
+def _row(name: str, stage: StageStats, seconds: float) -> tuple[str, ...]:
+    def share(part: float, total: float) -> str:
+        return f"{part / total:.0%}" if total else ""
+
+    return (
+        shown_name(name),
+        f"{stage.calls:,}",
+        f"{stage.samples:,}" if stage.samples else "",
+        f"{stage.bytes / 1e6:,.1f}" if stage.bytes else "",
+        f"{stage.busy_seconds:.2f}",
+        share(stage.busy_seconds, seconds),
+        share(min(stage.cpu_seconds, stage.busy_seconds), stage.busy_seconds),
+        *(f"{1e3 * one:.2f}" for one in (stage.p50_seconds, stage.p90_seconds, stage.p99_seconds)),
+    )
+
+
+def align_columns(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
+    """Return the lines of a table.
+
+    Args:
+        rows: The cells, of the heading first.
+        left: Numbers of the columns that are aligned to the left, from 0; the others are to the right.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if number in left else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

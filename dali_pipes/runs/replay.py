@@ -1,0 +1,307 @@
+"""Make one row of a batch once more, with the picture after each operation."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dali_pipes.arguments.setup import Setup
+from dali_pipes.arguments.values import require_epoch, require_not_negative
+from dali_pipes.errors import BadSampleError, LoaderError
+from dali_pipes.monitoring.recorder import Recorder
+from dali_pipes.runs.replay_result import Replay, Stage, Step
+from dali_pipes.stages.assemble import assemble
+from dali_pipes.stages.canvases import View
+from dali_pipes.stages.data import Finished
+from dali_pipes.stages.data import Images as FinishedImages
+from dali_pipes.stages.fetch import Fetcher
+from dali_pipes.stages.production import Production
+from dali_pipes.steps.multi_scale import MultiScale
+from dali_pipes.steps.positions import positions_of
+from dali_pipes.steps.schedule import Plan, Steps, whole_groups
+from dali_pipes.steps.streams.fetch import StreamFetcher
+from gpu_aug import Draws, Engine, Recipe, compile_engine
+from gpu_aug.draw_operations import row_of
+from gpu_aug.draws import Params
+from gpu_aug.engines.engine import Images
+from gpu_aug.ops.mix import Mixing
+from gpu_aug.ops.operation import Operation
+from readers import Sample, read_header
+from readers.bucket_order import BucketOrder
+from readers.plural import counted
+
+
+def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int = 0) -> Replay:
+    """Make one row once more; see `Loader.replay`.
+
+    Args:
+        setup: The configuration of the loader; it is not changed.
+        index: Index of the sample in the dataset.
+        epoch: Number of the epoch.
+        repeat: Which of the times that the epoch has the sample, from 0.
+        view: Which of several views.
+
+    Raises:
+        LoaderError: An argument that is not allowed, a stream, or a decoder of `from_dali`.
+        BadSampleError: The sample is bad.
+    """
+    _require_allowed(setup, index, epoch, repeat, view)
+    plan = _plan_row(setup, int(index), int(epoch), int(repeat))
+    # The statistics of the run must not count this.
+    fetcher = replace(setup.fetcher, recorder=Recorder())
+    engines = [RecordingEngine(one.engine, one.engine.name) for one in setup.variants[plan.variant]]
+    variants = [*setup.variants]
+    variants[plan.variant] = tuple(
+        replace(one, engine=engine)
+        for one, engine in zip(setup.variants[plan.variant], engines, strict=True)
+    )
+    execution = replace(setup.options.execution, helper_process=False)
+    options = replace(setup.options, execution=execution, workers=None)
+    alone = replace(
+        setup, options=options, fetcher=fetcher, variants=tuple(variants), num_threads=1
+    )
+    finished, images = _make_step(alone, plan)
+    row = int(plan.rows[0])
+    for record in finished.records[row]:
+        if not record.kept:
+            raise BadSampleError(
+                f"sample {record.index} ({record.key}) is bad ({record.stage}: {record.reason}), so it is in no batch; see "
+                "on_bad_sample"
+            )
+    chosen, seen = variants[plan.variant][view], engines[view].seen
+    assert seen is not None
+    canvas = _canvases(seen, chosen, row)
+    return Replay(
+        key=finished.keys[row],
+        index=int(index),
+        epoch=int(epoch),
+        repeat=int(repeat),
+        position=int(plan.positions[row]),
+        header=_header(fetcher, int(index), finished, row, seen.draws),
+        partners=[key for number, key in enumerate(finished.keys) if number != row and key],
+        canvas=canvas[0] if len(canvas) == 1 else canvas,
+        steps=tuple(_steps(setup, chosen, seen, row, finished.keys)),
+        batch=assemble(finished, images, setup),
+        view=int(view),
+        recipe=chosen.recipe,
+        way=f"{setup.choice.decoder}+{setup.choice.engine} on {setup.choice.device}",
+    )
+
+
+def _require_allowed(setup: Setup, index: Any, epoch: Any, repeat: Any, view: Any) -> None:
+    if isinstance(setup.fetcher, StreamFetcher):
+        raise LoaderError(
+            "replay needs samples that can be read at random, and this is a stream; open the data without "
+            'format="stream", or make shards with gpu-aug pack'
+        )
+    if setup.options.user_pipeline is not None:
+        raise LoaderError(
+            "replay is not possible with a pipeline of from_dali, which serves its loop alone; make a loader with "
+            'decoder="cpu" or "dali"'
+        )
+    require_epoch(epoch)
+    require_not_negative(index=index, repeat=repeat, view=view)
+    length, views = len(setup.options.dataset), len(setup.views)
+    for name, value, most in (("index", index, length), ("view", view, views)):
+        if value >= most:
+            raise LoaderError(
+                f"{name}={value} is not allowed; give an integer from 0 to {most - 1}"
+            )
+
+
+def _plan_row(setup: Setup, index: int, epoch: int, repeat: int) -> Plan:
+    """Return a step of one row, with the neighbours that it may be mixed with.
+
+    Raises:
+        LoaderError: The epoch does not have the sample that often.
+    """
+    order, variants = setup.fetcher.order, setup.fetcher.variants
+    [positions] = positions_of(order, epoch, [index], repeat + 1)
+    if not positions:
+        raise LoaderError(
+            f"sample {index} does not come in epoch {epoch}, of which other samples are drawn by their weights; choose "
+            "another epoch"
+        )
+    if len(positions) <= repeat:
+        raise LoaderError(
+            f"repeat={repeat} is not allowed: epoch {epoch} has sample {index} {counted(len(positions), 'time')}; give a "
+            f"number from 0 to {len(positions) - 1}"
+        )
+    position = positions[repeat]
+    start, stop, size, bucket = 0, len(order), 0, 0
+    if isinstance(order, BucketOrder):
+        buckets = range(len(order.lengths))
+        size = bucket = next(one for one in buckets if position < order.stretch(one)[1])
+        start, stop = order.stretch(bucket)
+    elif isinstance(variants.sizes, MultiScale):
+        size = variants.sizes.at(setup.fetcher.seed, epoch, position)
+    variant = variants.at(epoch, size)
+    own = np.array([position - start], np.int64)
+    group, rows = whole_groups(own, variants.views[variant].group, stop - start)
+    return Plan(epoch, 0, start + group, rows, np.array([True]), 0, variant=variant, bucket=bucket)
+
+
+def _make_step(setup: Setup, plan: Plan) -> tuple[Finished, FinishedImages]:
+    num = len(plan.positions)
+    production = Production(setup, Steps(len(setup.fetcher.order), num, 0, 1, "partial"))
+    source = production.open(num)
+    try:
+        source.start(plan)
+        return source.take()
+    finally:
+        production.stop(source)
+
+
+def _header(
+    fetcher: Fetcher, index: int, finished: Finished, row: int, draws: Draws
+) -> dict[str, Any]:
+    """Return what is known of a sample's file."""
+    [sample] = fetcher.dataset.fetch(np.array([index]))
+    height, width = draws.sizes[row * fetcher.images_per_row].tolist()
+    header: dict[str, Any] = {"height": height, "width": width}
+    data = sample.image if isinstance(sample, Sample) else None
+    if data is None:
+        return header
+    if fetcher.clips is None and not fetcher.images.names:
+        header = asdict(read_header(data))
+    header["bytes"] = len(data)
+    if len(frames := finished.frames[row]):
+        header["frames"] = frames.tolist()
+    return header
+
+
+@dataclass
+class Seen:
+    """What an engine received: the decoded images of a step, and its draws."""
+
+    images: Images
+    draws: Draws
+
+
+@dataclass
+class RecordingEngine:
+    """An engine that keeps what it receives; see Engine."""
+
+    engine: Engine
+    name: str
+    seen: Seen | None = None
+
+    def run(self, images: Images, draws: Draws, out: Tensor) -> None:
+        """Carry out the batch stage."""
+        copies = images.clone() if isinstance(images, Tensor) else [one.clone() for one in images]
+        self.seen = Seen(copies, draws)
+        self.engine.run(images, draws, out)
+
+
+def _canvases(seen: Seen, view: View, row: int) -> Tensor:
+    """Return the decoded images of a row, [images of a sample, C, height, width] on the CPU."""
+    times = view.images_per_row
+    images = [seen.images[number] for number in range(row * times, (row + 1) * times)]
+    return torch.stack(images).cpu().permute(0, 3, 1, 2)
+
+
+def _steps(setup: Setup, view: View, seen: Seen, row: int, keys: Sequence[str]) -> Iterator[Step]:
+    """Yield the operations in their order."""
+    recipe, draws = view.recipe, seen.draws
+    times = view.images_per_row
+    describer = _Describer(draws, row * times, [key for key in keys for _ in range(times)])
+    for timed, params in zip(recipe.temporal_operations, draws.temporal, strict=True):
+        yield describer.step(timed, "time", [params], None)
+    for cut, params in zip(recipe.decode_operations, draws.decode_params, strict=True):
+        yield describer.step(cut, "decode", [params], None)
+    start, num_decode = 0, len(recipe.decode_operations)
+    for number, operation in enumerate(recipe.image_operations[num_decode:], num_decode + 1):
+        stop = start + len(operation.leaves)
+        until = replace(seen, draws=replace(draws, params=draws.params[:stop]))
+        image = _run_until(setup, view, until, row, number)
+        own = draws.params[start:stop]
+        yield describer.step(operation, "augment", own, image[0] if len(image) == 1 else image)
+        start = stop
+
+
+def _run_until(setup: Setup, view: View, seen: Seen, row: int, stop: int) -> Tensor:
+    """Return the images of a row after the first operations of its recipe, as if the recipe ended there.
+
+    Returns:
+        float32 [images of a sample, C, height, width] on the CPU.
+    """
+    full = view.recipe
+    recipe = Recipe(full.image_operations[:stop], boxes=full.boxes, keypoints=full.keypoints)
+    engine = compile_engine(
+        setup.choice.engine,
+        recipe,
+        device=view.device,
+        exact=setup.options.execution.exact,
+        kind=view.kind,
+    )
+    draws, channels, device = seen.draws, view.kind.channels, view.device
+    start, end = row * view.images_per_row, (row + 1) * view.images_per_row
+    if recipe.size is not None:  # all rows at once, since they may be mixed
+        out = torch.empty(len(draws), channels, *recipe.size, device=device)
+        engine.run(seen.images, draws, out)
+        return out[start:end].cpu()
+    images = []
+    for number in range(start, end):
+        own = draws.rows(number, number + 1)
+        out = torch.empty(1, channels, *recipe.result_sizes(own)[0].tolist(), device=device)
+        image = seen.images[number]
+        engine.run(image[None] if recipe.decode_size is not None else [image], own, out)
+        images.append(out[0])
+    return torch.stack(images).cpu()
+
+
+class _Describer:
+    """Describes what was drawn for a row, operation by operation in their order."""
+
+    def __init__(self, draws: Draws, row: int, keys: Sequence[str]) -> None:
+        self._draws, self._row, self._keys, self._sizes = draws, row, keys, draws.sizes
+
+    def step(
+        self, operation: Operation, stage: Stage, params: Sequence[Params], image: Tensor | None
+    ) -> Step:
+        """Describe the next operation, given the parameters of its leaves."""
+        from dali_pipes.preview.draw_descriptions import (
+            leaf_words,
+        )  # its package imports the loader
+
+        leaves = operation.leaves or (operation,)  # operations on the time of clips have none
+        named: dict[str, Any] = {}
+        texts: list[str] = []
+        for leaf, drawn in zip(leaves, params, strict=True):
+            if self._is_applied(leaf, drawn):
+                height, width = self._sizes[self._row].tolist()
+                own, name = row_of(drawn, self._row), type(leaf).__name__
+                words = leaf_words(leaf, own, self._draws, self._row, (height, width), self._keys)
+                values = {key: _plain(value[0]) for key, value in own.items() if key != "apply"}
+                if leaf is operation:
+                    named |= values
+                else:
+                    named[_unused(name, named)] = values
+                    short = name.removeprefix("Policy") if words else name
+                    words = f"{short}: {words}" if words else short
+                texts.append(words)
+            if stage != "time":
+                self._sizes = leaf.result_size(drawn, self._sizes)
+        is_applied = any(map(self._is_applied, leaves, params))
+        name = type(operation).__name__
+        return Step(name, stage, operation, is_applied, named, "; ".join(texts), image)
+
+    def _is_applied(self, leaf: Operation, params: Params) -> bool:
+        if isinstance(leaf, Mixing):
+            return bool(leaf.mixed(params, self._draws.partners)[self._row])
+        return bool(params["apply"][self._row]) if "apply" in params else True
+
+
+def _plain(value: Any) -> Any:
+    """Return a Python number, or the array that was drawn."""
+    return value.item() if value.ndim == 0 else value
+
+
+def _unused(name: str, used: Mapping[str, Any]) -> str:
+    """Return a name that is not used: an operation may come several times among others."""
+    names = (f"{name} {number}" for number in count(2))
+    return name if name not in used else next(one for one in names if one not in used)

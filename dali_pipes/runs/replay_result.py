@@ -1,0 +1,166 @@
+"""Replay: one row of a batch with the draw and the picture of each operation, as a table and as files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from dali_pipes.batch import Batch
+from dali_pipes.monitoring.stage_stats import align_columns
+from gpu_aug import Recipe
+from gpu_aug.ops.operation import Operation
+
+Stage = Literal["time", "decode", "augment"]
+
+_HEAD = ["operation", "done", "size", "min", "max", "mean", "NaN", "inf", "what was drawn"]
+_LEFT_ALIGNED = (0, 1, len(_HEAD) - 1)  # the columns of words
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One operation of a recipe, as it was carried out on one sample.
+
+    Attributes:
+        name: Class of the operation, such as "ColorJitter".
+        stage: "decode" if it is done while decoding, "time" if it chooses the frames of a clip, else "augment".
+        operation: The operation.
+        applied: Whether it changed the image: its probability let it through, and its mixing partner exists.
+        params: The draw by name, numbers and arrays as the operation's `draw` returns them; for an operation made of
+            others a dictionary for each of these that was chosen.
+        words: The draw in words and units, such as "45 x 59 px at top 6, left 4, to 64 x 64" and angles in degrees.
+        image: The picture after it, on the CPU: float32 [C, height, width], of clips and of samples with several images
+            [T, C, height, width]. None before and while decoding, whose result is `Replay.canvas`.
+    """
+
+    name: str
+    stage: Stage
+    operation: Operation
+    applied: bool
+    params: Mapping[str, Any]
+    words: str
+    image: Tensor | None
+
+    def cells(self) -> list[str]:
+        """Return its row of the table."""
+        done = {"time": "frames", "decode": "decoding"}.get(self.stage, "yes")
+        facts = [""] * 6 if self.image is None else _facts(self.image)
+        return [self.name, done if self.applied else "no", *facts, self.words]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Replay:
+    """One row of a batch, made once more; see `Loader.replay`. Printing it shows a table.
+
+    Attributes:
+        key: Name of the sample.
+        index: Index of the sample in the dataset.
+        epoch: As given.
+        repeat: As given.
+        position: Position in the epoch's order, over all ranks.
+        header: What the file says: "format", "height" and "width" (upright), "orientation" (EXIF), "bits", "has_alpha",
+            "bytes"; of clips and of samples with several images "height", "width" and "bytes".
+        partners: Keys of the samples that it may be mixed with, in the order of their positions.
+        canvas: Result of the decode stage, on the CPU: uint8 [C, height, width], or of the type in the file; of clips and
+            of samples with several images [T, C, height, width].
+        steps: The operations in their order.
+        batch: The row as the loader hands it over: a batch of one.
+        view: As given.
+        recipe: The recipe of the view.
+        way: What decoded and augmented it, such as "cpu+fused on cpu".
+    """
+
+    key: str
+    index: int
+    epoch: int
+    repeat: int
+    position: int
+    header: Mapping[str, Any]
+    partners: Sequence[str]
+    canvas: Tensor
+    steps: Sequence[Step]
+    batch: Batch
+    view: int
+    recipe: Recipe
+    way: str
+
+    @property
+    def row(self) -> Tensor:
+        """The finished image [C, H, W], or clip [T, C, H, W], of the view: equal to that in the loader's batch."""
+        return self.batch.views[self.view][0]
+
+    @property
+    def images(self) -> list[tuple[str, Mapping[str, Any], Tensor]]:
+        """Name, parameters and picture after decoding, and after each operation that follows."""
+        first: list[tuple[str, Mapping[str, Any], Tensor]] = [("decoded", {}, self.canvas)]
+        return first + [
+            (step.name, step.params, step.image) for step in self.steps if step.image is not None
+        ]
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Write the table and the picture after each operation, with Normalize undone so that people can see it.
+
+        Args:
+            folder: Made if it does not exist. It gets ``replay.txt`` and a PNG for each picture of RGB or gray, in which
+                the images of a clip are side by side.
+
+        Returns:
+            The folder.
+        """
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "replay.txt").write_text(f"{self!r}\n", encoding="utf-8")
+        if self.canvas.shape[-3] in (1, 3):
+            _save_picture(self.canvas, [], path / "00-decoded.png")
+            done = [step.operation for step in self.steps if step.stage == "decode"]
+            pictures = [step for step in self.steps if step.image is not None]
+            for number, step in enumerate(pictures, 1):
+                done.append(step.operation)
+                assert step.image is not None
+                _save_picture(step.image, done, path / f"{number:02d}-{step.name}.png")
+        return path
+
+    def __repr__(self) -> str:
+        head = [
+            f"{self.key}: sample {self.index} in epoch {self.epoch}, position {self.position} of its order"
+            + (f", repeat {self.repeat}" if self.repeat else ""),
+            f"file: {', '.join(f'{name} {value}' for name, value in self.header.items())}",
+            f"made by {self.way}; values of images as they are, before Normalize from 0 to 1 (uint8: 0 to 255)",
+        ]
+        if self.partners:
+            head.append(f"may be mixed with: {', '.join(self.partners)}")
+        num_before = sum(step.stage != "augment" for step in self.steps)
+        rows = [step.cells() for step in self.steps]
+        rows.insert(num_before, ["= decoded", "", *_facts(self.canvas), ""])
+        rows.append(["= the row", "", *_facts(self.row), ""])
+        return "\n".join([*head, "", *align_columns([_HEAD, *rows], _LEFT_ALIGNED)])
+
+
+def _facts(image: Tensor) -> list[str]:
+    """Return size; smallest, largest and mean finite value; number of NaN and of infinite values."""
+    values = image.detach().to("cpu", torch.float64)
+    finite = values[values.isfinite()]
+    numbers = ["", "", ""]
+    if finite.numel():
+        numbers = [f"{one.item():.4g}" for one in (finite.min(), finite.max(), finite.mean())]
+    size = "x".join(map(str, image.shape[-2:]))
+    return [size, *numbers, *(str(int(one.sum())) for one in (values.isnan(), values.isinf()))]
+
+
+def _save_picture(image: Tensor, done: Sequence[Operation], path: Path) -> None:
+    """Write images [C, H, W] or [T, C, H, W] side by side; NaN is black."""
+    # Here, since its package imports the loader.
+    from dali_pipes.preview.pictures import to_pictures, viewable
+
+    images = image if image.ndim == 4 else image[None]
+    if not images.is_floating_point():
+        images = images.float() / torch.iinfo(images.dtype).max
+    images = images.expand(-1, 3, -1, -1)
+    images = viewable(images, Recipe(done)) if done else images
+    pictures = to_pictures(images.nan_to_num(0, 1, 0))
+    Image.fromarray(np.concatenate(pictures, axis=1)).save(path)
