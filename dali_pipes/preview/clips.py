@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from dali_pipes.preview.cells import label_words
 from dali_pipes.preview.chosen_batches import (
     Drawn,
     as_schedule,
@@ -19,7 +18,7 @@ from dali_pipes.preview.chosen_batches import (
     short_name,
 )
 from dali_pipes.preview.images import about
-from dali_pipes.preview.pictures import Picture, to_pictures
+from dali_pipes.preview.pictures import Picture, label_words, to_pictures
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.decode import decode_frames
 from dali_pipes.video.render_clip import read_pictures

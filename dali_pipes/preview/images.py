@@ -9,7 +9,6 @@ from PIL import Image
 from dali_pipes.arguments.options import ImageOptions
 from dali_pipes.errors import LoaderError
 from dali_pipes.loader import Loader
-from dali_pipes.preview.cells import LARGEST, SMALL, fit, original_cells, targets_of
 from dali_pipes.preview.chosen_batches import (
     Drawn,
     Layer,
@@ -21,7 +20,7 @@ from dali_pipes.preview.chosen_batches import (
     preview_loader,
 )
 from dali_pipes.preview.page import FAINT, Cell, Line, Page, Row, lay_out
-from dali_pipes.preview.pictures import show_values
+from dali_pipes.preview.pictures import LARGEST, SMALL, fit, original_cells, show_values, targets_of
 from gpu_aug import Recipe, Schedule, Targets, Views
 from gpu_aug.engines.choose import EngineChoice
 from readers import Sample
