@@ -23,6 +23,7 @@ from dali_pipes.stages.encoded_rows import (
 from dali_pipes.stages.read_located import LocatedReader, ReadImages
 from dali_pipes.stages.read_samples import Row, SampleReader, record_of
 from dali_pipes.steps.schedule import Plan
+from dali_pipes.video.source import clip_seconds
 from gpu_aug import Draws
 from gpu_aug.errors import TargetsError
 from gpu_aug.frame_times import drawn_speed, frame_order
@@ -188,7 +189,7 @@ class Fetcher(SampleReader):
         chosen = clips.choose(self.seed, plan.epoch, indices, identities, speed)
         order = frame_order(recipe, draws[0], clips.num_frames)
         frames = np.take_along_axis(chosen, order, axis=1)
-        return frames, clips.seconds(indices, frames)
+        return frames, clip_seconds(clips, indices, frames)
 
     def resized(self, fetched: Fetched, sizes: NDArray[np.int64]) -> Fetched:
         """Return samples whose images turned out to have other sizes, int64 [n, 2], drawn for these."""
@@ -243,7 +244,7 @@ class Fetcher(SampleReader):
         )
         bad = BadSample(int(one.indices[0]), one.key(0), "decode", reason)
         records = [(*one.records[0], record_of(one.plan, bad, kept=True))]
-        seconds = self.clips.seconds(one.indices, frames)
+        seconds = clip_seconds(self.clips, one.indices, frames)
         return replace(one, frames=frames, seconds=seconds, records=records)
 
     def read_targets(self, fetched: Fetched, row: int) -> Found:
