@@ -74,9 +74,6 @@ class Feed:
                 f'`gpu-aug doctor`, or use decoder="cpu"; DALI said: {self.refusal}'
             )
 
-    def __len__(self) -> int:
-        return len(self._driver)
-
     def inputs(self, fetched: Fetched, hidden: set[int]) -> Inputs:
         """Make the inputs of a batch, in any thread. Hidden rows, and rows without data, get a placeholder.
 

@@ -18,7 +18,7 @@ _TAKEN: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class DaliDecoder:
-    """A pipeline that turns encoded bytes into images, driven by pushing batches into it; see `from_dali`.
+    """A pipeline that turns encoded bytes into images, and gets batches pushed; see `from_dali`.
 
     Attributes:
         batch_size: The largest batch that it takes.
