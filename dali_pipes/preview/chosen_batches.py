@@ -20,8 +20,7 @@ from dali_pipes.stages.assemble import assemble
 from dali_pipes.stages.data import Finished
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.production import Production
-from dali_pipes.steps.positions import positions_of
-from dali_pipes.steps.schedule import Plan, whole_groups
+from dali_pipes.steps.schedule import Plan, complete_groups, positions_of
 from gpu_aug import Draws, EngineError, Recipe, Schedule, Views
 from readers import Dataset
 
@@ -118,7 +117,7 @@ def draw_chosen(
     variant = fetcher.variants.at(epoch)
     views = fetcher.variants.views[variant]
     share = np.array([one[0] for one in positions_of(fetcher.order, epoch, indices)], np.int64)
-    positions, rows = whole_groups(share, views.group, len(fetcher.order))
+    positions, rows = complete_groups(share, views.group, len(fetcher.order))
     plan = Plan(epoch, 0, positions, rows, np.ones(len(share), bool), 0, 0, variant)
     source = production.open(len(positions))
     try:

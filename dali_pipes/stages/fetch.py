@@ -12,9 +12,10 @@ from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.monitoring.work import Rows
 from dali_pipes.runs.bad_samples import BadRecord, Policy, substitute
-from dali_pipes.samples.fields import FieldError, FieldReader, Values
+from dali_pipes.samples.fields import FieldReader, Values
 from dali_pipes.samples.image_fields import ImageFields
 from dali_pipes.samples.labels import checked_label
+from dali_pipes.samples.read_field import FieldError
 from dali_pipes.samples.targets import Found, TargetReader
 from dali_pipes.stages.data import NOTHING, Fetched
 from dali_pipes.stages.encoded_image import image_of
