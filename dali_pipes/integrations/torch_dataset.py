@@ -261,9 +261,7 @@ class TorchDataset(IndexedDataset):
             listed = getattr(leaf, name, None)
             if not isinstance(listed, list | tuple | np.ndarray | torch.Tensor):
                 continue
-            with suppress(
-                ValueError, TypeError
-            ):  # targets of several lengths or kinds are no column
+            with suppress(ValueError, TypeError):  # targets of several lengths are no column
                 array = np.asarray(listed)
                 if array.dtype.kind in "iu" and array.shape == (len(leaf),):
                     return to_labels(array if self._numbers is None else array[self._numbers])
