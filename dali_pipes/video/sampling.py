@@ -118,7 +118,8 @@ class ByTime:
 
     def frames_at(self, segment: Segment, positions: Sequence[int]) -> NDArray[np.int64]:
         """See ByStride."""
-        elapsed = [position // self.unit(segment) for position in positions]
+        unit = self.unit(segment)
+        elapsed = [position // unit for position in positions]
         shown = segment.pts - segment.pts[0]
         return (np.searchsorted(shown, elapsed, side="right") - 1).astype(np.int64)
 
