@@ -26,7 +26,7 @@ Start = Callable[[int], int]
 # 29.97 and 30000 / 1001 are different fractions with denominators below this, and both are met exactly.
 _LARGEST_DENOMINATOR = 100_000
 
-_LARGEST_FPS = 1_000_000  # a mistake above it, such as a time stamp; no camera is faster
+_LARGEST_FPS = 1_000_000  # a larger number is a mistake, such as a time stamp
 
 
 def random_start(word: int) -> Start:
