@@ -42,7 +42,8 @@ COMMANDS = {
         *("Plan", "plan_shards", "load_plan", "make_shard", "merge"),
         *("ArrayTask", "Executor", "Job", "LocalExecutor"),
     ),
-    "dali_pipes.runs.audit_report": ("check_audit", "compare_audits"),
+    "dali_pipes.runs.audit_check": ("check_audit",),
+    "dali_pipes.runs.audit_compare": ("compare_audits",),
     "dali_pipes.machine.doctor": ("examine",),
     "dali_pipes.preview": ("draw_words", "preview_engines", "preview_images"),
 }

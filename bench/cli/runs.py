@@ -180,7 +180,8 @@ def audit(
     same order, and if not, where they part; where one goes on from a state of the other, both are checked as one run. Exit code 1 if the answer is no.
     """
     from bench.output.text import print_line
-    from dali_pipes.runs.audit_report import check_audit, compare_audits
+    from dali_pipes.runs.audit_check import check_audit
+    from dali_pipes.runs.audit_compare import compare_audits
 
     if second is None:
         check = check_audit(first)

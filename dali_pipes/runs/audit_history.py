@@ -127,7 +127,7 @@ class _Attempt:
         before: Name of the attempt in front of it in a file. It counts as the parent if `after` is unknown.
         begin: Its begin line; the earliest if its ranks do not agree.
         steps: Its step lines, by file.
-        places: Its place among the attempts of each file that has it.
+        numbers: Its number among the attempts of each file that has it, from 1.
     """
 
     name: str
@@ -135,7 +135,7 @@ class _Attempt:
     before: str = _ROOT
     begin: BeginLine | None = None
     steps: dict[int, list[StepLine]] = field(default_factory=dict)
-    places: dict[int, int] = field(default_factory=dict)
+    numbers: dict[int, int] = field(default_factory=dict)
 
     def reach(self) -> tuple[int, int]:
         """Return the furthest epoch and position."""
@@ -220,16 +220,16 @@ def _parse(saved: dict[str, Any]) -> BeginLine | StepLine:
 def _files(source: str) -> list[Path]:
     path = Path(source)
     if path.is_dir():
-        found = sorted(path.glob("*.jsonl"))
+        files = sorted(path.glob("*.jsonl"))
     elif path.is_file():
-        found = [path]
+        files = [path]
     else:
-        found = sorted(map(Path, glob.glob(source)))  # noqa: PTH207 - the pattern may be absolute
-    if not found:
+        files = sorted(map(Path, glob.glob(source)))  # noqa: PTH207 - the pattern may be absolute
+    if not files:
         raise LoaderError(
             f"{source} names no audit files; give a file, a folder with .jsonl files, or a pattern in quotes"
         )
-    return found
+    return files
 
 
 def _bucket_ends(begin: BeginLine) -> tuple[int, ...]:
@@ -258,7 +258,7 @@ def _add_file(
     attempts: dict[str, _Attempt], number: int, lines: Sequence[BeginLine | StepLine | None]
 ) -> None:
     """Add the lines of one file to the attempts."""
-    before, place = _ROOT, 0
+    before, count = _ROOT, 0
     steps = attempts[_ROOT].steps.setdefault(number, [])
     for line in lines:
         if isinstance(line, StepLine):
@@ -274,25 +274,25 @@ def _add_file(
                 attempt.begin = line
             # A name that comes again started again from the same state: only its last steps count.
             attempt.steps[number] = steps = []
-            attempt.places[number] = place = place + 1
+            attempt.numbers[number] = count = count + 1
             before = name
 
 
 def _latest(siblings: Sequence[_Attempt], children: Children) -> _Attempt:
     """Return the attempt that the run went on with, of several that loaded the same state."""
     trees = {one.name: _with_descendants(one, children) for one in siblings}
-    # Sorted pairs of (file, place): a dictionary keeps the last place in each file.
+    # Sorted pairs of (file, number): a dictionary keeps the last number in each file.
     last = {
-        name: dict(sorted(pair for one in tree for pair in one.places.items()))
+        name: dict(sorted(pair for one in tree for pair in one.numbers.items()))
         for name, tree in trees.items()
     }
 
     def priority(sibling: _Attempt) -> tuple[bool, tuple[int, int], str]:
         own = last[sibling.name]
         is_last = all(
-            place <= own.get(file, place)
-            for places in last.values()
-            for file, place in places.items()
+            number <= own.get(file, number)
+            for numbers in last.values()
+            for file, number in numbers.items()
         )
         return is_last, max(one.reach() for one in trees[sibling.name]), sibling.name
 
@@ -300,21 +300,21 @@ def _latest(siblings: Sequence[_Attempt], children: Children) -> _Attempt:
 
 
 def _with_descendants(attempt: _Attempt, children: Children) -> list[_Attempt]:
-    found = [attempt]
-    for one in found:  # also visits what it appends
-        found += children.get(one.name, [])
-    return found
+    tree = [attempt]
+    for one in tree:  # also visits what it appends
+        tree += children.get(one.name, [])
+    return tree
 
 
 def _steps_that_count(path: Sequence[_Attempt]) -> list[StepLine]:
     """Return the steps of each attempt that come before the starts of all later attempts."""
-    kept: list[StepLine] = []
+    result: list[StepLine] = []
     limits: list[BeginLine] = []  # of the later attempts, those that went back to the lowest epoch
     for attempt in reversed(path):
         for steps in attempt.steps.values():
-            kept += [step for step in steps if all(limit.comes_after(step) for limit in limits)]
+            result += [step for step in steps if all(limit.comes_after(step) for limit in limits)]
         if attempt.begin is not None:
             limits.append(attempt.begin)
             epoch = min(limit.start[0] for limit in limits)
             limits = [limit for limit in limits if limit.start[0] == epoch]
-    return kept
+    return result

@@ -20,10 +20,9 @@ from dali_pipes.stages.data import Finished
 from dali_pipes.stages.data import Images as FinishedImages
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.production import Production
-from dali_pipes.steps.multi_scale import MultiScale
-from dali_pipes.steps.positions import positions_of
-from dali_pipes.steps.schedule import Plan, Steps, whole_groups
+from dali_pipes.steps.schedule import Plan, Steps, complete_groups, positions_of
 from dali_pipes.steps.streams.fetch import StreamFetcher
+from dali_pipes.steps.variants import MultiScale
 from gpu_aug import Draws, Engine, Recipe, compile_engine
 from gpu_aug.draw_operations import row_of
 from gpu_aug.draws import Params
@@ -33,6 +32,29 @@ from gpu_aug.ops.operation import Operation
 from readers import Sample, read_header
 from readers.bucket_order import BucketOrder
 from readers.plural import counted
+
+
+@dataclass
+class Seen:
+    """What an engine received: the decoded images of a step, and its draws."""
+
+    images: Images
+    draws: Draws
+
+
+@dataclass
+class RecordingEngine:
+    """An engine that keeps what it receives; see Engine."""
+
+    engine: Engine
+    name: str
+    seen: Seen | None = None
+
+    def run(self, images: Images, draws: Draws, out: Tensor) -> None:
+        """Carry out the batch stage."""
+        copies = images.clone() if isinstance(images, Tensor) else [one.clone() for one in images]
+        self.seen = Seen(copies, draws)
+        self.engine.run(images, draws, out)
 
 
 def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int = 0) -> Replay:
@@ -51,19 +73,7 @@ def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int =
     """
     _require_allowed(setup, index, epoch, repeat, view)
     plan = _plan_row(setup, int(index), int(epoch), int(repeat))
-    # The statistics of the run must not count this.
-    fetcher = replace(setup.fetcher, recorder=Recorder())
-    engines = [RecordingEngine(one.engine, one.engine.name) for one in setup.variants[plan.variant]]
-    variants = [*setup.variants]
-    variants[plan.variant] = tuple(
-        replace(one, engine=engine)
-        for one, engine in zip(setup.variants[plan.variant], engines, strict=True)
-    )
-    execution = replace(setup.options.execution, helper_process=False)
-    options = replace(setup.options, execution=execution, workers=None)
-    alone = replace(
-        setup, options=options, fetcher=fetcher, variants=tuple(variants), num_threads=1
-    )
+    alone, engines = _recording_setup(setup, plan.variant)
     finished, images = _make_step(alone, plan)
     row = int(plan.rows[0])
     for record in finished.records[row]:
@@ -72,7 +82,7 @@ def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int =
                 f"sample {record.index} ({record.key}) is bad ({record.stage}: {record.reason}), so it is in no batch; see "
                 "on_bad_sample"
             )
-    chosen, seen = variants[plan.variant][view], engines[view].seen
+    chosen, seen = alone.variants[plan.variant][view], engines[view].seen
     assert seen is not None
     canvas = _canvases(seen, chosen, row)
     return Replay(
@@ -81,7 +91,7 @@ def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int =
         epoch=int(epoch),
         repeat=int(repeat),
         position=int(plan.positions[row]),
-        header=_header(fetcher, int(index), finished, row, seen.draws),
+        header=_header(alone.fetcher, int(index), finished, row, seen.draws),
         partners=[key for number, key in enumerate(finished.keys) if number != row and key],
         canvas=canvas[0] if len(canvas) == 1 else canvas,
         steps=tuple(_steps(setup, chosen, seen, row, finished.keys)),
@@ -141,8 +151,27 @@ def _plan_row(setup: Setup, index: int, epoch: int, repeat: int) -> Plan:
         size = variants.sizes.at(setup.fetcher.seed, epoch, position)
     variant = variants.at(epoch, size)
     own = np.array([position - start], np.int64)
-    group, rows = whole_groups(own, variants.views[variant].group, stop - start)
+    group, rows = complete_groups(own, variants.views[variant].group, stop - start)
     return Plan(epoch, 0, start + group, rows, np.array([True]), 0, variant=variant, bucket=bucket)
+
+
+def _recording_setup(setup: Setup, variant: int) -> tuple[Setup, list[RecordingEngine]]:
+    """Return a configuration without helpers whose engines keep what they receive, and these engines."""
+    engines = [RecordingEngine(view.engine, view.engine.name) for view in setup.variants[variant]]
+    views = zip(setup.variants[variant], engines, strict=True)
+    variants = [*setup.variants]
+    variants[variant] = tuple(replace(view, engine=engine) for view, engine in views)
+    execution = replace(setup.options.execution, helper_process=False)
+    alone = replace(
+        setup,
+        options=replace(setup.options, execution=execution, workers=None),
+        fetcher=replace(
+            setup.fetcher, recorder=Recorder()
+        ),  # the statistics of the run do not count this
+        variants=tuple(variants),
+        num_threads=1,
+    )
+    return alone, engines
 
 
 def _make_step(setup: Setup, plan: Plan) -> tuple[Finished, FinishedImages]:
@@ -172,29 +201,6 @@ def _header(
     if len(frames := finished.frames[row]):
         header["frames"] = frames.tolist()
     return header
-
-
-@dataclass
-class Seen:
-    """What an engine received: the decoded images of a step, and its draws."""
-
-    images: Images
-    draws: Draws
-
-
-@dataclass
-class RecordingEngine:
-    """An engine that keeps what it receives; see Engine."""
-
-    engine: Engine
-    name: str
-    seen: Seen | None = None
-
-    def run(self, images: Images, draws: Draws, out: Tensor) -> None:
-        """Carry out the batch stage."""
-        copies = images.clone() if isinstance(images, Tensor) else [one.clone() for one in images]
-        self.seen = Seen(copies, draws)
-        self.engine.run(images, draws, out)
 
 
 def _canvases(seen: Seen, view: View, row: int) -> Tensor:

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from dali_pipes.batch import Batch
@@ -154,7 +153,9 @@ def _facts(image: Tensor) -> list[str]:
 
 def _save_picture(image: Tensor, done: Sequence[Operation], path: Path) -> None:
     """Write images [C, H, W] or [T, C, H, W] side by side; NaN is black."""
-    # Here, since its package imports the loader.
+    # Here, since a training run needs no Pillow, and since the package of previews imports the loader.
+    from PIL import Image
+
     from dali_pipes.preview.pictures import to_pictures, viewable
 
     images = image if image.ndim == 4 else image[None]

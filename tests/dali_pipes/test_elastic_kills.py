@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from dali_pipes import Loader, Monitoring
+from dali_pipes.runs.audit_check import check_audit
+from dali_pipes.runs.audit_compare import compare_audits, compare_histories
 from dali_pipes.runs.audit_history import History, read_history, read_lines
-from dali_pipes.runs.audit_report import check_audit, compare_audits, compare_histories
 from gpu_aug import Recipe
 from readers import Order, open_dataset
 from tests.support import killed_ranks

@@ -24,7 +24,7 @@ from dali_pipes import (
     Monitoring,
     MultiScale,
 )
-from dali_pipes.runs.audit_report import compare_audits
+from dali_pipes.runs.audit_compare import compare_audits
 from gpu_aug import (
     BoxParams,
     CenterCrop,

@@ -198,7 +198,7 @@ def group_board() -> tuple[StoreBoard, int, int] | None:
     if isinstance(_without_prefixes(store), _dist.FileStore):
         # It grows with every report, and a clone of it keeps torch from deleting the file.
         raise BoardError(
-            "the store of the process group is a file, which is no place for notes: give heartbeat= a folder"
+            "the store of the process group is a file, which cannot hold reports: give heartbeat= a folder"
         )
     for known, board in list(_latest):
         if known() is store and not board.failure:

@@ -125,7 +125,7 @@ class PeerWatch:
                 warn_visibly(text)
             elif is_known and not self._is_silent(report):
                 self._silent.discard(report.rank)
-                warn_visibly(f"rank {report.rank} is heard again")
+                warn_visibly(f"rank {report.rank} reports again")
 
 
 @dataclass(slots=True)
@@ -199,7 +199,7 @@ def _describe_silence(report: RankReport, reports: list[RankReport]) -> str:
     at = f", waiting for {report.waits_for}" if report.waits_for else ""
     place = "the loader" if report.state == "loader" else "the training loop"
     return (
-        f"{name} has said nothing for {report.age_seconds:.0f} s: its process has ended, or stands still; its last word "
+        f"{name} has not reported for {report.age_seconds:.0f} s: its process has ended or hangs; its last report "
         f"came from {place} after {report.steps} batches of epoch {report.epoch}{at}"
     )
 

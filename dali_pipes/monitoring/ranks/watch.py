@@ -4,6 +4,7 @@ import os
 import socket
 import time
 import zlib
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -32,7 +33,7 @@ _ANSWER_SECONDS = 3.0
 _MAX_NAMED = 8
 """Ranks that a sentence names one by one."""
 
-Place = tuple[Board, int, int]
+Membership = tuple[Board, int, int]
 """A board, the rank of this process on it, and the number of ranks."""
 
 
@@ -59,49 +60,51 @@ class Watch:
         """Look after a loop until `ending` is closed."""
         pulse = Pulse(epoch)
         if self._heartbeat is not None:
-            place, rank, _ = _place_of(self._heartbeat, process)
+            membership, rank, _ = _find_membership(self._heartbeat, process)
             self._latest = LoopWatch(
-                self._heartbeat, pulse, self._recorder, self._loop, (place, rank), self._warned
+                self._heartbeat, pulse, self._recorder, self._loop, (membership, rank), self._warned
             )
             ending.callback(self._latest.end)
         return pulse
 
     def ranks(self, process: Process) -> RankTable:
         """Return where all ranks stand."""
-        place, rank, why = _place_of(self._heartbeat, process)
+        membership, rank, why = _find_membership(self._heartbeat, process)
         own = RankReport(rank=rank, state="over") if self._latest is None else self._latest.report()
-        if place is None:
+        if membership is None:
             is_alone = process.world_size == 1
             return RankTable([own], "" if is_alone else f"the others are not known: {why}")
-        board, _, world_size = place
+        board, _, world_size = membership
         try:
             others = read_others(board, rank, world_size)
         except BoardError as error:
             return RankTable([own], f"the others are not known: {error}")
         num_missing = world_size - 1 - len(others)
         missing = (
-            f"{num_missing} of {world_size} ranks have said nothing yet" if num_missing else ""
+            f"{num_missing} of {world_size} ranks have not reported yet" if num_missing else ""
         )
         return RankTable(sorted([own, *others], key=lambda report: report.rank), missing)
 
 
-def _place_of(heartbeat: Heartbeat | None, process: Process) -> tuple[Place | None, int, str]:
-    """Return where this process leaves its reports, its rank there, and why there is no such place."""
-    place: Place | None = None
+def _find_membership(
+    heartbeat: Heartbeat | None, process: Process
+) -> tuple[Membership | None, int, str]:
+    """Return where this process leaves its reports, its rank there, and why there is no board."""
+    membership: Membership | None = None
     why = ""
     if heartbeat is None:
         why = "the loader has heartbeat=None"
     elif heartbeat.folder is not None:
         here = found_process() or process
         folder = FolderBoard(Path(os.fsdecode(heartbeat.folder)))
-        place = (folder, here.rank, here.world_size)
+        membership = (folder, here.rank, here.world_size)
     else:
         try:
-            place = group_board()
+            membership = group_board()
             why = "there is neither a process group with a store nor a folder"
         except BoardError as error:
             why = str(error)
-    return place, process.rank if place is None else place[1], why
+    return membership, process.rank if membership is None else membership[1], why
 
 
 class LoopWatch:
@@ -114,7 +117,7 @@ class LoopWatch:
         pulse: The loop.
         recorder: Knows what its stages do.
         loop: The same for loops over the same data; see `RankReport`.
-        place: Where to leave reports, or None, and this rank.
+        membership: Where to leave reports, or None; and this rank.
         warned: See `PeerWatch`.
     """
 
@@ -124,29 +127,28 @@ class LoopWatch:
         pulse: Pulse,
         recorder: Recorder,
         loop: str,
-        place: tuple[Place | None, int],
+        membership: tuple[Membership | None, int],
         warned: Warned,
     ) -> None:
         self.pulse, self._recorder, self._heartbeat = pulse, recorder, heartbeat
         self._loop, self._warned = loop, warned
-        self._place, self._rank = place
+        self._membership, self._rank = membership
         self._window = Window(pulse, recorder)
         self._waits_for = ""
         self._number = 0
         self._peers: PeerWatch | None = None
         self._latest = self._began = self._looked = self._moved = clock()
         self._waited, self._waiting_for, self._is_stalled = 0.0, 0, False
-        self._calls: dict[str, int] = {}
-        self._calls_before: dict[str, int] = {}
+        self._calls = self._calls_before = Counter[str]()
         every = min(heartbeat.every_seconds / 2, heartbeat.stall_seconds / 4, _MAX_TICK_SECONDS)
-        self._threads = [RepeatingThread("gpu-aug-watch", every, self._tick)]
+        self._threads: list[RepeatingThread] = []
+        self._threads.append(RepeatingThread("gpu-aug-watch", every, self._tick))
 
     def end(self) -> None:
         """End the threads; wait for them, but not for long."""
         self.pulse.end()
-        for thread in self._threads:
+        for thread in self._threads:  # the first one may still add the second while it ends
             thread.end()
-        for thread in self._threads:
             thread.join()
 
     def report(self) -> RankReport:
@@ -191,9 +193,9 @@ class LoopWatch:
 
     def _start_reports(self, now: float) -> None:
         every = self._heartbeat.every_seconds
-        if self._place is None or self._peers is not None or now - self._began < every:
+        if self._membership is None or self._peers is not None or now - self._began < every:
             return
-        board, rank, world_size = self._place
+        board, rank, world_size = self._membership
         self._peers = PeerWatch(board, rank, world_size, every, self.report, self._warned)
         self._threads.append(RepeatingThread("gpu-aug-watch-beats", every, self._peers.beat))
 
@@ -236,19 +238,16 @@ class LoopWatch:
         still_seconds = clock() - self._moved
         if still_seconds >= self._waited / 2:
             return f"nothing has moved for {still_seconds:.0f} s"
-        done = [
-            f"{count - self._calls_before.get(stage, 0)} of {stage}"
-            for stage, count in self._num_calls().items()
-            if count > self._calls_before.get(stage, 0)
-        ]
+        calls = self._num_calls() - self._calls_before
+        done = [f"{count} of {stage}" for stage, count in calls.items()]
         return f"it goes on, slowly: calls that have ended are {', '.join(done)}"
 
-    def _num_calls(self) -> dict[str, int]:
+    def _num_calls(self) -> Counter[str]:
         totals = self._recorder.totals()
-        return {str(stage): one.calls for stage, one in totals.stages.items()}
+        return Counter({stage: one.calls for stage, one in totals.stages.items()})
 
     def _name(self) -> str:
-        is_alone = self._place is None and self._rank == 0
+        is_alone = self._membership is None and self._rank == 0
         name = "the training loop" if is_alone else f"rank {self._rank}"
         return f"{name} ({socket.gethostname()}, process {os.getpid()})"
 

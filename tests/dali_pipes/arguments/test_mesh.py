@@ -15,7 +15,7 @@ import torch.multiprocessing as processes
 from torch.distributed.device_mesh import init_device_mesh
 
 from dali_pipes import Loader, LoaderError, Monitoring
-from dali_pipes.runs.audit_report import check_audit
+from dali_pipes.runs.audit_check import check_audit
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from tests.support.adapters import MemoryDataset
 

@@ -13,8 +13,9 @@ from bench.cli import main
 from dali_pipes import Execution, Loader, LoaderError, Monitoring
 from dali_pipes.errors import StateMismatchError
 from dali_pipes.runs.audit import sums
+from dali_pipes.runs.audit_check import check_audit
+from dali_pipes.runs.audit_compare import compare_audits
 from dali_pipes.runs.audit_history import read_history
-from dali_pipes.runs.audit_report import check_audit, compare_audits
 from gpu_aug import MixUp, RandomResizedCrop, Recipe
 from readers import Order
 from tests.support.adapters import MemoryDataset
@@ -396,7 +397,7 @@ class TestComparison:
         (tmp_path / "other" / "loss.jsonl").write_text('{"loss": 3}\n[]\n')
         (tmp_path / "begun.jsonl").write_text(BEGIN)
         for name, words in {
-            "other": "holds no audit; give what Loader",
+            "other": "holds no audit; give what Monitoring",
             "begun.jsonl": r"begun.jsonl holds no step",
             "none-*.jsonl": "names no audit files",
         }.items():

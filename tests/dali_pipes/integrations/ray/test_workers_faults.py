@@ -23,8 +23,9 @@ from dali_pipes.integrations.ray.maker import MadeStep
 from dali_pipes.integrations.ray.worker_pool import Step, Worker, WorkerPool
 from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.monitoring.counts import Counts
+from dali_pipes.runs.audit_check import check_audit
+from dali_pipes.runs.audit_compare import compare_audits
 from dali_pipes.runs.audit_history import BeginLine, StepLine, read_lines
-from dali_pipes.runs.audit_report import check_audit, compare_audits
 from dali_pipes.stages.job import Report
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
@@ -132,8 +133,7 @@ import ctypes
 from dali_pipes.integrations.ray import maker
 
 maker._BLOCKED_SECONDS = 0.5
-maker._LOOK_SECONDS = 0.1
-maker.Maker(0.5)._in_time(lambda: (__import__("time").sleep(0.3), ctypes.PyDLL(None).sleep(60)), "")
+maker.Maker(0.5)._in_time(lambda: ctypes.PyDLL(None).sleep(60), "")
 """
 
 

@@ -215,7 +215,7 @@ class TestGroups:
         group(
             torch.distributed.PrefixStore("a", torch.distributed.FileStore(str(tmp_path / "f"), 2))
         )
-        with pytest.raises(BoardError, match="is a file, which is no place for notes: give"):
+        with pytest.raises(BoardError, match="is a file, which cannot hold reports: give"):
             group_board()
 
     def test_none(self) -> None:
@@ -322,7 +322,7 @@ def test_ranks_that_do_not_wait_for_each_other() -> None:
 def test_table() -> None:
     """Printed, all ranks have a line, and who is late has a sentence."""
     waiting = {"state": "loader", "waits_for": "read a.tar, 9 s", "wait_seconds": 20}
-    table = RankTable(notes(**waiting), "1 of 5 ranks has said nothing yet")
+    table = RankTable(notes(**waiting), "1 of 5 ranks have not reported yet")
     head, *lines, late, _ = repr(table).splitlines()
     assert (head.split()[:3], [late]) == (["rank", "epoch", "step"], table.late)
     assert "loader: read a.tar, 9 s" in lines[2]

@@ -64,18 +64,25 @@ def train(
     return loaders
 
 
-def test_healthy_ranks(dataset: Repeated, tmp_path: Path, said: Any) -> None:
-    """Nothing is said of ranks that are alike, and all of them are in the table."""
-
-    def is_over(loaders: list[Loader]) -> bool:
-        table = loaders[1].ranks()
-        return len(table) == 2 and min(note.number for note in table) > 8
-
-    table = train([dataset, dataset], tmp_path, is_over)[1].ranks()
-    assert (said(), table.late) == ([], [])
-    assert [(note.rank, note.steps > 4, note.samples > 0) for note in table] == [
-        *((0, True, True), (1, True, True))
+def test_healthy_ranks(dataset: Repeated, tmp_path: Path, hands: Any, said: Any) -> None:
+    """Nothing is said of ranks that are alike, and all of them are in the table; by a clock of the test."""
+    often = Heartbeat(folder=tmp_path, every_seconds=0.1, stall_seconds=60)
+    loaders = [
+        load(dataset, rank=rank, world_size=2, monitoring=Monitoring(heartbeat=often))
+        for rank in (0, 1)
     ]
+    loops = [iter(loader) for loader in loaders]
+    for _ in range(20):
+        for loop in loops:
+            next(loop)
+        hands.go_on(0.1)
+    table = loaders[1].ranks()
+    assert (said(), table.late) == ([], [])
+    assert [(one.rank, one.number > 8, one.steps, one.samples > 0) for one in table] == [
+        *((0, True, 20, True), (1, True, 20, True))
+    ]
+    for loader in loaders:
+        loader.close()
 
 
 @pytest.mark.long
@@ -152,7 +159,7 @@ class TestSilence:
             beats.beat(False)
 
     def test_said_once(self, beats: PeerWatch, said: Any) -> None:
-        """A rank that leaves no notes any more is named once, and once more when it is heard again."""
+        """A rank that stops reporting is named once, and once more when it reports again."""
         one = RankReport(
             rank=1, host="node1", pid=12, epoch=2, steps=7, state="loader", waits_for="read a.tar"
         )
@@ -162,11 +169,11 @@ class TestSilence:
         assert said() == []
         self.beat(beats, 20, two)
         assert said() == [
-            "rank 1 (node1, process 12) has said nothing for 6 s: its process has ended, or stands still; its last word "
+            "rank 1 (node1, process 12) has not reported for 6 s: its process has ended or hangs; its last report "
             "came from the loader after 7 batches of epoch 2, waiting for read a.tar"
         ]
         self.beat(beats, 3, one, two)
-        assert said()[1:] == ["rank 1 is heard again"]
+        assert said()[1:] == ["rank 1 reports again"]
 
     def test_loops_that_are_over(self, beats: PeerWatch, said: Any) -> None:
         """Nothing is said of a rank whose loop is over, until others have begun the next epoch."""
@@ -316,6 +323,6 @@ def test_two_processes(folder: Path) -> None:
     assert "hang_at.<locals>" in second["hangs"]
     assert re.search(r"has got its batch, and goes on, after \d s", second["hangs"])
     assert second["hangs"].count("has waited") == 1
-    dies = r"rank 1 \(.*, process \d+\) has said nothing for \d s: its process has ended, or stands still; its last"
+    dies = r"rank 1 \(.*, process \d+\) has not reported for \d s: its process has ended or hangs; its last"
     assert re.match(dies, first["dies"])
-    assert first["dies"].count("has said nothing") == 1
+    assert first["dies"].count("has not reported") == 1
