@@ -33,32 +33,32 @@ if TYPE_CHECKING:
     from dali_pipes.samples.maps import Flow as Flow
     from dali_pipes.samples.maps import NumberMap as NumberMap
     from dali_pipes.state import LoaderState as LoaderState
-    from dali_pipes.steps.multi_scale import MultiScale as MultiScale
+    from dali_pipes.steps.variants import MultiScale as MultiScale
     from dali_pipes.video.clips import Clips as Clips
     from dali_pipes.video.scores import ViewMean as ViewMean
     from readers.buckets import Buckets as Buckets
 
 _MODULES = {
-    "ImageOptions": "dali_pipes.arguments.options",
-    "Execution": "dali_pipes.arguments.options",
-    "Monitoring": "dali_pipes.arguments.options",
-    "BlockShuffle": "dali_pipes.arguments.options",
     "BadRecord": "dali_pipes.runs.bad_samples",
     "BadSampleError": "dali_pipes.errors",
     "Batch": "dali_pipes.batch",
+    "BlockShuffle": "dali_pipes.arguments.options",
     "Buckets": "readers.buckets",
     "Clips": "dali_pipes.video.clips",
     "ClusterError": "dali_pipes.errors",
     "DecodeError": "dali_pipes.errors",
     "Every": "dali_pipes.monitoring.metrics",
+    "Execution": "dali_pipes.arguments.options",
     "Field": "dali_pipes.samples.fields",
     "Flow": "dali_pipes.samples.maps",
     "Heartbeat": "dali_pipes.monitoring.ranks.heartbeat",
+    "ImageOptions": "dali_pipes.arguments.options",
     "Loader": "dali_pipes.loader",
     "LoaderError": "dali_pipes.errors",
     "LoaderState": "dali_pipes.state",
     "MissingPackageError": "dali_pipes.errors",
-    "MultiScale": "dali_pipes.steps.multi_scale",
+    "Monitoring": "dali_pipes.arguments.options",
+    "MultiScale": "dali_pipes.steps.variants",
     "NumberMap": "dali_pipes.samples.maps",
     "RankTable": "dali_pipes.monitoring.ranks.rank_table",
     "StateMismatchError": "dali_pipes.errors",

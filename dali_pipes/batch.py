@@ -1,4 +1,4 @@
-"""What the loader hands over: a batch."""
+"""A batch, as a Loader yields it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import torch
 
+# Further attributes that lie on the loader's device: those that a training step uses there.
 _ON_DEVICE = ("labels", "masks", "boxes", "box_labels", "keypoints", "keypoint_labels")
 
 
@@ -16,42 +17,39 @@ class Batch:
     B is `batch_size`, except for the last batch under last_batch="partial" and for batches that lost
     samples under on_bad_sample="skip"; then B may be smaller, down to 0.
 
-    Everything but `indices`, `keys`, `valid` and what is said of frames lies on the loader's device; on a GPU it is ready for the
-    stream that was the current one in `next()`, see `record_stream` for others. Boxes, masks and keypoints
-    are those of `images`, moved by the recipe. Each is None where no sample of the batch has any; where
-    some have, the others have none of them: 0 boxes, 0 keypoints, 0 masks, or a mask that is -1 throughout.
+    Everything but `indices`, `keys`, `valid` and the data of frames lies on the loader's device; on a GPU it is ready for the
+    stream that was current in `next()`, see `record_stream` for others. Boxes, masks and keypoints are those of `images`,
+    moved by the recipe. Each is None if no sample of the batch has any; if only some have, the others have 0 boxes,
+    0 keypoints, 0 masks, or a mask that is -1 throughout.
 
     Attributes:
-        images: [B, 3, H, W], of clips [B, T, 3, H, W], of the loader's dtype; as many channels as it was asked for. In [0, 1] unless the recipe normalises; 0 to 255 for
-            torch.uint8. With several views it is the first of `views`.
-        labels: int64 [B], -1 where the data has no label. Under a recipe that mixes samples float32
-            [B, num_classes], the shares of the classes in `images`; a sample without label is refused unless it has boxes,
-            masks or keypoints, and then all 0 (int64 and -1 if neither the recipe nor the data has classes). Of a dataset whose labels are vectors
-            float32 [B, K], mixed like the images, or a list of B float32 [Ki] where their lengths differ; see
+        images: [B, 3, H, W], of clips [B, T, 3, H, W], of the loader's dtype; other numbers of channels on request. In
+            [0, 1] unless the recipe normalises; 0 to 255 for torch.uint8. With several views it is the first of `views`.
+        labels: int64 [B], -1 where the data has no label. With a recipe that mixes samples float32 [B, num_classes], the
+            shares of the classes in `images`; a sample without label is refused unless it has boxes, masks or keypoints, and
+            then its shares are 0 (int64 and -1 if neither the recipe nor the data has classes). For a dataset whose labels
+            are vectors float32 [B, K], mixed like the images, or a list of B float32 [Ki] if their lengths differ; see
             `readers.IndexedDataset.label_shape`.
         indices: int64 [B] on the CPU: the samples' indices in the dataset.
         keys: The samples' names, for people.
         valid: bool [B] on the CPU: False in rows that repeat a sample to fill the last batch.
         views: One tensor like `images` for each recipe of Views, whose sizes may differ; a loader of one
             recipe has one view.
-        masks: int64 [B, H, W] where each sample has one mask; a list of B int64 [Ni, H, W] where samples
-            have numbered ones.
-        boxes: B float32 [Ni, 4], in the form that the recipe's BoxParams name: left, top, right, bottom in
-            pixels where it has none.
+        masks: int64 [B, H, W] if each sample has one mask; a list of B int64 [Ni, H, W] if samples have numbered ones.
+        boxes: B float32 [Ni, 4], in the form of the recipe's BoxParams; without these left, top, right, bottom in pixels.
         box_labels: B int64 [Ni]; -1 where the data has no label.
         keypoints: B float32 [Ni, 2], (x, y) in pixels.
         keypoint_labels: B int64 [Ni]; -1 where the data has no label.
-        frames: int64 [B, T] on the CPU: which frames of its video each clip is made of, counted from 0 in the
-            order of presentation; if a damaged frame was replaced, the one that is shown. None if samples are
-            images, as the next three.
-        seconds: float64 [B, T] on the CPU: when these frames are shown, in seconds after the video's first.
+        frames: int64 [B, T] on the CPU: numbers of each clip's frames in its video, counted from 0 in the order of
+            presentation; for a damaged frame the one that replaces it. None if samples are images, as the next three.
+        seconds: float64 [B, T] on the CPU: presentation times of these frames, in seconds after the video's first.
         videos: The keys of the videos, for people; two videos may have one.
         video_numbers: int64 [B] on the CPU: a number for each video, which all clips of one sample of the
             dataset of videos share.
-        fields: What ``Loader(fields=...)`` asked for, by name: a tensor [B, ...] on the loader's device where type
-            and shape are known, else a list of B values. Where samples have several images these are among them,
-            [B, C, H, W] each, and maps as well, float32 [B, 1 or 2, H, W].
-        camera_columns: Of datasets with named cameras (LeRobot), which of the T pictures are each one's; see
+        fields: The fields of ``Loader(fields=...)`` by name: a tensor [B, ...] on the loader's device if type and shape
+            are known, else a list of B values. If samples have several images these are among them, [B, C, H, W] each, and
+            maps as well, float32 [B, 1 or 2, H, W].
+        camera_columns: For datasets with named cameras (LeRobot), the range of each camera's pictures among the T; see
             `cameras`.
 
     Example:
@@ -90,55 +88,55 @@ class Batch:
         return len(self.keys)
 
     def __iter__(self) -> Iterator[Any]:
-        """Give `images` and `labels`, for ``for images, labels in loader``."""
+        """Yield `images` and `labels`, for ``for images, labels in loader``."""
         return iter((self.images, self.labels))
 
     @property
     def cameras(self) -> dict[str, torch.Tensor]:
-        """The pictures of each camera, [B, T, 3, H, W], parts of `images`; empty where the data names no cameras."""
+        """The pictures of each camera, [B, T, 3, H, W], parts of `images`; empty if the data names no cameras."""
         return {name: self.images[:, columns] for name, columns in self.camera_columns.items()}
 
     def __getitem__(self, name: str) -> Any:
-        """Return what `to_dict` has under a name, such as ``batch["images"]`` or a further field.
+        """Return an entry of `to_dict`, such as ``batch["images"]`` or a further field.
 
         Raises:
             KeyError: There is nothing of that name.
         """
-        there = self.to_dict()
-        if not isinstance(name, str) or name not in there:
-            raise KeyError(f"a batch has no {name!r}; it has {', '.join(there)}")
-        return there[name]
+        entries = self.to_dict()
+        if not isinstance(name, str) or name not in entries:
+            raise KeyError(f"a batch has no {name!r}; it has {', '.join(entries)}")
+        return entries[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self.to_dict()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything that the batch has, by name, cameras and further fields among it; `views` where there are several."""
-        further = ("fields", "camera_columns")
-        named = {
-            own.name: getattr(self, own.name) for own in fields(self) if own.name not in further
+        """Return all entries by name, with cameras and further fields; `views` only if there are several."""
+        left_out = {"fields", "camera_columns"} | ({"views"} if len(self.views) == 1 else set())
+        named = {own.name: getattr(self, own.name) for own in fields(self)}
+        entries = {
+            name: value
+            for name, value in named.items()
+            if value is not None and name not in left_out
         }
-        if len(self.views) == 1:
-            del named["views"]
-        there = {name: one for name, one in named.items() if one is not None}
-        return {**there, **self.cameras, **self.fields}
+        return {**entries, **self.cameras, **self.fields}
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:
-        """Return the batch with all that lies on the loader's device on another one; the rest stays on the CPU."""
+        """Return the batch with everything on the loader's device moved to another one; the rest stays on the CPU."""
         return self._with(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Self:
-        """Return the batch with all that would go to a GPU in pinned memory, for ``to(..., non_blocking=True)``."""
+        """Return the batch with everything that `to` moves in pinned memory, for ``to(..., non_blocking=True)``."""
         return self._with(lambda tensor: tensor.pin_memory())
 
     def record_stream(self, stream: Any) -> None:
-        """Say that a stream reads the batch which is not the one that was current in `next()`, for each tensor on a GPU.
+        """Keep the memory of the batch until a CUDA stream has used it that was not current in `next()`.
 
-        The stream waits for the batch by ``stream.wait_stream(current)``, called after `next()`; this keeps the memory of what is
-        dropped until the stream is through with what it was asked for before, as `torch.Tensor.record_stream` does.
+        As `torch.Tensor.record_stream`, for every tensor on a GPU. The stream must wait for the batch: call
+        ``stream.wait_stream(current)`` after `next()`.
 
         Args:
-            stream: A `torch.cuda.Stream` of the loader's device; for a batch on the CPU it is not looked at.
+            stream: A `torch.cuda.Stream` of the loader's device; ignored for a batch on the CPU.
 
         Example:
             >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -150,22 +148,23 @@ class Batch:
         """
 
         def record(tensor: torch.Tensor) -> torch.Tensor:
-            if tensor.is_cuda:
-                tensor.record_stream(stream)
+            tensor.record_stream(stream)
             return tensor
 
-        self._with(record)
+        if self.images.is_cuda:
+            self._with(record)
 
     def _with(self, convert: Callable[[torch.Tensor], torch.Tensor]) -> Self:
-        """Return the batch with everything converted that is not for the CPU alone."""
+        """Return the batch with every tensor on the loader's device converted."""
 
         def converted(value: Any) -> Any:
-            if isinstance(value, torch.Tensor):
-                return convert(value)
-            return [convert(each) for each in value] if isinstance(value, list) else value
+            if isinstance(value, list):
+                return [convert(tensor) for tensor in value]
+            return convert(value) if isinstance(value, torch.Tensor) else value
 
         views = tuple(map(convert, self.views))
         moved = {name: converted(getattr(self, name)) for name in _ON_DEVICE}
+        # Lists of further fields hold text and values of users' functions, on the CPU.
         further = {
             name: convert(value) if isinstance(value, torch.Tensor) else value
             for name, value in self.fields.items()

@@ -1,4 +1,4 @@
-"""What can go wrong in a loader.
+"""Exceptions of a loader.
 
 Exception
 ├── ValueError
@@ -36,7 +36,7 @@ class StateMismatchError(LoaderError):
 
 
 class BadSampleError(RuntimeError):
-    """A sample that cannot be read or decoded, where the run must not go on without it.
+    """A sample that cannot be read or decoded, in a run that must not continue without it.
 
     Example:
         >>> loader = Loader.eval(open_dataset("damaged/"), Recipe.imagenet_eval(), batch_size=4)
@@ -48,7 +48,7 @@ class BadSampleError(RuntimeError):
 
 
 class ClusterError(RuntimeError):
-    """A Ray cluster that cannot be reached, or whose workers cannot do the work; the text says what to do.
+    """A Ray cluster that cannot be reached, or with unsuitable workers; the text says what to do.
 
     Example:
         >>> from dali_pipes.integrations.ray.consistency import require_same_versions
@@ -59,14 +59,14 @@ class ClusterError(RuntimeError):
 
 
 class DecodeError(RuntimeError):
-    """Encoded bytes that do not give the picture that their header promises."""
+    """Encoded bytes that do not decode to the picture that their header describes."""
 
 
 def told(error: Exception) -> str:
-    """What an error of somebody else's decoder says, and what it is where that is not plain from its words."""
+    """Return the text of another library's error, with its class unless that is one whose texts are sentences."""
     text = str(error)
-    plain = isinstance(error, (OSError, ValueError, SyntaxError)) and text
-    return text if plain else f"{type(error).__name__}: {text}".removesuffix(": ")
+    is_sentence = isinstance(error, (OSError, ValueError, SyntaxError)) and text
+    return text if is_sentence else f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 class MissingPackageError(ImportError):

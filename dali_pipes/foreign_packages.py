@@ -1,18 +1,19 @@
-"""Notices foreign packages that hide ours: `readers`, for one, is a name that others use, too."""
+"""Refuse foreign packages with the names of ours: `readers`, for example, is a name that others use, too."""
 
 import importlib.util
 from pathlib import Path
 
+# The folder of all our packages. Ray unpacks each of its py_modules into a folder of its own.
 HOME = Path(__file__).resolve().parent.parent
-if HOME.name.startswith("_ray_pkg_"):  # Ray unpacks each of its py_modules into a folder of its own
+if HOME.name.startswith("_ray_pkg_"):
     HOME = HOME.parent
 
 
 def check(name: str) -> None:
-    """Make sure that importing a name gives the package beside this one.
+    """Refuse a package that is not in the folder of this one.
 
     Raises:
-        ImportError: If Python would import a module from elsewhere.
+        ImportError: Python would import this name from elsewhere.
     """
     spec = importlib.util.find_spec(name)
     paths = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or [])]

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from types import SimpleNamespace, TracebackType
+from types import SimpleNamespace
 from typing import Any, Literal, NoReturn, Self, cast
 
 import torch
@@ -39,10 +39,10 @@ from dali_pipes.stages.loops import Loops
 from dali_pipes.stages.production import LOOPS, Production
 from dali_pipes.state import About, LoaderState, RunIdentity, about, check_state, identity_of
 from dali_pipes.steps.epochs import Epochs
-from dali_pipes.steps.multi_scale import MultiScale
 from dali_pipes.steps.schedule import LastBatch, total
-from dali_pipes.steps.streams.steps import UNKNOWN, AnySteps, StreamSteps
-from dali_pipes.steps.variants import AnyRecipe, RecipeOf
+from dali_pipes.steps.streams.order import UNKNOWN
+from dali_pipes.steps.streams.steps import AnySteps, StreamSteps
+from dali_pipes.steps.variants import AnyRecipe, MultiScale, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
 from readers import Dataset
 from readers.bucket_order import BucketOrder
@@ -55,89 +55,78 @@ _log = logging.getLogger(f"gpu_aug.{__name__}")
 class Loader:
     """Decodes and augments a dataset; iterating it is one epoch.
 
-    The samples, their order and their augmentation parameters depend on the dataset, the recipe, the seed
-    and the epoch, and on nothing else: not on the engine, device, decoder, batch size, number of ranks or
-    threads. The first loop is epoch 0 and every further loop the next one; a loop that was left early is
-    not continued, unless its state is loaded. So ``next(iter(loader))`` uses up an epoch; `peek` does not.
+    Samples, their order and their augmentation parameters depend on the dataset, the recipe, the seed and the epoch
+    only: not on engine, device, decoder, batch size, number of ranks or threads. The first loop is epoch 0, and every
+    further loop the next one, also after a loop that was left early, unless its state is loaded. So
+    ``next(iter(loader))`` uses up an epoch; `peek` does not.
 
-    A loader is for training: it shuffles, and its batches are full. `Loader.eval` makes one for evaluation.
+    A Loader is for training: it shuffles, and its batches are full. `Loader.eval` makes one for evaluation.
 
     Args:
-        dataset: What `readers.open_dataset` returns, also with ``format="stream"``, or anything with its interface.
-            `Clips` of a dataset of videos, and selections and mixtures of them, give clips of T frames, and so do LeRobot
-            datasets.
-        recipe: What happens to each image; all frames of a clip are treated alike. Views make several pictures
-            of each sample, which is read and decoded once. A recipe that mixes samples makes `batch.labels`
-            soft; which samples are mixed follows from the order alone. All images of a view must end with one
-            size. A `Schedule` has recipes by epoch. With `buckets` or `sizes` a function of the size (height,
-            width) that returns one of these.
-        batch_size: Samples per rank and step; with `buckets` also a number for each size, such as
+        dataset: What `readers.open_dataset` returns, also with ``format="stream"``, or an object with its interface.
+            `Clips` of a dataset of videos, their selections and mixtures, and LeRobot datasets give clips of T frames.
+        recipe: The operations on each image; all frames of a clip are treated alike. `Views` make several pictures of
+            each sample, which is read and decoded once. A recipe that mixes samples makes `batch.labels` soft. All
+            images of a view must end with one size. A `Schedule` has recipes by epoch. With `buckets` or `sizes` a
+            function of the size (height, width) that returns one of these.
+        batch_size: Samples per rank and step; with `buckets` also one for each size, as from
             ``buckets.batch_sizes(pixels=...)``.
-        buckets: Sizes of which each sample has the one that suits its shape; all samples of a step are of one
-            bucket, on all ranks. What "drop", "partial" and "pad" say holds for each bucket. Sizes that the data
-            does not tell are read from the headers, once.
-        sizes: Sizes that change within an epoch, for training at several scales; after a resume with another
-            batch size the step before the next change can be smaller.
-        device: Where the batches are returned and the engine runs; "auto" takes a GPU if there is one: torch's
-            current one, or before torch.cuda.set_device the one that LOCAL_RANK names, as torchrun sets it.
-        decoder: "cpu" for our own decoder of baseline JPEGs, OpenCV for other images and FFmpeg for videos. "cuda" decodes
-            baseline JPEGs on a GPU by kernels of our own, to the same bits as "cpu"; in the first epoch it reads each file's
-            codes once on the CPU, and keeps what it found in the cache folder. "dali" decodes with NVIDIA DALI. What "cuda"
-            and "dali" do not take is decoded on the CPU. "auto" takes what was measured to be fastest: on a GPU "cuda" for
-            images and "dali" for clips, else "cpu"; `explain` gives the numbers. `from_dali(pipeline)` decodes with a DALI
-            pipeline of your own.
-        engine: Which engine carries out the recipe; "auto" takes "fused", for other channels than RGB
-            Kornia.
-        seed: Seed of the order and the draws, not negative. The default, 0, is a seed like any other: two runs
-            that give none see the same order and draws.
-        shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order, and "block" permutes
-            blocks of neighbouring samples and mixes the samples of a few open blocks, for storage that is best
-            read in large pieces; see readers.Order. Streams take "block", which permutes their shards and shuffles
-            in a buffer, or "none".
-        rank: Rank of this process among `world_size`. None asks when it is first needed (by `len`, a loop, a
-            state): the process group of torch.distributed, or without one Ray Train, or RANK and WORLD_SIZE in the
-            environment, as torchrun sets them, or else 0 of 1. What is found later must not contradict what was
-            used.
-        world_size: Number of processes that share each step; None as for `rank`. If both are given they hold
-            whatever the process group says, for example fewer than it has, for models that are spread over
-            processes.
-        dtype: torch.uint8, float16, bfloat16 or float32. Floats are in [0, 1] unless the recipe
-            normalises; uint8 is for recipes that do not.
-        last_batch: What happens to an incomplete last batch: "drop" leaves it out, "partial" returns it
-            smaller, and "pad" fills it with repeated samples for which `batch.valid` is False.
-        on_bad_sample: "raise", "replace" by another sample of the dataset, or "skip", which makes the batch
-            smaller, possibly empty. The mean loss of an empty batch is NaN, so write
-            ``if len(batch) == 0: continue``, or use "replace" if all ranks must step together. The number of
-            steps stays the same on every rank.
-        max_bad_samples: A run in which more different samples are bad on this rank is stopped. None is 1 % of
-            the dataset, at least 100, but at most half of it.
-        num_threads: Decoding and augmenting threads, of all helper processes together. None is the number of cores this
-            process may use, divided by LOCAL_WORLD_SIZE, which torchrun and Ray Train set to the number of ranks on the
-            machine; it is not divided where the process is bound to some of the machine's cores.
-        fields: Further fields of the samples for `batch.fields`: names, such as ``["caption"]``, which are read as
-            text (``json`` as JSON, NumPy files as arrays), or a dictionary from names to `Field` or to what it
-            reads: ``{"caption": str, "meta": "json", "tokens": tokenize}``. A field that cannot be read makes the
-            sample a bad one.
-        workers: `RayWorkers`, which make the batches on other machines of a Ray cluster; see docs/clusters.md.
-            The batches are the same, and so are order, ledger, audit and state. It needs decoder="cpu", and data and
-            a recipe that can be pickled, on paths or URLs that those machines reach.
-        images: `ImageOptions`: which fields are images, their channels and depth, maps, targets, and the largest image.
+        buckets: Sizes from which each sample gets the one that suits its shape; all samples of a step, on all ranks, have
+            one size. `last_batch` holds for each bucket. Sizes that the data does not list are read from the headers once.
+        sizes: Sizes that change within an epoch, for training at several scales; after a resume with another batch size
+            the step before the next change can be smaller.
+        device: Where batches are returned and the engine runs. "auto" takes a GPU if there is one: torch's current one,
+            or before torch.cuda.set_device that of LOCAL_RANK, as torchrun sets it.
+        decoder: "cpu" is our own decoder of baseline JPEGs, OpenCV for other images and FFmpeg for videos. "cuda" decodes
+            baseline JPEGs on a GPU to the same bits as "cpu"; in the first epoch the CPU reads each file's codes once, and
+            seek points are stored in the cache folder. "dali" is NVIDIA DALI. Both leave other files to the CPU. "auto" takes
+            what was measured to be fastest, see `explain`. `from_dali(pipeline)` decodes with your own DALI pipeline.
+        engine: What carries out the recipe; "auto" takes "fused", and Kornia for images that are not RGB.
+        seed: Seed of the order and the draws, at least 0. Two runs with the default see the same order and draws.
+        shuffle: "global" permutes the epoch, "none" keeps the dataset's order, and "block" permutes blocks of neighbouring
+            samples and mixes the samples of a few open blocks, for storage that is best read in large pieces;
+            `BlockShuffle` sets how many. Streams take "none" or "block", which permutes their shards and shuffles in a buffer.
+        rank: Rank of this process among `world_size`. None asks at the first use (`len`, a loop, a state): torch's process
+            group, else Ray Train, else RANK and WORLD_SIZE in the environment, as torchrun sets them, else it is 0 of 1; what
+            they say later must not contradict that. One dimension of a DeviceMesh, such as ``mesh["dp"]``, shares each step
+            among its processes; processes that differ in other dimensions get the same samples, and audit and ledger are
+            written by those in one mesh with process 0.
+        world_size: Number of processes that share each step. If `rank` and `world_size` are given they hold whatever the
+            process group says, for example fewer than it has, for models that are spread over processes.
+        dtype: torch.uint8, float16, bfloat16 or float32. Floats are in [0, 1] unless the recipe normalises; uint8 is for
+            recipes that do not.
+        last_batch: What happens to an incomplete last batch: "drop" leaves it out, "partial" returns it smaller, and "pad"
+            fills it with repeated samples for which `batch.valid` is False.
+        on_bad_sample: "raise", "replace" by another sample of the dataset, or "skip", which makes the batch smaller,
+            possibly empty. The mean loss of an empty batch is NaN, so write ``if len(batch) == 0: continue``, or use
+            "replace" if all ranks must step together. The number of steps is the same on every rank.
+        max_bad_samples: The run stops when more different samples are bad on this rank. None is 1 % of the dataset, at least
+            100, but at most half of it.
+        num_threads: Threads that decode and augment, of all helper processes together. None is the number of cores this
+            process may use, divided by LOCAL_WORLD_SIZE (ranks on this machine, set by torchrun and Ray Train) unless the
+            process is bound to some of the cores.
+        fields: Further fields of the samples for `batch.fields`: names, such as ``["caption"]``, read as text (``json``
+            as JSON, NumPy files as arrays), or a dictionary from names to `Field` or to what it reads:
+            ``{"caption": str, "meta": "json", "tokens": tokenize}``. A sample with an unreadable field is bad.
+        workers: `RayWorkers`, which make the same batches on other machines of a Ray cluster; see docs/clusters.md. Needs
+            decoder="cpu", and data and a recipe that can be pickled, on paths or URLs that those machines reach.
+        images: `ImageOptions`: which fields are images, their channels and depth, maps, targets, the largest image.
         execution: `Execution`: helper processes, batches prepared ahead, exact or fast decoding, memory format.
         monitoring: `Monitoring`: audit, ledger, metrics, and the heartbeat between ranks.
 
     Attributes:
-        device: The device that was chosen.
-        decoder: The decoder that was chosen.
-        engine: The engine that was chosen.
-        steps: The steps of an epoch. Replacing it changes them from the next loop on. No other attribute can
-            be set: make another loader.
+        device: The chosen device.
+        decoder: The chosen decoder.
+        engine: The chosen engine.
+        steps: The steps of an epoch. A new value holds from the next loop on. No other attribute can be set: make another
+            Loader.
 
     Raises:
-        LoaderError: An argument that cannot work; the text says what would. Later: a rank or world size that
-            contradicts the one that was used.
+        LoaderError: An argument that cannot work; the text says what would. Later: a rank or world size that contradicts
+            the one in use.
         MissingPackageError: A decoder that is not installed.
-        gpu_aug.RecipeError: A recipe whose images can have different sizes; in a loop, one that cannot
-            move the targets that the data has.
+        gpu_aug.RecipeError: A recipe whose images can have different sizes; in a loop, one that cannot move the targets of
+            the data.
         gpu_aug.EngineError: A recipe that the engine cannot carry out exactly.
 
     Example:
@@ -208,14 +197,7 @@ class Loader:
             as_metrics(monitoring.metrics), lambda scope: meter.stats(scope, epochs.epoch)
         )
         self._loops = Loops(
-            setup,
-            self._production,
-            epochs,
-            self._ledger,
-            self._audit,
-            meter,
-            metrics,
-            self._watch,
+            setup, self._production, epochs, self._ledger, self._audit, meter, metrics, self._watch
         )
         _log.info("made %r: %s", self, "; ".join(choice.reasons))
 
@@ -231,44 +213,35 @@ class Loader:
     ) -> Self:
         """Make a loader for evaluation: every sample once, in the dataset's order, on any number of ranks.
 
-        All ranks take the same number of steps. Count rows by ``batch.valid``, which is right under both::
+        All ranks take the same number of steps. Count the valid rows, and add up both numbers over the ranks::
 
             right += (scores.argmax(1) == batch.labels).cpu()[batch.valid].sum()
             total += batch.valid.sum()
-
-        and add up both numbers over the ranks.
 
         Args:
             dataset: As for Loader; no mixture by weights.
             recipe: As for Loader; it should draw nothing at random.
             batch_size: As for Loader.
-            last_batch: "partial" returns what is left, so that the last batch of a rank may be smaller,
-                possibly empty, and every row counts. "pad" gives all batches one size, with rows that are not
-                valid.
-            options: All other arguments of Loader but `shuffle`. on_bad_sample="skip" leaves bad samples out of
-                the counts, "replace" is not allowed.
+            last_batch: "partial" lets the last batch of a rank be smaller, possibly empty; "pad" gives all batches one
+                size, with rows that are not valid.
+            options: The other keywords of Loader except `shuffle`. on_bad_sample="skip" leaves bad samples out of the
+                counts, "replace" is not allowed.
 
         Raises:
             LoaderError: As Loader, or samples would be left out or come twice.
         """
         require_options(last_batch, options)
-        loader = cls(
-            dataset,
-            recipe,
-            batch_size=batch_size,
-            shuffle="none",
-            last_batch=last_batch,
-            **options,
-        )
+        options |= {"batch_size": batch_size, "shuffle": "none", "last_batch": last_batch}
+        loader = cls(dataset, recipe, **options)
         fetcher = loader._setup.fetcher
         check_evaluation(loader._setup.options.dataset, fetcher.order, fetcher.variants)
         return loader
 
     def __len__(self) -> int:
-        """Steps of a whole epoch, on this and every other rank.
+        """Return the steps of a full epoch, on this and every other rank.
 
         Raises:
-            TypeError: It is known only at the end of a stream.
+            TypeError: The number is known only at the end of a stream.
         """
         if self.steps.length == UNKNOWN:
             raise TypeError(
@@ -278,11 +251,11 @@ class Loader:
         return self.steps.num_steps()
 
     def __iter__(self) -> Generator[Batch]:
-        """Begin the next epoch with the first batch, or go on where a loaded state stands.
+        """Begin the next epoch with the first batch, or continue from a loaded state.
 
-        A loop of which nobody takes a batch is none: trainers make such loops.
+        A loop that yields no batch does not count as an epoch: trainers make such loops.
         """
-        self.steps  # noqa: B018 - what cannot work is said at once
+        self.steps  # noqa: B018 - an error is raised here, not with the first batch
         return self._loop()
 
     def _loop(self) -> Generator[Batch]:
@@ -315,15 +288,14 @@ class Loader:
         return loop
 
     def peek(self) -> Batch:
-        """Return the batch that the next loop will begin with, without beginning it.
+        """Return the first batch of the next loop, without beginning that loop.
 
-        It is made anew by that loop; state, epoch, audit and ledger do not know of it. Before the loader's first use
-        (len, a loop, its state) it is that of this process's present rank, which may be another one afterwards.
+        State, epoch, audit and ledger do not change, and the loop makes the batch again. Before the loader's first use
+        (len, a loop, its state) the batch is that of the present rank, which is not settled yet.
 
         Raises:
             BadSampleError: As in that loop.
-            LoaderError: The loader decodes by `from_dali`, whose pipeline is in use by a loop; or a stream is at its end
-                before that batch.
+            LoaderError: A loop is using the pipeline of `from_dali`, or a stream ends before that batch.
         """
         steps = self._expected
         plan = next(steps.plans(*self._epochs.upcoming(steps)))
@@ -331,7 +303,7 @@ class Loader:
         try:
             source.start(plan)
             batch = batch_of(*source.take(), self._setup, self._ledger.judge)
-            if self._epochs.live() is None:  # else what that loop has is kept
+            if self._epochs.live() is None:  # a running loop keeps its own
                 self._production.keep(source)
         finally:
             self._production.stop(source)
@@ -340,23 +312,22 @@ class Loader:
         return batch
 
     def replay(self, index: int, epoch: int, *, repeat: int = 0, view: int = 0) -> Replay:
-        """Make one row of a batch once more, with its draws and the picture after each operation.
+        """Make one row of a batch again, with its draws and the picture after each operation.
 
-        It is made as a loop makes it, by the same decoder and engine, so on a CPU its row is equal bit for bit to that of
-        the loop; on a GPU it may differ by rounding, for libraries choose their ways by the size of a batch.
-        The picture after an operation is what the loader would hand over if the recipe ended there. A function that
-        takes a whole batch (`BatchFunction`) gets the row and those that it may be mixed with alone. It needs no loop,
-        and moves neither state nor statistics.
+        The same decoder and engine as in a loop make it, so on a CPU the row is bit-identical; on a GPU it may differ by
+        rounding, as libraries choose algorithms by the batch size. The picture after an operation is what the loader would
+        return if the recipe ended there. A `BatchFunction` gets this row and its possible partners in mixing only. State
+        and statistics do not change.
 
         Args:
-            index: Place of the sample in the dataset, as in `batch.indices`.
-            epoch: Number of the epoch, as `epoch` of the loader says it.
-            repeat: Which of the times that the epoch has the sample, from 0: mixtures by weights repeat samples.
-            view: Which picture of several views is followed.
+            index: Index of the sample in the dataset, as in `batch.indices`.
+            epoch: Number of the epoch, as in `Loader.epoch`.
+            repeat: Which occurrence of the sample in the epoch, from 0: mixtures by weights repeat samples.
+            view: Which of several views.
 
         Raises:
-            LoaderError: The epoch does not have the sample so often; a stream; a pipeline of `from_dali`.
-            BadSampleError: The sample is bad, so that it is in no batch.
+            LoaderError: The epoch has fewer occurrences of the sample; a stream; a pipeline of `from_dali`.
+            BadSampleError: The sample is bad, so that no batch has it.
 
         Example:
             >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -369,24 +340,22 @@ class Loader:
     def headroom(
         self, step: TrainingStep, *, steps: int = 20, rounds: int = 5, kept: int = 4
     ) -> Headroom:
-        """Measure how much faster training would be at most if its input took no time.
+        """Measure the speed-up of training if its input took no time.
 
-        Your training step runs on a few batches that are in memory, again and again, and on batches fresh from the
-        loader, in turns: so the first rate is that of an infinitely fast input, and a drift of the machine decides
-        nothing. While the first is measured the loader rests; before the second is measured it comes into full flow. The
-        step trains: on repeats as well, and on samples that later loops bring again, so give it a model that you can
-        spare. Fresh batches are those that the next loop begins with, epoch after epoch. State, epoch, audit, ledger and
-        statistics do not know of it. On several ranks call it on all of them: each makes the same number of steps.
+        Your training step runs in turns on batches from memory, which stand for an infinitely fast input, and on the first
+        batches of the next epochs, fresh from the loader, so that a drift of the machine cancels out. The step trains, also
+        on repeated samples: give it a spare model. State, epoch, audit, ledger and statistics do not change. Call it on
+        all ranks: each makes the same number of steps.
 
         Args:
             step: Your training step: takes a `Batch`, and must not change it in place.
-            steps: Steps of a stretch.
-            rounds: How often both are measured.
-            kept: Batches that are kept in memory.
+            steps: Steps per turn.
+            rounds: Turns of each kind.
+            kept: Batches in memory.
 
         Raises:
             LoaderError: An argument that is not allowed, a step that changes its batch, an epoch without a batch, or a
-                pipeline of `from_dali` that serves a loop.
+                loop is using the pipeline of `from_dali`.
             BadSampleError: As in a loop.
 
         Example:
@@ -402,19 +371,12 @@ class Loader:
             True
         """
         expected = self._expected
-        return measure_headroom(
-            self._production,
-            expected,
-            self._epochs.upcoming(expected),
-            step,
-            num_steps=steps,
-            rounds=rounds,
-            kept=kept,
-        )
+        upcoming, turns = self._epochs.upcoming(expected), {"num_steps": steps, "rounds": rounds}
+        return measure_headroom(self._production, expected, upcoming, step, kept=kept, **turns)
 
     @property
     def steps(self) -> AnySteps:
-        """The steps of an epoch on this rank."""
+        """The steps of an epoch on this rank. Reading it settles the rank."""
         process = self._ranks.settle()
         if self._steps is None:
             self._audit.require_own_file(process)
@@ -427,25 +389,24 @@ class Loader:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the present loop, or of the first one, or where a loaded state goes on."""
+        """The epoch of the current loop; before it, the epoch of the next one."""
         return self._epochs.epoch
 
     @property
     def batch_sampler(self) -> SimpleNamespace:
-        """What Lightning numbers its epochs by: it calls ``loader.batch_sampler.sampler.set_epoch(epoch)``.
+        """Where Lightning sets the epoch: it calls ``loader.batch_sampler.sampler.set_epoch(epoch)``.
 
-        That makes the next loop this epoch. Once a state was loaded, the loader goes on by its own count instead. It is no
-        ``loader.sampler``, for which Lightning's `overfit_batches` would claim to have replaced it.
+        After a state was loaded, the loader counts epochs itself and ignores that.
         """
+        # Not `loader.sampler`, which Lightning's overfit_batches would report as replaced.
         return SimpleNamespace(sampler=self._epochs)
 
     @property
     def dataset(self) -> NoReturn:
-        """A Loader has no dataset that a torch DataLoader could be made of.
+        """Refuse code that would build a torch DataLoader, without the recipe, from this (``accelerate.skip_first_batches``).
 
         Raises:
-            AttributeError: Always, so that code which rebuilds a DataLoader (``accelerate.skip_first_batches``) stops
-                instead of reading the dataset without the recipe.
+            AttributeError: Always.
         """
         raise AttributeError(
             "a Loader has no attribute 'dataset', from which accelerate's skip_first_batches and others make a new "
@@ -459,7 +420,7 @@ class Loader:
         self._epochs.choose(int(epoch))
 
     def state_dict(self) -> LoaderState:
-        """Where the run stands: what was handed over, not what is under way."""
+        """Return the position of the run: what the loop received, not what is prefetched."""
         self._ranks.settle()
         consumed = self._epochs.consumed
         state: dict[str, Any] = {
@@ -476,14 +437,13 @@ class Loader:
         return cast(LoaderState, state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next loop go on where the state was taken, on any number of ranks.
+        """Let the next loop continue where the state was taken, on any number of ranks.
 
-        A state taken at the end of an epoch, or with fewer samples left than one step of this loader takes,
-        continues with the next epoch. To continue with another recipe on purpose, put its fingerprint into the
-        state: ``{**state, "recipe": recipe.fingerprint}``.
+        If fewer samples are left in the epoch than one step of this loader takes, the next epoch follows. To change the
+        recipe on purpose, put its fingerprint into the state: ``{**state, "recipe": recipe.fingerprint}``.
 
         Raises:
-            StateMismatchError: If the state belongs to another dataset, recipe, seed or version.
+            StateMismatchError: The state belongs to another dataset, recipe, seed or version.
         """
         order = self._setup.fetcher.order
         lengths = order.lengths if isinstance(order, BucketOrder) else ()
@@ -502,21 +462,21 @@ class Loader:
 
     @property
     def bad_samples(self) -> list[BadRecord]:
-        """What the ledger holds: the bad samples this rank has met, and the clips that were kept though damaged."""
+        """The records of the ledger: bad samples on this rank, and damaged clips that were kept."""
         return list(self._ledger.records)
 
     @property
     def audit(self) -> Tally:
-        """Hashes of what this rank was handed, for a comparison with another run."""
+        """Hashes of the samples that this rank received, to compare with another run."""
         return self._audit.tally
 
     def stats(self, scope: Scope = "epoch") -> Stats:
-        """What the stages did, what the training loop waited for and which stage limits it; print it.
+        """Return what the stages did, what the training loop waited for and which stage limits it; print it.
 
-        Loops that are under way at once count together.
+        Loops that run at the same time count together.
 
         Args:
-            scope: "epoch" is the present loop, or the one that ended last; "run" is all since the loader was made.
+            scope: "epoch" is the current loop, or the last one; "run" is everything since the loader was made.
 
         Raises:
             LoaderError: Another scope.
@@ -527,19 +487,16 @@ class Loader:
         )
 
     def ranks(self) -> RankTable:
-        """Where all ranks of the run stand, as far as they are heard of, and which of them are late; print it."""
+        """Return the progress of all ranks that report, and which of them are late; print it."""
         return self._watch.ranks(self._ranks.expected())
 
     def explain(self) -> str:
-        """What was chosen and why, and what happens to an image, one line each.
-
-        Before the loader's first use (len, a loop, its state) the rank is the present one, which nothing settles yet.
-        """
+        """Return what was chosen and why, and what happens to an image, one line each."""
         machines = self._production.machines
         return "\n".join(explain(self._setup, self._expected, self._ranks, machines))
 
     def close(self) -> None:
-        """End the loop under way, its threads, the DALI pipeline, the helper processes and the workers; a later loop builds anew."""
+        """End the current loop, its threads, the DALI pipeline, helper processes and workers; a later loop starts new ones."""
         try:
             live = self._epochs.live()
             if live is not None and live in LOOPS:
@@ -560,12 +517,7 @@ class Loader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @cached_property
@@ -578,7 +530,7 @@ class Loader:
 
     @property
     def _expected(self) -> AnySteps:
-        """The steps as they are, or will be if this process has its present rank when the loader is first used."""
+        """The steps in use; before the first use, those of the present rank, without settling it."""
         if self._steps is not None:
             return self.steps
         return self._setup.steps(self._ranks.expected())

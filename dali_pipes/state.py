@@ -328,9 +328,9 @@ def describe_recipe(variants: Variants) -> list[str]:
 
 def name_of(dataset: Dataset) -> str:
     """Return a dataset's repr, or its class and length if it has none of its own."""
-    has_repr = type(dataset).__repr__ is not object.__repr__
-    plain = f"{type(dataset).__name__} of {counted(len(dataset), 'sample')}"
-    return repr(dataset) if has_repr else plain
+    if type(dataset).__repr__ is not object.__repr__:
+        return repr(dataset)
+    return f"{type(dataset).__name__} of {counted(len(dataset), 'sample')}"
 
 
 def steps_of(variants: Variants) -> str:

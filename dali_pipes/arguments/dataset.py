@@ -6,9 +6,10 @@ from typing import Any
 import torch.utils.data
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.samples.fields import FieldError, FieldReader
+from dali_pipes.samples.fields import FieldReader
 from dali_pipes.samples.image_fields import ImageFields
 from dali_pipes.samples.maps import MapReader
+from dali_pipes.samples.read_field import FieldError
 from dali_pipes.stages.encoded_image import VIDEOS_NEED_CLIPS
 from readers import Dataset, HeaderError, Sample, read_header
 from readers.arrays import as_array

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.steps.multi_scale import MultiScale
 from dali_pipes.steps.streams.order import StreamOrder
 from dali_pipes.steps.streams.steps import AnySteps
-from dali_pipes.steps.variants import Variants
+from dali_pipes.steps.variants import MultiScale, Variants
 from dali_pipes.video.clips import Clips
 from gpu_aug import Recipe
 from gpu_aug.ops import Operation

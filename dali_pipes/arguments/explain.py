@@ -10,10 +10,9 @@ from dali_pipes.monitoring.stats import on_ray
 from dali_pipes.samples.targets import KINDS
 from dali_pipes.stages.canvases import View
 from dali_pipes.state import name_of, shown_sizes, steps_of
-from dali_pipes.steps.buckets import BucketSteps
-from dali_pipes.steps.multi_scale import MultiScale
-from dali_pipes.steps.streams.explain import explain_stream
+from dali_pipes.steps.schedule import BucketSteps
 from dali_pipes.steps.streams.steps import AnySteps, StreamSteps
+from dali_pipes.steps.variants import MultiScale
 from dali_pipes.video.dali.nvdec import find_nvdec
 from dali_pipes.video.dali.support import LIBAVCODEC, NVDEC
 from dali_pipes.video.source import ClipSource
@@ -60,7 +59,7 @@ def explain(
     if setup.options.execution.cache == "device":
         from dali_pipes.decode.cuda_jpeg import device_cache  # takes seconds, and needs CUDA
 
-        yield device_cache.told(setup.choice.device)
+        yield device_cache.describe_cache(setup.choice.device)
     yield _threads(setup, machines)
     if setup.helpers.reason:
         yield f"helper processes: {setup.helpers.count or 'none'}, {setup.helpers.reason}"
@@ -143,7 +142,7 @@ def _order(setup: Setup, steps: AnySteps) -> Iterator[str]:
             f"sizes: {shown_sizes(sizes.sizes)}; every {counted(sizes.every, 'sample')} another one is drawn"
         )
     if isinstance(steps, StreamSteps):
-        yield from explain_stream(steps, fetcher.order.name)
+        yield from steps.explain(fetcher.order.name)
         return
     batch = ""
     if not isinstance(steps, BucketSteps):

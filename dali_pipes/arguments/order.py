@@ -10,11 +10,9 @@ from dali_pipes.arguments.options import BlockShuffle
 from dali_pipes.arguments.process_rank import Process
 from dali_pipes.arguments.values import require_one_of, require_positive
 from dali_pipes.errors import LoaderError
-from dali_pipes.steps.buckets import AnySteps, BucketSteps
-from dali_pipes.steps.multi_scale import MultiScale
-from dali_pipes.steps.schedule import LastBatch, Steps
+from dali_pipes.steps.schedule import BucketSteps, LastBatch, Steps
 from dali_pipes.steps.streams.order import stream_order
-from dali_pipes.steps.variants import Variants
+from dali_pipes.steps.variants import MultiScale, Variants
 from readers import Dataset, ReadersError
 from readers.bucket_order import BucketOrder
 from readers.buckets import Buckets, Size, batches_of
@@ -130,22 +128,23 @@ def make_steps(
     last_batch: LastBatch,
     seed: int,
     process: Process,
-) -> AnySteps:
+) -> Steps | BucketSteps:
     """Return the steps of an epoch.
 
     Raises:
         LoaderError: It has no steps, or sizes would change within one.
     """
     rank, world_size = process.rank, process.world_size
-    steps: AnySteps
+    steps: Steps | BucketSteps
     if isinstance(order, BucketOrder):
         batches = batches_of(order.buckets, batch_size)
-        steps = BucketSteps(order, batches, rank, world_size, last_batch, variants)
+        largest = max(batches)
+        steps = BucketSteps(
+            len(order), largest, rank, world_size, last_batch, variants, order, batches
+        )
     else:
         assert not isinstance(batch_size, Mapping)
-        steps = Steps(
-            len(order), batch_size, rank, world_size, last_batch, variants.group, seed, variants
-        )
+        steps = Steps(len(order), batch_size, rank, world_size, last_batch, variants, seed)
         _require_one_size_per_step(steps, variants.sizes)
     if steps.num_steps() == 0:
         within = f" in {len(order.buckets)} buckets" if isinstance(order, BucketOrder) else ""

@@ -35,12 +35,11 @@ from dali_pipes.samples.maps import MapReader
 from dali_pipes.samples.targets import TargetReader
 from dali_pipes.stages.canvases import View
 from dali_pipes.stages.fetch import Fetcher
-from dali_pipes.steps.multi_scale import MultiScale
 from dali_pipes.steps.schedule import LastBatch
 from dali_pipes.steps.streams.fetch import StreamFetcher
 from dali_pipes.steps.streams.order import StreamOrder
 from dali_pipes.steps.streams.steps import AnySteps, stream_steps
-from dali_pipes.steps.variants import AnyRecipe, RecipeOf, Variants, make_variants
+from dali_pipes.steps.variants import AnyRecipe, MultiScale, RecipeOf, Variants, make_variants
 from dali_pipes.video.source import ClipSource, find_clips, require_clips, require_fits_cameras
 from gpu_aug import compile_engine
 from gpu_aug.engines.choose import EngineChoice, EngineName

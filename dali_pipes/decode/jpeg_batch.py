@@ -1,6 +1,6 @@
-"""Rendering the canvases of many JPEGs in one call of compiled code; images that it declines are rendered by other decoders.
+"""Render the canvases of many JPEGs in one call of compiled code; images that it declines are left to other decoders.
 
-What can be said of the files of a step is found out once, for all of them together; then threads render them part by part.
+The files of a step are looked up together, once; then threads render them part by part.
 """
 
 import threading
@@ -23,26 +23,26 @@ from dali_pipes.stages.data import Fetched, needed_part
 from gpu_aug.resampling.crops import Crops
 from readers import HeaderError, read_header
 
-# What "fast" leaves for the resampling to shrink: measured in DECISIONS.md, "Scaled decoding".
 _FAST_MARGIN = 2.0
-_LEAST_SIDE, _USUAL_SIDE = 8, 16  # of an MCU, in pixels
-_INTERVAL_MCUS = 8  # files with restart intervals as short get no seek points
+"""Factor by which "fast" lets the resampling shrink: measured in DECISIONS.md, "Scaled decoding"."""
+_LEAST_SIDE, _USUAL_SIDE = 8, 16  # of an MCU, in pixels: without and with subsampled colours
+_INTERVAL_MCUS = 8  # files with restart intervals of at most as many MCUs get no seek points: the intervals serve
 _NO_OFFSETS = np.empty(0, np.int64)
 _OF_SCANS = list(OF_SCANS)
 
-# Memory of each thread: new memory would be cleared by the system each time.
 _PER_THREAD = threading.local()
+"""Memory of each thread: the system would clear new memory each time."""
 
 
 class JpegRenderer:
     """Renders the canvases of the sound JPEGs of a step; threads render some rows each.
 
-    Whether a file is sound depends on all of it, not on the part that is needed: the first time it is read as a whole.
+    Whether a file is sound depends on all of it, not on the part that is needed, so a new file is read completely.
 
     Args:
         fetched: The step.
         fast: Whether images that are shrunk may be decoded at a smaller size.
-        store: Knows the files that were read before, and gets to know the others; with None every time is the first.
+        store: Has the seek points of files that were read before, and gets those of the others; with None all files are new.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class JpegRenderer:
         self._antialias = np.array([drawn.crops.antialias for drawn in fetched.draws])
         self._shrink = np.ones(len(fetched), np.int64)
         if fast and self._antialias.all():
-            self._shrink = _shrink(self._crops)
-            _leave_turned(fetched, self._shrink)
+            self._shrink = _choose_shrink(self._crops)
+            _unshrink_turned(fetched, self._shrink)
         self._parts = parts_of(fetched, self._shrink)
         self._scratch = _scratch_bytes(self._parts, self._crops)
         self._look_up()
@@ -75,7 +75,7 @@ class JpegRenderer:
         statuses[rows] = self._render(
             start + rows, canvases.addresses(rows, start, self._fetched.draws)
         )
-        # A sound file that cannot be decoded has the seek points of another one.
+        # A sound file that cannot be decoded from its seek points got those of another one.
         again = rows[(statuses[rows] != GOOD) & ~self._files["judge"][start + rows].astype(bool)]
         if again.size:
             files = self._files[start + again]
@@ -88,7 +88,7 @@ class JpegRenderer:
         return statuses
 
     def _look_up(self) -> None:
-        """Look up what is known of the files, and describe them for compiled code."""
+        """Look up the seek points of the files, and describe the files for compiled code."""
         from dali_pipes.decode.jpeg_batch_kernel import ENCODED
 
         fetched, store, known = self._fetched, self._store, None
@@ -97,7 +97,7 @@ class JpegRenderer:
         if store is not None:
             self._digests = digests_of(fetched.spans)
             known, self._held = store.look_up(fetched.indices, self._digests)
-            # What is found in a header alone does not count: other decoders of ours may take such a file.
+            # Statuses of a header alone do not count: other decoders of ours may take such a file.
             is_known = fetched.kept() & np.isin(known["status"], _OF_SCANS)
             self._statuses[is_known] = known["status"][is_known]
             known[~is_known | (known["num_rows"] == 0)] = 0
@@ -105,7 +105,7 @@ class JpegRenderer:
         self._files["judge"] = ~is_known
 
     def _render(self, rows: NDArray[np.int64], canvases: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Render the canvases of sound files, and of new ones if they are sound: int32 [n], their statuses."""
+        """Render the canvases of files that are sound; return the statuses, int32 [n]."""
         statuses = np.empty(len(rows), np.int32)
         if not len(rows):
             return statuses
@@ -113,7 +113,7 @@ class JpegRenderer:
 
         files = self._files[rows]
         is_new = self._store is not None and bool(files["judge"].any())
-        room = self._room(rows, files) if is_new else None
+        room = self._allot_seek_points(rows, files) if is_new else None
         jpeg_batch_kernel.render_rows(
             files,
             self._fetched.sizes[rows],
@@ -123,15 +123,17 @@ class JpegRenderer:
             np.ascontiguousarray(self._crops[:, rows]),  # one type for compiled code
             canvases,
             self._antialias,
-            _memory(self._scratch),
+            _thread_memory(self._scratch),
             statuses,
         )
         if room is not None:
-            self._keep(rows, files, room, statuses)
+            self._store_found(rows, files, room, statuses)
         return statuses
 
-    def _room(self, rows: NDArray[np.int64], files: NDArray[np.void]) -> NDArray[np.void]:
-        """Give new files room for their seek points, SEEK_POINT [...], one file behind the other."""
+    def _allot_seek_points(
+        self, rows: NDArray[np.int64], files: NDArray[np.void]
+    ) -> NDArray[np.void]:
+        """Give new files room for their seek points; return it, SEEK_POINT [...], one file behind the other."""
         # None where restart intervals are as short and serve instead.
         most, usual = (
             (-(-self._fetched.sizes[rows] // side)).prod(axis=1) // every
@@ -146,14 +148,14 @@ class JpegRenderer:
         files["num_seek_points"][wanted], files["every"][wanted] = most[wanted], EVERY
         return room
 
-    def _keep(
+    def _store_found(
         self,
         rows: NDArray[np.int64],
         files: NDArray[np.void],
         room: NDArray[np.void],
         statuses: NDArray[np.int32],
     ) -> None:
-        """Keep what was found of new files, but for what is found in headers alone."""
+        """Store the results of new files, but for those of headers alone."""
         assert self._store is not None
         kept = (files["judge"] == 1) & (files["noted"] >= 0) & np.isin(statuses, _OF_SCANS)
         first = (files["seek_points"] - room.__array_interface__["data"][0]) // SEEK_POINT.itemsize
@@ -177,16 +179,16 @@ def list_files(
     restarts: Sequence[NDArray[np.int64] | None] | None,
     known: NDArray[np.void] | None,
 ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-    """List files, and what is known of each.
+    """List files with their seek points and restart intervals.
 
     Args:
-        dtype: ENCODED, or another one with fields of these names; those that are not listed here are zeros.
-        spans: int64 [n, 2], address and length in bytes of each.
+        dtype: ENCODED, or another one with these fields; its further fields are filled with zeros.
+        spans: int64 [n, 2], address and length in bytes of each file.
         restarts: See `Fetched.restarts`.
         known: KNOWN [n]; None where nothing is known.
 
     Returns:
-        The files; and int64 [...], where restart intervals begin.
+        The files; and int64 [...], the offsets in their files at which restart intervals begin.
     """
     files = np.zeros(len(spans), dtype)
     files["address"], files["num_bytes"] = spans.T
@@ -203,7 +205,7 @@ def list_files(
 
 
 def parts_of(fetched: Fetched, shrink: NDArray[np.int64] | int = 1) -> NDArray[np.void]:
-    """The part of each image that all views need, grown to whole pixels of the shrunk image: RECT [n]."""
+    """Return the part of each image that its views need, extended to full pixels of the shrunk image: RECT [n]."""
     from dali_pipes.decode.jpeg_batch_kernel import RECT
 
     first, shape = needed_part(fetched.draws)
@@ -216,19 +218,19 @@ def parts_of(fetched: Fetched, shrink: NDArray[np.int64] | int = 1) -> NDArray[n
 
 
 def crops_of(crops: Crops) -> NDArray[np.void]:
-    """The crops of rows, CROP [n]."""
+    """Return crops as records for compiled code, CROP [n]."""
     from dali_pipes.decode.jpeg_batch_kernel import CROP
 
     return _records(CROP, crops.start, crops.shape, crops.resize, crops.paste)
 
 
 def _records(dtype: np.dtype[np.void], *pairs: NDArray[Any]) -> NDArray[np.void]:
-    """Records whose fields are columns of whole numbers, one after the other."""
+    """Return records whose fields are the columns of integer arrays, one after the other."""
     return np.concatenate(pairs, axis=1, dtype=np.int64).view(dtype)[:, 0]
 
 
-def _shrink(crops: NDArray[np.void]) -> NDArray[np.int64]:
-    """By how much each image may be shrunk while it is decoded: int64 [n], 1, 2, 4 or 8."""
+def _choose_shrink(crops: NDArray[np.void]) -> NDArray[np.int64]:
+    """Return the factor by which each image may be shrunk while it is decoded: int64 [n], 1, 2, 4 or 8."""
     by_height = crops["height"] / crops["resize_height"]
     by_width = crops["width"] / crops["resize_width"]
     shrinking = np.minimum(by_height, by_width).min(axis=0) / _FAST_MARGIN
@@ -236,16 +238,16 @@ def _shrink(crops: NDArray[np.void]) -> NDArray[np.int64]:
     return np.exp2(exponents).astype(np.int64)
 
 
-def _leave_turned(fetched: Fetched, shrink: NDArray[np.int64]) -> None:
-    """Do not shrink images whose pixels, shrunk as they are stored, would lie between those wanted.
+def _unshrink_turned(fetched: Fetched, shrink: NDArray[np.int64]) -> None:
+    """Set the factor to 1 where pixels of the shrunk stored image would lie between those of the upright one.
 
     Shrunk pixels are counted from the stored image's top left, which EXIF may turn to another corner.
     """
-    is_whole = ~(fetched.sizes % shrink[:, None]).any(axis=1)
-    for row in np.flatnonzero((shrink > 1) & ~is_whole & fetched.kept()).tolist():
+    has_full_pixels = ~(fetched.sizes % shrink[:, None]).any(axis=1)
+    for row in np.flatnonzero((shrink > 1) & ~has_full_pixels & fetched.kept()).tolist():
         try:
             is_turned = read_header(fetched.data[row] or b"").orientation != 1
-        except HeaderError:  # it was damaged after it was indexed: another decoder says so
+        except HeaderError:  # it was damaged after it was indexed: another decoder reports it
             is_turned = True
         if is_turned:
             shrink[row] = 1
@@ -262,7 +264,7 @@ def _scratch_bytes(parts: NDArray[np.void], crops: NDArray[np.void]) -> tuple[in
     return part_bytes, scratch_bytes(*(int(crops[side].max()) for side in sides))
 
 
-def _memory(needed: tuple[int, int]) -> tuple[NDArray[np.uint8], ...]:
+def _thread_memory(needed: tuple[int, int]) -> tuple[NDArray[np.uint8], ...]:
     """Return memory of this thread: scratch for decoding, and of at least these sizes."""
     from dali_pipes.jpeg.decode import thread_scratch
 

@@ -10,17 +10,17 @@ from gpu_aug.resampling.bilinear import resize_into
 ENCODED = numbers(
     "address num_bytes first_offset last_offset seek_points num_seek_points every judge noted"
 )
-"""Where the bytes of a file lie, and where its restart intervals stand among all offsets (half open).
+"""An encoded image: its bytes, and its restart intervals as a half-open range of all offsets.
 
 seek_points, num_seek_points, every, judge: As for `decode_crop`.
-noted: Written: how many seek points a file has that is judged, -1 where its status is not that of a scan.
+noted: Written: the number of seek points of a file that is judged, -1 where its status is not that of a scan.
 """
 
 RECT = numbers("top left height width")
 """A rectangle in an image."""
 
 CROP = numbers("top left height width resize_height resize_width paste_top paste_left")
-"""What a view cuts out of an image, how large that becomes, and where on the canvas it goes; see gpu_aug.Crops."""
+"""A view's crop of an image, the size to which it is resized, and its place on the canvas; see gpu_aug.Crops."""
 
 
 @kernel
@@ -39,17 +39,17 @@ def render_rows(
     """Decode the needed part of n JPEGs and render the canvases of V views from each.
 
     Args:
-        encoded: ENCODED [n]: the files; what was noted is written.
+        encoded: ENCODED [n]: the files; `noted` is written.
         sizes: int64 [n, 2]: height and width of the upright images.
         parts: RECT [n]: the part that all views need. It begins at multiples of `shrink`, and ends at such or
             with the image.
         shrink: int64 [n]: 1, 2, 4 or 8; the image is decoded at its size divided by this.
-        offsets: int64 [...]: where restart intervals begin, of the files of which that is known.
+        offsets: int64 [...]: where restart intervals begin, for files of which that is known.
         crops: CROP [V, n].
         canvases: int64 [V, n, 3]: address, height and width.
         antialias: bool [V].
         memory: Three of uint8 [...]: scratch for decoding, room for the largest part, scratch for resizing.
-        statuses: int32 [n], written: 0, or a number of jpeg.REASONS; then its canvases are undefined.
+        statuses: int32 [n], written: GOOD, or an index of jpeg.REASONS; then the canvases are undefined.
     """
     decoding, pixels, resizing = memory
     for row in range(len(statuses)):

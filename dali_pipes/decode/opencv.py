@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.errors import DecodeError, told
-from dali_pipes.samples.lossy_images import warn_of_losses
+from dali_pipes.samples.image_fields import warn_of_losses
 from readers import HeaderError, read_header
 from readers.sample import Payload
 

@@ -137,7 +137,7 @@ def _require_batch(name: str, batch: Batch) -> None:
     """Refuse what is no batch, such as a tensor or a list of batches."""
     if not isinstance(batch, Batch):
         raise LoaderError(
-            f"{name} takes a Batch as a Loader hands it over, got {type(batch).__name__}; give it the whole batch, "
+            f"{name} takes a Batch as a Loader returns it, got {type(batch).__name__}; give it the entire batch, "
             "several one by one"
         )
 

@@ -45,18 +45,18 @@ def from_huggingface(dataset: Any, **columns: Any) -> IndexedDataset:
             'load_dataset(name, split="train")'
         )
     chosen = getattr(dataset, "_indices", None)
-    files = [str(found["filename"]) for found in dataset.cache_files]
+    files = [str(file["filename"]) for file in dataset.cache_files]
     files = [name for name in files if name not in _files_of(chosen)]
     if not files:
         raise LoaderError(f"this datasets.Dataset lies in memory, not in files: {_SAVE}")
-    whole = open_dataset(files, format="arrow", **columns)
-    if len(whole) != len(dataset.data):
+    full = open_dataset(files, format="arrow", **columns)
+    if len(full) != len(dataset.data):
         raise LoaderError(
-            f"this datasets.Dataset is a part of {len(whole)} rows in its files, {len(dataset.data)} of them: {_SAVE}"
+            f"this datasets.Dataset is a part of {len(full)} rows in its files, {len(dataset.data)} of them: {_SAVE}"
         )
     if chosen is None:
-        return whole
-    return whole.take(np.asarray(chosen.column(0).to_numpy(), np.int64))
+        return full
+    return full.take(np.asarray(chosen.column(0).to_numpy(), np.int64))
 
 
 def _files_of(table: Any) -> set[str]:

@@ -162,7 +162,7 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
 
 
 class Epochs:
-    """A loader whose every loop is an epoch of a given number.
+    """A loader with a given epoch number for each loop.
 
     Args:
         loader: The loader to iterate over.
@@ -179,14 +179,14 @@ class Epochs:
         yield from self.loader
 
     def __len__(self) -> int:
-        """Return the number of steps of a full epoch, also where a loop is the rest of one: Lightning counts so."""
+        """Return the number of steps of a full epoch, also if the loop is the rest of one, as Lightning counts."""
         return len(self.loader)
 
 
 class TrainingEpochs(Epochs):
-    """Epochs that go on at the position of a loaded state.
+    """Epochs that continue at the position of a loaded state.
 
-    Lightning assumes that a loader with `state_dict` and `load_state_dict` can resume, and keeps its state beside that of
+    Lightning assumes that a loader with `state_dict` and `load_state_dict` can resume, and stores its state next to that of
     the module. The loader's state is empty, because the module's state holds everything.
 
     Args:
@@ -211,10 +211,10 @@ class TrainingEpochs(Epochs):
         self._reopen()
 
     def __iter__(self) -> Iterator[Batch]:
-        """Begin the epoch, or go on within it, with the first batch.
+        """Begin the epoch, or continue within it, with the first batch.
 
         Raises:
-            LoaderError: Lightning would go on within an epoch whose number of steps has changed.
+            LoaderError: Lightning would continue within an epoch whose number of steps has changed.
         """
         counted = self._trainer.fit_loop.epoch_loop.batch_progress.current.ready
         before = self._saved.get("num_steps", len(self.loader))
@@ -235,7 +235,7 @@ class TrainingEpochs(Epochs):
         yield from super().__iter__()
 
     def _reopen(self) -> None:
-        """Let Lightning go on within the epoch of the state where `max_steps` ended it and Lightning counted it as done."""
+        """Make Lightning continue within the epoch of the state if `max_steps` ended it and Lightning counted it as done."""
         progress = self._trainer.fit_loop.epoch_progress
         if self._is_cut and 0 < progress.current.ready == progress.current.processed:
             for counts in (progress.total, progress.current):

@@ -132,9 +132,9 @@ class TorchDataset(IndexedDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits: over the declared text and the length, or over what is known and probed.
+        """32 hex digits: over the declared text and the length, or over properties and samples.
 
-        That is the length, the class names, the labels if the dataset lists them, and 64 samples that are spread evenly
+        These are the length, the class names, the labels if the dataset lists them, and 64 samples that are spread evenly
         over it. A change that touches none of these goes unnoticed, so declare a `fingerprint` if that can happen.
         Samples that a random transform changes are not probed.
         """
@@ -304,5 +304,5 @@ def _without_subsets(dataset: Any) -> tuple[Any, NDArray[np.int64] | None]:
 
 def _transform_of(dataset: Any) -> Any:
     """Return the transform of images of a torchvision dataset, None if it has none."""
-    found = getattr(dataset, "transform", None)
-    return getattr(dataset, "transforms", None) if found is None else found
+    transform = getattr(dataset, "transform", None)
+    return getattr(dataset, "transforms", None) if transform is None else transform

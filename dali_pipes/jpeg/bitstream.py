@@ -1,7 +1,7 @@
 """The bytes of a scan without the zeros that are stuffed behind each 0xFF, up to the next marker.
 
-A little at a time goes into a small buffer, which stays in the processor's nearest memory. Behind the last byte
-lie zeros, so that reading on needs no check at each symbol. The fields of `feed` are in ``memory.py``.
+They are copied piece by piece into a buffer, which stays in the processor's first cache. Zeros follow the last byte, so that
+no symbol needs a check for the end. The fields of `feed` are in ``memory.py``.
 """
 
 from typing import Any
@@ -22,15 +22,14 @@ from gpu_aug.compiled.jit import (
 MCU_BYTES = 2560
 """More than the ten blocks of an MCU can take, with 64 symbols of at most 31 bits each."""
 CLEAN_BYTES = 16384
-"""What the buffer holds in front of the zeros."""
-BUFFER_BYTES = CLEAN_BYTES + MCU_BYTES + 32
-
+"""Bytes of the buffer in front of the zeros: half of a first cache of 32 kB."""
+BUFFER_BYTES = CLEAN_BYTES + MCU_BYTES + 32  # and what 64-bit reads reach beyond
 
 _U3, _U63 = np.uint64(3), np.uint64(63)
 
 
 @kernel
-def begin(feed: Any, source: int) -> None:
+def start_feed(feed: Any, source: int) -> None:
     """Start reading at an address, with nothing read ahead and predictions of zero."""
     feed.source = source
     feed.filled = feed.position = feed.clean
@@ -41,7 +40,7 @@ def begin(feed: Any, source: int) -> None:
 
 @kernel
 def top_up(feed: Any) -> None:
-    """Move what is left to the front of the buffer, and fill it with what follows."""
+    """Move the unread bytes to the front of the buffer, and fill it with those that follow."""
     rest = feed.filled - feed.position
     target = feed.clean
     for offset in range(0, rest, 8):

@@ -4,6 +4,7 @@ Source: libjpeg-turbo's jdsample.c ("fancy" upsampling: 3/4 of the nearer pixel 
 either direction, rounded up and down in turn) and jdcolor.c, bit for bit.
 """
 
+from functools import partial
 from typing import Any
 
 from dali_pipes.jpeg.simd import Builder, Lanes, load, written_out
@@ -73,15 +74,7 @@ def _store_pairs(even: Lanes, odd: Lanes, out: Any) -> None:
     even.narrow(8).pick(odd.narrow(8), order).store(out)
 
 
-def _blend_upper(builder: Builder, near: Any, far: Any, out: Any) -> None:
-    _blend(builder, near, far, out, 1)
-
-
-def _blend_lower(builder: Builder, near: Any, far: Any, out: Any) -> None:
-    _blend(builder, near, far, out, 2)
-
-
-def _blend(builder: Builder, near: Any, far: Any, out: Any, rounding: int) -> None:
+def _blend(rounding: int, builder: Builder, near: Any, far: Any, out: Any) -> None:
     here, other = (load(builder, row, 0, 8, STEP).widen(16, signed=False) for row in (near, far))
     ((here * 3 + other + rounding) >> 2).narrow(8).store(out)
 
@@ -98,8 +91,8 @@ spread = written_out(_spread, 2)
 spread_both = written_out(_spread_both, 3)
 """Twice as wide and between two rows: addresses in the nearer and the further row, and of where 2 STEP go."""
 
-blend_upper = written_out(_blend_upper, 3)
+blend_upper = written_out(partial(_blend, 1), 3)
 """Between two rows, for the upper of the two rows that come out: nearer, further row, where STEP uint8 go."""
 
-blend_lower = written_out(_blend_lower, 3)
+blend_lower = written_out(partial(_blend, 2), 3)
 """The same for the lower one, which is rounded the other way."""

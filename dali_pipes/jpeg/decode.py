@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.bitstream import begin
+from dali_pipes.jpeg.bitstream import start_feed
 from dali_pipes.jpeg.header import MOST_SIDE, read_header
 from dali_pipes.jpeg.huffman_tables import build_tables
-from dali_pipes.jpeg.layout import check_crop, count_mcus, find_crop, give_out
+from dali_pipes.jpeg.layout import allot_memory, check_crop, count_mcus, find_crop
 from dali_pipes.jpeg.mcus import aim_blocks, list_blocks
 from dali_pipes.jpeg.memory import MEMORY_BYTES, Record, memory_at
 from dali_pipes.jpeg.pixels import write_rows
@@ -18,10 +18,10 @@ from dali_pipes.jpeg.progressive.memory import scratch_bytes as scratch_bytes
 from dali_pipes.jpeg.scan import (
     NOWHERE,
     ROW_BYTES,
+    check_end,
     check_range,
-    finish,
     read_on,
-    skip,
+    skip_mcus,
     start_intervals,
 )
 from dali_pipes.jpeg.status import GOOD, SCRATCH_SHORT, SEVERAL_SCANS
@@ -51,7 +51,7 @@ def decode_crop(
 
     Args:
         data: Address of the file's bytes.
-        length: How many there are.
+        length: Number of the file's bytes.
         crop: Top, left, height and width in pixels of the upright image, unscaled, inside the image.
         size: Expected height and width of the upright image.
         shrink: 1, 2, 4 or 8: of the image that is smaller by this, the rows from top // shrink on, ceil(height
@@ -156,7 +156,7 @@ def _decode_job(address: int) -> int:
     if status != GOOD:
         return status
     find_crop(memory)
-    free = give_out(memory, address)
+    free = allot_memory(memory, address)
     if free > address + job.num_bytes:
         return SCRATCH_SHORT
     if found == SEVERAL_SCANS:
@@ -166,7 +166,7 @@ def _decode_job(address: int) -> int:
     feed = memory.feed
     feed.clean = signed(memory.clean_bytes.ctypes.data)
     feed.stop = job.data + job.length
-    begin(feed, job.data + memory.header.scan)
+    start_feed(feed, job.data + memory.header.scan)
     start_intervals(memory)
     if job.out:
         status = _decode_rows(address, memory)
@@ -176,7 +176,7 @@ def _decode_job(address: int) -> int:
     if job.judge or rest == 0:
         status = signed(read_on(address, NOWHERE, rest))
         if status == GOOD:
-            status = finish(feed)
+            status = check_end(feed)
         if status != GOOD:
             return status
     return signed(check_range(memory))
@@ -188,7 +188,7 @@ def _decode_rows(address: int, memory: Record) -> int:
     first, last, across = grid.first_mcu, grid.last_mcu, grid.mcus_across
     ahead = grid.first_mcu_row * across + first
     for row in range(grid.first_mcu_row, grid.last_mcu_row + 1):
-        status = skip(address, ahead, last + 1 - first)
+        status = skip_mcus(address, ahead, last + 1 - first)
         if status != GOOD:
             return status
         aim_blocks(memory, row)

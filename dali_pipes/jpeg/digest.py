@@ -1,7 +1,7 @@
-"""A digest of whole files, with seed 0: XXH3 of 64 bits of those that are longer than 240 bytes, and XXH64 of the others.
+"""A digest of complete files, with seed 0: XXH3 of 64 bits of files of more than 240 bytes, and XXH64 of shorter ones.
 
-Source: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md. XXH3 reads eight numbers at once, but takes other ways
-for few bytes, which no JPEG has.
+Source: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md. XXH3 reads eight numbers at once, but has other
+rules for few bytes, which hardly any JPEG has.
 """
 
 from typing import Any
@@ -47,8 +47,8 @@ _STRIPE, _STEP, _STRIPES = (
 _BLOCK = _STRIPE * _STRIPES
 
 
-def _stripe(builder: Builder, sums: Lanes, address: Any, secret: Any, number: int) -> Lanes:
-    """Take 64 bytes into the sums."""
+def _add_stripe(builder: Builder, sums: Lanes, address: Any, secret: Any, number: int) -> Lanes:
+    """Return the sums with 64 further bytes."""
     words = load(builder, address, number * _STRIPE, 64, 8)
     keyed = words ^ load(builder, secret, number * _STEP, 64, 8)
     low, high = (part.narrow(32).widen(64, signed=False) for part in (keyed, keyed >> 32))
@@ -57,14 +57,14 @@ def _stripe(builder: Builder, sums: Lanes, address: Any, secret: Any, number: in
 
 def _take_stripe(builder: Builder, sums: Any, address: Any, secret: Any) -> None:
     before = load(builder, sums, 0, 64, 8)
-    _stripe(builder, before, address, secret, 0).store(sums)
+    _add_stripe(builder, before, address, secret, 0).store(sums)
 
 
 def _take_block(builder: Builder, sums: Any, address: Any, secret: Any) -> None:
-    """Take 1024 bytes into the sums, and mix these."""
+    """Add 1024 bytes to the sums, and mix them."""
     found = load(builder, sums, 0, 64, 8)
     for number in range(_STRIPES):
-        found = _stripe(builder, found, address, secret, number)
+        found = _add_stripe(builder, found, address, secret, number)
     shift = ir.Constant(found.value.type, [47] * 8)
     found = found ^ Lanes(builder, builder.lshr(found.value, shift))
     found = (found ^ load(builder, secret, _SECRET.size - _STRIPE, 64, 8)) * _SHORT_PRIMES[0]
@@ -82,7 +82,7 @@ def _folding(_context: Any, *_arguments: Any) -> Any:
 
 
 _take_stripe_at, _take_block_at = written_out(_take_stripe, 3), written_out(_take_block, 3)
-_folded = intrinsic_of(_folding, 2)
+_fold = intrinsic_of(_folding, 2)
 """The product of two numbers in 128 bits, its halves combined by xor."""
 
 
@@ -120,29 +120,29 @@ def _digest_long(address: int, length: int, sums: Any) -> np.uint64:
     _take_stripe_at(place, end - _STRIPE, secret + len(_SECRET) - _STRIPE - 7)
     digest, secret = np.uint64(length) * _P1, secret + 11
     for pair in range(0, 8, 2):
-        first, second = sums[pair] ^ _word(secret + 8 * pair), sums[pair + 1] ^ _word(secret + 8 * pair + 8)  # fmt: skip
-        digest += _folded(first, second)
+        first, second = sums[pair] ^ _read_word(secret + 8 * pair), sums[pair + 1] ^ _read_word(secret + 8 * pair + 8)  # fmt: skip
+        digest += _fold(first, second)
     digest = (digest ^ (digest >> np.uint64(37))) * _LAST
     return digest ^ (digest >> np.uint64(32))
 
 
 @inlined
-def _rotated(value: np.uint64, by: int) -> np.uint64:
+def _rotate(value: np.uint64, by: int) -> np.uint64:
     return value << np.uint64(by) | value >> np.uint64(64 - by)
 
 
 @inlined
 def _round(lane: np.uint64, word: np.uint64) -> np.uint64:
-    return _rotated(lane + word * _P2, 31) * _P1
+    return _rotate(lane + word * _P2, 31) * _P1
 
 
 @inlined
-def _merged(digest: np.uint64, lane: np.uint64) -> np.uint64:
+def _merge(digest: np.uint64, lane: np.uint64) -> np.uint64:
     return (digest ^ _round(np.uint64(0), lane)) * _P1 + _P4
 
 
 @inlined
-def _word(address: int) -> np.uint64:
+def _read_word(address: int) -> np.uint64:
     return np.uint64(load_i64(address))
 
 
@@ -152,26 +152,26 @@ def _digest_short(address: int, length: int) -> np.uint64:
     if length >= 32:
         first, second, third, fourth = _P1 + _P2, _P2, np.uint64(0), np.uint64(0) - _P1
         while address + 32 <= end:
-            first = _round(first, _word(address))
-            second = _round(second, _word(address + 8))
-            third = _round(third, _word(address + 16))
-            fourth = _round(fourth, _word(address + 24))
+            first = _round(first, _read_word(address))
+            second = _round(second, _read_word(address + 8))
+            third = _round(third, _read_word(address + 16))
+            fourth = _round(fourth, _read_word(address + 24))
             address += 32
-        digest = _rotated(first, 1) + _rotated(second, 7) + _rotated(third, 12)
-        digest += _rotated(fourth, 18)
-        digest = _merged(_merged(_merged(_merged(digest, first), second), third), fourth)
+        digest = _rotate(first, 1) + _rotate(second, 7) + _rotate(third, 12)
+        digest += _rotate(fourth, 18)
+        digest = _merge(_merge(_merge(_merge(digest, first), second), third), fourth)
     else:
         digest = _P5
     digest += np.uint64(length)
     while address + 8 <= end:
-        digest = _rotated(digest ^ _round(np.uint64(0), _word(address)), 27) * _P1 + _P4
+        digest = _rotate(digest ^ _round(np.uint64(0), _read_word(address)), 27) * _P1 + _P4
         address += 8
     if address + 4 <= end:
         word = np.uint64(load_i32(address) & 0xFFFFFFFF)
-        digest = _rotated(digest ^ (word * _P1), 23) * _P2 + _P3
+        digest = _rotate(digest ^ (word * _P1), 23) * _P2 + _P3
         address += 4
     while address < end:
-        digest = _rotated(digest ^ (np.uint64(load_u8(address)) * _P5), 11) * _P1
+        digest = _rotate(digest ^ (np.uint64(load_u8(address)) * _P5), 11) * _P1
         address += 1
     digest = (digest ^ (digest >> np.uint64(33))) * _P2
     digest = (digest ^ (digest >> np.uint64(29))) * _P3

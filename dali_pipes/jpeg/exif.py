@@ -4,6 +4,8 @@ from gpu_aug.compiled.jit import inlined, kernel, load_u8, signed
 
 _TWO, _FOUR = signed(2), signed(4)
 BAD = -1
+"""In place of an orientation that decoders read differently."""
+
 _ORIENTATION_TAG = 274
 
 
@@ -24,38 +26,38 @@ def read_orientation(body: int, size: int) -> int:
     if size < 8:
         return 0
     little = load_u8(tiff) == 73 and load_u8(tiff + 1) == 73
-    if _number(tiff + 2, _TWO, little) != 42:
+    if _read_number(tiff + 2, _TWO, little) != 42:
         return BAD
-    directory = _number(tiff + 4, _FOUR, little)
+    directory = _read_number(tiff + 4, _FOUR, little)
     if directory + 2 > size:
         return 0
-    num_entries = _number(tiff + directory, _TWO, little)
+    num_entries = _read_number(tiff + directory, _TWO, little)
     for entry in range(num_entries):
         start = directory + 2 + 12 * entry
         if start + 10 > size:
             return 0
-        if _number(tiff + start, _TWO, little) == _ORIENTATION_TAG:
-            value = _number(tiff + start + 8, _TWO, little)
+        if _read_number(tiff + start, _TWO, little) == _ORIENTATION_TAG:
+            value = _read_number(tiff + start + 8, _TWO, little)
             # Decoders take these two bytes whatever the type is; of other types they may be another number.
-            is_short = _number(tiff + start + 2, _TWO, little) in (3, 8)
+            is_short = _read_number(tiff + start + 2, _TWO, little) in (3, 8)
             if 1 <= value <= 8 and (is_short or little):
                 return value
             return 1 if is_short else BAD
-        if start + 12 > size or not _is_whole(tiff + start, size, little):
+        if start + 12 > size or not _fits(tiff + start, size, little):
             return BAD
     return 0
 
 
 @inlined
-def _is_whole(entry: int, size: int, little: bool) -> bool:
-    """Whether what an entry says lies within the block."""
-    kind, count = _number(entry + 2, _TWO, little), _number(entry + 4, _FOUR, little)
+def _fits(entry: int, size: int, little: bool) -> bool:
+    """Whether the value of an entry lies within the block."""
+    kind, count = _read_number(entry + 2, _TWO, little), _read_number(entry + 4, _FOUR, little)
     if kind < 1 or kind > 12:
         return False
     wide = 8 if kind == 5 or kind == 10 or kind == 12 else 4
     narrow = 1 if kind == 1 or kind == 2 or kind == 6 or kind == 7 else 2
     each = narrow if narrow == 1 or kind == 3 or kind == 8 else wide
-    return count * each <= 4 or _number(entry + 8, _FOUR, little) + count * each <= size
+    return count * each <= 4 or _read_number(entry + 8, _FOUR, little) + count * each <= size
 
 
 @inlined
@@ -67,7 +69,7 @@ def _is_exif(body: int) -> bool:
 
 
 @kernel
-def _number(address: int, width: int, little: bool) -> int:
+def _read_number(address: int, width: int, little: bool) -> int:
     number = 0
     for offset in range(width):
         step = width - 1 - offset if little else offset

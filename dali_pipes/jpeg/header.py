@@ -1,6 +1,6 @@
-"""The header of a JPEG, read in compiled code.
+"""Read the header of a JPEG, and the segments between its scans, in compiled code.
 
-Only what is common is accepted. Everything else gets a status, and a decoder that knows more takes over.
+Only common files are accepted. All others get a status, and a decoder that knows more takes over.
 Source: ITU-T T.81, annex B; the verdicts on odd cases are libjpeg-turbo's or stricter.
 """
 
@@ -9,6 +9,7 @@ from typing import Any
 from dali_pipes.jpeg.exif import BAD, read_orientation
 from dali_pipes.jpeg.file_bytes import be16
 from dali_pipes.jpeg.huffman import ZIGZAG
+from dali_pipes.jpeg.memory import MAX_BLOCKS
 from dali_pipes.jpeg.status import (
     BAD_HEADER,
     BAD_TABLE,
@@ -216,7 +217,7 @@ def _read_quant(body: int, size: int, quant: Any) -> int:
 
 @inlined
 def _finish(body: int, size: int, header: Any, quant: Any, huffman: Any) -> int:
-    """Read the scan's header, and look whether all it names is there."""
+    """Read the first scan's header, and check that its tables are there; returns a status."""
     components = header.components
     if components == 0:
         return BAD_HEADER
@@ -247,14 +248,9 @@ def _finish(body: int, size: int, header: Any, quant: Any, huffman: Any) -> int:
 @inlined
 def _check_components(header: Any) -> int:
     """Whether colours and sampling factors are those that are decoded here; returns a status."""
-    if header.components == 3:
-        return _check_three(header)
-    header.across[0] = header.down[0] = 1  # one component stands alone: its factors say nothing
-    return GOOD
-
-
-@inlined
-def _check_three(header: Any) -> int:
+    if header.components == 1:
+        header.across[0] = header.down[0] = 1  # of a single component the factors say nothing
+        return GOOD
     if header.adobe != 0 and header.adobe != 2:  # 2 is transform 1: YCbCr
         return NOT_YCBCR
     first, second, third = header.ids[0], header.ids[1], header.ids[2]
@@ -262,12 +258,12 @@ def _check_three(header: Any) -> int:
         return NOT_YCBCR
     if first in (second, third) or second == third:
         return BAD_HEADER
-    blocks = 0
+    num_blocks = 0
     most_across = max(header.across[0], header.across[1], header.across[2])
     most_down = max(header.down[0], header.down[1], header.down[2])
     for component in range(3):
         across, down = header.across[component], header.down[component]
-        blocks += across * down
+        num_blocks += across * down
         if most_across % across != 0 or most_down % down != 0:
             return NOT_SUPPORTED
-    return GOOD if blocks <= 10 else NOT_SUPPORTED
+    return GOOD if num_blocks <= MAX_BLOCKS else NOT_SUPPORTED

@@ -1,4 +1,4 @@
-"""Reading Huffman codes of a scan: the bits that are read ahead, and one block after the other."""
+"""Reading the Huffman codes of a scan: bits that are read ahead, and the coefficients of a block."""
 
 from typing import Any
 
@@ -22,38 +22,8 @@ BLOCK_BYTES = 192
 
 ZIGZAG = np.array(
     [
-        0,
-        1,
-        8,
-        16,
-        9,
-        2,
-        3,
-        10,
-        17,
-        24,
-        32,
-        25,
-        18,
-        11,
-        4,
-        5,
-        12,
-        19,
-        26,
-        33,
-        40,
-        48,
-        41,
-        34,
-        27,
-        20,
-        13,
-        6,
-        7,
-        14,
-        21,
-        28,
+        *(0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5),
+        *(12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28),
         *(35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51),
         *(58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63),
     ],
@@ -72,12 +42,12 @@ BYTE_OFFSETS = np.concatenate([2 * ZIGZAG, np.full(192, 128)]).astype(np.int16)
 
 @inlined
 def refill(buffer: Any, bits: Any, position: int) -> Any:
-    """Have at least 56 bits in the buffer.
+    """Read ahead until the buffer has at least 56 bits.
 
     Args:
         buffer: uint64, the next bit is its highest one.
-        bits: uint64, how many of them are sure; only its six lowest bits count.
-        position: Address of the first byte that is not among the sure ones.
+        bits: uint64, how many of them are valid; only its six lowest bits count.
+        position: Address of the first byte that is not among the valid ones.
 
     Returns:
         The same three.
@@ -123,9 +93,9 @@ def read_band(
     """Read the coefficients of a block, or a band of them, at least 4 * FAST_BITS bits being read ahead.
 
     Args:
-        buffer: As of `refill`, with bits and position.
-        bits: As above.
-        position: As above.
+        buffer: See `refill`.
+        bits: See `refill`.
+        position: See `refill`.
         block: BLOCK with an AC table.
         out: Address of the block.
         offsets: int16 [256]: the byte of the block at which each coefficient goes.
@@ -162,15 +132,9 @@ def read_band(
                 break
             buffer, bits, position = refill(old_buffer, old_bits, position)
             buffer, bits, coefficient, number, empty = _read_slowly(
-                buffer,
-                bits,
-                old_coefficient,
-                last,
-                low,
-                has_runs,
-                block.ac_search,
+                buffer, bits, old_coefficient, last, low, has_runs, block.ac_search,
                 block.ac_symbols,
-            )
+            )  # fmt: skip
             mask = old_mask
             if number != 0:
                 store_i16(out + offsets[np.uint64(coefficient)], number)
@@ -204,15 +168,9 @@ def pass_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: 
                 break
             buffer, bits, position = refill(old_buffer, old_bits, position)
             buffer, bits, coefficient, number, _ = _read_slowly(
-                buffer,
-                bits,
-                old_coefficient,
-                _LAST,
-                _LOWEST,
-                False,
-                block.ac_search,
+                buffer, bits, old_coefficient, _LAST, _LOWEST, False, block.ac_search,
                 block.ac_symbols,
-            )
+            )  # fmt: skip
             if number > 1 or number < -1:
                 _note_range(number, coefficient, block.steps, coefficients)
             if coefficient >= 63:
@@ -271,7 +229,7 @@ def _note_range(number: int, coefficient: int, steps: int, coefficients: int) ->
 
 @kernel
 def finish_code(buffer: Any, symbol: int, search: int, symbols: int) -> tuple[int, int]:
-    """The symbol of the code at the front (-1 where there is none) and its length, unless the symbol is known."""
+    """Return the symbol of the code at the front (-1 if no table has it) and its length; of a known symbol the length is 0."""
     if symbol >= 0:
         return symbol, 0
     ahead = signed(buffer >> _U48)
@@ -284,6 +242,6 @@ def finish_code(buffer: Any, symbol: int, search: int, symbols: int) -> tuple[in
 
 @inlined
 def read_number(buffer: Any, size: int) -> int:
-    """The number of so many bits at the front, 1 to 15, in JPEG's way of writing negative ones."""
+    """Return the number in the first `size` bits, 1 to 15; ITU-T T.81, F.2.2.1, says how negative ones are written."""
     raw = signed(buffer >> (_U64 - np.uint64(size)))
     return raw if raw >> (size - 1) else raw - (1 << size) + 1

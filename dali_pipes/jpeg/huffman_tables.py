@@ -25,6 +25,8 @@ from dali_pipes.jpeg.status import BAD_TABLE, GOOD
 from gpu_aug.compiled.jit import inlined, kernel, record_at, separate, signed
 
 FAST_BITS = 10
+"""9 and 11 bits were slower; see DECISIONS.md, "The CPU JPEG decoder"."""
+
 FAST_LENGTH = 1 << FAST_BITS
 """Entries of a form. With 10 bits those that the scan of a photograph reads (two of each kind but refinement) take 32 kB."""
 

@@ -13,11 +13,12 @@ from dali_pipes.jpeg.status import GOOD, WRONG_CROP, WRONG_SIZE
 from gpu_aug.compiled.jit import inlined, kernel, signed
 
 ALONG_ROWS, ALONG_COLUMNS = 1, 2
+"""Bits of a plane's `fancy`: the directions in which its pixels are interpolated."""
 
 
 @inlined
 def check_crop(job: Any, header: Any) -> int:
-    """Whether the file has the expected size, and the crop lies in it; returns a status."""
+    """Return a status: whether the file has the expected size, and the crop lies in it."""
     if job.judge and job.out == 0:  # only the verdict is asked for
         return GOOD
     height, width = upright_size(header)
@@ -42,7 +43,7 @@ def count_mcus(header: Any) -> int:
 
 @inlined
 def find_crop(memory: Any) -> None:
-    """Find the crop in the stored, scaled image; where its first pixel goes, and the next ones."""
+    """Find the crop in the stored, scaled image, and the addresses of its first pixel and of the next ones."""
     job, header, grid, target = memory.job, memory.header, memory.grid, memory.target
     orientation, shrink = header.orientation, job.shrink
     top, left = job.top // shrink, job.left // shrink
@@ -79,11 +80,11 @@ def find_blocks(memory: Any) -> None:
     for component in range(header.components):
         plane = memory.planes[component]
         blocks_across, blocks_down = header.across[component], header.down[component]
-        _scale(plane, header, shrink, (across, down), (blocks_across, blocks_down))
-        plane.first_column, plane.last_column = _needed(
+        _set_scale(plane, header, shrink, (across, down), (blocks_across, blocks_down))
+        plane.first_column, plane.last_column = _find_needed(
             grid.left, grid.columns, plane.grow_across, plane.width, plane.side
         )
-        plane.first_row, plane.last_row = _needed(
+        plane.first_row, plane.last_row = _find_needed(
             grid.top, grid.rows, plane.grow_down, plane.height, plane.side
         )
         grid.first_mcu = min(grid.first_mcu, plane.first_column // blocks_across)
@@ -97,7 +98,7 @@ def find_blocks(memory: Any) -> None:
 
 
 @inlined
-def give_out(memory: Any, address: int) -> int:
+def allot_memory(memory: Any, address: int) -> int:
     """Find the blocks that the crop needs, and give out the memory for lines and planes behind the record at an address.
 
     Returns:
@@ -122,8 +123,8 @@ def _round_up(number: int, step: int) -> int:
 
 
 @inlined
-def _scale(plane: Any, header: Any, shrink: int, most: Any, own: Any) -> None:
-    """Set the size of a component's blocks, and by what its pixels become the image's."""
+def _set_scale(plane: Any, header: Any, shrink: int, most: Any, own: Any) -> None:
+    """Set the size of a component's blocks, and how its pixels are repeated or interpolated."""
     smallest = 8 // shrink
     side = smallest
     while (
@@ -146,8 +147,8 @@ def _scale(plane: Any, header: Any, shrink: int, most: Any, own: Any) -> None:
 
 
 @inlined
-def _needed(start: int, length: int, grow: int, limit: int, side: int) -> Any:
-    """The first and the last block for a range of the image's pixels, with a pixel of context."""
+def _find_needed(start: int, length: int, grow: int, limit: int, side: int) -> Any:
+    """Return the first and the last block for a range of the image's pixels, with a pixel of context."""
     context = 1 if grow == 2 else 0
     first = max(start // grow - context, 0)
     last = min((start + length - 1) // grow + context, limit - 1)

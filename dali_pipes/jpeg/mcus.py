@@ -105,17 +105,9 @@ def _read_mcus(address: int, first: int, last: int) -> int:
             if 0 <= which < block.wanted:
                 store_i16(coefficients, feed.prediction[block.component])
                 buffer, bits, position, _, last, _ = read_band(
-                    buffer,
-                    bits,
-                    position,
-                    block,
-                    coefficients,
-                    BYTE_OFFSETS,
-                    _BEFORE,
-                    _LAST,
-                    _LOWEST,
-                    False,
-                )
+                    buffer, bits, position, block, coefficients, BYTE_OFFSETS, _BEFORE, _LAST,
+                    _LOWEST, False,
+                )  # fmt: skip
                 depth = 63 if last == 63 else last - END
                 if depth >= 0:
                     out = block.out + which * block.side

@@ -1,4 +1,4 @@
-"""The memory of one call of the decoder: one record, whose fields compiled code reads and writes by name."""
+"""The memory of one call of the decoder: a record, whose fields compiled code reads and writes by name."""
 
 from typing import Any
 
@@ -26,9 +26,9 @@ _JOB = numbers(
     "data length top left height width full_height full_width shrink offsets num_offsets "
     "out row_bytes num_bytes seek_points num_seek_points every judge noted"
 )
-"""What the caller asks for.
+"""The arguments of a call.
 
-data, length: Address of the file's bytes, and how many there are.
+data, length: Address and number of the file's bytes.
 top, left, height, width: The crop in pixels of the upright image, unscaled, inside the image.
 full_height, full_width: Expected size of the upright image; any will do where `out` is 0.
 shrink: 1, 2, 4 or 8: of the image that is smaller by this, the rows from top // shrink on, ceil(height / shrink) of
@@ -40,8 +40,8 @@ out, row_bytes: Address of the first pixel, uint8 [height, width, 3] after shrin
 num_bytes: Size of the memory, at least `one_scan_bytes`.
 seek_points, num_seek_points, every: Address of SEEK_POINT [n], and MCUs from one to the next; n is 0 where none are known.
 judge: 1 where all codes are read for a verdict, and the seek points are written; n is the room for them then, and `every`
-    is 0 where nobody wants them. 0 where the file is known to be sound, and the seek points are read.
-noted: How many seek points were written; -1 as long as no code was read, where the status says nothing of a scan.
+    is 0 where they are not wanted. 0 where the file is known to be sound, and the seek points are read.
+noted: Number of seek points that were written; -1 as long as no code was read, where the status says nothing of a scan.
 """
 
 _HEADER = numbers(
@@ -53,10 +53,10 @@ _HEADER = numbers(
     dc=3,
     ac=3,
 )
-"""What the file's header says.
+"""Contents of the file's header.
 
 height, width: Size as stored.
-components: How many there are, 1 or 3.
+components: Number of components, 1 or 3.
 orientation: Of EXIF, 0 to 8.
 restart: MCUs between restart markers, 0 for no markers.
 scan: Offset of the scan's first byte, or of the first scan's header where there are several.
@@ -75,7 +75,7 @@ _GRID = numbers(
 mcus_across, mcus_down: MCUs in the image.
 first_mcu, last_mcu, first_mcu_row, last_mcu_row: Those that the crop needs, the last ones included.
 mcu_height, num_blocks: Pixels of an MCU's height after scaling, and its blocks.
-delay: Rows that wait for the next row of MCUs.
+delay: Rows that need the next row of MCUs.
 top, left, rows, columns: The crop in pixels of the stored, scaled image.
 """
 
@@ -85,12 +85,11 @@ _PLANE = numbers(
 """The pixels of one component.
 
 side: Pixels of a block's side after scaling.
-grow_across, grow_down: How often a pixel is repeated in either direction.
+grow_across, grow_down: Pixels of the image for one of the component, in either direction.
 fancy: Which directions are interpolated: ALONG_ROWS, ALONG_COLUMNS or both.
 width, height: Size of the component in pixels.
 first_column, last_column, first_row, last_row: Range of blocks that the crop needs, the last ones included.
-pixels, row_bytes: Address of the pixels that are kept: a row of context, then those of one row of MCUs; bytes from
-    row to row.
+pixels, row_bytes: Address of a row of context and then the pixels of one row of MCUs; bytes from row to row.
 """
 
 BLOCK = numbers(
@@ -117,7 +116,7 @@ most: What DC values stay below, before they are shifted to their place.
 """
 
 _TARGET = numbers("out row_step pixel_step next_row lines line_bytes")
-"""Where the crop's pixels go.
+"""The destination of the crop's pixels.
 
 out: Address of the first pixel as it is stored.
 row_step, pixel_step: Bytes from there to the next stored row and column; negative for some orientations.
@@ -129,25 +128,25 @@ FEED = numbers(
     "source stop clean filled limit ended position bits buffer cleaned walked walked_to wide",
     prediction=3,
 )
-"""How far the scan has been read; see ``bitstream.py``.
+"""Position of reading in a scan; see ``bitstream.py``.
 
 source, stop: Address of the next byte to clean, and where the file ends.
 clean, filled, limit: Address of the buffer, where the clean bytes end in it, and how far it may be filled.
 ended: Whether a marker came.
 position: Address of the next byte to read.
-bits, buffer: How many bits were read ahead, and those.
-cleaned: How many bytes were cleaned since reading began, or the last restart marker.
-walked, walked_to: One of those, counted from 0, and its address in the file.
+bits, buffer: Number of bits that were read ahead, and the bits.
+cleaned: Bytes in the buffer since reading began, or since the last restart marker.
+walked, walked_to: Number of one of those bytes, from 0, and its address in the file.
 wide: Not zero once a DC value was out of range.
 prediction: The last DC value of each component.
 """
 
 INTERVALS = numbers("mcus left number mcu until")
-"""The restart intervals.
+"""Position among the restart intervals.
 
 mcus: MCUs to an interval; a huge number without restart markers.
-left: Those left in this one.
-number: Its number, from 0.
+left: MCUs that remain in the current one.
+number: Number of the current one, from 0.
 mcu: The number of the next MCU in the image.
 until: MCUs up to the next seek point to be noted; a huge number where none is.
 """
@@ -174,7 +173,7 @@ _MEMORY = np.dtype(
 tables: The Huffman tables in the forms that a scan uses, four for DC, four for AC; all of it is 0 in new memory.
 quant: The quantisation tables, row by row.
 huffman: Huffman tables as stored, four for DC, four for AC.
-coefficients: The block that is being read, int16 [64], and what is written behind it.
+coefficients: The block that is being read, int16 [64], and bytes that are written behind it.
 clean_bytes: Bytes of the scan; see ``bitstream.py``.
 """
 
@@ -184,7 +183,7 @@ memory_at = record_at(_MEMORY)
 MEMORY_BYTES = _MEMORY.itemsize
 
 MARGIN = 64
-"""Bytes on either side of a row of pixels, for a vector that reaches over its end."""
+"""Bytes on either side of a row of pixels, for a vector of 64 that reaches over its end."""
 
 NUM_LINES = 6
 """Lines of pixels to work in, behind the record: one for each component, three as long as one of RGB. Behind them lie
@@ -192,7 +191,7 @@ the planes of the components."""
 
 
 def one_scan_bytes(width: int) -> int:
-    """How much memory decoding a file of one scan takes where the stored image is at most this wide."""
+    """Return the bytes of memory for a file of one scan whose stored image is at most this wide."""
     line = width + 4 * 32 + 2 * 64
     # At most 33 lines to a component: one of context and four blocks.
     return MEMORY_BYTES + NUM_LINES * (line + 64) + 3 * 33 * (line + 2 * MARGIN) + MARGIN

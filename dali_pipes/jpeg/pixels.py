@@ -37,18 +37,18 @@ def _write_rows(address: int, mcu_row: int) -> int:
     grid, planes, target = memory.grid, memory.planes, memory.target
     num_planes = memory.header.components
     for number in range(num_planes):
-        _pad(planes[number], grid.mcu_height)
+        _pad_rows(planes[number], grid.mcu_height)
     end = grid.top + grid.rows
     if mcu_row < grid.last_mcu_row:
         end = min(end, (mcu_row + 1) * grid.mcu_height - grid.delay)
     lines, line_bytes = target.lines, target.line_bytes
     width = grid.columns
     for row in range(target.next_row, end):
-        first = _line(grid, planes[0], mcu_row, row, lines)
+        first = _make_line(grid, planes[0], mcu_row, row, lines)
         second, third = first, first
         if num_planes == 3:
-            second = _line(grid, planes[1], mcu_row, row, lines + line_bytes)
-            third = _line(grid, planes[2], mcu_row, row, lines + 2 * line_bytes)
+            second = _make_line(grid, planes[1], mcu_row, row, lines + line_bytes)
+            third = _make_line(grid, planes[2], mcu_row, row, lines + 2 * line_bytes)
         out = target.out + (row - grid.top) * target.row_step
         if target.pixel_step == 3 and width >= STEP:
             _convert_row(first, second, third, out, width)
@@ -58,7 +58,7 @@ def _write_rows(address: int, mcu_row: int) -> int:
             _scatter(line, out, width, target.pixel_step)
     target.next_row = max(end, target.next_row)
     for number in range(num_planes):
-        _keep_last(planes[number], grid.mcu_height)
+        _copy_last_row(planes[number], grid.mcu_height)
     return 0
 
 
@@ -68,8 +68,8 @@ def _plane_rows(plane: Record, mcu_height: int) -> int:
 
 
 @kernel
-def _pad(plane: Record, mcu_height: int) -> None:
-    """Repeat the image's outermost pixels once, for the interpolation."""
+def _pad_rows(plane: Record, mcu_height: int) -> None:
+    """Repeat the outermost pixels of the image once, for the interpolation."""
     if not plane.fancy & ALONG_ROWS:
         return
     first = plane.first_column * plane.side
@@ -84,15 +84,15 @@ def _pad(plane: Record, mcu_height: int) -> None:
 
 
 @kernel
-def _keep_last(plane: Record, mcu_height: int) -> None:
+def _copy_last_row(plane: Record, mcu_height: int) -> None:
     source = plane.pixels + _plane_rows(plane, mcu_height) * plane.row_bytes
     for offset in range(0, plane.row_bytes, 8):
         store_i64(plane.pixels + offset, load_i64(source + offset))
 
 
 @kernel
-def _line(grid: Record, plane: Record, mcu_row: int, row: int, line: int) -> int:
-    """The address of a component's pixels for a row of the image, as wide as the crop."""
+def _make_line(grid: Record, plane: Record, mcu_row: int, row: int, line: int) -> int:
+    """Return the address of a component's pixels for a row of the image, as wide as the crop."""
     rows = _plane_rows(plane, grid.mcu_height)
     own = row // plane.grow_down
     base = plane.pixels + MARGIN - (mcu_row * rows - 1) * plane.row_bytes
@@ -101,8 +101,8 @@ def _line(grid: Record, plane: Record, mcu_row: int, row: int, line: int) -> int
     phase = grid.left % plane.grow_across
     far = near
     if plane.fancy & ALONG_COLUMNS:
-        beside = own + (1 if row % 2 else -1)
-        far = base + min(max(beside, 0), plane.height - 1) * plane.row_bytes
+        neighbour = own + (1 if row % 2 else -1)
+        far = base + min(max(neighbour, 0), plane.height - 1) * plane.row_bytes
     if plane.grow_across == 1 and not plane.fancy:
         return signed(near + left)
     count = (grid.columns + phase + plane.grow_across - 1) // plane.grow_across
@@ -134,7 +134,7 @@ def _fill_line(plane: Record, near: int, far: int, count: int, lower: int, line:
 
 @kernel
 def _convert_row(first: int, second: int, third: int, out: int, width: int) -> None:
-    """Convert at least STEP pixels; the last ones twice rather than some behind them."""
+    """Convert at least STEP pixels; the last ones are converted twice, so that nothing behind them is written."""
     gray = first == second
     for x in range(0, width, STEP):
         here = min(x, width - STEP)

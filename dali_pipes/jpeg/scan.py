@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dali_pipes.jpeg.bitstream import CLEAN_BYTES, MCU_BYTES, begin, top_up
+from dali_pipes.jpeg.bitstream import CLEAN_BYTES, MCU_BYTES, start_feed, top_up
 from dali_pipes.jpeg.file_bytes import be16, find_marker
 from dali_pipes.jpeg.idct import OVERFLOW
 from dali_pipes.jpeg.mcus import read_mcus
@@ -32,22 +32,23 @@ from gpu_aug.compiled.jit import (
 )
 
 NOWHERE = signed(1 << 40)
-"""A column so far out that no block there is wanted."""
+"""A column beyond any image, where no block is wanted."""
 
-NEVER = 1 << 40  # more MCUs than any image has
+NEVER = 1 << 40
+"""More MCUs than any image has: the distance of what does not come."""
 _RESTART = 0xFFD0
 _END = 0xFFD9
 
 ROW_BYTES = SEEK_POINT.itemsize
 _seek_point_at = record_at(SEEK_POINT)
 
-_LEAST_BYTES = 64  # cleaned at a time, beyond what an MCU may need
+_LEAST_BYTES = 64  # prepared at a time, beyond what an MCU may need
 _MAX_BIT = 0xFFFFFFFF  # a seek point has 32 bits for its place
 
 
 @inlined
 def start_intervals(memory: Record) -> None:
-    """Be in front of the first MCU of a file."""
+    """Start in front of the first MCU of a file."""
     intervals, mcus = memory.intervals, memory.header.restart
     intervals.mcus = mcus if mcus else NEVER
     intervals.left, intervals.number, intervals.mcu = intervals.mcus, 0, 0
@@ -58,7 +59,7 @@ def start_intervals(memory: Record) -> None:
 
 @kernel
 def _walk(feed: Record, clean: int) -> None:
-    """Follow the file to where a clean byte of this interval lies, from where the last one was found."""
+    """Move on in the file to the byte that is number `clean` of this interval without stuffed zeros."""
     rest, source = clean - feed.walked, feed.walked_to
     while rest > 0:
         if rest >= 8 and source + 8 <= feed.stop and not has_ff(load_be64(source)):
@@ -86,7 +87,7 @@ def _note_seek_point(memory: Record) -> int:
         return CUT_SHORT
     _walk(feed, bits >> 3)
     bit = 8 * (feed.walked_to - job.data - memory.header.scan) + (bits & 7)
-    if bit > _MAX_BIT:  # all that follow, too
+    if bit > _MAX_BIT:  # and so would all that follow
         job.noted = 0
         return GOOD
     row = _seek_point_at(job.seek_points + ROW_BYTES * number)
@@ -104,7 +105,7 @@ def read_on(address: int, column: int, count: int) -> int:
     Args:
         address: Address of the memory.
         column: Column of the first MCU.
-        count: How many.
+        count: Number of MCUs.
 
     Returns:
         A status.
@@ -135,12 +136,12 @@ def read_on(address: int, column: int, count: int) -> int:
 
 @kernel
 def _seek(memory: Record, number: int, last: int) -> int:
-    """Go on at a seek point, as if all in front of it had been read.
+    """Go on at a seek point, as if everything in front of it had been read.
 
     Args:
         memory: The memory.
-        number: Of the seek point.
-        last: MCU behind those that will be read from there on; only so much is made ready.
+        number: Number of the seek point.
+        last: MCU behind those that will be read from there on; only their bytes are prepared.
 
     Returns:
         A status: WRONG_SEEK_POINT where the seek point lies outside the scan.
@@ -151,7 +152,7 @@ def _seek(memory: Record, number: int, last: int) -> int:
     source = job.data + memory.header.scan + (bit >> 3)
     if source > feed.stop - 2:
         return WRONG_SEEK_POINT
-    begin(feed, source)
+    start_feed(feed, source)
     for component in range(3):
         feed.prediction[component] = row.dc[component]
     mcu = (number + 1) * job.every
@@ -169,7 +170,7 @@ def _seek(memory: Record, number: int, last: int) -> int:
 
 @inlined
 def _bytes_until(job: Any, bit: int, last: int) -> int:
-    """How many bytes to clean for the MCUs from a seek point up to another MCU, and what reading ahead takes."""
+    """Return how many bytes to prepare for the MCUs from a seek point up to another MCU, reading ahead included."""
     behind = (last - 1) // job.every
     if behind >= job.num_seek_points:
         return CLEAN_BYTES
@@ -179,15 +180,15 @@ def _bytes_until(job: Any, bit: int, last: int) -> int:
 
 
 @kernel
-def skip(address: int, count: int, then: int) -> int:
+def skip_mcus(address: int, count: int, then: int) -> int:
     """Pass over MCUs.
 
-    Where nothing is to be judged, those in front of a seek point are not read, nor are those of whole restart intervals.
+    Where the file is not judged, those in front of a seek point are not read, nor are those of complete restart intervals.
 
     Args:
         address: Address of the memory.
-        count: How many.
-        then: How many will be read behind them.
+        count: Number of MCUs to pass over.
+        then: Number of MCUs that will be read behind them.
 
     Returns:
         A status.
@@ -216,8 +217,8 @@ def skip(address: int, count: int, then: int) -> int:
 
 
 @inlined
-def finish(feed: Record) -> int:
-    """Whether the scan ends where it should: all bits are read, and the end marker follows."""
+def check_end(feed: Record) -> int:
+    """Return a status: whether all bits are read, and the end marker follows."""
     status = end_interval(feed)
     if status != GOOD:
         return status
@@ -226,7 +227,7 @@ def finish(feed: Record) -> int:
 
 @inlined
 def check_range(memory: Record) -> int:
-    """Whether a number in what was read was out of range: returns GOOD or BAD_NUMBER."""
+    """Return BAD_NUMBER if a coefficient that was read is out of range, else GOOD."""
     noted = signed(memory.coefficients.ctypes.data) + OVERFLOW
     wide = load_i64(noted) | load_i64(noted + 8) | memory.feed.wide
     return BAD_NUMBER if wide else GOOD
@@ -234,7 +235,7 @@ def check_range(memory: Record) -> int:
 
 @inlined
 def next_interval(feed: Record, intervals: Record) -> int:
-    """Go on behind the restart marker that must come now; returns a status."""
+    """Go on behind the restart marker, which must come now; returns a status."""
     status = end_interval(feed)
     if status != GOOD:
         return status
@@ -246,7 +247,7 @@ def _start_interval(feed: Record, intervals: Record, number: int) -> int:
     """Begin an interval whose source is at the restart marker."""
     if _marker(feed.source, feed.stop) != _RESTART + (number - 1) % 8:
         return WRONG_RESTART
-    begin(feed, feed.source + 2)
+    start_feed(feed, feed.source + 2)
     intervals.number, intervals.left = number, intervals.mcus
     intervals.mcu = number * intervals.mcus
     return GOOD
@@ -254,7 +255,7 @@ def _start_interval(feed: Record, intervals: Record, number: int) -> int:
 
 @kernel
 def end_interval(feed: Record) -> int:
-    """Whether all bits up to a marker are read, but for those that fill the last byte."""
+    """Return a status: whether all bits up to a marker are read, but for those that fill the last byte."""
     unread = feed.filled - (feed.position - (feed.bits >> 3))
     if unread < 0:
         return CUT_SHORT

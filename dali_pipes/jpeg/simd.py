@@ -1,7 +1,7 @@
 """Arithmetic on several numbers at once, written out for the compiler.
 
 Where a loop over pixels is short, or reorders bytes, the compiler does not find the vector instructions by
-itself. Here they are spelled: `Lanes` is a vector of integers inside a function that builds code for Numba.
+itself. Here they are written out: `Lanes` is a vector of integers inside a function that builds code for Numba.
 Any processor can run the result; the compiler cuts the vectors to the width it has.
 """
 
@@ -14,6 +14,20 @@ from numba.core import types
 from gpu_aug.compiled.jit import intrinsic_of
 
 Builder = Any
+
+
+def _combining(operation: str) -> Callable[["Lanes", "Lanes | int"], "Lanes"]:
+    """Return the method for an operator, by the name of the builder's method."""
+
+    def combine(self: "Lanes", other: "Lanes | int") -> "Lanes":
+        right = (
+            ir.Constant(self.value.type, [other] * self.count)
+            if isinstance(other, int)
+            else other.value
+        )
+        return Lanes(self.builder, getattr(self.builder, operation)(self.value, right))
+
+    return combine
 
 
 class Lanes:
@@ -33,58 +47,37 @@ class Lanes:
 
     @property
     def bits(self) -> int:
-        """Width of each."""
+        """Bits of each lane."""
         return int(self.value.type.element.width)
 
-    def __add__(self, other: "Lanes | int") -> "Lanes":
-        return self._combine("add", other)
-
-    def __sub__(self, other: "Lanes | int") -> "Lanes":
-        return self._combine("sub", other)
-
-    def __mul__(self, other: "Lanes | int") -> "Lanes":
-        return self._combine("mul", other)
-
-    def __lshift__(self, other: "Lanes | int") -> "Lanes":
-        return self._combine("shl", other)
-
-    def __rshift__(self, other: "Lanes | int") -> "Lanes":
-        return self._combine("ashr", other)
-
-    def __or__(self, other: "Lanes | int") -> "Lanes":
-        return self._combine("or_", other)
-
-    def __xor__(self, other: "Lanes | int") -> "Lanes":
-        return self._combine("xor", other)
-
-    def _combine(self, operation: str, other: "Lanes | int") -> "Lanes":
-        right = (
-            ir.Constant(self.value.type, [other] * self.count)
-            if isinstance(other, int)
-            else other.value
-        )
-        return Lanes(self.builder, getattr(self.builder, operation)(self.value, right))
+    __add__ = _combining("add")
+    __sub__ = _combining("sub")
+    __mul__ = _combining("mul")
+    __lshift__ = _combining("shl")
+    __rshift__ = _combining("ashr")
+    __or__ = _combining("or_")
+    __xor__ = _combining("xor")
 
     def clamp(self, low: int, high: int) -> "Lanes":
-        """Limit each to low <= lane <= high."""
-        kept = self.value
-        for worse, limit in (("<", low), (">", high)):
+        """Return the lanes limited to low <= lane <= high."""
+        value = self.value
+        for comparison, limit in (("<", low), (">", high)):
             bound = ir.Constant(self.value.type, [limit] * self.count)
-            beyond = self.builder.icmp_signed(worse, kept, bound)
-            kept = self.builder.select(beyond, bound, kept)
-        return Lanes(self.builder, kept)
+            is_beyond = self.builder.icmp_signed(comparison, value, bound)
+            value = self.builder.select(is_beyond, bound, value)
+        return Lanes(self.builder, value)
 
     def widen(self, bits: int, *, signed: bool = True) -> "Lanes":
-        """The same numbers in wider lanes."""
+        """Return the same numbers in wider lanes."""
         extend = self.builder.sext if signed else self.builder.zext
         return Lanes(self.builder, extend(self.value, _vector(bits, self.count)))
 
     def narrow(self, bits: int) -> "Lanes":
-        """The lowest bits of each."""
+        """Return the lowest bits of each lane."""
         return Lanes(self.builder, self.builder.trunc(self.value, _vector(bits, self.count)))
 
     def pick(self, other: "Lanes", lanes: Sequence[int]) -> "Lanes":
-        """Lanes of this vector (0 to count - 1) and of another one (count on), in the order given."""
+        """Return lanes of this vector (0 to count - 1) and of another one (from count on), in the order given."""
         mask = ir.Constant(_vector(32, len(lanes)), list(lanes))
         return Lanes(self.builder, self.builder.shuffle_vector(self.value, other.value, mask))
 
@@ -99,7 +92,7 @@ def written_out(build: Callable[..., None], num_addresses: int) -> Any:
 
     Args:
         build: Takes the builder and as many addresses, and returns nothing.
-        num_addresses: How many.
+        num_addresses: Number of addresses.
 
     Returns:
         A function of that many numbers, which can be called in kernels only.

@@ -1,4 +1,4 @@
-"""Why a JPEG is left to another decoder, as numbers that compiled code can return."""
+"""Reasons for which a JPEG is left to another decoder, as numbers that compiled code can return; they are stored in files."""
 
 (
     GOOD,
@@ -24,7 +24,7 @@
 ) = range(20)
 
 OF_SCANS = frozenset({GOOD, BAD_CODE, CUT_SHORT, LEFT_OVER, WRONG_RESTART, BAD_NUMBER})
-"""What a pass over all codes of a file finds; all others are found in its header, or in what was asked for."""
+"""Statuses of a pass over all codes of a file; the others concern its header, or the arguments."""
 
 REASONS = (
     "decoded",
@@ -48,4 +48,4 @@ REASONS = (
     "scans are missing",
     "more scans than there is memory for",
 )
-"""A text for each status; the first one is the good one."""
+"""A text for each status."""

@@ -1,4 +1,4 @@
-"""Reading what is known of many files, out of files of seek points, in one call without Python; see `readers.checkpoints.layout`."""
+"""Reading the seek points of many images out of their files in one call without Python; see `readers.checkpoints.layout`."""
 
 import zlib
 from typing import Any
@@ -17,7 +17,7 @@ _ROW_BYTES = SEEK_POINT.itemsize
 
 
 def _crc_tables() -> NDArray[np.uint32]:
-    """Of each byte its CRC-32 with 0 to 7 zeros behind it: uint32 [8, 256]."""
+    """Return the CRC-32 of each byte with 0 to 7 zeros behind it: uint32 [8, 256]."""
     found = [[zlib.crc32(bytes([byte, *[0] * zeros])) for byte in range(256)] for zeros in range(8)]
     nothing = [[zlib.crc32(bytes(1 + zeros))] for zeros in range(8)]
     tables: NDArray[np.uint32] = (np.array(found) ^ np.array(nothing)).astype(np.uint32)
@@ -25,22 +25,22 @@ def _crc_tables() -> NDArray[np.uint32]:
 
 
 _CRC_TABLES = _crc_tables()
-_ONES = np.uint64(0xFFFFFFFF)
+_ONES = np.uint64(0xFFFFFFFF)  # a CRC-32 begins and ends inverted
 
 
 @kernel
 def read_known(places: Any, digests: Any, known: Any, room: Any) -> int:
-    """Read the slots of files, and the rows that they name.
+    """Read the slots of images, and the rows to which they point.
 
     Args:
-        places: int64 [m, 4]: of each slot the file it is of, a descriptor, the seed of its checksum and its number. Where a
-            file has several, the first one that knows it counts.
-        digests: uint64 [n], of the files.
+        places: int64 [m, 4]: of each slot the number of its image, a descriptor, the seed of its checksum and its number. Where an
+            image has several, the first one with its digest counts.
+        digests: uint64 [n], of the images.
         known: KNOWN [n], written; the address is an offset in the room.
-        room: uint8 [...], written: the rows. Its first SLOT_BYTES are worked in.
+        room: uint8 [...], written: the rows. Its first SLOT_BYTES are scratch.
 
     Returns:
-        Bytes that the room must have; where it is smaller, nothing else counts.
+        Bytes that the room must have; where it is smaller, the other results are undefined.
     """
     base, used = signed(room.ctypes.data), signed(SLOT_BYTES)
     for number in range(len(known)):
@@ -56,7 +56,7 @@ def read_known(places: Any, digests: Any, known: Any, room: Any) -> int:
             rows = base + used
             if length % _ROW_BYTES or not read_bytes(place[1], rows, length, signed(slot.start)):
                 continue
-            if _crc(rows, length, np.uint64(0)) != np.uint64(slot.crc):
+            if _extend_crc(rows, length, np.uint64(0)) != np.uint64(slot.crc):
                 continue
             one.address, one.num_rows = used, length // _ROW_BYTES
             one.status, one.every = slot.status, slot.every
@@ -66,41 +66,41 @@ def read_known(places: Any, digests: Any, known: Any, room: Any) -> int:
 
 @inlined
 def _find_slot(base: int, place: Any, digest: np.uint64) -> bool:
-    """Read a slot to an address; whether it is sound, and of these bytes."""
+    """Read a slot to an address; return whether it is undamaged, and has this digest."""
     number = place[3]
     if not read_bytes(place[1], base, signed(SLOT_BYTES), HEAD_BYTES + number * SLOT_BYTES):
         return False
     slot = _slot_at(base)
     if slot.digest != digest or slot.start == 0:
         return False
-    seeded = _crc_of_word(number, np.uint64(place[2]))
-    return bool(_crc(base, signed(_CHECKED_BYTES), seeded) == np.uint64(slot.check))
+    seeded = _extend_crc_by_word(number, np.uint64(place[2]))
+    return bool(_extend_crc(base, signed(_CHECKED_BYTES), seeded) == np.uint64(slot.check))
 
 
 @kernel
-def _crc(address: int, length: int, crc: np.uint64) -> np.uint64:
-    """CRC-32 as zlib has it, of bytes behind others whose own is `crc`."""
+def _extend_crc(address: int, length: int, crc: np.uint64) -> np.uint64:
+    """Return the CRC-32 of zlib for bytes behind others whose CRC-32 is `crc`."""
     end = address + length
     while address + 8 <= end:
-        crc = _crc_of_word(load_i64(address), crc)
+        crc = _extend_crc_by_word(load_i64(address), crc)
         address += 8
     state = crc ^ _ONES
     while address < end:
-        state = _after(0, state ^ np.uint64(load_u8(address))) ^ state >> np.uint64(8)
+        state = _shift_in(0, state ^ np.uint64(load_u8(address))) ^ state >> np.uint64(8)
         address += 1
     return state ^ _ONES
 
 
 @inlined
-def _crc_of_word(word: int, crc: np.uint64) -> np.uint64:
-    """The same of the eight bytes of a number, the lowest one first."""
+def _extend_crc_by_word(word: int, crc: np.uint64) -> np.uint64:
+    """Return the same for the eight bytes of a number, the lowest one first."""
     mixed, state = np.uint64(word) ^ crc ^ _ONES, _ONES
     for place in range(8):
-        state ^= _after(7 - place, mixed)
+        state ^= _shift_in(7 - place, mixed)
         mixed >>= np.uint64(8)
     return state
 
 
 @inlined
-def _after(zeros: int, byte: np.uint64) -> np.uint64:
+def _shift_in(zeros: int, byte: np.uint64) -> np.uint64:
     return np.uint64(_CRC_TABLES[zeros, byte & np.uint64(255)])

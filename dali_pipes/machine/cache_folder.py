@@ -1,9 +1,9 @@
-"""What lies in the cache folder, and what of it may go."""
+"""List the files in the cache folder, and remove those that are not in use."""
 
 import fcntl
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,8 @@ from gpu_aug.compiled import cache as compiled
 from readers.storage.cache_folder import cache_folder
 from readers.storage.remote.cache import clear_blocks
 
-_PART = ".part"  # the end of names of files that are being written, under a lock
+# Ending of files that are being written, under a lock on the file.
+_PART = ".part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +22,13 @@ class Kind:
     """Files of one kind in the cache folder.
 
     Attributes:
-        name: What it is called.
-        folder: Where they lie.
-        files: How many there are.
-        bytes: What they take, by their sizes.
-        last_used: When one of them was last read or written, in seconds since 1970, as far as the file system says;
-            None where there is none.
-        what: What they are, and what their removal costs.
+        name: Name of the kind.
+        folder: Folder of the files.
+        files: Number of files.
+        bytes: Sum of their sizes.
+        last_used: Time of the last reading or writing of any of them, in seconds since 1970, as far as the file system
+            records it; None without files.
+        what: Their content, and the cost of their removal.
         ours: Whether `remove` removes them; Hugging Face's files belong to another library.
     """
 
@@ -42,12 +43,12 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What became of the files of one kind.
+    """Result of a removal for one kind.
 
     Attributes:
         name: The kind.
-        files: How many were removed.
-        bytes: What they took.
+        files: Number of removed files.
+        bytes: Sum of their sizes.
         kept: Files that stay: a process of this machine has them open, or they cannot be removed.
     """
 
@@ -58,93 +59,101 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Location:
+    """Files of one kind: their folder, the pattern of their full names, and a glob of the files in the folder."""
+
     folder: str
-    files: re.Pattern[str]
+    name: re.Pattern[str]
     what: str
+    glob: str = "*"
 
 
-_PLACES: Mapping[str, _Place] = {
-    "blocks": _Place(
+_LOCATIONS: Mapping[str, _Location] = {
+    "blocks": _Location(
         "blocks",
         re.compile(r"[0-9a-f]{32}"),
         "blocks of remote files; they are read again when they are needed",
+        glob="??/*",
     ),
-    "indexes": _Place(
+    "indexes": _Location(
         "",
         re.compile(r"[0-9a-f]{32}.*\.gpuaug-index(\.part)?"),
-        "indexes of shards beside which nothing can be written; they are built again, by one pass over the shards",
+        "indexes of shards in folders that are not writable; they are built again, by one pass over the shards",
     ),
-    "videos": _Place(
+    "videos": _Location(
         "",
         re.compile(r".+\.gpuaug-videos(\.part)?"),
-        "indexes of videos beside which nothing can be written; they are built again, by one pass over the videos",
+        "indexes of videos in folders that are not writable; they are built again, by one pass over the videos",
     ),
-    "checkpoints": _Place(
+    "checkpoints": _Location(
         "checkpoints",
         re.compile(r"[0-9a-f]{32}\.gpuaug-checkpoints"),
-        "where in JPEGs decoding can begin; it is found again, by one pass over each file when it comes",
+        "seek points of JPEGs; they are found again, by one pass over each file when it comes",
     ),
-    "sizes": _Place(
+    "sizes": _Location(
         "sizes",
         re.compile(r"[0-9a-f]{32}\.npy"),
         "sizes of images, for buckets; they are read again from the headers",
     ),
-    "unpacked": _Place(
+    "unpacked": _Location(
         "unpacked",
         re.compile(r"[0-9a-f]{32}(\.part)?"),
         "decompressed shards; they are made again, but a run that reads them needs them to its end",
     ),
-    "compiled": _Place(
+    "compiled": _Location(
         "compiled",
         re.compile(r".+-[0-9a-f]{32}\.code"),
         "compiled functions; they are compiled again, for half a minute",
     ),
 }
 
-KINDS = tuple(_PLACES)
-"""What can be removed."""
+KINDS = tuple(_LOCATIONS)
+"""Kinds that can be removed."""
 
 HUB = "hub"
 
 
 def list_cache() -> list[Kind]:
-    """Look at what lies in the cache folder, ``$GPU_AUG_CACHE`` or ``~/.cache/gpu-aug``.
+    """Return the kinds of files in the cache folder, ``$GPU_AUG_CACHE`` or ``~/.cache/gpu-aug``.
 
     Returns:
-        Each of KINDS, those that are empty too; "hub" for the files of Hugging Face's library where there are some;
-        and "other" for what is none of these, which nobody here removes.
+        Each of KINDS, also without files; "hub" for the files of Hugging Face's library if there are some; and "other" for
+        files of no known kind, which are never removed.
 
     Example:
         >>> from dali_pipes.machine.cache_folder import list_cache
         >>> [kind.name for kind in list_cache()][:3]
         ['blocks', 'indexes', 'videos']
     """
-    found = [
-        _kind(name, _folder(name), list(_files(name)), place.what)
-        for name, place in _PLACES.items()
-    ]
+    files = {name: _files(name) for name in KINDS}
+    kinds = [_kind(name, _folder(name), files[name], _LOCATIONS[name].what) for name in KINDS]
     if (hub := _hub_folder()) is not None:
         what = "downloads of Hugging Face's library, which other programs use too; hf cache rm removes them"
-        found.append(_kind(HUB, hub, list(_all_files(hub)), what, ours=False))
-    if others := _others():
+        kinds.append(_kind(HUB, hub, _all_files(hub), what, ours=False))
+    # Locks and accounts belong to the kinds.
+    helpers = {cache_folder() / "blocks" / name for name in ("CACHEDIR.TAG", "lock", "total")}
+    known = helpers.union(*files.values())
+    others = [
+        path for path in _all_files(cache_folder()) if path not in known and path.suffix != ".lock"
+    ]
+    if others:
         what = "files that are none of these; they stay"
-        found.append(_kind("other", cache_folder(), others, what, ours=False))
-    return found
+        kinds.append(_kind("other", cache_folder(), others, what, ours=False))
+    return kinds
 
 
 def remove(kind: str) -> list[Removed]:
-    """Remove files of the cache folder; other processes may go on using it meanwhile.
+    """Remove files of the cache folder; other processes may continue to use it meanwhile.
 
-    Nothing but files that are known by their place and name is removed. What a process of this machine has open stays,
-    and so does what one is just writing. On a folder that several machines share the others are not seen: their runs
-    read blocks, indexes and sizes anew.
+    Only files of known location and name are removed. Files that a process of this machine has open stay, and so do files
+    that are being written. On a folder that several machines share the other machines' processes are not seen: their runs
+    read blocks, indexes and sizes again.
 
     Args:
         kind: One of KINDS, or "all" for each of them.
 
     Raises:
-        LoaderError: There is no such kind, or it is not ours.
+        LoaderError: There is no such kind, or its files are not ours.
 
     Example:
         >>> from dali_pipes.machine.cache_folder import remove
@@ -158,87 +167,67 @@ def remove(kind: str) -> list[Removed]:
     if kind not in (*KINDS, "all"):
         raise LoaderError(f"kind={kind!r} is not allowed; give one of {', '.join(KINDS)}, or all")
     in_use = _open_files()
-    return [_removed(name, in_use) for name in (KINDS if kind == "all" else (kind,))]
+    return [_remove(name, in_use) for name in (KINDS if kind == "all" else (kind,))]
 
 
-def _removed(name: str, in_use: Set[Path]) -> Removed:
+def _remove(name: str, in_use: Set[Path]) -> Removed:
+    files = _files(name)
     if name == "blocks":
         try:
             return Removed(name, *clear_blocks(_folder(name)))
-        except OSError:  # it cannot be written to, or who holds its lock was stopped
-            return Removed(name, 0, 0, tuple(_files(name)))
+        except OSError:  # the folder is not writable, or a stopped process holds its lock
+            return Removed(name, 0, 0, tuple(files))
     kept: list[Path] = []
-    count = size = 0
-    for path in list(_files(name)):
-        with suppress(FileNotFoundError):
+    sizes: list[int] = []
+    for path in files:
+        with suppress(FileNotFoundError):  # another process removed it
             num_bytes = path.stat().st_size
-            if path in in_use or not _unlink(path):
-                kept.append(path)
+            if path not in in_use and _unlink(path):
+                sizes.append(num_bytes)
             else:
-                count, size = count + 1, size + num_bytes
-    return Removed(name, count, size, tuple(kept))
+                kept.append(path)
+    return Removed(name, len(sizes), sum(sizes), tuple(kept))
 
 
 def _unlink(path: Path) -> bool:
-    """Remove a file, but not one that is being written."""
+    """Remove a file unless it is being written; return whether that was possible."""
     try:
-        if path.suffix != _PART:
+        if path.suffix == _PART:
+            # Its writer has its lock; a process that waits for the lock then sees that the file is gone.
+            with path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
+        else:
             path.unlink()
-            return True
-        with path.open(
-            "rb"
-        ) as file:  # its writer has its lock; who waits for it looks whether it is still there
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            path.unlink()
-            return True
     except FileNotFoundError:
         raise
     except OSError:
         return False
+    return True
 
 
 def _folder(name: str) -> Path:
-    if name == "compiled":
-        return compiled.folder() or cache_folder() / name
-    return cache_folder() / _PLACES[name].folder
+    # Compiled code is elsewhere if Numba's own NUMBA_CACHE_DIR is set.
+    own = compiled.folder() if name == "compiled" else None
+    return own or cache_folder() / _LOCATIONS[name].folder
 
 
-def _files(name: str) -> Iterator[Path]:
-    """The files of a kind."""
-    folder, pattern = _folder(name), _PLACES[name].files
-    folders = [folder]
-    if name == "blocks":
-        folders = [path for path in _entries(folder) if len(path.name) == 2 and path.is_dir()]
-    for one in folders:
-        for path in _entries(one):
-            if pattern.fullmatch(path.name) and path.is_file() and not path.is_symlink():
-                yield path
+def _files(name: str) -> list[Path]:
+    """Return the files of a kind, sorted."""
+    location = _LOCATIONS[name]
+    files = _own_files(_folder(name), location.glob)
+    return [path for path in files if location.name.fullmatch(path.name)]
 
 
-def _others() -> list[Path]:
-    """Files in the cache folder that are of no kind, but for what belongs to the kinds: locks and accounts."""
-    known = {path for name in KINDS for path in _files(name)}
-    helpers = {_folder("blocks") / name for name in ("CACHEDIR.TAG", "lock", "total")}
+def _all_files(folder: Path) -> list[Path]:
+    return _own_files(folder, "**/*")
+
+
+def _own_files(folder: Path, pattern: str) -> list[Path]:
+    """Return files without links, sorted; none if the folder does not exist or is not readable."""
     return [
-        path
-        for path in _all_files(cache_folder())
-        if path not in known and path not in helpers and path.suffix != ".lock"
+        path for path in sorted(folder.glob(pattern)) if path.is_file() and not path.is_symlink()
     ]
-
-
-def _entries(folder: Path) -> Sequence[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError:  # it is not there, or not for us
-        return []
-
-
-def _all_files(folder: Path) -> Iterator[Path]:
-    for where, _, names in os.walk(folder):
-        for name in names:
-            path = Path(where, name)
-            if path.is_file() and not path.is_symlink():
-                yield path
 
 
 def _hub_folder() -> Path | None:
@@ -255,27 +244,21 @@ def _kind(name: str, folder: Path, files: Sequence[Path], what: str, *, ours: bo
     for path in files:
         with suppress(OSError):
             states.append(path.stat())
-    return Kind(
-        name,
-        folder,
-        len(states),
-        sum(state.st_size for state in states),
-        max((max(state.st_atime, state.st_mtime) for state in states), default=None),
-        what,
-        ours,
-    )
+    size = sum(state.st_size for state in states)
+    used = max((max(state.st_atime, state.st_mtime) for state in states), default=None)
+    return Kind(name, folder, len(states), size, used, what, ours)
 
 
 def _open_files() -> set[Path]:
-    """Files that processes of this machine have open or mapped, as far as this user may know."""
+    """Return the files that processes of this machine have open or mapped, as far as this user may see."""
     found: set[Path] = set()
-    for process in _entries(Path("/proc")):
-        if not process.name.isdigit():
-            continue
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             lines = (process / "maps").read_text(errors="surrogateescape").splitlines()
             found |= {Path(line.split(maxsplit=5)[5]) for line in lines if line.count(" /")}
-        for link in _entries(process / "fd"):
-            with suppress(OSError):
-                found.add(Path(os.readlink(link)))  # noqa: PTH115 - what it says, even of what is gone
+        with suppress(OSError):
+            for link in (process / "fd").iterdir():
+                with suppress(OSError):
+                    # Its text, also if the file is gone by now.
+                    found.add(Path(os.readlink(link)))  # noqa: PTH115
     return found

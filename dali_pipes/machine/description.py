@@ -1,16 +1,17 @@
-"""What a result was measured on: versions, machine and commit."""
+"""Description of the machine that a result was measured on: versions, hardware and commit."""
 
 import os
 import platform
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
 from readers.cores import usable_cores
 
-# Those whose version can change a number, by the name that pip knows them under.
+# Packages whose version can change a result, by their names on PyPI.
 _PACKAGES = (
     "gpu-aug",
     "numpy",
@@ -34,18 +35,16 @@ _PACKAGES = (
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of every installed package that matters, by name."""
+    """Return the versions of Python and of every installed package that can change a result, by name."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return found
 
 
 def machine() -> dict[str, object]:
-    """Processor, cores, memory, GPU, driver and how busy the machine was."""
+    """Return processor, cores, memory, GPU, driver and load of this machine."""
     return {
         "cpu": _cpu_model(),
         "cores": usable_cores(),
@@ -58,9 +57,9 @@ def machine() -> dict[str, object]:
 
 
 def commit() -> str | None:
-    """The commit of this checkout, with "+changes" when files differ from it.
+    """Return the commit of this checkout, with "+changes" if files differ from it.
 
-    Outside of git what the environment variable GPU_AUG_COMMIT says, for copies of a checkout; else None.
+    Outside of git it is the environment variable GPU_AUG_COMMIT, for copies of a checkout; None without that.
     """
     head = _output("git", "rev-parse", "HEAD")
     if head is None:
@@ -89,7 +88,7 @@ def _cpu_model() -> str:
 def _memory_gib() -> float | None:
     try:
         size_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not POSIX, or the name is not known there
+    except (AttributeError, ValueError, OSError):  # not POSIX, or a name that is not known there
         return None
     return round(size_bytes / 2**30, 1)
 

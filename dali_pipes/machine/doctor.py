@@ -1,15 +1,15 @@
-"""What this machine has, what will be used, and what is missing: `gpu-aug doctor` prints it."""
+"""Examine this machine: what is installed, what a Loader will use, and what is missing. `gpu-aug doctor` prints it."""
 
 import importlib
 import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import metadata
 
 from dali_pipes.machine.description import machine, versions
 from readers.cores import usable_cores
 from readers.formats.registry import FORMATS
 
+# Optional extras for formats, and the module that each installs.
 _LIBRARIES = {
     "arrow": "pyarrow",
     "hdf5": "h5py",
@@ -22,7 +22,8 @@ _LIBRARIES = {
     "iceberg": "pyiceberg",
     "hf": "huggingface_hub",
 }
-"""What the optional extras for formats bring."""
+# Oldest drivers by CUDA version, from the installation guide of DALI 2.4.
+_OLDEST_DRIVERS = {12: 525, 13: 580}
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,9 @@ class Finding:
     """One line of the examination.
 
     Attributes:
-        subject: What was looked at.
-        found: What is there.
-        advice: What to do to have more; "" when nothing is missing.
+        subject: The part that was examined.
+        found: Its state.
+        advice: How to get more of it; "" if nothing is missing.
     """
 
     subject: str
@@ -41,7 +42,7 @@ class Finding:
 
 
 def examine() -> Iterator[Finding]:
-    """Look at everything that decides what can run here and how fast.
+    """Examine everything that determines what can run here and how fast.
 
     Example:
         >>> from dali_pipes.machine.doctor import examine
@@ -57,7 +58,7 @@ def examine() -> Iterator[Finding]:
     )
     yield _cuda()
     yield _dali()
-    yield from _pair()
+    yield from _torch_and_dali()
     yield _cpu_decoder()
     yield _videos()
     yield from _videos_on_gpu()
@@ -99,25 +100,20 @@ def _dali() -> Finding:
     return Finding("decoder dali", f"NVIDIA DALI {dali.__version__}")
 
 
-_OLDEST_DRIVERS = {12: 525, 13: 580}
-"""By CUDA version, as NVIDIA's installation guide of DALI 2.4 states them."""
-
-
-def _pair() -> Iterator[Finding]:
-    """Whether torch and DALI are built for one version of CUDA, where both are there."""
+def _torch_and_dali() -> Iterator[Finding]:
+    """Examine whether torch and DALI are built for one version of CUDA, if both are installed."""
     import torch
 
-    dali = next(
-        (major for major in _OLDEST_DRIVERS if _is_installed(f"nvidia-dali-cuda{major}0")), None
-    )
-    if dali is None or torch.version.cuda is None:
-        return
-    driver = machine()["driver"] if torch.cuda.is_available() else None
-    yield judge_pair(int(torch.version.cuda.split(".")[0]), dali, str(driver) if driver else None)
+    installed = versions()
+    builds = [major for major in _OLDEST_DRIVERS if f"nvidia-dali-cuda{major}0" in installed]
+    if builds and torch.version.cuda is not None:
+        driver = machine()["driver"] if torch.cuda.is_available() else None
+        torch_cuda = int(torch.version.cuda.split(".")[0])
+        yield judge_pair(torch_cuda, builds[0], str(driver) if driver else None)
 
 
 def judge_pair(torch_cuda: int, dali_cuda: int, driver: str | None) -> Finding:
-    """Say what is known of torch and DALI built for these versions of CUDA in one process.
+    """Return what is known of torch and DALI in one process, built for these versions of CUDA.
 
     Args:
         torch_cuda: The major version that torch is built for.
@@ -137,18 +133,10 @@ def judge_pair(torch_cuda: int, dali_cuda: int, driver: str | None) -> Finding:
         return Finding(subject, found)
     return Finding(
         subject,
-        f"{found}; each loads CUDA libraries of its own, which nobody here has tried on a GPU",
+        f"{found}; each loads CUDA libraries of its own, which is untested on a GPU",
         f"for a pair of one version: pip uninstall nvidia-dali-cuda{dali_cuda}0, then "
         f"pip install nvidia-dali-cuda{torch_cuda}0",
     )
-
-
-def _is_installed(distribution: str) -> bool:
-    try:
-        metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def _cpu_decoder() -> Finding:
@@ -168,32 +156,29 @@ def _cpu_decoder() -> Finding:
 
 
 def _videos() -> Finding:
-    """What decodes videos on the CPU."""
+    """Examine the decoder of videos on the CPU."""
     try:
         av = importlib.import_module("av")
     except ImportError:
         return Finding("videos", "PyAV is missing", "to read videos: pip install 'gpu-aug[video]'")
-    found = f"PyAV {av.__version__} with FFmpeg {av.ffmpeg_version_info}"
-    return Finding("videos", found)
+    return Finding("videos", f"PyAV {av.__version__} with FFmpeg {av.ffmpeg_version_info}")
 
 
 def _videos_on_gpu() -> Iterator[Finding]:
-    """What decodes videos on the GPU, where there is one."""
+    """Examine the decoder of videos on the GPU, if there is one."""
     import torch
 
     from dali_pipes.video.dali.nvdec import find_nvdec
 
-    if not torch.cuda.is_available():
-        return
-    found = find_nvdec(torch.cuda.current_device())
-    if found.problem:
-        yield Finding("videos on the GPU", "NVDEC cannot be used", found.problem)
-    else:
-        yield Finding("videos on the GPU", f"NVDEC, at most {found.engines} videos at once")
+    if torch.cuda.is_available():
+        nvdec = find_nvdec(torch.cuda.current_device())
+        usable = f"NVDEC, at most {nvdec.engines} videos at once"
+        found = "NVDEC cannot be used" if nvdec.problem else usable
+        yield Finding("videos on the GPU", found, nvdec.problem or "")
 
 
 def _formats() -> Finding:
-    """Which formats can be read, and from where."""
+    """Examine which formats can be read, and from which storage."""
     missing = [
         extra for extra, name in _LIBRARIES.items() if importlib.util.find_spec(name) is None
     ]
@@ -206,28 +191,27 @@ def _formats() -> Finding:
 
 
 def _engine(name: str) -> Finding:
+    installed = versions()
     if name == "fused":
-        parts = [part for part in ("numba", "triton") if part in versions()]
-        found = ", ".join(f"{part} {versions()[part]}" for part in parts)
-        return Finding("engine fused", f"our own kernels: {found}")
-    try:
-        return Finding(f"engine {name}", f"{name} {metadata.version(name)}")
-    except metadata.PackageNotFoundError:
+        parts = [f"{part} {installed[part]}" for part in ("numba", "triton") if part in installed]
+        return Finding("engine fused", f"our own kernels: {', '.join(parts)}")
+    if name not in installed:
         return Finding(f"engine {name}", "missing", f"pip install {name}")
+    return Finding(f"engine {name}", f"{name} {installed[name]}")
 
 
 def _compiled() -> Finding:
-    """Where compiled code is kept."""
+    """Examine the folder of compiled code."""
     from gpu_aug.compiled.cache import can_keep, folder
 
-    kept_in = folder()
-    if kept_in is None:
-        advice = "set GPU_AUG_CACHE to a folder of your own that can be written"
-        return Finding("compiled code", "can be kept nowhere: every process compiles", advice)
-    number = sum(1 for path in kept_in.glob("*.code"))
-    how = "" if can_keep() else ", which can only be read"
+    stored_in = folder()
+    if stored_in is None:
+        advice = "set GPU_AUG_CACHE to a folder of your own that is writable"
+        return Finding("compiled code", "cannot be stored: every process compiles", advice)
+    number = sum(1 for _ in stored_in.glob("*.code"))
+    found = f"{number} functions in {stored_in}{'' if can_keep() else ', which is read-only'}"
     advice = "" if number else "gpu-aug warm compiles everything beforehand"
-    return Finding("compiled code", f"{number} functions in {kept_in}{how}", advice)
+    return Finding("compiled code", found, advice)
 
 
 def _chosen() -> Finding:

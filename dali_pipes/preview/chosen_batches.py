@@ -1,6 +1,6 @@
 """Make chosen samples as training makes them in an epoch, with one decoder and engine or with all."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any, Literal, NamedTuple
@@ -20,8 +20,7 @@ from dali_pipes.stages.assemble import assemble
 from dali_pipes.stages.data import Finished
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.production import Production
-from dali_pipes.steps.positions import positions_of
-from dali_pipes.steps.schedule import Plan, whole_groups
+from dali_pipes.steps.schedule import Plan, complete_groups, positions_of
 from gpu_aug import Draws, EngineError, Recipe, Schedule, Views
 from readers import Dataset
 
@@ -118,7 +117,7 @@ def draw_chosen(
     variant = fetcher.variants.at(epoch)
     views = fetcher.variants.views[variant]
     share = np.array([one[0] for one in positions_of(fetcher.order, epoch, indices)], np.int64)
-    positions, rows = whole_groups(share, views.group, len(fetcher.order))
+    positions, rows = complete_groups(share, views.group, len(fetcher.order))
     plan = Plan(epoch, 0, positions, rows, np.ones(len(share), bool), 0, 0, variant)
     source = production.open(len(positions))
     try:
@@ -140,7 +139,7 @@ def draw_pairs(
     seed: int,
     on_pair: Callable[[str], None],
     numbers: Sequence[int] | None = None,
-    **options: Any,
+    images: ImageOptions = ImageOptions(),  # noqa: B008 - frozen
 ) -> tuple[dict[str, Drawn], dict[str, str]]:
     """Make samples of an epoch with every decoder and engine.
 
@@ -152,7 +151,7 @@ def draw_pairs(
         seed: Seed of the order and of the draws.
         on_pair: Called with the name of each pair before it draws.
         numbers: Indices in the training's dataset.
-        options: Further arguments of Loader.
+        images: As for Loader.
 
     Returns:
         Name of a pair -> its samples, and name -> reason for the pairs that cannot make them.
@@ -167,9 +166,9 @@ def draw_pairs(
         name = pair_name(decoder, engine)
         on_pair(name)
         try:
-            _require_decoder(decoder, options)
-            pair = {"decoder": decoder, "engine": engine}
-            with preview_loader(dataset, recipe, seed=seed, **pair, **options) as loader:
+            _require_decoder(decoder, images)
+            how: dict[str, Any] = {"decoder": decoder, "engine": engine, "images": images}
+            with preview_loader(dataset, recipe, seed=seed, **how) as loader:
                 drawn[name] = draw_chosen(loader, indices, epoch, numbers)
         except (EngineError, MissingPackageError) as error:
             missing[name] = str(error)
@@ -180,11 +179,11 @@ def draw_pairs(
     return drawn, missing
 
 
-def _require_decoder(decoder: Decoder, options: Mapping[str, Any]) -> None:
+def _require_decoder(decoder: Decoder, options: ImageOptions) -> None:
     """Refuse a decoder that is unavailable (MissingPackageError), or does not decode such images (EngineError)."""
     if reason := available_decoders()[decoder]:
         raise MissingPackageError(reason)
-    images = options.get("images", ImageOptions()).image_fields()
+    images = options.image_fields()
     if decoder == "dali" and not images.is_usual:
         raise EngineError(f"DALI decodes one RGB image of 8 bits, and these are {images}")
 

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from dali_pipes.preview.cells import label_words
 from dali_pipes.preview.chosen_batches import (
     Drawn,
     as_schedule,
@@ -19,9 +18,10 @@ from dali_pipes.preview.chosen_batches import (
     short_name,
 )
 from dali_pipes.preview.images import about
-from dali_pipes.preview.pictures import Picture, to_pictures
+from dali_pipes.preview.pictures import Picture, label_words, to_pictures
 from dali_pipes.video.clips import Clips
-from dali_pipes.video.decode import decode_frames
+from dali_pipes.video.color import to_rgb
+from dali_pipes.video.decode import read_frames
 from dali_pipes.video.render_clip import read_pictures
 from gpu_aug import Recipe, Schedule, Views
 from gpu_aug.engines.choose import EngineChoice
@@ -179,20 +179,18 @@ def _source(clips: Clips, entry: Sample | BadSample, frames: NDArray[np.int64]) 
     """Return frames of a clip, int64 [T], shrunk if they are large."""
     [part] = clips.parts(entry.index)
     assert isinstance(entry, Sample)  # its frames were drawn before
-    wanted = np.unique(frames)
     if part.info.codec == FRAMES_CODEC:
-        decoded = dict(read_pictures(part, wanted))
+        decoded = read_pictures(part, np.unique(frames))
     else:
         assert entry.video is not None
-        decoded = decode_frames(entry.video, part.info, wanted)
-    shrunk = {frame: _shrink(picture) for frame, picture in decoded.items()}
+        decoded = read_frames(entry.video, part.info, frames)
+    shrunk: dict[int, Picture] = {}
+    for frame, picture in decoded:
+        rgb = picture if isinstance(picture, np.ndarray) else to_rgb(picture, part.info)
+        image = Image.fromarray(rgb)
+        image.thumbnail((image.width, _HEIGHT_MAX))
+        shrunk[frame] = np.array(image)  # a copy: the next frame overwrites `rgb`
     return [shrunk[frame] for frame in frames.tolist()]
-
-
-def _shrink(picture: Picture) -> Picture:
-    image = Image.fromarray(picture)
-    image.thumbnail((image.width, _HEIGHT_MAX))
-    return np.asarray(image)
 
 
 def clip_engines(

@@ -72,11 +72,11 @@ def sound_videos(clips: Clips) -> tuple[list[int], list[str]]:
     ) as loader:
         for _ in loader:
             pass
-        lost = [record for record in loader.bad_samples if not record.kept]
-    videos = clips.videos(np.array([record.index for record in lost], np.int64))
+        undecodable = [record for record in loader.bad_samples if not record.kept]
+    videos = clips.videos(np.array([record.index for record in undecodable], np.int64))
     faults = {
         video: f"{record.key.rpartition('#')[0]}: {record.reason}"
-        for video, record in zip(videos.tolist(), lost, strict=True)
+        for video, record in zip(videos.tolist(), undecodable, strict=True)
     }
     sound = [video for video in range(len(clips.dataset)) if video not in faults]
     return sound, [faults[video] for video in sorted(faults)]

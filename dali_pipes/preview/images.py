@@ -3,13 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
 
 from PIL import Image
 
+from dali_pipes.arguments.options import ImageOptions
 from dali_pipes.errors import LoaderError
 from dali_pipes.loader import Loader
-from dali_pipes.preview.cells import LARGEST, SMALL, fit, original_cells, targets_of
 from dali_pipes.preview.chosen_batches import (
     Drawn,
     Layer,
@@ -21,7 +20,7 @@ from dali_pipes.preview.chosen_batches import (
     preview_loader,
 )
 from dali_pipes.preview.page import FAINT, Cell, Line, Page, Row, lay_out
-from dali_pipes.preview.pictures import show_values
+from dali_pipes.preview.pictures import LARGEST, SMALL, fit, original_cells, show_values, targets_of
 from gpu_aug import Recipe, Schedule, Targets, Views
 from gpu_aug.engines.choose import EngineChoice
 from readers import Sample
@@ -61,7 +60,7 @@ def preview_images(
     epochs: Sequence[int] = range(4),
     engine: EngineChoice = "auto",
     on_epoch: Callable[[int], None] = lambda _: None,
-    **options: Any,
+    images: ImageOptions = ImageOptions(),  # noqa: B008 - frozen
 ) -> Preview:
     """Draw images before augmentation, and next to each what training with this seed sees in several epochs.
 
@@ -76,7 +75,7 @@ def preview_images(
         epochs: The epochs to show.
         engine: As for Loader.
         on_epoch: Called with each epoch before it is drawn.
-        options: Arguments of Loader for other images than RGB of 8 bits.
+        images: As for Loader.
 
     Raises:
         BadSampleError: A sample cannot be read or decoded.
@@ -92,7 +91,7 @@ def preview_images(
             f"a preview needs samples and epochs, got {len(indices)} and {len(epochs)}: give at least one of each"
         )
     schedule = as_schedule(recipe)
-    with preview_loader(dataset, schedule, seed=seed, engine=engine, **options) as loader:
+    with preview_loader(dataset, schedule, seed=seed, engine=engine, images=images) as loader:
         columns = []
         for epoch in epochs:
             on_epoch(epoch)
@@ -161,7 +160,7 @@ def preview_engines(
     seed: int = 0,
     epoch: int = 0,
     on_pair: Callable[[str], None] = lambda _: None,
-    **options: Any,
+    images: ImageOptions = ImageOptions(),  # noqa: B008 - frozen
 ) -> Preview:
     """Draw images before augmentation, and below them what every decoder and engine makes with the same draws.
 
@@ -175,7 +174,7 @@ def preview_engines(
         seed: Seed of the draws.
         epoch: The epoch of the draws.
         on_pair: Called with the name of each pair before it draws.
-        options: As for `preview_images`.
+        images: As for Loader.
 
     Raises:
         BadSampleError: A sample cannot be read or decoded.
@@ -190,7 +189,7 @@ def preview_engines(
         raise LoaderError("a preview needs samples, got none: give at least one")
     schedule = as_schedule(recipe)
     drawn, missing = draw_pairs(
-        dataset, schedule, indices, epoch, seed=seed, on_pair=on_pair, **options
+        dataset, schedule, indices, epoch, seed=seed, on_pair=on_pair, images=images
     )
     (first_name, first), *_ = drawn.items()
     originals = _originals(dataset, schedule.at(epoch), first, indices)

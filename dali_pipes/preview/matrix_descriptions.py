@@ -1,16 +1,16 @@
-"""Describe in words what a matrix does: to places (turned, scaled, sheared, moved), and to colours."""
+"""Describe in words what a matrix does to positions (turned, scaled, sheared, moved) or to colours."""
 
 import math
 
 import numpy as np
 from numpy.typing import NDArray
 
-_SMALL = 1e-6
+_SMALL = 1e-6  # rounding in the product of matrices
 _CHANNELS = ("red", "green", "blue")
 
 
 def warp_words(matrix: NDArray[np.float64], size: tuple[int, int], after: tuple[int, int]) -> str:
-    """Say how a picture is turned, scaled, sheared and moved.
+    """Describe how a picture is turned, scaled, sheared and moved.
 
     Args:
         matrix: [3, 3], from the image before to the image after, in pixel indices; see Warp.
@@ -18,8 +18,8 @@ def warp_words(matrix: NDArray[np.float64], size: tuple[int, int], after: tuple[
         after: Height and width after.
 
     Returns:
-        For a matrix with perspective how far the corners move; else, in the order in which they happen, the shear, the
-        factors, the angle and the way of the middle, each where there is one.
+        The largest distance that a corner moves if the matrix has perspective; otherwise the shear, the factors, the
+        angle and the movement of the center, in the order in which they are applied, without those that change nothing.
     """
     if np.abs(matrix[2, :2]).max() > _SMALL:
         bottom, right = size[0] - 1, size[1] - 1
@@ -44,6 +44,7 @@ def warp_words(matrix: NDArray[np.float64], size: tuple[int, int], after: tuple[
 
 
 def _linear_words(linear: NDArray[np.float64]) -> list[str]:
+    """Describe the shear, the factors and the angle of a matrix [2, 2]."""
     (across, shear), (down_by, down) = linear.tolist()
     if abs(across - 1) + abs(shear) + abs(down - 1) < _SMALL and abs(down_by) > _SMALL:
         return [f"sheared down by {math.degrees(math.atan(down_by)):+.1f}°"]
@@ -64,7 +65,7 @@ def _linear_words(linear: NDArray[np.float64]) -> list[str]:
 
 
 def color_words(matrix: NDArray[np.float64]) -> str:
-    """Say what a matrix does to colours, "" for one that mixes them otherwise.
+    """Describe what a matrix does to colours; "" if it mixes channels.
 
     Args:
         matrix: [3, 4], from (red, green, blue, 1), each in [0, 1], to red, green and blue.

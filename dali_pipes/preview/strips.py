@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.preview.cells import fit
 from dali_pipes.preview.clips import ClipPictures
 from dali_pipes.preview.page import (
     FAINT,
@@ -19,6 +18,7 @@ from dali_pipes.preview.page import (
     Row,
     lay_out,
 )
+from dali_pipes.preview.pictures import fit
 
 NUM_SHOWN = 8
 """Frames of a strip; of longer clips this many, evenly spread from the first to the last."""

@@ -20,10 +20,9 @@ from dali_pipes.stages.data import Finished
 from dali_pipes.stages.data import Images as FinishedImages
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.production import Production
-from dali_pipes.steps.multi_scale import MultiScale
-from dali_pipes.steps.positions import positions_of
-from dali_pipes.steps.schedule import Plan, Steps, whole_groups
+from dali_pipes.steps.schedule import Plan, Steps, complete_groups, positions_of
 from dali_pipes.steps.streams.fetch import StreamFetcher
+from dali_pipes.steps.variants import MultiScale
 from gpu_aug import Draws, Engine, Recipe, compile_engine
 from gpu_aug.draw_operations import row_of
 from gpu_aug.draws import Params
@@ -152,7 +151,7 @@ def _plan_row(setup: Setup, index: int, epoch: int, repeat: int) -> Plan:
         size = variants.sizes.at(setup.fetcher.seed, epoch, position)
     variant = variants.at(epoch, size)
     own = np.array([position - start], np.int64)
-    group, rows = whole_groups(own, variants.views[variant].group, stop - start)
+    group, rows = complete_groups(own, variants.views[variant].group, stop - start)
     return Plan(epoch, 0, start + group, rows, np.array([True]), 0, variant=variant, bucket=bucket)
 
 

@@ -1,57 +1,52 @@
-"""Further fields of samples in a batch: text, JSON, numbers, arrays, or what a function makes of the bytes."""
+"""Further fields of samples in a batch: text, JSON, numbers, arrays, or the result of a function of the bytes."""
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from dali_pipes.batch import Batch
 from dali_pipes.errors import LoaderError, told
+from dali_pipes.samples.read_field import FieldError, missing_field, read_field, require_batch_names
 from gpu_aug.upload import upload
 from readers import Sample
-from readers.describe import describe
 from readers.image.raw_pixels import read_npy
 from readers.sample import FieldTypes, Payload
-from readers.storage.blob.mapped import copied
 
 Values = tuple[Any, ...]
 """The values of a sample's fields, in the order of the reader's names."""
 
+# The first bytes of every NumPy file.
 _NPY = b"\x93NUMPY"
+# Characters of a field's text in an error.
 _MAX_SHOWN = 40
-
-
-class FieldError(ValueError):
-    """A field of one sample that cannot be read; the text is a short reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """How one field of the samples is read and handed over, for ``Loader(fields={name: Field(...)})``.
+    """How to read one field of the samples, for ``Loader(fields={name: Field(...)})``.
 
     Numbers (`int`, `float`), and everything with `dtype` and `shape`, are stacked to one tensor on the loader's
-    device. All else is a list with one value per sample, on the CPU.
+    device. Everything else is a list with one value per sample, on the CPU.
 
     Args:
-        read: How bytes become a value:
-            `str`: UTF-8 text, as it is stored (a line feed at the end stays);
+        read: Conversion of the bytes to a value:
+            `str`: UTF-8 text, unchanged (a line feed at the end stays);
             `int`, `float`: a number in digits; stacked to int64 [B] and float32 [B];
-            `bytes`: as they are; with `dtype` and `shape`, the numbers of an array in the machine's byte order;
-            `numpy.ndarray`: a NumPy file, a number or list of numbers in JSON: a tensor;
-            "json": whatever JSON holds;
+            `bytes`: unchanged; with `dtype` and `shape`, the numbers of an array in the machine's byte order;
+            `numpy.ndarray`: a NumPy file, or a number or list of numbers in JSON, becomes a tensor;
+            "json": any JSON;
             a function of the bytes, such as a tokeniser: it runs in the loader's threads, and must be importable
-            for ``Execution(helper_process=True)``. What it raises makes the sample a bad one.
+            for ``Execution(helper_process=True)``. An exception that it raises makes the sample a bad one.
         dtype: Type of the tensors; for arrays, bytes and functions.
         shape: Shape of each sample's tensor; with `dtype`.
-        default: What a sample without the field gets, as a finished value. Without a default (...) such a sample
-            is bad, and data that lacks the field is refused.
+        default: The finished value of a sample without the field. Without a default (...) such a sample is bad, and
+            data without the field is refused.
 
     Raises:
-        LoaderError: The arguments do not go together.
+        LoaderError: The arguments contradict each other.
 
     Example:
         >>> Field(float).shape, Field(str, default="").default
@@ -78,7 +73,7 @@ class Field:
             object.__setattr__(self, "shape", tuple(self.shape))
         if self.dtype is not None and self.read in (str, "json"):
             raise LoaderError(
-                f"Field({_name(self.read)}, dtype=...) would be no number; read it as numpy.ndarray"
+                f"Field({_name(self.read)}, dtype=...) is not a number; read it as numpy.ndarray"
             )
         if self.shape is not None and self.dtype is None:
             raise LoaderError(f"Field(shape={self.shape}) lacks a dtype; give dtype=torch.float32")
@@ -93,12 +88,12 @@ class Field:
                 ) from None
 
     def value(self, payload: Payload) -> Any:
-        """Read one sample's bytes.
+        """Return the value of one sample's bytes.
 
         Raises:
-            FieldError: They are not what was declared.
+            FieldError: They do not fit the declaration.
         """
-        data = _bytes(payload)
+        data = bytes(payload)
         if self.read is bytes and self.dtype is not None:
             return self._from_buffer(data)
         reader = _READERS.get(self.read, self.read)
@@ -106,25 +101,30 @@ class Field:
             value = reader(data)
         except FieldError:
             raise
-        except Exception as error:  # of the user's function, of this sample's bytes
+        except Exception as error:  # of the user's function, for this sample's bytes
             text = f"{_name(self.read)} raised {type(error).__name__}: {error}"
             raise FieldError(text if reader is self.read else told(error)) from error
         return self.declared(value)
 
     def declared(self, value: Any) -> Any:
-        """Return a value as a tensor where one is declared.
+        """Return a value as the declared tensor; unchanged without a declaration.
 
         Raises:
-            FieldError: It has not the declared shape, or is no number.
+            FieldError: It does not have the declared shape, or is not a number.
         """
         if self.dtype is None or (value is None and self.shape is None):
             return value
         try:
             tensor = torch.as_tensor(value, dtype=self.dtype)
         except (ValueError, TypeError, RuntimeError) as error:
-            raise FieldError(f"it makes no tensor: {told(error)}") from None
-        is_narrowed = isinstance(value, float | torch.Tensor) and tensor.dtype.is_floating_point
-        if is_narrowed and _exceeds(value, tensor):
+            raise FieldError(f"it cannot become a tensor: {told(error)}") from None
+        is_number = isinstance(value, float | torch.Tensor) and tensor.is_floating_point()
+        # A finite number that became infinite; the source is looked at only if a number is infinite now.
+        if (
+            is_number
+            and tensor.isinf().any()
+            and (tensor.isinf() & torch.as_tensor(value, dtype=torch.float64).isfinite()).any()
+        ):
             raise FieldError(f"it holds a number that does not fit {self.dtype}: scale it")
         if self.shape is not None and tuple(tensor.shape) != self.shape:
             raise FieldError(
@@ -133,7 +133,7 @@ class Field:
         return tensor
 
     def together(self, values: Sequence[Any], device: torch.device) -> torch.Tensor | list[Any]:
-        """Return the values of a batch as the batch has them."""
+        """Return the values of a batch: a tensor [B, *shape] on the device, or a list of B values."""
         if self.shape is None:
             return list(values)
         if not values:
@@ -155,7 +155,7 @@ class FieldReader:
     """Reads the fields that a loader is asked for.
 
     Args:
-        fields: By name.
+        fields: Declarations by name.
     """
 
     fields: Mapping[str, Field]
@@ -164,7 +164,7 @@ class FieldReader:
         return bool(self.fields)
 
     def read(self, sample: Sample) -> Values:
-        """Read the fields of a sample.
+        """Return the values of a sample's fields.
 
         Raises:
             FieldError: One of them is missing or cannot be read.
@@ -174,9 +174,9 @@ class FieldReader:
     def collate(
         self, values: Sequence[Values], device: torch.device
     ) -> dict[str, torch.Tensor | list[Any]]:
-        """Put the fields of a batch together; see Batch."""
+        """Return the fields of a batch by name; see Batch."""
         return {
-            name: field.together([each[number] for each in values], device)
+            name: field.together([of_sample[number] for of_sample in values], device)
             for number, (name, field) in enumerate(self.fields.items())
         }
 
@@ -184,14 +184,14 @@ class FieldReader:
 def as_reader(
     given: Iterable[str] | Mapping[str, Any] | None, types: FieldTypes | None = None
 ) -> FieldReader:
-    """Return the reader of what a loader was asked for.
+    """Return the reader of a loader's argument `fields`.
 
     Args:
-        given: Names, or a dictionary from names to Field or to what Field reads; None is nothing.
-        types: What the dataset says of fields, for those of which only the name is given.
+        given: Names, or a dictionary from names to Field or to an argument of Field; None for no fields.
+        types: The dataset's types of fields, for those that are given by name only.
 
     Raises:
-        LoaderError: A name is one of Batch's own, or what belongs to it is no way to read.
+        LoaderError: A name is one of Batch's own, or its way of reading is not known.
     """
     if given is None:
         return FieldReader({})
@@ -199,27 +199,19 @@ def as_reader(
         raise LoaderError(
             f'fields={given!r} is not allowed; give names, such as ["caption"], or a dictionary'
         )
-    ways = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, as_told)
-    taken = [own.name for own in fields(Batch)]
-    for name in ways:
-        if not isinstance(name, str) or name in taken:
-            raise LoaderError(
-                f"fields={name!r} is not allowed: batch.{name} is something else; give the data's column another name"
-                if name in taken
-                else f"fields has the name {name!r}; give text"
-            )
+    ways = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, read_untyped)
+    require_batch_names("fields", ways)
     return FieldReader({name: _as_field(name, way, types or {}) for name, way in ways.items()})
 
 
-def as_told(data: bytes) -> Any:
-    """Read a field of which only the name was given: text, or a NumPy file.
+def read_untyped(data: bytes) -> Any:
+    """Read a field that was given by its name only: text, or a NumPy file.
 
     Raises:
         FieldError: It is neither, or a list or object of JSON, which may be meant as such or as text.
     """
-    if (
-        data[1 : len(_NPY)] == _NPY[1:]
-    ):  # also with a damaged first byte, behind which it would be text
+    # Also with a damaged first byte, or it would be taken for text.
+    if data[1 : len(_NPY)] == _NPY[1:]:
         return _npy(data)
     text = _text(data)
     if text.lstrip()[:1] in ("[", "{"):
@@ -227,8 +219,9 @@ def as_told(data: bytes) -> Any:
             json.loads(text)
         except (ValueError, RecursionError):
             return text
+        shown = repr(text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...")
         raise FieldError(
-            f'it reads as JSON, {_short(text)}: say how to take it, {{name: "json"}}, {{name: str}} or '
+            f'it is JSON, {shown}: choose how to read it, {{name: "json"}}, {{name: str}} or '
             f"{{name: Field(numpy.ndarray, dtype=torch.float32, shape=(...))}}"
         )
     return text
@@ -237,35 +230,22 @@ def as_told(data: bytes) -> Any:
 def _as_field(name: str, way: Any, types: FieldTypes) -> Field:
     if isinstance(way, Field):
         return way
-    if way is as_told and name in types:
+    if way is not read_untyped:
+        return Field(way)
+    if name in types:
         dtype, shape = types[name]
         return Field(np.ndarray, dtype=getattr(torch, dtype), shape=shape)
-    return Field(_BY_ENDING.get(name.rpartition(".")[2], way) if way is as_told else way)
+    return Field(_BY_ENDING.get(name.rpartition(".")[2], way))
 
 
 def _read(sample: Sample, name: str, field: Field) -> Any:
-    payload = sample.fields.get(name)
-    if payload is None:
-        if field.default is ...:
-            there = ", ".join(sample.fields) or "none"
-            raise FieldError(
-                f"the field {name!r} is missing (there are {there}): give Field(default=...)"
-            )
-        return field.declared(field.default)
-    try:
-        return field.value(copied(payload))
-    except (FieldError, OSError) as error:
-        raise FieldError(f"the field {name!r}: {error}") from error
-
-
-def _bytes(payload: Any) -> bytes:
-    if not isinstance(payload, bytes | bytearray | memoryview):
-        kind = "text" if isinstance(payload, str) else describe(payload)
+    if name in sample.fields:
+        return read_field(sample.fields, name, field.value)
+    if field.default is ...:
         raise FieldError(
-            f"it is {kind}, and a dataset hands fields over as bytes: encode it, or derive the dataset "
-            "from readers.CustomDataset, which does"
+            f"{missing_field(name, sample.fields)}; for samples without it give Field(default=...)"
         )
-    return bytes(payload)
+    return field.declared(field.default)
 
 
 def _text(data: bytes) -> str:
@@ -273,7 +253,7 @@ def _text(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise FieldError(
-            f"it is no UTF-8 text, it begins with {data[:8]!r}: read it as bytes or numpy.ndarray"
+            f"it is not UTF-8 text, it begins with {data[:8]!r}: read it as bytes or numpy.ndarray"
         ) from None
 
 
@@ -281,12 +261,12 @@ def _json(data: bytes) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise FieldError(f"it is no JSON: {error}") from None
+        raise FieldError(f"it is not JSON: {error}") from None
 
 
 def _npy(data: bytes) -> torch.Tensor:
     if not data.startswith(_NPY):
-        raise FieldError(f"it is no NumPy file, it begins with {data[: len(_NPY)]!r}")
+        raise FieldError(f"it is not a NumPy file, it begins with {data[: len(_NPY)]!r}")
     return _array(data)
 
 
@@ -294,27 +274,16 @@ def _array(data: bytes) -> torch.Tensor:
     if data.startswith(_NPY):
         try:
             array = read_npy(data)
-        except Exception as error:  # noqa: BLE001, whatever Python's own parser makes of a header
+        except Exception as error:  # noqa: BLE001 - Python's own parser of the header raises anything
             raise FieldError(f"it is a damaged NumPy file: {told(error)}") from None
     else:
         array = np.asarray(_json(data))
         if array.dtype == np.float64:
-            with np.errstate(over="raise"):  # a FloatingPointError, which tells of the overflow
+            with np.errstate(over="raise"):  # a FloatingPointError that names the overflow
                 array = array.astype(np.float32)
     if array.dtype.kind not in "biuf":
-        raise FieldError(f"it is no array of numbers but of {array.dtype}")
+        raise FieldError(f"it is an array of {array.dtype}, not of numbers")
     return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
-
-
-def _exceeds(value: float | torch.Tensor, tensor: torch.Tensor) -> bool:
-    """Whether a number became infinite when it was made one of a tensor's type."""
-    if isinstance(value, float):
-        return math.isfinite(value) and abs(value) > torch.finfo(tensor.dtype).max
-    return value.itemsize > tensor.itemsize and bool((tensor.isinf() & value.isfinite()).any())
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...")
 
 
 def _name(read: Any) -> str:
@@ -329,5 +298,6 @@ _READERS: dict[Any, Callable[[bytes], Any]] = {
     np.ndarray: _array,
     "json": _json,
 }
+# Ways to read fields that are given by name only, by the ending of the name.
 _BY_ENDING = {"json": "json", "npy": _npy}
 _NUMBERS = {int: torch.int64, float: torch.float32}

@@ -1,14 +1,21 @@
-"""Which fields of a sample are its images, and what kind of images these are."""
+"""The fields of a sample that are its images, the kind of these images, and warnings of what an RGB image loses."""
 
+import threading
+import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
-from dali_pipes.batch import Batch
 from dali_pipes.errors import LoaderError
+from dali_pipes.samples.read_field import missing_field, require_batch_names
 from gpu_aug.errors import RecipeError
 from gpu_aug.image_kind import USUAL, Depth, ImageKind
-from readers import Sample
+from readers import Header, Sample
 from readers.sample import Payload
+
+# Losses that this process has warned of, under the lock.
+_WARNED: set[Literal["bits", "alpha"]] = set()
+_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +23,8 @@ class ImageFields:
     """The images of a sample.
 
     Attributes:
-        kind: What each of them is.
-        fields: Name in the batch -> field of the sample, the first of which is `batch.images`; empty leaves it to
-            the sample.
+        kind: Kind of each of them.
+        fields: Name in the batch and field of the sample; the first is `batch.images`. Empty for the sample's own image.
     """
 
     kind: ImageKind = USUAL
@@ -26,17 +32,17 @@ class ImageFields:
 
     @property
     def count(self) -> int:
-        """How many images a sample has."""
+        """Number of images of a sample."""
         return max(len(self.fields), 1)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Their names in the batch, where there are several."""
+        """Their names in the batch if there are several, else none."""
         return tuple(name for name, _ in self.fields) if self.count > 1 else ()
 
     @property
     def is_usual(self) -> bool:
-        """Whether it is one RGB image of 8 bits."""
+        """Whether a sample has one RGB image of 8 bits."""
         return self.kind.is_usual and self.count == 1
 
     def __str__(self) -> str:
@@ -48,14 +54,13 @@ class ImageFields:
         return any(field == name for _, field in self.fields)
 
     def missing(self, sample: Sample) -> str:
-        """Return why a sample lacks one of them, "" where it has them all."""
-        for _, field in self.fields:
-            if field not in sample.fields:
-                return f"no field {field!r}; its fields: {', '.join(sample.fields) or 'none'}"
-        return ""
+        """Return why a sample lacks one of them; "" if it has them all."""
+        lacking = (field for _, field in self.fields if field not in sample.fields)
+        name = next(lacking, None)
+        return "" if name is None else missing_field(name, sample.fields)
 
     def chosen(self, sample: Sample) -> Sample:
-        """Return a sample, whose `image` is the first of them."""
+        """Return the sample with the first of them as its `image`."""
         if not self.fields or sample.image_field == self.fields[0][1]:
             return sample
         if sample.image is sample.fields.get(self.fields[0][1]):
@@ -63,9 +68,9 @@ class ImageFields:
         return replace(sample, image_field=self.fields[0][1], size=None, restarts=None)
 
     def payloads(self, sample: Sample) -> dict[str, Payload]:
-        """Return the encoded images by name; one that has no name is "image"."""
+        """Return the encoded images by name; a single one without a name is "image"."""
         if not self.fields:
-            assert sample.image is not None  # see Fetcher
+            assert sample.image is not None  # the fetch stage has checked it
             return {"image": sample.image}
         return {name: sample.fields[field] for name, field in self.fields}
 
@@ -73,10 +78,10 @@ class ImageFields:
 def as_image_fields(
     chosen: str | Collection[str] | Mapping[str, str] | None, channels: int, depth: Depth
 ) -> ImageFields:
-    """Return what a loader was asked for.
+    """Return the images that a loader's arguments ask for.
 
     Raises:
-        LoaderError: A name or field is no text, there are none, or one is a name of Batch.
+        LoaderError: A name or field is not text, there are none, or one is a name of Batch.
     """
     try:
         kind = ImageKind(channels, depth)
@@ -90,19 +95,49 @@ def as_image_fields(
             f'fields={chosen!r} is not allowed; give fields, such as ["left.jpg", "right.jpg"], or a dictionary from '
             "names to fields"
         )
-    pairs = tuple(given.items() if isinstance(given, Mapping) else ((one, one) for one in given))
-    taken = [own.name for own in fields(Batch)]
+    pairs = tuple(given.items() if isinstance(given, Mapping) else ((name, name) for name in given))
+    require_batch_names("fields", (name for name, _ in pairs))
     for name, field in pairs:
-        if not isinstance(name, str) or not isinstance(field, str) or not field:
+        if not isinstance(field, str) or not field:
             raise LoaderError(
                 f"fields has {name!r}: {field!r}; give names of fields, such as 'left.jpg'"
-            )
-        if name in taken:
-            raise LoaderError(
-                f"fields={name!r} is not allowed: batch.{name} is something else; give it another name"
             )
     if not pairs or len({field for _, field in pairs}) < len(pairs):
         raise LoaderError(
             f"fields={chosen!r} is not allowed; give at least one field, and each of them once"
         )
     return ImageFields(kind, pairs)
+
+
+def warn_of_losses(header: Header) -> None:
+    """Warn once in a process of images that lose bits or transparency when they become RGB of 8 bits.
+
+    Args:
+        header: Header of an encoded image.
+
+    Raises:
+        UserWarning: If warnings are errors.
+    """
+    if header.bits > 8:
+        upper = header.bits - 8
+        _warn_once(
+            "bits",
+            f"a {header.format} has {header.bits} bits per channel, of which the upper 8 are kept: values below "
+            f"{1 << upper} become 0, and 300 and 4000 become {300 >> upper} and {4000 >> upper} of 255; if the numbers "
+            "matter, give ImageOptions(depth=16) (and the images' channels=), or scale them to 8 bits beforehand",
+        )
+    if header.has_alpha:
+        _warn_once(
+            "alpha",
+            f"a {header.format} has an alpha channel, which is left out: transparent pixels get the colour that is "
+            "stored for them; to have it as a channel, give ImageOptions(channels=4), and to have another background, put "
+            "the images on it beforehand",
+        )
+
+
+def _warn_once(loss: Literal["bits", "alpha"], text: str) -> None:
+    with _LOCK:
+        if loss not in _WARNED:
+            # Only then added: if warnings are errors, each such image is an error and not just the first.
+            warnings.warn(f"{text} (said once)", UserWarning, stacklevel=3)
+            _WARNED.add(loss)

@@ -1,14 +1,16 @@
 """The labels of a step: class numbers, vectors of one length, vectors of several lengths."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional
 
-from dali_pipes.samples.missing_labels import LabelsWithMissing
+from dali_pipes.errors import LoaderError
+from gpu_aug.targets.soft_labels import missing_labels
 from gpu_aug.upload import upload
 from readers import Sample
 from readers.formats.columns import LABEL_LIMIT, shorten, to_label
@@ -19,18 +21,36 @@ Vectors = list[NDArray[np.float32]]
 
 Labels = NDArray[np.int64] | NDArray[np.float32] | Vectors
 
+# Functions of class numbers, and the position of this argument. torch itself raises "Target -1 is out of bounds", on a GPU
+# by an assertion that ends the process.
+_TARGETS = {
+    functional.cross_entropy: 1,
+    functional.nll_loss: 1,
+    functional.multi_margin_loss: 1,
+    functional.one_hot: 0,
+}
+# Methods that return the same labels elsewhere or in another shape: losses refuse their result, too. All others return plain
+# tensors, among them ``labels[labels >= 0]``, which has no missing label.
+_MOVES = frozenset(
+    getattr(torch.Tensor, name)
+    for name in (
+        *("to", "cuda", "cpu", "pin_memory", "clone", "detach", "contiguous"),
+        *("long", "view", "reshape", "flatten", "squeeze"),
+    )
+)
+
 
 def checked_label(sample: Sample, shape: LabelShape) -> Sample:
-    """Return a sample whose label is what its dataset says, also of a dataset that does not look at labels itself.
+    """Return a sample with a label of its dataset's kind, also for a dataset that does not check labels itself.
 
     Args:
-        sample: Any.
+        sample: Any sample.
         shape: See `readers.IndexedDataset.label_shape`.
 
     Raises:
-        ValueError: It has no such label; the text is a short reason.
+        ValueError: Its label is of another kind; the text is a short reason.
     """
-    label: Any = sample.label  # a dataset of the user may give anything
+    label: Any = sample.label  # a dataset of the user may return anything
     if shape == () and label.__class__ is int and -1 <= label < LABEL_LIMIT:  # nearly always
         return sample
     if isinstance(label, np.ndarray) and label.ndim:
@@ -55,38 +75,88 @@ def checked_label(sample: Sample, shape: LabelShape) -> Sample:
 
 
 def collect_labels(samples: Sequence[Sample | None], shape: LabelShape) -> Labels:
-    """Return the labels of samples, None standing for a lost one.
+    """Return the labels of samples.
 
     Args:
-        samples: E samples that `checked_label` returned.
+        samples: E samples that `checked_label` returned; None for a bad one.
         shape: Shape of every label.
 
     Returns:
-        int64 [E] of class numbers, -1 where a sample has none or is lost; float32 [E, K] of vectors of one length,
-        0 where one is lost; else E float32 [Ki], empty where one is lost.
+        int64 [E] of class numbers, -1 for a sample without label and a bad one; float32 [E, K] of vectors of one length,
+        0 for a bad one; else E float32 [Ki], empty for a bad one.
     """
     labels = [None if sample is None else sample.label for sample in samples]
     if shape == ():
         return np.array([-1 if label is None else label for label in labels], np.int64)
-    vectors = [np.zeros(shape or 0, np.float32) if one is None else one for one in labels]
-    found: Vectors = [one for one in vectors if isinstance(one, np.ndarray)]
+    empty = np.zeros(shape or 0, np.float32)
+    vectors = [label if isinstance(label, np.ndarray) else empty for label in labels]
     if shape is None:
-        return found
-    return np.stack(found) if found else np.zeros((0, *shape), np.float32)
+        return vectors
+    return np.stack(vectors) if vectors else np.zeros((0, *shape), np.float32)
 
 
 def take_labels(
     labels: Labels, rows: NDArray[np.int64], device: torch.device
 ) -> torch.Tensor | list[torch.Tensor]:
-    """Return the labels of some rows on a device: a tensor, or a list of them where their lengths differ.
+    """Return the labels of some rows on a device: a tensor, or a list of tensors if their lengths differ.
 
-    Where some are missing, losses of classes refuse the tensor; see `dali_pipes.samples.missing_labels`.
+    If some are missing, losses of classes refuse the tensor; see `LabelsWithMissing`.
     """
     if isinstance(labels, list):
-        # Copies: who changes a batch must not change the dataset.
+        # Copies, so that a user who changes a batch does not change the dataset.
         return [upload(torch.from_numpy(labels[row].copy()), device) for row in rows.tolist()]
     taken = labels[rows]
-    found = upload(torch.from_numpy(taken), device)
-    # A tensor that torch.compile or a test made of another class stays what it is.
-    is_missing = taken.ndim == 1 and taken.min(initial=0) < 0 and type(found) is torch.Tensor
-    return found.as_subclass(LabelsWithMissing) if is_missing else found
+    tensor = upload(torch.from_numpy(taken), device)
+    # A tensor that torch.compile or a test made of another class keeps it.
+    lacks_some = taken.ndim == 1 and taken.min(initial=0) < 0 and type(tensor) is torch.Tensor
+    return tensor.as_subclass(LabelsWithMissing) if lacks_some else tensor
+
+
+class LabelsWithMissing(torch.Tensor):
+    """Class numbers, some of them -1; a tensor like others, but losses of classes refuse it with the reason.
+
+    A loss with ``ignore_index=-1`` accepts it. Pickled or saved it is a plain tensor.
+    """
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        options = dict(kwargs or {})
+        if func in _TARGETS:
+            _refuse_missing(func, args, options)
+        with torch._C.DisableTorchFunctionSubclass():
+            result = func(*args, **options)
+            is_moved = func in _MOVES and result.dtype == torch.int64
+            return result.as_subclass(cls) if is_moved else result
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle a plain tensor, so that it can be loaded without this package."""
+        plain: Any = self.as_subclass(torch.Tensor)
+        return plain.__reduce_ex__(protocol)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
+        return self.clone()
+
+
+def _refuse_missing(
+    func: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]
+) -> None:
+    """Refuse missing labels, unless the loss ignores them.
+
+    Raises:
+        LoaderError: Some labels are missing.
+    """
+    given = options["target"] if "target" in options else args[_TARGETS[func]]
+    if not isinstance(given, torch.Tensor) or given.is_floating_point():
+        return
+    with torch._C.DisableTorchFunctionSubclass():
+        missing = int(((given < 0) & (given != options.get("ignore_index", -100))).sum())
+    if missing:
+        raise LoaderError(
+            f"{missing_labels(missing, given.numel())}, or give the loss ignore_index=-1"
+        )

@@ -1,29 +1,31 @@
-"""Maps of numbers over an image: depth, disparity, optical flow. How their files are read, and batches of them."""
+"""Maps of numbers over an image, such as depth, disparity and optical flow: their files, and batches of them."""
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.batch import Batch
 from dali_pipes.decode.stored import read_numbers
 from dali_pipes.errors import DecodeError, LoaderError
-from gpu_aug.errors import TargetsError
+from dali_pipes.samples.read_field import FieldError, read_field, require_batch_names
 from gpu_aug.upload import upload
-from readers import HeaderError
 from readers.sample import Payload
 
 FlowFormat = Literal["kitti"]
 
+# The first bytes of a .flo file: the number 202021.25 as float32.
 _FLO = b"PIEH"
+# Type, width, height and scale; the lengths bound what a damaged header can ask for.
 _PFM = re.compile(rb"P([Ff])\s+(\d{1,9})\s+(\d{1,9})\s+(-?[0-9.eE+]{1,20})\s")
-_UNKNOWN_FLOW = (
-    1e9  # larger ones are unknown, says the reader of .flo files that Middlebury gives away
-)
+# Larger vectors are unknown, as in Middlebury's own reader of .flo files.
+_UNKNOWN_FLOW = 1e9
+# KITTI's development kit stores (flow * 64) + 2**15.
 _KITTI_ZERO, _KITTI_SCALE = 2.0**15, 64.0
 
 
@@ -31,17 +33,17 @@ _KITTI_ZERO, _KITTI_SCALE = 2.0**15, 64.0
 class NumberMap:
     """A number for each pixel of the image, such as depth, disparity or height.
 
-    It moves as the image does, the nearest pixel each, and is float32 [B, 1, H, W] in the batch. Where nothing is
-    known, beside the image too, it is NaN: ``batch["depth"].isfinite()`` says where it is known.
+    It moves with the image, by the nearest pixel, and is float32 [B, 1, H, W] in the batch. Unknown pixels, also those
+    outside the image, are NaN: ``batch["depth"].isfinite()`` is true for the known ones.
 
     Args:
         field: The field of the samples: PNG of 8 or 16 bits, TIFF or NumPy file of one channel, or PFM.
-        scale: What the stored numbers are divided by, which no file says: 256 for KITTI's depth in metres and
-            disparity in pixels, 5000 for TUM's depth, 1000 for millimetres, 1 for numbers that are meant as they are.
-        unknown: The stored number that stands for "not known"; None where there is none.
+        scale: Divisor of the stored numbers, which no file contains: 256 for KITTI's depth in metres and disparity in
+            pixels, 5000 for TUM's depth, 1000 for millimetres, 1 for numbers that need no conversion.
+        unknown: The stored number that means "unknown"; None if there is none.
 
     Raises:
-        LoaderError: The scale is no number above 0, or the field no text.
+        LoaderError: The scale is not a number above 0, or the field is not text.
 
     Example:
         >>> NumberMap("depth.png", scale=1000)
@@ -51,14 +53,12 @@ class NumberMap:
     field: str
     scale: float
     unknown: float | None = 0
+    num_layers: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        if not isinstance(self.field, str) or not self.field:
-            raise LoaderError(
-                f"NumberMap(field={self.field!r}) is not allowed; give the name of a field, such as 'depth.png'"
-            )
-        number = isinstance(self.scale, int | float) and not isinstance(self.scale, bool)
-        if not number or not 0 < self.scale < float("inf"):
+        _require_field(self, "depth.png")
+        is_number = isinstance(self.scale, int | float) and not isinstance(self.scale, bool)
+        if not is_number or not 0 < self.scale < float("inf"):
             raise LoaderError(
                 f"NumberMap(scale={self.scale!r}) is not allowed; give a number above 0, such as 256"
             )
@@ -67,7 +67,7 @@ class NumberMap:
         """Return float32 [1, height, width].
 
         Raises:
-            DecodeError: They are something else.
+            DecodeError: The bytes are something else.
         """
         stored = _read_pfm(data, b"f") if data[:2] == b"Pf" else read_numbers(data, 1)
         values = stored.astype(np.float32)
@@ -79,17 +79,17 @@ class NumberMap:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Optical flow: for each pixel of the image, how far away in another picture the point lies that it shows.
+    """Optical flow: for each pixel of the image, the vector to the same point in another picture.
 
-    It moves as the image does, the nearest pixel each, and its vectors turn and scale with it. In the batch it is
-    float32 [B, 2, H, W]: x to the right and y down, in pixels of the batch; NaN where nothing is known.
+    It moves with the image, by the nearest pixel, and its vectors turn and scale with it. In the batch it is
+    float32 [B, 2, H, W]: x to the right and y down, in pixels of the batch; NaN for unknown pixels.
 
     Args:
         field: The field of the samples: Middlebury's .flo, PFM, or a TIFF or NumPy file of two channels of floats.
         format: "kitti" for a PNG of 16 bits as KITTI stores flow; a PNG can be a picture of colours as well.
 
     Raises:
-        LoaderError: A PNG of which the format is not said.
+        LoaderError: The field is a PNG, and no format is given.
 
     Example:
         >>> Flow("flow.flo"), Flow("flow.png", format="kitti")
@@ -98,27 +98,25 @@ class Flow:
 
     field: str
     format: FlowFormat | None = None
+    num_layers: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        if not isinstance(self.field, str) or not self.field:
-            raise LoaderError(
-                f"Flow(field={self.field!r}) is not allowed; give the name of a field, such as 'flow.flo'"
-            )
+        _require_field(self, "flow.flo")
         if self.format not in (None, "kitti"):
             raise LoaderError(
                 f"Flow(format={self.format!r}) is not known; allowed are 'kitti', None"
             )
         if self.format is None and self.field.lower().endswith("png"):
             raise LoaderError(
-                f"Flow({self.field!r}) is a PNG, which may be KITTI's or a picture of colours; give format='kitti' if it "
-                "is that"
+                f"Flow({self.field!r}) is a PNG, which may be KITTI's or a picture of colours; give format='kitti' for "
+                "KITTI's"
             )
 
     def read(self, data: Payload) -> NDArray[np.float32]:
         """Return float32 [2, height, width].
 
         Raises:
-            DecodeError: They are something else.
+            DecodeError: The bytes are something else.
         """
         if self.format == "kitti":
             return np.moveaxis(_read_kitti(data), -1, 0)
@@ -137,10 +135,10 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class MapReader:
-    """Reads the maps of a sample, and puts those of a batch together.
+    """Reads the maps that a loader is asked for.
 
     Args:
-        maps: By their names in the batch.
+        maps: Names in the batch, and the maps.
     """
 
     maps: tuple[tuple[str, NumberMap | Flow], ...] = ()
@@ -151,40 +149,27 @@ class MapReader:
     @property
     def vectors(self) -> tuple[int, ...]:
         """The first layer of each map of vectors."""
-        starts, start = [], 0
-        for _, one in self.maps:
-            if isinstance(one, Flow):
-                starts.append(start)
-            start += _layers(one)
-        return tuple(starts)
+        starts = accumulate((a_map.num_layers for _, a_map in self.maps), initial=0)
+        return tuple(
+            start
+            for start, (_, a_map) in zip(starts, self.maps, strict=False)
+            if isinstance(a_map, Flow)
+        )
 
     def reads(self, name: str) -> bool:
         """Whether a field of this name is one of them."""
-        return any(one.field == name for _, one in self.maps)
+        return any(a_map.field == name for _, a_map in self.maps)
 
-    def read(self, given: Mapping[str, Payload], size: tuple[int, int]) -> NDArray[np.float32]:
+    def read(self, fields: Mapping[str, Payload], size: tuple[int, int]) -> NDArray[np.float32]:
         """Return all maps of a sample, float32 [M, height, width].
 
         Raises:
-            TargetsError: One is missing, cannot be read, or is of another size than the image.
+            FieldError: One is missing, cannot be read, or has another size than the image.
         """
-        layers = []
-        for name, one in self.maps:
-            if one.field not in given:
-                raise TargetsError(
-                    f"{name}: no field {one.field!r}; the sample's fields: {', '.join(given)}"
-                )
-            try:
-                read = one.read(given[one.field])
-            except (DecodeError, HeaderError) as error:
-                raise TargetsError(f"{name}: {error}") from error
-            if read.shape[1:] != size:
-                raise TargetsError(
-                    f"{name} must be as large as the upright image, {size[0]}x{size[1]}, got "
-                    f"{read.shape[1]}x{read.shape[2]}"
-                )
-            layers.append(read)
-        return np.concatenate(layers)
+        maps = [a_map for _, a_map in self.maps]
+        return np.concatenate(
+            [read_field(fields, a_map.field, partial(_read_layers, a_map, size)) for a_map in maps]
+        )
 
     def collate(
         self,
@@ -197,21 +182,18 @@ class MapReader:
         Args:
             maps: The layers of each row, moved.
             size: Height and width of the images.
-            device: Where they shall lie.
+            device: Device of the tensors.
         """
         if not self:
             return {}
-        num_layers = sum(_layers(one) for _, one in self.maps)
-        together = np.empty((len(maps), num_layers, *size), np.float32)
-        for row, one in enumerate(maps):
-            together[row] = one
-        uploaded = upload(torch.from_numpy(together), device)
-        parts = torch.split(uploaded, [_layers(one) for _, one in self.maps], dim=1)
+        layers = [a_map.num_layers for _, a_map in self.maps]
+        rows = np.array(maps, np.float32).reshape(len(maps), sum(layers), *size)
+        parts = torch.split(upload(torch.from_numpy(rows), device), layers, dim=1)
         return {name: part.contiguous() for (name, _), part in zip(self.maps, parts, strict=True)}
 
 
 def as_map_reader(maps: Mapping[str, NumberMap | Flow] | None) -> MapReader:
-    """Return the reader of the maps that a loader was asked for.
+    """Return the reader of a loader's argument `maps`.
 
     Raises:
         LoaderError: A name is one of Batch's own, or its value is not a map.
@@ -222,21 +204,31 @@ def as_map_reader(maps: Mapping[str, NumberMap | Flow] | None) -> MapReader:
         raise LoaderError(
             f'maps={maps!r} is not allowed; give a dictionary, such as {{"depth": NumberMap("depth.png", scale=256)}}'
         )
-    taken = [own.name for own in fields(Batch)]
-    for name, one in maps.items():
-        if not isinstance(name, str) or name in taken:
+    require_batch_names("maps", maps)
+    for name, given in maps.items():
+        if not isinstance(given, NumberMap | Flow):
             raise LoaderError(
-                f"maps={name!r} is not allowed: batch.{name} is something else; give it another name"
-            )
-        if not isinstance(one, NumberMap | Flow):
-            raise LoaderError(
-                f"maps[{name!r}]={one!r} is not allowed; give NumberMap(field, scale=...) or Flow(field)"
+                f"maps[{name!r}]={given!r} is not allowed; give NumberMap(field, scale=...) or Flow(field)"
             )
     return MapReader(tuple(maps.items()))
 
 
-def _layers(one: NumberMap | Flow) -> int:
-    return 2 if isinstance(one, Flow) else 1
+def _require_field(a_map: NumberMap | Flow, example: str) -> None:
+    if not isinstance(a_map.field, str) or not a_map.field:
+        raise LoaderError(
+            f"{type(a_map).__name__}(field={a_map.field!r}) is not allowed; give the name of a field, such as {example!r}"
+        )
+
+
+def _read_layers(
+    a_map: NumberMap | Flow, size: tuple[int, int], data: Payload
+) -> NDArray[np.float32]:
+    layers = a_map.read(data)
+    if layers.shape[1:] != size:
+        raise FieldError(
+            f"it must be as large as the upright image, {size[0]}x{size[1]}, got {layers.shape[1]}x{layers.shape[2]}"
+        )
+    return layers
 
 
 def _read_flo(data: Payload) -> NDArray[Any]:
@@ -252,7 +244,7 @@ def _read_flo(data: Payload) -> NDArray[Any]:
 
 
 def _read_pfm(data: Payload, letter: bytes) -> NDArray[Any]:
-    """Read a PFM: rows from bottom to top, little-endian where the scale is negative; "F" has three channels."""
+    """Read a PFM: rows from bottom to top, little-endian if the scale is negative; "F" has three channels."""
     found = _PFM.match(data)
     if found is None or found[1] != letter:
         raise DecodeError("a PFM whose header cannot be read")
@@ -267,7 +259,7 @@ def _read_pfm(data: Payload, letter: bytes) -> NDArray[Any]:
 
 
 def _read_kitti(data: Payload) -> NDArray[np.float32]:
-    """Read KITTI's PNG of 16 bits: red and green are (value - 2**15) / 64 pixels, blue says whether it is known."""
+    """Read KITTI's PNG of 16 bits: red and green are (value - 2**15) / 64 pixels, blue is 0 for unknown pixels."""
     stored = read_numbers(data, 3)
     if stored.dtype != np.uint16:
         raise DecodeError(f"KITTI's flow must be a PNG of 16 bits, got {stored.dtype.name}")

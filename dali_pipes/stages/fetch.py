@@ -12,9 +12,10 @@ from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.monitoring.work import Rows
 from dali_pipes.runs.bad_samples import BadRecord, Policy, substitute
-from dali_pipes.samples.fields import FieldError, FieldReader, Values
+from dali_pipes.samples.fields import FieldReader, Values
 from dali_pipes.samples.image_fields import ImageFields
 from dali_pipes.samples.labels import checked_label
+from dali_pipes.samples.read_field import FieldError
 from dali_pipes.samples.targets import Found, TargetReader
 from dali_pipes.stages.data import NOTHING, Fetched
 from dali_pipes.stages.encoded_image import image_of
@@ -31,7 +32,7 @@ from dali_pipes.stages.encoded_rows import (
 from dali_pipes.stages.read_located import LocatedReader, ReadImages
 from dali_pipes.steps.schedule import Plan
 from dali_pipes.steps.variants import Variants
-from dali_pipes.video.source import ClipSource, find_clips
+from dali_pipes.video.source import ClipSource, clip_seconds, find_clips
 from gpu_aug import Draws
 from gpu_aug.errors import TargetsError
 from gpu_aug.frame_times import drawn_speed, frame_order
@@ -292,7 +293,7 @@ class Fetcher:
         )
         bad = BadSample(int(one.indices[0]), one.key(0), "decode", reason)
         record = replace(_record(one.plan, bad), kept=True)
-        seconds = self.clips.seconds(one.indices, frames)
+        seconds = clip_seconds(self.clips, one.indices, frames)
         return replace(one, frames=frames, seconds=seconds, records=[(*one.records[0], record)])
 
     def read_targets(self, fetched: Fetched, row: int) -> Found:
@@ -454,7 +455,7 @@ class Fetcher:
         chosen = clips.choose(self.seed, plan.epoch, indices, identities, speed)
         order = frame_order(recipe, draws[0], clips.num_frames)
         frames = np.take_along_axis(chosen, order, axis=1)
-        return frames, clips.seconds(indices, frames)
+        return frames, clip_seconds(clips, indices, frames)
 
     def _fetch_all(self, plan: Plan, indices: NDArray[np.int64]) -> Sequence[Sample | BadSample]:
         """Read samples as they are stored."""

@@ -61,8 +61,13 @@ class StepMaker:
         self._recorder.observers = (self._spans,) if is_watched else ()
 
     def metadata(self, finished: Finished) -> bytes:
-        """Return the pickled part of a step that the training process needs besides its images."""
-        return self._dumps(needed_by_trainer(finished, self._job))
+        """Return the pickled step without its images, and with only those draws that the training process needs."""
+        variants = self._job.setup.fetcher.variants
+        # A GPU needs those of all views, the labels of mixing those of the first.
+        num_draws = (
+            len(variants.views[0]) if self._job.canvases else int(variants.mixing is not None)
+        )
+        return self._dumps(replace(finished, draws=finished.draws[:num_draws]))
 
     def attempt(self, work: Callable[[], Result]) -> tuple[Result | None, Report]:
         """Do the work of one step.
@@ -116,13 +121,6 @@ def build(job: Job, memory: Callable[[Fetched], Images]) -> Pipeline:
     store, fast = open_seek_points(fetcher.dataset), setup.options.execution.is_fast
     decoder = CpuDecoder(fetcher, spawn, job.steps_ahead, workers, fast=fast, store=store)
     return Pipeline(fetcher, decoder, workers)
-
-
-def needed_by_trainer(finished: Finished, job: Job) -> Finished:
-    """Return a step with only those draws that the training process needs: for a GPU, or for the labels of mixing."""
-    variants = job.setup.fetcher.variants
-    num_draws = len(variants.views[0]) if job.canvases else int(variants.mixing is not None)
-    return replace(finished, draws=finished.draws[:num_draws])
 
 
 def portable(error: BaseException, where: str, dumps: Dumps = dumps) -> BaseException:

@@ -1,4 +1,4 @@
-"""Where the loops of a loader stand: each is an epoch, or the rest of one that a loaded state began."""
+"""The position of a loader in its run: each loop is an epoch, or the rest of one that a loaded state began."""
 
 import warnings
 import weakref
@@ -10,15 +10,15 @@ from dali_pipes.steps.streams.steps import AnySteps
 
 
 class Epochs:
-    """Counts the epochs of a loader, and what was handed over of the present one.
+    """Counts the epochs of a loader, and the positions of the present one that the user received.
 
     Attributes:
-        epoch: The epoch of the present loop, or of the first one, or where a loaded state goes on.
+        epoch: Epoch of the present loop; before it that of the first loop, or the one in which a loaded state resumes.
         consumed: Positions of that epoch that all ranks together have received.
-        began: Whether there was a loop since the loader was made or moved.
-        ended: The epoch at whose end the loaded state was taken.
+        began: Whether a loop began since the loader was made or moved.
+        ended: The epoch at whose end the loaded state was taken; None otherwise.
         loaded: Whether a state was loaded, after which the loader counts its epochs by itself.
-        loop: The number of the latest loop, the only one that counts what it hands over.
+        loop: Number of the latest loop, the only one whose steps are counted.
     """
 
     def __init__(self) -> None:
@@ -32,13 +32,13 @@ class Epochs:
         self._live: weakref.ref[Generator[Any]] | None = None
 
     def upcoming(self, steps: AnySteps) -> tuple[int, Consumed]:
-        """Epoch and consumed positions of the next loop."""
+        """Return epoch and consumed positions of the next loop."""
         if self.began or steps.num_steps(self.consumed) <= 0:
             return self.epoch + 1, 0
         return self.epoch, self.consumed
 
     def begin(self, steps: AnySteps) -> int:
-        """Begin the next loop; returns its number."""
+        """Begin the next loop and return its number."""
         self.epoch, self.consumed = self.upcoming(steps)
         self._from_end = self.ended is not None
         self.began, self.ended, self._num_taken = True, None, 0
@@ -46,57 +46,57 @@ class Epochs:
         return self.loop
 
     def go_on(self, loop: Generator[Any]) -> None:
-        """Take a generator for the latest loop; it is not kept alive."""
+        """Set the generator of the latest loop, by a weak reference: a loop that the user dropped must end."""
         self._live = weakref.ref(loop)
 
     def live(self) -> Generator[Any] | None:
-        """The latest loop, if it is still there and not at its end."""
+        """Return the latest loop unless it is finished or was dropped."""
         loop: Any = None if self._live is None else self._live()
         return None if loop is None or loop.gi_frame is None else loop
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next loop the one that a trainer calls `epoch`, unless a state was loaded; see `Loader.batch_sampler`.
+        """Make the next loop this epoch of a trainer, unless a state was loaded; see `Loader.batch_sampler`.
 
-        Lightning loads no state from the end of an epoch, so that its number alone says where to go on. After a load
-        numbers are ignored: where `max_steps` had ended an epoch Lightning's is one too high, and that of transformers is
-        another one where an epoch has another number of steps.
+        Lightning loads no state from the end of an epoch, so that only its number tells where to resume. After a load
+        the number is ignored: after `max_steps` ended an epoch Lightning's is one too high, and that of transformers
+        differs if an epoch now has another number of steps.
         """
         if not self.loaded:
             self.choose(epoch)
         elif self._from_end and self._num_taken == 1:
             # Under max_steps Lightning's Trainer takes one more batch for an epoch that had ended when it was saved,
-            # and then begins the next: what that batch has begun goes on.
+            # and then begins the next: the loop that this batch began is resumed.
             self.move_to(self.epoch, self.consumed)
 
     def move_to(self, epoch: int, consumed: Consumed, ended: int | None = None) -> None:
-        """Let the next loop go on elsewhere; `ended` is the epoch at whose end the loaded state was taken."""
+        """Let the next loop resume at a position; `ended` is the epoch at whose end the loaded state was taken."""
         self.epoch, self.consumed, self.began, self.ended = epoch, consumed, False, ended
-        self.loop += 1  # a loop that is still under way has no say any more
+        self.loop += 1  # the steps of a loop that still runs are no longer counted
 
     def choose(self, epoch: int) -> None:
-        """Let the next loop be an epoch; the position within it, from a loaded state, is kept."""
+        """Make the next loop this epoch; the position within it, from a loaded state, stays."""
         if epoch == self.ended:
             warnings.warn(
-                f"the loaded state stands at the end of epoch {epoch}, so set_epoch({epoch}) goes through that epoch "
-                f"once more; go on with loader.epoch, which is {self.epoch}",
+                f"the loaded state stands at the end of epoch {epoch}, so set_epoch({epoch}) repeats that epoch; "
+                f"to continue use loader.epoch, which is {self.epoch}",
                 stacklevel=3,
             )
         if epoch != self.epoch or self.began:
             self.move_to(epoch, 0)
 
     def count(self, consumed: Consumed) -> None:
-        """Count a step of the latest loop."""
+        """Count a step that the user received from the latest loop."""
         self.consumed = consumed
         self._num_taken += 1
 
     def warn_of_a_short_loop(self, length: int) -> None:
-        """Say once that a look at the first batch of an epoch of `length` positions has used it up."""
-        left = self.began and self.live() is None and self._num_taken == 1
-        if left and total(self.consumed) < length and not self._warned:
+        """Warn once if the loop before was left after the first batch of an epoch of `length` positions."""
+        was_left = self.began and self.live() is None and self._num_taken == 1
+        if was_left and total(self.consumed) < length and not self._warned:
             self._warned = True
             warnings.warn(
                 f"the loop before this one was left after its first batch, and every loop is an epoch, so epoch "
-                f"{self.epoch} is over and this is epoch {self.epoch + 1}; to look at a batch use loader.peek(), to go "
-                f"on within an epoch keep the iterator",
+                f"{self.epoch} is over and this is epoch {self.epoch + 1}; to look at a batch use loader.peek(), to "
+                f"continue within an epoch keep the iterator",
                 stacklevel=4,
             )

@@ -1,40 +1,41 @@
-"""Which positions of an epoch each step on each rank stands for."""
+"""Where a step is scheduled: which positions of an epoch's order make each step, and which of them a rank takes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.steps.multi_scale import MultiScale
-from dali_pipes.steps.variants import Variants
+from dali_pipes.steps.variants import MultiScale, Variants
 from readers import part
-from readers.bucket_order import num_turns
+from readers.bucket_order import BucketOrder, num_turns, take_turns
+from readers.order import AnyOrder
 
 LastBatch = Literal["drop", "partial", "pad"]
+# No training takes so many epochs, but damaged files claim to; keys of draws have 32 bits for it.
 MAX_EPOCH = 2**32 - 1
-"""Nobody trains for so long, but damaged files say so."""
+# Positions that are searched at a time: 2 MB of int64, which fit into a processor's cache.
+_PIECE = 1 << 18
 
 Consumed = int | tuple[int, ...]
-"""Positions that all ranks together have had of an epoch: of each bucket, where there are buckets; 0 for none at all."""
+"""Positions of an epoch that all ranks together have received; with buckets the number of each, or 0 for none at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which positions of the epoch's order one rank's step stands for.
+    """The positions of the epoch's order that make one rank's step.
 
     Attributes:
         epoch: Counts from 0.
-        step: Counts from 0 within the epoch, or from where a resumed epoch went on.
-        positions: int64 [E], what is worked on: this rank's share, and where neighbouring samples are
-            mixed the rest of their groups.
-        rows: int64 [B], the rows of `positions` that are this rank's share and are handed over.
-        valid: bool [B]: False where a position is repeated to fill up the last batch.
-        consumed: Positions of the epoch that all ranks together have had after this step.
+        step: Counts from 0 within the epoch, or from the step at which a resumed epoch continued.
+        positions: int64 [E], this rank's share and, where neighbouring samples are mixed, the rest of their groups.
+        rows: int64 [B], the rows of `positions` that are this rank's share and come in its batch.
+        valid: bool [B], False where a position is repeated to fill up the last batch.
+        consumed: Positions of the epoch that all ranks together have received after this step.
         rank: The rank to which the step belongs.
-        variant: Which of the run's recipes makes its images; see Variants.
-        bucket: The bucket of its samples; 0 where there are none.
+        variant: Number of the recipe that makes its images; see Variants.
+        bucket: The bucket of its samples; 0 without buckets.
     """
 
     epoch: int
@@ -49,25 +50,21 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
-    """The steps of an epoch, the same number on every rank.
+class EpochSteps:
+    """The steps of an epoch, the same number on every rank: what all kinds of them have.
 
-    A step stands for the next `batch_size * world_size` positions, the global batch; each rank has a
-    contiguous share of it. So the samples of a step do not depend on how many ranks share them. Where sizes change
-    within the epoch no step lies on both sides of a change, so that after a resume with another batch size one step
-    can be smaller.
+    A step takes the next `batch_size * world_size` positions, the global batch, and each rank a contiguous share of them.
+    So the samples of a step do not depend on the number of ranks that share them.
 
     Attributes:
         length: Positions of an epoch; most often the number of samples in the dataset.
-        batch_size: Samples per rank and step.
+        batch_size: Samples per rank and step; with buckets the most of any.
         rank: This rank, 0 <= rank < world_size.
         world_size: Number of ranks.
-        last_batch: What becomes of a last global batch that is not full. "drop" leaves it out. "partial"
-            shares out what is left, so that ranks may differ by one sample and one may have none.
-            "pad" fills up with samples from the start of the epoch's order, marked as not valid.
-        group: How many neighbouring positions of the order are mixed: 1, 2 or 4.
-        seed: Seed of the changes of size.
-        variants: The recipes of the run; None where there is one.
+        last_batch: Handling of a last global batch that is not full. "drop" leaves it out. "partial" shares out the
+            remaining samples, so that ranks may differ by one sample and one may have none. "pad" fills it up with samples
+            from the start of the epoch's order, marked as not valid.
+        variants: The recipes of the run; None for one that mixes no samples.
     """
 
     length: int
@@ -75,9 +72,12 @@ class Steps:
     rank: int
     world_size: int
     last_batch: LastBatch
-    group: int = 1
-    seed: int = 0
-    variants: Variants | None = None
+    variants: Variants | None
+
+    @property
+    def group(self) -> int:
+        """Number of neighbouring positions of the order that are mixed: 1, 2 or 4."""
+        return 1 if self.variants is None else self.variants.group
 
     @property
     def global_batch(self) -> int:
@@ -91,89 +91,193 @@ class Steps:
 
     @property
     def largest(self) -> int:
-        """The most positions that a plan can have."""
+        """The most positions that a plan can have: a group begins before the share, another ends after it."""
         return self.batch_size + 2 * (self.group - 1)
 
     def largest_of(self, variant: int) -> int:
-        """The most positions that a plan of a variant can have."""
+        """Return the most positions that a plan of a variant can have."""
         del variant
         return self.largest
 
+    def _share(
+        self, batch: tuple[int, int], bounds: tuple[int, int], group: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Return `positions`, `rows` and `valid` of this rank's plan.
+
+        Args:
+            batch: Positions of the global batch, start and stop (half open); a last one may end behind the bounds.
+            bounds: Positions of the epoch, or of a bucket.
+            group: Number of neighbours that are mixed.
+        """
+        (start, stop), (first, end) = batch, bounds
+        if self.last_batch != "pad":
+            stop = min(stop, end)
+        share = np.arange(*part(start, stop, self.rank, self.world_size), dtype=np.int64)
+        positions, rows = complete_groups((share - first) % (end - first), group, end - first)
+        return first + positions, rows, share < end
+
+
+@dataclass(frozen=True, slots=True)
+class Steps(EpochSteps):
+    """The steps of an epoch without buckets.
+
+    Where sizes change within the epoch no step lies on both sides of a change, so that after a resume with another batch
+    size one step can be smaller.
+
+    Attributes:
+        seed: Seed of the changes of size.
+    """
+
+    variants: Variants | None = None
+    seed: int = 0
+
     def num_steps(self, consumed: Consumed = 0) -> int:
-        """Steps that are left in an epoch of which some positions are consumed."""
-        start = _whole(consumed)
-        # Up to the next change of size, from where on changes and steps go together.
-        change = min(self._change_after(start), self.length)
-        left = self.length - start
+        """Return the number of remaining steps of an epoch of which some positions are consumed."""
+        start, drop = total(consumed), self.last_batch == "drop"
+        # Up to the next change of size; from there on changes and steps coincide.
+        change = min(self._next_change(start), self.length)
         if change == self.length:
-            return num_turns(left, self.global_batch, drop=self.last_batch == "drop")
+            return num_turns(self.length - start, self.global_batch, drop=drop)
         first = num_turns(change - start, self.global_batch, drop=False)
-        rest = num_turns(self.length - change, self.global_batch, drop=self.last_batch == "drop")
-        return first + rest
+        return first + num_turns(self.length - change, self.global_batch, drop=drop)
 
     def plans(self, epoch: int, consumed: Consumed = 0) -> Iterator[Plan]:
-        """The steps that are left in an epoch, in order."""
-        num_steps, start = self.num_steps(consumed), _whole(consumed)
+        """Yield the remaining steps of an epoch, in order."""
+        num_steps, start = self.num_steps(consumed), total(consumed)
         for step in range(num_steps):
-            full = min(start + self.global_batch, self._change_after(start))
+            full = min(start + self.global_batch, self._next_change(start))
             stop = min(full, self.length)
             variant, group = self._variant_at(epoch, start)
-            low, high = part(
-                start, full if self.last_batch == "pad" else stop, self.rank, self.world_size
-            )
-            share = np.arange(low, high, dtype=np.int64)
-            positions, rows = whole_groups(share % self.length, group, self.length)
-            # What "drop" leaves out is consumed with the last step, so that the epoch is over.
-            had = self.length if step == num_steps - 1 else stop
-            valid = share < self.length
-            yield Plan(epoch, step, positions, rows, valid, had, self.rank, variant)
+            # The samples that "drop" leaves out are consumed with the last step, so that the epoch is over.
+            after = self.length if step == num_steps - 1 else stop
+            share = self._share((start, full), (0, self.length), group)
+            yield Plan(epoch, step, *share, after, self.rank, variant)
             start = stop
 
-    def _change_after(self, position: int) -> int:
-        """The first change of size behind a position; somewhere behind the epoch where there is none."""
+    def _next_change(self, position: int) -> int:
+        """Return the first change of size after a position; without one a position after the epoch."""
         sizes = None if self.variants is None else self.variants.sizes
         if not isinstance(sizes, MultiScale):
             return max(self.length, position) + self.global_batch
         return position - position % sizes.every + sizes.every
 
     def _variant_at(self, epoch: int, position: int) -> tuple[int, int]:
-        """The variant of a step, and how many neighbours it mixes."""
+        """Return the variant of a step, and how many neighbours it mixes."""
         if self.variants is None:
-            return 0, self.group
+            return 0, 1
         sizes = self.variants.sizes
         size = sizes.at(self.seed, epoch, position) if isinstance(sizes, MultiScale) else 0
         variant = self.variants.at(epoch, size)
         return variant, self.variants.views[variant].group
 
 
+@dataclass(frozen=True, slots=True)
+class BucketSteps(EpochSteps):
+    """The steps of an epoch whose samples are in buckets: each takes the next samples of one bucket.
+
+    All ranks take the buckets in the same order; see `readers.bucket_order.take_turns`. `last_batch` holds within each
+    bucket.
+
+    Attributes:
+        order: The buckets.
+        batch_sizes: Samples per rank and step, of each bucket.
+    """
+
+    variants: Variants
+    order: BucketOrder
+    batch_sizes: tuple[int, ...]
+
+    @property
+    def left_out(self) -> int:
+        """Samples that an epoch leaves out."""
+        if self.last_batch != "drop":
+            return 0
+        pairs = zip(self.order.lengths, self._global_batches, strict=True)
+        return sum(length % batch for length, batch in pairs)
+
+    def largest_of(self, variant: int) -> int:
+        """Return the most positions that a plan of a variant can have."""
+        sizes = [self.batch_sizes[size] for size in self.variants.sizes_of(variant)]
+        return max(sizes) + 2 * (self.group - 1)
+
+    def num_steps(self, consumed: Consumed = 0) -> int:
+        """Return the number of remaining steps of an epoch of which some positions are consumed."""
+        drop = self.last_batch == "drop"
+        ends = zip(self.order.lengths, self._of_each(consumed), self._global_batches, strict=True)
+        return sum(num_turns(length - begin, batch, drop=drop) for length, begin, batch in ends)
+
+    def plans(self, epoch: int, consumed: Consumed = 0) -> Iterator[Plan]:
+        """Yield the remaining steps of an epoch, in order."""
+        counts, batches = list(self._of_each(consumed)), self._global_batches
+        drop = self.last_batch == "drop"
+        turns = take_turns(self.order, epoch, counts, batches, drop=drop).tolist()
+        for step, (bucket, start) in enumerate(turns):
+            first, end = self.order.stretch(bucket)
+            batch = first + start, first + start + batches[bucket]
+            counts[bucket] = min(start + batches[bucket], end - first)
+            variant = self.variants.at(epoch, bucket)
+            group = self.variants.views[variant].group
+            # The samples that "drop" leaves out are consumed with the last step, so that the epoch is over.
+            after = self.order.lengths if step == len(turns) - 1 else tuple(counts)
+            share = self._share(batch, (first, end), group)
+            yield Plan(epoch, step, *share, after, self.rank, variant, bucket)
+
+    @property
+    def _global_batches(self) -> tuple[int, ...]:
+        return tuple(size * self.world_size for size in self.batch_sizes)
+
+    def _of_each(self, consumed: Consumed) -> tuple[int, ...]:
+        return (0,) * len(self.batch_sizes) if isinstance(consumed, int) else consumed
+
+
 def total(consumed: Consumed) -> int:
-    """Positions that are consumed together."""
+    """Return the number of consumed positions, over all buckets."""
     return consumed if isinstance(consumed, int) else sum(consumed)
 
 
-def _whole(consumed: Consumed) -> int:
-    assert isinstance(consumed, int)  # there are no buckets
-    return consumed
-
-
-def whole_groups(
+def complete_groups(
     share: NDArray[np.int64], group: int, length: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Add the rest of their groups to positions.
+    """Add to positions the rest of their groups.
 
     Groups begin at multiples of `group`; the last one of an epoch may have fewer members.
 
     Args:
         share: int64 [B], positions, 0 <= position < length.
-        group: 1, 2 or 4; 1 leaves the positions as they are.
+        group: 1, 2 or 4; 1 returns the positions unchanged.
         length: Number of positions in the epoch.
 
     Returns:
-        int64 [E], all members of the groups, ascending and each once, so that only the last group can
-        have fewer members than the others; and int64 [B], where the share stands among them.
+        int64 [E], all members of the groups, ascending and each once, so that only the last group can have fewer members
+        than the others; and int64 [B], the rows of the share among them.
     """
     if group == 1:
         return share, np.arange(len(share))
     members = (share - share % group)[:, None] + np.arange(group)
     positions = np.unique(members[members < length])
     return positions, np.searchsorted(positions, share)
+
+
+def positions_of(
+    order: AnyOrder, epoch: int, indices: Sequence[int], times: int = 1
+) -> list[list[int]]:
+    """Search an epoch for samples; an order answers only the reverse question, so each position is looked at.
+
+    Args:
+        order: The order.
+        epoch: The epoch.
+        indices: Indices of the samples in the dataset.
+        times: Number of positions of each after which the search may end.
+
+    Returns:
+        Ascending positions of each sample; fewer than `times` if the epoch has it less often.
+    """
+    found: list[list[int]] = [[] for _ in indices]
+    for start in range(0, len(order), _PIECE):
+        positions = np.arange(start, min(start + _PIECE, len(order)), dtype=np.int64)
+        there, _ = order.places(epoch, positions)
+        for index, of_index in zip(indices, found, strict=True):
+            of_index += positions[there == index].tolist()
+        if all(len(of_index) >= times for of_index in found):
+            break
+    return found

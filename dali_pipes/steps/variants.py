@@ -1,23 +1,74 @@
-"""The recipes of a run, by size and by epoch, and which of them makes a step."""
+"""The recipes of a run by size and by epoch, the sizes that change within an epoch, and the recipe of each step."""
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from dali_pipes.errors import LoaderError
-from dali_pipes.steps.multi_scale import MultiScale
 from gpu_aug import Recipe
 from gpu_aug.expected_recipe import is_pipeline, way_to_recipe
 from gpu_aug.schedule import Schedule
 from gpu_aug.views import Views
-from readers.buckets import Buckets, Size
+from readers.buckets import Buckets, Size, checked_sizes
+from readers.permutation import make_keys
+from readers.sample import SelectionError
+
+# Purpose of the keys that choose sizes: every purpose has a number of its own, so that their draws are independent.
+_SIZES = 10
 
 AnyRecipe = Recipe | Views | Schedule
 RecipeOf = Callable[[Size], AnyRecipe]
 """Returns the recipe for a size (height, width)."""
+
+
+@dataclass(frozen=True, init=False)
+class MultiScale:
+    """Sizes for training at several scales: another one is drawn at regular distances within the epoch.
+
+    The size of a sample is a function of (seed, epoch, position in the epoch // every), on any number of ranks.
+
+    Args:
+        sizes: (height, width) each, or one number for squares; all different.
+        every: Number of samples, counted over all ranks, after which another size is drawn: a multiple of the global
+            batch, such as 10 * 64 for every 10 steps of 64.
+
+    Raises:
+        SelectionError: A size or `every` is not allowed.
+
+    Example:
+        >>> scales = MultiScale([320, 352, (384, 512)], every=10 * 64)
+        >>> scales.sizes
+        ((320, 320), (352, 352), (384, 512))
+        >>> [scales.at(seed=0, epoch=0, position=position) for position in (0, 639, 640, 1280)]
+        [1, 1, 1, 0]
+    """
+
+    sizes: tuple[Size, ...]
+    every: int
+
+    def __init__(self, sizes: Sequence[int | Sequence[int]], *, every: int) -> None:
+        given: Any = sizes
+        if isinstance(given, list | tuple):
+            given = [(one, one) if isinstance(one, int | np.integer) else one for one in given]
+        object.__setattr__(self, "sizes", checked_sizes("MultiScale", given))
+        if isinstance(every, bool) or not isinstance(every, int | np.integer) or every < 1:
+            raise SelectionError(
+                f"MultiScale has {every=}; give a number of samples, a multiple of the global batch"
+            )
+        object.__setattr__(self, "every", int(every))
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def at(self, seed: int, epoch: int, position: int) -> int:
+        """Return the number of the size of the sample at a position of an epoch."""
+        keys = make_keys(seed, epoch, _SIZES, position // self.every)
+        return int(keys[0] % np.uint64(len(self.sizes)))
 
 
 @dataclass(frozen=True)
@@ -25,8 +76,8 @@ class Variants:
     """All recipes of a run.
 
     Attributes:
-        schedules: The recipes by epoch, for each size; without sizes there is one entry.
-        sizes: What says which size a step has; None where a recipe has one of its own.
+        schedules: The recipes by epoch, for each size; one entry without sizes.
+        sizes: Determine the size of a step; None if each recipe has its own size.
     """
 
     schedules: tuple[Schedule, ...]
@@ -34,32 +85,32 @@ class Variants:
 
     @cached_property
     def views(self) -> tuple[Views, ...]:
-        """The recipes that are different, as views; a variant is a place in it."""
+        """The distinct recipes, as views; a variant is an index into them."""
         return tuple(self._numbers)
 
     def at(self, epoch: int, size: int = 0) -> int:
-        """Return the variant of an epoch for the size of a number."""
+        """Return the variant of an epoch, for the size with this number."""
         schedule = self.schedules[size]
         return self._by_size[size][bisect_right(schedule.first_epochs, epoch) - 1]
 
     def sizes_of(self, variant: int) -> list[int]:
-        """Return the numbers of the sizes that have a variant in some epoch."""
+        """Return the numbers of the sizes that use a variant in some epoch."""
         return [size for size, numbers in enumerate(self._by_size) if variant in numbers]
 
     @property
     def group(self) -> int:
-        """The most neighbouring positions that are mixed: 1, 2 or 4."""
+        """The most neighbouring positions that a recipe mixes: 1, 2 or 4."""
         return max(views.group for views in self.views)
 
     @property
     def mixing(self) -> Recipe | None:
-        """A recipe that mixes the samples of `batch.images`, and so their labels, if there is one."""
+        """A recipe that mixes the samples of `batch.images`, and so their labels; None without one."""
         firsts = (views.recipes[0] for views in self.views)
         return next((recipe for recipe in firsts if recipe.group > 1), None)
 
     @property
     def first(self) -> Recipe:
-        """The first recipe; what it says of boxes, keypoints and classes holds for all."""
+        """The first recipe; its boxes, keypoints and classes are those of all."""
         return self.views[0].recipes[0]
 
     @property
@@ -69,7 +120,7 @@ class Variants:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 in hex over all recipes and what chooses them; one recipe alone keeps its own."""
+        """SHA-256 in hex over all recipes and their sizes; of a single recipe its own fingerprint."""
         prints = [schedule.fingerprint for schedule in self.schedules]
         if self.sizes is None:
             return prints[0]
@@ -77,18 +128,16 @@ class Variants:
             f"multi-scale {self.sizes.every}" if isinstance(self.sizes, MultiScale) else "buckets"
         )
         lines = [
-            f"{height}x{width}:{one}"
-            for (height, width), one in zip(self.sizes.sizes, prints, strict=True)
+            f"{height}x{width}:{fingerprint}"
+            for (height, width), fingerprint in zip(self.sizes.sizes, prints, strict=True)
         ]
         return hashlib.sha256(f"{kind}:{','.join(lines)}".encode()).hexdigest()
 
     @cached_property
     def _numbers(self) -> dict[Views, int]:
-        found: dict[Views, int] = {}
-        for schedule in self.schedules:
-            for recipe in schedule.recipes:
-                found.setdefault(_as_views(recipe), len(found))
-        return found
+        recipes = (recipe for schedule in self.schedules for recipe in schedule.recipes)
+        distinct = dict.fromkeys(map(_as_views, recipes))
+        return {views: number for number, views in enumerate(distinct)}
 
     @cached_property
     def _by_size(self) -> tuple[tuple[int, ...], ...]:
@@ -102,36 +151,36 @@ def make_variants(recipe: Any, sizes: Buckets | MultiScale | None) -> Variants:
     """Return the recipes of a run.
 
     Args:
-        recipe: A recipe, views, or a schedule of them; where there are sizes a function that returns one for a size.
+        recipe: A recipe, views, or a schedule of them; with sizes a function that returns one for a size.
         sizes: The sizes, if it is a function.
 
     Raises:
-        LoaderError: It is something else, or makes images of other sizes.
+        LoaderError: The recipe is something else, or makes images of other sizes.
         RecipeError: Its images can have different sizes and make no batch.
     """
-    function = callable(recipe) and not isinstance(recipe, AnyRecipe) and not is_pipeline(recipe)
+    is_function = callable(recipe) and not isinstance(recipe, AnyRecipe) and not is_pipeline(recipe)
     if sizes is None:
-        if function:
+        if is_function:
             raise LoaderError(
-                "recipe is a function, and nothing says for which sizes; give buckets=Buckets(...) or "
+                "recipe is a function of the size, and no sizes are given; give buckets=Buckets(...) or "
                 "sizes=MultiScale(...), or call it: recipe(size); a function on a batch of images is a step, Recipe([function])"
             )
         return Variants((_as_schedule(recipe, "recipe"),))
     name = "buckets" if isinstance(sizes, Buckets) else "sizes"
-    if not function:
+    if not is_function:
         raise LoaderError(
             f"with {name}= the recipe must be a function of the size (height, width), {_got(recipe)}; "
             f"give lambda size: Recipe([RandomResizedCrop(size), ...])"
         )
     schedules = []
     for size in sizes.sizes:
-        made = _as_schedule(recipe(size), f"recipe({size})")
-        for one in made.recipes:
-            _require_size(_as_views(one).recipes[0], size)
-        schedules.append(made)
-    if len({(len(_as_views(one.recipes[0]))) for one in schedules}) > 1:
+        schedule = _as_schedule(recipe(size), f"recipe({size})")
+        for of_epoch in schedule.recipes:
+            _require_size(_as_views(of_epoch).recipes[0], size)
+        schedules.append(schedule)
+    if len({len(_as_views(schedule.recipes[0])) for schedule in schedules}) > 1:
         raise LoaderError(
-            "the recipe must have the same number of views for every size; a training loop gets one form of batches"
+            "the recipe must have the same number of views for every size: batches have one form"
         )
     return Variants(tuple(schedules), sizes)
 
@@ -148,9 +197,9 @@ def _as_schedule(recipe: Any, name: str) -> Schedule:
             f"{name} is not a Recipe, {_got(recipe)}; Views([recipe, ...]) are for several pictures of each sample, and "
             f"Schedule({{0: recipe, ...}}) for recipes by epoch"
         )
-    for one in recipe.recipes:
-        for view in _as_views(one).recipes:
-            view.fixed_size  # noqa: B018 - raises
+    for of_epoch in recipe.recipes:
+        for view in _as_views(of_epoch).recipes:
+            view.fixed_size  # noqa: B018 - it raises if images can have different sizes
     return recipe
 
 
@@ -163,6 +212,6 @@ def _got(recipe: Any) -> str:
 def _require_size(recipe: Recipe, size: Size) -> None:
     if recipe.fixed_size != size:
         raise LoaderError(
-            f"the recipe for the size {size} makes images of {recipe.fixed_size}; hand the size on, as in "
+            f"the recipe for the size {size} makes images of {recipe.fixed_size}; pass the size on, as in "
             f"lambda size: Recipe([RandomResizedCrop(size), ...])"
         )

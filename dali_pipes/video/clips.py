@@ -76,9 +76,9 @@ class Clips(IndexedDataset):
         fps: Frames per second of the clip: the frame that is shown at each moment is taken, which is right for
             videos of variable frame rate, too. Rounded to the nearest fraction with a denominator up to
             100,000, so 30000 / 1001 and 29.97 are what they should be.
-        sampling: "random" draws where each clip begins, in every epoch, among all starts at which the whole
+        sampling: "random" draws where each clip begins, in every epoch, among all starts at which the entire
             clip fits; "uniform" spreads `clips_per_video` from the beginning to the end (one: in the middle);
-            "all" cuts the whole video into consecutive clips, the last one padded, so that with stride=1 every
+            "all" cuts the entire video into consecutive clips, the last one padded, so that with stride=1 every
             frame is in one of them; "first" begins at the first frame.
         clips_per_video: How many clips "random" and "uniform" take of each video.
         padding: What happens to a clip that reaches beyond the end: "edge" holds the last frame, "loop"
@@ -235,7 +235,7 @@ class Clips(IndexedDataset):
             seed: Not negative.
             epoch: Not negative.
             indices: int64 [n], the clips.
-            repeats: int64 [n], tells apart the times that an epoch has one clip.
+            repeats: int64 [n], numbers the occurrences of a clip within an epoch.
 
         Returns:
             int64 [n, T], numbers in the order of presentation; 0 for a video that cannot be read.
@@ -251,7 +251,7 @@ class Clips(IndexedDataset):
         identities: NDArray[np.int64],
         speed: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """Choose the frames of clips whose draws are known, as a Loader does: see `ClipSource.choose`, and `frames`."""
+        """Choose the frames of clips from random numbers, as a Loader does; see `ClipSource.choose`, and `frames`."""
         chosen = np.zeros((len(indices), self.num_frames), np.int64)
         for row, segment, start in self._starts(seed, epoch, indices, identities):
             how = (self._rate, segment, self.num_frames, start, self._padding, int(speed[row]))
@@ -301,15 +301,6 @@ class Clips(IndexedDataset):
                 return fixed_start(0)
             case "all":
                 return fixed_start(number * self.num_frames * self._rate.step(segment))
-
-    def seconds(self, indices: NDArray[np.int64], frames: NDArray[np.int64]) -> NDArray[np.float64]:
-        """See `ClipSource.seconds`."""
-        seconds = np.zeros(frames.shape)
-        for row, video in enumerate(self.videos(indices).tolist()):
-            info = self.info(video)
-            if not isinstance(info, VideoError):
-                seconds[row] = info.seconds[frames[row]]
-        return seconds
 
     def _fetch_frames(self, video: int, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
         """Read encoded frames of a video whose frames are files of their own."""

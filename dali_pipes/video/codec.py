@@ -145,8 +145,11 @@ def _decode(
         for frame in context.decode(None):
             yield frame.pts, frame
     except av.FFmpegError as error:
-        if refused is not None:
-            yield from _remaining(context, refused)
+        if refused is not None:  # the frames before it are still in the decoder
+            with suppress(av.FFmpegError):
+                for frame in context.decode(None):
+                    if frame.pts != refused:
+                        yield frame.pts, frame
         raise UndecodableError(f"FFmpeg: {error.strerror}") from error
 
 
@@ -173,9 +176,7 @@ def _packets(
     skips = info.decoder in _SKIPPING and not is_packed(info.codec, info.extradata)
     is_skipping = False
     within = slice(*np.searchsorted(info.keyframes, [run.start, run.stop]))
-    keys = set(
-        info.keyframes[within].tolist()
-    )  # those of the run alone: an hour of video has thousands
+    keys = set(info.keyframes[within].tolist())  # an hour of video has thousands
     number = -1
     contents = read_packets(data, info, run.start, run.stop, deadline)
     for number, (content, needed) in enumerate(zip(contents, run.needed.tolist(), strict=False)):
@@ -201,16 +202,6 @@ def padded_packet(content: Payload) -> Any:
     packet = av.Packet(len(content))
     packet.update(content)  # type: ignore[arg-type]  # any buffer
     return packet
-
-
-def _remaining(context: Any, refused: int) -> Iterator[tuple[int, Any]]:
-    """Yield the frames that are still in the decoder, except that of the packet that it refused."""
-    import av
-
-    with suppress(av.FFmpegError):
-        for frame in context.decode(None):
-            if frame.pts != refused:
-                yield frame.pts, frame
 
 
 def stored_size(info: VideoInfo) -> tuple[int, int]:

@@ -88,8 +88,9 @@ def decode_frames(
     Returns:
         Frame -> uint8 [height, width, 3], RGB, upright.
     """
-    found = read_frames(data, info, frames)
-    return {frame: to_rgb(picture, info).copy() for frame, picture in found}
+    return {
+        frame: to_rgb(picture, info).copy() for frame, picture in read_frames(data, info, frames)
+    }
 
 
 def read_readable(
@@ -111,21 +112,21 @@ def read_readable(
     """
     deadline = ClipDeadline(DECODE_SECONDS, info)
     left = set(np.unique(frames).tolist())
-    lost: list[int] = []
+    undecodable: list[int] = []
     while left:
         try:
             wanted = np.array(sorted(left))
             for frame, picture in read_frames(
-                data, info, wanted, deadline, back=(0,) if lost else BACK
+                data, info, wanted, deadline, back=(0,) if undecodable else BACK
             ):
                 left.discard(frame)
                 yield frame, picture
         except DecodeError:
             deadline.check()
             # All wanted frames that are decoded before this one are good, so it is bad on its own.
-            lost.append(min(left, key=info.frame_packets.__getitem__))
-            left.remove(lost[-1])
-    for frame in sorted(lost):
+            undecodable.append(min(left, key=info.frame_packets.__getitem__))
+            left.remove(undecodable[-1])
+    for frame in sorted(undecodable):
         shown, picture = _last_good(data, info, frame, deadline)
         if held is not None:
             held[frame] = shown

@@ -1,6 +1,7 @@
 """The clips of a dataset: of Clips or a robot's episodes themselves, or of selections and mixtures of them."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import accumulate
 from typing import Protocol
 
@@ -70,9 +71,6 @@ class ClipSource(Protocol):
             int64 [n, T], numbers in the order of presentation; 0 for a video that cannot be read.
         """
 
-    def seconds(self, indices: NDArray[np.int64], frames: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return when frames, int64 [n, T], of clips are shown, float64 [n, T], counted from the first one on."""
-
     def peculiar(self) -> dict[str, int]:
         """Return how many of all videos that clips can be selected from are peculiar, see `VideoIndex.peculiar`."""
 
@@ -94,13 +92,34 @@ def find_clips(dataset: Dataset) -> ClipSource | None:
         return None if whole is None else ComposedClips(dataset, [whole])
     if isinstance(dataset, Mixture):
         parts = [find_clips(part) for part in dataset.datasets]
-        found = [part for part in parts if part is not None]
-        if found and len(found) < len(parts):
+        of_clips = [part for part in parts if part is not None]
+        if of_clips and len(of_clips) < len(parts):
             raise LoaderError(
                 "the dataset mixes clips with images, which make no batch together; mix datasets of clips"
             )
-        return ComposedClips(dataset, found) if found else None
+        return ComposedClips(dataset, of_clips) if of_clips else None
     return None
+
+
+def clip_seconds(
+    clips: ClipSource, indices: NDArray[np.int64], frames: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return when frames of clips are shown, counted from the first frame of each video.
+
+    Args:
+        clips: The clips.
+        indices: int64 [n].
+        frames: int64 [n, T], numbers in the order of presentation.
+
+    Returns:
+        float64 [n, T]; 0 for a clip whose videos cannot be read.
+    """
+    seconds = np.zeros(frames.shape)
+    for row, index in enumerate(indices.tolist()):
+        with suppress(VideoError):
+            for part in clips.parts(index):
+                seconds[row, part.columns] = part.info.seconds[frames[row, part.columns]]
+    return seconds
 
 
 def require_clips(views: Views, clips: ClipSource | None) -> None:
@@ -184,8 +203,9 @@ class ComposedClips:
     def parts(self, index: int) -> list[Part]:
         """See ClipSource."""
         [(part, _, own)] = self._by_part(np.array([index]))
-        found = self._parts[part].parts(int(own[0]))
-        return [one._replace(video=(part, one.video)) for one in found]
+        return [
+            one._replace(video=(part, one.video)) for one in self._parts[part].parts(int(own[0]))
+        ]
 
     def choose(
         self, seed: int, epoch: int, indices: NDArray[np.int64], *drawn: NDArray[np.int64]
@@ -195,13 +215,6 @@ class ComposedClips:
         for part, rows, own in self._by_part(indices):
             chosen[rows] = self._parts[part].choose(seed, epoch, own, *(one[rows] for one in drawn))
         return chosen
-
-    def seconds(self, indices: NDArray[np.int64], frames: NDArray[np.int64]) -> NDArray[np.float64]:
-        """See ClipSource."""
-        seconds = np.empty(frames.shape)
-        for part, rows, own in self._by_part(indices):
-            seconds[rows] = self._parts[part].seconds(own, frames[rows])
-        return seconds
 
     def peculiar(self) -> dict[str, int]:
         """See ClipSource."""

@@ -77,17 +77,6 @@ class Windows:
                     chosen[row, columns] = camera.shown(place).frames
         return chosen
 
-    def seconds(self, indices: NDArray[np.int64], frames: NDArray[np.int64]) -> NDArray[np.float64]:
-        """See ClipSource."""
-        seconds = np.zeros(frames.shape)
-        for row, index in enumerate(indices.tolist()):
-            place = self._dataset.place(index)
-            for camera, columns in self._columns:
-                info = camera.info(place)
-                if not isinstance(info, VideoError):
-                    seconds[row, columns] = info.seconds[frames[row, columns]]
-        return seconds
-
     def peculiar(self) -> dict[str, int]:
         """See ClipSource; pictures in tables have no peculiarities."""
         return self._dataset.videos.peculiar

@@ -1,4 +1,4 @@
-"""From planes of luma and chroma to rows of RGB, exactly rounded, without Python."""
+"""The compiled conversion of planes of luma and chroma to rows of RGB, exactly rounded."""
 
 from typing import Any
 
@@ -6,15 +6,15 @@ from dali_pipes.jpeg.simd import Builder, Lanes, load, written_out
 from gpu_aug.compiled.jit import kernel, signed
 
 STEP = 32
-"""Pixels that are converted at once."""
+"""Pixels that are converted at once: luma of 8 bits fills a register of 256 bits."""
 
 FRACTION = 20
-"""Bits behind the point in the factors: sums of samples of 8 bits stay below 2**30, those of more bits have
-smaller factors."""
+"""Fraction bits of the factors: sums of samples of 8 bits stay below 2**30, and samples of more bits have smaller
+factors."""
 
 FACTORS = 8
-"""Numbers in the table of factors: of luma; of red, green and blue what does not depend on a sample; red of V,
-green of U, green of V, blue of U."""
+"""Numbers in the table of factors: luma; the constants of red, green and blue; red of V, green of U, green of V, blue of
+U."""
 
 _LUMA, _RED, _GREEN, _BLUE, _RED_V, _GREEN_U, _GREEN_V, _BLUE_U = range(FACTORS)
 
@@ -22,7 +22,8 @@ _LUMA, _RED, _GREEN, _BLUE, _RED_V, _GREEN_U, _GREEN_V, _BLUE_U = range(FACTORS)
 def _convert(bits: int, shared: bool) -> Any:
     """Make a function that converts STEP pixels.
 
-    It takes addresses: of luma, of U and of V (each of half as many, if `shared`), of the factors, of the result.
+    Its arguments are the addresses of luma, of U and of V (each of half as many samples, if `shared`), of the factors and
+    of the result.
     """
     count = STEP // 2 if shared else STEP
     twice = [lane // 2 for lane in range(STEP)]
@@ -76,7 +77,7 @@ def write_rgb(
 ) -> None:
     """Convert a part of a picture. Each sample of chroma counts for all pixels that share it.
 
-    Nothing is checked. Rows of luma hold `left` + `width` samples or more, rows of chroma as many as belong to those.
+    Nothing is checked. Rows of luma hold at least `left` + `width` samples, rows of chroma the samples that belong to those.
 
     Args:
         planes: Addresses of Y, U and V, uint8 or uint16.
@@ -84,7 +85,7 @@ def write_rgb(
         shifts: Chroma subsampling as powers of two: vertical (0 or 1) and horizontal (0 or 1).
         wide: Whether samples have 16 bits.
         part: Top, left, height, width, in pixels; `left` and `width` are even, `width` is at least STEP.
-        factors: int32 [FACTORS], see there.
+        factors: int32 [FACTORS]; see there.
         out: uint8 [height, width, 3], contiguous; written.
     """
     top, left, height, width = part

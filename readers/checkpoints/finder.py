@@ -10,7 +10,7 @@ NO_IMAGE = Kept(-1, 0, b"")
 
 
 class Finder(Protocol):
-    """Finds checkpoints; it can be pickled. See `dali_pipes.jpeg.finder.FINDER`."""
+    """Finds checkpoints; it can be pickled. See `dali_pipes.jpeg.seek_points.FINDER`."""
 
     @property
     def version(self) -> int:

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dali_pipes import Buckets, MultiScale, StateMismatchError
-from dali_pipes.steps.buckets import BucketSteps
-from dali_pipes.steps.schedule import Consumed, LastBatch, Plan, Steps, total
+from dali_pipes.steps.schedule import BucketSteps, Consumed, LastBatch, Plan, Steps, total
 from dali_pipes.steps.variants import Variants, make_variants
 from gpu_aug import HorizontalFlip, MixUp, RandomResizedCrop, Recipe, Schedule
 from readers import Dataset, open_dataset
@@ -65,6 +64,18 @@ def taken(ranks: Sequence[Iterator[Plan]], steps: int | None) -> Iterator[tuple[
         yield list(itertools.chain(*shares)), first
 
 
+def bucket_steps(
+    order: BucketOrder,
+    batches: tuple[int, ...],
+    rank: int,
+    world: int,
+    last_batch: LastBatch,
+    variants: Variants,
+) -> BucketSteps:
+    largest = max(batches)
+    return BucketSteps(len(order), largest, rank, world, last_batch, variants, order, batches)
+
+
 def steps_of(
     order: BucketOrder,
     stage: Stage,
@@ -74,7 +85,7 @@ def steps_of(
 ) -> Iterator[tuple[list[int], Plan]]:
     world, batches = stage.world_size, stage.batches
     ranks = [
-        BucketSteps(order, batches, rank, world, last_batch, variants) for rank in range(world)
+        bucket_steps(order, batches, rank, world, last_batch, variants) for rank in range(world)
     ]
     count = {rank.num_steps(consumed) for rank in ranks}
     plans = [rank.plans(1, consumed) for rank in ranks]
@@ -128,10 +139,10 @@ class TestBucketSteps:
         dropped = list(steps_of(order, stage, 0, "drop"))
         assert sorted(len(positions) for positions, _ in dropped) == [4, 4, 4]
         assert dropped[-1][1].consumed == (10, 3, 7)  # the epoch is over
-        steps = BucketSteps(order, (2, 2, 2), 0, 2, "drop", BUCKETED)
+        steps = bucket_steps(order, (2, 2, 2), 0, 2, "drop", BUCKETED)
         assert (steps.left_out, steps.num_steps()) == (8, 3)
         for rank in range(2):
-            padded = BucketSteps(order, (2, 2, 2), rank, 2, "pad", BUCKETED).plans(0, 0)
+            padded = bucket_steps(order, (2, 2, 2), rank, 2, "pad", BUCKETED).plans(0, 0)
             for plan in padded:
                 start, stop = order.stretch(plan.bucket)
                 assert len(plan.rows) == 2
@@ -157,7 +168,7 @@ class TestBucketSteps:
         order = order_of((11, 7, 3))
         for world, counts in itertools.product((1, 2, 3), ((0, 0, 0), (1, 4, 2))):
             for rank in range(world):
-                for plan in BucketSteps(order, (2, 3, 1), rank, world, "partial", mixed).plans(
+                for plan in bucket_steps(order, (2, 3, 1), rank, world, "partial", mixed).plans(
                     0, counts
                 ):
                     start, stop = order.stretch(plan.bucket)
@@ -196,7 +207,7 @@ class TestChangingSizes:
         for (world, batch), num in [*stages, ((2, 3), None)]:
             assert scales.every % (world * batch) == 0
             ranks = [
-                Steps(length, batch, rank, world, "partial", 1, 7, SCALED) for rank in range(world)
+                Steps(length, batch, rank, world, "partial", SCALED, 7) for rank in range(world)
             ]
             count = ranks[0].num_steps(consumed)
             got = list(taken([rank.plans(2, consumed) for rank in ranks], num))

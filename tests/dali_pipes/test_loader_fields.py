@@ -20,7 +20,7 @@ from dali_pipes import (
     LoaderError,
     NumberMap,
 )
-from dali_pipes.samples.fields import as_told
+from dali_pipes.samples.fields import read_untyped
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Recipe, Resize
 from readers import Dataset, mix, open_dataset
 from tests.support.tars import write_samples
@@ -141,7 +141,10 @@ def test_a_mixture_may_lack_a_field_that_has_a_default(
 ) -> None:
     bare = {key: {"jpg": fields["jpg"], "cls": b"0"} for key, fields in samples.items()}
     both = mix([dataset, open_dataset(write_samples(tmp_path / "b.tar", bare))])
-    with pytest.raises(LoaderError, match=r"b\.tar/00: the field 'txt' is missing \(there are jpg"):
+    with pytest.raises(
+        LoaderError,
+        match=r"b\.tar/00: the field 'txt' is missing; the sample has jpg.*give Field\(default=",
+    ):
         Loader(both, RECIPE, batch_size=22, fields=["txt"])
     fields = {"txt": Field(str, default=""), "npy": Field(np.ndarray, torch.float32, (3,), [0] * 3)}
     batch = Loader(both, RECIPE, batch_size=22, fields=fields).peek()
@@ -173,10 +176,10 @@ def test_mixed_images_keep_the_fields_of_their_own_row(dataset: Dataset) -> None
         ("txt", r"give names, such as \[\"caption\"\]"),
         (["labels"], "batch.labels is something else"),
         (["caption"], "the field 'caption' is missing"),
-        (["jpg"], "no UTF-8 text"),
+        (["jpg"], "not UTF-8 text"),
         ({"txt": 3}, r"Field\(read=3\) is not known"),
         ({"txt": float}, "the field 'txt': could not convert"),
-        ({"txt": "json"}, "it is no JSON"),
+        ({"txt": "json"}, "it is not JSON"),
         ({"npy": Field(np.ndarray, dtype=torch.float32, shape=(4,))}, r"\[3\], declared is \[4\]"),
         ({"raw": Field(bytes, dtype=torch.float32, shape=(4,))}, "12 bytes, \\[4\\] needs 16"),
     ],
@@ -190,7 +193,7 @@ def test_what_cannot_be_had_is_refused_at_construction(
 
 def test_text_that_is_json_asks_how_to_take_it(tmp_path: Path, samples: Any) -> None:
     data = write_samples(tmp_path / "a.tar", {"0": {**samples["00"], "vector": b"[1.5, 2]"}})
-    with pytest.raises(LoaderError, match="it reads as JSON"):
+    with pytest.raises(LoaderError, match="it is JSON"):
         Loader(open_dataset(data), RECIPE, batch_size=1, fields=["vector"])
     way = Field(np.ndarray, dtype=torch.float32, shape=(2,))
     batch = Loader(open_dataset(data), RECIPE, batch_size=1, fields={"vector": way}).peek()
@@ -200,7 +203,7 @@ def test_text_that_is_json_asks_how_to_take_it(tmp_path: Path, samples: Any) -> 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"read": str, "dtype": torch.float32}, "would be no number"),
+        ({"read": str, "dtype": torch.float32}, "is not a number"),
         ({"read": ["a"]}, r"Field\(read=\['a'\]\) is not known; give str"),
         ({"read": np.ndarray, "shape": (3,)}, "lacks a dtype"),
         ({"read": bytes, "dtype": torch.float32}, "lacks a shape"),
@@ -290,5 +293,5 @@ def test_a_broken_numpy_file_is_bad_and_never_text(
 
 def test_a_column_of_numpy_files_has_no_text() -> None:
     """Where no name says what it is, a NumPy file with a damaged first byte is not read as text."""
-    with pytest.raises(ValueError, match="it is no NumPy file, it begins with"):
-        as_told(b"x" + npy(embedding_of(1))[1:])
+    with pytest.raises(ValueError, match="it is not a NumPy file, it begins with"):
+        read_untyped(b"x" + npy(embedding_of(1))[1:])

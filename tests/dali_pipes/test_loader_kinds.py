@@ -172,7 +172,10 @@ def test_images_of_a_sample_get_the_same_draws(tmp_path: Path, engine: Any) -> N
         ),
         ({"right.png": by_opencv("png", noise(3, "uint8"))[:200]}, "right: .*truncated or damaged"),
         ({"right.png": b"nothing"}, "right: not an image"),
-        ({"right.png": None}, "no field 'right.png'; its fields: left.png, mask.png, cls"),
+        (
+            {"right.png": None},
+            "the field 'right.png' is missing; the sample has left.png, mask.png, cls",
+        ),
     ],
 )
 def test_a_sample_with_a_bad_image_is_bad_and_its_neighbours_are_not(

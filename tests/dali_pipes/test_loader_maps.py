@@ -237,13 +237,16 @@ def test_maps_move_as_masks_and_as_torchvision_moves_them(tmp_path: Path) -> Non
 
 
 BAD = {
-    "missing": ({}, "depth: no field 'depth.png'; the sample's fields: jpg"),
+    "missing": ({}, "the field 'depth.png' is missing; the sample has jpg"),
     "size": (
         {"depth.png": by_opencv("png", noise(1))},
-        "depth must be as large as the upright image, 60x80, got 14x18",
+        "the field 'depth.png': it must be as large as the upright image, 60x80, got 14x18",
     ),
-    "colours": ({"depth.png": PHOTO}, "depth: a png of 60x80x3, but channels=1 are asked for"),
-    "damaged": ({"depth.png": b"nothing"}, "depth: not an image"),
+    "colours": (
+        {"depth.png": PHOTO},
+        "the field 'depth.png': a png of 60x80x3, but channels=1 are asked for",
+    ),
+    "damaged": ({"depth.png": b"nothing"}, "the field 'depth.png': not an image"),
 }
 
 

@@ -12,7 +12,7 @@ import torch
 from torchvision.transforms import v2
 
 from dali_pipes import Batch, Execution, LoaderError
-from dali_pipes.steps.schedule import whole_groups
+from dali_pipes.steps.schedule import complete_groups
 from gpu_aug import CutMix, HorizontalFlip, MixUp, Mosaic, Normalize, RandomResizedCrop, Recipe
 from gpu_aug.errors import RecipeError
 from readers import Dataset, Order, open_dataset
@@ -237,11 +237,11 @@ class TestClassCount:
 
 @pytest.mark.parametrize("group", [2, 4])
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 7, 9])
-def test_whole_groups(group: int, length: int) -> None:
+def test_complete_groups(group: int, length: int) -> None:
     """Every set of positions is extended to the groups it touches, in order, and is found in them."""
     for start, stop in itertools.combinations(range(length + 1), 2):
         share = np.arange(start, stop)
-        positions, rows = whole_groups(share, group, length)
+        positions, rows = complete_groups(share, group, length)
         touched = {place // group for place in share.tolist()}
         expected = [place for place in range(length) if place // group in touched]
         assert positions.tolist() == expected

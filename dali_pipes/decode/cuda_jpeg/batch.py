@@ -30,14 +30,14 @@ _IN_WORKSPACE = [
 _BLOCK_BYTES = 128
 _GRID_MOST = 8192  # blocks of threads of a launch, spread over its images
 _ARENA_BYTES = 1 << 20
-_MOST_SPARE = 4  # times the size that is needed: larger arenas are let go, so that one large batch is not held for ever
+_MOST_SPARE = 4  # times the size that is needed: larger arenas are freed, so that one large batch does not hold memory for ever
 _SPACE_BYTES = 32  # scans that stay begin and end at multiples of 16 bytes
 
 
 class Kernels(Protocol):
-    """Memory and kernels of a device: a GPU, functions on the CPU, or nothing where the host alone is measured.
+    """Memory and kernels of a device: a GPU, functions on the CPU, or none where the host alone is measured.
 
-    All but `upload` is asked for on torch's current stream, in the order of the calls.
+    All but `upload` goes to torch's current stream, in the order of the calls.
     """
 
     device: torch.device
@@ -45,30 +45,30 @@ class Kernels(Protocol):
     def upload(
         self, arena: torch.Tensor, num_bytes: int, reader: Any = None
     ) -> tuple[torch.Tensor, Callable[[], None]]:
-        """Begin to copy the first bytes of an arena, beside what the kernels do; any thread may ask.
+        """Begin to copy the first bytes of an arena while kernels run; any thread may call it.
 
         Args:
             arena: uint8 [...] on the host.
-            num_bytes: How many are copied.
+            num_bytes: Number of bytes to copy.
             reader: The stream whose kernels will read them; None is the current one.
 
         Returns:
-            Where they are on the device, and a function that lets the current stream wait for them.
+            The copy on the device, and a function that lets the current stream wait for it.
         """
         ...
 
     def zero(self, address: int, num_bytes: int) -> None:
-        """Ask for zeros on the device."""
+        """Enqueue filling memory of the device with zeros."""
 
     def launch(self, name: str, grid: tuple[int, int], job: "NDArray[np.void]") -> None:
-        """Ask for a kernel."""
+        """Enqueue a kernel."""
 
     def download(self, target: NDArray[np.int32], address: int) -> None:
-        """Ask for a copy from the device to pinned memory of the host, which is filled when the stream gets there."""
+        """Enqueue a copy from the device to pinned memory of the host, which is filled when the stream gets there."""
 
 
 class Arenas:
-    """Memory of the host that batches use one after the other; any thread may ask.
+    """Memory of the host that batches use one after the other; any thread may call it.
 
     A block of pinned memory takes the driver milliseconds, and torch asks for the state of events before it gives one out.
 
@@ -86,18 +86,18 @@ class Arenas:
                 arena = self._free.pop()
                 if num_bytes <= arena.numel() <= _MOST_SPARE * num_bytes:
                     return arena
-        # The next power of two, which torch pins in any case: batches differ a little, and shall fit all the same.
-        whole = 1 << (num_bytes - 1).bit_length()
-        return torch.empty(whole, dtype=torch.uint8, pin_memory=self._pinned)
+        # The next power of two, which torch pins in any case: later batches that are a little larger fit, too.
+        size = 1 << (num_bytes - 1).bit_length()
+        return torch.empty(size, dtype=torch.uint8, pin_memory=self._pinned)
 
     def give_back(self, arena: torch.Tensor) -> None:
-        """Let later batches use an arena that no device reads any more."""
+        """Return an arena that no device reads any more, for later batches."""
         self._free.append(arena)
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Encoded images, and what is known of the insides of their scans.
+    """Encoded images with their seek points and restart intervals.
 
     Attributes:
         files: FILE [n].
@@ -110,13 +110,13 @@ class Files:
     held: Any
 
     def some(self, first: int, last: int) -> "Files":
-        """Those from first to last (half open)."""
+        """Return the files first to last (half open)."""
         return Files(self.files[first:last], self.offsets, self.held)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is wanted of n images in V views.
+    """The crops that are wanted of n images in V views.
 
     Attributes:
         sizes: int64 [n, 2]: height and width of the upright images.
@@ -133,7 +133,7 @@ class Wanted:
     antialias: NDArray[np.bool_]
 
     def some(self, first: int, last: int) -> "Wanted":
-        """The same of the images first to last (half open)."""
+        """Return the crops of the images first to last (half open)."""
         if first == 0 and last == len(self.parts):
             return self
         rows = slice(first, last)
@@ -148,7 +148,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A batch as the host leaves it.
+    """A batch as the host has planned it.
 
     Attributes:
         arena: uint8 [...] on the host, pinned for a GPU.
@@ -168,18 +168,18 @@ class Planned:
     fresh: NDArray[np.int64]
 
     def fresh_bytes(self) -> torch.Tensor:
-        """The bytes that stay on the device: uint8 [...] on the host."""
+        """Return the bytes that stay on the device: uint8 [...] on the host."""
         return self.arena[self.arena.numel() - int(self.totals["fresh"][0]) :]
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A batch that is on its way to the device, and all that can be known before its launch.
+    """A batch that is on its way to the device, and all that is fixed before its launch.
 
     Attributes:
         arena: uint8 [...] on the device.
-        wait: Lets the current stream wait for it.
-        job: JOB [1]; what lies in the workspace counts from its start.
+        wait: Lets the current stream wait for the arena.
+        job: JOB [1]; addresses in the workspace are offsets from its start.
         grids: Kernels and their blocks of threads, in order.
         zeroed: Bytes of the workspace, from its start on, that begin as zeros.
         num_bytes: Bytes of the workspace.
@@ -198,10 +198,10 @@ class Launched:
     """A batch that the device is working on.
 
     Attributes:
-        planned: What the host made of it.
-        job: JOB [1]: what the kernels got.
+        planned: The plan.
+        job: JOB [1]: the argument of the kernels.
         workspace: uint8 [...] on the device.
-        memory: Must live until the kernels are through, as the workspace must.
+        memory: Must live until the kernels have finished, as the workspace must.
     """
 
     planned: Planned
@@ -211,7 +211,7 @@ class Launched:
 
     @property
     def statuses(self) -> torch.Tensor:
-        """What became of each image, int32 [images decoded here] on the device; canvases of bad ones are undefined."""
+        """Status of each image, int32 [images decoded here] on the device; canvases of bad ones are undefined."""
         at = int(self.job["statuses"][0]) - self.workspace.data_ptr()
         return self.workspace[at : at + 4 * int(self.job["num_images"][0])].view(torch.int32)
 
@@ -253,7 +253,7 @@ class Planner:
         self._records = self._new_records()
 
     def plan(self, files: Files, wanted: Wanted) -> Planned:
-        """Find the intervals of a batch, and gather their bytes and records."""
+        """Return the plan of a batch: its intervals, with their bytes and records in an arena."""
         from dali_pipes.decode.cuda_jpeg.plan import TOTALS, plan_batch
 
         count, num_views = len(files.files), len(wanted.crops)
@@ -302,12 +302,12 @@ class Planner:
 
 
 def _bytes_to_stay(files: "NDArray[np.void]") -> int:
-    """What the scans of FILE [n] that shall stay on the device take in an arena, at most."""
+    """Return the most that the scans of FILE [n] that shall stay on the device take in an arena."""
     return int((files["keep"] * (files["num_bytes"] + _SPACE_BYTES)).sum())
 
 
 def _bytes_to_copy(files: "NDArray[np.void]") -> int:
-    """What the bytes and the intervals of FILE [n] take in an arena if all of each image is needed."""
+    """Return what the bytes and the intervals of FILE [n] take in an arena if all of each image is needed."""
     copied = (files["kept"] == 0) & (files["keep"] == 0)
     intervals = files["num_seek_points"] + files["last_offset"] - files["first_offset"] + 1
     return int((copied * files["num_bytes"] + intervals * (INTERVAL_BYTES + GROUP_BYTES)).sum())
@@ -318,7 +318,7 @@ def upload(planned: Planned, kernels: Kernels, reader: Any = None) -> Ready:
     total = dict(zip(planned.totals.dtype.names or (), planned.totals[0].item(), strict=True))
     num_images = total["num_images"]
     num_views = num_images * planned.num_views
-    zeroed, found = _places(total["blocks"], num_images, num_views)
+    zeroed, found = _lay_out_workspace(total["blocks"], num_images, num_views)
     arena, wait = kernels.upload(planned.arena, total["used"], reader)
     base = arena.data_ptr()
     for name in _SECTIONS:
@@ -327,7 +327,7 @@ def upload(planned: Planned, kernels: Kernels, reader: Any = None) -> Ready:
     found |= {"views": base + len(planned.numbers) * IMAGE_BYTES, "fresh": 0, "unused": 0}
     found |= {"num_images": num_images, "num_views": num_views}
     job = np.array([tuple(map(found.__getitem__, JOB.names or ()))], JOB)
-    grids = _grids(total, num_images, num_views) if num_images else []
+    grids = _choose_grids(total, num_images, num_views) if num_images else []
     return Ready(arena, wait, job, grids, zeroed, zeroed + total["memory"])
 
 
@@ -337,13 +337,13 @@ def launch(
     fresh: torch.Tensor | None = None,
     ready: Ready | None = None,
 ) -> Launched:
-    """Ask for the canvases of a batch, on torch's current stream; the host waits for nothing.
+    """Enqueue the kernels for a batch on torch's current stream, without waiting.
 
     Args:
         planned: The batch.
         kernels: Those of the device on which the canvases lie.
-        fresh: Where `Planned.fresh_bytes` were copied on the device; None where there are none.
-        ready: What `upload` returned; None uploads it now.
+        fresh: The copy of `Planned.fresh_bytes` on the device; None where there are none.
+        ready: What `upload` returned; None uploads the batch now.
     """
     ready = ready or upload(planned, kernels)
     workspace = torch.empty(ready.num_bytes, dtype=torch.uint8, device=kernels.device)
@@ -360,8 +360,8 @@ def launch(
     return Launched(planned, job, workspace, (ready.arena, fresh))
 
 
-def _places(blocks: int, num_images: int, num_views: int) -> tuple[int, dict[str, int]]:
-    """The bytes of the workspace that begin as zeros, and where in them what lies."""
+def _lay_out_workspace(blocks: int, num_images: int, num_views: int) -> tuple[int, dict[str, int]]:
+    """Return the number of bytes of the workspace that begin as zeros, and the offset of each section in them."""
     sizes = {
         "coefficients": blocks * _BLOCK_BYTES,
         "depths": blocks,
@@ -375,10 +375,10 @@ def _places(blocks: int, num_images: int, num_views: int) -> tuple[int, dict[str
     return used, places
 
 
-def _grids(
+def _choose_grids(
     total: Mapping[str, int], num_images: int, num_views: int
 ) -> list[tuple[str, tuple[int, int]]]:
-    """The blocks of threads of each kernel."""
+    """Return the number of blocks of threads of each kernel."""
     from dali_pipes.decode.cuda_jpeg.on_gpu import THREADS
 
     def wide(items: int, count: int) -> int:

@@ -7,27 +7,27 @@ from numpy.typing import NDArray
 from dali_pipes.decode.cuda_jpeg.batch import Planned
 
 PIECE_BYTES = 1 << 28
-"""Memory is taken in pieces of this size."""
+"""Memory is taken in pieces of this size, and the cache is full when the next one does not fit."""
 
 USUAL_BYTES = 110_000
-"""Of a photograph of 0.2 megapixels, for estimates."""
+"""Size of a photograph of 0.2 megapixels, for estimates."""
 
 
 class DeviceCache:
-    """Keeps the scans of files where they were uploaded first, as long as more memory of the device is free than that takes.
+    """Keeps scans of files on the device, as long as more of its memory is free than the scans take.
 
-    What came first stays; what comes once it is full is uploaded each time. A file is known by `digests_of` its bytes and by
-    their number, so that one that changed is another one. Any thread may look up; one puts, in the order of the launches, and all
-    that is put and read is so on one stream. The memory goes back with the cache, so who launches what was looked up holds it until
-    then; behind that the stream's order protects it.
+    The first files stay; those that come when it is full are uploaded each time. A file is identified by `digests_of` its bytes
+    and by their number, so that a changed file is a new one. Any thread may look up; a single one puts, in the order of the
+    launches, and all that is put and read goes to one stream. The memory is freed with the cache, so a launch must hold the cache
+    until it is enqueued; from then on the order of the stream protects the memory.
 
     Args:
-        device: Where.
+        device: A CUDA device.
 
     Attributes:
-        num_files: How many are kept.
-        num_bytes: Memory that is taken.
-        is_full: Whether no more is kept.
+        num_files: Number of files in it.
+        num_bytes: Memory that it has taken.
+        is_full: Whether it takes no further files.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -37,15 +37,14 @@ class DeviceCache:
         self._pieces = list[torch.Tensor]()
         self._used = 0  # of the last piece
         self._numbers = dict[int, int]()
-        self._known = np.zeros(
-            (1024, 3), np.int64
-        )  # of each: bytes of the file, address, and the file's byte that is there
+        # Of each file: its number of bytes, the address, and the file's byte that is there.
+        self._known = np.zeros((1024, 3), np.int64)
 
     def look_up(self, files: "NDArray[np.void]", digests: NDArray[np.uint64]) -> None:
-        """Write into FILE [n] of `plan.py` what is there, and what shall come to be there.
+        """Write into FILE [n] of `plan.py` which scans are on the device, and which shall stay there.
 
         Args:
-            files: Its addresses and lengths are known.
+            files: With addresses and lengths.
             digests: uint64 [n], of all bytes of each.
         """
         get = self._numbers.get
@@ -58,7 +57,7 @@ class DeviceCache:
     def put(
         self, planned: Planned, files: "NDArray[np.void]", digests: NDArray[np.uint64]
     ) -> torch.Tensor | None:
-        """Upload what a batch brings, on torch's current stream, and keep it if there is room.
+        """Upload the new scans of a batch on torch's current stream; they stay if there is room.
 
         Args:
             planned: The batch.
@@ -66,7 +65,7 @@ class DeviceCache:
             digests: uint64 [n].
 
         Returns:
-            Where `Planned.fresh_bytes` are on the device; None where there are none.
+            The copy of `Planned.fresh_bytes` on the device; None where there are none.
         """
         fresh = planned.fresh_bytes()
         if not len(fresh):
@@ -88,12 +87,11 @@ class DeviceCache:
             self._known = grown
         self._known[first:last] = np.stack(columns, axis=1)
         self.num_files = last
-        self._numbers.update(
-            zip(digests.tolist(), range(first, last), strict=True)
-        )  # last: others read both
+        # Last, because other threads read both.
+        self._numbers.update(zip(digests.tolist(), range(first, last), strict=True))
 
     def _room(self, num_bytes: int) -> torch.Tensor | None:
-        """Memory that nothing is in; None where the cache is full."""
+        """Return unused memory; None where the cache is full."""
         if not self._pieces or self._used + num_bytes > self._pieces[-1].numel():
             piece_bytes = max(PIECE_BYTES, num_bytes)
             left = free_bytes(self._device) - piece_bytes
@@ -109,13 +107,13 @@ class DeviceCache:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory of a GPU that nobody uses, what torch holds in reserve included."""
+    """Return the bytes of a GPU's memory that are free, torch's reserve included."""
     free, _ = torch.cuda.mem_get_info(device)
     return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
-def told(device: torch.device) -> str:
-    """What is kept, and how much room there is now, in words for people."""
+def describe_cache(device: torch.device) -> str:
+    """Return a sentence for people on what stays on the device, and how much room there is now."""
     room = free_bytes(device) // 2
     return (
         f"cache: the bytes of JPEGs stay on {device} once they are uploaded, as long as more of its memory is free than they take: "

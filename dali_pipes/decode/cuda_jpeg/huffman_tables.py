@@ -1,4 +1,4 @@
-"""Huffman tables in the kernels' form: which of them a scan uses, and what the next bits of the scan mean."""
+"""Huffman tables in the form of the kernels: choosing those of a scan, and finding equal ones of earlier images."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _WORDS = TABLE_BYTES // 8
 
 @kernel
 def choose_tables(header: Any, chosen: Any) -> int:
-    """Find the tables of a scan: at most two for DC and two for AC.
+    """Choose the tables of a scan: at most two for DC and two for AC.
 
     Args:
         header: The memory's header.
@@ -41,13 +41,13 @@ def choose_tables(header: Any, chosen: Any) -> int:
 
 @kernel
 def find_tables(memory: Any, chosen: Any, known: Any, num_known: int) -> int:
-    """The number of tables that are equal to those of a scan, or -1.
+    """Return the number of tables that are equal to those of a scan, or -1.
 
     Args:
         memory: Has the tables of the scan as they are stored.
         chosen: As `choose_tables` wrote it.
         known: uint8 [..., 4, TABLE_BYTES]: tables as they were stored.
-        num_known: How many are known; the last ones are looked at first.
+        num_known: Number of known tables; the last ones are compared first.
     """
     for number in range(num_known - 1, -1, -1):
         equal = True

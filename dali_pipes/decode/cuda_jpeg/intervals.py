@@ -1,6 +1,6 @@
-"""Which stretches of a scan's codes a crop needs, and where they lie in the file.
+"""The units of a scan that a crop needs, and where their codes lie in the file.
 
-A unit is what is decoded by itself: the MCUs of a restart interval, or those between two seek points.
+A unit is decoded by itself: the MCUs of a restart interval, or those between two seek points.
 """
 
 from typing import Any
@@ -17,8 +17,8 @@ _RESTART, _END = 0xD0, 0xD9
 
 
 @kernel
-def next_needed(mcu: int, grid: Any) -> int:
-    """The first MCU from `mcu` on that the crop needs; behind all MCUs where there is none."""
+def find_next_needed(mcu: int, grid: Any) -> int:
+    """Return the first MCU from `mcu` on that the crop needs; the number of all MCUs where there is none."""
     row, column = mcu // grid.mcus_across, mcu % grid.mcus_across
     if row < grid.first_mcu_row:
         row, column = grid.first_mcu_row, grid.first_mcu
@@ -33,7 +33,7 @@ def next_needed(mcu: int, grid: Any) -> int:
 
 @kernel
 def find_restarts(data: int, scan: int, length: int, starts: Any) -> int:
-    """Find where the restart intervals of a scan begin.
+    """Find the starts of the restart intervals of a scan.
 
     Args:
         data: Address of the file.
@@ -57,15 +57,17 @@ def find_restarts(data: int, scan: int, length: int, starts: Any) -> int:
 
 
 @inlined
-def restart_unit(data: int, scan: int, length: int, starts: Any, number: int, out: int) -> int:
+def write_restart_unit(
+    data: int, scan: int, length: int, starts: Any, number: int, out: int
+) -> int:
     """Write where a restart interval lies, in bytes of the file; returns a status.
 
     Args:
         data: Address of the file.
         scan: Offset of the scan's first byte.
         length: Bytes of the file.
-        starts: int64 [n]: where the intervals are said to begin.
-        number: The interval's.
+        starts: int64 [n]: offsets at which the intervals should begin.
+        number: Number of the interval.
         out: Address of the INTERVAL.
     """
     interval = _interval_at(out)
@@ -95,7 +97,9 @@ def _follows(address: int, number: int) -> bool:
 
 
 @inlined
-def seek_point_unit(data: int, scan: int, length: int, file: Any, number: int, out: int) -> int:
+def write_seek_point_unit(
+    data: int, scan: int, length: int, file: Any, number: int, out: int
+) -> int:
     """Write where the MCUs from one seek point to the next lie, in bytes of the file; returns a status.
 
     Args:
@@ -103,7 +107,7 @@ def seek_point_unit(data: int, scan: int, length: int, file: Any, number: int, o
         scan: Offset of the scan's first byte.
         length: Bytes of the file.
         file: FILE of `plan.py`, whose seek points are known.
-        number: 0 for what lies in front of the first seek point.
+        number: Number of the unit, 0 for the one in front of the first seek point.
         out: Address of the INTERVAL.
     """
     interval = _interval_at(out)
@@ -118,7 +122,7 @@ def seek_point_unit(data: int, scan: int, length: int, file: Any, number: int, o
     if begin + 2 > length:
         return CUT_SHORT
     if bit & 7 == 0 and bit and load_u8(data + begin) == 0 and load_u8(data + begin - 1) == 0xFF:
-        begin += 1  # the zero that is stuffed behind the byte before
+        begin += 1  # the zero that is stuffed behind the byte in front
     if number < file.num_seek_points:
         row = _seek_point_at(file.seek_points + number * _ROW_BYTES)
         end_bit = signed(row.bit)

@@ -1,4 +1,4 @@
-"""Which JPEGs of a step are sound, and their seek points: looked up, and found where they are not known yet."""
+"""The sound baseline JPEGs of a step and their seek points: looked up, and found where they are not known yet."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ from dali_pipes.stages.data import Fetched
 
 @dataclass(frozen=True, slots=True)
 class Sound:
-    """The sound baseline JPEGs of a step, whose bytes are there for as long as the step is.
+    """The sound baseline JPEGs of a step, whose bytes live as long as the step.
 
     Attributes:
         rows: int64 [n], ascending.
         spans: int64 [n, 2], see `Fetched.spans`.
-        known: What is known of each.
-        digests: uint64 [n], of all bytes of each.
+        known: Their statuses and seek points.
+        digests: uint64 [n], `digests_of` their bytes.
     """
 
     rows: NDArray[np.int64]
@@ -39,11 +39,11 @@ class Sound:
 def known_of(
     fetched: Fetched, store: SeekPointStore, pool: ThreadPoolExecutor | None = None
 ) -> Sound:
-    """Find the sound baseline JPEGs of a step; any thread may ask.
+    """Return the sound baseline JPEGs of a step; any thread may call it.
 
     Args:
         fetched: The step.
-        store: Has what is known, and gets what is found, which takes a pass over all codes of a file.
+        store: Has the seek points of known files, and gets those of others, which take a pass over all codes of a file.
         pool: Threads that help where many files are unknown; the calling thread may be one of them.
     """
     rows = np.flatnonzero(fetched.kept())

@@ -70,7 +70,7 @@ class CpuKernels:
 
 
 class NoKernels:
-    """Kernels of a device whose memory is nowhere, for measurements of the host: every image is said to be good."""
+    """Kernels that do nothing, for measurements of the host: every image gets the status GOOD."""
 
     device = torch.device("meta")
 
@@ -94,11 +94,11 @@ class NoKernels:
 
 
 def _nothing() -> None:
-    """Wait for nothing."""
+    """Return at once: nothing is under way."""
 
 
 def build(flags: Sequence[str] = ()) -> Path:
-    """Compile the kernels to a library, once for each text and flags; returns its path."""
+    """Compile the kernels to a library, once for each text and flags; return its path."""
     text, options = source("cpu"), [*FLAGS, *flags]
     digest = hashlib.sha256("\0".join([text, *options]).encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"gpu-aug-cuda-jpeg-{os.getuid()}"

@@ -69,7 +69,7 @@ _CALLS: dict[str, list[Any]] = {
 
 
 class Driver:
-    """The kernels in the hands of CUDA's driver, in the context of the thread that makes this.
+    """Calls the kernels through CUDA's driver, in the context of the thread that makes this.
 
     Calls keep Python's lock: they take microseconds, and a thread that gives the lock away waited for 1 ms to get it back.
 
@@ -178,14 +178,14 @@ def _kernels_of(index: int) -> GpuKernels:
 
 
 def gpu_kernels(device: torch.device) -> GpuKernels:
-    """The kernels of a device, compiled once; any thread may ask."""
+    """Return the kernels of a device, compiled once; any thread may call it."""
     with _LOCK:
         index = torch.cuda.current_device() if device.index is None else device.index
         return _kernels_of(index)
 
 
 def _done(result: Any) -> Any:
-    """What a call of NVRTC returned.
+    """Return the result of a call of NVRTC.
 
     Raises:
         LoaderError: It failed.

@@ -1,18 +1,18 @@
-"""The host's part of a batch as one function without Python: from files to records and bytes that are uploaded together.
+"""The host's part of a batch in one function without Python: from files to records and bytes that are uploaded together.
 
 The arena gets, one behind the other: IMAGE of each image that is decoded here, VIEW of each of its views, the bytes of the intervals,
-TABLES, GROUP, INTERVAL. Of images that shall stay on the device the whole scan is copied instead, to the arena's end, the first one
-last; of those that are there nothing is. How much memory the kernels need beside it stands in the totals.
+TABLES, GROUP, INTERVAL. Of images that shall stay on the device the complete scan is copied instead, to the arena's end, the first one
+last; of those that are there already nothing is copied. The totals say how much further memory the kernels need.
 """
 
 from typing import Any
 
 from dali_pipes.decode.cuda_jpeg.huffman_tables import choose_tables, find_tables, write_tables
 from dali_pipes.decode.cuda_jpeg.intervals import (
+    find_next_needed,
     find_restarts,
-    next_needed,
-    restart_unit,
-    seek_point_unit,
+    write_restart_unit,
+    write_seek_point_unit,
 )
 from dali_pipes.decode.cuda_jpeg.records import (
     FRESH,
@@ -36,29 +36,29 @@ from dali_pipes.jpeg.status import GOOD
 from gpu_aug.compiled.jit import inlined, kernel, record_at, signed
 
 UNKNOWN_STARTS = 100
-"""Status of a file without restart markers of which no seek points are known."""
+"""Status of a file without restart markers and without known seek points; behind all of `dali_pipes.jpeg.status`."""
 NO_ROOM, NO_TABLES, NO_INTERVALS, NO_STARTS = range(101, 105)
-"""Statuses where the arena is too small, or the memory for tables, for intervals, or for where restart intervals begin."""
+"""Statuses of memory that is too small: the arena, or that for tables, for intervals, or for starts of restart intervals."""
 
 
 FILE = numbers(
     "address num_bytes first_offset last_offset seek_points num_seek_points every keep kept kept_start"
 )
-"""What is known of a file.
+"""An encoded image with its seek points and restart intervals.
 
-address, num_bytes: Where its bytes lie.
-first_offset, last_offset: Where its restart intervals stand among all (half open).
+address, num_bytes: Its bytes.
+first_offset, last_offset: Its restart intervals as a half-open range of all offsets.
 seek_points, num_seek_points, every: Address of its SEEK_POINT rows, their number, and the MCUs from one seek point to the next, 0
     where none are known.
 keep: 1 where its scan shall stay on the device.
-kept, kept_start: Where it is there, the address, of the file's byte `kept_start`; else 0.
+kept, kept_start: If it is on the device, the address of the file's byte `kept_start` there; else 0.
 """
 
 TOTALS = numbers(
     "num_images num_groups num_intervals num_tables blocks memory pixels seen used fresh "
     "data_at groups_at intervals_at tables_at group_tables open_group"
 )
-"""What a batch comes to.
+"""Sums over a batch.
 
 num_images, num_groups, num_intervals, num_tables: Records of each kind.
 blocks: Blocks of coefficients.
@@ -66,7 +66,7 @@ memory: Bytes of planes, parts and weights.
 pixels, seen: Pixels of the largest part, and of the largest canvas.
 used: Bytes of the arena, from its start on.
 fresh: Bytes at its end that stay on the device.
-data_at, groups_at, intervals_at, tables_at: Where those begin in it.
+data_at, groups_at, intervals_at, tables_at: Offsets of those sections in it.
 group_tables, open_group: Tables and number of intervals of the group that is being filled.
 """
 
@@ -117,16 +117,16 @@ def plan_batch(
     total.blocks = total.memory = total.pixels = total.seen = total.open_group = total.fresh = 0
     fresh[:] = 0
     total.data_at = num_files * (IMAGE_BYTES + num_views * VIEW_BYTES)
-    total.used = total.data_at = _aligned(total.data_at)
+    total.used = total.data_at = _round_up(total.data_at)
     address = signed(scratch.ctypes.data)
     chosen = starts[:4]
     for row in range(num_files):
         numbers[row] = -1
-        statuses[row] = _begin(memory_at(address), files[row], sizes[row], parts[row], chosen)
+        statuses[row] = _read_image(memory_at(address), files[row], sizes[row], parts[row], chosen)
         if statuses[row] != GOOD:
             continue
         start = memory_at(address).header.scan // 16 * 16  # kernels read words that are aligned
-        place = _place_of(files[row], start)
+        place = _choose_place(files[row], start)
         status = _add(
             memory_at(address), files[row], offsets, (arena, records, stored, starts), place, total
         )  # fmt: skip
@@ -151,12 +151,12 @@ def plan_batch(
         numbers[row] = number
         total.num_images += 1
     _close_group(records, total)
-    return _append(arena, records, total)
+    return _append_records(arena, records, total)
 
 
 @inlined
-def _begin(memory: Any, file: Any, size: Any, part: Any, chosen: Any) -> int:
-    """Read a file's header, and find what of it is needed; returns a status."""
+def _read_image(memory: Any, file: Any, size: Any, part: Any, chosen: Any) -> int:
+    """Read a file's header, and find the blocks and tables that are needed; returns a status."""
     job = memory.job
     job.data, job.length = file.address, file.num_bytes
     job.top, job.left, job.height, job.width = part.top, part.left, part.height, part.width
@@ -173,8 +173,8 @@ def _begin(memory: Any, file: Any, size: Any, part: Any, chosen: Any) -> int:
 
 
 @inlined
-def _place_of(file: Any, start: int) -> int:
-    """Where the bytes of a file are; those that are said to be on the device count if they begin as its own do."""
+def _choose_place(file: Any, start: int) -> int:
+    """Return where the bytes of a file are; those on the device count if they begin at the same byte of the file."""
     if file.kept and file.kept_start == start:
         return KEPT
     return FRESH if file.keep else UPLOADED
@@ -182,7 +182,7 @@ def _place_of(file: Any, start: int) -> int:
 
 @kernel
 def _add(memory: Any, file: Any, offsets: Any, memories: Any, place: int, total: Any) -> int:
-    """Add the tables and the intervals of an image; where it is left to others, nothing of it stays."""
+    """Add the tables and the intervals of an image; nothing of it remains where it is left to other decoders."""
     arena, records, stored, starts = memories
     tables, status = _add_tables(memory, starts[:4], records, stored, total)
     if status != GOOD:
@@ -190,7 +190,7 @@ def _add(memory: Any, file: Any, offsets: Any, memories: Any, place: int, total:
     before = total.num_intervals, total.num_groups, total.open_group, total.group_tables, total.used
     status = _add_intervals(memory, file, offsets, (arena, records, starts), (tables, place), total)
     if status == GOOD and place == FRESH:
-        status = _keep(memory, arena, total)
+        status = _copy_scan(memory, arena, total)
     if status != GOOD and status < NO_ROOM:
         total.num_intervals, total.num_groups, total.open_group, total.group_tables, total.used = before  # fmt: skip
     return signed(status)
@@ -198,7 +198,7 @@ def _add(memory: Any, file: Any, offsets: Any, memories: Any, place: int, total:
 
 @inlined
 def _add_tables(memory: Any, chosen: Any, records: Any, stored: Any, total: Any) -> Any:
-    """The number of the tables of an image, new ones if need be, and a status."""
+    """Return the number of the tables of an image, new ones if need be, and a status."""
     tables = find_tables(memory, chosen, stored, total.num_tables)
     status = GOOD
     if tables < 0:
@@ -216,11 +216,11 @@ def _add_tables(memory: Any, chosen: Any, records: Any, stored: Any, total: Any)
 
 
 @inlined
-def _keep(memory: Any, arena: Any, total: Any) -> int:
+def _copy_scan(memory: Any, arena: Any, total: Any) -> int:
     """Copy a file's scan in front of those at the arena's end; returns a status."""
     job, start = memory.job, memory.header.scan // 16 * 16
     total.fresh += (job.length - start + 15) // 16 * 16
-    if total.used > _room(arena, total):
+    if total.used > _find_limit(arena, total):
         return NO_ROOM
     to = signed(arena.ctypes.data) + len(arena) - total.fresh
     copy_bytes(to, job.data + start, job.length - start)
@@ -228,8 +228,8 @@ def _keep(memory: Any, arena: Any, total: Any) -> int:
 
 
 @inlined
-def _room(arena: Any, total: Any) -> int:
-    """Where what is kept begins in the arena."""
+def _find_limit(arena: Any, total: Any) -> int:
+    """Return where the scans that stay on the device begin in the arena."""
     return signed(len(arena) - total.fresh)
 
 
@@ -240,49 +240,49 @@ def _add_intervals(
     (arena, records, starts), (tables, place) = memories, how
     header, grid, job = memory.header, memory.grid, memory.job
     num_mcus = grid.mcus_across * grid.mcus_down
-    each, status = _find_units(memory, file, num_mcus, starts)
+    each, status = _measure_units(memory, file, num_mcus, starts)
     if status != GOOD:
         return signed(status)
     known = offsets[file.first_offset : file.last_offset]
     if not len(known):
         known = starts[4 : 4 + (num_mcus + each - 1) // each]
-    room = _room(arena, total)
+    room = _find_limit(arena, total)
     run_begin, run_end, run_to = signed(0), signed(0), signed(total.used)
-    mcu = next_needed(0, grid)
+    mcu = find_next_needed(0, grid)
     while mcu < num_mcus:
         number = mcu // each
-        out = _place(records, total, tables)
+        out = _next_interval(records, total, tables)
         if out < 0:
             return NO_INTERVALS
         if header.restart:
-            status = restart_unit(job.data, header.scan, job.length, known, number, out)
+            status = write_restart_unit(job.data, header.scan, job.length, known, number, out)
         else:
-            status = seek_point_unit(job.data, header.scan, job.length, file, number, out)
+            status = write_seek_point_unit(job.data, header.scan, job.length, file, number, out)
         if status != GOOD:
             return status
         interval = _interval_at(out)
         interval.image, interval.mcu = total.num_images, number * each
         interval.count = min(each, num_mcus - number * each)
-        mcu = next_needed((number + 1) * each, grid)
+        mcu = find_next_needed((number + 1) * each, grid)
         if place != UPLOADED:
             continue
         begin, end = signed(interval.begin), signed(interval.end)
         if begin < run_begin or begin > run_end:
-            run_to = _copy(arena, room, job.data, run_begin, run_end, run_to)
+            run_to = _copy_run(arena, room, job.data, run_begin, run_end, run_to)
             run_begin, run_end = begin, begin
         run_end = max(run_end, end)
         moved = run_to - total.data_at - run_begin
         interval.begin, interval.end = begin + moved, end + moved
         if run_to < 0 or run_to + run_end - run_begin > room:
             return NO_ROOM
-    run_to = _copy(arena, room, job.data, run_begin, run_end, run_to)
+    run_to = _copy_run(arena, room, job.data, run_begin, run_end, run_to)
     total.used = run_to
     return GOOD if run_to >= 0 else NO_ROOM
 
 
 @inlined
-def _find_units(memory: Any, file: Any, num_mcus: int, starts: Any) -> Any:
-    """The MCUs of a unit, and a status; where restart intervals begin is written behind the first four of `starts`."""
+def _measure_units(memory: Any, file: Any, num_mcus: int, starts: Any) -> Any:
+    """Return the MCUs of a unit, and a status; starts of restart intervals are written behind the first four of `starts`."""
     header, job = memory.header, memory.job
     each, status = signed(header.restart), signed(GOOD)
     if not header.restart:
@@ -302,8 +302,8 @@ def _find_units(memory: Any, file: Any, num_mcus: int, starts: Any) -> Any:
 
 
 @inlined
-def _place(records: Any, total: Any, tables: int) -> int:
-    """The address of the next interval, in a group with equal tables; -1 where there is no room."""
+def _next_interval(records: Any, total: Any, tables: int) -> int:
+    """Return the address of the next interval, in a group with equal tables; -1 where there is no room."""
     if total.open_group == GROUP_MAX or (total.open_group and total.group_tables != tables):
         _close_group(records, total)
     total.group_tables = tables
@@ -316,7 +316,7 @@ def _place(records: Any, total: Any, tables: int) -> int:
 
 @kernel
 def _intervals_at(records: Any) -> int:
-    """Intervals begin behind the first half of the records, which is the tables'; groups stand at the end, the last one first."""
+    """Return where intervals begin: behind the half of the records for tables; groups stand at the end, the last one first."""
     return signed(signed(records.ctypes.data) + len(records) // 32 * 16)
 
 
@@ -332,8 +332,8 @@ def _close_group(records: Any, total: Any) -> None:
 
 
 @inlined
-def _copy(arena: Any, room: int, data: int, begin: int, end: int, target: int) -> int:
-    """Copy a stretch of a file into the arena; returns where the next one goes, or -1 where there is no room."""
+def _copy_run(arena: Any, room: int, data: int, begin: int, end: int, target: int) -> int:
+    """Copy a run of bytes of a file into the arena; return where the next one goes, or -1 where there is no room."""
     if target < 0 or target + end - begin > room:
         return _NOWHERE
     if end > begin:
@@ -342,13 +342,13 @@ def _copy(arena: Any, room: int, data: int, begin: int, end: int, target: int) -
 
 
 @kernel
-def _append(arena: Any, records: Any, total: Any) -> int:
+def _append_records(arena: Any, records: Any, total: Any) -> int:
     """Copy tables, groups and intervals behind the bytes."""
-    total.tables_at = _aligned(total.used)
+    total.tables_at = _round_up(total.used)
     total.groups_at = total.tables_at + total.num_tables * TABLES_BYTES
     total.intervals_at = total.groups_at + total.num_groups * GROUP_BYTES
-    total.used = _aligned(total.intervals_at + total.num_intervals * INTERVAL_BYTES)
-    if total.used > _room(arena, total):
+    total.used = _round_up(total.intervals_at + total.num_intervals * INTERVAL_BYTES)
+    if total.used > _find_limit(arena, total):
         return NO_ROOM
     base, source = signed(arena.ctypes.data), signed(records.ctypes.data)
     copy_bytes(base + total.tables_at, source, total.num_tables * TABLES_BYTES)
@@ -361,5 +361,5 @@ def _append(arena: Any, records: Any, total: Any) -> int:
 
 
 @inlined
-def _aligned(number: int) -> int:
+def _round_up(number: int) -> int:
     return (number + 255) // 256 * 256

@@ -7,9 +7,13 @@ from typing import Any, Literal
 import numpy as np
 
 LOOK_BITS = 10
+"""As FAST_BITS of ``dali_pipes/jpeg/huffman_tables.py``, which makes the tables."""
+
+
 UPLOADED, FRESH, KEPT = range(3)
-"""Where the bytes of an image are: uploaded for this launch alone, uploaded by it to stay on the device, or there from before."""
+"""Where the bytes of an image are: uploaded for this launch alone, uploaded by it to stay on the device, or on it already."""
 ANY_REST = 255
+"""In place of the number of bits that fill the last byte: as many as there are."""
 GROUP_MAX = 128
 """Intervals of a group: the threads of a block."""
 
@@ -79,7 +83,7 @@ JOB = _record(
 )
 
 RECORDS = (TABLES, INTERVAL, GROUP, PLANE, IMAGE, SIDE, VIEW, JOB)
-"""In the order in which the kernels' compiled text numbers them."""
+"""The records, in the order in which the kernels number them."""
 
 TABLES_BYTES, INTERVAL_BYTES, GROUP_BYTES = (
     record.itemsize for record in (TABLES, INTERVAL, GROUP)

@@ -1,4 +1,4 @@
-"""The records of an image and of its views, and the kernels' memory for both."""
+"""Write the records of an image and of its views, and allot the kernels' memory for both."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _image_at, _view_at = record_at(IMAGE), record_at(VIEW)
 
 @kernel
 def write_image(memory: Any, chosen: Any, at: int, total: Any) -> None:
-    """Write the IMAGE of what the decoder's memory says.
+    """Write the IMAGE of a file whose header and crop are in the decoder's memory.
 
     Args:
         memory: The header is read, the crop and its blocks are found.
@@ -30,7 +30,7 @@ def write_image(memory: Any, chosen: Any, at: int, total: Any) -> None:
     image.first_pixel = target.out // 3
     image.row_step, image.pixel_step = target.row_step // 3, target.pixel_step // 3
     image.part = total.memory
-    total.memory += _aligned(4 * grid.rows * grid.columns)
+    total.memory += _round_up(4 * grid.rows * grid.columns)
     total.pixels = max(total.pixels, grid.rows * grid.columns)
     num_blocks = signed(0)
     for component in range(header.components):
@@ -47,7 +47,7 @@ def write_image(memory: Any, chosen: Any, at: int, total: Any) -> None:
 
 @kernel
 def write_place(at: int, place: int, file: Any, start: int, total: Any) -> None:
-    """Write where an image's bytes are.
+    """Write the place of an image's bytes.
 
     Args:
         at: Address of the IMAGE.
@@ -72,7 +72,7 @@ def _write_plane(memory: Any, component: int, first_block: int, plane: Any, tota
     mcu_rows = grid.last_mcu_row + 1 - grid.first_mcu_row
     plane.pixels = total.memory
     plane.row_bytes = mcu_columns * across * 8
-    total.memory += _aligned(mcu_columns * across * 8 * mcu_rows * down * 8)
+    total.memory += _round_up(mcu_columns * across * 8 * mcu_rows * down * 8)
     plane.first_block, plane.across, plane.down = first_block, across, down
     plane.left_block, plane.top_block = grid.first_mcu * across, grid.first_mcu_row * down
     plane.first_column, plane.last_column = source.first_column, source.last_column
@@ -129,9 +129,9 @@ def _write_side(side: Any, length: int, size: int, paste: int, limit: int, total
     side.length, side.size, side.first, side.last = length, size, first, last
     side.taps = most_taps(length, size)
     side.weights = total.memory
-    total.memory += _aligned((last - first) * (8 + 2 * most_taps(length, size)))
+    total.memory += _round_up((last - first) * (8 + 2 * most_taps(length, size)))
 
 
 @inlined
-def _aligned(number: int) -> int:
+def _round_up(number: int) -> int:
     return (number + 15) // 16 * 16

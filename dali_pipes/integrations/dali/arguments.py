@@ -143,21 +143,21 @@ def reschedule(loaders: Sequence[Loader], last_batch: LastBatch, size: int) -> N
         loader.steps = replace(steps, rank=loader.steps.rank)
 
 
-def _length_of(size: int, whole: Steps, num_loaders: int) -> int:
+def _length_of(size: int, full: Steps, num_loaders: int) -> int:
     """Return the number of positions of an epoch of which `size` are on `num_loaders` ranks."""
-    least, rest = divmod(whole.length * num_loaders, whole.world_size)
+    least, rest = divmod(full.length * num_loaders, full.world_size)
     most = least + (rest > 0)
     if not 0 < size <= most:
         raise LoaderError(
             f"{size=} is not allowed: an epoch has {most} samples on {num_loaders} of "
-            f"{whole.world_size} ranks; give fewer, or leave size out"
+            f"{full.world_size} ranks; give fewer, or leave size out"
         )
     # Scripts divide by the number of ranks and round down; that still means the full epoch.
-    length = whole.length if size >= least else size * whole.world_size // num_loaders
-    if length < whole.length and length % whole.group:
+    length = full.length if size >= least else size * full.world_size // num_loaders
+    if length < full.length and length % full.group:
         raise LoaderError(
-            f"{size=} ends an epoch within a group of {whole.group} samples that the recipe mixes; give a "
-            f"multiple of {whole.group}, or leave size out"
+            f"{size=} ends an epoch within a group of {full.group} samples that the recipe mixes; give a "
+            f"multiple of {full.group}, or leave size out"
         )
     return length
 

@@ -269,7 +269,7 @@ class DALIClassificationIterator(DALIGenericIterator):
     def _named(self, batch: Batch) -> dict[str, Any]:
         if len(batch.views) > 1:
             raise LoaderError(
-                f"a DALIClassificationIterator hands over one view, but the recipe has {len(batch.views)}; use "
+                f"a DALIClassificationIterator returns one view, but the recipe has {len(batch.views)}; use "
                 f'DALIGenericIterator(loader, ["view0", "view1", "label"])'
             )
         return super()._named(batch)

@@ -3,7 +3,7 @@
 import importlib
 import os
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from ipaddress import ip_address
 from types import ModuleType
 
@@ -70,15 +70,10 @@ def machine_resources() -> list[Resources]:
     return [node["Resources"] for node in require_ray().nodes() if node["Alive"]]
 
 
-def free_resources(wanted: Iterable[str]) -> dict[str, float]:
-    """Return how much of some resources all machines together have free."""
+def shortage(wanted: Resources) -> str:
+    """Return what all machines together have free, in words, if that is less than wanted; "" if it is enough."""
     free = require_ray().available_resources()
-    return {name: free.get(name, 0.0) for name in wanted}
-
-
-def covers(resources: Resources, wanted: Resources) -> bool:
-    """Whether resources are at least the wanted ones."""
-    return all(resources.get(name, 0) >= amount for name, amount in wanted.items())
+    return "" if _covers(free, wanted) else describe({name: free.get(name, 0) for name in wanted})
 
 
 def describe(resources: Resources) -> str:
@@ -102,7 +97,7 @@ def require_machine(what: str, wanted: Resources, *, may_grow: bool = True) -> N
     """
     machines = machine_resources()
     has_cores = any(machine.get("CPU", 0) for machine in machines)
-    if (may_grow and not has_cores) or any(covers(machine, wanted) for machine in machines):
+    if (may_grow and not has_cores) or any(_covers(machine, wanted) for machine in machines):
         return
     most = {name: max((one.get(name, 0) for one in machines), default=0) for name in wanted}
     raise ClusterError(
@@ -138,6 +133,10 @@ def first_line(error: object) -> str:
     if not isinstance(error, Exception):
         return "".join(lines[:1])
     return ": ".join([type(error).__name__, *lines[:1]])
+
+
+def _covers(resources: Resources, wanted: Resources) -> bool:
+    return all(resources.get(name, 0) >= amount for name, amount in wanted.items())
 
 
 def _is_same(address: str, current: str) -> bool:

@@ -12,13 +12,12 @@ from dali_pipes.errors import ClusterError
 from dali_pipes.integrations.ray.cluster import (
     Resources,
     connect,
-    covers,
     describe,
     first_line,
-    free_resources,
     machine_resources,
     require_machine,
     require_ray,
+    shortage,
 )
 from dali_pipes.integrations.ray.consistency import missing_code, require_same_versions, versions
 from readers.prepare.errors import TransientError, WorkerLostError
@@ -108,7 +107,7 @@ class RayCluster(Generic[Result]):
             options["memory"] = job.task_bytes
         require_machine(f"a {job.what}", self._wanted)
         self._began_seconds = time.monotonic()
-        self._waits_for_others = self.capacity() > 0 and not self._is_free()
+        self._waits_for_others = self.capacity() > 0 and bool(shortage(self._wanted))
         self._function = self._ray.put(job.do)
         self._task = self._ray.remote(_carry_out).options(
             name=job.what, max_retries=0, scheduling_strategy="SPREAD", **options
@@ -172,9 +171,6 @@ class RayCluster(Generic[Result]):
             for machine in machine_resources()
         )
 
-    def _is_free(self) -> bool:
-        return covers(free_resources(self._wanted), self._wanted)
-
     def _warn_of_others(self, *, has_begun: bool) -> None:
         """Warn once if other work still occupies a cluster that it occupied when this job began.
 
@@ -183,10 +179,10 @@ class RayCluster(Generic[Result]):
         if not has_begun and time.monotonic() - self._began_seconds < _QUIET_SECONDS:
             return
         self._waits_for_others = False
-        if not has_begun and not self._is_free():
+        if not has_begun and (free := shortage(self._wanted)):
             warnings.warn(
                 f"no {self._what} has come for {_QUIET_SECONDS:.0f} seconds: other work occupies the Ray cluster. A "
-                f"{self._what} needs {describe(self._wanted)}, and {describe(free_resources(self._wanted))} are free. The job "
+                f"{self._what} needs {describe(self._wanted)}, and {free} are free. The job "
                 "waits: let the other work end, or start machines",
                 UserWarning,
                 stacklevel=2,

@@ -129,11 +129,13 @@ class Maker:
         Raises:
             LateError: The deadline has passed.
         """
-        began, future = clock(), self._threads.submit(work)
-        while not wait([future], timeout=_LOOK_SECONDS).done:
-            # Ends the process if native code keeps Python's lock, so that this loop cannot go on.
-            longest_seconds = self._deadline_seconds + _BLOCKED_SECONDS
+        longest_seconds = self._deadline_seconds + _BLOCKED_SECONDS
+        began, future = clock(), None
+        while future is None or not wait([future], timeout=_LOOK_SECONDS).done:
+            # Ends the process if native code keeps Python's lock, so that this loop cannot go on. It may do so from its start,
+            # so the timer comes before the work.
             faulthandler.dump_traceback_later(longest_seconds, exit=True, file=_STDERR)
+            future = future or self._threads.submit(work)
             if (seconds := clock() - began) >= self._deadline_seconds:
                 raise LateError(f"it has {what} for {seconds:.1f} s")
         faulthandler.cancel_dump_traceback_later()

@@ -14,13 +14,11 @@ from typing import Any
 from dali_pipes.errors import ClusterError
 from dali_pipes.integrations.ray.cluster import (
     connect,
-    covers,
-    describe,
     first_line,
-    free_resources,
     require_machine,
     require_ray,
     require_store,
+    shortage,
 )
 from dali_pipes.integrations.ray.consistency import missing_code, probe, versions
 from dali_pipes.integrations.ray.maker import STEPS_AT_ONCE, LateError, MadeStep, Maker, as_memory
@@ -303,12 +301,12 @@ class WorkerPool:
         if seconds < _WARN_SECONDS or self.machines():
             return
         wanted, asked = self._options.resources, self._options.description
-        free = free_resources(wanted)
+        free = shortage(wanted)
         if not self._has_warned:
             self._has_warned = True
             _log.warning(
                 "no worker of the loader has started for %.0f s: each needs %s, and the cluster has %s free",
-                *(seconds, asked, describe(free)),
+                *(seconds, asked, free or "that"),
             )
         if seconds < _GIVE_UP_SECONDS:
             return
@@ -316,7 +314,7 @@ class WorkerPool:
             require_machine("a worker of the loader", wanted, may_grow=False)
         except ClusterError as error:
             self._failure = error
-        if self._options.where and covers(free, wanted):
+        if self._options.where and not free:
             self._failure = ClusterError(
                 f"no worker of the loader has started for {seconds / 60:.0f} minutes: each needs {asked}, which the cluster "
                 "has free, but on no machine of that placement: correct the placement, or add such a machine"

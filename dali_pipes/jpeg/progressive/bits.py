@@ -22,7 +22,7 @@ _SLOW_AT_IT = ("znver1", "znver2")  # a loop in microcode there
 
 
 def _instruction(name: str, num_arguments: int, *flags: bool) -> Any:
-    """Make a function of uint64 out of one of LLVM's."""
+    """Make a function of uint64 for compiled code out of an instruction of LLVM."""
 
     def typed(_context: Any, *_arguments: Any) -> Any:
         def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -38,10 +38,10 @@ def _instruction(name: str, num_arguments: int, *flags: bool) -> Any:
 
 
 count = _instruction("llvm.ctpop.i64", 1)
-"""How many bits are set."""
+"""Return the number of bits that are set."""
 
 lowest = _instruction("llvm.cttz.i64", 1, False)
-"""The number of the lowest bit that is set; 64 for none."""
+"""Return the number of the lowest bit that is set; 64 for none."""
 
 
 def _deposit(word: Any, members: Any) -> Any:
@@ -62,7 +62,7 @@ def _choose(members: Any, number: int) -> Any:
 
 
 def _at_once() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Both of them with the instruction."""
+    """Return deposit and choose with the instruction."""
     spread, reverse = (
         _instruction("llvm.x86.bmi.pdep.64", 2),
         _instruction("llvm.bitreverse.i64", 1),
@@ -84,8 +84,8 @@ def has_spread() -> bool:
 
 
 one_by_one = inlined(_deposit), inlined(_choose)
-"""Both of the next ones for any processor."""
+"""Deposit and choose for any processor."""
 
 deposit, choose = map(inlined, _at_once()) if has_spread() else one_by_one
-"""deposit(word, members): of some bits those to which the highest bits of a word belong, one to each from the lowest on, that
-are ones. choose(members, number): of some bits the one that has so many below it; nothing where there are no more."""
+"""deposit(word, members): Hand the highest bits of a word to the members, from the lowest member on; return the members that got a
+1. choose(members, number): Return the member that has `number` members below it; 0 where there is none."""

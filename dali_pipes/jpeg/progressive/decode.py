@@ -1,4 +1,4 @@
-"""Decoding a crop of a JPEG of several scans.
+"""Decode a crop of a JPEG of several scans.
 
 All scans are read in parallel, one row of MCUs after the other, so that the coefficients of a row are complete while they are
 still in the processor's cache, and no more than one row is in memory. Where the file is judged, all scans are read to
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dali_pipes.jpeg.bitstream import begin
+from dali_pipes.jpeg.bitstream import start_feed
 from dali_pipes.jpeg.huffman import BLOCK_BYTES
 from dali_pipes.jpeg.idct import CORNER, OVERFLOW, invert, pass_over
 from dali_pipes.jpeg.memory import MARGIN, memory_at
@@ -45,7 +45,7 @@ def _decode_scans(address: int, own: int) -> int:
     if own + SCANS_BYTES > address + memory.job.num_bytes:
         return SCRATCH_SHORT
     scans = scans_at(own)
-    if not _give_out_rows(memory, scans, own + SCANS_BYTES, address + memory.job.num_bytes):
+    if not _allot_rows(memory, scans, own + SCANS_BYTES, address + memory.job.num_bytes):
         return SCRATCH_SHORT
     status = signed(read_scans(address, own))
     if status != GOOD:
@@ -54,14 +54,14 @@ def _decode_scans(address: int, own: int) -> int:
     for number in range(scans.num_scans):
         scan = scans.scans[number]
         scan.spare, scan.empty = signed(scans.spare.ctypes.data), 0
-        begin(scan.feed, scan.feed.source)
+        start_feed(scan.feed, scan.feed.source)
         scan.intervals.left, scan.intervals.number = scan.intervals.mcus, 0
     return _decode_rows(address, memory, scans, own)
 
 
 @inlined
-def _give_out_rows(memory: Any, scans: Any, start: int, stop: int) -> bool:
-    """Give out the memory for one row of MCUs of blocks and masks, all zero; whether there is enough."""
+def _allot_rows(memory: Any, scans: Any, start: int, stop: int) -> bool:
+    """Allot memory for one row of MCUs of blocks and masks, all zero; return whether there is enough."""
     free = start
     for component in range(memory.header.components):
         plane, part = memory.planes[component], scans.parts[component]
@@ -102,7 +102,7 @@ def _decode_rows(address: int, memory: Any, scans: Any, own: int) -> int:
 
 @inlined
 def _check_ends(scans: Any) -> int:
-    """Whether all scans, read to their last MCU, end there."""
+    """Return a status: whether all scans, read to their last MCU, end there."""
     for number in range(scans.num_scans):
         scan = scans.scans[number]
         status = end_interval(scan.feed)
@@ -123,7 +123,7 @@ def _clear_masks(header: Any, scans: Any) -> None:
 
 @kernel
 def _read_row(address: int, mcu_row: int, memory: Any, scans: Any) -> int:
-    """Read what a scan has of a row of MCUs of the image."""
+    """Read the part of a scan that belongs to a row of MCUs of the image; returns a status."""
     scan = scan_at(address)
     for line in range(scan.height):
         row = mcu_row * scan.height + line
@@ -148,7 +148,7 @@ def _read_row(address: int, mcu_row: int, memory: Any, scans: Any) -> int:
 
 @inlined
 def _aim(unit: Any, mcu_row: int, line: int, memory: Any, scans: Any) -> None:
-    """Say where the blocks of a row go, and which of them are wanted."""
+    """Set where the blocks of a row go, and which of them are wanted."""
     plane, part = memory.planes[unit.component], scans.parts[unit.component]
     line += unit.row
     row = mcu_row * memory.header.down[unit.component] + line
@@ -161,7 +161,7 @@ def _aim(unit: Any, mcu_row: int, line: int, memory: Any, scans: Any) -> None:
 
 @kernel
 def _invert_row(mcu_row: int, memory: Any, scans: Any) -> bool:
-    """Make pixels of those of the wanted blocks of a row of MCUs that the crop needs; whether all were in range."""
+    """Transform the blocks of a row of MCUs that the crop needs, and check the others; return whether all were in range."""
     wide = signed(0)
     for component in range(memory.header.components):
         plane, part = memory.planes[component], scans.parts[component]

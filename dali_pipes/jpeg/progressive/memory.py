@@ -1,4 +1,4 @@
-"""The memory for one file of several scans: what is known of each scan, and one row of MCUs of coefficients."""
+"""The memory for a file of several scans: a record of each scan, and one row of MCUs of coefficients."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from dali_pipes.jpeg.memory import BLOCK, FEED, INTERVALS, MAX_BLOCKS, numbers, 
 from gpu_aug.compiled.jit import record_at
 
 MOST_SCANS = 32
-"""The usual script of libjpeg has ten."""
+"""The usual script of libjpeg has ten scans; each takes 21 kB."""
 MOST_TABLES = 48
 """A scan uses one or two for each component; the usual script makes 15."""
 MASK_BYTES = 8
@@ -28,15 +28,15 @@ _SCAN = np.dtype(
 )
 """One scan.
 
-feed, intervals: How far it is read; see ``dali_pipes/jpeg/memory.py``.
+feed, intervals: Position of reading; see ``dali_pipes/jpeg/memory.py``.
 kind: DC_FIRST, DC_REFINE, AC_FIRST, AC_REFINE or SEQUENTIAL.
 end: Address of the marker behind it.
 first, last: Its band of coefficients, the last one included.
-low: Bit position of what it brings.
-empty: How many blocks that come next have nothing new.
+low: Bit position of its numbers.
+empty: Number of blocks that come next and have nothing new.
 num_units, units: Blocks of its MCU.
-columns, rows, height: MCUs across, and down; and how many rows of those are in one row of MCUs of the image.
-spare: Address of a block for what nobody needs.
+columns, rows, height: MCUs across, and down; and rows of them in one row of MCUs of the image.
+spare: Address of a block for coefficients that are not wanted.
 offsets: The byte of a block at which each coefficient of the band lies; all others go behind the block.
 clean_bytes: See ``dali_pipes/jpeg/bitstream.py``.
 """
@@ -63,10 +63,10 @@ _SCANS = np.dtype(
 )
 """All scans of a file.
 
-num_scans, num_tables: How many of those below are taken.
+num_scans, num_tables: Number of scans and tables in use.
 known: The lowest bit that scans bring of each coefficient of each component; UNKNOWN before the first one.
 quant: The quantisation steps of each component, row by row.
-spare: A block for what nobody needs.
+spare: A block for coefficients that are not wanted.
 """
 
 UNKNOWN = 99
@@ -81,10 +81,10 @@ scan_at = record_at(_SCAN)
 SCANS_BYTES = _SCANS.itemsize
 SCAN_BYTES = _SCAN.itemsize
 FIRST_SCAN = SCANS_BYTES - MOST_SCANS * SCAN_BYTES
-"""Where the first scan lies in the memory, in bytes."""
+"""Offset of the first scan in the memory, in bytes."""
 
 
 def scratch_bytes(width: int) -> int:
-    """How much memory decoding any file takes where the stored image is at most this wide."""
+    """Return the bytes of memory for any file whose stored image is at most this wide."""
     row = MAX_BLOCKS * (width // 8 + 1) * (BLOCK_BYTES + MASK_BYTES)
     return one_scan_bytes(width) + SCANS_BYTES + row

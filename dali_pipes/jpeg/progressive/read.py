@@ -83,17 +83,9 @@ def _read_ac(buffer: Any, bits: Any, position: int, at: int, unit: Any, scan: An
     """Read a band of the unit's block in a column: returns buffer, bits, position, empty blocks that follow, and a status."""
     masks = unit.masks + MASK_BYTES * (at * unit.across + unit.column)
     buffer, bits, position, mask, last, empty = read_band(
-        buffer,
-        bits,
-        position,
-        unit,
-        address_of(unit, at, scan.spare),
-        scan.offsets,
-        max(scan.first, 1) - 1,
-        scan.last,
-        scan.low,
-        scan.kind != SEQUENTIAL,
-    )
+        buffer, bits, position, unit, address_of(unit, at, scan.spare), scan.offsets,
+        max(scan.first, 1) - 1, scan.last, scan.low, scan.kind != SEQUENTIAL,
+    )  # fmt: skip
     store_i64(masks, load_i64(masks) | signed(mask))
     status = signed(GOOD if last == scan.last or last >= END else BAD_CODE)
     return buffer, bits, position, empty, status

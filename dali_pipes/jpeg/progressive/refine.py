@@ -1,4 +1,4 @@
-"""Reading scans that bring one more bit of coefficients that are known, and new ones of that size between them."""
+"""Reading a refinement: one more bit of coefficients that are known, and new ones of that size between them."""
 
 from typing import Any
 
@@ -124,7 +124,7 @@ def _read_bits(buffer: Any, bits: Any, position: int, members: Any) -> Any:
 
 @inlined
 def _grow(members: Any, out: int, low: int, offsets: Any) -> None:
-    """Let some coefficients of a block be further from zero by one bit."""
+    """Move some coefficients of a block away from zero by one bit."""
     while members != ZERO:
         at = out + offsets[lowest(members)]
         number = signed(load_i16(at))
@@ -134,7 +134,7 @@ def _grow(members: Any, out: int, low: int, offsets: Any) -> None:
 
 @kernel
 def _finish_slowly(buffer: Any, bits: Any, position: int, found: int, unit: Any) -> Any:
-    """Read what an entry does not suffice for: returns buffer, bits, position, and an entry that does, or -1."""
+    """Read a code for which an entry does not suffice; return buffer, bits, position, and an entry that does, or -1."""
     symbol, length = finish_code(buffer, found >> 16, unit.ac_search, unit.ac_symbols)
     buffer <<= np.uint64(length)
     bits -= np.uint64(length)

@@ -1,6 +1,6 @@
-"""The scans of a file: their headers, which coefficients they bring, and whether nothing is missing.
+"""The scans of a file: their headers, the coefficients they bring, and whether any are missing.
 
-Source: ITU-T T.81, annexes B.2.3 and G.1.1.1; what libjpeg warns of is refused.
+Source: ITU-T T.81, annexes B.2.3 and G.1.1.1; files of which libjpeg warns are refused.
 """
 
 from typing import Any
@@ -34,9 +34,9 @@ from dali_pipes.jpeg.status import (
 )
 from gpu_aug.compiled.jit import inner, load_u8, separate, signed
 
-_SMOOTHED = 10  # libjpeg makes up what is missing of the first so many coefficients
-_MOST_LOW = 13
-_BEHIND = 128  # the byte at which what belongs to no band goes
+_SMOOTHED = 10  # libjpeg estimates those of the first ten coefficients that are missing
+_MOST_LOW = 13  # ITU-T T.81, table B.3
+_BEHIND = 128  # the byte behind a block for coefficients outside the band
 
 
 def _read_scans(address: int, own: int) -> int:
@@ -78,7 +78,7 @@ def _check_complete(header: Any, scans: Any) -> int:
 
 @inner
 def _read_scan(body: int, size: int, memory: Any, scans: Any) -> int:
-    """Read a scan's header, and make its tables."""
+    """Read a scan's header, and make its tables; returns a status."""
     header = memory.header
     components = signed(load_u8(body))
     if not (1 <= components <= header.components and size == 4 + 2 * components):
@@ -128,7 +128,7 @@ def _find_kind(scan: Any, high: int, components: int, progressive: bool) -> int:
 
 @inner
 def _next_component(header: Any, before: int, name: int) -> int:
-    """The component of a name, behind another one in the order of the frame; -1 for none."""
+    """Return the component of a name, behind another one in the order of the frame; -1 for none."""
     for component in range(before + 1, header.components):
         if header.ids[component] == name:
             return component
@@ -137,7 +137,7 @@ def _next_component(header: Any, before: int, name: int) -> int:
 
 @inner
 def _note_bits(scans: Any, scan: Any, component: int, high: int) -> int:
-    """Note what a scan brings, if it follows from those before it."""
+    """Note the bits that a scan brings, if they are the next ones after the scans before it."""
     if component < 0 or (scan.first > 0 and scans.known[component, 0] == UNKNOWN):
         return ODD_SCANS
     for coefficient in range(scan.first, scan.last + 1):
@@ -149,7 +149,7 @@ def _note_bits(scans: Any, scan: Any, component: int, high: int) -> int:
 
 @inner
 def _latch_steps(memory: Any, scans: Any, scan: Any, component: int) -> int:
-    """Keep the quantisation steps that are there when a component begins, as libjpeg does."""
+    """Copy the quantisation steps as they are when a component begins, as libjpeg does."""
     if scan.kind not in (DC_FIRST, SEQUENTIAL):
         return GOOD
     number = memory.header.quant[component]
@@ -191,7 +191,7 @@ def _add_units(memory: Any, scans: Any, scan: Any, component: int, tables: int, 
 
 @inner
 def _make_table(scans: Any, stored: Any, kind: int, low: int) -> int:
-    """Make a table for a kind of scan out of what is stored: its address, or a status with a minus in front."""
+    """Make a table for a kind of scan out of a stored one; return its address, or a status times -1."""
     if stored[0] == MISSING:
         return -BAD_TABLE
     if scans.num_tables >= MOST_TABLES:
@@ -206,7 +206,7 @@ def _make_table(scans: Any, stored: Any, kind: int, low: int) -> int:
 
 @inner
 def _set_extent(header: Any, scan: Any, alone: bool, component: int) -> None:
-    """Set how many MCUs a scan has: those of a single component are the blocks that have pixels."""
+    """Set the number of MCUs of a scan: those of a single component are the blocks that have pixels."""
     most_across = 8 * max(header.across[0], header.across[1], header.across[2])
     most_down = 8 * max(header.down[0], header.down[1], header.down[2])
     across, down, scan.height = 1, 1, 1
@@ -223,7 +223,7 @@ def _set_extent(header: Any, scan: Any, alone: bool, component: int) -> None:
 
 @inner
 def _find_end(source: int, stop: int) -> int:
-    """The address of the first marker that is none of a restart, or of the last two bytes."""
+    """Return the address of the first marker that is no restart marker, or of the last two bytes."""
     while True:
         source = find_marker(source, stop)
         if source >= stop - 2 or be16(source) & 0xFFF8 != 0xFFD0:

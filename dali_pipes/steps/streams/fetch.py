@@ -1,4 +1,4 @@
-"""The first stage of a stream's pipeline: the steps of a loop are read in order, whatever threads ask for them."""
+"""The fetch stage of a stream: threads may ask for the steps of a loop in any order, and these are read in order."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -16,15 +16,15 @@ from dali_pipes.runs.bad_samples import MAX_SUBSTITUTES, BadRecord, substitute
 from dali_pipes.stages.fetch import Fetcher, Read
 from dali_pipes.steps.schedule import Plan
 from dali_pipes.steps.streams.lane import NUM_NEAR, Given, Lane, LaneSpec, Mark
-from dali_pipes.steps.streams.order import StreamOrder
-from dali_pipes.steps.streams.steps import UNKNOWN, StreamPlan
+from dali_pipes.steps.streams.order import UNKNOWN, StreamOrder
+from dali_pipes.steps.streams.steps import StreamPlan
 from gpu_aug.compiled.clock import clock
 from readers import BadSample, Sample
 from readers.storage.traffic import counted
 
 
 class _Loop:
-    """A lane that a loop reads, and the step that is read next."""
+    """The lane that a loop reads, and the step to read next."""
 
     def __init__(self) -> None:
         self.lane: Lane | None = None
@@ -33,12 +33,12 @@ class _Loop:
 
 
 class Readers:
-    """The lanes of the loops that are under way.
+    """The lanes of the running loops.
 
-    The steps of a loop can be asked for by several threads; each waits until it is its turn.
+    Several threads may ask for the steps of a loop; each waits until the steps before its own are read.
 
     Args:
-        alone: Whether one loop follows another, as in a helper process, where a new one ends those before it.
+        alone: Whether a new loop ends those before it, as in a helper process, which is not told when a loop ends.
     """
 
     def __init__(self, *, alone: bool = False) -> None:
@@ -47,7 +47,7 @@ class Readers:
         self._loops: dict[int, _Loop] = {}
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
-        """A helper process opens lanes of its own."""
+        """Pickle without the lanes: a helper process opens its own."""
         return partial(Readers, alone=True), ()
 
     def read(
@@ -57,13 +57,13 @@ class Readers:
         recorder: Recorder,
         own: Callable[[Sample | BadSample], Sample | BadSample],
     ) -> tuple[list[Given], Mark, list[Given]]:
-        """Read a step; also where the lane stands then, and the samples near that.
+        """Return the samples of a step, the mark after it, and the samples near that position.
 
         Args:
             plan: The step.
             open_lane: Opens the lane of its loop.
-            recorder: Gets what is read and waited for.
-            own: See `Fetcher.owned`.
+            recorder: Measures reading and waiting.
+            own: `Fetcher.owned`, which copies a sample out of mapped files.
 
         Raises:
             LoaderError: A step before it could not be read.
@@ -102,11 +102,11 @@ class Readers:
         return given, mark, near
 
     def finish(self, number: int) -> None:
-        """Close the lane of a loop that is over."""
+        """Close the lane of a finished loop."""
         with self._turn:
             loop = self._loops.pop(number, None)
             if loop is not None:
-                loop.failed = True  # for whoever still waits
+                loop.failed = True  # for threads that still wait
                 self._turn.notify_all()
         if loop is not None and loop.lane is not None:
             loop.lane.close()
@@ -116,14 +116,14 @@ class Readers:
 class StreamFetcher(Fetcher):
     """Reads the samples of plans from a stream; see Fetcher.
 
-    A sample is drawn for by its index, which is its number in the shard plus the number of the shard times 2**32. When
-    the shards are gone through again within an epoch it has other draws.
+    The draws of a sample depend on its index: its number in the shard plus the number of the shard times 2**32. When the
+    shards are read again within an epoch it has other draws.
     """
 
     readers: Readers = field(default_factory=Readers)
 
     def finish(self, plan: Plan) -> None:
-        """See `Fetcher.finish`."""
+        """Close the lane of a finished loop."""
         self.readers.finish(cast(StreamPlan, plan).loop)
 
     def read(self, plan: Plan) -> Read:
@@ -141,9 +141,9 @@ class StreamFetcher(Fetcher):
     def candidate(
         self, plan: Plan, records: Sequence[BadRecord]
     ) -> tuple[Sample | BadSample, int] | None:
-        """A sample of the same step, or of those near it once all of that are bad; see `Fetcher.candidate`.
+        """Return a sample of the same step, or one near it once all of the step are bad; see `Fetcher.candidate`.
 
-        It is drawn for as in the next turn.
+        It has the draws of the next turn.
         """
         assert isinstance(plan, StreamPlan)
         bad, num_own = {record.index for record in records}, len(plan.positions)
@@ -160,7 +160,7 @@ class StreamFetcher(Fetcher):
     def identities(
         self, indices: NDArray[np.int64], repeats: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """See `Fetcher.identities`."""
+        """Return the numbers that draws depend on, int64 [n]; see `Fetcher.identities`."""
         return indices + repeats * self.stream_order.span
 
     @property

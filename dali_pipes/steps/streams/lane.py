@@ -1,4 +1,4 @@
-"""A lane: the samples that one reader of a stream gives, in order; it can be joined at any place."""
+"""A lane: the samples that one reader of a stream yields, in order; reading can begin at any position of it."""
 
 import zlib
 from collections import deque
@@ -8,23 +8,20 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.steps.streams.shuffle import shards_of, shuffled, slot_numbers
+from dali_pipes.steps.streams.order import SHARD_BITS, shards_of, shuffled, slot_numbers
 from readers import BadSample, Sample
 from readers.stream import Stream
 
-SHARD_BITS = 32
-"""The index of a sample is its number in the shard, plus the number of the shard times 2**32."""
-
 
 class Mark(NamedTuple):
-    """Where reading has to begin so that a lane can go on at a place. Content and order do not depend on it.
+    """Where reading has to begin so that a lane can resume at a position. Content and order do not depend on it.
 
     Attributes:
-        turn: How often the lane's shards were gone through before.
-        start: The place in the lane at which that turn began.
+        turn: How often the lane's shards were read completely before.
+        start: Position in the lane at which that turn began.
         shard: The first shard that is needed: its number among those of the lane in this turn.
-        first: The number, within the turn, of that shard's first sample.
-        check: CRC-32 of the key of the last sample that was given before the place.
+        first: Number, within the turn, of that shard's first sample.
+        check: CRC-32 of the key of the last sample before the position.
     """
 
     turn: int
@@ -35,14 +32,14 @@ class Mark(NamedTuple):
 
 
 class Given(NamedTuple):
-    """A sample that a lane gives, and in which turn."""
+    """A sample of a lane, and the turn in which it came."""
 
     sample: Sample | BadSample
     turn: int
 
 
 class _Entry(NamedTuple):
-    """A sample on its way through the buffer; None for one of which it is only known that it was there."""
+    """A sample on its way through the buffer; None for one that came before a mark and is not read again."""
 
     shard: int
     first: int
@@ -50,25 +47,25 @@ class _Entry(NamedTuple):
 
 
 _PASSED = _Entry(-1, 0, None)
+# Comes after the last entry of a turn, if another turn follows.
 _TURN_OVER = _Entry(-2, 0, None)
-"""Stands behind the last entry of a turn, if another one follows."""
 NUM_NEAR = 16
-"""Samples before and behind a place that substitutes are drawn from: as many as are tried elsewhere."""
+"""Samples before and after a position that substitutes are drawn from: as many as are tried of other datasets."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneSpec:
-    """What decides which samples a lane gives, and in which order.
+    """Everything that determines the samples of a lane and their order.
 
     Attributes:
         stream: The shards.
-        seed: Of the shuffle.
+        seed: Seed of the shuffle.
         epoch: The epoch.
-        lane: Which lane this is.
-        num_lanes: How many divide the shards.
-        window: Samples in the shuffle buffer; None leaves shards and samples in their order.
-        repeats: Whether the shards are begun again when they are through.
-        num_near: How many samples before and behind a place `Lane.near` gives; they are held in memory.
+        lane: Number of this lane.
+        num_lanes: Number of lanes that divide the shards.
+        window: Samples in the shuffle buffer; None keeps shards and samples in their stored order.
+        repeats: Whether the shards are read again after the last one.
+        num_near: Samples before and after a position that `Lane.near` returns; they are held in memory.
     """
 
     stream: Stream
@@ -82,15 +79,15 @@ class LaneSpec:
 
 
 class Lane:
-    """Gives the samples of a lane one after the other.
+    """Reads the samples of a lane one after the other.
 
     Args:
-        spec: Which lane.
-        place: Where it begins.
-        mark: From where it can read; None reads from the beginning of the epoch.
+        spec: The lane.
+        place: Position at which it begins.
+        mark: Where reading can begin for that; None reads from the beginning of the epoch.
 
     Raises:
-        LoaderError: The stream gives other samples than before the mark.
+        LoaderError: The stream has other samples than when the mark was made.
     """
 
     def __init__(self, spec: LaneSpec, place: int = 0, mark: Mark | None = None) -> None:
@@ -99,8 +96,8 @@ class Lane:
             mark = None
         self._turn, self._start = (mark.turn, mark.start) if mark else (0, 0)
         self._buffer: list[_Entry] = []
-        self._behind: deque[_Entry] = deque(maxlen=spec.num_near)  # given last in this turn
-        self._ahead: deque[_Entry] = deque()  # read, and given next
+        self._behind: deque[_Entry] = deque(maxlen=spec.num_near)  # returned last in this turn
+        self._ahead: deque[_Entry] = deque()  # read, and returned next
         self._newest = _Entry(mark.shard, mark.first, None) if mark else _Entry(0, 0, None)
         self._check = 0
         self.place = self._start
@@ -114,8 +111,8 @@ class Lane:
             self.place += 1
             if entry.sample is None:
                 raise LoaderError(
-                    "the state's mark of a stream does not fit its samples: the state was changed, or the stream; leave "
-                    "the entry 'stream' out of the state to read from the beginning of the epoch"
+                    "the state's mark of a stream does not fit its samples: the state was changed, or the stream; load a "
+                    "copy of the state without the entry 'stream' to read from the beginning of the epoch"
                 )
             given.append(Given(entry.sample, self._turn))
         if given:
@@ -123,7 +120,7 @@ class Lane:
         return given
 
     def near(self) -> list[Given]:
-        """Return the samples around the present place, of the same turn: the same after a resume at its mark."""
+        """Return the samples around the present position, of the same turn: the same after a resume at its mark."""
         ahead = self._ahead
         while len(ahead) < self._spec.num_near and not (ahead and ahead[-1] is _TURN_OVER):
             entry = next(self._entries, None)
@@ -134,7 +131,7 @@ class Lane:
         return [Given(entry.sample, self._turn) for entry in near if entry.sample is not None]
 
     def mark(self) -> Mark:
-        """From where the lane can be read again to go on at the present place."""
+        """Return where reading has to begin to resume at the present position."""
         held = (*self._behind, *self._ahead, *self._buffer)
         oldest = min(
             (entry for entry in held if entry is not _TURN_OVER),
@@ -144,10 +141,9 @@ class Lane:
         return Mark(self._turn, self._start, max(oldest.shard, 0), oldest.first, self._check)
 
     def close(self) -> None:
-        """Close what is open."""
-        with suppress(
-            ValueError
-        ):  # a thread is still in it, of a loop that nobody waits for: it ends with the thread
+        """Close the shard that is open."""
+        # A thread of an abandoned loop may still be in the generator, which then ends with the thread.
+        with suppress(ValueError):
             self._entries.close()
         self._buffer.clear()
 
@@ -175,12 +171,12 @@ class Lane:
         self._check = _check(last.sample)
         if mark is not None and self._check != mark.check:
             raise LoaderError(
-                f"the stream gives other samples than when the state was taken: sample {place - 1} of this reader is now "
+                f"the stream has other samples than when the state was taken: sample {place - 1} of this reader is now "
                 f"{last.sample.key}; its files have changed, or it shuffles with random numbers that cannot be repeated"
             )
 
     def _all(self, mark: Mark | None) -> Generator[_Entry]:
-        """All entries from the beginning of the mark's turn on."""
+        """Yield all entries from the beginning of the mark's turn on."""
         spec = self._spec
         while True:
             given = 0
@@ -192,13 +188,13 @@ class Lane:
                 return
             if not given:
                 raise LoaderError(
-                    f"reader {spec.lane} of {spec.num_lanes} finds no sample in its shards; see that each has some"
+                    f"reader {spec.lane} of {spec.num_lanes} finds no sample in its shards; pack more samples into each shard, or use fewer ranks"
                 )
             mark = None
             yield _TURN_OVER
 
     def _turn_of(self, mark: Mark | None) -> Iterator[_Entry]:
-        """The entries of a turn as they are stored."""
+        """Yield the entries of a turn in their stored order."""
         spec = self._spec
         key = None if spec.window is None else (spec.seed, spec.epoch, self._turn)
         own = spec.stream.divides_itself

@@ -1,4 +1,4 @@
-"""The steps of an epoch of a stream: which places of a lane each of them reads."""
+"""The steps of an epoch of a stream: which samples of a lane each of them reads."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -9,16 +9,22 @@ import numpy as np
 
 from dali_pipes.arguments.process_rank import Process
 from dali_pipes.errors import LoaderError, StateMismatchError
-from dali_pipes.steps.buckets import AnySteps as IndexedSteps
-from dali_pipes.steps.schedule import Consumed, LastBatch, Plan, total
+from dali_pipes.steps.schedule import (
+    BucketSteps,
+    Consumed,
+    EpochSteps,
+    LastBatch,
+    Plan,
+    Steps,
+    total,
+)
 from dali_pipes.steps.streams.lane import Given, Mark
+from dali_pipes.steps.streams.order import UNKNOWN
 from dali_pipes.steps.variants import Variants
 from readers import part
 from readers.stream import Divide, Stream
 
-UNKNOWN = 1 << 62
-"""In place of the length of an epoch that ends where the stream does."""
-
+# Numbers of the loops of this process: the steps of each loop are read in order.
 _LOOPS = count()
 
 
@@ -27,19 +33,19 @@ class StreamPlan(Plan):
     """A step of a stream.
 
     Attributes:
-        loop: Number of the loop it belongs to, whose steps are read in order.
-        lane: Which lane is read.
-        num_lanes: How many there are.
-        first: The place in the lane at which the step begins.
-        count: How many places all ranks that share the lane take of it.
-        skip: The place of this rank's first one among these.
-        start: Positions of the epoch that all ranks together had before this step.
-        mark: For the first step of a loop, from where the lane can be read; of a step that was read, the same for
+        loop: Number of its loop, whose steps are read in order.
+        lane: Number of the lane that is read.
+        num_lanes: Number of lanes.
+        first: Position in the lane at which the step begins.
+        count: Samples that all ranks that share the lane take of it.
+        skip: Number of this rank's first sample among these.
+        start: Positions of the epoch that all ranks together had received before this step.
+        mark: Before reading: of a loop's first step, the mark from which the lane can be read. After reading: the mark of
             the next step. None is the beginning of the epoch.
-        over: Whether the stream was at its end before this step, which then has no samples and is not handed over.
-        ends: Whether it is the last of its epoch, as far as that is known.
-        whole: Whether a step that is not full counts as over.
-        reserve: Its samples, then those near it, for those that are bad and replaced; not sent to other processes.
+        over: Whether the stream had ended before this step, which then has no samples and no batch.
+        ends: Whether it is the last step of its epoch, as far as that is known.
+        full_only: Whether a step that is not full counts as over.
+        reserve: Its samples, then those near it, which may replace bad ones; not sent to other processes.
     """
 
     loop: int = 0
@@ -52,28 +58,23 @@ class StreamPlan(Plan):
     mark: Mark | None = None
     over: bool = False
     ends: bool = False
-    whole: bool = True
+    full_only: bool = True
     reserve: tuple[Given, ...] = field(default=(), compare=False, repr=False)
 
-    def __getstate__(self) -> tuple[Any, ...]:
-        """All but the reserve."""
-        return tuple(getattr(self, one.name) for one in fields(self) if one.name != "reserve")
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        for one, value in zip(fields(self), (*state, ()), strict=True):
-            object.__setattr__(self, one.name, value)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle everything but the reserve, the last field."""
+        return StreamPlan, tuple(getattr(self, own.name) for own in fields(self)[:-1])
 
     def as_read(self, num_read: int, mark: Mark) -> "StreamPlan":
-        """Return the step once it is known how many of its places there were."""
+        """Return the step once the number of its samples is known: the stream may have ended within it."""
         if num_read == self.count:
             return replace(self, mark=mark)
-        over = num_read == 0 or self.whole
+        over = num_read == 0 or self.full_only
         own = 0 if over else min(max(num_read - self.skip, 0), len(self.positions))
-        rows = np.arange(own)
         return replace(
             self,
             positions=self.positions[:own],
-            rows=rows,
+            rows=np.arange(own),
             valid=self.valid[:own],
             consumed=self.start if over else self.start + num_read,
             mark=mark,
@@ -82,67 +83,42 @@ class StreamPlan(Plan):
 
 
 @dataclass(frozen=True, slots=True)
-class StreamSteps:
-    """The steps of an epoch, the same number on every rank.
+class StreamSteps(EpochSteps):
+    """The steps of an epoch of a stream, the same number on every rank.
 
-    Where ranks divide the shards, each takes the next samples of its own lane; where they divide the samples there is
-    one lane, of whose next `global_batch` samples each takes its part.
+    If ranks divide the shards, each takes the next samples of its own lane. If they divide the samples there is one lane,
+    and each rank takes its part of the next `global_batch` samples. The length is `UNKNOWN` if an epoch ends with the
+    stream.
 
     Attributes:
-        length: Samples of an epoch over all ranks, `UNKNOWN` where it ends with the stream.
-        batch_size: Samples per rank and step.
-        rank: This rank, 0 <= rank < world_size.
-        world_size: Number of ranks.
-        last_batch: "drop" leaves an incomplete last step out, "partial" shares it out.
-        variants: The recipes of the run.
         divide: What the ranks divide.
-        saved: Where the run stands, for its state: what `note` and `load` put there.
+        saved: Position and mark of the run, for its state; set by `note` and `load`.
     """
 
-    length: int
-    batch_size: int
-    rank: int
-    world_size: int
-    last_batch: LastBatch
     variants: Variants
     divide: Divide
     saved: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
-    def group(self) -> int:
-        """How many neighbours are mixed: 1, 2 or 4."""
-        return self.variants.group
-
-    @property
-    def global_batch(self) -> int:
-        """Samples per step over all ranks."""
-        return self.batch_size * self.world_size
-
-    @property
     def largest(self) -> int:
-        """The most positions that a plan can have."""
+        """The most positions that a plan can have: a batch is a multiple of the groups."""
         return self.batch_size
 
     @property
     def left_out(self) -> int:
         """Samples that an epoch leaves out, as far as that is known."""
-        known = self.length != UNKNOWN and self.last_batch == "drop"
-        return self.length % self.global_batch if known else 0
-
-    def largest_of(self, variant: int) -> int:
-        """The most positions that a plan of a variant can have."""
-        del variant
-        return self.largest
+        is_known = self.length != UNKNOWN and self.last_batch == "drop"
+        return self.length % self.global_batch if is_known else 0
 
     def num_steps(self, consumed: Consumed = 0) -> int:
-        """Steps that are left in an epoch; very many where its length is not known."""
+        """Return the number of remaining steps; a huge number if the length is unknown."""
         left = self.length - total(consumed)
         if self.last_batch == "drop":
             return left // self.global_batch
         return -(-left // self.global_batch)
 
     def plans(self, epoch: int, consumed: Consumed = 0) -> Iterator[Plan]:
-        """The steps that are left in an epoch, in order; without end where its length is not known."""
+        """Yield the remaining steps of an epoch, in order; endlessly if its length is unknown."""
         loop, num_steps, had = next(_LOOPS), self.num_steps(consumed), total(consumed)
         mark = self._mark(epoch, had)
         for step in range(num_steps):
@@ -151,40 +127,40 @@ class StreamSteps:
             low, high = part(start, stop, self.rank, self.world_size)
             own = np.arange(low, high, dtype=np.int64)
             last = step == num_steps - 1
-            shares = self.divide == "samples"
+            share = self.divide == "samples"
             yield StreamPlan(
                 epoch,
                 step,
                 own,
                 np.arange(len(own)),
                 np.ones(len(own), bool),
-                # What "drop" leaves out is consumed with the last step, so that the epoch is over.
+                # The samples that "drop" leaves out are consumed with the last step, so that the epoch is over.
                 self.length if last else stop,
                 self.rank,
                 self.variants.at(epoch),
                 loop=loop,
-                lane=0 if shares else self.rank,
-                num_lanes=1 if shares else self.world_size,
-                first=start if shares else start // self.world_size,
-                count=stop - start if shares else len(own),
-                skip=low - start if shares else 0,
+                lane=0 if share else self.rank,
+                num_lanes=1 if share else self.world_size,
+                first=start if share else start // self.world_size,
+                count=stop - start if share else len(own),
+                skip=low - start if share else 0,
                 start=start,
                 mark=mark if step == 0 else None,
                 ends=last,
-                whole=self.last_batch == "drop",
+                full_only=self.last_batch == "drop",
             )
 
     def note(self, plan: Plan) -> None:
-        """A step was handed over, or turned out to be behind the end."""
+        """Note the position after a step that the user received, or that turned out to be after the end."""
         if not isinstance(plan, StreamPlan):
             return
-        if plan.over:  # where it stands is where the step before has left it
+        if plan.over:  # the position is that after the step before
             self.saved.update(epoch=plan.epoch, over=True)
         else:
             self.saved.update(epoch=plan.epoch, consumed=plan.consumed, mark=plan.mark, over=False)
 
     def state(self, epoch: int, consumed: int) -> dict[str, Any]:
-        """What a state says of the stream besides."""
+        """Return the entry `stream` of a state."""
         mark = self._mark(epoch, consumed)
         return {
             "divide": self.divide,
@@ -196,17 +172,18 @@ class StreamSteps:
         }
 
     def load(self, state: Mapping[str, Any]) -> bool:
-        """Take what a state says of the stream; returns whether its epoch was over.
+        """Load the entry `stream` of a state; return whether its epoch was over.
 
         Raises:
-            StateMismatchError: It was taken on another number of ranks, which divide the shards differently.
+            StateMismatchError: It was taken on another number of ranks, which divide the shards differently; or it is
+                damaged.
         """
         stream = state.get("stream")
         self.saved.clear()
         if not isinstance(stream, Mapping):
             if self.divide == "shards" and self.world_size > 1:
                 raise StateMismatchError(
-                    "this state says nothing of a stream, so it is not known how many ranks divided the shards; give "
+                    "this state has no entry 'stream', so the number of ranks that divided the shards is unknown; give "
                     "what loader.state_dict() returned"
                 )
             return False
@@ -218,14 +195,42 @@ class StreamSteps:
                 'with loader.set_epoch, or open streams with divide="samples", which resume on any number'
             )
         if stream.get("at") != [state["epoch"], state["consumed"]]:
-            return False  # somebody moved the state, so nothing is known of the place
+            return (
+                False  # the state was moved to another position, to which the mark does not belong
+            )
         mark = stream.get("mark")
-        usable = self.divide == "samples" or stream.get("rank") == self.rank
-        if usable and mark is not None:
+        is_own = self.divide == "samples" or stream.get("rank") == self.rank
+        if is_own and mark is not None:
             self.saved.update(
                 epoch=state["epoch"], consumed=state["consumed"], mark=_as_mark(mark), over=False
             )
         return bool(stream.get("over"))
+
+    def explain(self, name: str) -> Iterator[str]:
+        """Yield the lines of `Loader.explain`: what is guaranteed for this stream, and what is not.
+
+        Args:
+            name: Name of the order.
+        """
+        step = f"{self.global_batch} samples a step, rank {self.rank} of {self.world_size}"
+        end = f"last batch: {self.last_batch}"
+        if self.length == UNKNOWN:
+            yield f"order: {name}; an epoch ends with the stream, {step}, {end}"
+        else:
+            yield f"order: {name}; {self.num_steps()} steps of an epoch of {self.length} samples, {step}, {end}"
+        if self.world_size == 1:
+            yield "stream: read by this process alone; each sample once, and another batch size changes no order"
+        elif self.divide == "samples":
+            yield (
+                "stream: every rank reads all of it and takes its part of each step; the same samples and order on any "
+                "number of ranks, on which a state resumes"
+            )
+        else:
+            yield (
+                "stream: ranks divide the shards; a rank that finishes early begins its shards again, another one leaves "
+                "the rest out; each sample comes once if all ranks have equally many; a state resumes on the same number "
+                "of ranks only, fast with its rank's own state"
+            )
 
     def _mark(self, epoch: int, consumed: int) -> Mark | None:
         saved = self.saved
@@ -234,14 +239,14 @@ class StreamSteps:
         return mark
 
 
-AnySteps = IndexedSteps | StreamSteps
+AnySteps = Steps | BucketSteps | StreamSteps
 
 
 def _as_mark(mark: Any) -> Mark:
     fits = isinstance(mark, list | tuple) and len(mark) == len(Mark._fields)
     if not fits or not all(type(number) is int and number >= 0 for number in mark):
         raise StateMismatchError(
-            "the state's mark of the stream is damaged; leave the entry 'stream' out of its copy, or start anew"
+            "the state's mark of the stream is damaged; load a copy of the state without the entry 'stream', or start anew"
         )
     return Mark(*mark)
 
@@ -252,14 +257,14 @@ def stream_steps(
     """Return the steps of an epoch of a stream.
 
     Raises:
-        LoaderError: The ranks would not take as many steps, or find no shards; or the arguments do not fit streams.
+        LoaderError: The ranks could have different numbers of steps or no shards, or the arguments do not fit streams.
     """
     length, world_size = stream.samples_per_epoch or UNKNOWN, process.world_size
     group = variants.group
     divide: Divide = "shards" if stream.divides_itself else stream.divide
     if last_batch == "pad":
         raise LoaderError(
-            'last_batch="pad" repeats samples from the beginning of an epoch, which a stream has behind it; give '
+            'last_batch="pad" repeats samples from the beginning of an epoch, which a stream cannot read again; give '
             '"drop" or "partial"'
         )
     if batch_size % group:

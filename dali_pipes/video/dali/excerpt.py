@@ -1,16 +1,17 @@
 """Excerpts: the packets that a clip needs, as a small Matroska file with frame numbers of our own.
 
 DALI reads an entire file to number its frames, and ignores edit lists and frames that are never shown. An excerpt has
-neither, and is a hundredth of a long video.
+neither, and is a hundredth of a long video. Source of the format: RFC 8794 (EBML) and RFC 9559 (Matroska).
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.video.codec import stored_size
-from dali_pipes.video.dali.matroska import LONGEST_GROUP, Group, write_matroska
 from dali_pipes.video.dali.support import Backend, decodes
 from dali_pipes.video.packet_headers import begins_anew, shows_earlier
 from dali_pipes.video.packets import Run, plan_runs
@@ -70,8 +71,8 @@ def make_excerpt(
             return None
         groups.append(Group(numbers.tolist(), content))
     file = write_matroska(info.codec, info.extradata, stored_size(info), groups)
-    found = np.searchsorted(shown, info.pts[wanted]).astype(np.int32)
-    return Excerpt(np.frombuffer(file, np.uint8), found, picks, info)
+    own = np.searchsorted(shown, info.pts[wanted]).astype(np.int32)
+    return Excerpt(np.frombuffer(file, np.uint8), own, picks, info)
 
 
 def _packets_of(info: VideoInfo, run: Run) -> NDArray[np.int64]:
@@ -92,3 +93,96 @@ def _is_unambiguous(
         return True
     earlier = any(shows_earlier(info.codec, packet) for packet in content)
     return begins_anew(info.codec, content[0]) and not earlier
+
+
+CODEC_IDS = {
+    "h264": b"V_MPEG4/ISO/AVC",
+    "hevc": b"V_MPEGH/ISO/HEVC",
+    "av1": b"V_AV1",
+    "vp9": b"V_VP9",
+    "vp8": b"V_VP8",
+    "mpeg4": b"V_MPEG4/ISO/ASP",
+    "mjpeg": b"V_MJPEG",
+}
+"""FFmpeg's names of the codecs that can be written -> Matroska's."""
+
+LONGEST_GROUP = 1 << 15
+"""The numbers of a group span less than this: blocks store them as signed 16-bit offsets."""
+
+_MILLISECOND = 1_000_000  # in nanoseconds, the unit of the format
+
+
+class Group(NamedTuple):
+    """Packets that are decoded one after the other; the first is a keyframe.
+
+    Attributes:
+        numbers: Number of each packet's frame in the order of presentation, which becomes its time in ms.
+        packets: The encoded frames.
+    """
+
+    numbers: Sequence[int]
+    packets: Sequence[Payload]
+
+
+def write_matroska(
+    codec: str, extradata: bytes, size: tuple[int, int], groups: Iterable[Group]
+) -> bytes:
+    """Return a file with one video stream.
+
+    Args:
+        codec: A key of CODEC_IDS.
+        extradata: Codec configuration for the decoder, given before the first packet.
+        size: Height and width of the frames before they are turned upright.
+        groups: Groups of packets, in the order of decoding.
+    """
+    height, width = size
+    track = b"".join(
+        [
+            *(_number(name, 1) for name in (_TRACK_NUMBER, _TRACK_UID, _TRACK_TYPE)),
+            _number(_LACING, 0),
+            _element(_CODEC_ID, CODEC_IDS[codec]),
+            _element(_CODEC_PRIVATE, extradata) if extradata else b"",
+            _element(_VIDEO, _number(_WIDTH, width) + _number(_HEIGHT, height)),
+        ]
+    )
+    segment = [
+        _element(_INFO, _number(_TIMESTAMP_SCALE, _MILLISECOND)),
+        _element(_TRACKS, _element(_TRACK_ENTRY, track)),
+        *map(_cluster, groups),
+    ]
+    return _element(_EBML, _element(_DOC_TYPE, b"matroska")) + _element(_SEGMENT, b"".join(segment))
+
+
+_EBML, _DOC_TYPE, _SEGMENT = 0x1A45DFA3, 0x4282, 0x18538067
+_INFO, _TIMESTAMP_SCALE, _TRACKS, _TRACK_ENTRY = 0x1549A966, 0x2AD7B1, 0x1654AE6B, 0xAE
+_TRACK_NUMBER, _TRACK_UID, _TRACK_TYPE, _LACING = 0xD7, 0x73C5, 0x83, 0x9C
+_CODEC_ID, _CODEC_PRIVATE, _VIDEO, _WIDTH, _HEIGHT = 0x86, 0x63A2, 0xE0, 0xB0, 0xBA
+_CLUSTER, _TIMESTAMP = 0x1F43B675, 0xE7
+_SIMPLE_BLOCK, _FIRST_TRACK, _KEYFRAME = b"\xa3", b"\x81", b"\x80"
+
+
+def _cluster(group: Group) -> bytes:
+    begin = min(group.numbers)
+    parts: list[Payload] = [_number(_TIMESTAMP, begin)]
+    flags = _KEYFRAME
+    for number, packet in zip(group.numbers, group.packets, strict=True):
+        head = _FIRST_TRACK + (number - begin).to_bytes(2, "big") + flags
+        parts += [_SIMPLE_BLOCK, _length(len(head) + len(packet)), head, packet]
+        flags = b"\x00"
+    return _element(_CLUSTER, b"".join(parts))
+
+
+def _number(name: int, value: int) -> bytes:
+    return _element(name, value.to_bytes(max(1, _num_bytes(value)), "big"))
+
+
+def _element(name: int, content: bytes) -> bytes:
+    return name.to_bytes(_num_bytes(name), "big") + _length(len(content)) + content
+
+
+def _length(num_bytes: int) -> bytes:
+    return (1 << 56 | num_bytes).to_bytes(8, "big")
+
+
+def _num_bytes(value: int) -> int:
+    return -(-value.bit_length() // 8)

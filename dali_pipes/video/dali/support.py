@@ -14,7 +14,7 @@ Backend = Literal["cpu", "mixed"]
 Kind = tuple[str, str, int, int]
 """Codec, pixel format, height and width."""
 
-# Refused videos after which a kind of which none was decoded goes to the CPU at once: one or two may be damaged.
+# After this many refused videos of a kind, and none decoded, the kind is not tried again: one or two may be damaged.
 _ENOUGH = 3
 
 

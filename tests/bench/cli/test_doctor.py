@@ -26,7 +26,7 @@ def test_doctor_names_what_is_there(run: Run) -> None:
     ("torch_cuda", "dali_cuda", "driver", "found", "advice"),
     [
         (13, 12, None, "for CUDA 13 and 12; a driver 580 or newer serves both", ""),
-        (13, 12, "580.65.06", "nobody here has tried", "pip install nvidia-dali-cuda130"),
+        (13, 12, "580.65.06", "untested on a GPU", "pip install nvidia-dali-cuda130"),
         (12, 12, "535.10", "a driver 525 or newer serves both", ""),
         (13, 13, "575.1", "got 575.1", "install NVIDIA's driver 580 or newer"),
     ],

@@ -7,6 +7,7 @@ from typing import Any
 from bench.tune.limits import DECODING, LOADING, READING, WITH_STEP, measure_stages
 from bench.tune.trial import Pace, Reading, Trial
 from dali_pipes import Execution, Loader
+from dali_pipes.arguments.names import with_settings
 from gpu_aug import HorizontalFlip, Recipe
 from readers import open_dataset
 from tests.support.slow_datasets import Repeated, slow_fetch
@@ -52,7 +53,11 @@ def test_stages_are_measured_in_turns(data: Path) -> None:
     with closing(Trial(make(data), step_seconds=0.01)) as trial:
         pace = Pace(0.05, 1.0, 1000.0, clock=lambda: 0.0)
         stages = measure_stages(
-            trial, dataset, RECIPE, lambda more, recipe: make(data, recipe, **more), pace
+            trial,
+            dataset,
+            RECIPE,
+            lambda more, recipe: make(data, recipe, **with_settings({}, more)),
+            pace,
         )
         flip = Recipe([HorizontalFlip()])
         others = measure_stages(trial, dataset, flip, lambda _, recipe: make(data, recipe), pace)

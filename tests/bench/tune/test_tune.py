@@ -47,6 +47,8 @@ def test_what_is_chosen_makes_a_loader(data: Path, tmp_path: Path) -> None:
     assert 0 <= min(shares) <= max(shares) <= 1
     names: dict[str, Any] = {
         "Loader": Loader,
+        "Execution": Execution,
+        "Monitoring": Monitoring,
         "dataset": open_dataset(data),
         "recipe": RECIPE,
         "torch": torch,

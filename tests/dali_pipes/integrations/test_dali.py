@@ -523,7 +523,7 @@ def bad_arguments(folders: dict[int, Path]) -> dict[str, tuple[list[Any], dict[s
         "twice": ([two[0], two[0]], {}, r"different ranks of one run, got ranks=\[0, 0\]"),
         "world": ([one[0], two[1]], {}, "same world_size, got 1 and 2"),
         "recipe": ([two[0], flip[1]], {}, "differ in recipe"),
-        "views": (views, {}, "hands over one view, but the recipe has 2"),
+        "views": (views, {}, "returns one view, but the recipe has 2"),
         "auto_reset": (one, {"auto_reset": "maybe"}, "auto_reset='maybe' is not known"),
         "policy": (one, {"last_batch_policy": "FILL"}, "last_batch_policy='FILL' is not known"),
         "both": (one, {"reader_name": "Reader", "size": 7}, "exclude each other"),

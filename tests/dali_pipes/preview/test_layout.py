@@ -6,10 +6,21 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from dali_pipes.preview import lettering
+from dali_pipes.preview import page as page_module
 from dali_pipes.preview.clips import ClipPictures, Strip
-from dali_pipes.preview.lettering import draw_text, line_height, text_width, visible, wrap
-from dali_pipes.preview.page import PAPER, Cell, Line, Page, Row, lay_out
+from dali_pipes.preview.page import (
+    PAPER,
+    Cell,
+    Line,
+    Page,
+    Row,
+    draw_text,
+    lay_out,
+    line_height,
+    text_width,
+    visible,
+    wrap,
+)
 from dali_pipes.preview.strips import render_strips
 
 LONG = "Plantae_Tracheophyta_Magnoliopsida_" * 9
@@ -19,11 +30,11 @@ HARD = ["gjpqy|ÄÉ", "Ёжик и λ", "猫と犬", "عربي", "नमस्�
 @pytest.fixture
 def only_pil_font(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A machine without fonts."""
-    monkeypatch.setattr(lettering, "_FILES", ())
-    for known in (lettering._fonts, lettering._can_draw):
+    monkeypatch.setattr(page_module, "_FILES", ())
+    for known in (page_module._fonts, page_module._can_draw):
         known.cache_clear()
     yield
-    for known in (lettering._fonts, lettering._can_draw):
+    for known in (page_module._fonts, page_module._can_draw):
         known.cache_clear()
 
 

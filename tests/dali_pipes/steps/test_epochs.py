@@ -92,7 +92,7 @@ def test_set_epoch_that_goes_back_says_so(dataset: SmallDataset) -> None:
     resumed = load(dataset)
     resumed.load_state_dict(loader.state_dict())
     resumed.set_epoch(1)  # where it stands
-    with pytest.warns(UserWarning, match=r"set_epoch\(0\) goes through that epoch once more"):
+    with pytest.warns(UserWarning, match=r"set_epoch\(0\) repeats that epoch"):
         resumed.set_epoch(0)
 
 

@@ -19,6 +19,7 @@ from dali_pipes.video import sampling
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.sampling import ByStride, ByTime, choose_frames, read_rate
 from dali_pipes.video.scores import ViewMean
+from dali_pipes.video.source import clip_seconds
 from gpu_aug import Recipe, Resize
 from readers import BadSample, Dataset, Sample, SelectionError, open_dataset
 from readers.mixture import mix
@@ -602,7 +603,7 @@ class TestAsDataset:
 
             clips.fetch(every)
             assert frames_of(clips) == expected
-            clips.seconds(every, np.array(expected))
+            clip_seconds(clips, every, np.array(expected))
             assert reads == [0, 1, 2, 3] * (1 if most == 128 else 3)
 
     def test_a_mixture_of_frame_folders(self, tmp_path: Path) -> None:

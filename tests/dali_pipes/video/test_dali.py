@@ -24,9 +24,8 @@ from dali_pipes.samples.image_fields import ImageFields
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.dali import clip_decoder, nvdec, support
 from dali_pipes.video.dali.canvases import color_correction, render_canvases
-from dali_pipes.video.dali.excerpt import Excerpt, make_excerpt
+from dali_pipes.video.dali.excerpt import Excerpt, Group, make_excerpt, write_matroska
 from dali_pipes.video.dali.feed import ClipFeed, ClipFeedOptions
-from dali_pipes.video.dali.matroska import Group, write_matroska
 from dali_pipes.video.dali.nvdec import Nvdec, find_nvdec
 from dali_pipes.video.dali.support import Refusals, decodes
 from dali_pipes.video.packet_headers import shows_earlier

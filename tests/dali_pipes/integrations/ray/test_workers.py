@@ -4,6 +4,7 @@ All that every run tries on a cluster stands in this file, since each process of
 """
 
 import json
+import pickle
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +26,7 @@ from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.stages.assemble import batch_of
 from dali_pipes.stages.augment import Engines
 from dali_pipes.stages.job import HELPER, make_job
-from dali_pipes.stages.remote_production import build, needed_by_trainer
+from dali_pipes.stages.remote_production import StepMaker
 from dali_pipes.stages.shared_memory import Frame
 from gpu_aug import ColorJitter, CutMix, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
 from gpu_aug.views import Views
@@ -111,19 +112,19 @@ def test_canvases_for_a_gpu(tmp_path: Path, jpeg: Callable[..., bytes], recipe: 
         for view in setup.views
     )
     job = replace(job, canvases=True, frames=(frames,))
-    pipeline = build(job, step_memory(job))
+    maker = StepMaker(job, step_memory(job), "in this process")
     engines = Engines(setup.views, setup.fetcher.recorder)
     made = []
     for plan in steps.plans(0):
-        finished, canvases = pipeline.make(plan)
-        finished = needed_by_trainer(finished, job)
+        finished, canvases = maker.pipeline.make(plan)
+        finished = pickle.loads(maker.metadata(finished))
         shared = [
             frame.images(as_memory(as_bytes(one)), len(finished))
             for one, frame in zip(canvases, frames, strict=True)
         ]
         images = engines.augment(finished, shared)
         made.append(batch_of(finished, images, setup, lambda _: None))
-    pipeline.close()
+    maker.pipeline.close()
     assert_same(made, list(loader))
 
 

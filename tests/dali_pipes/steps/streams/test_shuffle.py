@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dali_pipes import LoaderError
-from dali_pipes.steps.streams.lane import SHARD_BITS, Lane, LaneSpec, Mark
-from dali_pipes.steps.streams.shuffle import shards_of, shuffled, slot_numbers
+from dali_pipes.steps.streams.lane import Lane, LaneSpec, Mark
+from dali_pipes.steps.streams.order import SHARD_BITS, shards_of, shuffled, slot_numbers
 from readers import Sample
 
 

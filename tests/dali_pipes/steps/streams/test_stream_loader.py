@@ -30,8 +30,8 @@ from dali_pipes import (
     StateMismatchError,
 )
 from dali_pipes.integrations.webdataset import from_webdataset
-from dali_pipes.steps.streams.lane import SHARD_BITS
-from dali_pipes.steps.streams.steps import UNKNOWN, StreamSteps
+from dali_pipes.steps.streams.order import SHARD_BITS, UNKNOWN
+from dali_pipes.steps.streams.steps import StreamSteps
 from gpu_aug import MixUp, Normalize, RandomResizedCrop, Recipe, Resize, Schedule
 from readers import SourceError, open_dataset
 from tests.support.loaders import loader_maker
@@ -387,7 +387,7 @@ def test_what_explain_says(shards: list[str], even: list[str]) -> None:
     ("options", "message"),
     [
         ({"shuffle": "global"}, r'"global" needs random access.*"block".*"none"'),
-        ({"last_batch": "pad"}, "a stream has behind it"),
+        ({"last_batch": "pad"}, "a stream cannot read again"),
         (
             {"world_size": 2, "rank": 0},
             r'unequal numbers of steps: .*samples_per_epoch=.*divide="samples"',

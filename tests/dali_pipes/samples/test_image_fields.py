@@ -11,14 +11,14 @@ from PIL import Image
 
 from dali_pipes import Loader
 from dali_pipes.decode import opencv
-from dali_pipes.samples import lossy_images
+from dali_pipes.samples import image_fields
 from gpu_aug import CenterCrop, Recipe
 from readers import open_dataset, read_header
 
 
 @pytest.fixture(autouse=True)
 def _nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lossy_images, "_SAID", set())
+    monkeypatch.setattr(image_fields, "_WARNED", set())
 
 
 def encoded(kind: str, pixels: np.ndarray) -> bytes:
@@ -64,8 +64,8 @@ def test_the_upper_bits_are_kept_and_that_is_said_once() -> None:
 
 def test_each_loss_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Afterwards nothing is said, not even where warnings are errors."""
-    monkeypatch.setattr(lossy_images, "_SAID", {"bits", "alpha"})
-    lossy_images.warn_of_losses(read_header(encoded("png", DEEP)))
+    monkeypatch.setattr(image_fields, "_WARNED", {"bits", "alpha"})
+    image_fields.warn_of_losses(read_header(encoded("png", DEEP)))
 
 
 def test_a_loader_says_that_alpha_is_left_out(tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""From a field of a sample to a value, or to the reason why the sample is bad."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from dali_pipes.batch import Batch
+from dali_pipes.errors import DecodeError, LoaderError
+from gpu_aug.errors import TargetsError
+from readers import HeaderError
+from readers.describe import describe
+from readers.sample import Payload
+from readers.storage.blob.mapped import copied
+
+Value = TypeVar("Value")
+
+
+class FieldError(TargetsError):
+    """A field of one sample that is missing or cannot be read; the text is a short reason."""
+
+
+def read_field(fields: Mapping[str, Payload], name: str, read: Callable[[Payload], Value]) -> Value:
+    """Return what a function makes of a field's bytes.
+
+    Every field that becomes a value (further fields, maps, masks, JSON of boxes and keypoints) is read here. Anything that
+    a function says of the bytes is an error of this sample alone; a missing field is an error as well.
+
+    Args:
+        fields: Encoded bytes by field name.
+        name: The field.
+        read: Makes the value; it raises FieldError, TargetsError, DecodeError, HeaderError or OSError for bad bytes.
+
+    Raises:
+        FieldError: The field is missing or cannot be read; the text begins with its name.
+    """
+    if name not in fields:
+        raise FieldError(missing_field(name, fields))
+    payload: Any = fields[name]
+    # A dataset of the user may hand over anything.
+    if not isinstance(payload, bytes | bytearray | memoryview):
+        kind = "text" if isinstance(payload, str) else describe(payload)
+        raise FieldError(
+            f"the field {name!r}: it is {kind}, and a dataset hands fields over as bytes: encode it, or derive the "
+            "dataset from readers.CustomDataset, which does"
+        )
+    try:
+        # A copy, because a page of a mapped file that cannot be read ends the process.
+        return read(copied(fields[name]))
+    except (TargetsError, DecodeError, HeaderError, OSError) as error:
+        raise FieldError(f"the field {name!r}: {error}") from error
+
+
+def missing_field(name: str, fields: Iterable[str]) -> str:
+    """Return the reason for a sample without a field, with the fields that it has."""
+    return f"the field {name!r} is missing; the sample has {', '.join(fields) or 'none'}"
+
+
+def require_batch_names(argument: str, names: Iterable[Any]) -> None:
+    """Refuse names of further entries of a batch that are no text, or are names of Batch itself.
+
+    Raises:
+        LoaderError: One is.
+    """
+    taken = [own.name for own in fields(Batch)]
+    for name in names:
+        if not isinstance(name, str):
+            raise LoaderError(f"{argument} has the name {name!r}; give text")
+        if name in taken:
+            raise LoaderError(
+                f"{argument}={name!r} is not allowed: batch.{name} is something else; give it another name"
+            )
