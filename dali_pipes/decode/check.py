@@ -43,7 +43,7 @@ def check_video(data: Payload, info: VideoInfo, frames: NDArray[np.int64]) -> st
     """Decode frames as the loader does, which finds damage that FFmpeg overlooks, and return the error.
 
     Args:
-        data: The whole file.
+        data: The full file.
         info: Metadata of the video.
         frames: int64 [n], numbers of frames in the order of presentation.
     """

@@ -147,9 +147,8 @@ class CudaJpegDecoder(Decoder):
         """Look at the verdicts of all launches; see `_Verdicts.require_good`."""
         self._cache = None
         self._side.close()
-        for (
-            verdicts
-        ) in self._verdicts:  # all of them: nobody else may have memory that they are copied to
+        # All of them before any error: no memory may be freed that verdicts are still copied to.
+        for verdicts in self._verdicts:
             verdicts.wait()
         while self._verdicts:
             self._verdicts.popleft().require_good()

@@ -49,7 +49,7 @@ class DaliImageDecoder(Decoder):
 
     On the CPU DALI cuts the crops out and our threads resample them: torch's kernel takes a third of the
     time of DALI's and is torchvision's to the bit. On a GPU DALI does both, and the engine runs on a stream of its
-    own, beside the training step, and our threads render what DALI must not decode while it decodes the rest.
+    own, in parallel to the training step, and our threads render the rows that DALI must not decode.
 
     Args:
         fetcher: Deals with bad samples.

@@ -1,7 +1,7 @@
 """DALI's memory as tensors of torch, without DLPack.
 
-What DALI exports by DLPack is freed by a thread of its own, which waits for the whole device first: for the training step, and
-while another thread captures a graph that wait is an error which ends the process. So torch is told the address by
+Memory that DALI exports by DLPack is freed by a thread of its own, which waits for the full device first: for the training step, and
+while another thread captures a graph that wait is an error which ends the process. So torch gets the address by
 `__cuda_array_interface__`. That says nothing of streams: `share_outputs(cuda_stream=...)` lets the side stream wait for DALI,
 and all that reads the tensors runs on the side stream. Nor does it say when memory may be written again: DALI goes by streams of
 its own once its last object is dropped, and torch's `record_stream` does not know memory of others. So a Loan keeps DALI's objects;

@@ -177,7 +177,7 @@ def _render(
 def _canvases_on_device(
     count: int, pictures: Mapping[int, torch.Tensor], draws: Draws, view: View
 ) -> ViewCanvases:
-    """Render the canvases of a view from images on its device; those of lost rows are black."""
+    """Render the canvases of a view from images on its device; rows without a sample are black."""
     crops, size = draws.crops, view.recipe.decode_size
     shapes = [(*canvas, 3) for canvas in crops.canvas.tolist()]
     canvases: ViewCanvases = (
