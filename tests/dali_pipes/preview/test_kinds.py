@@ -139,7 +139,7 @@ def test_samples_of_another_kind_are_not_sound(tmp_path: Path) -> None:
     for images, words in (
         (ImageOptions(channels=5), "channels=5"),
         (ImageOptions(channels=1, depth=16), "depth=16"),
-        (ImageOptions(fields=["left.png"]), "no field 'left.png'"),
+        (ImageOptions(fields=["left.png"]), "the field 'left.png' is missing"),
     ):
         sound, [fault] = sound_samples(data, most=1, images=images.image_fields())
         assert not sound
