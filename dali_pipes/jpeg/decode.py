@@ -28,6 +28,7 @@ from dali_pipes.jpeg.status import GOOD, SCRATCH_SHORT, SEVERAL_SCANS
 from gpu_aug.compiled.jit import inlined, kernel, separate, signed
 
 _PER_THREAD = threading.local()
+"""Holds the scratch of each thread."""
 
 
 @kernel
@@ -46,8 +47,8 @@ def decode_crop(
 ) -> int:
     """Decode a crop of a JPEG, bit for bit like libjpeg-turbo decodes the full image.
 
-    Whether the complete file is sound is known from before, or it is found out here: then all its codes are read, and the
-    answer is that of `check_files`, but for a crop outside the image or another size.
+    The complete file must be known to be sound, or is judged here: then all its codes are read, and the result is that of
+    `check_files`, but for a crop outside the image or another size.
 
     Args:
         data: Address of the file's bytes.
@@ -62,10 +63,10 @@ def decode_crop(
         judge: Whether to read the complete file. Otherwise no more is read than the crop needs.
         out: Address of the first pixel, uint8 [height, width, 3] after shrinking.
         out_row_bytes: Distance from one row of the result to the next.
-        scratch: uint8 [at least scratch_bytes(...)], aligned to 8 bytes; new memory is 0, and what calls leave stays.
+        scratch: uint8 [at least scratch_bytes(...)], aligned to 8 bytes: zeros, or as an earlier call left it.
 
     Returns:
-        0, or an index of REASONS; then what stands in `out` is undefined.
+        0, or an index of REASONS; then the bytes of `out` are undefined.
     """
     if scratch.size < MEMORY_BYTES:
         return SCRATCH_SHORT
@@ -96,7 +97,7 @@ def check_files(
     Args:
         files: int64 [n, 2]: address and length in bytes.
         every: MCUs from one seek point to the next; 0 for no seek points.
-        scratch: As of `new_scratch`, aligned to 8 bytes; what earlier calls left stays.
+        scratch: Of `new_scratch`, aligned to 8 bytes: zeros, or as an earlier call left it.
         statuses: int32 [n], written: of each file a number of `dali_pipes.jpeg.status`. GOOD is a JPEG whose scans have all
             codes that they need, and end with them.
         rows: SEEK_POINT [at least `count_seek_points`], written: those of each file behind those of the file before.
@@ -144,7 +145,7 @@ def thread_scratch() -> NDArray[np.uint8]:
 
 
 def _decode_job(address: int) -> int:
-    """Decode what the memory's job asks for, and judge the file if it says so; returns a status."""
+    """Carry out the memory's job: decode a crop, judge the file, or both; returns a status."""
     memory = memory_at(address)
     job = memory.job
     found = read_header(memory)

@@ -50,7 +50,7 @@ def read_orientation(body: int, size: int) -> int:
 
 @inlined
 def _fits(entry: int, size: int, little: bool) -> bool:
-    """Whether the value of an entry lies within the block."""
+    """Return whether the value of an entry lies within the block."""
     kind, count = _read_number(entry + 2, _TWO, little), _read_number(entry + 4, _FOUR, little)
     if kind < 1 or kind > 12:
         return False

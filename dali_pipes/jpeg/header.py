@@ -64,7 +64,7 @@ def read_header(memory: Any) -> int:
 
 @inlined
 def read_size(memory: Any, size: Any) -> int:
-    """As `read_header`; also write height and width of the upright image, where our decoder takes the file."""
+    """Read a header as `read_header` does; also write height and width of the upright image, if our decoder takes the file."""
     status = read_header(memory)
     if status in (GOOD, SEVERAL_SCANS):
         size[0], size[1] = upright_size(memory.header)
@@ -150,6 +150,7 @@ def _read_first(marker: int, body: int, size: int, memory: Any) -> int:
 
 @inlined
 def _read_frame(body: int, size: int, header: Any) -> int:
+    """Read the header of the frame; returns a status."""
     if header.height != 0 or size < 6:
         return BAD_HEADER
     height, width, components = be16(body + 1), be16(body + 3), signed(load_u8(body + 5))
@@ -247,7 +248,7 @@ def _finish(body: int, size: int, header: Any, quant: Any, huffman: Any) -> int:
 
 @inlined
 def _check_components(header: Any) -> int:
-    """Whether colours and sampling factors are those that are decoded here; returns a status."""
+    """Return a status: whether colours and sampling factors are among those that are decoded here."""
     if header.components == 1:
         header.across[0] = header.down[0] = 1  # of a single component the factors say nothing
         return GOOD

@@ -224,7 +224,7 @@ def _make_ready(memory: Any, number: int) -> int:
 
 @inlined
 def _are_equal(stored: Any, other: Any) -> bool:
-    """Whether two tables are the same; what stands behind their symbols does not count."""
+    """Return whether two tables are the same; bytes behind their symbols do not count."""
     length, different = signed(16), signed(0)
     for index in range(16):
         length += signed(stored[index])

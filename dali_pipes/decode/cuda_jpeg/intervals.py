@@ -92,7 +92,7 @@ def write_restart_unit(
 
 @inlined
 def _follows(address: int, number: int) -> bool:
-    """Whether the marker at an address is the one in front of a restart interval."""
+    """Return whether the marker at an address is the one in front of a restart interval."""
     return number > 0 and load_u8(address) == 0xFF and load_u8(address + 1) == _RESTART + (number - 1) % 8  # fmt: skip
 
 

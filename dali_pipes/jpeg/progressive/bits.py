@@ -78,7 +78,7 @@ def _at_once() -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 
 def has_spread() -> bool:
-    """Whether code is compiled for a processor that has the instruction, and is fast at it."""
+    """Return whether code is compiled for a processor that has the instruction, and is fast at it."""
     _triple, name, features = cpu_target.target_context.codegen().magic_tuple()
     return name not in _SLOW_AT_IT and (name in _LEVELS_WITH_IT or "+bmi2" in features)
 

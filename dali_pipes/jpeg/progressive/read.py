@@ -1,4 +1,4 @@
-"""Reading the codes of any scan: what brings coefficients for the first time, and one more bit of those that are known."""
+"""Read the codes of one of several scans: new coefficients, and one more bit of known ones."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def _read_columns(address: int, column: int, stop: int) -> int:
     Args:
         address: Address of the scan.
         column: The first MCU.
-        stop: The one behind the last one.
+        stop: The MCU behind the last one.
 
     Returns:
         A status.
@@ -46,7 +46,7 @@ def _read_columns(address: int, column: int, stop: int) -> int:
     buffer, bits, position = np.uint64(feed.buffer), np.uint64(feed.bits), feed.position
     at, status = column, signed(GOOD)
     while at < stop:
-        if kind == AC_FIRST and empty > 0:  # there is no bit for them
+        if kind == AC_FIRST and empty > 0:  # they have no codes, so an MCU may end the scan here
             some = min(empty, stop - at)
             at += some
             empty -= some

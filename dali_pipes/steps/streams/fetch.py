@@ -13,7 +13,8 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.monitoring.work import Rows
 from dali_pipes.runs.bad_samples import MAX_SUBSTITUTES, BadRecord, substitute
-from dali_pipes.stages.fetch import Fetcher, Read
+from dali_pipes.stages.fetch import Fetcher
+from dali_pipes.stages.read_samples import Read
 from dali_pipes.steps.schedule import Plan
 from dali_pipes.steps.streams.lane import NUM_NEAR, Given, Lane, LaneSpec, Mark
 from dali_pipes.steps.streams.order import UNKNOWN, StreamOrder
