@@ -35,8 +35,9 @@ from dali_pipes.runs.bad_samples import BadRecord, Ledger, Policy
 from dali_pipes.runs.replay import replay
 from dali_pipes.runs.replay_result import Replay
 from dali_pipes.stages.assemble import batch_of, no_batch
+from dali_pipes.stages.endings import LOOPS
 from dali_pipes.stages.loops import Loops
-from dali_pipes.stages.production import LOOPS, Production
+from dali_pipes.stages.production import Production
 from dali_pipes.state import About, LoaderState, RunIdentity, about, check_state, identity_of
 from dali_pipes.steps.epochs import Epochs
 from dali_pipes.steps.schedule import LastBatch, total

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bench.output.errors import BenchError
-from dali_pipes.preview.decodable_samples import sound_videos
+from dali_pipes.preview.decodable_samples import find_decodable_videos
 from dali_pipes.video.clips import Clips
 from readers import Dataset
 from readers.dataset import Subset
@@ -138,7 +138,7 @@ def open_sound_videos(
     count = min(len(dataset), most)
     spread = [number * len(dataset) // count for number in range(count)]
     each = {"sampling": "uniform", "clips_per_video": _NUM_CLIPS_LOOKED_AT}
-    sound, left_out = sound_videos(settings.clips(dataset.take(spread), **each))
+    sound, left_out = find_decodable_videos(settings.clips(dataset.take(spread), **each))
     if not sound:
         raise BenchError(
             f"{source} has no sound video (the first of {len(left_out)} is {left_out[0]}): "

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from bench.output.errors import BenchError
-from dali_pipes.preview.decodable_samples import ONE_RGB, sound_samples
+from dali_pipes.preview.decodable_samples import ONE_RGB, take_decodable_samples
 from dali_pipes.samples.image_fields import ImageFields
 from readers import BadSample, Dataset, Sample, read_header
 from readers.cores import usable_cores
@@ -62,7 +62,7 @@ def collect(source: str, folder: Path, *, how: Mapping[str, Any] = MappingProxyT
         BenchError: Not one image decodes.
     """
     dataset = open_at_random(source, **how)
-    sound, left_out = sound_samples(dataset, most=MAX_IMAGES)
+    sound, left_out = take_decodable_samples(dataset, most=MAX_IMAGES)
     for refusal in (_refusal, _refusal_of_torchvision):
         with ThreadPoolExecutor(usable_cores()) as pool:
             reasons = list(pool.map(refusal, sound))
@@ -87,12 +87,12 @@ def collect(source: str, folder: Path, *, how: Mapping[str, Any] = MappingProxyT
 def require_sound(
     source: str, dataset: Dataset, *, most: int, images: ImageFields = ONE_RGB
 ) -> tuple[list[Sample], list[str]]:
-    """Samples that decode, and the errors of others; see `dali_pipes.preview.sound_samples`.
+    """Samples that decode, and the errors of others; see `dali_pipes.preview.take_decodable_samples`.
 
     Raises:
         BenchError: Not one decodes.
     """
-    samples, left_out = sound_samples(dataset, most=most, images=images)
+    samples, left_out = take_decodable_samples(dataset, most=most, images=images)
     if not samples:
         raise BenchError(f"{source} has no image that decodes, for example {left_out[0]}")
     return samples, left_out

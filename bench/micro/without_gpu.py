@@ -76,7 +76,7 @@ def without_gpu() -> Iterator[None]:
         patch.object(kernels, "sum_gray", _NoLaunch()),
         patch.object(torch.cuda, "device_of", lambda _: nullcontext()),
         patch("dali_pipes.decode.cuda_jpeg.on_gpu.gpu_kernels", lambda _: NoKernels()),
-        patch("dali_pipes.stages.production.Feed", _GpuFeed),
+        patch("dali_pipes.stages.dali_feeds.Feed", _GpuFeed),
         patch(f"{graph}.decode", _no_pixels),
         patch(f"{graph}.render_canvas", _black),
     ):

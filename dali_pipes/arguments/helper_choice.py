@@ -1,4 +1,4 @@
-"""How many helper processes make the batches of a loader, and why."""
+"""The number of helper processes of a loader, and the reason for it."""
 
 import multiprocessing
 import os
@@ -23,11 +23,11 @@ _CORES_PER_PROCESS = 16
 
 @dataclass(frozen=True, slots=True)
 class HelperChoice:
-    """How many helper processes make the batches.
+    """The number of helper processes that make the batches.
 
     Attributes:
         count: Number of processes; 0 for threads of the training process.
-        reason: Why "auto" chose that, in words for people.
+        reason: The reason for the choice of "auto", for `Loader.explain`; "" if the user chose.
     """
 
     count: int
@@ -46,15 +46,15 @@ def choose_helpers(
     Args:
         asked: As for Loader.
         num_threads: Threads of all processes together.
-        choice: What was chosen for decoder and device.
-        fetcher: What the processes would be sent.
-        views: What is made of every sample under each of the run's recipes.
+        choice: The chosen decoder and device.
+        fetcher: The processes would get a pickled copy.
+        views: The views under each of the run's recipes.
 
     Raises:
         LoaderError: Several processes are asked for a stream.
     """
     is_stream = isinstance(fetcher, StreamFetcher)
-    # More threads than cores are for storage that is waited for, and wait without the lock.
+    # Threads beyond the number of cores wait for storage, without the interpreter lock.
     cores = min(num_threads, cores_of_rank())
     suited = -(-cores // _CORES_PER_PROCESS)
     if asked == "auto":
@@ -77,7 +77,7 @@ def choose_helpers(
 
 
 def _obstacle(choice: Choice, fetcher: Fetcher, views: Sequence[Sequence[View]]) -> str:
-    """Say why "auto" starts no processes; "" where it does."""
+    """Return why "auto" starts no processes, "" if it starts some."""
     if choice.decoder != "cpu":
         return f'decoder="{choice.decoder}" works in this process'
     if isinstance(fetcher, StreamFetcher):
@@ -97,11 +97,12 @@ def _obstacle(choice: Choice, fetcher: Fetcher, views: Sequence[Sequence[View]])
 
 
 def _obstacle_to_sending(fetcher: Fetcher) -> str:
+    """Return why the dataset and the recipe cannot be sent to a process, "" if they can."""
     try:
         data = bytes(pickle_parts(fetcher)[0])
     except Exception as error:  # noqa: BLE001 - each class is pickled in ways of its own
         return f"dataset or recipe cannot be pickled ({type(error).__name__}: {error})"
-    # A helper does not import the script, whose classes and functions are named so.
+    # A helper process does not import the script, whose classes and functions have this module name.
     if b"__main__" in data or b"__mp_main__" in data:
         return "dataset or recipe use a class or function of the script itself"
     return ""

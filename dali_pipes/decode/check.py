@@ -1,4 +1,4 @@
-"""Checks that images and videos decode, for `readers.prepare.inspect`."""
+"""Checks that images and videos decode; `readers.prepare.inspect` runs them."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +12,16 @@ from readers.sample import Payload
 from readers.video import VideoInfo
 
 _DAMAGED = (OF_SCANS - {GOOD}) | {ODD_SCANS, UNFINISHED}
-_FRAMES_OF_A_CLIP = 100  # for which the time is enough that the loader gives to a clip
+# DECODE_SECONDS, the time limit of a clip in a loader, is enough for this many frames.
+_FRAMES_OF_A_CLIP = 100
 
 
 def check_image(data: Payload, size: tuple[int, int]) -> str:
-    """Decode an image and return the error, "" if there is none.
+    """Decode an image and return the error text, "" if there is none.
 
     Args:
         data: The encoded bytes.
-        size: Height and width that the header promises.
+        size: Height and width in the header.
     """
     try:
         decode(data, size)
@@ -30,7 +31,7 @@ def check_image(data: Payload, size: tuple[int, int]) -> str:
 
 
 def check_damage(data: Payload) -> str:
-    """Read all codes of a JPEG and return what is wrong with them, "" if nothing is, and for other images.
+    """Read all codes of a JPEG and return the damage as text; "" for sound files, and for other images.
 
     OpenCV decodes many damaged files, and fills in what it cannot read.
     """
@@ -59,4 +60,4 @@ def check_video(data: Payload, info: VideoInfo, frames: NDArray[np.int64]) -> st
 
 
 CHECKS = Checks(check_image, check_damage, check_video)
-"""How this package decodes."""
+"""The checks that decode as the loader does."""

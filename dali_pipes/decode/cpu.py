@@ -16,7 +16,7 @@ from dali_pipes.jpeg.status import GOOD, REASONS
 from dali_pipes.samples.image_fields import ImageFields
 from dali_pipes.samples.targets import Found
 from dali_pipes.stages.canvases import Canvases
-from dali_pipes.stages.data import NOTHING, Decoded, Fetched, needed_part
+from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, needed_part
 from dali_pipes.stages.fetch import Fetcher
 from gpu_aug.errors import TargetsError
 from gpu_aug.resampling.crop_and_resize import resample
@@ -48,7 +48,7 @@ def render_encoded(
 def _kinds_of_others(fetched: Fetched, statuses: NDArray[np.int32]) -> list[str]:
     """Name the kinds of the images that our JPEG decoder leaves to another one."""
     kinds = []
-    for row in np.flatnonzero((statuses != GOOD) & fetched.kept()).tolist():
+    for row in np.flatnonzero((statuses != GOOD) & fetched.has_sample).tolist():
         # A file that was damaged after it was indexed: the other decoder reports it.
         with suppress(HeaderError):
             name = read_header(fetched.data[row] or b"").format
@@ -66,7 +66,7 @@ def render_parts(
     """Render canvases from the decoded `needed_part` of each row of the step; rows without a part are decoded here."""
     origins, _ = needed_part(fetched.draws)
     is_rendered = np.zeros(len(fetched), bool)
-    for row in np.flatnonzero(fetched.kept()).tolist():
+    for row in np.flatnonzero(fetched.has_sample).tolist():
         part = parts[start + row]
         if part is not None:
             origin = int(origins[row, 0]), int(origins[row, 1])
@@ -91,7 +91,7 @@ def render_rest(
         canvases: Their canvases.
         is_rendered: bool [n].
     """
-    found, rows = [NOTHING] * len(fetched), fetched
+    found, rows = [NO_TARGETS] * len(fetched), fetched
     others = np.flatnonzero(~is_rendered).tolist()
     with_targets = fetcher.rows_with_targets(fetched, np.flatnonzero(is_rendered).tolist())
     for row in sorted([*others, *with_targets]):
@@ -101,7 +101,7 @@ def render_rest(
                 found[row] = fetcher.read_targets(fetched, row)
                 continue
             except TargetsError as error:
-                one, of_one = fetcher.lose(fetched, row, error), 0
+                one, of_one = fetcher.replace_row(fetched, row, error), 0
         one, found[row] = render_row(fetcher, one, of_one, canvases, row)
         if one is not fetched:
             rows = rows.replaced(row, one)
@@ -128,13 +128,13 @@ def render_row(
             images = _decode_images(fetcher.images, fetched, of_row)
             targets = fetcher.read_targets(fetched, of_row)
         except (DecodeError, TargetsError) as error:
-            fetched, of_row = fetcher.lose(fetched, of_row, error), 0
+            fetched, of_row = fetcher.replace_row(fetched, of_row, error), 0
             continue
         for number, image in enumerate(images):
             render_views(image, fetched, of_row, canvases, row, number=number)
         return fetched, targets
     canvases.blacken(row, fetched.draws, of_row)
-    return fetched, NOTHING
+    return fetched, NO_TARGETS
 
 
 def _decode_images(images: ImageFields, fetched: Fetched, row: int) -> list[NDArray[Any]]:

@@ -92,13 +92,13 @@ class JpegRenderer:
         from dali_pipes.decode.jpeg_batch_kernel import ENCODED
 
         fetched, store, known = self._fetched, self._store, None
-        self._statuses = np.where(fetched.kept(), GOOD, NOT_JPEG).astype(np.int32)
+        self._statuses = np.where(fetched.has_sample, GOOD, NOT_JPEG).astype(np.int32)
         is_known = np.zeros(len(fetched), bool)
         if store is not None:
             self._digests = digests_of(fetched.spans)
             known, self._held = store.look_up(fetched.indices, self._digests)
             # Statuses of a header alone do not count: other decoders of ours may take such a file.
-            is_known = fetched.kept() & np.isin(known["status"], _OF_SCANS)
+            is_known = fetched.has_sample & np.isin(known["status"], _OF_SCANS)
             self._statuses[is_known] = known["status"][is_known]
             known[~is_known | (known["num_rows"] == 0)] = 0
         self._files, self._offsets = list_files(ENCODED, fetched.spans, fetched.restarts, known)
@@ -244,7 +244,7 @@ def _unshrink_turned(fetched: Fetched, shrink: NDArray[np.int64]) -> None:
     Shrunk pixels are counted from the stored image's top left, which EXIF may turn to another corner.
     """
     has_full_pixels = ~(fetched.sizes % shrink[:, None]).any(axis=1)
-    for row in np.flatnonzero((shrink > 1) & ~has_full_pixels & fetched.kept()).tolist():
+    for row in np.flatnonzero((shrink > 1) & ~has_full_pixels & fetched.has_sample).tolist():
         try:
             is_turned = read_header(fetched.data[row] or b"").orientation != 1
         except HeaderError:  # it was damaged after it was indexed: another decoder reports it

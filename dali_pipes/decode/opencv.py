@@ -1,4 +1,4 @@
-"""Decoding whole images with OpenCV or Pillow: the fallback for images that neither DALI nor our own decoder takes."""
+"""Decoding full images with OpenCV or Pillow: for images that neither our own JPEG decoder nor DALI takes."""
 
 import io
 from functools import cache
@@ -14,20 +14,20 @@ from readers import HeaderError, read_header
 from readers.sample import Payload
 
 _NPY = b"\x93NUMPY"
-# Of these OpenCV blends transparent pixels with black; of all others it gives the colour that is stored, as Pillow does.
+# OpenCV blends transparent pixels of these formats with black; for all others it returns the stored colour, as Pillow does.
 _BLENDED = ("gif", "tiff")
 _NUMBERS = "an array of NumPy's, which is read as it is stored: give the Loader its channels= and depth=, such as depth=16"
 
 
 def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Decode a whole image to RGB with the EXIF orientation applied.
+    """Decode a full image to RGB with the EXIF orientation applied.
 
-    OpenCV 5 decodes where it is installed: its verdicts are DALI's and its pixels are Pillow's (CMYK: off
-    by at most 1). OpenCV 4 returns truncated files half gray, so Pillow takes its place.
+    OpenCV 5 decodes if it is installed: it accepts the files that DALI accepts, and its pixels are Pillow's (CMYK: within
+    1). OpenCV 4 returns truncated files half gray, so Pillow decodes without OpenCV 5.
 
     Args:
         data: The encoded bytes.
-        size: Height and width that the header promises.
+        size: Height and width in the header.
 
     Returns:
         uint8 [height, width, 3].
@@ -48,7 +48,7 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
     if header.has_alpha and header.format in _BLENDED:
         cv2 = None
     image = _decode_with_pillow(data) if cv2 is None else _decode_with_opencv(cv2, data)
-    if header.format != "tiff":  # which both turn upright themselves
+    if header.format != "tiff":  # both turn a TIFF upright themselves
         image = np.ascontiguousarray(upright(image, header.orientation))
     if image.shape != (*size, 3):
         got = f"{image.shape[0]}x{image.shape[1]}"
@@ -58,7 +58,7 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
 
 @cache
 def opencv_5() -> ModuleType | None:
-    """Return OpenCV 5 or newer, None where there is none."""
+    """Return OpenCV 5 or newer; None if it is not installed."""
     try:
         import cv2
     except ImportError:
@@ -68,10 +68,10 @@ def opencv_5() -> ModuleType | None:
 
 def _decode_with_opencv(cv2: Any, data: Payload) -> NDArray[np.uint8]:
     try:
-        # It would take two bytes for an orientation of any type, see readers.image.header.
+        # OpenCV reads two bytes as the orientation, whatever its type; see readers.image.header.
         flags = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
         image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
-    except Exception as error:  # mostly cv2.error; whatever it is, it is of this image
+    except Exception as error:  # mostly cv2.error; any other error also concerns this image alone
         raise DecodeError(f"OpenCV: {getattr(error, 'err', None) or told(error)}") from error
     if image is None:
         reason = "truncated or damaged"
@@ -92,7 +92,7 @@ def _decode_with_pillow(data: Payload) -> NDArray[np.uint8]:
             if image.mode.startswith("I"):  # 16 bits: keep the upper 8, where convert() would clip
                 image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
             return np.array(image.convert("RGB"))  # a copy: torch warns of read-only memory
-    except Exception as error:  # Pillow's readers let through what damaged bytes make of them
+    except Exception as error:  # Pillow's readers raise errors of any type for damaged bytes
         raise DecodeError(f"Pillow: {told(error)}") from error
 
 

@@ -35,7 +35,7 @@ class RemainingRows:
 
     def wait(self, decoded: Decoded) -> Decoded:
         """Return a step with these rows once they are rendered; raise what a thread raised."""
-        fetched, found = decoded.fetched, list(decoded.found)
+        fetched, found = decoded.fetched, list(decoded.targets)
         for row, task in zip(self.rows, self.tasks, strict=True):
             one, found[row] = task.result()
             if one is not decoded.fetched:
@@ -98,7 +98,7 @@ def read_targets(
     Returns:
         The step with their targets, where rows with bad ones have no sample or a substitute; and which rows these are.
     """
-    fetched, found, bad = decoded.fetched, list(decoded.found), []
+    fetched, found, bad = decoded.fetched, list(decoded.targets), []
 
     def read(row: int) -> Found | TargetsError:
         try:
@@ -110,7 +110,7 @@ def read_targets(
     results = augmenter.workers.pool.map(read, wanted)
     for row, targets in zip(wanted, results, strict=True):
         if isinstance(targets, TargetsError):
-            fetched = fetched.replaced(row, fetcher.lose(fetched, row, targets))
+            fetched = fetched.replaced(row, fetcher.replace_row(fetched, row, targets))
             bad.append(row)
         else:
             found[row] = targets

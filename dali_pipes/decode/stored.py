@@ -1,4 +1,4 @@
-"""Images as they are stored: any number of channels, 8 or 16 bits or floats, with nothing converted in silence."""
+"""Decoding images as they are stored: any number of channels, 8 or 16 bits or floats, without silent conversions."""
 
 import re
 from typing import Any
@@ -16,19 +16,19 @@ from readers.image.header import Header
 from readers.image.raw_pixels import read_npy
 from readers.sample import Payload
 
-_GRAY, _GRAY_WITH_ALPHA = 0, 4  # colour types of PNG
-_WHOLE_MAXIMA = (255, 65535)
+_GRAY, _GRAY_WITH_ALPHA = 0, 4  # colour types of PNG, byte 25 of a file
+_FULL_RANGES = (255, 65535)
 _PNM_MAXIMUM = re.compile(rb"P[2356](?:(?:\s|#[^\n]*\n)+\d{1,9}){2}(?:\s|#[^\n]*\n)+(\d{1,5})\s")
 _TYPES = {8: ("uint8",), 16: ("uint16",), "float32": ("float16", "float32")}
 
 
 def decode_stored(data: Payload, size: tuple[int, int], kind: ImageKind) -> NDArray[Any]:
-    """Decode a whole image of a kind, upright.
+    """Decode a full image of a kind, upright.
 
     Args:
         data: The encoded bytes: PNG, TIFF, NumPy (.npy), JPEG, WebP, BMP or PNM.
-        size: Height and width that the header promises.
-        kind: What it must be.
+        size: Height and width in the header.
+        kind: Channels and depth that the image must have.
 
     Returns:
         [height, width, channels]: uint8 for a depth of 8; float32 in [0, 1] for 16, the value divided by 65535; float32
@@ -48,10 +48,10 @@ def decode_stored(data: Payload, size: tuple[int, int], kind: ImageKind) -> NDAr
 
 
 def read_numbers(data: Payload, channels: int) -> NDArray[Any]:
-    """Return the numbers of an image of so many channels, of any type that is stored, upright: [height, width, channels].
+    """Return the values of an image as they are stored, of any numeric type, upright: [height, width, channels].
 
     Raises:
-        DecodeError: They do not decode, or have another number of channels.
+        DecodeError: The image does not decode, or has another number of channels.
     """
     header, array = _read_upright(data, channels)
     if array.ndim != 3 or array.shape[2] != channels:
@@ -63,7 +63,7 @@ def read_numbers(data: Payload, channels: int) -> NDArray[Any]:
 
 
 def _read_upright(data: Payload, channels: int) -> tuple[Header, NDArray[Any]]:
-    """Return [height, width, channels], colours as RGB; where there are others than asked for, maybe of another form."""
+    """Return the header and [height, width, channels], colours as RGB; of another shape if the channels are not as asked for."""
     try:
         header = read_header(data)
     except HeaderError as error:
@@ -95,7 +95,7 @@ def _read_with_opencv(data: Payload, header: Header) -> NDArray[Any]:
         )
     try:
         array = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
-    except Exception as error:  # mostly cv2.error; whatever it is, it is of this image
+    except Exception as error:  # mostly cv2.error; any other error also concerns this image alone
         raise DecodeError(f"OpenCV: {getattr(error, 'err', None) or told(error)}") from error
     if array is None:
         raise DecodeError("OpenCV cannot decode it: truncated or damaged")
@@ -108,18 +108,18 @@ def _read_with_opencv(data: Payload, header: Header) -> NDArray[Any]:
 
 
 def _require_plain(data: Payload, header: Header) -> None:
-    """Refuse images of which OpenCV would leave something out, or whose numbers it would not scale."""
+    """Refuse images of which OpenCV would drop something, or whose values it would not scale."""
     if header.format == "png" and header.has_alpha and data[25] == _GRAY:
         raise DecodeError("a gray png with one transparent level: store an alpha channel, or none")
     found = _PNM_MAXIMUM.match(data) if header.format == "ppm" else None
-    if found is not None and int(found[1]) not in _WHOLE_MAXIMA:
+    if found is not None and int(found[1]) not in _FULL_RANGES:
         raise DecodeError(
             f"a ppm whose largest value is {int(found[1])}, but 255 and 65535 are taken: scale it"
         )
 
 
 def _require_kind(array: NDArray[Any], header: Header, kind: ImageKind) -> None:
-    """Refuse another number of channels or type of values; nothing is converted in silence."""
+    """Refuse another number of channels or type of values, rather than convert it silently."""
     channels = array.shape[2] if array.ndim == 3 else None
     if channels == kind.channels and array.dtype.name in _TYPES[kind.depth]:
         return

@@ -1,4 +1,4 @@
-"""TIFF files of any number of channels as arrays, by tifffile: bands of one page, or pages of one band."""
+"""Decoding TIFF files of any number of channels with tifffile: one page with several samples, or pages of one sample."""
 
 import io
 from typing import Any
@@ -17,19 +17,19 @@ _PHOTOMETRIC = ("MINISBLACK", "RGB")
 def read_tiff(data: Payload, channels: int) -> NDArray[Any]:
     """Decode a TIFF as it is stored, with no orientation applied.
 
-    A file of one page has its samples for channels, whether they lie pixel by pixel or plane by plane. A file of
-    several pages must have one sample in each, and as many pages as there are channels. Pages that show the image at
-    a smaller size (overviews) do not count.
+    The channels of a file with one page are its samples, interleaved or planar. A file with
+    several pages must have one sample in each, and as many pages as channels. Overviews (pages with the image at
+    a smaller size) are skipped.
 
     Args:
         data: The encoded bytes.
-        channels: How many channels are wanted; more pages are not looked at.
+        channels: Number of channels that are wanted; further pages are not read.
 
     Returns:
         [height, width] or [height, width, channels], of the type that is stored.
 
     Raises:
-        DecodeError: They do not decode, or are something else.
+        DecodeError: The file does not decode, or has another layout.
     """
     try:
         import tifffile
@@ -42,7 +42,7 @@ def read_tiff(data: Payload, channels: int) -> NDArray[Any]:
         raise
     except TooLargeError as error:
         raise DecodeError(str(error)) from error
-    except Exception as error:  # tifffile lets through what damaged bytes make of it
+    except Exception as error:  # tifffile raises errors of any type for damaged bytes
         if "imagecodecs" in str(error):
             raise DecodeError(
                 "a tiff of this compression needs the package imagecodecs: pip install 'gpu-aug[tiff]'"

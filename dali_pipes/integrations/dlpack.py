@@ -1,13 +1,12 @@
 """Batches as arrays of JAX and CuPy, which share the batch's memory by DLPack."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from dali_pipes.batch import Batch
 from dali_pipes.errors import LoaderError, MissingPackageError
-
-Tensors = dict[str, torch.Tensor | list[torch.Tensor]]
 
 
 def to_jax(batch: Batch) -> dict[str, Any]:
@@ -58,7 +57,7 @@ def to_jax(batch: Batch) -> dict[str, Any]:
         narrow = tensor.dtype == torch.int64 and not wide  # JAX would do it with a warning, or wrap
         return jax.dlpack.from_dlpack(tensor.to(torch.int32) if narrow else tensor)
 
-    return {name: _each(array, value) for name, value in _tensors(batch).items()}
+    return _arrays(batch, array)
 
 
 def to_cupy(batch: Batch) -> dict[str, Any]:
@@ -107,11 +106,11 @@ def to_cupy(batch: Batch) -> dict[str, Any]:
             tensor.record_stream(stream)
             return cupy.from_dlpack(tensor)
 
-        return {name: _each(array, value) for name, value in _tensors(batch).items()}
+        return _arrays(batch, array)
 
 
-def _tensors(batch: Batch) -> Tensors:
-    """Return the tensors of a batch, row-major and on one device."""
+def _arrays(batch: Batch, to_array: Callable[[torch.Tensor], Any]) -> dict[str, Any]:
+    """Convert the tensors of a batch, row-major and on one device."""
     views = [view.movedim(-3, -1).contiguous() for view in batch.views]
     fields: dict[str, torch.Tensor | list[torch.Tensor] | None] = {
         "images": views[0],
@@ -124,13 +123,13 @@ def _tensors(batch: Batch) -> Tensors:
         "keypoints": batch.keypoints,
         "keypoint_labels": batch.keypoint_labels,
     }
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _each(array: Any, value: torch.Tensor | list[torch.Tensor]) -> Any:
-    if isinstance(value, list):
-        return [array(tensor.contiguous()) for tensor in value]
-    return array(value.contiguous())
+    arrays: dict[str, Any] = {}
+    for name, value in fields.items():
+        if isinstance(value, list):
+            arrays[name] = [to_array(tensor.contiguous()) for tensor in value]
+        elif value is not None:
+            arrays[name] = to_array(value.contiguous())
+    return arrays
 
 
 def _require_batch(name: str, batch: Batch) -> None:

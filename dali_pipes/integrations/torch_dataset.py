@@ -16,6 +16,7 @@ import torch.utils.data
 from numpy.typing import NDArray
 from torchvision.datasets.vision import StandardTransform
 
+from dali_pipes.arguments.values import require_positive
 from dali_pipes.errors import LoaderError
 from dali_pipes.integrations.torch_items import ItemError, plain_file, sample_of
 from readers import BadSample, IndexedDataset, Sample
@@ -74,8 +75,7 @@ def from_torch(
         (4, ('cat', 'dog'))
     """
     _require_map_style(dataset)
-    if type(num_threads) is not int or num_threads < 1:
-        raise LoaderError(f"{num_threads=} is not allowed; give an integer of 1 or more")
+    require_positive(num_threads=num_threads)
     wrapped = TorchDataset(dataset, classes, num_threads, fingerprint)
     wrapped.check()
     return wrapped
@@ -261,9 +261,7 @@ class TorchDataset(IndexedDataset):
             listed = getattr(leaf, name, None)
             if not isinstance(listed, list | tuple | np.ndarray | torch.Tensor):
                 continue
-            with suppress(
-                ValueError, TypeError
-            ):  # targets of several lengths or kinds are no column
+            with suppress(ValueError, TypeError):  # targets of several lengths are no column
                 array = np.asarray(listed)
                 if array.dtype.kind in "iu" and array.shape == (len(leaf),):
                     return to_labels(array if self._numbers is None else array[self._numbers])

@@ -73,18 +73,20 @@ def warm(
     began, num_compiled = time.perf_counter(), 0
     progress(0, len(PARTS))
     # "spawn": a fork would copy the threads' locks of torch and Numba.
-    with ProcessPoolExecutor(num_processes, get_context("spawn"), be_quiet) as pool:
+    pool = ProcessPoolExecutor(num_processes, get_context("spawn"), be_quiet)
+    try:
         names = {pool.submit(_compile, name): name for name in PARTS}
         for done, future in enumerate(as_completed(names), 1):
-            try:
-                num_compiled += future.result()
-            except Exception as error:
-                pool.shutdown(cancel_futures=True)
+            if (error := future.exception()) is not None:
                 raise LoaderError(
                     f"{names[future]} cannot be compiled: {error!r}; please report it with the versions that "
                     "`gpu-aug doctor` prints"
                 ) from error
+            num_compiled += future.result()
             progress(done, len(PARTS))
+    finally:
+        # After Ctrl-C, too: `with` would compile all the others first.
+        pool.shutdown(cancel_futures=True)
     if num_compiled and not can_keep():
         raise LoaderError(
             f"compiled code cannot be stored in {folder()}; set GPU_AUG_CACHE to a folder of your own that is writable"

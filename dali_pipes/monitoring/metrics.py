@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+from dali_pipes.arguments.values import require_one_of, require_positive
 from dali_pipes.errors import LoaderError
 from dali_pipes.monitoring.loop import Scope
 from dali_pipes.monitoring.stats import Stats
@@ -63,10 +64,11 @@ class Every:
             raise LoaderError(
                 f"Every(steps={self.steps}, seconds={self.seconds}): give one of both, as in Every(call, steps=100)"
             )
-        _require_number("steps", self.steps, is_integer=True)
-        _require_number("seconds", self.seconds, is_integer=False)
-        if self.scope not in (None, "epoch", "run"):
-            raise LoaderError(f'Every(scope={self.scope!r}) is not known; give "epoch" or "run"')
+        if self.steps is not None:
+            require_positive(steps=self.steps)
+        if self.seconds is not None:
+            _require_seconds(self.seconds)
+        require_one_of("scope", self.scope, (None, "epoch", "run"))
 
     @property
     def of(self) -> Scope:
@@ -194,11 +196,7 @@ def _require_callable(call: object) -> None:
         )
 
 
-def _require_number(name: str, value: Any, *, is_integer: bool) -> None:
-    if value is None:
-        return
-    kinds = int if is_integer else int | float
-    is_number = isinstance(value, kinds) and not isinstance(value, bool)
-    if not is_number or not 0 < value < math.inf:
-        kind = "a whole number from 1 on" if is_integer else "a number above 0"
-        raise LoaderError(f"Every({name}={value!r}) must be {kind}")
+def _require_seconds(seconds: object) -> None:
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not (is_number and 0 < seconds < math.inf):  # type: ignore[operator]
+        raise LoaderError(f"seconds={seconds!r} is not allowed; give a number above 0")

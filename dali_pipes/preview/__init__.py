@@ -1,7 +1,7 @@
 """Pictures of augmented data: images next to their originals, clips as strips of frames."""
 
 from dali_pipes.preview.clips import ClipPictures, clip_engines, clip_pictures
-from dali_pipes.preview.decodable_samples import sound_samples, sound_videos
+from dali_pipes.preview.decodable_samples import find_decodable_videos, take_decodable_samples
 from dali_pipes.preview.draw_descriptions import draw_words
 from dali_pipes.preview.images import Preview, preview_engines, preview_images
 from dali_pipes.preview.strips import render_strips, write_animation
@@ -12,10 +12,10 @@ __all__ = [
     "clip_engines",
     "clip_pictures",
     "draw_words",
+    "find_decodable_videos",
     "preview_engines",
     "preview_images",
     "render_strips",
-    "sound_samples",
-    "sound_videos",
+    "take_decodable_samples",
     "write_animation",
 ]

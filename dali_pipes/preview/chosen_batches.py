@@ -16,10 +16,10 @@ from dali_pipes.errors import BadSampleError, LoaderError, MissingPackageError
 from dali_pipes.loader import Loader
 from dali_pipes.preview.draw_descriptions import draw_words
 from dali_pipes.preview.pictures import viewable
+from dali_pipes.runs.replay import make_step
 from dali_pipes.stages.assemble import assemble
 from dali_pipes.stages.data import Finished
 from dali_pipes.stages.fetch import Fetcher
-from dali_pipes.stages.production import Production
 from dali_pipes.steps.schedule import Plan, complete_groups, positions_of
 from gpu_aug import Draws, EngineError, Recipe, Schedule, Views
 from readers import Dataset
@@ -113,20 +113,15 @@ def draw_chosen(
         setup = replace(setup, fetcher=_Renumbered.of(setup.fetcher, np.array(numbers, np.int64)))
     # A few samples are made in this process, without the workers of a Ray cluster.
     setup = replace(setup, options=replace(setup.options, workers=None))
-    fetcher, production = setup.fetcher, Production(setup, loader.steps)
+    fetcher = setup.fetcher
     variant = fetcher.variants.at(epoch)
     views = fetcher.variants.views[variant]
     share = np.array([one[0] for one in positions_of(fetcher.order, epoch, indices)], np.int64)
     positions, rows = complete_groups(share, views.group, len(fetcher.order))
     plan = Plan(epoch, 0, positions, rows, np.ones(len(share), bool), 0, 0, variant)
-    source = production.open(len(positions))
-    try:
-        source.start(plan)
-        finished, images = source.take()
-        _require_sound(finished)
-        batch = assemble(finished, images, setup).to("cpu")
-    finally:
-        production.stop(source)
+    finished, images = make_step(setup, plan)
+    _require_sound(finished)
+    batch = assemble(finished, images, setup).to("cpu")
     return Drawn(epoch, batch, views, finished.draws, rows, finished.keys, fetcher)
 
 

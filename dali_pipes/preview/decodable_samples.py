@@ -6,15 +6,14 @@ from functools import partial
 import numpy as np
 import torch
 
-from dali_pipes.decode.check import check_image
-from dali_pipes.decode.stored import decode_stored
 from dali_pipes.errors import DecodeError
 from dali_pipes.loader import Loader
+from dali_pipes.preview.pictures import decode_original
 from dali_pipes.samples.image_fields import ImageFields
 from dali_pipes.stages.encoded_image import why_no_image
 from dali_pipes.video.clips import Clips
 from gpu_aug import CenterCrop, Recipe
-from readers import BadSample, Dataset, HeaderError, Sample, read_header
+from readers import BadSample, Dataset, HeaderError, Sample
 from readers.cores import usable_cores
 
 ONE_RGB = ImageFields()
@@ -23,7 +22,7 @@ _SIDE = 16  # pixels of frames: few, because only decoding is checked
 _BATCH_SIZE = 8  # clips: enough for the threads, and little memory
 
 
-def sound_samples(
+def take_decodable_samples(
     dataset: Dataset, *, most: int, images: ImageFields = ONE_RGB
 ) -> tuple[list[Sample], list[str]]:
     """Take samples that are spread evenly over a dataset, and decode them.
@@ -49,7 +48,7 @@ def sound_samples(
     return sound, left_out
 
 
-def sound_videos(clips: Clips) -> tuple[list[int], list[str]]:
+def find_decodable_videos(clips: Clips) -> tuple[list[int], list[str]]:
     """Decode all clips of a dataset.
 
     Args:
@@ -90,15 +89,9 @@ def _fault(sample: Sample | BadSample, images: ImageFields) -> str:
         return missing
     if not images.fields and sample.image is None:
         return why_no_image(sample)
-    for payload in images.payloads(sample).values():
-        try:
-            header = read_header(payload)
-            size = (header.height, header.width)
-            if not images.kind.is_usual:
-                decode_stored(payload, size, images.kind)
-                continue
-        except (HeaderError, DecodeError) as error:
-            return str(error)
-        if fault := check_image(payload, size):
-            return fault
+    try:
+        for payload in images.payloads(sample).values():
+            decode_original(payload, images)
+    except (HeaderError, DecodeError) as error:
+        return str(error)
     return ""

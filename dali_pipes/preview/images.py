@@ -70,7 +70,7 @@ def preview_images(
     Args:
         dataset: Images; the draws depend on an image's index.
         recipe: A recipe whose results have a fixed size. Of a schedule each epoch has its own.
-        indices: The samples to show, each once; they must decode, see `sound_samples`.
+        indices: The samples to show, each once; they must decode, see `take_decodable_samples`.
         seed: Seed of the order and of the draws.
         epochs: The epochs to show.
         engine: As for Loader.
@@ -170,7 +170,7 @@ def preview_engines(
     Args:
         dataset: Images.
         recipe: A recipe whose results have a fixed size.
-        indices: The samples to show, each once; they must decode, see `sound_samples`.
+        indices: The samples to show, each once; they must decode, see `take_decodable_samples`.
         seed: Seed of the draws.
         epoch: The epoch of the draws.
         on_pair: Called with the name of each pair before it draws.

@@ -207,7 +207,7 @@ def original_cells(
     """
     cells: list[Cell] = []
     for name, payload in images.payloads(sample).items():
-        picture, values = _decode(payload, images)
+        picture, values = _picture_of(decode_original(payload, images), images)
         targets, trouble = Targets(), []
         try:
             reader = TargetReader(recipe, frozenset(KINDS))
@@ -225,14 +225,25 @@ def original_cells(
     return cells
 
 
-def _decode(payload: Payload, images: ImageFields) -> tuple[Picture, str]:
-    """Decode an image to a picture, and a legend of its values; see `show_values`."""
+def decode_original(payload: Payload, images: ImageFields) -> NDArray[Any]:
+    """Decode an image of the kind of `images` as it is stored, [H, W, C].
+
+    Raises:
+        HeaderError: It is no image.
+        DecodeError: It is damaged or of another kind.
+    """
     header = read_header(payload)
     size = (header.height, header.width)
     if images.kind.is_usual:
-        return opencv.decode(payload, size), ""
-    array = np.ascontiguousarray(decode_stored(payload, size, images.kind))
-    image = torch.from_numpy(array).permute(2, 0, 1)
+        return opencv.decode(payload, size)
+    return decode_stored(payload, size, images.kind)
+
+
+def _picture_of(array: NDArray[Any], images: ImageFields) -> tuple[Picture, str]:
+    """Return a decoded image as a picture, and a legend of its values; see `show_values`."""
+    if images.kind.is_usual:
+        return array, ""
+    image = torch.from_numpy(np.ascontiguousarray(array)).permute(2, 0, 1)
     # Floats are in [0, 1] already, unless they have a range of their own.
     image = image.float() / 255 if image.dtype == torch.uint8 else image.float()
     return show_values(image, stretched=images.kind.depth == "float32")

@@ -1,1 +1,1 @@
-"""The record of a run: its audit, its bad samples, its attempts, and how a step of it is made again."""
+"""Records of a run: its audit, its attempts and its bad samples; and the replay of one row of a batch."""

@@ -121,7 +121,7 @@ class Audit:
         positions = plan.positions[rows]
         start = int(positions[0]) if len(rows) else total(plan.consumed)
         stop = start + len(rows)
-        kept = finished.kept[rows]
+        kept = finished.has_sample[rows]
         rows, positions = rows[kept], positions[kept]
         samples, places = sums(plan.epoch, positions, finished.indices[rows])
         if plan.epoch != before.epoch:

@@ -189,9 +189,10 @@ def add_hashes(steps: Sequence[StepLine]) -> tuple[int, int]:
 
 def summarize(name: str, history: History) -> str:
     """Return what is known of a run, in one line."""
+    num_epochs = len(history.epochs)
     numbers = [
         f"{name}: {history.name}",
-        counted(len(history.epochs), "epoch"),
+        f"{num_epochs} epoch{'' if num_epochs == 1 else 's'}",  # `counted` knows batches, not epochs
         f"{counted(history.num_steps, 'line')} of steps",
         f"ranks: {', '.join(map(str, history.world_sizes))}",
     ]

@@ -74,7 +74,7 @@ def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int =
     _require_allowed(setup, index, epoch, repeat, view)
     plan = _plan_row(setup, int(index), int(epoch), int(repeat))
     alone, engines = _recording_setup(setup, plan.variant)
-    finished, images = _make_step(alone, plan)
+    finished, images = make_step(alone, plan)
     row = int(plan.rows[0])
     for record in finished.records[row]:
         if not record.kept:
@@ -174,7 +174,8 @@ def _recording_setup(setup: Setup, variant: int) -> tuple[Setup, list[RecordingE
     return alone, engines
 
 
-def _make_step(setup: Setup, plan: Plan) -> tuple[Finished, FinishedImages]:
+def make_step(setup: Setup, plan: Plan) -> tuple[Finished, FinishedImages]:
+    """Make a single step in this process, as a loop of the loader does."""
     num = len(plan.positions)
     production = Production(setup, Steps(len(setup.fetcher.order), num, 0, 1, "partial"))
     source = production.open(num)

@@ -61,11 +61,10 @@ class ImageFields:
 
     def chosen(self, sample: Sample) -> Sample:
         """Return the sample with the first of them as its `image`."""
-        if not self.fields or sample.image_field == self.fields[0][1]:
+        first = self.fields[0][1] if self.fields else sample.image_field
+        if first in (None, sample.image_field) or sample.image is sample.fields.get(first):
             return sample
-        if sample.image is sample.fields.get(self.fields[0][1]):
-            return sample
-        return replace(sample, image_field=self.fields[0][1], size=None, restarts=None)
+        return replace(sample, image_field=first, size=None, restarts=None)
 
     def payloads(self, sample: Sample) -> dict[str, Payload]:
         """Return the encoded images by name; a single one without a name is "image"."""

@@ -1,4 +1,4 @@
-"""From a finished step to what is handed over: this rank's rows as a Batch, and the bad ones for the ledger."""
+"""The last stage: this rank's rows of a finished step become a Batch, and its bad samples go to the ledger."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,17 +29,17 @@ def batch_of(
     setup: Setup,
     accept: Callable[[Sequence[BadRecord]], None],
 ) -> Batch | None:
-    """Return a finished step as what is handed over; None behind the end of a stream.
+    """Return the batch of a finished step; None behind the end of a stream.
 
     Args:
         finished: The step.
         images: Its images, one tensor per view.
-        setup: What the loader is made of.
-        accept: Gets the bad samples before anything is put together, and raises where the run must not go on: a ledger
-            writes them down (`Ledger.commit`) or judges them alone (`Ledger.judge`).
+        setup: The configuration of the loader.
+        accept: Called with the bad samples before the batch is assembled; it raises if the run must not go on: a ledger
+            records them (`Ledger.commit`) or only judges them (`Ledger.judge`).
 
     Raises:
-        BadSampleError: As `accept` raises it, or no substitute was found.
+        BadSampleError: From `accept`, or no substitute was found.
         LoaderError: A label is not a class, or its classes were never counted.
     """
     plan = finished.plan
@@ -56,7 +56,7 @@ def batch_of(
 
 
 def no_batch(setup: Setup) -> LoaderError:
-    """The error where an epoch that begins has not a single batch, so that there is none to give."""
+    """Return the error for an epoch without a single batch."""
     options = setup.options
     return LoaderError(
         f"an epoch has no batch: its samples are too few for batch_size={options.batch_size} on every rank under "
@@ -65,15 +65,15 @@ def no_batch(setup: Setup) -> LoaderError:
 
 
 def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
-    """Take this rank's rows that are not lost.
+    """Return this rank's rows that have a sample.
 
     Raises:
         LoaderError: A label is not a class, or its classes were never counted.
     """
     plan, device = finished.plan, setup.choice.device
     recipe = setup.variants[plan.variant][0].recipe
-    kept = finished.kept[plan.rows]
-    rows = plan.rows[kept]
+    has_sample = finished.has_sample[plan.rows]
+    rows = plan.rows[has_sample]
     if num_frames := setup.fetcher.num_frames:
         images = tuple(view.view(len(finished), num_frames, *view.shape[1:]) for view in images)
     named = images_by_name(images, finished, setup)
@@ -83,7 +83,7 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
     fields = setup.fetcher.fields.collate([finished.values[row] for row in rows], device)
     mixing = setup.fetcher.variants.mixing
     labels = labels_of(finished, recipe, setup.num_classes, mixing)
-    found = [finished.found[row] for row in rows.tolist()]
+    found = [finished.targets[row] for row in rows.tolist()]
     maps = setup.fetcher.targets.maps.collate(
         [one.maps for one in found if one.maps is not None], recipe.fixed_size, device
     )
@@ -95,7 +95,7 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
         labels=take_labels(labels, rows, device),
         indices=torch.from_numpy(finished.indices[rows]),
         keys=[finished.keys[row] for row in rows.tolist()],
-        valid=torch.from_numpy(plan.valid[kept]),
+        valid=torch.from_numpy(plan.valid[has_sample]),
         views=views,
         fields=fields | {name: take_rows(one, rows) for name, one in named.items()} | maps,
         **clip_columns(finished, rows, setup.fetcher.clips),
@@ -104,7 +104,7 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
 
 
 def images_by_name(images: Images, finished: Finished, setup: Setup) -> dict[str, torch.Tensor]:
-    """Return [E, C, H, W] for each image of the samples, where they have several."""
+    """Return [E, C, H, W] for each image of the samples, if they have several."""
     names = setup.fetcher.images.names
     if not names:
         return {}
@@ -118,14 +118,14 @@ def images_by_name(images: Images, finished: Finished, setup: Setup) -> dict[str
 
 
 def bad_ones(finished: Finished, policy: Policy) -> tuple[list[BadRecord], BadSampleError | None]:
-    """Return what goes into the ledger, and the error that ends the run where no substitute was found.
+    """Return the records for the ledger, and the error that ends the run if no substitute was found.
 
-    Of samples that others hand over only what ends the run is written down.
+    Bad samples of other ranks are recorded only if they end the run.
     """
     if not any(finished.records):
         return [], None
-    lost = np.flatnonzero(~finished.kept).tolist() if policy == "replace" else []
-    failure = no_substitute(finished.records[lost[0]]) if lost else None
+    empty = np.flatnonzero(~finished.has_sample).tolist() if policy == "replace" else []
+    failure = no_substitute(finished.records[empty[0]]) if empty else None
     own = set(finished.plan.rows.tolist())
     everything = policy == "raise" or failure is not None
     records = [
@@ -145,12 +145,12 @@ def labels_of(
     Args:
         finished: The step.
         recipe: The recipe of the images.
-        num_classes: How many classes there are; None where it need not be known.
-        mixing: One of the run's recipes that mixes samples: labels have one form in all epochs.
+        num_classes: Number of classes; None if it need not be known.
+        mixing: A recipe of the run that mixes samples, if there is one: labels have one form in all epochs.
 
     Returns:
-        int64 [E], -1 where the data has no label; float32 [E, num_classes] where a recipe of the run mixes
-        samples, with a row of zeros for a lost sample, and for one without label that has boxes, masks or keypoints. Vectors
+        int64 [E], -1 without a label; float32 [E, num_classes] if a recipe of the run mixes samples, with
+        zeros for rows without a sample, and for samples without a label that have boxes, masks or keypoints. Vectors
         are mixed without a conversion.
 
     Raises:
@@ -168,9 +168,9 @@ def labels_of(
         if len(known):
             raise no_class_count(mixing)
         return labels
-    missing = np.flatnonzero(finished.kept & (labels < 0)).tolist()
-    if any(not finished.found[row].targets for row in missing):
-        sentence = missing_labels(len(missing), int(finished.kept.sum()))
+    missing = np.flatnonzero(finished.has_sample & (labels < 0)).tolist()
+    if any(not finished.targets[row].targets for row in missing):
+        sentence = missing_labels(len(missing), int(finished.has_sample.sum()))
         raise LoaderError(
             f"the recipe mixes images with their labels, but {sentence}; without labels at all, leave num_classes out"
         )
@@ -188,7 +188,7 @@ def labels_of(
 def clip_columns(
     finished: Finished, rows: NDArray[np.int64], clips: ClipSource | None
 ) -> dict[str, Any]:
-    """Return what a batch says of its clips, nothing where samples are images."""
+    """Return the columns of a batch that describe clips; none if samples are images."""
     if clips is None:
         return {}
     return {
@@ -201,11 +201,11 @@ def clip_columns(
 
 
 def take_rows(images: torch.Tensor, rows: NDArray[np.int64]) -> torch.Tensor:
-    """Return some rows of a batch, without a copy where they follow one another."""
+    """Return some rows of a batch, without a copy if they are consecutive."""
     if len(rows) == 0:
         return images[:0]
     first, last = int(rows[0]), int(rows[-1])
-    # No arange: it gives Python's lock away.
+    # Without `arange`, which releases the interpreter's lock.
     if last - first + 1 == len(rows) and (rows[1:] > rows[:-1]).all():
         return images[first : last + 1]
     return images.index_select(0, upload(torch.from_numpy(rows), images.device))

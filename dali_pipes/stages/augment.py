@@ -1,4 +1,4 @@
-"""The last stage: canvases are augmented, by the threads that rendered them, or on the GPU."""
+"""The augment stage: canvases are augmented, by the threads that rendered them, or on the GPU."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -24,26 +24,26 @@ class Engines:
 
     Args:
         views: The views of every sample.
-        recorder: Gets what is augmented and copied.
+        recorder: Measures augmenting and copying.
 
     Attributes:
         views: As given.
         recorder: As given.
-        device: Device of the engine.
-        one_by_one: Whether a step may be augmented in parts: no function of the user takes it together.
+        device: Device of the engines.
+        can_split: Whether a step may be augmented in parts: no function of the user takes a batch.
     """
 
     def __init__(self, views: Sequence[View], recorder: Recorder) -> None:
         self.views, self.recorder = views, recorder
         self.device = views[0].device
-        self.one_by_one = not any(takes_batches(view.recipe) for view in views)
+        self.can_split = not any(takes_batches(view.recipe) for view in views)
 
     def empty(self, count: int) -> Images:
-        """Memory for the images of `count` samples."""
+        """Return memory for the images of `count` samples."""
         return tuple(view.empty(count) for view in self.views)
 
     def canvases(self, count: int) -> Canvases:
-        """Memory for the canvases of `count` samples, from where they go to the engines' device."""
+        """Return memory on the host for the canvases of `count` samples, pinned if they go to a GPU."""
         return make_canvases(self.views, count, pinned=self.device.type == "cuda")
 
     def upload(self, canvases: Canvases) -> list[ViewCanvases]:
@@ -65,13 +65,13 @@ class Engines:
         with self.recorder.measure(
             "augment", samples=len(finished), num_bytes=num_bytes, work=work
         ):
-            self.run(finished.draws, finished.kept, canvases, images)
+            self.run(finished.draws, finished.has_sample, canvases, images)
         return images
 
     def run(
         self,
         draws: Sequence[Draws],
-        kept: NDArray[np.bool_],
+        has_sample: NDArray[np.bool_],
         canvases: Sequence[ViewCanvases],
         images: Images,
     ) -> None:
@@ -79,29 +79,29 @@ class Engines:
 
         Args:
             draws: One entry per view.
-            kept: bool [n], False for lost rows.
+            has_sample: bool [n].
             canvases: One entry per view, of all these rows.
             images: Is written.
         """
         for view, drawn, rendered, out in zip(self.views, draws, canvases, images, strict=True):
             if takes_batches(view.recipe):
-                drawn = _without_lost(view.recipe, drawn, kept)
+                drawn = _skip_empty_rows(view.recipe, drawn, has_sample)
             if view.images_per_row > 1:
                 drawn = drawn.repeat(view.images_per_row)
             view.engine.run(rendered, drawn, out)
 
 
 class Augmenter:
-    """Goes on from fetched samples with a function that renders them: on the CPU in chunks, on a GPU with the step.
+    """Renders and augments steps: on the CPU in parts, one thread each; on a GPU the step at once.
 
     Args:
         variants: The engines of each of the run's recipes.
         workers: The threads that render.
-        memory: Returns where the finished images of a step go; None takes new memory.
+        memory: Returns the memory for the finished images of a step; None takes new memory.
 
     Attributes:
         device: Device of the engines.
-        side: The stream on which they work there.
+        side: The stream that they work on.
         workers: As given.
     """
 
@@ -114,11 +114,11 @@ class Augmenter:
         self._variants, self.workers = tuple(variants), workers
         self.device = self._variants[0].device
         self.side = SideStream(self.device)
-        self._kept = threading.local()
+        self._own = threading.local()
         self._memory = memory or (lambda fetched: self.engines_of(fetched).empty(len(fetched)))
 
     def engines_of(self, fetched: Fetched) -> Engines:
-        """The engines of a step's recipe."""
+        """Return the engines of a step's recipe."""
         return self._variants[fetched.plan.variant]
 
     def spawn(self, fetched: Fetched, render: Render) -> Pending:
@@ -157,7 +157,7 @@ class Augmenter:
         def finish(parts: Sequence[Decoded]) -> tuple[Finished, Ahead]:
             return join(fetched, parts).finished(), Ahead(images, None)
 
-        if not engines.one_by_one:
+        if not engines.can_split:
             return Pending(finish, [self._augment_together(engines, fetched, render, images)])
         augment = partial(self._augment_part, engines, fetched, render, images)
         parts = self.workers.parts(fetched)
@@ -181,25 +181,23 @@ class Augmenter:
         return self.workers.move_targets(decoded)
 
     def _own_canvases(self, engines: Engines, count: int) -> Canvases:
-        """Memory of this thread, which it uses for one part after the other: new memory costs page faults, 20 us per image."""
-        kept: dict[Engines, Canvases] | None = getattr(self._kept, "canvases", None)
-        if kept is None:
-            kept = self._kept.canvases = {}
-        canvases = kept.get(engines)
+        """Return canvases that this thread uses again for each part: new memory costs page faults, 20 us per image."""
+        own: dict[Engines, Canvases] = self._own.__dict__.setdefault("canvases", {})
+        canvases = own.get(engines)
         if canvases is None or canvases.num_rows < count:
-            canvases = kept[engines] = engines.canvases(count)
+            canvases = own[engines] = engines.canvases(count)
         return canvases.first_rows(count)
 
     def _run(self, engines: Engines, rows: Fetched, canvases: Canvases, images: Images) -> None:
         """Augment rows on the CPU."""
         num_bytes, recorder = sum(view.nbytes for view in images), self.workers.recorder
         with recorder.measure("augment", samples=len(rows), num_bytes=num_bytes, work=rows.work):
-            engines.run(rows.mixed_draws(), rows.kept(), canvases.views, images)
+            engines.run(rows.mixed_draws(), rows.has_sample, canvases.views, images)
 
     def _augment_together(
         self, engines: Engines, fetched: Fetched, render: Render, images: Images
     ) -> Future[Decoded]:
-        """Augment a whole step once it is rendered, for a function of the user takes it together."""
+        """Augment a step at once when it is rendered, because a function of the user takes the batch."""
         canvases = engines.canvases(len(fetched))
         parts = self.workers.render(fetched, render, canvases)
 
@@ -208,24 +206,24 @@ class Augmenter:
             self._run(engines, decoded.fetched, canvases, images)
             return decoded
 
-        # Tasks begin in their order: when this one does, the others are done or have a thread.
+        # No deadlock: tasks begin in their order, so when this one does, the others are done or have a thread.
         return self.workers.submit("augment", augment)
 
 
 def _num_bytes(views: Sequence[ViewCanvases]) -> int:
-    """Bytes of canvases."""
+    """Return the bytes of canvases."""
     return sum(
         sum(canvas.nbytes for canvas in view) if isinstance(view, list) else view.nbytes
         for view in views
     )
 
 
-def _without_lost(recipe: Recipe, draws: Draws, kept: NDArray[np.bool_]) -> Draws:
-    """Keep what is in the place of lost samples from functions that take a batch together."""
-    if kept.all():
+def _skip_empty_rows(recipe: Recipe, draws: Draws, has_sample: NDArray[np.bool_]) -> Draws:
+    """Return draws by which functions on a batch do not get the black images of rows without a sample."""
+    if has_sample.all():
         return draws
     params = tuple(
-        drawn | {"apply": drawn["apply"] & kept} if isinstance(leaf, BatchFunction) else drawn
+        drawn | {"apply": drawn["apply"] & has_sample} if isinstance(leaf, BatchFunction) else drawn
         for leaf, drawn in zip(recipe.batch_leaves, draws.params, strict=True)
     )
     return replace(draws, params=params)

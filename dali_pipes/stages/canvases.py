@@ -14,12 +14,12 @@ from gpu_aug.image_kind import USUAL, ImageKind
 ViewCanvases = torch.Tensor | list[torch.Tensor]
 """Canvases of one view: uint8 or float32 [images, height, width, C], or images of sizes of their own."""
 
-_ALIGNMENT = 64
+_ALIGNMENT = 64  # bytes; see `aligned`
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One of the pictures that are made of every sample.
+    """How one of the pictures that are made of every sample is made.
 
     Attributes:
         recipe: The recipe of the view.
@@ -40,7 +40,7 @@ class View:
     kind: ImageKind = USUAL
 
     def empty(self, count: int) -> torch.Tensor:
-        """Memory for the images of `count` samples, [images, C, H, W]."""
+        """Return memory for the images of `count` samples, [images, C, H, W]."""
         count *= self.images_per_row
         size, channels = self.recipe.fixed_size, self.kind.channels
         shape = (count, channels, *size)
@@ -58,10 +58,10 @@ class Canvases:
     """Memory for the canvases of some rows in every view.
 
     Attributes:
-        views: One entry per view; views whose decode stage gives all images one size have one tensor.
+        views: One entry per view: a tensor if all canvases have one size, else a list.
         times: Canvases of a row: the frames of a clip, or the images of a sample.
         pinned: Whether they go on to a GPU.
-        first: The row that is called row 0.
+        first: Number of the row in `views` that is row 0 here.
         kind: What images are.
     """
 
@@ -73,11 +73,11 @@ class Canvases:
 
     @property
     def num_rows(self) -> int:
-        """How many rows there is memory for."""
+        """Number of rows that there is memory for."""
         return len(self.views[0]) // self.times
 
     def first_rows(self, count: int) -> "Canvases":
-        """The canvases of the first rows; those that have sizes of their own are made anew."""
+        """Return the canvases of the first rows; those of different sizes are made anew."""
         num = count * self.times
         views = tuple(
             [torch.empty(0)] * num if isinstance(view, list) else view[:num] for view in self.views
@@ -85,17 +85,17 @@ class Canvases:
         return replace(self, views=views)
 
     def from_row(self, first: int) -> "Canvases":
-        """The same memory, whose row 0 is row `first` of this."""
+        """Return the same memory, whose row 0 is row `first` of this."""
         return replace(self, first=self.first + first)
 
     def of(
         self, row: int, draws: Sequence[Draws], drawn_row: int, frame: int = 0
     ) -> list[torch.Tensor]:
-        """The canvases of a row's frame, one per view, uint8 or float32 [height, width, C].
+        """Return the canvases of a row's frame, one per view, uint8 or float32 [height, width, C].
 
         Args:
             row: The row.
-            draws: One entry per view; where canvases have several sizes they are made here as the draws say.
+            draws: One entry per view; canvases of different sizes are allocated here, in the sizes of the draws.
             drawn_row: The row of the draws.
             frame: The number of the frame in its clip, or of the image in its sample.
         """
@@ -111,7 +111,7 @@ class Canvases:
     def addresses(
         self, rows: NDArray[np.int64], start: int, draws: Sequence[Draws]
     ) -> NDArray[np.int64]:
-        """Address, height and width of the canvases of images: int64 [views, rows, 3].
+        """Return address, height and width of the canvases of images: int64 [views, rows, 3].
 
         Args:
             rows: The rows.
@@ -120,7 +120,7 @@ class Canvases:
         """
         if any(isinstance(view, list) for view in self.views):
             for row in rows.tolist():
-                self.of(row, draws, start + row)  # makes them
+                self.of(row, draws, start + row)  # allocates them
         numbers = (self.first + rows) * self.times
         return np.stack([addresses_of(view, numbers) for view in self.views])
 
@@ -132,7 +132,7 @@ class Canvases:
 
 
 def make_canvases(views: Sequence[View], num_rows: int, *, pinned: bool) -> Canvases:
-    """Make memory for the canvases of so many rows."""
+    """Allocate memory for the canvases of `num_rows` rows."""
     times, kind = views[0].images_per_row, views[0].kind
     count = num_rows * times
     made: list[ViewCanvases] = [
@@ -143,7 +143,7 @@ def make_canvases(views: Sequence[View], num_rows: int, *, pinned: bool) -> Canv
 
 
 def addresses_of(canvases: ViewCanvases, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Address, height and width of some canvases of a view: int64 [n, 3]."""
+    """Return address, height and width of some canvases of a view: int64 [n, 3]."""
     if isinstance(canvases, list):
         some = [canvases[number] for number in numbers.tolist()]
         found = [(one.data_ptr(), one.shape[0], one.shape[1]) for one in some]
@@ -155,12 +155,12 @@ def addresses_of(canvases: ViewCanvases, numbers: NDArray[np.int64]) -> NDArray[
 
 
 def empty(shape: tuple[int, ...], kind: ImageKind = USUAL, *, pinned: bool) -> torch.Tensor:
-    """Memory for canvases of a shape without their channels."""
+    """Allocate memory for canvases; `shape` lacks the channels."""
     return torch.empty((*shape, kind.channels), dtype=kind.dtype, pin_memory=pinned)
 
 
 def aligned(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Memory that begins at a multiple of 64 bytes, as JAX wants it.
+    """Return memory that begins at a multiple of 64 bytes, which JAX needs to use it without a copy.
 
     NumPy asks the system for huge pages, torch does not: 0.06 against 0.24 ms per image of 224x224 in
     float32, all of it page faults.

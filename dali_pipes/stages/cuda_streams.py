@@ -1,7 +1,7 @@
 """A CUDA stream of our own for the work between decoder and training step, so that both run at once.
 
-Everything that is done to images before they are handed over is asked for on that stream, one step ahead of the loop. What is
-handed over is waited for by the stream that is current then, and recorded on it; nothing else may read or write it before.
+All work on images before they are handed over is queued on that stream, one step ahead of the loop. At the hand-over the
+stream that is current then waits for the images, which are recorded on it; nothing else may read or write them before.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """Tensors that a side stream is still computing.
+    """Tensors that a side stream may still be computing.
 
     Attributes:
         tensors: The results, on the device of the stream.
@@ -28,8 +28,8 @@ class Ahead:
     def take(self) -> tuple[torch.Tensor, ...]:
         """Hand the tensors to the current stream, which waits for them; the host does not.
 
-        Their memory belongs to the side stream. It is given out again only when the current stream is
-        through with what it was asked for before they were deleted.
+        Their memory belongs to the side stream. It is used again only when the current stream has done the work that
+        was queued before they were deleted.
         """
         if self.done is not None:
             current = torch.cuda.current_stream(self.tensors[0].device)
@@ -40,61 +40,61 @@ class Ahead:
 
 
 class SideStream:
-    """Runs work beside the current stream, on a CPU at once.
+    """Runs work on a stream other than the current one; on a CPU it runs work at once.
 
-    All of a device share one stream: torch keeps what a stream gave back for that stream alone, so that a stream for
-    each epoch would hold on to the memory of an epoch each. One thread asks for work.
+    All side streams of a device are one stream: torch keeps freed memory for the stream that had it, so a stream for
+    each epoch would keep the memory of an epoch each. Only one thread may queue work.
 
     Args:
         device: Where the work runs.
 
     Attributes:
         device: As given.
-        stream: What a producer, such as DALI, has to synchronise its outputs with; None on a CPU.
+        stream: The stream that DALI must synchronise its outputs with; None on a CPU.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.stream: Any = _stream_of(device) if device.type == "cuda" else None
-        self._kept: deque[tuple[Any, Any]] = deque()
+        self._owners: deque[tuple[Any, Any]] = deque()
         self._is_closed = False
 
     def run(self, work: Callable[[], Sequence[torch.Tensor]]) -> Ahead:
-        """Ask for work whose inputs were made on this stream, or on the host.
+        """Queue work whose inputs were made on this stream, or on the host.
 
         Args:
             work: Returns at least one tensor. Tensors that it allocates and drops belong to the side stream.
         """
         if self.stream is None:
             return Ahead(tuple(work()), None)
-        self._let_go()
+        self._release()
         with torch.cuda.stream(self.stream):
             tensors = tuple(work())
             done = self.stream.record_event()
         return Ahead(tensors, done)
 
     def keep(self, owner: Any) -> None:
-        """Hold on to the owner of memory until all that the stream was asked for so far is done; any thread may ask."""
-        if self._is_closed:  # nobody will look again
+        """Hold the owner of memory until the work that is queued now is done; any thread may call this."""
+        if self._is_closed:  # `_release` is not called any more
             self.stream.synchronize()
         else:
-            self._kept.append((self.stream.record_event(), owner))
+            self._owners.append((self.stream.record_event(), owner))
 
     def close(self) -> None:
-        """Let go of what is kept, once that is possible; the host waits for this stream alone."""
+        """Release all owners when the stream is done; the host waits for this stream alone."""
         self._is_closed = True
-        while self._kept:
-            self._kept[0][0].synchronize()
-            self._kept.popleft()
+        while self._owners:
+            self._owners[0][0].synchronize()
+            self._owners.popleft()
 
-    def _let_go(self) -> None:
-        while self._kept and self._kept[0][0].query():
-            self._kept.popleft()
+    def _release(self) -> None:
+        while self._owners and self._owners[0][0].query():
+            self._owners.popleft()
 
 
 @cache
 def _stream_of(device: torch.device) -> Any:
-    """The stream beside the training step on a device."""
+    """Return the side stream of a device."""
     make: Any = torch.cuda.Stream
-    # Its kernels are short, and a training step's long queue should not hold them up.
+    # A high priority: its kernels are short, and must not wait behind the long queue of a training step.
     return make(device, priority=-1)

@@ -1,4 +1,4 @@
-"""Data passed between the stages of the pipeline: fetched samples, decoded ones, finished steps."""
+"""The types that stages pass on: Fetched -> Decoded -> Finished, and Pending for a step that is under way."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -20,14 +20,15 @@ from gpu_aug import Draws
 from readers import Sample
 from readers.sample import Payload
 
-NOTHING = Found()
+NO_TARGETS = Found()
+"""Of a row without targets; rows are compared with it, so there is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """Encoded samples and their draws: all samples of a plan, or consecutive ones.
 
-    A row whose sample is lost has no data.
+    A row is without a sample if that was bad and has no substitute.
 
     Attributes:
         plan: The step that they belong to.
@@ -37,7 +38,7 @@ class Fetched:
         encoded: Their images.
         sizes: int64 [n, 2], height and width of the upright images.
         records: What was bad in each row, in the order in which it was noticed.
-        draws: One entry per view.
+        draws: One entry per view; none until they are drawn.
         frames: int64 [n, T], the frames of each clip, counted in the order of presentation; T is 0 for images.
         seconds: float64 [n, T], when these are shown in their video.
         values: The further fields of each row; see FieldReader.
@@ -60,12 +61,12 @@ class Fetched:
 
     @property
     def samples(self) -> Sequence[Sample | None]:
-        """The samples as they are stored, None where a row is lost; each may be made when it is asked for."""
+        """The samples as they are stored; each may be made when it is asked for."""
         return self.encoded.samples
 
     @property
     def data(self) -> Sequence[Payload | None]:
-        """The encoded images, None where a row is lost; each may be made when it is asked for."""
+        """The encoded images; each may be made when it is asked for."""
         return self.encoded.data
 
     @property
@@ -79,9 +80,18 @@ class Fetched:
         return self.encoded.restarts
 
     @property
+    def has_sample(self) -> NDArray[np.bool_]:
+        """Which rows have a sample: bool [n]."""
+        return self.encoded.has_sample
+
+    @property
     def work(self) -> Rows:
-        """Its rows by name, for whoever asks what a thread works on: no sample is made for that."""
+        """The names of the rows, for messages on what a thread works on; no sample is made for that."""
         return Rows(self.plan, self.encoded.keys)
+
+    def key(self, row: int) -> str:
+        """Return the name of a row's sample for people, also of a bad one."""
+        return self.encoded.keys[row] if self.has_sample[row] else self.records[row][-1].key
 
     def rows(self, start: int, stop: int) -> "Fetched":
         """Return the rows start to stop (half open)."""
@@ -102,7 +112,12 @@ class Fetched:
 
     def replaced(self, start: int, part: "Fetched") -> "Fetched":
         """Return these rows with those of `part` from row `start` on."""
-        rows = np.arange(start, start + len(part))
+        changed = self.with_rows(np.arange(start, start + len(part)), part)
+        pairs = zip(self.draws, part.draws, strict=True)
+        return replace(changed, draws=tuple(mine.replaced(start, new) for mine, new in pairs))
+
+    def with_rows(self, rows: NDArray[np.int64], part: "Fetched") -> "Fetched":
+        """Return these rows with those of `part` at some places, int64 [len(part)]; draws stay as they are."""
         return Fetched(
             self.plan,
             self.positions,
@@ -111,37 +126,45 @@ class Fetched:
             put(self.encoded, rows, part.encoded),
             put(self.sizes, rows, part.sizes),
             put(self.records, rows, part.records),
-            tuple(
-                mine.replaced(start, new) for mine, new in zip(self.draws, part.draws, strict=True)
-            ),
+            self.draws,
             put(self.frames, rows, part.frames),
             put(self.seconds, rows, part.seconds),
             put(self.values, rows, part.values),
         )
 
-    def key(self, row: int) -> str:
-        """The name of a row's sample for people, of a lost one as well."""
-        return self.encoded.keys[row] if self.kept()[row] else self.records[row][-1].key
-
-    def kept(self) -> NDArray[np.bool_]:
-        """Which rows are not lost: bool [n]."""
-        return self.encoded.is_kept
-
     def mixed_draws(self) -> tuple[Draws, ...]:
-        """The draws, once it is known which rows are lost.
-
-        A lost row is nobody's partner, and has none: who would be mixed with it is mixed with itself.
-        """
-        if self.kept().all():
+        """Return the draws, where rows without a sample take no part in mixing: their partners are mixed with themselves."""
+        if self.has_sample.all():
             return self.draws
-        lost, own = ~self.kept(), np.arange(len(self))[:, None]
+        is_empty, own = ~self.has_sample, np.arange(len(self))[:, None]
         return tuple(
             replace(
                 drawn,
-                partners=np.where(lost[:, None] | lost[drawn.partners], own, drawn.partners),
+                partners=np.where(
+                    is_empty[:, None] | is_empty[drawn.partners], own, drawn.partners
+                ),
             )
             for drawn in self.draws
         )
+
+
+def no_frames(count: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the frames and seconds of `count` samples that are no clips: int64 and float64 [count, 0]."""
+    return np.zeros((count, 0), np.int64), np.zeros((count, 0))
+
+
+def needed_part(draws: Sequence[Draws]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the smallest rectangle of each image that holds its crops of all views.
+
+    Returns:
+        int32 [n, 2], top and left; int32 [n, 2], height and width.
+    """
+    crops = [view.crops for view in draws]
+    if len(crops) == 1:
+        return crops[0].start, crops[0].shape
+    start = np.minimum.reduce([crop.start for crop in crops])
+    stop = np.maximum.reduce([crop.start + crop.shape for crop in crops])
+    return start, stop - start
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,23 +172,23 @@ class Decoded:
     """Samples whose canvases are rendered, and whose targets are read.
 
     Attributes:
-        fetched: The samples; those that turned out to be bad are lost, or others are in their rows.
-        found: The targets of each row; once they are moved, as the first recipe moves them.
+        fetched: The samples; those that turned out to be bad are gone or replaced.
+        targets: The targets of each row; once they are moved, as the first recipe moves them.
     """
 
     fetched: Fetched
-    found: Sequence[Found]
+    targets: Sequence[Found]
 
     def finished(self) -> "Finished":
-        """Return what is left to say of a step once its images are finished."""
+        """Return the step's metadata (labels, keys, draws) without its images."""
         fetched = self.fetched
         return Finished(
             plan=fetched.plan,
             indices=fetched.indices,
             keys=list(fetched.encoded.keys),
             labels=fetched.encoded.labels,
-            kept=fetched.kept(),
-            found=self.found,
+            has_sample=fetched.has_sample,
+            targets=self.targets,
             records=fetched.records,
             frames=fetched.frames,
             seconds=fetched.seconds,
@@ -174,20 +197,20 @@ class Decoded:
         )
 
 
-def join(whole: Fetched, parts: Sequence[Decoded]) -> Decoded:
+def join(step: Fetched, parts: Sequence[Decoded]) -> Decoded:
     """Put the decoded parts of a step together.
 
     Args:
-        whole: The step as it was fetched.
-        parts: All of it, in order. A row is another one than it was only where it has more records.
+        step: The step as it was fetched.
+        parts: All of it, in order. Only rows with more records than in `step` have changed.
     """
     start = 0
     for part in parts:
         for row, records in enumerate(part.fetched.records):
-            if records != whole.records[start + row]:
-                whole = whole.replaced(start + row, part.fetched.rows(row, row + 1))
+            if records != step.records[start + row]:
+                step = step.replaced(start + row, part.fetched.rows(row, row + 1))
         start += len(part.fetched)
-    return Decoded(whole, [found for part in parts for found in part.found])
+    return Decoded(step, [targets for part in parts for targets in part.targets])
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,14 +220,14 @@ class Finished:
     Attributes:
         plan: The step.
         indices: int64 [E], positions in the dataset.
-        keys: Names for people, "" where a row is lost.
-        labels: int64 [E], -1 where there is none; or float32 [E, K], or E float32 [Ki]; see `collect_labels`.
-        kept: bool [E], False where a row is lost.
-        found: The targets of each row, as the first recipe moved them.
+        keys: Names for people, "" for a row without a sample.
+        labels: int64 [E], -1 without a label; or float32 [E, K], or E float32 [Ki]; see `collect_labels`.
+        has_sample: bool [E].
+        targets: The targets of each row, as the first recipe moved them.
         records: What was bad in each row.
         frames: int64 [E, T], which frames are shown.
         seconds: float64 [E, T], when these are shown in their video.
-        draws: One entry per view, where somebody needs them.
+        draws: One entry per view, where they are needed.
         values: The further fields of each row; see FieldReader.
     """
 
@@ -212,8 +235,8 @@ class Finished:
     indices: NDArray[np.int64]
     keys: Sequence[str]
     labels: Labels
-    kept: NDArray[np.bool_]
-    found: Sequence[Found]
+    has_sample: NDArray[np.bool_]
+    targets: Sequence[Found]
     records: Sequence[tuple[BadRecord, ...]]
     frames: NDArray[np.int64]
     seconds: NDArray[np.float64]
@@ -225,17 +248,17 @@ class Finished:
 
 
 Images = tuple[torch.Tensor, ...]
-"""Per view the images of all rows of a step, [images, 3, H, W]."""
+"""For each view the images of all rows of a step, [images, 3, H, W]."""
 
 
 class Pending:
     """A step that threads or a GPU are working on.
 
     Args:
-        launch: Makes it of its decoded parts: on the CPU finished, on a GPU what the side stream is asked for. Called by the
-            thread that takes the steps.
-        parts: Those that are under way.
-        on_gpu: Whether there is something to launch ahead.
+        launch: Makes the step from its decoded parts: on the CPU a finished one, on a GPU one that the side stream computes.
+            It is called by the thread that takes the steps.
+        parts: The parts that are under way.
+        on_gpu: Whether `start` launches the step ahead.
     """
 
     def __init__(
@@ -251,7 +274,7 @@ class Pending:
         )
 
     def done(self) -> bool:
-        """Whether no thread works on it any more."""
+        """Return whether no thread works on it any more."""
         return all(part.done() for part in self._parts)
 
     def start(self) -> None:
@@ -266,29 +289,15 @@ class Pending:
             self._parts, self._make = (), lambda: made
 
     def wait(self) -> tuple[Finished, Images]:
-        """Return the step once every part is done, its images for the current stream; raise what one raised."""
+        """Return the step once every part is done, its images for the current stream; raise what a part raised."""
         finished, ahead = self._make()
         return finished, ahead.take()
 
 
 def failed(error: Exception) -> Pending:
-    """A step that cannot be made."""
+    """Return a step that cannot be made."""
 
     def launch(_: Sequence[Decoded]) -> tuple[Finished, Ahead]:
         raise error
 
     return Pending(launch)
-
-
-def needed_part(draws: Sequence[Draws]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The smallest rectangle of each image that holds its crops of all views.
-
-    Returns:
-        int32 [n, 2], top and left; int32 [n, 2], height and width.
-    """
-    crops = [view.crops for view in draws]
-    if len(crops) == 1:
-        return crops[0].start, crops[0].shape
-    start = np.minimum.reduce([crop.start for crop in crops])
-    stop = np.maximum.reduce([crop.start + crop.shape for crop in crops])
-    return start, stop - start

@@ -1,4 +1,4 @@
-"""The encoded image of a sample and its size, as far as they can be told without decoding it."""
+"""The encoded image of a sample and its size, from its header alone."""
 
 from contextlib import suppress
 
@@ -43,7 +43,7 @@ def image_of(
 
 
 def _is_video(sample: Sample, data: Payload) -> bool:
-    """Whether bytes that are no image are a video: they say so themselves or, where they say nothing, their name does."""
+    """Return whether bytes that are no image are a video, judged by their beginning, else by the name of their field."""
     kind = kind_of(data)
     if kind is not None:
         return kind.family == "video"
@@ -52,9 +52,9 @@ def _is_video(sample: Sample, data: Payload) -> bool:
 
 
 def why_no_image(sample: Sample) -> str:
-    """Say why a sample without an image field has none; what its fields hold says more than their names."""
+    """Say why a sample has no image field, judged by what its fields hold, not by their names alone."""
     for name, data in sample.fields.items():
-        with suppress(OSError, TypeError):  # of a mapped file that has shrunk; of what is no bytes
+        with suppress(OSError, TypeError):  # a mapped file has shrunk; the field holds no bytes
             head = copied(data[:HEAD_BYTES])
             kind, named_video = kind_of(head), name == sample.video_field and not_video(head)
             if named_video or (kind is not None and kind.family == "picture"):

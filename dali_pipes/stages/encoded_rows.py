@@ -1,4 +1,4 @@
-"""The encoded images of the rows of a step: where they lie in memory, and Python objects of them only when asked for."""
+"""The encoded images of the rows of a step: their addresses, and Python objects of them only when asked for."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from readers.sample import Payload
 T_co = TypeVar("T_co", covariant=True)
 
 UNREAD, READ, SIZED = range(3)
-"""What became of an image: not read, or it could not be; read; read, and its size is known."""
+"""States of an image: not read, for whatever reason; read; read and of known size."""
 
 
 class LazyRows(Sequence[T_co]):
-    """A sequence whose items are made each time they are asked for, but for those that are put into it.
+    """A sequence whose items are made each time they are asked for, except items that were put into it.
 
     Args:
         make: Makes the item of a number.
         numbers: The numbers of the items.
-        others: Items that stand in the place of those that would be made, by number.
+        others: Items that were put into it, by number.
     """
 
     __slots__ = ("_make", "_numbers", "_others")
@@ -54,22 +54,22 @@ class LazyRows(Sequence[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """The encoded images of n rows; a lost row has none.
+    """The encoded images of n rows; a row without a sample has none.
 
     Attributes:
-        spans: int64 [n, 2], address and length in bytes of each image; the length is 0 where the row is lost. The bytes stay for
+        spans: int64 [n, 2], address and length in bytes of each image; a length of 0 without a sample. The bytes stay for
             as long as `data` does.
-        is_kept: bool [n], False where a row is lost.
-        samples: As they are stored; None where a row is lost.
-        data: The encoded images; None where a row is lost.
+        has_sample: bool [n].
+        samples: As they are stored; None without a sample.
+        data: The encoded images; None without a sample.
         labels: See `collect_labels`.
         restarts: Offsets of restart intervals, see `readers.Sample.restarts`; None if no row has any.
-        keys: Names of the samples for people; "" where a row is lost.
-        is_plain: Whether no sample has a field beside its image that is read.
+        keys: Names of the samples for people; "" without a sample.
+        is_plain: Whether only the images of the samples are read, no further field.
     """
 
     spans: NDArray[np.int64]
-    is_kept: NDArray[np.bool_]
+    has_sample: NDArray[np.bool_]
     samples: Sequence[Sample | None]
     data: Sequence[Payload | None]
     labels: Labels
@@ -81,7 +81,7 @@ class Encoded:
         """Return some neighbouring rows."""
         return Encoded(
             self.spans[rows],
-            self.is_kept[rows],
+            self.has_sample[rows],
             self.samples[rows],
             self.data[rows],
             self.labels[rows],
@@ -98,7 +98,7 @@ class Encoded:
             restarts = put(restarts or [None] * len(self.keys), rows, new)
         return Encoded(
             put(self.spans, rows, others.spans),
-            put(self.is_kept, rows, others.is_kept),
+            put(self.has_sample, rows, others.has_sample),
             put(self.samples, rows, others.samples),
             put(self.data, rows, others.data),
             put(self.labels, rows, others.labels),
@@ -111,7 +111,7 @@ class Encoded:
 def encoded_of(
     samples: Sequence[Sample | None], data: Sequence[Payload | None], label_shape: LabelShape
 ) -> Encoded:
-    """Return the encoded images of samples that were read one by one, None standing for a lost one."""
+    """Return the encoded images of samples that were read one by one, None for a row without a sample."""
     restarts = [None if sample is None else sample.restarts for sample in samples]
     return Encoded(
         spans_of([np.frombuffer(one or b"", np.uint8) for one in data]),

@@ -1,9 +1,10 @@
-"""The loops of a loader: steps are started ahead, and handed over, counted and told of one by one."""
+"""The loops of a loader: steps are started ahead, handed over one by one, counted and reported."""
 
 import logging
 from collections.abc import Generator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
 
 from dali_pipes.arguments.process_rank import Process
 from dali_pipes.arguments.setup import Setup
@@ -15,11 +16,12 @@ from dali_pipes.monitoring.ranks.watch import Watch
 from dali_pipes.runs.audit import Audit
 from dali_pipes.runs.bad_samples import Ledger
 from dali_pipes.stages.assemble import batch_of
+from dali_pipes.stages.data import Finished
 from dali_pipes.stages.endings import end, is_collecting
 from dali_pipes.stages.pipeline import BatchSource
 from dali_pipes.stages.production import Production
 from dali_pipes.steps.epochs import Epochs
-from dali_pipes.steps.schedule import Plan, total
+from dali_pipes.steps.schedule import total
 from dali_pipes.steps.streams.steps import AnySteps, StreamSteps
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
@@ -31,13 +33,13 @@ class Loops:
 
     Attributes:
         setup: What the loader is made of.
-        production: Makes the pipeline of a loop.
+        production: Opens the batch source of a loop.
         epochs: Counts what the latest loop handed over.
         ledger: Gets the bad samples.
         audit: Gets the hashes of what was handed over.
         meter: Counts batches and the waiting for them.
-        metrics: Tells the user's callables of it.
-        watch: Tells the other ranks, and of a loop that stands still.
+        metrics: Reports to the user's callables.
+        watch: Reports to the other ranks, and warns of a loop that stands still.
     """
 
     setup: Setup
@@ -50,7 +52,7 @@ class Loops:
     watch: Watch
 
     def run(self, steps: AnySteps, process: Process, number: int) -> Generator[Batch]:
-        """Hand over what is left of the present epoch.
+        """Yield the remaining batches of the present epoch.
 
         Args:
             steps: The steps of an epoch.
@@ -68,21 +70,19 @@ class Loops:
             ending.callback(self.production.stop, source)
             ending.callback(self.meter.end)
             pulse.account = source.account
-            under_way, is_over = 0, False
-            for plan in steps.plans(epoch, consumed):
-                source.start(plan)
-                under_way += 1
-                while under_way > source.capacity:
-                    batch = self._hand_over(source, steps, number, pulse)
-                    under_way -= 1
-                    if batch is None:
-                        is_over = True
-                        break
-                    yield batch
-                if is_over:
+            num_started, plans = 0, steps.plans(epoch, consumed)
+            while True:
+                # One more than the capacity: the step that is handed over. The capacity changes with the size of steps.
+                for plan in islice(plans, max(0, source.capacity + 1 - num_started)):
+                    source.start(plan)
+                    num_started += 1
+                if not num_started:
                     break
-            for _ in range(under_way):
-                if (batch := self._hand_over(source, steps, number, pulse)) is not None:
+                batch = self._hand_over(source, steps, number, pulse)
+                num_started -= 1
+                if batch is None:  # behind the end of a stream
+                    plans = iter(())
+                else:
                     yield batch
             self.production.keep(source)
         finally:
@@ -90,10 +90,10 @@ class Loops:
                 end(ending.close)
             finally:
                 if not is_collecting():
-                    self._tell_of_end(epoch)
+                    self._report_end(epoch)
 
-    def _tell_of_end(self, epoch: int) -> None:
-        """Tell metrics and log how a loop went."""
+    def _report_end(self, epoch: int) -> None:
+        """Report to metrics and log how a loop went."""
         self.metrics.finish()
         if _log.isEnabledFor(logging.INFO):
             stats = self.meter.stats("epoch", epoch)
@@ -103,25 +103,24 @@ class Loops:
         self, source: BatchSource, steps: AnySteps, number: int, pulse: Pulse
     ) -> Batch | None:
         """Return the next batch; None behind the end of a stream."""
+        num_bad = len(self.ledger.records)
         with self.meter.waiting(source.ready(), source.capacity + 1), pulse.waiting():
-            plan, batch, bad = self._take(source, steps, number)
+            finished, images = source.take()
+            batch = batch_of(finished, images, self.setup, self.ledger.commit)
+            self._count(finished, batch, steps, number)
         if batch is not None:
-            self.meter.hand_over(plan.step, len(batch), bad)
-            pulse.hand_over(len(batch), bad)
+            num_bad = len(self.ledger.records) - num_bad
+            self.meter.hand_over(finished.plan.step, len(batch), num_bad)
+            pulse.hand_over(len(batch), num_bad)
             self.metrics.count()
         return batch
 
-    def _take(
-        self, source: BatchSource, steps: AnySteps, number: int
-    ) -> tuple[Plan, Batch | None, int]:
-        """Return the next batch, None behind the end of a stream; its plan, and how many bad samples it met."""
-        finished, images = source.take()
-        plan, num_bad = finished.plan, len(self.ledger.records)
-        batch = batch_of(finished, images, self.setup, self.ledger.commit)
-        if number == self.epochs.loop:  # the state is that of the latest loop
-            if batch is not None:
-                self.audit.count(finished)
-                self.epochs.count(plan.consumed)
-            if isinstance(steps, StreamSteps):
-                steps.note(plan)
-        return plan, batch, len(self.ledger.records) - num_bad
+    def _count(self, finished: Finished, batch: Batch | None, steps: AnySteps, number: int) -> None:
+        """Count a step in the state and the audit, which are those of the latest loop."""
+        if number != self.epochs.loop:
+            return
+        if batch is not None:
+            self.audit.count(finished)
+            self.epochs.count(finished.plan.consumed)
+        if isinstance(steps, StreamSteps):
+            steps.note(finished.plan)

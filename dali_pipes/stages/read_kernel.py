@@ -1,4 +1,4 @@
-"""Reading many encoded images in one call without Python: files are opened, read and closed, headers looked at."""
+"""Reading many encoded images in one call without Python: files are opened, read and closed, and headers are read."""
 
 from typing import Any
 
@@ -17,12 +17,12 @@ _close = c_function("close", 32, 32)
 _clock_gettime = c_function("clock_gettime", 32, 32, 64)
 _getrusage = c_function("getrusage", 32, 32, 64)
 
-_TO_END, _MONOTONIC, _THREAD = 2, 1, 1  # SEEK_END, CLOCK_MONOTONIC, RUSAGE_THREAD
-_VOLUNTARY = 128  # where `struct rusage` has the voluntary context switches, on 64-bit Linux
-# Below this many further files it is not worth calling threads, however slow the storage is.
+_TO_END, _MONOTONIC, _THREAD = 2, 1, 1  # Linux's SEEK_END, CLOCK_MONOTONIC, RUSAGE_THREAD
+_VOLUNTARY = 128  # offset of the voluntary context switches in `struct rusage`, on 64-bit Linux
+# With fewer files left, threads do not pay off, however slow the storage is.
 _FEW = 16
-_PROBE = 4  # files between two looks at the clock, which takes 30 ns
-_SLOW_NANOSECONDS = 200_000  # per file; one in the page cache takes a tenth
+_PROBE = 4  # files between two readings of the clock, which take 30 ns each
+_SLOW_NANOSECONDS = 200_000  # per file: ten times what a file in the page cache takes
 
 
 @kernel
@@ -42,20 +42,19 @@ def read_images(
 
     Args:
         paths: uint8 [...]: names of files, each ended by a zero; empty where files are open.
-        flags: With which files are opened.
+        flags: Flags of open(2).
         limit: Longer images are not read, in bytes.
-        places: int64 [n, 3]: where in `paths` the name begins, or the descriptor of the open file; the offset of the first
+        places: int64 [n, 3]: offset of the name in `paths`, or the descriptor of the open file; the offset of the first
             byte; the number of bytes, -1 for all up to the end.
         first: The row to begin with.
         arena: uint8 [...], written.
         memory: uint8 [MEMORY_BYTES], scratch for headers.
         spans: int64 [n, 2], written: address and length in bytes.
-        sizes: int64 [n, 2]: height and width of the upright images, 0 where they are not known; those of JPEGs are written.
+        sizes: int64 [n, 2]: height and width of the upright images, 0 for unknown ones; those of JPEGs are written.
         states: uint8 [n]: READ on entry where a row is wanted, UNREAD elsewhere; written.
 
     Returns:
-        The first row that was not looked at, n if there is none; with a minus sign in front and 1 subtracted where slow storage is
-        the reason.
+        The first row that was not read, n if there is none; -1 minus that row if reading stopped because the storage is slow.
     """
     base, used, count = signed(arena.ctypes.data), signed(0), len(states)
     record = memory_at(signed(memory.ctypes.data))
@@ -66,7 +65,7 @@ def read_images(
             continue
         if probed == _PROBE and count - row >= _FEW:
             now = _now(clock)
-            # A thread that lost its core is late, too, but it did not wait of its own accord.
+            # A thread that lost its core is slow, too, but then its context switches are involuntary.
             if now - begun > _PROBE * _SLOW_NANOSECONDS and _waits(clock) >= waits + _PROBE:
                 return signed(-1 - row)
             begun, waits, probed = now, _waits(clock), 0
@@ -77,7 +76,9 @@ def read_images(
             file = _open(signed(paths.ctypes.data) + places[row, 0], flags)
             if length < 0 and file >= 0:
                 length = _seek(file, 0, _TO_END) - start
-        if file < 0 or length <= 0 or length > limit:  # the careful path says why
+        if (
+            file < 0 or length <= 0 or length > limit
+        ):  # the rows that are read one by one get the reason
             states[row] = UNREAD
             if len(paths) and file >= 0:
                 _close(file)
@@ -87,7 +88,7 @@ def read_images(
         if len(paths):
             _close(file)
         if not is_room:
-            if used == 0:  # larger than any arena: its own memory
+            if used == 0:  # larger than an arena: read alone, into its own memory
                 states[row] = UNREAD
                 continue
             return signed(row)
@@ -106,7 +107,7 @@ def read_images(
 
 @inlined
 def _waits(room: Any) -> int:
-    """How often this thread has waited for something, such as a disk."""
+    """Return how often this thread has waited for something, such as a disk."""
     address = signed(room.ctypes.data)
     _getrusage(_THREAD, address)
     return signed(load_i64(address + _VOLUNTARY))

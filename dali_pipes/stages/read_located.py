@@ -1,4 +1,4 @@
-"""Reading the images of a step in few compiled calls, from where a dataset says that they lie."""
+"""Reading the images of a step in few compiled calls, at the places in files that a dataset gives."""
 
 import os
 from collections import deque
@@ -12,9 +12,9 @@ from dali_pipes.stages.encoded_rows import UNREAD
 from readers.located import Located
 from readers.storage.limits import max_sample_bytes
 
-_FIRST_IMAGE_BYTES = 120_000  # on average in ImageNet; then what was read last tells
-_SPARE = 1.25  # files of a step differ in their sum; memory that is not written to costs nothing
-_MOST_FREE = 8  # arenas that are kept for later steps, about as many as threads read at once
+_FIRST_IMAGE_BYTES = 120_000  # the average of ImageNet, until the first images are read
+_SPARE = 1.25  # the files of steps differ in their sum; memory that is not written to costs nothing
+_MOST_FREE = 8  # arenas for later steps: about as many as threads read at once
 
 
 class ReadImages(NamedTuple):
@@ -24,7 +24,7 @@ class ReadImages(NamedTuple):
         arenas: Hold them.
         spans: int64 [n, 2], address and length in bytes of each.
         sizes: int64 [n, 2], height and width of the upright images.
-        states: uint8 [n], each UNREAD, READ or SIZED; spans of UNREAD and sizes of all but SIZED do not count.
+        states: uint8 [n], each UNREAD, READ or SIZED; spans of UNREAD and sizes of all but SIZED are undefined.
     """
 
     arenas: Sequence[NDArray[np.uint8]]
@@ -34,18 +34,18 @@ class ReadImages(NamedTuple):
 
 
 class LocatedReader:
-    """Reads images; any thread may ask."""
+    """Reads images; any thread may use it."""
 
     def __init__(self) -> None:
         self._image_bytes = _FIRST_IMAGE_BYTES
         self._free: deque[NDArray[np.uint8]] = deque(maxlen=_MOST_FREE)
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
-        """Another process has memory of its own."""
+        """Pickle no memory: another process has its own."""
         return LocatedReader, ()
 
     def read(self, located: Located, states: NDArray[np.uint8]) -> ReadImages:
-        """Read images until the storage turns out to be slow, and look at the headers of JPEGs.
+        """Read images until the storage turns out to be slow, and the headers of JPEGs.
 
         Args:
             located: Where they are.
@@ -60,7 +60,7 @@ class LocatedReader:
         places[:, 0] = located.path_starts[located.files] if paths.size else located.files
         places[:, 1], places[:, 2] = located.starts, located.lengths
         limit = max_sample_bytes()
-        states[located.lengths > limit] = UNREAD  # the careful path says so
+        states[located.lengths > limit] = UNREAD  # reading them one by one reports that
         wanted = np.where(states == UNREAD, 0, located.lengths)
         spans, sizes = np.zeros((count, 2), np.int64), np.array(located.sizes, np.int64)
         arenas, scratch, first = list[NDArray[np.uint8]](), np.zeros(MEMORY_BYTES, np.uint8), 0
@@ -78,7 +78,7 @@ class LocatedReader:
         return ReadImages(arenas, spans, sizes, states)
 
     def _arena(self, lengths: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Memory for images of these lengths, -1 where one is not known."""
+        """Return memory for images of these lengths, -1 for unknown ones."""
         known = lengths >= 0
         num_bytes = int(lengths[known].sum()) + 64 * len(lengths)
         num_bytes += int((len(lengths) - known.sum()) * self._image_bytes * _SPARE)
@@ -86,15 +86,15 @@ class LocatedReader:
             memory = self._free.pop()
         except IndexError:
             memory = np.empty(0, np.uint8)
-        # Pages that are given back and asked for again are cleared each time: 10 us for an image of 100 kB.
+        # Pages that are freed and allocated again are cleared each time: 10 us for an image of 100 kB.
         if not num_bytes <= memory.size <= 4 * num_bytes:
-            # With room for other steps: sizes that differ each time leave holes between what threads allocate.
+            # With room to spare, so that it fits later steps: sizes that always differ fragment the heap.
             memory = np.empty(num_bytes + num_bytes // 2, np.uint8)
         return np.asarray(_Arena(memory, self._free))
 
 
 class _Arena:
-    """Memory that is free for others once no array or view of it is left."""
+    """Memory that is used again once no array or view of it is left."""
 
     def __init__(self, memory: NDArray[np.uint8], free: "deque[NDArray[np.uint8]]") -> None:
         self._memory, self._free = memory, free
@@ -104,5 +104,5 @@ class _Arena:
         self._free.append(self._memory)
 
 
-# Opening a pipe that carries the name of an image would wait for ever.
+# O_NONBLOCK: opening a named pipe called like an image would wait for ever.
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC

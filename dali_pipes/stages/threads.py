@@ -11,30 +11,31 @@ import torch
 from dali_pipes.monitoring.counts import Stage
 from dali_pipes.samples import targets
 from dali_pipes.stages.canvases import Canvases
-from dali_pipes.stages.data import NOTHING, Decoded, Fetched
+from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched
 from dali_pipes.stages.fetch import Fetcher
 from gpu_aug.compiled.clock import clock
 
 T = TypeVar("T")
 
-# A thread takes as many images at once: with fewer, handing over the interpreter's lock takes longer than the work between;
-# measured in DECISIONS.md, "Images in a part of a batch".
+# Images of a part, which a thread takes at once: with fewer, handing over the interpreter's lock takes longer than the work
+# between; measured in DECISIONS.md, "Images in a part of a batch".
 PART_IMAGES = 64
-# ... but no more pixels than 64 photographs of 500x375 have: larger images take so long that few are enough.
+# ... but no more pixels than 64 photographs of 500x375: larger images take so long that fewer are enough.
 _PART_PIXELS = 64 * 500 * 375
 
-# A part is a multiple of this, as of every group of samples that are mixed.
+# A part is a multiple of this, the largest group of samples that are mixed, so that no group is split.
 _GROUP = 4
 
-_FEWEST_STEPS = 2  # that are worked on ahead, so that one can be fetched while another is decoded
-# The most that the images and files of these steps take, where nobody says how many they are: 1 GiB, of machines with 2 GiB and more
-# to a core.
+# Steps ahead at least: one can be fetched while another is decoded.
+_FEWEST_STEPS = 2
+# The most that the images and files of the steps ahead take with prefetch="auto": machines for training have 2 GiB and more
+# for each core.
 _AHEAD_BYTES = 1 << 30
 
 Render = Callable[[Fetched, Canvases, int], Decoded]
-"""Decodes some rows of a step, reads their targets, and renders their canvases, those of lost rows black.
+"""Decodes some rows of a step, reads their targets, and renders their canvases, black for rows without a sample.
 
-It gets the rows, their canvases, and the number that the first of them has in its step.
+Its arguments are the rows, their canvases, and the number of the first row in the step.
 """
 
 
@@ -43,12 +44,12 @@ class Workers:
 
     Args:
         fetcher: The stage before.
-        num_threads: How many threads there are.
+        num_threads: Number of threads.
 
     Attributes:
         pool: The threads.
-        recorder: Gets what they decode and what they wait for.
-        steps_ahead: How many steps keep all threads at work, as far as the steps so far tell.
+        recorder: Measures their work and their waiting.
+        steps_ahead: How many steps keep all threads busy, judged by the latest step.
     """
 
     def __init__(self, fetcher: Fetcher, num_threads: int) -> None:
@@ -61,10 +62,10 @@ class Workers:
         self.steps_ahead = _FEWEST_STEPS
 
     def parts(self, fetched: Fetched) -> list[tuple[int, int]]:
-        """Divide the rows of a step into what a thread takes at once, start and stop (half open) of each.
+        """Divide the rows of a step into parts for one thread each: start and stop (half open) of each part.
 
-        The size of a part depends on the images alone, so that threads work for long without the interpreter: more threads need
-        more steps ahead, see `steps_ahead`.
+        The size of a part depends on the images alone, so that threads work long without the interpreter; more threads need
+        more steps ahead, not smaller parts.
         """
         count = len(fetched)
         if not count:
@@ -86,18 +87,18 @@ class Workers:
         return [self.submit("decode", work, *part) for part in self.parts(fetched)]
 
     def plan_ahead(self, fetched: Fetched, image_bytes: int) -> None:
-        """Find out how many steps like this one keep all threads at work, see `steps_ahead`.
+        """Set `steps_ahead` to what keeps all threads busy with steps like this one.
 
         Args:
             fetched: The step.
-            image_bytes: What its finished images take.
+            image_bytes: Bytes of its finished images.
         """
         num_bytes = image_bytes + int(fetched.spans[:, 1].sum())
         num_parts = len(self.parts(fetched))
         self.steps_ahead = steps_for_threads(self._num_threads, num_parts, num_bytes)
 
     def submit(self, stage: Stage, work: Callable[..., T], *args: Any) -> Future[T]:
-        """Let a thread do some work, which begins with a stage."""
+        """Have a thread do some work that begins with a stage; the time until then is recorded."""
         asked = clock()
 
         def begin() -> T:
@@ -107,7 +108,7 @@ class Workers:
         return self.pool.submit(begin)
 
     def decode(self, rows: Fetched, canvases: Canvases, start: int, render: Render) -> Decoded:
-        """Render the canvases of rows, of which the first is row `start` of its step."""
+        """Render the canvases of rows; the first is row `start` of the step."""
         num_bytes = 0 if self._is_video else int(rows.spans[:, 1].sum())
         with self.recorder.measure(
             "decode", samples=len(rows), num_bytes=num_bytes, work=rows.work
@@ -115,27 +116,27 @@ class Workers:
             return render(rows, canvases, start)
 
     def move_targets(self, decoded: Decoded) -> Decoded:
-        """Move the targets of rows all of which are decoded as the first recipe moves its images."""
-        fetched, found = decoded.fetched, decoded.found
-        if all(one is NOTHING for one in found):
+        """Move the targets of decoded rows as the first recipe moves their images."""
+        fetched, found = decoded.fetched, decoded.targets
+        if all(one is NO_TARGETS for one in found):
             return decoded
         with self.recorder.measure("targets", work=fetched.work):
             keys = [fetched.key(row) for row in range(len(fetched))]
             draws = fetched.mixed_draws()[0]
             recipe = self._variants[fetched.plan.variant].recipes[0]
-            return replace(decoded, found=targets.move(recipe, draws, found, keys, self._vectors))
+            return replace(decoded, targets=targets.move(recipe, draws, found, keys, self._vectors))
 
     def move_all_targets(self, decoded: Decoded) -> Decoded:
-        """Move the targets of a whole step, each thread those of some rows."""
-        if all(one is NOTHING for one in decoded.found):
+        """Move the targets of a full step, each thread those of one part."""
+        if all(one is NO_TARGETS for one in decoded.targets):
             return decoded
 
         def move(start: int, stop: int) -> Decoded:
             part = decoded.fetched.rows(start, stop)
-            return self.move_targets(Decoded(part, decoded.found[start:stop]))
+            return self.move_targets(Decoded(part, decoded.targets[start:stop]))
 
         parts = list(self.pool.map(move, *zip(*self.parts(decoded.fetched), strict=True)))
-        return replace(decoded, found=[found for part in parts for found in part.found])
+        return replace(decoded, targets=[found for part in parts for found in part.targets])
 
     def close(self) -> None:
         """Drop the tasks that have not begun, wait for the others, and end the threads."""
@@ -143,31 +144,30 @@ class Workers:
 
 
 def steps_for_threads(num_threads: int, num_parts: int, num_bytes: int) -> int:
-    """How many steps ahead keep threads at work.
+    """Return how many steps ahead keep all threads busy.
 
     Args:
-        num_threads: How many threads there are.
-        num_parts: Into how many parts a step is divided.
-        num_bytes: What a step takes in memory.
+        num_threads: Number of threads.
+        num_parts: Number of parts of a step.
+        num_bytes: Memory of a step.
     """
-    wanted = -(
-        -2 * num_threads // max(1, num_parts)
-    )  # a part for each, and one that it finds when it is done
+    # Two parts for each thread: one that it works on, and one that is ready when it is done.
+    wanted = -(-2 * num_threads // max(1, num_parts))
     return max(_FEWEST_STEPS, min(wanted, _AHEAD_BYTES // max(1, num_bytes)))
 
 
 def single_threaded_pool(num_threads: int) -> ThreadPoolExecutor:
-    """A pool whose threads each keep torch to themselves.
+    """Return a pool in whose threads an operation of torch uses one thread.
 
-    How many threads an operation of torch takes belongs to the thread that calls it. Setting that also changes
-    what threads started later begin with, so all threads are started here, and then that is put back.
+    Torch's number of threads belongs to the thread that calls an operation. Setting it also changes
+    the number for threads started later, so all threads are started here, and then the number is set back.
     """
     started = threading.Barrier(num_threads + 1)
 
     def begin() -> None:
-        torch.get_num_threads()  # torch sets a thread's number at its first use: have that behind us
+        torch.get_num_threads()  # torch sets a thread's number at its first use, which would undo the next line
         torch.set_num_threads(1)
-        started.wait()  # so each of these tasks has a thread of its own
+        started.wait()  # so that each of these tasks gets a thread of its own
 
     usual = torch.get_num_threads()
     pool = ThreadPoolExecutor(num_threads, thread_name_prefix="gpu-aug")

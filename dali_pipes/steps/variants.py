@@ -86,7 +86,8 @@ class Variants:
     @cached_property
     def views(self) -> tuple[Views, ...]:
         """The distinct recipes, as views; a variant is an index into them."""
-        return tuple(self._numbers)
+        recipes = (recipe for schedule in self.schedules for recipe in schedule.recipes)
+        return tuple(dict.fromkeys(map(_as_views, recipes)))
 
     def at(self, epoch: int, size: int = 0) -> int:
         """Return the variant of an epoch, for the size with this number."""
@@ -134,15 +135,9 @@ class Variants:
         return hashlib.sha256(f"{kind}:{','.join(lines)}".encode()).hexdigest()
 
     @cached_property
-    def _numbers(self) -> dict[Views, int]:
-        recipes = (recipe for schedule in self.schedules for recipe in schedule.recipes)
-        distinct = dict.fromkeys(map(_as_views, recipes))
-        return {views: number for number, views in enumerate(distinct)}
-
-    @cached_property
     def _by_size(self) -> tuple[tuple[int, ...], ...]:
         return tuple(
-            tuple(self._numbers[_as_views(recipe)] for recipe in schedule.recipes)
+            tuple(self.views.index(_as_views(recipe)) for recipe in schedule.recipes)
             for schedule in self.schedules
         )
 

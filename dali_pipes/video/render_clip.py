@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dali_pipes.decode import opencv
 from dali_pipes.errors import DecodeError
 from dali_pipes.stages.canvases import Canvases
-from dali_pipes.stages.data import NOTHING, Decoded, Fetched, needed_part
+from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, needed_part
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.video.color import to_rgb
 from dali_pipes.video.decode import read_frames, read_readable
@@ -58,7 +58,7 @@ class ClipRenderer:
             one = self.render(fetched, row, canvases, row, start + row)
             if one is not fetched:
                 rows = rows.replaced(row, one)
-        return Decoded(rows, [NOTHING] * len(rows))
+        return Decoded(rows, [NO_TARGETS] * len(rows))
 
     def render(
         self, fetched: Fetched, of_row: int, canvases: Canvases, row: int, number: int
@@ -85,10 +85,10 @@ class ClipRenderer:
                     decoded = pictures or self._decode(fetched, of_row, part, frames, held)
                     self._render_part(decoded, part, fetched, of_row, canvases, row)
                 if held:
-                    return self._fetcher.keep(fetched, of_row, held, len(part.info))
+                    return self._fetcher.record_damage(fetched, of_row, held, len(part.info))
                 return fetched
             except DecodeError as error:
-                fetched, of_row = self._fetcher.lose(fetched, of_row, error), 0
+                fetched, of_row = self._fetcher.replace_row(fetched, of_row, error), 0
                 shared = {}  # a substitute shows another video
         canvases.blacken(row, fetched.draws, of_row)
         return fetched

@@ -26,7 +26,7 @@ Start = Callable[[int], int]
 # 29.97 and 30000 / 1001 are different fractions with denominators below this, and both are met exactly.
 _LARGEST_DENOMINATOR = 100_000
 
-_LARGEST_FPS = 1_000_000  # a mistake above it, such as a time stamp; no camera is faster
+_LARGEST_FPS = 1_000_000  # a larger number is a mistake, such as a time stamp
 
 
 def random_start(word: int) -> Start:
@@ -118,7 +118,8 @@ class ByTime:
 
     def frames_at(self, segment: Segment, positions: Sequence[int]) -> NDArray[np.int64]:
         """See ByStride."""
-        elapsed = [position // self.unit(segment) for position in positions]
+        unit = self.unit(segment)
+        elapsed = [position // unit for position in positions]
         shown = segment.pts - segment.pts[0]
         return (np.searchsorted(shown, elapsed, side="right") - 1).astype(np.int64)
 

@@ -11,6 +11,7 @@ import torch
 import torch.distributed
 from numpy.typing import NDArray
 
+from dali_pipes.arguments.values import require_one_of, require_positive
 from dali_pipes.batch import Batch
 from dali_pipes.errors import LoaderError
 
@@ -78,10 +79,9 @@ class ViewMean:
     def __init__(
         self, *, num_clips: int | None = None, average: Literal["softmax", "logits"] = "softmax"
     ) -> None:
-        if average not in ("softmax", "logits"):
-            raise LoaderError(f'{average=} is not known; allowed are "softmax", "logits"')
-        if num_clips is not None and (isinstance(num_clips, bool) or num_clips < 1):
-            raise LoaderError(f"{num_clips=} is not allowed; give an integer of 1 or more, or None")
+        require_one_of("average", average, ("softmax", "logits"))
+        if num_clips is not None:
+            require_positive(num_clips=num_clips)
         self.num_clips = num_clips
         self._average = average
         self._videos: dict[int, _Video] = {}

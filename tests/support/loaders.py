@@ -11,7 +11,7 @@ import torch
 
 from dali_pipes import Batch, Loader
 from dali_pipes.decode.dali.feed import FeedOptions
-from dali_pipes.stages import production as pipeline_make
+from dali_pipes.stages import dali_feeds as pipeline_make
 from readers import Dataset, open_dataset
 
 USUAL: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "num_threads": 1}

@@ -37,7 +37,7 @@ from dali_pipes.jpeg.seek_point_stores import SeekPointStore
 from dali_pipes.jpeg.status import REASONS
 from dali_pipes.stages.augment import Augmenter, Engines
 from dali_pipes.stages.canvases import ViewCanvases, addresses_of
-from dali_pipes.stages.data import NOTHING, Decoded, Fetched, Pending
+from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.pipeline import Decoder
 
@@ -123,7 +123,7 @@ class CudaJpegDecoder(Decoder):
     def finish(self, prepared: Prepared) -> Pending:
         """Launch the kernels and the engine on a step."""
         with self._recorder.measure("decode", by_others=True):
-            decoded = Decoded(prepared.fetched, [NOTHING] * len(prepared.fetched))
+            decoded = Decoded(prepared.fetched, [NO_TARGETS] * len(prepared.fetched))
             decoded = prepared.remaining.wait(decoded)
         is_here = np.zeros(len(prepared.fetched), bool)
         is_here[prepared.here] = True

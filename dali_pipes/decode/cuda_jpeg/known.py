@@ -46,7 +46,7 @@ def known_of(
         store: Has the seek points of known files, and gets those of others, which take a pass over all codes of a file.
         pool: Threads that help where many files are unknown; the calling thread may be one of them.
     """
-    rows = np.flatnonzero(fetched.kept())
+    rows = np.flatnonzero(fetched.has_sample)
     spans = fetched.spans[rows]
     digests, indices = digests_of(spans), fetched.indices[rows]
     known = store.look_up(indices, digests)

@@ -1,14 +1,14 @@
-"""Driving a DALI pipeline by pushing batches into it."""
+"""Running a DALI pipeline by pushing batches into it."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 Inputs = Mapping[str, Any]
-"""What each input of the pipeline gets for a batch."""
+"""The batch of each input of the pipeline, by the name of the input."""
 
 Outputs = Sequence[Any] | None
-"""What the pipeline makes of a batch, a TensorList per output; None where DALI refused it."""
+"""The outputs of the pipeline for a batch, a TensorList each; None if DALI refused the batch."""
 
 
 class Driver:
@@ -20,20 +20,20 @@ class Driver:
     """
 
     def __init__(self, pipeline: Any, depth: int) -> None:
-        self.refusal = ""  # what DALI said when it last refused a batch
+        self.refusal = ""  # the error of the batch that DALI refused last
         self._pipeline, self._depth = pipeline, depth
         self._is_warm = False
-        self._under_way: deque[Inputs] = deque()  # DALI reads their bytes until they are taken
-        self._early: deque[Outputs] = deque()
+        self._pushed: deque[Inputs] = deque()  # DALI reads their bytes until they are taken
+        self._taken_early: deque[Outputs] = deque()
 
     def __len__(self) -> int:
-        return len(self._under_way) + len(self._early)
+        return len(self._pushed) + len(self._taken_early)
 
     def warm_up(self, inputs: Inputs) -> Sequence[Outputs]:
-        """Run the pipeline on a batch that nobody gets: the first schedule_run starts `depth` runs at once.
+        """Run the pipeline on a batch and drop it: the first schedule_run starts `depth` runs at once.
 
         Returns:
-            What DALI made of it, for each run; nothing where it was warm.
+            The outputs of each run; none if the pipeline was warm.
         """
         if self._is_warm:
             return ()
@@ -53,43 +53,43 @@ class Driver:
         """Wait for the oldest batch.
 
         Args:
-            cuda_stream: The stream that will read the result; None waits on the host.
+            cuda_stream: The stream that will read the outputs; with None the host waits.
         """
-        return self._early.popleft() if self._early else self._take(cuda_stream)
+        return self._taken_early.popleft() if self._taken_early else self._take(cuda_stream)
 
     def run_now(self, inputs: Inputs, cuda_stream: Any = None) -> Outputs:
-        """Run a batch out of turn; those under way keep their places."""
-        while self._under_way:
-            self._early.append(self._take(cuda_stream))
+        """Run a batch out of turn; the order of the pushed batches does not change."""
+        while self._pushed:
+            self._taken_early.append(self._take(cuda_stream))
         self.push(inputs)
         return self._take(cuda_stream)
 
     def drain(self) -> None:
-        """Wait for the batches under way and drop them."""
-        self._early.clear()
-        while self._under_way:
+        """Wait for the pushed batches and drop them."""
+        self._taken_early.clear()
+        while self._pushed:
             self._take(None)
 
     def _feed(self, inputs: Inputs) -> None:
         for name, batch in inputs.items():
             self._pipeline.feed_input(name, batch)
-        self._under_way.append(inputs)
+        self._pushed.append(inputs)
 
     def _take(self, cuda_stream: Any) -> Outputs:
         try:
             outputs: Sequence[Any] = self._pipeline.share_outputs(cuda_stream=cuda_stream)
             return outputs
-        except Exception as error:  # noqa: BLE001 - DALI has many; the CPU judges each sample
+        except Exception as error:  # noqa: BLE001 - DALI raises many types; the CPU judges each sample
             self.refusal = _short(str(error))
             return None
         finally:
             # With DALI's default executor the outputs stay valid for as long as they are referenced.
             self._pipeline.release_outputs()
-            self._under_way.popleft()
+            self._pushed.popleft()
 
 
 def _short(refusal: str) -> str:
-    """Return what DALI met, without what stands around it in each of its errors."""
+    """Return the cause of a DALI error, without the frame that every DALI error has."""
     before, met, after = refusal.partition("encountered:")
     lines = [line.strip() for line in (after if met else before).splitlines()]
     frame = ("", "Critical error in pipeline:", "Current pipeline object is no longer valid.")

@@ -54,11 +54,11 @@ class FeedOptions:
 class Feed:
     """A DALI pipeline that decodes the batches that are pushed into it, in order.
 
-    DALI draws nothing and reads nothing here: bytes and crops come from outside.
+    DALI draws and reads nothing: it is given bytes and crops.
 
     Raises:
         MissingPackageError: If DALI is not installed.
-        LoaderError: If DALI decodes nothing here.
+        LoaderError: If DALI refuses a sound JPEG on this machine.
     """
 
     def __init__(self, options: FeedOptions) -> None:
@@ -66,7 +66,7 @@ class Feed:
         self._driver = Driver(_build(options), options.depth)
         self._nothing = _placeholders(options, 1)
         self._covered_rects = [_placeholder_rects(options, n) for n in range(len(options.canvas))]
-        # As large as any batch: what nvImageCodec hands to the JPEG engine of later ones is at most what the first had.
+        # As large as any batch: nvImageCodec gives the JPEG engine at most as many images as in the first batch.
         if None in self._driver.warm_up(_placeholders(options, options.batch_size)):
             where = "the CPU" if options.device_id is None else f"GPU {options.device_id}"
             raise LoaderError(
@@ -74,44 +74,42 @@ class Feed:
                 f'`gpu-aug doctor`, or use decoder="cpu"; DALI said: {self.refusal}'
             )
 
-    def __len__(self) -> int:
-        return len(self._driver)
-
     def inputs(self, fetched: Fetched, hidden: set[int]) -> Inputs:
-        """Make what DALI gets of a batch; any thread may ask. Hidden rows, and rows without data, are given a placeholder.
+        """Make the inputs of a batch, in any thread. Hidden rows, and rows without data, get a placeholder.
 
-        Everything is DALI's own: lists of arrays would be looked at one by one as they are fed (3.7 us each, not 0.2).
+        All are DALI's own types: lists of arrays would be inspected one by one as they are fed (3.7 us each, not 0.2).
         """
         if not len(fetched):  # DALI never recovers from an empty batch
             return self._nothing
-        covered, placeholder = ~fetched.kept(), graph.placeholder()
+        covered, placeholder = ~fetched.has_sample, graph.placeholder()
         covered[sorted(hidden)] = True
         spans = np.where(covered[:, None], spans_of([placeholder]), fetched.spans)
         encoded = memory_of(spans, (fetched, placeholder))
         return _tensor_lists(encoded, self._rects(fetched, covered))
 
     def push(self, inputs: Inputs) -> None:
-        """Start decoding a batch, of which these are the `inputs`."""
+        """Start decoding a batch, given its `inputs`."""
         self._driver.push(inputs)
 
     def take(self, cuda_stream: Any = None) -> Outputs:
         """Wait for the oldest batch.
 
         Args:
-            cuda_stream: The stream that will read the result; None waits on the host.
+            cuda_stream: The stream that will read the outputs; with None the host waits.
 
         Returns:
-            DALI's outputs (TensorLists of uint8 images; one image for an empty batch), on "mixed" the decoded images
-            behind the canvases, to be held until these are made; or None when DALI refused the batch. The pipeline goes on with the next one either way.
+            DALI's outputs (TensorLists of uint8 images; one image for an empty batch), on "mixed" followed by the decoded
+            images, which must be held until the canvases are made; None if DALI refused the batch. The pipeline goes on
+            with the next batch either way.
         """
         return self._driver.take(cuda_stream)
 
     def again(self, fetched: Fetched, hidden: set[int], cuda_stream: Any = None) -> Outputs:
-        """Decode a refused batch once more with more rows hidden, out of turn; None if DALI refuses it again."""
+        """Decode a refused batch again out of turn, with more rows hidden; None if DALI refuses it again."""
         return self._driver.run_now(self.inputs(fetched, hidden), cuda_stream)
 
     def drain(self) -> None:
-        """Wait for the batches under way and drop them."""
+        """Wait for the pushed batches and drop them."""
         self._driver.drain()
 
     @property
@@ -141,15 +139,15 @@ _OF_A_CANVAS = ("start", "shape", "resize", "paste", "canvas")
 
 
 _MEMORY: Any = ctypes.c_ubyte * sys.maxsize
-"""All bytes from an address on, of which only slices are looked at: an own type for each length would be garbage."""
+"""All bytes from an address on, of which only slices are used: ctypes never frees a type, so one type serves all lengths."""
 
 
 def memory_of(spans: NDArray[np.int64], held: Any) -> list[memoryview]:
-    """Return the bytes at addresses, without a copy: 0.13 us each, a third of `np.frombuffer`.
+    """Return views of the bytes at addresses: 0.13 us each, a third of `np.frombuffer`.
 
     Args:
         spans: int64 [n, 2]: address and length in bytes.
-        held: Keeps the bytes in memory; each view keeps it.
+        held: Owns the bytes; each view keeps it in memory.
     """
     first = int(spans[:, 0].min())
     starts = spans[:, 0] - first
@@ -163,7 +161,7 @@ def memory_of(spans: NDArray[np.int64], held: Any) -> list[memoryview]:
 def _tensor_lists(
     encoded: Sequence[Payload | NDArray[np.uint8]], rects: Mapping[str, NDArray[np.int32]]
 ) -> Inputs:
-    """As DALI takes them without looking at each; they keep the bytes in memory, which are not copied."""
+    """Return inputs of DALI's own types; they refer to the bytes, which are not copied."""
     from nvidia.dali import tensors
 
     list_of: Any = tensors.TensorListCPU  # its stub lacks `contiguous`
@@ -181,9 +179,9 @@ def _placeholders(options: FeedOptions, count: int) -> Inputs:
 
 
 def _placeholder_rects(options: FeedOptions, variant: int = 0) -> dict[str, NDArray[np.int32]]:
-    """The names of the pairs that the graph needs, with a pixel of the placeholder."""
+    """Return the pairs that the graph needs by name, with the values of a placeholder, int32 [1, 2] each."""
     ones, zeros = np.ones((1, 2), np.int32), np.zeros((1, 2), np.int32)
-    # On "mixed" the whole image is decoded; DALI leaves out inputs that nothing needs, and refuses to be fed them.
+    # On "mixed" the full image is decoded; DALI removes unused inputs from the graph, and refuses to be fed them.
     pairs = {"start": zeros, "shape": ones} if options.device == "cpu" else {}
     for view, canvas in enumerate(options.canvas[variant] if options.canvases else ()):
         pairs |= {f"start{view}": zeros, f"shape{view}": ones, f"resize{view}": ones}
@@ -225,8 +223,8 @@ def _build(options: FeedOptions) -> Any:
             ]
         else:
             outputs = []
-        # On "mixed" behind the canvases: whoever holds it keeps nvImageCodec from decoding the next batch into memory from which
-        # canvases are still made, for its JPEG engine waits for its own work alone. It is not copied.
+        # On "mixed" behind the canvases: while it is held, nvImageCodec cannot decode the next batch into memory from which
+        # canvases are still made; its JPEG engine waits for its own work alone. It is not copied.
         if options.device == "mixed" or not outputs:
             outputs.append(decoded)
         pipeline.set_outputs(*outputs)

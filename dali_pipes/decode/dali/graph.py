@@ -20,8 +20,8 @@ def decode(
 
     Args:
         encoded: uint8 [num_bytes] on the CPU.
-        start: int32 [2]: top and left of the part that is needed, in pixels of the upright image; not looked at on "mixed".
-        shape: int32 [2]: height and width of that part, which lies inside the image; the same.
+        start: int32 [2]: top and left of the part that is needed, in pixels of the upright image; unused on "mixed".
+        shape: int32 [2]: height and width of that part, which lies inside the image; unused on "mixed".
         device: On "cpu" only the part is decoded, bit for bit like a cut of the whole, but of a progressive JPEG
             that lacks scans (libjpeg smooths what it has of those). On "mixed" the
             whole image is decoded on the GPU: nvImageCodec 0.9 has an open report of crashes in region

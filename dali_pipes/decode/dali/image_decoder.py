@@ -22,7 +22,7 @@ from dali_pipes.decode.remaining_rows import (
 )
 from dali_pipes.stages.augment import Augmenter
 from dali_pipes.stages.canvases import ViewCanvases
-from dali_pipes.stages.data import NOTHING, Decoded, Fetched, Pending
+from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.pipeline import Decoder
 
@@ -74,7 +74,7 @@ class DaliImageDecoder(Decoder):
             hidden = self._trust.hidden(fetched, self._pool)
         remaining = None
         if self._feed.options.canvases:
-            rows = hidden.union(np.flatnonzero(~fetched.kept()).tolist())
+            rows = hidden.union(np.flatnonzero(~fetched.has_sample).tolist())
             remaining = start_rendering(self._fetcher, self._augmenter, fetched, rows)
         return Prepared(fetched, hidden, self._feed.inputs(fetched, hidden), remaining)
 
@@ -87,7 +87,7 @@ class DaliImageDecoder(Decoder):
         with self._recorder.measure("decode", by_others=True):
             outputs = self._feed.take(self._side.stream)
             fetched, hidden = prepared.fetched, prepared.hidden
-            decoded = Decoded(fetched, [NOTHING] * len(fetched))
+            decoded = Decoded(fetched, [NO_TARGETS] * len(fetched))
             if prepared.remaining is not None:
                 decoded = prepared.remaining.wait(decoded)
             if outputs is None:
@@ -107,7 +107,7 @@ class DaliImageDecoder(Decoder):
 
     def _recover(self, fetched: Fetched, hidden: set[int]) -> tuple[set[int], Outputs]:
         """Find the rows for which DALI refused a batch, hide them, and decode the others again."""
-        rows = [row for row in np.flatnonzero(fetched.kept()).tolist() if row not in hidden]
+        rows = [row for row in np.flatnonzero(fetched.has_sample).tolist() if row not in hidden]
         everything = set(range(len(fetched)))
         outputs = None
         refused = rows
@@ -143,7 +143,7 @@ class DaliImageDecoder(Decoder):
         self, decoded: Decoded, hidden: set[int], outputs: Outputs, remaining: RemainingRows
     ) -> Pending:
         """Augment DALI's canvases; hidden rows are rendered already, unless there are more of them now."""
-        is_by_dali = decoded.fetched.kept() & (outputs is not None)
+        is_by_dali = decoded.fetched.has_sample & (outputs is not None)
         is_by_dali[list(hidden)] = False
         decoded, remaining = settle_rows(
             self._fetcher, self._augmenter, remaining, decoded, is_by_dali

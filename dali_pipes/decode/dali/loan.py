@@ -24,11 +24,11 @@ from dali_pipes.stages.cuda_streams import SideStream
 
 
 class Loan:
-    """Outputs of DALI that are looked at, and kept for as long as they are.
+    """Lends outputs of DALI to torch, and keeps them in memory while a tensor of torch refers to them.
 
     Args:
         side: The stream that DALI's outputs were shared with, and that alone reads them.
-        sources: What the outputs were made of, which is kept as long as they are.
+        sources: What the outputs were made from; it is kept as long as they are.
     """
 
     def __init__(self, side: SideStream, sources: Sequence[Any] = ()) -> None:
@@ -55,7 +55,7 @@ class Loan:
 
 
 class _Lent:
-    """What a tensor of torch holds for as long as it, or a view of it, is there."""
+    """The owner of a tensor of torch and of its views."""
 
     def __init__(self, loan: Loan, interface: dict[str, Any]) -> None:
         self._loan = loan

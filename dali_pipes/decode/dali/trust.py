@@ -39,7 +39,7 @@ class Trust:
             fetched: The rows.
             pool: Threads that help where many files are unknown; the calling thread may be one of them.
         """
-        kept, sound = fetched.kept(), known_of(fetched, self._store, pool)
+        kept, sound = fetched.has_sample, known_of(fetched, self._store, pool)
         # An index may state another size than the file has; crops are drawn for the stated one.
         fits = read_sizes(sound.spans) == fetched.sizes[sound.rows]
         given = np.zeros(len(kept), bool)

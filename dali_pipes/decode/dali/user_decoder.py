@@ -16,7 +16,7 @@ from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.samples.targets import Found
 from dali_pipes.stages.augment import Augmenter
 from dali_pipes.stages.canvases import Canvases, View, ViewCanvases
-from dali_pipes.stages.data import NOTHING, Decoded, Fetched, Pending
+from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.pipeline import Decoder
 from gpu_aug import Draws
@@ -61,7 +61,7 @@ class UserImageDecoder(Decoder):
             decoded, pictures = self._decode(prepared)
         if self._decoder.device_id is None:
             parts = {row: np.asarray(picture) for row, picture in pictures.items()}
-            render = partial(_render, parts, decoded.found)
+            render = partial(_render, parts, decoded.targets)
             return self._augmenter.spawn(decoded.fetched, render)
         return self._augment(decoded, pictures)
 
@@ -73,14 +73,14 @@ class UserImageDecoder(Decoder):
     def _decode(self, fetched: Fetched) -> tuple[Decoded, Pictures]:
         """Return a step and its images, once each row and its targets are good or the row has no sample."""
         pictures: Pictures = {}
-        decoded, rows = Decoded(fetched, [NOTHING] * len(fetched)), _rows_with_data(fetched)
+        decoded, rows = Decoded(fetched, [NO_TARGETS] * len(fetched)), _rows_with_data(fetched)
         outputs = self._decoder.take(self._stream) if rows else None
         while rows:
             fetched, taken = self._match(decoded.fetched, rows, outputs)
             pictures |= taken
             rows = [row for row in rows if fetched.data[row] is not None]
             fetched = _settle(self._fetcher, fetched, rows, pictures)
-            decoded = Decoded(fetched, decoded.found)
+            decoded = Decoded(fetched, decoded.targets)
             decoded, bad = read_targets(self._fetcher, self._augmenter, decoded, rows)
             # Rows with bad targets have no sample now, or a substitute that is not decoded yet.
             rows = [row for row in bad if decoded.fetched.data[row] is not None]
@@ -97,7 +97,7 @@ class UserImageDecoder(Decoder):
         halves = [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
         if len(rows) == 1:
             error = DecodeError(self._decoder.refusal)
-            fetched = fetched.replaced(rows[0], self._fetcher.lose(fetched, rows[0], error))
+            fetched = fetched.replaced(rows[0], self._fetcher.replace_row(fetched, rows[0], error))
             halves = [rows] if fetched.data[rows[0]] is not None else []
         pictures: Pictures = {}
         for half in halves:
@@ -124,7 +124,7 @@ class UserImageDecoder(Decoder):
 
 
 def _rows_with_data(fetched: Fetched) -> list[int]:
-    rows: list[int] = np.flatnonzero(fetched.kept()).tolist()
+    rows: list[int] = np.flatnonzero(fetched.has_sample).tolist()
     return rows
 
 
@@ -148,7 +148,7 @@ def _settle(fetcher: Fetcher, fetched: Fetched, rows: Sequence[int], pictures: P
                 f"the pipeline makes {picture.dtype} {list(shape)} of {fetched.key(row)}, but images must be uint8 "
                 f"[height, width, 3]; decode with output_type=types.RGB, and leave normalising to the recipe"
             )
-        if shape[:2] != asked and fetcher.wants_targets(fetched, row):
+        if shape[:2] != asked and fetcher.rows_with_targets(fetched, [row]):
             raise LoaderError(
                 f"the pipeline makes {shape[0]}x{shape[1]} of {fetched.key(row)}, whose targets are stored for "
                 f"{asked[0]}x{asked[1]}; leave resizing to the recipe, or read no targets: targets=[]"

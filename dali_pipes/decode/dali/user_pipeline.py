@@ -14,11 +14,11 @@ from dali_pipes.errors import LoaderError
 _NEXT = "give one made with fn.external_source(name=...) for encoded bytes, and one output"
 
 _TAKEN: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Pipelines that are decoders already."""
+"""Pipelines that `from_dali` was given: two decoders would take each other's outputs."""
 
 
 class DaliDecoder:
-    """A pipeline that turns encoded bytes into images, driven by pushing batches into it; see `from_dali`.
+    """A pipeline that turns encoded bytes into images, and gets batches pushed; see `from_dali`.
 
     Attributes:
         batch_size: The largest batch that it takes.
@@ -56,10 +56,10 @@ class DaliDecoder:
             )
 
     def begin(self) -> None:
-        """Serve a loop from now on.
+        """Reserve the pipeline for a loop.
 
         Raises:
-            LoaderError: It serves another one.
+            LoaderError: Another loop has it.
         """
         if self._busy:
             raise LoaderError(
@@ -69,14 +69,14 @@ class DaliDecoder:
         self._busy = True
 
     def end(self) -> None:
-        """Wait for the batches under way and drop them."""
+        """Wait for the pushed batches and drop them; other loops may use the pipeline."""
         self._driver.drain()
         self._sizes.clear()
         self._busy = False
 
     def push(self, encoded: Sequence[NDArray[np.uint8]]) -> None:
         """Start decoding a batch of at least one image, each uint8 [num_bytes]."""
-        # Not one image alone: what nvImageCodec hands to the JPEG engine of later batches is at most what the first had.
+        # A full batch, not one image: nvImageCodec gives the JPEG engine at most as many images as in the first batch.
         for outputs in self._driver.warm_up({self._name: list(encoded)}):
             _images(outputs, len(encoded))
         self._driver.push({self._name: list(encoded)})
@@ -86,7 +86,7 @@ class DaliDecoder:
         """Wait for the oldest batch.
 
         Args:
-            cuda_stream: The stream that will read the result; None waits on the host.
+            cuda_stream: The stream that will read the outputs; with None the host waits.
 
         Returns:
             DALI's TensorList of the images, or None when it refused the batch.
@@ -99,7 +99,7 @@ class DaliDecoder:
     def decode_now(
         self, encoded: Sequence[NDArray[np.uint8]], cuda_stream: Any = None
     ) -> Any | None:
-        """Decode a batch out of turn; those under way keep their places. Returns as `take`."""
+        """Decode a batch out of turn; the order of the pushed batches does not change. Returns as `take`."""
         outputs = self._driver.run_now({self._name: list(encoded)}, cuda_stream)
         return _images(outputs, len(encoded))
 

@@ -125,16 +125,9 @@ def _describe_work(thread: ThreadNow, running: Running | None, looping: int | No
     if running is None:
         return f"{name}: {place or ('waits' if is_loop else 'is in no stage')}"
     keys = call_with_timeout(_KEYS_SECONDS, lambda: str(running.work or ""), "")
-    return ": ".join(
-        filter(
-            None,
-            [
-                name,
-                f"{running.stage} for {running.seconds:.1f} s",
-                ", ".join(filter(None, [keys, place])),
-            ],
-        )
-    )
+    details = ", ".join(filter(None, [keys, place]))
+    work = f"{name}: {running.stage} for {running.seconds:.1f} s"
+    return f"{work}: {details}" if details else work
 
 
 def file_at(frame: FrameType, *, only_readers: bool = False) -> FilePlace:

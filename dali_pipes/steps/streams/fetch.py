@@ -13,7 +13,8 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.monitoring.work import Rows
 from dali_pipes.runs.bad_samples import MAX_SUBSTITUTES, BadRecord, substitute
-from dali_pipes.stages.fetch import Fetcher, Read
+from dali_pipes.stages.fetch import Fetcher
+from dali_pipes.stages.read_samples import Read
 from dali_pipes.steps.schedule import Plan
 from dali_pipes.steps.streams.lane import NUM_NEAR, Given, Lane, LaneSpec, Mark
 from dali_pipes.steps.streams.order import UNKNOWN, StreamOrder
@@ -24,12 +25,36 @@ from readers.storage.traffic import counted
 
 
 class _Loop:
-    """The lane that a loop reads, and the step to read next."""
+    """The lane of a loop, and the order in which threads read its steps."""
 
     def __init__(self) -> None:
         self.lane: Lane | None = None
-        self.step = 0
-        self.failed = False
+        self._turn = threading.Condition()
+        self._step = 0
+        self._has_ended = False
+
+    def begin(self, step: int, recorder: Recorder) -> None:
+        """Wait until the steps before this one are read.
+
+        Raises:
+            LoaderError: One of them could not be read, or the loop is finished.
+        """
+        with self._turn:
+            if not self._has_ended and self._step != step:
+                asked = clock()
+                self._turn.wait_for(lambda: self._has_ended or self._step == step)
+                recorder.waited("read", "its turn", clock() - asked)
+            if self._has_ended:
+                raise LoaderError(
+                    "a step before this one could not be read, so the stream ends here"
+                )
+
+    def end(self, *, for_all: bool) -> None:
+        """Let the next step be read, or end the loop for all threads that wait."""
+        with self._turn:
+            self._step += 1
+            self._has_ended |= for_all
+            self._turn.notify_all()
 
 
 class Readers:
@@ -43,7 +68,7 @@ class Readers:
 
     def __init__(self, *, alone: bool = False) -> None:
         self._alone = alone
-        self._turn = threading.Condition()
+        self._lock = threading.Lock()
         self._loops: dict[int, _Loop] = {}
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
@@ -71,45 +96,31 @@ class Readers:
         if self._alone:
             for number in [number for number in self._loops if number != plan.loop]:
                 self.finish(number)
-        with self._turn:
+        with self._lock:
             loop = self._loops.setdefault(plan.loop, _Loop())
-            if not loop.failed and loop.step != plan.step:
-                asked = clock()
-                self._turn.wait_for(lambda: loop.failed or loop.step == plan.step)
-                recorder.waited("read", "its turn", clock() - asked)
-            if loop.failed:
-                raise LoaderError(
-                    "a step before this one could not be read, so the stream ends here"
-                )
-        work = Rows(plan, ())
+        loop.begin(plan.step, recorder)
+        failed = True
         try:
-            with recorder.measure("read", work=work) as call, counted(recorder.traffic):
-                if loop.lane is None:
-                    loop.lane = open_lane(plan)
-                given = [one._replace(sample=own(one.sample)) for one in loop.lane.read(plan.count)]
+            with recorder.measure("read", work=Rows(plan, ())) as call, counted(recorder.traffic):
+                lane = loop.lane = loop.lane or open_lane(plan)
+                given = [one._replace(sample=own(one.sample)) for one in lane.read(plan.count)]
                 call.samples = len(given)
-                near = loop.lane.near()
-                mark = loop.lane.mark()
-        except BaseException:
-            loop.failed = True
-            raise
+                near, mark = lane.near(), lane.mark()
+            failed = False
         finally:
-            with self._turn:
-                loop.step += 1
-                self._turn.notify_all()
+            loop.end(for_all=failed)
         if plan.ends:
             self.finish(plan.loop)
         return given, mark, near
 
     def finish(self, number: int) -> None:
         """Close the lane of a finished loop."""
-        with self._turn:
+        with self._lock:
             loop = self._loops.pop(number, None)
-            if loop is not None:
-                loop.failed = True  # for threads that still wait
-                self._turn.notify_all()
-        if loop is not None and loop.lane is not None:
-            loop.lane.close()
+        if loop is not None:
+            loop.end(for_all=True)
+            if loop.lane is not None:
+                loop.lane.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,10 @@ class Mark(NamedTuple):
     check: int
 
 
+# The beginning of a turn, where no sample was checked.
+_START = Mark(0, 0, 0, 0, 0)
+
+
 class Given(NamedTuple):
     """A sample of a lane, and the turn in which it came."""
 
@@ -92,13 +96,13 @@ class Lane:
 
     def __init__(self, spec: LaneSpec, place: int = 0, mark: Mark | None = None) -> None:
         self._spec = spec
-        if mark is not None and mark.start > place:
-            mark = None
-        self._turn, self._start = (mark.turn, mark.start) if mark else (0, 0)
+        if mark is None or mark.start > place:
+            mark = _START
+        self._turn, self._start = mark.turn, mark.start
         self._buffer: list[_Entry] = []
         self._behind: deque[_Entry] = deque(maxlen=spec.num_near)  # returned last in this turn
         self._ahead: deque[_Entry] = deque()  # read, and returned next
-        self._newest = _Entry(mark.shard, mark.first, None) if mark else _Entry(0, 0, None)
+        self._newest = _Entry(mark.shard, mark.first, None)
         self._check = 0
         self.place = self._start
         self._entries = self._all(mark)
@@ -153,13 +157,13 @@ class Lane:
         if entry is _TURN_OVER:
             self._turn, self._start = self._turn + 1, self.place
             self._newest = _Entry(0, 0, None)
-            self._behind.clear()  # a mark of the new turn does not reach back to them
+            self._behind.clear()  # a mark of the new turn begins after them
             return self._next()
         if entry is not None and entry.sample is not None:
             self._behind.append(entry)
         return entry
 
-    def _go_to(self, place: int, mark: Mark | None) -> None:
+    def _go_to(self, place: int, mark: Mark) -> None:
         last: _Entry | None = None
         while self.place < place:
             last = self._next()
@@ -169,13 +173,13 @@ class Lane:
         if last is None or last.sample is None:
             return
         self._check = _check(last.sample)
-        if mark is not None and self._check != mark.check:
+        if mark is not _START and self._check != mark.check:
             raise LoaderError(
                 f"the stream has other samples than when the state was taken: sample {place - 1} of this reader is now "
                 f"{last.sample.key}; its files have changed, or it shuffles with random numbers that cannot be repeated"
             )
 
-    def _all(self, mark: Mark | None) -> Generator[_Entry]:
+    def _all(self, mark: Mark) -> Generator[_Entry]:
         """Yield all entries from the beginning of the mark's turn on."""
         spec = self._spec
         while True:
@@ -188,26 +192,26 @@ class Lane:
                 return
             if not given:
                 raise LoaderError(
-                    f"reader {spec.lane} of {spec.num_lanes} finds no sample in its shards; pack more samples into each shard, or use fewer ranks"
+                    f"reader {spec.lane} of {spec.num_lanes} finds no sample in its shards; pack more samples into each "
+                    "shard, or use fewer ranks"
                 )
-            mark = None
+            mark = _START
             yield _TURN_OVER
 
-    def _turn_of(self, mark: Mark | None) -> Iterator[_Entry]:
+    def _turn_of(self, mark: Mark) -> Iterator[_Entry]:
         """Yield the entries of a turn in their stored order."""
         spec = self._spec
         key = None if spec.window is None else (spec.seed, spec.epoch, self._turn)
         own = spec.stream.divides_itself
         shards = [0] if own else shards_of(spec.stream.num_shards, spec.lane, spec.num_lanes, key)
-        begin, number = 0, 0
-        if mark is not None:
-            for _ in range(mark.first):
-                yield _PASSED
-            begin, number = mark.shard, mark.first
-        for place in range(begin, len(shards)):
+        for _ in range(mark.first):
+            yield _PASSED
+        number = mark.first
+        for place in range(mark.shard, len(shards)):
             first = number
             self._newest = _Entry(place, first, None)
             base = (spec.lane if own else shards[place]) << SHARD_BITS
+            # Streams that shuffle by themselves see each turn as another epoch; no run has 2**20 epochs.
             turn = spec.epoch + self._turn * (1 << 20)
             for sample in spec.stream.read_shard(shards[place], turn):
                 yield _Entry(place, first, replace(sample, index=base + sample.index))

@@ -13,7 +13,7 @@ from dali_pipes.decode.dali.loan import Loan
 from dali_pipes.stages.augment import Augmenter
 from dali_pipes.stages.canvases import ViewCanvases
 from dali_pipes.stages.cuda_streams import SideStream
-from dali_pipes.stages.data import NOTHING, Decoded, Fetched, Pending
+from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.pipeline import Decoder
 from dali_pipes.video.dali.canvases import render_canvases
@@ -24,7 +24,8 @@ from dali_pipes.video.render_clip import ClipRenderer
 from gpu_aug.upload import upload
 from readers.video import VideoInfo
 
-# Decoded frames that DALI holds at once for each of its pushes. A batch that has more is pushed in parts.
+# Bytes of decoded frames that DALI holds for each push; a step with more is pushed in parts. With a depth of 2, 2 GiB of a
+# GPU are taken at most.
 _PART_BYTES = 1 << 30
 
 Rendered = dict[int, tuple[torch.Tensor, ...]]
@@ -33,7 +34,7 @@ Rendered = dict[int, tuple[torch.Tensor, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A step of clips as DALI gets it.
+    """A step of clips as the threads that read it leave it.
 
     Attributes:
         fetched: The step.
@@ -49,7 +50,7 @@ class Prepared:
 class DaliClipDecoder(Decoder):
     """Decodes clips with DALI; see Decoder.
 
-    DALI gets of each video the packets that its clip needs, under numbers of ours. Canvases are rendered by
+    DALI gets the packets of a video that its clip needs, with frames numbered anew. Canvases are rendered by
     torch on the device where the frames lie, and the engine runs on a stream of its own. Clips that DALI must not
     decode, or refuses, are decoded on the CPU, which decides what is a bad sample.
 
@@ -113,12 +114,12 @@ class DaliClipDecoder(Decoder):
         return make_excerpt(data, info, fetched.frames[row], self._feed.options.backend)
 
     def _fill(self) -> None:
-        """Keep DALI busy with what it does not have yet."""
+        """Push parts while DALI has room."""
         while self._unpushed and len(self._feed) < self._feed.options.depth:
             self._feed.push(self._unpushed.popleft())
 
     def _take_apart(self, step: Prepared, rows: Sequence[int]) -> Rendered:
-        """Decode one by one what DALI refused together; what it refuses again is left to the CPU."""
+        """Decode clips one by one that DALI refused together; those that it refuses again are left to the CPU."""
         rendered: Rendered = {}
         for row in rows:
             excerpt = step.excerpts[row]
@@ -131,7 +132,7 @@ class DaliClipDecoder(Decoder):
         return rendered
 
     def _render(self, step: Prepared, rows: Sequence[int], decoded: Sequence[Any]) -> Rendered:
-        """Render canvases and let go of the frames, on the stream that DALI's outputs are ready for."""
+        """Render canvases and release the frames, on the stream that waits for DALI's outputs."""
         renders = [
             partial(_render_views, self._side, step.fetched, row, step.excerpts[row], frames)
             for row, frames in zip(rows, decoded, strict=True)
@@ -164,7 +165,7 @@ class DaliClipDecoder(Decoder):
                 for view, uploaded in enumerate(engines.upload(on_cpu))
             ]
 
-        return self._augmenter.launch(Decoded(step, [NOTHING] * len(step)), canvases)
+        return self._augmenter.launch(Decoded(step, [NO_TARGETS] * len(step)), canvases)
 
 
 def divide(excerpts: dict[int, Excerpt]) -> Iterator[list[int]]:
@@ -187,11 +188,11 @@ def join(
     """Put the canvases of all rows into their order.
 
     Args:
-        rendered: What DALI decoded.
-        view: Which view.
-        others: The canvases of `rows`, on the same device, as many for each row.
-        rows: Ascending; every row is either here or there.
-        count: How many rows there are together.
+        rendered: The clips that DALI decoded.
+        view: The number of the view.
+        others: The canvases of `rows`, on the same device, the same number for each row.
+        rows: The rows that are not in `rendered`, ascending.
+        count: Number of all rows.
     """
     times = len(others) // len(rows) if rows else 0
     starts = {row: number * times for number, row in enumerate(rows)}

@@ -66,7 +66,7 @@ def decodes(info: VideoInfo, backend: Backend) -> bool:
         for low, side, high in zip(limits.smallest, size, limits.largest, strict=True)
     )
     if backend == "cpu":
-        # libavcodec takes the range from the name of the pixel format alone.
+        # There the range is taken from the name of the pixel format alone.
         return fits and info.full_range == info.pixel_format.startswith("yuvj")
     even = size[0] % 2 == size[1] % 2 == 0
     lengths = info.codec not in ("h264", "hevc") or has_lengths(info.codec, info.extradata)

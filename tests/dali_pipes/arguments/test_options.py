@@ -20,7 +20,7 @@ from dali_pipes import (
     NumberMap,
 )
 from dali_pipes.arguments.names import spelled, with_settings
-from dali_pipes.preview import preview_images
+from dali_pipes.preview.chosen_batches import preview_loader
 from gpu_aug import RandomResizedCrop, Recipe
 from tests.support.loaders import loader_maker
 from tests.support.small import SmallDataset, make_small
@@ -134,7 +134,7 @@ def test_a_moved_keyword_is_refused_with_its_new_spelling(dataset: SmallDataset,
     for call in (
         lambda: load(dataset, **{name: value}),
         lambda: Loader.eval(dataset, RECIPE, batch_size=4, **{name: value}),
-        lambda: preview_images(dataset, RECIPE, [0], epochs=[0], **{name: value}),
+        lambda: preview_loader(dataset, RECIPE, seed=0, **{name: value}),
     ):
         with pytest.raises(TypeError) as caught:
             call()

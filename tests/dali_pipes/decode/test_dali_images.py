@@ -14,7 +14,7 @@ from PIL import Image
 from dali_pipes import Execution
 from dali_pipes.decode.cpu import render_row
 from dali_pipes.runs.bad_samples import BadRecord
-from dali_pipes.stages import fetch as fetch_module
+from dali_pipes.stages import read_samples
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.loaders import draw_canvases_in_dali, loader_maker, rows_of
@@ -164,7 +164,7 @@ def test_as_many_drawn_rows_but_others(
     def substitute(_seed: int, bad: list[BadRecord], _length: int) -> int:
         return substitutes[bad[-1].index]
 
-    monkeypatch.setattr(fetch_module, "substitute", substitute)
+    monkeypatch.setattr(read_samples, "substitute", substitute)
     actual = load(dataset, "dali")
 
     assert [index for index, _ in actual] == [0, 5, 2, 6, 4]

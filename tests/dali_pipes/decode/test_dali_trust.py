@@ -20,7 +20,7 @@ from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.decode.dali.trust import Trust
 from dali_pipes.jpeg.seek_point_stores import SeekPointMemory, StoredSeekPoints
 from dali_pipes.jpeg.seek_points import spans_of
-from dali_pipes.stages import production as make
+from dali_pipes.stages import dali_feeds as make
 from dali_pipes.stages.data import Fetched
 from dali_pipes.stages.encoded_rows import encoded_of
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
@@ -91,8 +91,9 @@ class Files:
     def __len__(self) -> int:
         return len(self.data)
 
-    def kept(self) -> Any:
-        """No row is lost."""
+    @property
+    def has_sample(self) -> Any:
+        """All rows have."""
         return np.ones(len(self), bool)
 
 

@@ -22,7 +22,7 @@ from dali_pipes.integrations.dali import (
     DALIGenericIterator,
     LastBatchPolicy,
 )
-from dali_pipes.stages import production as make
+from dali_pipes.stages import dali_feeds as make
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Recipe, Views
 from readers import open_dataset
 from tests.support.loaders import loader_maker

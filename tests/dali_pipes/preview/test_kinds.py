@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from dali_pipes import Flow, ImageOptions, NumberMap
-from dali_pipes.preview import preview_engines, preview_images, sound_samples
+from dali_pipes.preview import preview_engines, preview_images, take_decodable_samples
 from dali_pipes.preview.pictures import show_values
 from gpu_aug import CenterCrop, HorizontalFlip, Recipe
 from readers import open_dataset
@@ -139,12 +139,15 @@ def test_samples_of_another_kind_are_not_sound(tmp_path: Path) -> None:
     for images, words in (
         (ImageOptions(channels=5), "channels=5"),
         (ImageOptions(channels=1, depth=16), "depth=16"),
-        (ImageOptions(fields=["left.png"]), "no field 'left.png'"),
+        (ImageOptions(fields=["left.png"]), "the field 'left.png' is missing"),
     ):
-        sound, [fault] = sound_samples(data, most=1, images=images.image_fields())
+        sound, [fault] = take_decodable_samples(data, most=1, images=images.image_fields())
         assert not sound
         assert words in fault
-    assert len(sound_samples(data, most=1, images=ImageOptions(channels=1).image_fields())[0]) == 1
+    assert (
+        len(take_decodable_samples(data, most=1, images=ImageOptions(channels=1).image_fields())[0])
+        == 1
+    )
 
 
 def test_numbers_that_are_all_alike_or_unknown() -> None:

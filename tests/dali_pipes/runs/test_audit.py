@@ -232,6 +232,7 @@ class TestComparison:
         same, text = verdict(whole, str(folder))
 
         assert same, text
+        assert f"A: {whole}, 2 epochs, 16 lines of steps, ranks: 1\n" in text
         assert "epoch 0: same, 61 positions" in text
         assert "same samples in the same order" in text
         assert ("were done again after a resume" in text) == (len(worlds) > 1)

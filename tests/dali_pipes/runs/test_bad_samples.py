@@ -14,7 +14,7 @@ from dali_pipes import BadSampleError, Execution, LoaderError, Monitoring
 from dali_pipes.decode import opencv
 from dali_pipes.decode.dali.feed import Feed
 from dali_pipes.errors import DecodeError
-from dali_pipes.stages import production as make
+from dali_pipes.stages import dali_feeds as make
 from dali_pipes.stages.data import Fetched
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset

@@ -16,7 +16,7 @@ import torch
 from dali_pipes import BadRecord, Execution, Loader
 from dali_pipes.errors import DecodeError
 from dali_pipes.runs.bad_samples import substitute
-from dali_pipes.stages.data import NOTHING, Decoded, Fetched, join
+from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, join
 from dali_pipes.stages.encoded_rows import READ, held_view
 from dali_pipes.stages.read_located import LocatedReader
 from dali_pipes.stages.threads import Workers, steps_for_threads
@@ -75,9 +75,9 @@ def test_parts_of_which_a_row_was_lost(loader: Loader) -> None:
     make: Any = fetched.samples._make  # type: ignore[attr-defined]
     fetched.samples._make = lambda row: made.append(row) or make(row)  # type: ignore[attr-defined]
     parts = [fetched.rows(start, start + 8) for start in range(0, COUNT, 8)]
-    instead = loader._setup.fetcher.lose(parts[2], 3, DecodeError("it is damaged"))
+    instead = loader._setup.fetcher.replace_row(parts[2], 3, DecodeError("it is damaged"))
     parts[2] = parts[2].replaced(3, instead)
-    joined = join(fetched, [Decoded(part, [NOTHING] * 8) for part in parts]).fetched
+    joined = join(fetched, [Decoded(part, [NO_TARGETS] * 8) for part in parts]).fetched
     assert not made
     assert np.flatnonzero([len(one) for one in joined.records]).tolist() == [19]
     assert joined.indices[19] == instead.indices[0]
