@@ -9,13 +9,13 @@ from dali_pipes.jpeg.file_bytes import be16, find_marker
 from dali_pipes.jpeg.idct import OVERFLOW
 from dali_pipes.jpeg.mcus import read_mcus
 from dali_pipes.jpeg.memory import Record, memory_at
-from dali_pipes.jpeg.seek_points import SEEK_POINT
 from dali_pipes.jpeg.status import (
     BAD_NUMBER,
     CUT_SHORT,
     GOOD,
     LEFT_OVER,
     SCRATCH_SHORT,
+    SEEK_POINT,
     WRONG_RESTART,
     WRONG_SEEK_POINT,
 )

@@ -15,16 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.jpeg.status import GOOD, REASONS
+from dali_pipes.jpeg.status import SEEK_POINT as SEEK_POINT
 from readers.checkpoints.layout import Kept
 from readers.sample import Payload
-
-SEEK_POINT = np.dtype([("bit", "<u4"), ("dc", "<i2", (3,))])
-"""A place between two MCUs, 10 bytes; stored in files, so a change needs another `JpegFinder.version`.
-
-bit: Where the next code begins, in bits from the first byte of the scan's entropy-coded data, counted in the file's
-    own bytes, stuffed zeros and restart markers included.
-dc: The DC predictors of the components there, 0 behind a restart marker and for components that are missing.
-"""
 
 EVERY = 4
 """MCUs from one seek point to the next, where nothing else is asked for.

@@ -1,4 +1,9 @@
-"""Reasons for which a JPEG is left to another decoder, as numbers that compiled code can return; they are stored in files."""
+"""What files of seek points hold: verdicts on JPEGs, as numbers that compiled code can return, and seek points.
+
+A JPEG whose verdict is not GOOD is left to another decoder.
+"""
+
+import numpy as np
 
 (
     GOOD,
@@ -49,3 +54,11 @@ REASONS = (
     "more scans than there is memory for",
 )
 """A text for each status."""
+
+SEEK_POINT = np.dtype([("bit", "<u4"), ("dc", "<i2", (3,))])
+"""A place between two MCUs, 10 bytes; stored in files, so a change needs another `JpegFinder.version`.
+
+bit: Where the next code begins, in bits from the first byte of the scan's entropy-coded data, counted in the file's
+    own bytes, stuffed zeros and restart markers included.
+dc: The DC predictors of the components there, 0 behind a restart marker and for components that are missing.
+"""

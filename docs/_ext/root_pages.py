@@ -8,6 +8,7 @@ from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIES = {
+    "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changes.md",
     "CONTRIBUTING.md": "contributing.md",
     "DECISIONS.md": "decisions.md",

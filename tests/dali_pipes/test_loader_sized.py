@@ -405,7 +405,7 @@ class TestSchedule:
     [
         (
             {"recipe": plain, "buckets": None},
-            "recipe is a function, and nothing says for which sizes",
+            "recipe is a function of the size, and no sizes are given",
         ),
         ({"recipe": plain((16, 16)), "buckets": BUCKETS}, "must be a function of the size"),
         ({"recipe": lambda _: plain((16, 16))}, r"size \(12, 20\) makes images of \(16, 16\)"),

@@ -68,5 +68,6 @@ def pages() -> list[Page]:
     return [
         Page("README.md"),
         Page("CONTRIBUTING.md"),
+        Page("ARCHITECTURE.md"),
         *(Page(str(path.relative_to(ROOT))) for path in docs),
     ]

@@ -38,6 +38,8 @@ _WARN_SECONDS = 30.0
 # Without any worker on a cluster without cores, or on no machine of the placement, before an error: a cloud starts a machine
 # within minutes.
 _GIVE_UP_SECONDS = 900.0
+# For the answer of a worker that is beyond its deadline: compilers hold Python's lock for seconds, not minutes.
+_ANSWER_SECONDS = 60.0
 # Of every worker, while no step is received: then a step, not a machine, ends the workers.
 _REPLACEMENTS = 3
 
@@ -149,12 +151,16 @@ class WorkerPool:
             ClusterError: Workers were replaced too often, or cannot do the work.
         """
         self._advance()
+        since_seconds = time.monotonic()
         while (made := handle.made) is None:
             if self._failure is not None and handle.worker is None:
                 self.close()  # the next loop starts other workers
                 raise self._failure
             self._advance(_LOOK_SECONDS)
             self._check_start()
+            if time.monotonic() - since_seconds > self._options.deadline_seconds:
+                self._replace_stopped(handle.worker)
+                since_seconds = time.monotonic()
         handle.made = None
         self._losses.clear()
         frames = self._job.frames[handle.plan.variant]
@@ -269,6 +275,17 @@ class WorkerPool:
             return
         _log.warning("%s of the loader is replaced: %s", where, cause)
         self._workers[worker.number] = self._started_worker(worker.number)
+
+    def _replace_stopped(self, worker: Worker | None) -> None:
+        """Replace a worker that does not answer: a process that is stopped cannot see that its deadline has passed."""
+        if worker is None:
+            return
+        answer = worker.actor.describe_threads.options(concurrency_group="ask").remote()
+        if not self._ray.wait([answer], timeout=_ANSWER_SECONDS)[0]:
+            seconds = self._options.deadline_seconds
+            self._replace(
+                worker, LateError(f"it is beyond its deadline of {seconds:g} s and does not answer")
+            )
 
     def _started_worker(self, number: int) -> Worker:
         worker = Worker(number, self._class.remote(self._options.deadline_seconds))

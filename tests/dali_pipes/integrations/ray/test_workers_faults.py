@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from dali_pipes import Batch, ClusterError, Loader, Monitoring
+from dali_pipes.integrations.ray import worker_pool
 from dali_pipes.integrations.ray.maker import MadeStep
 from dali_pipes.integrations.ray.worker_pool import Step, Worker, WorkerPool
 from dali_pipes.integrations.ray.workers import RayWorkers
@@ -149,6 +150,9 @@ def test_native_code_that_keeps_the_lock_of_python() -> None:
 RECIPE = Recipe([RandomResizedCrop(32), HorizontalFlip()])
 
 
+STOPS = {"die": signal.SIGKILL, "stop": signal.SIGSTOP}
+
+
 class Faulty:
     """A dataset on which a worker ends, or hangs, when it reads a sample; ``once``: the first time only."""
 
@@ -168,8 +172,8 @@ class Faulty:
     def fetch(self, indices: Sequence[int]) -> list[Any]:
         """Fail at the sample, but not in the training process."""
         if self.sample in indices and os.getpid() != self.trainer and not self._has_failed():
-            if self.how == "die":
-                os.kill(os.getpid(), signal.SIGKILL)
+            if self.how in STOPS:
+                os.kill(os.getpid(), STOPS[self.how])
             while True:
                 signal.pause()
         return self.inner.fetch(indices)
@@ -209,12 +213,17 @@ def test_a_node_is_removed(folder: Path, own_cluster: tuple[Any, list[Any]]) -> 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", ["die", "hang"])
+@pytest.mark.parametrize("how", ["die", "hang", "stop"])
 @pytest.mark.usefixtures("ray_cluster")
 def test_a_worker_fails_once(
-    folder: Path, tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+    folder: Path,
+    tmp_path: Path,
+    how: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A worker that dies, or works on a step beyond the deadline, is replaced; nothing is lost, doubled or moved."""
+    """A worker that dies, or works on a step beyond the deadline, or is stopped is replaced; nothing is lost, doubled or moved."""
+    monkeypatch.setattr(worker_pool, "_ANSWER_SECONDS", 5.0)
     expected = list(load(open_dataset(folder)))
     dataset = Faulty(open_dataset(folder), how, tmp_path / "failed")
     workers = RayWorkers(2, deadline_seconds=300 if how == "die" else 15)
