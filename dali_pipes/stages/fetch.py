@@ -152,8 +152,16 @@ class Fetcher(SampleReader):
     def _draw(self, fetched: Fetched) -> Fetched:
         """Draw the parameters of rows, and choose the frames of their clips."""
         draws = self._draws(fetched, fetched.sizes)
-        frames, seconds = self._choose_frames(fetched, draws)
-        return replace(fetched, draws=draws, frames=frames, seconds=seconds)
+        chosen, seconds = self._choose_frames(fetched, draws)
+        drawn = replace(fetched, draws=draws, frames=np.maximum(chosen, 0), seconds=seconds)
+        for row in np.flatnonzero((chosen < 0).any(axis=1)).tolist():
+            if drawn.data[row] is not None:
+                error = DecodeError(
+                    "the images of its clip cannot be chosen: the tables or the video that list them were read for the "
+                    "sample, but could not be read again"
+                )
+                drawn = drawn.replaced(row, self.replace_row(drawn, row, error))
+        return drawn
 
     def _draws(self, fetched: Fetched, sizes: NDArray[np.int64]) -> tuple[Draws, ...]:
         """Draw parameters for images of some sizes; a sample that comes again in an epoch has others each time."""

@@ -68,7 +68,8 @@ class ClipSource(Protocol):
             speed: int64 [n], factors on the step from frame to frame, in units of 1 / SPEED_UNIT.
 
         Returns:
-            int64 [n, T], numbers in the order of presentation; 0 for a video that cannot be read.
+            int64 [n, T], numbers in the order of presentation; 0 for a video that cannot be read, -1 where the frames of
+            a sample cannot be found, which is bad then.
         """
 
     def peculiar(self) -> dict[str, int]:

@@ -68,11 +68,11 @@ class Windows:
     ) -> NDArray[np.int64]:
         """Return the frames that the dataset chooses, without random numbers; see ClipSource."""
         del seed, epoch, identities, speed
-        chosen = np.zeros((len(indices), self.num_frames), np.int64)
+        chosen = np.full((len(indices), self.num_frames), -1)
         for row, index in enumerate(indices.tolist()):
             place = self._dataset.place(index)
             for camera, columns in self._columns:
-                # The zeros stay for a sample that is bad; `fetch` gives the reason.
+                # The minus ones stay: the sample is bad already, or becomes so (its tables were evicted, then not read).
                 with suppress(VideoError, SourceError, OSError):
                     chosen[row, columns] = camera.shown(place).frames
         return chosen

@@ -1,6 +1,8 @@
 """Frames of LeRobot datasets in the loader: those of their time stamps, with the values that belong to them."""
 
+import errno
 import re
+from collections import Counter
 from collections.abc import Iterator
 from io import BytesIO
 from itertools import islice
@@ -29,6 +31,7 @@ from gpu_aug import (
     TemporalReverse,
 )
 from readers import mix, open_dataset
+from readers.formats.lerobot.cameras import VideoCamera
 from readers.video import scan_video
 from tests.support.lerobot import TASKS, TOP, WRIST, Robot, picture_feature, write_tables
 from tests.support.loaders import loader_maker
@@ -330,6 +333,33 @@ def test_bad_videos_take_no_neighbours(tmp_path: Path) -> None:
     assert str(tmp_path) not in "".join(reasons.values())
     with pytest.raises(BadSampleError, match="episode_00000"):
         list(load(dataset))
+
+
+@pytest.mark.parametrize("policy", ["skip", "replace", "raise"])
+def test_images_that_cannot_be_chosen_are_bad(
+    root: Path, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sample that was read, but whose time stamps fail later, is bad: its first frame never stands in for it."""
+    real, calls = VideoCamera.shown, Counter[int]()
+
+    def fail_the_second_time(camera: VideoCamera, place: Any) -> Any:
+        calls[place.row] += 1
+        if place.row == 3 and calls[3] == 2:
+            raise OSError(errno.EIO, "the disk does not answer")
+        return real(camera, place)
+
+    monkeypatch.setattr(VideoCamera, "shown", fail_the_second_time)
+    loader = load(open_dataset(root, cameras=TOP), on_bad_sample=policy, shuffle="none")
+    if policy == "raise":
+        with pytest.raises(BadSampleError, match="cannot be chosen"):
+            list(loader)
+        return
+    indices = [index for batch in loader for index in batch.indices.tolist()]
+
+    assert [record.index for record in loader.bad_samples] == [3]
+    assert "cannot be chosen" in loader.bad_samples[0].reason
+    assert len(indices) == (13 if policy == "skip" else 14)
+    assert 3 not in indices[:4]
 
 
 @pytest.mark.parametrize(
