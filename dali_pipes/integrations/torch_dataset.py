@@ -28,7 +28,7 @@ from readers.label_vector import LabelShape
 from readers.sample import ColumnName, checked_indices
 from readers.storage.unreadable import is_transient, reason_of
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger(f"gpu_aug.{__name__}")
 
 # Parts of the names of transforms of torchvision, Kornia and Albumentations that are random.
 _RANDOM = ("random", "jitter", "augment", "mixup", "cutmix")

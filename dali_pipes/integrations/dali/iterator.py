@@ -20,7 +20,7 @@ from dali_pipes.integrations.dali.arguments import (
 from dali_pipes.loader import Loader
 from dali_pipes.state import LoaderState
 
-_LOGGER = logging.getLogger(__name__)
+_LOGGER = logging.getLogger(f"gpu_aug.{__name__}")
 
 # Outputs that are chosen by name and not by position; "mask" is common in scripts of DALI.
 _BY_NAME = {"mask": "masks"} | {

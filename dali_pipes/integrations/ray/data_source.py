@@ -26,7 +26,7 @@ from readers.describe import describe
 Policy = Literal["raise", "skip"]
 
 _Datasource: Any = require_ray("ray.data").Datasource
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(f"gpu_aug.{__name__}")
 # Samples that show the columns and, if the data does not store them, the sizes. A rare field needs the argument `fields`.
 _PROBED = 16
 # Bytes of samples that are fetched at a time and become a table. Ray Data makes blocks of tables, and divides larger ones.
