@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dali_pipes.loader import Loader as Loader
     from dali_pipes.monitoring import Stats as Stats
     from dali_pipes.monitoring.metrics import Every as Every
-    from dali_pipes.monitoring.ranks.heartbeat import Heartbeat as Heartbeat
+    from dali_pipes.monitoring.ranks.heartbeat_options import Heartbeat as Heartbeat
     from dali_pipes.monitoring.ranks.rank_table import RankTable as RankTable
     from dali_pipes.monitoring.trace import traced as traced
     from dali_pipes.runs.bad_samples import BadRecord as BadRecord
@@ -51,7 +51,7 @@ _MODULES = {
     "Execution": "dali_pipes.arguments.options",
     "Field": "dali_pipes.samples.fields",
     "Flow": "dali_pipes.samples.maps",
-    "Heartbeat": "dali_pipes.monitoring.ranks.heartbeat",
+    "Heartbeat": "dali_pipes.monitoring.ranks.heartbeat_options",
     "ImageOptions": "dali_pipes.arguments.options",
     "Loader": "dali_pipes.loader",
     "LoaderError": "dali_pipes.errors",

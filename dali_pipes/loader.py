@@ -26,7 +26,7 @@ from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.monitoring.headroom import Headroom, TrainingStep, measure_headroom
 from dali_pipes.monitoring.loop import LoopMeter, Scope
 from dali_pipes.monitoring.metrics import Metrics, as_metrics
-from dali_pipes.monitoring.ranks.heartbeat import as_heartbeat
+from dali_pipes.monitoring.ranks.heartbeat_options import as_heartbeat
 from dali_pipes.monitoring.ranks.rank_table import RankTable
 from dali_pipes.monitoring.ranks.watch import Watch
 from dali_pipes.monitoring.stats import Stats

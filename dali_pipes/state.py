@@ -1,6 +1,7 @@
 """State of a run: a small dictionary that belongs to one dataset, recipe and seed, and how two of them differ."""
 
 import hashlib
+import logging
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
@@ -23,6 +24,8 @@ from readers.dataset import Balanced, Subset
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.plural import counted
 from readers.stream import is_stream
+
+_log = logging.getLogger(f"gpu_aug.{__name__}")
 
 # Changes only if the order or the draws of a given seed change: then no older state fits.
 VERSION = 1
@@ -298,7 +301,10 @@ def describe_dataset(dataset: Dataset) -> str:
         return _cut(f"{dataset!r}, {dataset.samples_per_epoch or 'all'} samples an epoch", _DATASET)
     try:
         first = dataset.fetch([0])[0].key
-    except Exception:  # noqa: BLE001 - storage that fails must not keep a run from being saved
+    except Exception as error:  # noqa: BLE001 - storage that fails must not keep a run from being saved
+        _log.warning(
+            "the state lacks the name of the first sample, which cannot be read: %s", error
+        )
         first = "unknown"
     classes = f", {len(dataset.class_names)} classes" if dataset.class_names else ""
     has_settings = isinstance(dataset, Clips | LeRobotDataset)

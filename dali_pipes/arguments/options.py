@@ -15,7 +15,7 @@ from dali_pipes.arguments.values import (
 )
 from dali_pipes.errors import LoaderError
 from dali_pipes.monitoring.metrics import Metric, as_metrics
-from dali_pipes.monitoring.ranks.heartbeat import HeartbeatChoice, as_heartbeat
+from dali_pipes.monitoring.ranks.heartbeat_options import HeartbeatChoice, as_heartbeat
 from dali_pipes.samples.image_fields import ImageFields, as_image_fields
 from dali_pipes.samples.maps import Flow, MapReader, NumberMap, as_map_reader
 from dali_pipes.samples.targets import KINDS, Kind

@@ -41,7 +41,7 @@ def render_encoded(
     statuses = renderer.render(start, start + len(fetched), canvases)
     is_rendered = statuses == GOOD
     if not is_rendered.all():
-        fetcher.recorder.count_whole_images(_kinds_of_others(fetched, statuses))
+        fetcher.recorder.count_full_decodes(_kinds_of_others(fetched, statuses))
     return render_rest(fetcher, fetched, canvases, is_rendered)
 
 

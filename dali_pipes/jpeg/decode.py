@@ -58,8 +58,8 @@ def decode_crop(
         shrink: 1, 2, 4 or 8: of the image that is smaller by this, the rows from top // shrink on, ceil(height
             / shrink) of them, and columns likewise.
         offsets: int64 [n]: where each restart interval begins in the file, or empty; used where nothing is judged.
-        seek_points: Address of SEEK_POINT [n], n, and MCUs from one to the next. They are read, unless the file is judged:
-            then they are written as far as it is sound, into room for at least as many as it has; with 0 MCUs none are.
+        seek_points: Address of SEEK_POINT [n], n, and MCUs from one to the next, the interval. Without `judge` an input. With
+            `judge` an output buffer with at least one entry per interval of the file; interval 0 disables it.
         judge: Whether to read the complete file. Otherwise no more is read than the crop needs.
         out: Address of the first pixel, uint8 [height, width, 3] after shrinking.
         out_row_bytes: Distance from one row of the result to the next.

@@ -53,7 +53,7 @@ class SeekPointStore(Protocol):
 
 
 def open_seek_points(dataset: Dataset) -> SeekPointStore:
-    """Return the store of a loader: files, and for streams the memory of the process."""
+    """Return the store of a loader: on disk; in memory for streams."""
     return SeekPointMemory() if is_stream(dataset) else StoredSeekPoints(dataset)
 
 
@@ -125,7 +125,7 @@ class StoredSeekPoints:
     def look_up(self, indices: NDArray[np.int64], digests: NDArray[np.uint64]) -> Known:
         """See `SeekPointStore`."""
         # Compiles, where that was not done before.
-        from dali_pipes.jpeg.stored_seek_points import read_known
+        from dali_pipes.jpeg.seek_point_slots import read_known
 
         slots, _files = self._stored.places(indices)
         known = np.empty(len(digests), KNOWN)

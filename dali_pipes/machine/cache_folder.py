@@ -242,6 +242,7 @@ def _hub_folder() -> Path | None:
 def _kind(name: str, folder: Path, files: Sequence[Path], what: str, *, ours: bool = True) -> Kind:
     states = []
     for path in files:
+        # Another process may delete files of the cache meanwhile.
         with suppress(OSError):
             states.append(path.stat())
     size = sum(state.st_size for state in states)
@@ -253,12 +254,13 @@ def _open_files() -> set[Path]:
     """Return the files that processes of this machine have open or mapped, as far as this user may see."""
     found: set[Path] = set()
     for process in Path("/proc").glob("[0-9]*"):
+        # Processes end meanwhile, and those of other users are not readable; both counts as no open files.
         with suppress(OSError):
             lines = (process / "maps").read_text(errors="surrogateescape").splitlines()
             found |= {Path(line.split(maxsplit=5)[5]) for line in lines if line.count(" /")}
         with suppress(OSError):
             for link in (process / "fd").iterdir():
-                with suppress(OSError):
+                with suppress(OSError):  # closed meanwhile
                     # Its text, also if the file is gone by now.
                     found.add(Path(os.readlink(link)))  # noqa: PTH115
     return found

@@ -256,7 +256,7 @@ PARTS: dict[str, tuple[Any, ...] | None] = {
     "dali_pipes.stages.read_kernel:read_images": (
         *(_READ_ONLY, 0, 0, _INT_ROWS, 0, _BYTES, _BYTES, _INT_ROWS, _INT_ROWS, _BYTES),
     ),
-    "dali_pipes.jpeg.stored_seek_points:read_known": (_INT_ROWS, _WORDS, _Records(_KNOWN), _BYTES),
+    "dali_pipes.jpeg.seek_point_slots:read_known": (_INT_ROWS, _WORDS, _Records(_KNOWN), _BYTES),
     "dali_pipes.jpeg.decode:check_files": (
         *(_INT_ROWS, 0, _BYTES, _SHORTS, _Records(_SEEK_POINT), _INTS),
     ),

@@ -144,13 +144,15 @@ def _cpu_decoder() -> Finding:
         cv2 = importlib.import_module("cv2")
     except ImportError:
         return Finding(
-            "decoder cpu", "Pillow; OpenCV is missing", "pip install opencv-python-headless"
+            "decoder cpu",
+            "our own for JPEGs, Pillow for the rest; OpenCV is missing",
+            "for the faster decoder of other formats: pip install 'opencv-python-headless>=5'",
         )
     if int(cv2.__version__.split(".")[0]) < 5:
         return Finding(
             "decoder cpu",
-            f"Pillow, because OpenCV {cv2.__version__} accepts files that are cut short",
-            "for the faster decoder: pip install 'opencv-python-headless>=5'",
+            f"our own for JPEGs, Pillow for the rest, because OpenCV {cv2.__version__} accepts files that are cut short",
+            "for the faster decoder of other formats: pip install 'opencv-python-headless>=5'",
         )
     return Finding("decoder cpu", f"our own for JPEGs, OpenCV {cv2.__version__} for the rest")
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from dali_pipes.monitoring.counts import Counts, LoopCounts, Stage
-from dali_pipes.monitoring.observer import Handed
+from dali_pipes.monitoring.observer import BatchEvent
 from dali_pipes.monitoring.ranges import open_range
 from dali_pipes.monitoring.recorder import Busy, Recorder
 from dali_pipes.monitoring.stats import Stats, make_stats
@@ -81,12 +81,12 @@ class LoopMeter:
         sums.bad_samples += bad_samples
         for observer in self.recorder.observers:
             asked = min(self._asked, now)
-            observer.handed(Handed(step, samples, self._queue[0], asked, now))
+            observer.on_batch(BatchEvent(step, samples, self._queue[0], asked, now))
 
     def end(self) -> None:
         """Report the end of the loop to observers."""
         for observer in self.recorder.observers:
-            observer.left(clock())
+            observer.on_loop_end(clock())
 
     def stats(self, scope: Scope, epoch: int) -> Stats:
         """Return the statistics of the present loop, or of the whole run."""
@@ -100,13 +100,13 @@ class LoopMeter:
 
     def _late(self, seconds: float, before: Busy, after: Busy) -> dict[str, float]:
         """Divide the seconds that the loop waited: first its own work, then by the work of the others meanwhile."""
-        own = _between(before.own, after.own)
+        own = _between(before.training_thread_seconds, after.training_thread_seconds)
         others = {
             stage: spent - own[stage]
             for stage, spent in _between(before.seconds, after.seconds).items()
         }
         rest = max(0.0, seconds - sum(own.values()))
-        available = after.elsewhere - before.elsewhere or self._num_threads * rest
+        available = after.helper_seconds - before.helper_seconds or self._num_threads * rest
         working = sum(others.values())
         total = max(available, working)
         if not total:

@@ -1,4 +1,4 @@
-"""Events for those that watch a loader: each call of a stage, and each batch that is handed over."""
+"""Observers of a loader: they receive each call of a stage, and each batch that the training loop gets."""
 
 import threading
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class BatchEvent:
     """A batch that the training loop received. Times are as of Span.
 
     Attributes:
@@ -43,7 +43,7 @@ class Handed:
         samples: Its rows.
         ready: Number of finished batches when it was asked for.
         asked: When it was asked for.
-        got: When it was handed over.
+        got: When the training loop got it.
     """
 
     step: int
@@ -59,13 +59,13 @@ class Observer:
     Methods are called often, by the threads that work; they must neither wait nor fail.
     """
 
-    def span(self, span: Span) -> None:
+    def on_span(self, span: Span) -> None:
         """Receive a call of a stage that is over, from the thread that made it or took it from a helper process."""
 
-    def handed(self, handed: Handed) -> None:
+    def on_batch(self, batch: BatchEvent) -> None:
         """Receive a batch, from the thread of the training loop."""
 
-    def left(self, now: float) -> None:
+    def on_loop_end(self, now: float) -> None:
         """Receive the end of a loop, from the thread that ends it."""
 
 
@@ -76,7 +76,7 @@ class Spans(Observer):
         self._spans: list[Span] = []
         self._lock = threading.Lock()
 
-    def span(self, span: Span) -> None:
+    def on_span(self, span: Span) -> None:
         """Keep a span."""
         with self._lock:
             self._spans.append(span)

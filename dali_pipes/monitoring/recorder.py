@@ -25,13 +25,13 @@ class Busy:
 
     Attributes:
         seconds: Those of all threads, by stage.
-        own: The part of the training loop's thread.
-        elsewhere: Seconds that the threads of helper processes had available.
+        training_thread_seconds: The part of the training loop's thread, by stage.
+        helper_seconds: Seconds that the threads of helper processes had available.
     """
 
     seconds: Mapping[Stage, float]
-    own: Mapping[Stage, float]
-    elsewhere: float
+    training_thread_seconds: Mapping[Stage, float]
+    helper_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Recorder:
         # on with its counts: so nothing is lost, and there are no more of them than there were threads at a time.
         self._threads: dict[int, _ThreadCounts] = {}
         self._others = Counts()  # of helper processes, and remote reading; less all that was taken
-        self._elsewhere_seconds = 0.0
+        self._helper_seconds = 0.0
         self._looping = -1  # the number of the loop's thread; no thread has this one
 
     def __reduce__(self) -> tuple[type["Recorder"], tuple[()]]:
@@ -115,7 +115,7 @@ class Recorder:
         """Send spans to all observers."""
         for span in spans:
             for observer in self.observers:
-                observer.span(span)
+                observer.on_span(span)
 
     def measure(
         self,
@@ -146,8 +146,8 @@ class Recorder:
         counts.waits[what] = counts.waits.get(what, 0) + 1
         counts.waited[what] = counts.waited.get(what, 0.0) + max(0.0, seconds)
 
-    def count_whole_images(self, kinds: Sequence[str] | Mapping[str, int]) -> None:
-        """Count images that our JPEG decoder left to another one.
+    def count_full_decodes(self, kinds: Sequence[str] | Mapping[str, int]) -> None:
+        """Count images that another decoder than our JPEG decoder decoded in full.
 
         Args:
             kinds: The kind of each, or how many there are of each kind.
@@ -158,7 +158,7 @@ class Recorder:
         """Add the counts of a helper process, whose threads had this many seconds together."""
         with self._lock:
             self._others.add(counts)
-            self._elsewhere_seconds += thread_seconds
+            self._helper_seconds += thread_seconds
 
     def totals(self) -> Counts:
         """Return the sums of all calls that are over."""
@@ -184,7 +184,7 @@ class Recorder:
             return Busy(
                 dict(zip(STAGES, sums, strict=True)),
                 dict(zip(STAGES, own, strict=True)),
-                self._elsewhere_seconds,
+                self._helper_seconds,
             )
 
     def looping(self) -> None:
@@ -224,7 +224,7 @@ class _ThreadCounts:
 
     Attributes:
         stages: Sums of each stage, in the order of STAGES.
-        whole_images: See `Recorder.count_whole_images`.
+        whole_images: See `Recorder.count_full_decodes`.
         innermost: The innermost call that is not over; `_CHANGING` while one becomes part of the sums.
         cpu: Seconds that the thread had a core until `cpu_at`, the end of its latest call.
     """

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.monitoring.observer import Handed, Observer, Span
+from dali_pipes.monitoring.observer import BatchEvent, Observer, Span
 from dali_pipes.monitoring.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ class Trace(Observer):
         self._threads: dict[Where, str] = {}
         # Reentrant: the garbage collector may end a loop in a thread that holds it.
         self._lock = threading.RLock()
-        self._latest: tuple[Where, Handed] | None = None
+        self._latest: tuple[Where, BatchEvent] | None = None
 
-    def span(self, span: Span) -> None:
+    def on_span(self, span: Span) -> None:
         """Add a call of a stage."""
         where = span.process, span.thread_id
         args = span.step, span.samples, span.num_bytes
@@ -71,24 +71,24 @@ class Trace(Observer):
             self._threads.setdefault(where, span.thread)
             self._add(_Event(span.stage, where, span.began, span.ended, args))
 
-    def handed(self, handed: Handed) -> None:
+    def on_batch(self, batch: BatchEvent) -> None:
         """Add the wait for a batch, and the training step before it."""
-        self.left(handed.asked)
+        self.on_loop_end(batch.asked)
         where = os.getpid(), threading.get_native_id()
         with self._lock:
             self._threads[where] = _TRAINING_LOOP
-            self._add(_Event(WAIT, where, handed.asked, handed.got, (handed.step, 0, 0)))
-            self._add(_Event(QUEUE, where, handed.asked, None, (handed.ready, 0, 0)))
-            self._latest = where, handed
+            self._add(_Event(WAIT, where, batch.asked, batch.got, (batch.step, 0, 0)))
+            self._add(_Event(QUEUE, where, batch.asked, None, (batch.ready, 0, 0)))
+            self._latest = where, batch
 
-    def left(self, now: float) -> None:
+    def on_loop_end(self, now: float) -> None:
         """End the training step: the loop asks for a batch again, or is over."""
         with self._lock:
             latest, self._latest = self._latest, None
             if latest is not None:
-                where, handed = latest
-                args = handed.step, handed.samples, 0
-                self._add(_Event(TRAINING_STEP, where, handed.got, now, args))
+                where, batch = latest
+                args = batch.step, batch.samples, 0
+                self._add(_Event(TRAINING_STEP, where, batch.got, now, args))
 
     def write(self, path: Path, remarks: dict[str, Any]) -> None:
         """Write all events, compressed if the name ends in .gz.

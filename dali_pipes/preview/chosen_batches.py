@@ -254,7 +254,7 @@ _LEAST_SHOWN = 0.001  # of 255: smaller differences are rounding in float32, and
 def distance_words(
     images: torch.Tensor, first: torch.Tensor, name: str, *, stretched: bool = False
 ) -> list[str]:
-    """Describe the difference of images from those of the first pair, in 1/255, or in their own unit if `stretched`.
+    """Describe the difference of images from those of the first pair, in 1/255, or unscaled if `stretched`.
 
     Args:
         images: Float, in [0, 1] unless `stretched`.

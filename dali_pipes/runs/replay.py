@@ -13,7 +13,7 @@ from dali_pipes.arguments.setup import Setup
 from dali_pipes.arguments.values import require_epoch, require_not_negative
 from dali_pipes.errors import BadSampleError, LoaderError
 from dali_pipes.monitoring.recorder import Recorder
-from dali_pipes.runs.replay_result import Replay, Stage, Step
+from dali_pipes.runs.replay_result import Replay, ReplayedOperation, Stage
 from dali_pipes.stages.assemble import assemble
 from dali_pipes.stages.canvases import View
 from dali_pipes.stages.data import Finished
@@ -211,7 +211,9 @@ def _canvases(seen: Seen, view: View, row: int) -> Tensor:
     return torch.stack(images).cpu().permute(0, 3, 1, 2)
 
 
-def _steps(setup: Setup, view: View, seen: Seen, row: int, keys: Sequence[str]) -> Iterator[Step]:
+def _steps(
+    setup: Setup, view: View, seen: Seen, row: int, keys: Sequence[str]
+) -> Iterator[ReplayedOperation]:
     """Yield the operations in their order."""
     recipe, draws = view.recipe, seen.draws
     times = view.images_per_row
@@ -269,7 +271,7 @@ class _Describer:
 
     def step(
         self, operation: Operation, stage: Stage, params: Sequence[Params], image: Tensor | None
-    ) -> Step:
+    ) -> ReplayedOperation:
         """Describe the next operation, given the parameters of its leaves."""
         from dali_pipes.preview.draw_descriptions import (
             leaf_words,
@@ -295,7 +297,7 @@ class _Describer:
                 self._sizes = leaf.result_size(drawn, self._sizes)
         is_applied = any(map(self._is_applied, leaves, params))
         name = type(operation).__name__
-        return Step(name, stage, operation, is_applied, named, "; ".join(texts), image)
+        return ReplayedOperation(name, stage, operation, is_applied, named, "; ".join(texts), image)
 
     def _is_applied(self, leaf: Operation, params: Params) -> bool:
         if isinstance(leaf, Mixing):

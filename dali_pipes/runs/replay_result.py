@@ -22,8 +22,8 @@ _LEFT_ALIGNED = (0, 1, len(_HEAD) - 1)  # the columns of words
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
-    """One operation of a recipe, as it was carried out on one sample.
+class ReplayedOperation:
+    """One operation of a recipe, as it was applied to one sample.
 
     Attributes:
         name: Class of the operation, such as "ColorJitter".
@@ -82,7 +82,7 @@ class Replay:
     header: Mapping[str, Any]
     partners: Sequence[str]
     canvas: Tensor
-    steps: Sequence[Step]
+    steps: Sequence[ReplayedOperation]
     batch: Batch
     view: int
     recipe: Recipe

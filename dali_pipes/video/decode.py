@@ -142,6 +142,7 @@ def _last_good(
     # Decoding can begin at each keyframe; the last one is tried first.
     for start in sorted({0, *info.keyframes[info.keyframes < stop].tolist()}, reverse=True):
         best: tuple[int, Any] | None = None
+        # The good frames before the damage count; without any, the loop tries an earlier keyframe.
         with suppress(UndecodableError):
             run = Run(start, stop, np.ones(stop - start, bool))
             decoded = decode_run(data, info, run, deadline)

@@ -141,6 +141,7 @@ class ClipRenderer:
         of_video: dict[tuple[int, Hashable], dict[int, Part]] = {}
         for row in rendered:
             if fetched.data[row] is not None:
+                # Such a row shares nothing; `render` meets the error again, and replaces the row.
                 with suppress(DecodeError):
                     for place, part in enumerate(self._parts(fetched, row)):
                         of_video.setdefault((place, part.video), {})[row] = part
@@ -203,6 +204,7 @@ class _Shared:
         with self._lock:
             if not self._tried:
                 self._tried = True
+                # Each row decodes its own frames then, so only the rows with the bad frame are bad.
                 with suppress(DecodeError):
                     self._decoded = dict(self._decode())
             if not self._decoded:

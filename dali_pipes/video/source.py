@@ -117,6 +117,7 @@ def clip_seconds(
     """
     seconds = np.zeros(frames.shape)
     for row, index in enumerate(indices.tolist()):
+        # The zeros stay for a clip whose video cannot be read: it is a bad sample, recorded by the fetch or the decode.
         with suppress(VideoError):
             for part in clips.parts(index):
                 seconds[row, part.columns] = part.info.seconds[frames[row, part.columns]]

@@ -140,15 +140,22 @@ def _covers(resources: Resources, wanted: Resources) -> bool:
 
 
 def _is_same(address: str, current: str) -> bool:
-    """Whether an address, perhaps by name, leads to the cluster whose numeric address is `current`."""
+    """Return whether an address, perhaps by name, leads to the cluster whose numeric address is `current`.
+
+    Raises:
+        ClusterError: The name cannot be resolved.
+    """
     host, _, port = address.rpartition(":")
     current_host, _, current_port = current.rpartition(":")
     if port != current_port:
         return False
     try:
         hosts = {str(info[4][0]) for info in socket.getaddrinfo(host.strip("[]"), None)}
-    except OSError:
-        return False
+    except OSError as error:
+        raise ClusterError(
+            f"this process is connected to the Ray cluster at {current}, and whether {address} is the same one is unknown, "
+            f"because the name cannot be resolved ({error}): give {current}, or leave the address out"
+        ) from error
     if any(ip_address(one).is_loopback for one in hosts):
         hosts.add(require_ray("ray.util").get_node_ip_address())
     return current_host.strip("[]") in hosts

@@ -155,6 +155,7 @@ class RayCluster(Generic[Result]):
         """See `Cluster`: interrupts the tasks first, so that they remove their temporary files."""
         if not handles:
             return
+        # The job is ending already, by its result or an error, which a worker lost meanwhile must not hide.
         with suppress(self._errors.RayError):
             for handle in handles:
                 self._ray.cancel(handle)

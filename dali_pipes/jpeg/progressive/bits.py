@@ -1,7 +1,7 @@
 """Sets of coefficients as the bits of a number: bit k stands for coefficient k of the zigzag order.
 
-Where the processor has an instruction that spreads bits over the places of others, reading a refinement takes three
-quarters of the time.
+Where the processor has a fast instruction that scatters bits into the set positions of a mask (pdep, of BMI2), reading a
+refinement takes three quarters of the time.
 """
 
 from collections.abc import Callable
@@ -17,12 +17,14 @@ from gpu_aug.compiled.jit import inlined, intrinsic_of
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 _U63 = np.uint64(63)
-_LEVELS_WITH_IT = ("x86-64-v3", "x86-64-v4")
-_SLOW_AT_IT = ("znver1", "znver2")  # a loop in microcode there
+# LLVM's generic levels, which imply BMI2 without naming it among the features.
+_CPUS_WITH_BMI2 = ("x86-64-v3", "x86-64-v4")
+# There pdep is a loop in microcode.
+_CPUS_WITH_SLOW_PDEP = ("znver1", "znver2")
 
 
 def _instruction(name: str, num_arguments: int, *flags: bool) -> Any:
-    """Make a function of uint64 for compiled code out of an instruction of LLVM."""
+    """Return an LLVM instruction as a function of uint64 for compiled code."""
 
     def typed(_context: Any, *_arguments: Any) -> Any:
         def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -62,7 +64,7 @@ def _choose(members: Any, number: int) -> Any:
 
 
 def _at_once() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return deposit and choose with the instruction."""
+    """Return deposit and choose by the instruction pdep."""
     spread, reverse = (
         _instruction("llvm.x86.bmi.pdep.64", 2),
         _instruction("llvm.bitreverse.i64", 1),
@@ -77,15 +79,16 @@ def _at_once() -> tuple[Callable[..., Any], Callable[..., Any]]:
     return deposit, choose
 
 
-def has_spread() -> bool:
-    """Return whether code is compiled for a processor that has the instruction, and is fast at it."""
+def has_fast_pdep() -> bool:
+    """Return whether code is compiled for a processor with a fast pdep."""
     _triple, name, features = cpu_target.target_context.codegen().magic_tuple()
-    return name not in _SLOW_AT_IT and (name in _LEVELS_WITH_IT or "+bmi2" in features)
+    return name not in _CPUS_WITH_SLOW_PDEP and (name in _CPUS_WITH_BMI2 or "+bmi2" in features)
 
 
 one_by_one = inlined(_deposit), inlined(_choose)
 """Deposit and choose for any processor."""
 
-deposit, choose = map(inlined, _at_once()) if has_spread() else one_by_one
-"""deposit(word, members): Hand the highest bits of a word to the members, from the lowest member on; return the members that got a
-1. choose(members, number): Return the member that has `number` members below it; 0 where there is none."""
+deposit, choose = map(inlined, _at_once()) if has_fast_pdep() else one_by_one
+"""deposit(word, members): Scatter the top bits of a word into the set positions of `members`, the highest bit into the lowest
+position (pdep of the reversed word). choose(members, number): Return only the set bit of `members` that has `number` set bits
+below it; 0 if there is none."""

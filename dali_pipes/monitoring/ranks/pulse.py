@@ -32,7 +32,8 @@ class Pulse:
         first: When the first of them was handed over, by `clock`; None before that.
         bad_samples: Number of bad samples in them.
         thread: Ident of the thread of the training loop.
-        account: Asks a helper process what it is doing; waits this many seconds for the answer, "" without one.
+        account: Asks the helper process, or the Ray workers, what they are doing; waits this many seconds for the answer, ""
+            without one.
     """
 
     def __init__(self, epoch: int) -> None:

@@ -15,8 +15,8 @@ from dali_pipes.monitoring.ranks.background import (
     warn_visibly,
 )
 from dali_pipes.monitoring.ranks.board import Board, BoardError, FolderBoard, group_board
-from dali_pipes.monitoring.ranks.heartbeat import Heartbeat
-from dali_pipes.monitoring.ranks.peers import PeerWatch, Warned, read_others
+from dali_pipes.monitoring.ranks.heartbeat_options import Heartbeat
+from dali_pipes.monitoring.ranks.heartbeat_sender import HeartbeatSender, Warned, read_others
 from dali_pipes.monitoring.ranks.pulse import Pulse, Window
 from dali_pipes.monitoring.ranks.rank_report import RankReport
 from dali_pipes.monitoring.ranks.rank_table import RankTable
@@ -118,7 +118,7 @@ class LoopWatch:
         recorder: Knows what its stages do.
         loop: The same for loops over the same data; see `RankReport`.
         membership: Where to leave reports, or None; and this rank.
-        warned: See `PeerWatch`.
+        warned: See `HeartbeatSender`.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class LoopWatch:
         self._window = Window(pulse, recorder)
         self._waits_for = ""
         self._number = 0
-        self._peers: PeerWatch | None = None
+        self._peers: HeartbeatSender | None = None
         self._latest = self._began = self._looked = self._moved = clock()
         self._waited, self._waiting_for, self._is_stalled = 0.0, 0, False
         self._calls = self._calls_before = Counter[str]()
@@ -196,8 +196,8 @@ class LoopWatch:
         if self._membership is None or self._peers is not None or now - self._began < every:
             return
         board, rank, world_size = self._membership
-        self._peers = PeerWatch(board, rank, world_size, every, self.report, self._warned)
-        self._threads.append(RepeatingThread("gpu-aug-watch-beats", every, self._peers.beat))
+        self._peers = HeartbeatSender(board, rank, world_size, every, self.report, self._warned)
+        self._threads.append(RepeatingThread("gpu-aug-watch-beats", every, self._peers.send_report))
 
     def _count_waiting(self, elapsed: float) -> None:
         """Count the seconds that the loop has waited for the present batch."""

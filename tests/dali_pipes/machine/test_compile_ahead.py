@@ -57,7 +57,7 @@ CHECKS = "dali_pipes.jpeg.decode:check_files"
 PLAN = "dali_pipes.decode.cuda_jpeg.plan:plan_batch"
 DIGESTS, KNOWN = (
     "dali_pipes.jpeg.digest:digest_all",
-    "dali_pipes.jpeg.stored_seek_points:read_known",
+    "dali_pipes.jpeg.seek_point_slots:read_known",
 )
 READS = "dali_pipes.stages.read_kernel:read_images"
 PHILOX, CROPS = "gpu_aug.draws:_philox", "gpu_aug.resampling.crops:_compose"

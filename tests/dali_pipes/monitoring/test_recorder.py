@@ -102,7 +102,7 @@ def test_sums_can_be_sent_and_added(hands: Hands) -> None:
         with recorder.measure("decode", samples=4, num_bytes=70):
             hands.now += 2
         recorder.waited("decode", "a thread", 0.5)
-        recorder.count_whole_images(["png", "png"])
+        recorder.count_full_decodes(["png", "png"])
     there.traffic.add(Traffic(requests=2))
     held = there.traffic
     here.absorb(pickle.loads(pickle.dumps(there.taken())), 3.0)
@@ -110,7 +110,7 @@ def test_sums_can_be_sent_and_added(hands: Hands) -> None:
     decode = counts.stages["decode"]
     assert (decode.calls, decode.samples, decode.num_bytes, decode.seconds) == (2, 8, 140, 4.0)
     assert (decode.waits, decode.waited) == ({"a thread": 2}, {"a thread": 1.0})
-    assert (counts.whole_images, here.busy().elsewhere) == ({"png": 4}, 3.0)
+    assert (counts.whole_images, here.busy().helper_seconds) == ({"png": 4}, 3.0)
     assert not there.totals().stages["decode"].calls
     held.add(Traffic(requests=3))  # what was under way then
     here.absorb(there.taken(), 0.0)
@@ -159,7 +159,7 @@ def count(recorder: Recorder, calls: int) -> None:
         with recorder.measure("header", samples=2), recorder.measure("read", num_bytes=3):
             pass
         recorder.waited("decode", "a thread", 0.25)
-        recorder.count_whole_images({"png": 2})
+        recorder.count_full_decodes({"png": 2})
 
 
 @pytest.mark.usefixtures("_many_switches")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from dali_pipes import Execution, LoaderError, Monitoring, traced
-from dali_pipes.monitoring.observer import Handed, Span
+from dali_pipes.monitoring.observer import BatchEvent, Span
 from dali_pipes.monitoring.trace import QUEUE, TRAINING_STEP, WAIT, Trace
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from tests.support.loaders import loader_maker
@@ -153,7 +153,7 @@ def test_most_events(tmp_path: Path) -> None:
     """Memory is bounded, and the file says how much is missing."""
     trace = Trace(max_events=3)
     for number in range(5):
-        trace.span(Span("read", "a", 1, 2, number, number + 0.5, 0, 0, None))
+        trace.on_span(Span("read", "a", 1, 2, number, number + 0.5, 0, 0, None))
     trace.write(tmp_path / "trace.json", {})
     document = json.loads((tmp_path / "trace.json").read_text())
     assert sum(event["ph"] == "X" for event in document["traceEvents"]) == 3
@@ -179,14 +179,14 @@ class Collected(NamedTuple):
 
     def __getattr__(self, name: str) -> Any:
         """End the loop, and go on."""
-        self.trace.left(3.0)
+        self.trace.on_loop_end(3.0)
         return getattr(self.span, name)
 
 
 def test_loop_that_the_collector_ends(tmp_path: Path) -> None:
     """It may do so in any thread, in the middle of a call; the training step is still that of the training loop."""
     trace, path = Trace(), tmp_path / "trace.json"
-    trace.handed(Handed(step=1, samples=4, ready=0, asked=1.0, got=2.0))
+    trace.on_batch(BatchEvent(step=1, samples=4, ready=0, asked=1.0, got=2.0))
     span = Span("read", "a thread", 7, os.getpid(), 1.0, 2.5, 4, 0, 2)
     thread = threading.Thread(target=trace.span, args=(Collected(trace, span),), daemon=True)
     thread.start()

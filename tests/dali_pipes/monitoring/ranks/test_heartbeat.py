@@ -24,8 +24,8 @@ from dali_pipes.monitoring.ranks.board import (
     StoreGoneError,
     group_board,
 )
-from dali_pipes.monitoring.ranks.heartbeat import as_heartbeat
-from dali_pipes.monitoring.ranks.peers import PeerReports
+from dali_pipes.monitoring.ranks.heartbeat_options import as_heartbeat
+from dali_pipes.monitoring.ranks.heartbeat_sender import PeerReports
 from dali_pipes.monitoring.ranks.rank_report import RankReport
 from dali_pipes.monitoring.ranks.rank_table import find_late
 

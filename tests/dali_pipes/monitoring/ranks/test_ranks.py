@@ -18,7 +18,7 @@ import pytest
 
 from dali_pipes import Heartbeat, Loader, Monitoring
 from dali_pipes.monitoring.ranks.board import BoardError, FolderBoard, StoreGoneError
-from dali_pipes.monitoring.ranks.peers import PeerWatch
+from dali_pipes.monitoring.ranks.heartbeat_sender import HeartbeatSender
 from dali_pipes.monitoring.ranks.rank_report import RankReport
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
@@ -140,56 +140,56 @@ class TestSilence:
     """What the first rank says of others, by a clock of the test."""
 
     @pytest.fixture
-    def beats(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PeerWatch:
+    def sender(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HeartbeatSender:
         """Rank 0 of 3, whose notes come every second, and the others' first notes."""
-        monkeypatch.setattr("dali_pipes.monitoring.ranks.peers.clock", lambda: self.now)
+        monkeypatch.setattr("dali_pipes.monitoring.ranks.heartbeat_sender.clock", lambda: self.now)
         self.now, self.board = 0.0, FolderBoard(tmp_path)
-        beats = PeerWatch(
+        sender = HeartbeatSender(
             self.board, 0, 3, 1.0, lambda: RankReport(rank=0, number=int(self.now)), {}
         )
-        self.beat(beats, 1)
-        return beats
+        self.beat(sender, 1)
+        return sender
 
-    def beat(self, beats: PeerWatch, times: int, *live: RankReport) -> None:
+    def beat(self, sender: HeartbeatSender, times: int, *live: RankReport) -> None:
         """Some seconds in which some ranks are live."""
         for _ in range(times):
             self.now += 1
             for note in live:
                 self.board.write(note.rank, replace(note, number=int(self.now)).to_bytes())
-            beats.beat(False)
+            sender.send_report(False)
 
-    def test_said_once(self, beats: PeerWatch, said: Any) -> None:
+    def test_said_once(self, sender: HeartbeatSender, said: Any) -> None:
         """A rank that stops reporting is named once, and once more when it reports again."""
         one = RankReport(
             rank=1, host="node1", pid=12, epoch=2, steps=7, state="loader", waits_for="read a.tar"
         )
         two = RankReport(rank=2)
-        self.beat(beats, 3, one, two)
-        self.beat(beats, 5, two)
+        self.beat(sender, 3, one, two)
+        self.beat(sender, 5, two)
         assert said() == []
-        self.beat(beats, 20, two)
+        self.beat(sender, 20, two)
         assert said() == [
             "rank 1 (node1, process 12) has not reported for 6 s: its process has ended or hangs; its last report "
             "came from the loader after 7 batches of epoch 2, waiting for read a.tar"
         ]
-        self.beat(beats, 3, one, two)
+        self.beat(sender, 3, one, two)
         assert said()[1:] == ["rank 1 reports again"]
 
-    def test_loops_that_are_over(self, beats: PeerWatch, said: Any) -> None:
+    def test_loops_that_are_over(self, sender: HeartbeatSender, said: Any) -> None:
         """Nothing is said of a rank whose loop is over, until others have begun the next epoch."""
         one, two = RankReport(rank=1, host="node1", pid=12, state="over"), RankReport(rank=2)
-        self.beat(beats, 3, one, two)
-        self.beat(beats, 20, two)
+        self.beat(sender, 3, one, two)
+        self.beat(sender, 20, two)
         assert said() == []
-        self.beat(beats, 3, replace(two, epoch=1))
+        self.beat(sender, 3, replace(two, epoch=1))
         assert said() == [
             "rank 1 (node1, process 12) has begun no loop since epoch 0, other ranks have"
         ]
 
-    def test_the_next_rank_speaks(self, said: Any, beats: PeerWatch) -> None:
+    def test_the_next_rank_speaks(self, said: Any, sender: HeartbeatSender) -> None:
         """Where rank 0 is silent rank 1 says it; rank 2 says nothing while rank 1 lives."""
         others = [
-            PeerWatch(
+            HeartbeatSender(
                 self.board,
                 rank,
                 3,
@@ -199,21 +199,23 @@ class TestSilence:
             )  # type: ignore[misc]
             for rank in (1, 2)
         ]
-        for one in (*others, beats):
+        for one in (*others, sender):
             self.beat(one, 1)
         for _ in range(12):
             self.now += 1
             for one in others:
-                one.beat(False)
+                one.send_report(False)
         [text] = said()
         assert text.startswith("rank 0 (")
 
-    def test_two_loops(self, beats: PeerWatch, tmp_path: Path) -> None:
+    def test_two_loops(self, sender: HeartbeatSender, tmp_path: Path) -> None:
         """Of two loops of a rank, each with a board of its own, the later one speaks until it ends."""
-        inner = PeerWatch(FolderBoard(tmp_path), 0, 3, 1.0, lambda: RankReport(rank=0, epoch=7), {})
+        inner = HeartbeatSender(
+            FolderBoard(tmp_path), 0, 3, 1.0, lambda: RankReport(rank=0, epoch=7), {}
+        )
         epochs = []
-        for one, is_last in ((inner, False), (beats, False), (inner, True), (beats, False)):
-            one.beat(is_last)
+        for one, is_last in ((inner, False), (sender, False), (inner, True), (sender, False)):
+            one.send_report(is_last)
             epochs.append(RankReport.from_bytes(self.board.read(0)).epoch)
         assert epochs == [7, 7, 7, 0]
 
@@ -221,7 +223,7 @@ class TestSilence:
     def test_board_that_fails(
         self,
         error: BoardError,
-        beats: PeerWatch,
+        sender: HeartbeatSender,
         monkeypatch: pytest.MonkeyPatch,
         said: Any,
     ) -> None:
@@ -231,7 +233,7 @@ class TestSilence:
             raise error
 
         monkeypatch.setattr(self.board, "write", fail)
-        self.beat(beats, 3)
+        self.beat(sender, 3)
         is_said = not isinstance(error, StoreGoneError)
         assert said() == ["no heartbeat of rank 0 any more: the disk"] * is_said
 

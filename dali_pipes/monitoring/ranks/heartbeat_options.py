@@ -1,4 +1,4 @@
-"""Heartbeat: how often ranks report to each other, where, and when a loop without a batch is reported."""
+"""Heartbeat: the options of the reports that ranks send each other (`heartbeat_sender`), and of stall reports (`watch`)."""
 
 import math
 import os

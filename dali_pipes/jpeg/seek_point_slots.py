@@ -1,4 +1,4 @@
-"""Reading the seek points of many images out of their files in one call without Python; see `readers.checkpoints.layout`."""
+"""Read the stored seek points of many images from their slots in files, in one compiled call; see `readers.checkpoints.layout`."""
 
 import zlib
 from typing import Any
@@ -66,7 +66,7 @@ def read_known(places: Any, digests: Any, known: Any, room: Any) -> int:
 
 @inlined
 def _find_slot(base: int, place: Any, digest: np.uint64) -> bool:
-    """Read a slot to an address; return whether it is undamaged, and has this digest."""
+    """Read a slot to an address; return whether it is undamaged and has this digest."""
     number = place[3]
     if not read_bytes(place[1], base, signed(SLOT_BYTES), HEAD_BYTES + number * SLOT_BYTES):
         return False
@@ -79,7 +79,7 @@ def _find_slot(base: int, place: Any, digest: np.uint64) -> bool:
 
 @kernel
 def _extend_crc(address: int, length: int, crc: np.uint64) -> np.uint64:
-    """Return the CRC-32 of zlib for bytes behind others whose CRC-32 is `crc`."""
+    """Extend a CRC-32, as zlib computes it, by the bytes at an address."""
     end = address + length
     while address + 8 <= end:
         crc = _extend_crc_by_word(load_i64(address), crc)
@@ -93,7 +93,7 @@ def _extend_crc(address: int, length: int, crc: np.uint64) -> np.uint64:
 
 @inlined
 def _extend_crc_by_word(word: int, crc: np.uint64) -> np.uint64:
-    """Return the same for the eight bytes of a number, the lowest one first."""
+    """Extend a CRC-32 by the 8 bytes of an integer, little-endian."""
     mixed, state = np.uint64(word) ^ crc ^ _ONES, _ONES
     for place in range(8):
         state ^= _shift_in(7 - place, mixed)

@@ -1,4 +1,4 @@
-"""PeerWatch: a rank leaves reports of itself, and the first live rank warns about those that are late or silent."""
+"""Send the heartbeats of a rank, its reports; the first live rank warns about ranks that are late or silent."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -14,17 +14,17 @@ _REPEAT_SECONDS = 600.0
 """A rank that stays late is worth a warning now and then, not every few seconds."""
 
 _TIMES_LATE = 2
-"""Judgements in a row, each of new reports, before a rank is called late: a checkpoint makes one."""
+"""Comparisons in a row, each of new reports, before a rank is called late: saving a checkpoint makes it late once."""
 
 Warned = dict[tuple[int, str], float]
 """When the last warning about a rank and a stage was given."""
 
-_reporting: dict[tuple[str, int], list["PeerWatch"]] = {}
+_reporting: dict[tuple[str, int], list["HeartbeatSender"]] = {}
 """The loops under way, for each board and rank of this process; the last one reports."""
 
 
-class PeerWatch:
-    """The reports of one loop, and what it makes of those of other ranks.
+class HeartbeatSender:
+    """Sends the reports of one loop, and warns about those of other ranks.
 
     Args:
         board: Where reports are left.
@@ -57,12 +57,12 @@ class PeerWatch:
         self._loops = _reporting.setdefault((board.name, rank), [])
         self._loops.append(self)
 
-    def beat(self, is_last: bool) -> None:
-        """Leave a report, and warn about other ranks if no rank before this one is live."""
-        reports = self._loops[-1:] == [self]
+    def send_report(self, is_last: bool) -> None:
+        """Send a report; except at the end, warn about late or silent ranks if no rank before this one is live."""
+        is_latest = self._loops[-1:] == [self]
         if is_last and self in self._loops:
             self._loops.remove(self)
-        if not reports or self._has_failed:
+        if not is_latest or self._has_failed:
             return
         try:
             self._board.write(self._rank, self._make_report().to_bytes())
