@@ -188,7 +188,7 @@ def test_loop_that_the_collector_ends(tmp_path: Path) -> None:
     trace, path = Trace(), tmp_path / "trace.json"
     trace.on_batch(BatchEvent(step=1, samples=4, ready=0, asked=1.0, got=2.0))
     span = Span("read", "a thread", 7, os.getpid(), 1.0, 2.5, 4, 0, 2)
-    thread = threading.Thread(target=trace.span, args=(Collected(trace, span),), daemon=True)
+    thread = threading.Thread(target=trace.on_span, args=(Collected(trace, span),), daemon=True)
     thread.start()
     thread.join(10)
     assert not thread.is_alive(), "it waits for itself"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dali_pipes import Loader, Monitoring
-from dali_pipes.monitoring.ranks import peers, pulse, watch
+from dali_pipes.monitoring.ranks import heartbeat_sender, pulse, watch
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
 
@@ -84,7 +84,7 @@ class Daemon:
 def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
     """The watches of loops go by this clock."""
     hands = Hands()
-    for module in (peers, pulse, watch):
+    for module in (heartbeat_sender, pulse, watch):
         monkeypatch.setattr(module, "clock", hands)
     monkeypatch.setattr(watch, "RepeatingThread", hands.start)
     return hands
