@@ -140,21 +140,16 @@ def judge_pair(torch_cuda: int, dali_cuda: int, driver: str | None) -> Finding:
 
 
 def _cpu_decoder() -> Finding:
-    try:
-        cv2 = importlib.import_module("cv2")
-    except ImportError:
-        return Finding(
-            "decoder cpu",
-            "our own for JPEGs, Pillow for the rest; OpenCV is missing",
-            "for the faster decoder of other formats: pip install 'opencv-python-headless>=5'",
-        )
-    if int(cv2.__version__.split(".")[0]) < 5:
-        return Finding(
-            "decoder cpu",
-            f"our own for JPEGs, Pillow for the rest, because OpenCV {cv2.__version__} accepts files that are cut short",
-            "for the faster decoder of other formats: pip install 'opencv-python-headless>=5'",
-        )
-    return Finding("decoder cpu", f"our own for JPEGs, OpenCV {cv2.__version__} for the rest")
+    from dali_pipes.decode.opencv import opencv_5
+
+    cv2, subject = opencv_5(), "decoder cpu"
+    if cv2 is not None:
+        return Finding(subject, f"our own for JPEGs, OpenCV {cv2.__version__} for the rest")
+    return Finding(
+        subject,
+        "our own for JPEGs, Pillow for the rest; OpenCV is missing, or older than 5 and accepts files that are cut short",
+        "for the faster decoder of the rest: pip install 'opencv-python-headless>=5'",
+    )
 
 
 def _videos() -> Finding:

@@ -98,16 +98,19 @@ class TestSmall:
         )
         assert state["about"]["recipe"][1] == "HorizontalFlip(p=0.3)"
 
-    def test_storage_that_fails(self, dataset: MemoryDataset) -> None:
+    def test_storage_that_fails(
+        self, dataset: MemoryDataset, caplog: pytest.LogCaptureFixture
+    ) -> None:
         """A run whose storage fails at the moment can be saved all the same."""
 
         def fail(_indices: object) -> list[Any]:
-            raise TimeoutError
+            raise TimeoutError("the disk")
 
         dataset.fetch = fail  # type: ignore[method-assign]
         state = loader(dataset).state_dict()
 
         assert state["about"]["dataset"] == "MemoryDataset of 21 samples, the first is unknown"
+        assert "lacks the name of the first sample, which cannot be read: the disk" in caplog.text
 
 
 class TestRefusedInWords:

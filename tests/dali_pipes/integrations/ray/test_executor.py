@@ -19,6 +19,7 @@ from typing import Any, Literal
 import pytest
 
 from dali_pipes.errors import ClusterError, MissingPackageError
+from dali_pipes.integrations.ray import cluster
 from dali_pipes.integrations.ray import executor as executors
 from dali_pipes.integrations.ray.cluster import connect
 from dali_pipes.integrations.ray.consistency import versions
@@ -178,6 +179,19 @@ def test_a_worker_process_that_dies_is_replaced(ray_cluster: Any, tmp_path: Path
     done = list(executor.run(Job(partial(ray_tasks.die, how, tmp_path), range(4))))
 
     assert sorted(done) == [(number, number) for number in range(4)]
+
+
+def test_a_name_that_cannot_be_resolved_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a cluster by that name is the connected one is unknown then, and not denied."""
+
+    def fail(*_: object) -> list[Any]:
+        raise OSError("no name server")
+
+    monkeypatch.setattr("socket.getaddrinfo", fail)
+    with pytest.raises(
+        ClusterError, match=r"cannot be resolved \(no name server\): give 10.0.0.1:6379"
+    ):
+        cluster._is_same("head:6379", "10.0.0.1:6379")
 
 
 @pytest.mark.long
