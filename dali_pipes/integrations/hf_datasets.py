@@ -46,7 +46,12 @@ def from_huggingface(dataset: Any, **columns: Any) -> IndexedDataset:
         )
     chosen = getattr(dataset, "_indices", None)
     files = [str(file["filename"]) for file in dataset.cache_files]
-    files = [name for name in files if name not in _files_of(chosen)]
+    if chosen is not None:
+        from datasets.table import list_table_cache_files
+
+        # The files with the indices of `select` or `shuffle` are listed among those of the data.
+        of_indices = set(map(str, list_table_cache_files(chosen)))
+        files = [name for name in files if name not in of_indices]
     if not files:
         raise LoaderError(f"this datasets.Dataset lies in memory, not in files: {_SAVE}")
     full = open_dataset(files, format="arrow", **columns)
@@ -57,12 +62,3 @@ def from_huggingface(dataset: Any, **columns: Any) -> IndexedDataset:
     if chosen is None:
         return full
     return full.take(np.asarray(chosen.column(0).to_numpy(), np.int64))
-
-
-def _files_of(table: Any) -> set[str]:
-    """Return the files with the indices of `select` or `shuffle`, which are listed among those of the data."""
-    if table is None:
-        return set()
-    from datasets.table import list_table_cache_files
-
-    return set(map(str, list_table_cache_files(table)))

@@ -39,12 +39,13 @@ def take_decodable_samples(
     samples = dataset.fetch([number * len(dataset) // count for number in range(count)])
     with ThreadPoolExecutor(usable_cores()) as pool:
         faults = list(pool.map(partial(_fault, images=images), samples))
-    sound, left_out = [], []
-    for sample, fault in zip(samples, faults, strict=True):
-        if isinstance(sample, Sample) and not fault:
-            sound.append(sample)
-        else:
-            left_out.append(f"{sample.key}: {fault}")
+    judged = list(zip(samples, faults, strict=True))
+    sound = [sample for sample, fault in judged if isinstance(sample, Sample) and not fault]
+    left_out = [
+        f"{sample.key}: {fault}"
+        for sample, fault in judged
+        if isinstance(sample, BadSample) or fault
+    ]
     return sound, left_out
 
 

@@ -36,7 +36,8 @@ class Heartbeat:
     stall_seconds: float = 60.0
 
     def __post_init__(self) -> None:
-        _require_folder(self.folder)
+        if self.folder is not None:
+            _require_folder(self.folder)
         _require_seconds("every_seconds", self.every_seconds, 0.1, 3600.0)
         _require_seconds("stall_seconds", self.stall_seconds, 0.5, math.inf)
 
@@ -61,8 +62,6 @@ def as_heartbeat(value: Any) -> Heartbeat | None:
 
 
 def _require_folder(folder: Any) -> None:
-    if folder is None:
-        return
     if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
         raise LoaderError(f"heartbeat: folder={folder!r} is no folder; {_ALLOWED}")
     if Path(os.fsdecode(folder)).is_file():

@@ -73,14 +73,6 @@ class HeartbeatSender:
             if not isinstance(error, StoreGoneError):
                 warn_visibly(f"no heartbeat of rank {self._rank} any more: {error}")
 
-    def others(self) -> list[RankReport]:
-        """Return the latest reports of all other ranks.
-
-        Raises:
-            BoardError: The board cannot be reached.
-        """
-        return read_others(self._board, self._rank, self._world_size)
-
     def _look_at_peers(self, now: float) -> None:
         if not self._is_first(now):
             return

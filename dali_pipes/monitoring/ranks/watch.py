@@ -218,16 +218,16 @@ class LoopWatch:
 
     def _describe_stall(self) -> str:
         """Return the report of a loop that gets no batch: what its threads do, and where other ranks are."""
-        pulse, peers = self.pulse, self._peers
+        pulse, membership = self.pulse, self._membership
         longest = describe_longest(self._recorder.running())
         at = f" (longest at work: {longest})" if longest else ""
         parts = [
             f"{self._name()} has waited {self._waited:.0f} s for batch {pulse.steps} of epoch {pulse.epoch}{at}; "
             f"{self._progress()}"
         ]
-        if peers is not None:
+        if membership is not None and self._peers is not None:
             unknown: list[RankReport] = []
-            others = call_with_timeout(_ANSWER_SECONDS, peers.others, unknown)
+            others = call_with_timeout(_ANSWER_SECONDS, lambda: read_others(*membership), unknown)
             parts.append(_describe_others(others, pulse.steps))
         parts.append(describe_threads(self._recorder, pulse.thread))
         # One second more, so that the answer of a helper process is not cut off.
