@@ -57,7 +57,7 @@ class Dictionaries:
         epochs = self.loader.batch_sampler.sampler
         if epoch and not (epochs.began or epochs.loaded):
             warnings.warn(
-                f"Trainer goes on in epoch {epoch}, and the loader has no state, so this epoch begins anew: give "
+                f"Trainer continues in epoch {epoch}, and the loader has no state, so this epoch begins anew: give "
                 f"Trainer(callbacks=[LoaderCallback(loader)]) in both runs",
                 stacklevel=2,
             )
@@ -101,7 +101,7 @@ class LoaderCallback(TrainerCallback):  # type: ignore[misc]  # a class of any t
         path = _folder(args, state) / _FILE
         if not args.ignore_data_skip:
             raise LoaderError(
-                "the loader goes on by itself, and Trainer would skip the same batches again: give "
+                "the loader resumes by itself, and Trainer would skip the same batches again: give "
                 "TrainingArguments(ignore_data_skip=True)"
             )
         if not path.is_file():

@@ -29,7 +29,7 @@ ZIGZAG = np.array(
     ],
     np.uint8,
 )
-"""Where each coefficient of the zigzag order lies in the block, row by row; ITU-T T.81, figure A.6."""
+"""The index in the block, row by row, of each coefficient in zigzag order; ITU-T T.81, figure A.6."""
 
 _U0, _U1, _U3, _U16, _U48, _U56, _U63, _U64 = map(np.uint64, (0, 1, 3, 16, 48, 56, 63, 64))
 _UNKNOWN, _LOWEST, _LAST = signed(-1), signed(0), signed(63)
@@ -37,7 +37,7 @@ _LIMIT = 1 << 15  # coefficients have 16 bits
 _INDEX = np.uint64(64 - FAST_BITS)
 
 BYTE_OFFSETS = np.concatenate([2 * ZIGZAG, np.full(192, 128)]).astype(np.int16)
-"""The byte of a block at which each coefficient of the zigzag order lies. END and SLOW write behind it."""
+"""The byte offset in a block of each coefficient in zigzag order. END and SLOW write behind it."""
 
 
 @inlined

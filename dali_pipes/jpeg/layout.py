@@ -1,4 +1,4 @@
-"""Which blocks of each component a crop needs, and the memory for their pixels.
+"""Find the blocks of each component that a crop needs, and lay out the memory for their pixels.
 
 Source: libjpeg-turbo's jdmaster.c (sizes of components under scaling) and jdsample.c (which upsampling).
 The fields of the records are in ``memory.py``.

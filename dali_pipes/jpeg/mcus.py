@@ -19,7 +19,7 @@ _BLOCK_BITS = np.uint64(4 * FAST_BITS)
 
 @inlined
 def place_block(block: Any, component: int, index: int, across: int) -> None:
-    """Set which block of an MCU a record stands for: number `index` of a component with so many across."""
+    """Set the block of an MCU that a record describes: number `index` of a component with `across` blocks across."""
     block.component, block.across = component, across
     block.column, block.row = index % across, index // across
 

@@ -35,7 +35,7 @@ _FILES_PER_CALL = 16
 """Files that a thread reads in one call, 6 ms for photographs of 110 kB: the other threads get a share, too."""
 
 KNOWN = np.dtype([(name, np.int64) for name in ("status", "every", "address", "num_rows")])
-"""What is known of a file: as `SeekPoints`, with the address and the number of the rows; status UNREAD where nothing is known."""
+"""The seek points of a file, as `SeekPoints`, with address and number of the rows; status UNREAD if they are unknown."""
 UNREAD = -1
 """A status that no pass over a file gives: `dali_pipes.jpeg.status` begins at 0."""
 

@@ -1,4 +1,4 @@
-"""What files of seek points hold: verdicts on JPEGs, as numbers that compiled code can return, and seek points.
+"""The statuses of JPEGs, numbers that compiled code can return, and the type of seek points; both are stored in files.
 
 A JPEG whose verdict is not GOOD is left to another decoder.
 """

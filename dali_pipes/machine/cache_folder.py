@@ -137,7 +137,7 @@ def list_cache() -> list[Kind]:
         path for path in _all_files(cache_folder()) if path not in known and path.suffix != ".lock"
     ]
     if others:
-        what = "files that are none of these; they stay"
+        what = "files of other kinds; they are never removed"
         kinds.append(_kind("other", cache_folder(), others, what, ours=False))
     return kinds
 

@@ -28,7 +28,7 @@ _SMALLEST_SECONDS = 1e-7  # below it the clock cannot tell durations apart
 _OFFSET = -math.log2(_SMALLEST_SECONDS) * _PER_OCTAVE
 
 Durations = dict[int, int]
-"""How long calls took: the number of calls in each bucket, of those that have any."""
+"""A histogram of durations: the number of calls in each bucket that is not empty."""
 
 
 @dataclass(slots=True)

@@ -32,7 +32,7 @@ NOTHING_TO_GAIN = 0.02
 
 @dataclass(frozen=True, slots=True)
 class StepRate:
-    """How fast a training step was.
+    """The speed of a training step.
 
     Attributes:
         steps_per_second: Median of the rounds.
@@ -55,7 +55,7 @@ class StepRate:
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """How much faster training would be at most with a faster input; printing it gives the verdict.
+    """The most that training can gain from a faster input; printing it gives the verdict.
 
     Attributes:
         memory: The step on batches in memory.

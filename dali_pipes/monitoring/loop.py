@@ -51,7 +51,7 @@ class LoopMeter:
             ready: Number of finished batches.
             capacity: How many are made ahead at most.
         """
-        self.recorder.looping()
+        self.recorder.set_loop_thread()
         self._queue = ready, capacity
         before, self._asked, opened = self.recorder.busy(), clock(), open_range("wait")
         try:

@@ -151,7 +151,7 @@ class Metrics:
                 frame = inspect.getinnerframes(error.__traceback__)[-1]  # type: ignore[arg-type]
                 warnings.warn(
                     f"metrics={name} raised {type(error).__name__}: {error} in {frame.filename}, line {frame.lineno}; the run "
-                    "goes on, and it is called again, but this is said once: mend it or leave metrics out (logging.DEBUG of "
+                    "continues and calls it again, but this warning comes once: fix it or leave metrics out (logging.DEBUG of "
                     "the logger gpu_aug has every traceback)",
                     UserWarning,
                     stacklevel=_FRAMES_TO_LOOP,
@@ -192,7 +192,7 @@ def _require_callable(call: object) -> None:
         )
     if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__):
         raise LoaderError(
-            f"metrics={call!r} is a coroutine function, which nobody would await; give a plain function"
+            f"metrics={call!r} is a coroutine function, which would never be awaited; give a plain function"
         )
 
 

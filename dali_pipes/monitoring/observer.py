@@ -81,13 +81,13 @@ class Spans(Observer):
         with self._lock:
             self._spans.append(span)
 
-    def taken(self) -> list[Span]:
-        """Return the spans since the last call."""
+    def take(self) -> list[Span]:
+        """Remove and return all spans."""
         with self._lock:
             taken, self._spans = self._spans, []
             return taken
 
 
-def shifted(spans: Sequence[Span], seconds: float) -> list[Span]:
-    """Return spans this much later, to translate the clock of another process."""
+def shift_spans(spans: Sequence[Span], seconds: float) -> list[Span]:
+    """Return spans that are this many seconds later, to translate the clock of another process."""
     return [replace(span, began=span.began + seconds, ended=span.ended + seconds) for span in spans]

@@ -36,7 +36,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What a thread is doing.
+    """The work of a thread at this moment.
 
     Attributes:
         thread: Its name.
@@ -73,7 +73,7 @@ class Recorder:
 
     Every thread counts in an object of its own, and a reader adds the numbers up. Counting takes no lock: threads would
     queue for a shared one, and each that waits gives up the interpreter, too. A number is changed by its own thread alone
-    and only grows, so `taken` need not reset anything. What must be atomic is: loading and storing an attribute; loading,
+    and only grows, so `take` need not reset anything. What must be atomic is: loading and storing an attribute; loading,
     storing and `setdefault` of a dictionary's key; copying a dictionary. (In CPython it is, for keys that are strings and
     integers: no Python code runs meanwhile.) ``+=`` need not be.
 
@@ -111,7 +111,7 @@ class Recorder:
         with self._lock:
             self.observers = tuple(one for one in self.observers if one is not observer)
 
-    def tell(self, spans: Iterable[Span]) -> None:
+    def send_spans(self, spans: Iterable[Span]) -> None:
         """Send spans to all observers."""
         for span in spans:
             for observer in self.observers:
@@ -165,7 +165,7 @@ class Recorder:
         with self._lock:
             return self._sums()
 
-    def taken(self) -> Counts:
+    def take(self) -> Counts:
         """Return the sums since the last call of this."""
         with self._lock:
             taken = self._sums()
@@ -187,7 +187,7 @@ class Recorder:
                 self._helper_seconds,
             )
 
-    def looping(self) -> None:
+    def set_loop_thread(self) -> None:
         """Note that the calling thread is the one of the training loop."""
         self._looping = get_ident()
 
@@ -218,7 +218,7 @@ class Recorder:
 
 
 class _ThreadCounts:
-    """What one thread has counted, and the call of a stage in which it is.
+    """The counts of one thread, and the innermost call of a stage that it is in.
 
     The thread alone changes it; the numbers only ever grow.
 
@@ -366,4 +366,4 @@ class _Call:
             num_bytes=self.num_bytes,
             step=None if self.work is None else self.work.plan.step,
         )
-        self.recorder.tell([span])
+        self.recorder.send_spans([span])

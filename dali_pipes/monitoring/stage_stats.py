@@ -13,7 +13,7 @@ _HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How often a stage waited for something, and how long in all."""
+    """The number of waits of a stage for one thing, and their total duration."""
 
     count: int
     seconds: float
@@ -21,7 +21,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class StageStats:
-    """What one stage did, over all threads.
+    """The work of one stage, over all threads.
 
     On a GPU the seconds are the host's part alone.
 

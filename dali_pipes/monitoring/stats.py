@@ -31,7 +31,7 @@ _COMPUTING = ("header", "draw", "decode", "augment", "targets")
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a loader did since its epoch began, or since it was made.
+    """The work of a loader since its epoch began, or since it was made.
 
     Compiling our own functions, which is done once, is part of no time. A loop's first batch pays for the start of the
     pipeline and counts in `start_seconds` alone, in no rate and no waiting.
@@ -137,7 +137,7 @@ class Stats:
 
     @property
     def verdict(self) -> str:
-        """What limits the training, in one sentence; "" before the second batch."""
+        """The bottleneck of the training, in one sentence; "" before the second batch."""
         share = f"{self.wait_share:.0%} of its time"
         if self.limit in ("", TRAINING_LOOP):
             return self.limit and f"the training loop is the limit: it waited for {share}"

@@ -32,7 +32,7 @@ class EpochCheck:
     Attributes:
         epoch: Number of the epoch.
         count: Number of samples that were handed over, without skipped ones.
-        missing: Positions that nobody received, though the run came that far.
+        missing: Positions that no rank received, though the run came that far.
         doubled: Positions that were handed over more than once.
         skipped: Number of samples that were skipped as bad.
         is_open: Whether the run ends within this epoch, with all positions up to there.
@@ -51,7 +51,7 @@ class EpochCheck:
 
     @property
     def once(self) -> bool:
-        """Whether each sample came exactly once, as far as the run came."""
+        """Whether each sample came exactly once, up to the end of the run."""
         return not (self.missing or self.doubled or self.skipped or self.has_other_samples)
 
     def line(self) -> str:

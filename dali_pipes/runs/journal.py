@@ -1,4 +1,4 @@
-"""Files that grow by lines while a run goes on: the audit and the ledger."""
+"""Files to which a run appends lines: the audit and the ledger."""
 
 import os
 from collections.abc import Sequence

@@ -36,7 +36,7 @@ from readers.plural import counted
 
 @dataclass
 class Seen:
-    """What an engine received: the decoded images of a step, and its draws."""
+    """The input of an engine: the decoded images of a step, and its draws."""
 
     images: Images
     draws: Draws

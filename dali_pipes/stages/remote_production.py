@@ -83,7 +83,7 @@ class StepMaker:
         with self._lock:
             began, self._reported = self._reported, clock()
             seconds = max(0.0, self._reported - began) * self._job.setup.num_threads
-            counts, spans = self._recorder.taken(), self._spans.taken()
+            counts, spans = self._recorder.take(), self._spans.take()
         return result, Report(counts, seconds, error, spans, clock.left_out)
 
     def describe_threads(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import torch
 
-from dali_pipes.monitoring.observer import shifted
+from dali_pipes.monitoring.observer import shift_spans
 from dali_pipes.monitoring.work import Rows
 from dali_pipes.stages.augment import Engines
 from dali_pipes.stages.cuda_streams import Ahead, SideStream
@@ -135,7 +135,7 @@ class RemoteBatchSource:
             self._makers.left_out = report.left_out
         self._recorder.absorb(report.counts, report.thread_seconds)
         shift = sent.clock_ahead_seconds + report.left_out - clock.left_out
-        self._recorder.tell(shifted(report.spans, shift))
+        self._recorder.send_spans(shift_spans(report.spans, shift))
         if report.error is not None:
             raise report.error
         finished: Finished = pickle.loads(sent.metadata)

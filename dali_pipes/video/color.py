@@ -50,7 +50,7 @@ _THREAD = threading.local()
 
 
 class Layout(NamedTuple):
-    """How a pixel format stores luma and chroma.
+    """The layout of luma and chroma in a pixel format.
 
     Attributes:
         depth: Bits of a sample.

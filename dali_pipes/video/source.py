@@ -28,7 +28,7 @@ class ClipSource(Protocol):
     Attributes:
         num_frames: Frames of a clip, T.
         on_damaged_video: See Clips.
-        cameras: By name, which of the frames are a camera's; empty where clips are of one video.
+        cameras: Frame slice per camera name; empty if each clip comes from one video.
         sizes: Heights and widths of the cameras.
     """
 

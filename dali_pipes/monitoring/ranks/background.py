@@ -15,7 +15,7 @@ T = TypeVar("T")
 LOGGER = logging.getLogger("gpu_aug.dali_pipes.monitoring.ranks")
 
 _END_SECONDS = 1.0
-"""How long an ending thread is waited for: a file system or a store that hangs must not hold up the loop."""
+"""The longest wait for the end of a thread: a file system or a store that hangs must not hold up the loop."""
 
 _running: "weakref.WeakSet[RepeatingThread]" = weakref.WeakSet()
 
@@ -91,7 +91,7 @@ def call_with_timeout(seconds: float, call: Callable[[], T], default: T) -> T:
 
 
 def warn_visibly(text: str, *, error: bool = False) -> None:
-    """Log a warning; write it to stderr if nobody has set up logging.
+    """Log a warning; write it to stderr if logging is not set up.
 
     Python writes warnings of loggers without handlers to stderr, but not of a library with a NullHandler, as ours.
 

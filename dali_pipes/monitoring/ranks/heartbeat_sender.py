@@ -84,7 +84,7 @@ class HeartbeatSender:
         )
 
     def _is_first(self, now: float) -> bool:
-        """Whether all ranks before this one are silent, for long enough."""
+        """Return whether all ranks before this one have been silent for long enough."""
         for rank in range(self._rank):
             # One at a time: most ranks read the first one only, not all N reports.
             self._peers.read([rank], now)

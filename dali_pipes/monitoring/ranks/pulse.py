@@ -1,4 +1,4 @@
-"""Where a loop stands, and the rates and shares of its latest half minute."""
+"""The progress of a loop, and its rates and shares over the latest half minute."""
 
 import threading
 from collections import Counter, deque
@@ -19,7 +19,7 @@ _FEWEST_HITS, _MOST_OF = 3, 0.5  # looks that find a thread at one file, and the
 
 
 class Pulse:
-    """Where a loop stands. The thread of the training loop writes it (3 us per batch), others read it.
+    """The progress of a loop. The thread of the training loop writes it (3 us per batch), other threads read it.
 
     A loop begins with waiting for its first batch.
 

@@ -14,7 +14,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankReport:
-    """Where a rank stands, and how its latest steps went.
+    """The progress of a rank, and the rates of its latest steps.
 
     Shares and rates are of a window of about half a minute, which begins with the first batch of a loop or later.
 
@@ -22,7 +22,7 @@ class RankReport:
         rank: The rank.
         host: Name of its machine.
         pid: Its process.
-        number: Number of the report: a rank whose number stays the same is silent.
+        number: Counts the reports of the rank; a rank is silent if it stays the same.
         at: When it was written, in seconds since 1970 by the clock of its machine.
         loop: The same for loops over the same data; only reports of one loop are compared.
         epoch: The epoch of its loop.
@@ -100,7 +100,7 @@ class RankReport:
 
 
 def _is_like(value: Any, usual: Any) -> bool:
-    """Whether both are numbers, texts, or dictionaries of numbers."""
+    """Return whether both are numbers, texts, or dictionaries of numbers."""
     if isinstance(usual, dict):
         return isinstance(value, dict) and all(_is_like(one, 0) for one in value.values())
     return isinstance(value, str if isinstance(usual, str) else int | float)

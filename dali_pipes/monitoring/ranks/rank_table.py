@@ -1,4 +1,4 @@
-"""Where all ranks of a run stand, and which rank is late: which makes the others wait, in which stage and why."""
+"""A table of the progress of all ranks, and the ranks that make the others wait, with the stage and the reason."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

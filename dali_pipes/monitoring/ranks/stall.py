@@ -1,4 +1,4 @@
-"""What the threads of loaders are doing: stage, samples, file and stack, for the report of a loop that gets no batch."""
+"""Describe the threads of loaders, by stage, samples, file and stack, for the report of a loop that gets no batch."""
 
 import os
 import sys
@@ -60,7 +60,7 @@ class ThreadNow(NamedTuple):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is a thread of a pool that waits for work."""
+        """Return whether it is an idle thread of a pool."""
         code = self.frame.f_code
         parts = Path(code.co_filename).parts[-3:]
         return code.co_name == "_worker" and parts == ("concurrent", "futures", "thread.py")

@@ -13,7 +13,7 @@ from dali_pipes.video.dali.support import Backend
 
 @dataclass(frozen=True, slots=True)
 class ClipFeedOptions:
-    """How to build the pipeline.
+    """The options of the pipeline.
 
     Attributes:
         batch_size: Largest number of excerpts in one push.

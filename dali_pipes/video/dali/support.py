@@ -1,4 +1,4 @@
-"""Which videos DALI decodes: those whose frames it numbers as FFmpeg does, except kinds that it has refused."""
+"""Choose the videos that DALI decodes: those whose frames it numbers as FFmpeg does, except kinds that it has refused."""
 
 import warnings
 from collections import Counter

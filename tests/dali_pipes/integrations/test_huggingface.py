@@ -140,7 +140,7 @@ def test_a_trainer_that_would_skip_or_begin_anew(dataset: Dataset, tmp_path: Pat
     (tmp_path / "checkpoint-4" / "gpu_aug_loader.json").unlink()
     with pytest.raises(LoaderError, match="is missing, so the loader cannot go on"):
         train(dataset, tmp_path, resume=4)
-    with pytest.warns(UserWarning, match=r"goes on in epoch 1.*LoaderCallback\(loader\)"):
+    with pytest.warns(UserWarning, match=r"continues in epoch 1.*LoaderCallback\(loader\)"):
         train(dataset, tmp_path, resume=4, keeps=False, save_strategy="no")
 
 

@@ -105,7 +105,7 @@ def test_sums_can_be_sent_and_added(hands: Hands) -> None:
         recorder.count_full_decodes(["png", "png"])
     there.traffic.add(Traffic(requests=2))
     held = there.traffic
-    here.absorb(pickle.loads(pickle.dumps(there.taken())), 3.0)
+    here.absorb(pickle.loads(pickle.dumps(there.take())), 3.0)
     counts = here.totals()
     decode = counts.stages["decode"]
     assert (decode.calls, decode.samples, decode.num_bytes, decode.seconds) == (2, 8, 140, 4.0)
@@ -113,7 +113,7 @@ def test_sums_can_be_sent_and_added(hands: Hands) -> None:
     assert (counts.whole_images, here.busy().helper_seconds) == ({"png": 4}, 3.0)
     assert not there.totals().stages["decode"].calls
     held.add(Traffic(requests=3))  # what was under way then
-    here.absorb(there.taken(), 0.0)
+    here.absorb(there.take(), 0.0)
     assert here.totals().traffic.requests == 5
 
 
@@ -129,7 +129,7 @@ def test_observers_get_every_span(hands: Hands) -> None:
     recorder.ignore(notebook)
     with recorder.measure("read"):
         hands.now += 1
-    inner, outer = notebook.taken()
+    inner, outer = notebook.take()
     here = (threading.current_thread().name, threading.get_native_id(), os.getpid())
     assert outer == Span("read", *here, 100.0, 103.0, 3, 40, 7)
     assert inner == Span("targets", *here, 102.0, 103.0, 0, 0, 7)
@@ -171,7 +171,7 @@ def test_many_threads_lose_nothing(take: bool) -> None:
 
     def ask() -> None:
         while not over.is_set():
-            absorbed.absorb(recorder.taken() if take else Counts(), 0.0)
+            absorbed.absorb(recorder.take() if take else Counts(), 0.0)
             counts = recorder.totals()
             assert all(one.calls >= 0 for one in counts.stages.values())
             recorder.busy()
@@ -187,7 +187,7 @@ def test_many_threads_lose_nothing(take: bool) -> None:
                 thread.join()
         over.set()
         asked.result(60)
-    absorbed.absorb(recorder.taken(), 0.0)
+    absorbed.absorb(recorder.take(), 0.0)
     found = absorbed.totals()
     header, read, decode = (found.stages[name] for name in ("header", "read", "decode"))
     total = 16 * calls

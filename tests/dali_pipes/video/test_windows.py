@@ -2,7 +2,7 @@
 
 import errno
 import re
-from collections import Counter
+import threading
 from collections.abc import Iterator
 from io import BytesIO
 from itertools import islice
@@ -20,6 +20,7 @@ import dali_pipes.video.decode
 from dali_pipes import BadSampleError, Clips, Execution, Loader, LoaderError, StateMismatchError
 from dali_pipes.video.color import to_rgb
 from dali_pipes.video.packets import overlapping_clips
+from dali_pipes.video.windows import Windows
 from gpu_aug import (
     CenterCrop,
     ColorJitter,
@@ -340,15 +341,22 @@ def test_images_that_cannot_be_chosen_are_bad(
     root: Path, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sample that was read, but whose time stamps fail later, is bad: its first frame never stands in for it."""
-    real, calls = VideoCamera.shown, Counter[int]()
+    real_choose, real_shown, choosing = Windows.choose, VideoCamera.shown, threading.local()
 
-    def fail_the_second_time(camera: VideoCamera, place: Any) -> Any:
-        calls[place.row] += 1
-        if place.row == 3 and calls[3] == 2:
+    def choose(windows: Windows, *drawn: Any) -> Any:
+        choosing.now = True
+        try:
+            return real_choose(windows, *drawn)
+        finally:
+            choosing.now = False
+
+    def shown(camera: VideoCamera, place: Any) -> Any:
+        if getattr(choosing, "now", False) and place.key == "episode_000000#3":
             raise OSError(errno.EIO, "the disk does not answer")
-        return real(camera, place)
+        return real_shown(camera, place)
 
-    monkeypatch.setattr(VideoCamera, "shown", fail_the_second_time)
+    monkeypatch.setattr(Windows, "choose", choose)
+    monkeypatch.setattr(VideoCamera, "shown", shown)
     loader = load(open_dataset(root, cameras=TOP), on_bad_sample=policy, shuffle="none")
     if policy == "raise":
         with pytest.raises(BadSampleError, match="cannot be chosen"):
