@@ -18,13 +18,20 @@ from bench.gpu.photographs import SAMPLINGS, cut_photographs, encode, photograph
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, host_us, kernel_us, measure_rate
 from bench.timing import take_turn
-from dali_pipes.decode.cuda_jpeg.batch import Kernels, Planned, Planner, Wanted, files_of, launch
+from dali_pipes.decode.cuda_jpeg.batch import (
+    CropRequest,
+    Kernels,
+    LaunchPlan,
+    Planner,
+    files_of,
+    launch,
+)
 from dali_pipes.decode.cuda_jpeg.on_cpu import CpuKernels
 from dali_pipes.decode.cuda_jpeg.on_gpu import gpu_kernels
 from dali_pipes.decode.jpeg_batch import crops_of
 from dali_pipes.jpeg.seek_points import EVERY, SeekPoints, find_seek_points, list_known, spans_of
 from dali_pipes.jpeg.status import GOOD
-from dali_pipes.stages.canvases import addresses_of
+from dali_pipes.stages.canvas_memory import addresses_of
 from gpu_aug import Normalize, RandomResizedCrop, Recipe
 from gpu_aug.resampling.crop_and_resize import resample
 from readers import read_header
@@ -66,7 +73,7 @@ class JpegBatch:
         ]
         parts = np.hstack([crops.start, crops.shape], dtype=np.int64).view(RECT)[:, 0]
         places = addresses_of(self.canvases, np.arange(len(sizes)))
-        self.wanted = Wanted(
+        self.wanted = CropRequest(
             sizes, parts, crops_of(crops)[None], places[None], np.array([crops.antialias])
         )
         held = [np.frombuffer(data, np.uint8) for data in encoded]
@@ -78,7 +85,7 @@ class JpegBatch:
     def __len__(self) -> int:
         return len(self.encoded)
 
-    def plan(self, planner: Planner) -> Planned:
+    def plan(self, planner: Planner) -> LaunchPlan:
         """Do the host's part."""
         return planner.plan(self.files, self.wanted)
 

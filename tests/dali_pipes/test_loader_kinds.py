@@ -299,7 +299,7 @@ def test_explain_says_what_is_decoded_and_by_whom(tmp_path: Path) -> None:
     ).explain()
 
     assert "images: left.png, right.png, each RGBA of 16 bits" in told
-    assert "decoder cpu: DALI gives one RGB image of 8 bits" in told
+    assert "decoder cpu: the other decoders give one RGB image of 8 bits" in told
     assert "-> float32 [12, 12, 4]" in told
     assert "-> float32 [4, 12, 12]" in told
     assert "engine kornia: on a CPU it is the fastest for RGBA of 16 bits" in told

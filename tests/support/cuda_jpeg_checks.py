@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.decode.cuda_jpeg.batch import Planned, Planner
+from dali_pipes.decode.cuda_jpeg.batch import LaunchPlan, Planner
 from dali_pipes.decode.cuda_jpeg.on_cpu import CpuKernels
 from dali_pipes.decode.cuda_jpeg.on_gpu import NAMES
 from dali_pipes.decode.cuda_jpeg.records import (
@@ -68,7 +68,7 @@ class Batch:
         canvases: Where pixels go.
     """
 
-    planned: Planned
+    planned: LaunchPlan
     kept: Mapping[int, NDArray[np.uint8]]
     canvases: list[list[torch.Tensor]]
 

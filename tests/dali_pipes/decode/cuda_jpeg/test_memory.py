@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes.decode.cuda_jpeg.batch import Arenas, Files, Planned, Planner
+from dali_pipes.decode.cuda_jpeg.batch import Arenas, Files, LaunchPlan, Planner
 from dali_pipes.decode.cuda_jpeg.decoder import launches_of
 from dali_pipes.decode.cuda_jpeg.plan import FILE
 from dali_pipes.decode.jpeg_batch_kernel import RECT
@@ -46,7 +46,7 @@ def known_of(data: bytes) -> SeekPoints:
 known_size_of = cache(size_of)
 
 
-def plan(planner: Planner, encoded: list[bytes], *, keep: bool = False) -> Planned:
+def plan(planner: Planner, encoded: list[bytes], *, keep: bool = False) -> LaunchPlan:
     """Plan a crop of each."""
     files = list_files(encoded, [None] * len(encoded), [known_of(data) for data in encoded])
     sizes = [known_size_of(data) for data in encoded]
