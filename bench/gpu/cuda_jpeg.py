@@ -19,6 +19,7 @@ from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, host_us, kernel_us, measure_rate
 from bench.timing import take_turn
 from dali_pipes.decode.cuda_jpeg.batch import (
+    Arenas,
     CropRequest,
     Kernels,
     LaunchPlan,
@@ -91,7 +92,7 @@ class JpegBatch:
 
     def render(self, kernels: Kernels) -> NDArray[np.int32]:
         """Fill the canvases; return the status of each image, int32 [n]."""
-        planned = self.plan(Planner(pinned=kernels.device.type == "cuda"))
+        planned = self.plan(Planner(Arenas(pinned=kernels.device.type == "cuda")))
         launched = launch(planned, kernels)
         statuses, is_here = planned.statuses.copy(), planned.numbers >= 0
         statuses[is_here] = launched.statuses.cpu().numpy()[planned.numbers[is_here]]
@@ -187,7 +188,7 @@ def _check_damage(kernels: Kernels, encoded: list[bytes], rows: Rows) -> None:
 
 def _measure(rows: Rows, title: str, batch: JpegBatch, kernels: Kernels, scale: Scale) -> None:
     """Measure the host's part, the kernels, the device alone, and all of it with several threads."""
-    plan = partial(batch.plan, Planner(pinned=scale.on_gpu))
+    plan = partial(batch.plan, Planner(Arenas(pinned=scale.on_gpu)))
     ask = partial(launch, plan(), kernels)
     with rows.measure(f"{title}: host", "us/image") as row:
         turns = [take_turn(plan, seconds=scale.seconds, count=lambda _: len(batch)) for _ in "abc"]
@@ -214,7 +215,7 @@ def _rate_together(
     row: Row, batch: JpegBatch, kernels: Kernels, threads: int, scale: Scale
 ) -> None:
     """Let threads plan ahead, while one asks for the kernels."""
-    planners = [Planner(pinned=scale.on_gpu) for _ in range(2 * threads)]
+    planners = [Planner(Arenas(pinned=scale.on_gpu)) for _ in range(2 * threads)]
     turns = cycle(planners)
     with ThreadPoolExecutor(threads) as pool:
         # Two plans of each planner, all held at once: its arena then has its size, and so do the

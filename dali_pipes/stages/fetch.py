@@ -34,8 +34,8 @@ from readers.located import Located
 from readers.sample import Payload
 from readers.storage.traffic import counted
 
+# The most samples that are mixed with each other, by Mosaic: groups of neighbours are the same for any recipe.
 LARGEST_GROUP = 4
-"""The most samples that are mixed with each other, by Mosaic: groups of neighbours are the same for any recipe."""
 
 
 @dataclass(frozen=True, slots=True)

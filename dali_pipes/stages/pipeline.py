@@ -37,7 +37,7 @@ class BatchSource(Protocol):
     def ready(self) -> int:
         """Count the steps, from the oldest on, that are finished as far as the host knows."""
 
-    def describe_remote_threads(self, seconds: float) -> str:
+    def describe_remote_threads(self, seconds: float, /) -> str:
         """Describe what threads in other processes do, while another thread is in `take`; "" if there are none.
 
         Args:
@@ -158,9 +158,8 @@ class Pipeline:
         self._fill_decoder()
         return sum(1 for _ in takewhile(_Step.is_done, list(self._steps)))
 
-    def describe_remote_threads(self, seconds: float) -> str:
+    def describe_remote_threads(self, _seconds: float, /) -> str:
         """Return "": all threads are in this process."""
-        del seconds
         return ""
 
     def take(self) -> tuple[Finished, Images]:

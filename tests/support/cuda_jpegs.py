@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.decode.cuda_jpeg import batch
 from dali_pipes.decode.cuda_jpeg.batch import (
+    Arenas,
     CropRequest,
     Files,
     Launched,
@@ -141,7 +142,7 @@ def empty_canvases(shapes: Sequence[tuple[int, int]]) -> list[torch.Tensor]:
 
 def plan(files: Files, wanted: CropRequest) -> LaunchPlan:
     """Plan a batch for the CPU."""
-    return Planner(pinned=False).plan(files, wanted)
+    return Planner(Arenas(pinned=False)).plan(files, wanted)
 
 
 def render(files: Files, wanted: CropRequest) -> tuple[NDArray[np.int32], Launched]:

@@ -241,12 +241,11 @@ class Planner:
     """Plans batches; one thread at a time.
 
     Args:
-        pinned: Whether arenas are read by a GPU.
-        arenas: Where they come from; None is new memory each time.
+        arenas: The memory of the batches.
     """
 
-    def __init__(self, *, pinned: bool, arenas: Arenas | None = None) -> None:
-        self._arenas = arenas or Arenas(pinned=pinned)
+    def __init__(self, arenas: Arenas) -> None:
+        self._arenas = arenas
         self._arena_bytes: int | None = None
         self._intervals = 1 << 12
         self._scratch = np.zeros(MEMORY_BYTES, np.uint8)
@@ -268,7 +267,7 @@ class Planner:
             self._arena_bytes = _ARENA_BYTES + fixed + _bytes_to_copy(files.files)
         while True:
             changing = max(self._arena_bytes, 2 * fixed)
-            arena = self._new_arena((changing + staying + 255) // 256 * 256)
+            arena = self._arenas.take((changing + staying + 255) // 256 * 256)
             memories = (arena.numpy(), self._records, self._scratch, self._stored, self._starts)
             status = plan_batch(
                 files.files, files.offsets, wanted.sizes, wanted.parts, wanted.crops,
@@ -279,9 +278,6 @@ class Planner:
                 self._arena_bytes = max(used + used // 4, self._arena_bytes // 2, _ARENA_BYTES)
                 return LaunchPlan(arena, totals, numbers, statuses, num_views, fresh)
             self._grow(status, changing)
-
-    def _new_arena(self, num_bytes: int) -> torch.Tensor:
-        return self._arenas.take(num_bytes)
 
     def _grow(self, lacking: int, changing: int) -> None:
         """Double the memory that a status of `plan_batch` says to be too small."""

@@ -2,9 +2,8 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -114,9 +113,7 @@ class CudaJpegDecoder(Decoder):
             ready = upload(planned, self._kernels, self._side.stream)
             launches.append(_Launch(planned, ready, of_launch, sound.digests[some], gpu_rows[-1]))
         decoded_rows = np.concatenate([np.empty(0, np.int64), *gpu_rows])
-        others = list[int]()
-        if len(decoded_rows) < len(fetched):
-            others = np.delete(np.arange(len(fetched)), decoded_rows).tolist()
+        others = np.delete(np.arange(len(fetched)), decoded_rows).tolist()
         remaining = start_rendering(self._fetcher, self._augmenter, fetched, others)
         return PreparedStep(fetched, launches, decoded_rows, canvases, remaining)
 
@@ -164,8 +161,9 @@ class CudaJpegDecoder(Decoder):
         if len(one.rows):
             self._kernels.download(statuses, int(launched.job["statuses"][0]))
         done = None if self._side.stream is None else self._side.stream.record_event()
-        name = partial(_key, prepared.fetched, one.rows)
-        self._statuses.append(_LaunchStatuses(done, statuses, name, planned.arena))
+        self._statuses.append(
+            _LaunchStatuses(done, statuses, prepared.fetched, one.rows, planned.arena)
+        )
 
     def _check_finished(self) -> None:
         """Check the finished launches and return their arenas; raise as `_LaunchStatuses.require_good`."""
@@ -178,8 +176,7 @@ class CudaJpegDecoder(Decoder):
         """Return the planner of this thread."""
         found: Planner | None = getattr(self._planners, "one", None)
         if found is None:
-            pinned = self._side.stream is not None
-            found = self._planners.one = Planner(pinned=pinned, arenas=self._arenas)
+            found = self._planners.one = Planner(self._arenas)
         return found
 
     def _empty_canvases(self, engines: Engines, fetched: Fetched) -> list[ViewCanvases]:
@@ -225,13 +222,15 @@ class _LaunchStatuses:
     Attributes:
         done: The event after their copy to the host; None on a CPU.
         statuses: int32 [n] on the host.
-        key: Returns the key of one of the n images.
+        fetched: The step of the images.
+        rows: int64 [n], their rows in it.
         arena: What the images were uploaded from; it is free once the statuses are copied.
     """
 
     done: Any
     statuses: NDArray[np.int32]
-    key: Callable[[int], str]
+    fetched: Fetched
+    rows: NDArray[np.int64]
     arena: torch.Tensor
 
     def are_copied(self) -> bool:
@@ -251,17 +250,12 @@ class _LaunchStatuses:
         if self.statuses.any():
             numbers = np.flatnonzero(self.statuses).tolist()
             reasons = {REASONS[status] for status in self.statuses[numbers].tolist()}
-            bad = [self.key(number) for number in numbers[:3]]
+            bad = [self.fetched.key(row) for row in self.rows[numbers[:3]].tolist()]
             more = f" and {len(numbers) - 3} others" if len(numbers) > 3 else ""
             raise LoaderError(
                 f"the GPU's JPEG decoder calls files damaged ({'; '.join(sorted(reasons))}) that are sound: "
                 f'{", ".join(bad)}{more}; their pixels were wrong: use decoder="cpu", and please report this'
             )
-
-
-def _key(fetched: Fetched, rows: NDArray[np.int64], number: int) -> str:
-    """Return the key of image `number` of a launch."""
-    return fetched.key(int(rows[number]))
 
 
 def launches_of(parts: NDArray[np.void], files: Files, num_views: int) -> list[tuple[int, int]]:
@@ -280,8 +274,6 @@ def launches_of(parts: NDArray[np.void], files: Files, num_views: int) -> list[t
         + num_views / _LAUNCH_ROWS
     )
     taken = np.cumsum(shares).astype(np.int64)
-    if not taken[-1]:
-        return [(0, len(parts))]
     bounds = np.flatnonzero(np.diff(taken, prepend=-1)).tolist()
     return list(zip(bounds, [*bounds[1:], len(parts)], strict=True))
 

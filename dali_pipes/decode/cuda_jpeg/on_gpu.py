@@ -16,8 +16,8 @@ from dali_pipes.errors import LoaderError, MissingPackageError
 NAMES = ("read_codes", "invert", "color", "resize")
 """The kernels in the order in which they are launched."""
 
+# Threads of a block: each reads the codes of one interval of a group; kernels/launch_gpu.cuh has the same number.
 THREADS = GROUP_MAX
-"""Threads of a block: each reads the codes of one interval of a group; kernels/launch_gpu.cuh has the same number."""
 
 MISSING_NVRTC = (
     'decoder="cuda" compiles its kernels with NVRTC, but cuda-bindings, which torch for CUDA installs, is missing: '

@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -209,9 +210,8 @@ class _Late:
 def test_the_end_waits_for_statuses_that_are_under_way() -> None:
     """On a GPU they come late."""
     statuses = np.zeros(2, np.int32)
-    launched = _LaunchStatuses(
-        _Late(statuses), statuses, ["good", "bad"].__getitem__, torch.empty(0)
-    )
+    step: Any = SimpleNamespace(key=["good", "bad"].__getitem__)
+    launched = _LaunchStatuses(_Late(statuses), statuses, step, np.arange(2), torch.empty(0))
 
     assert not launched.are_copied()
     launched.require_good()
