@@ -133,7 +133,7 @@ class Field:
         return tensor
 
     def together(self, values: Sequence[Any], device: torch.device) -> torch.Tensor | list[Any]:
-        """Return the values of a batch: a tensor [B, *shape] on the device, or a list of B values."""
+        """Return the values of a batch: a tensor ``[B, *shape]`` on the device, or a list of B values."""
         if self.shape is None:
             return list(values)
         if not values:

@@ -325,7 +325,7 @@ def _listed(
     dtype: type[np.generic],
     device: torch.device,
 ) -> list[torch.Tensor] | None:
-    """Return a tensor [Ni, *shape] of each sample, with one upload for all; None if no sample has any."""
+    """Return a tensor ``[Ni, *shape]`` of each sample, with one upload for all; None if no sample has any."""
     if all(array is None for array in arrays):
         return None
     empty = np.empty((0, *shape), dtype)
