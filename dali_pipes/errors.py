@@ -2,7 +2,7 @@
 
 Exception
 ├── ValueError
-│   └── LoaderError            an argument that cannot work
+│   └── LoaderError            an argument that cannot work, or a loader that cannot go on
 │       └── StateMismatchError a state of another dataset, recipe or version
 ├── RuntimeError
 │   ├── ClusterError           a Ray cluster that cannot be reached, or whose workers cannot do the work
@@ -14,7 +14,10 @@ Exception
 
 
 class LoaderError(ValueError):
-    """An argument of the loader that cannot work.
+    """An argument of the loader that cannot work, or a loader that cannot go on.
+
+    The second are the death of a helper process, a use after a fork, a user's dataset that returns a wrong number of samples,
+    and wrong results of a device.
 
     Example:
         >>> Loader(open_dataset("photos/"), Recipe.imagenet_train(), batch_size=0)
@@ -62,8 +65,8 @@ class DecodeError(RuntimeError):
     """Encoded bytes that do not decode to the picture that their header describes."""
 
 
-def told(error: Exception) -> str:
-    """Return the text of another library's error, with its class unless that is one whose texts are sentences."""
+def error_text(error: Exception) -> str:
+    """Return the text of another library's error, after the name of its class unless the texts of that are sentences."""
     text = str(error)
     is_sentence = isinstance(error, (OSError, ValueError, SyntaxError)) and text
     return text if is_sentence else f"{type(error).__name__}: {text}".removesuffix(": ")

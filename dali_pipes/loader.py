@@ -284,7 +284,7 @@ class Loader:
                 had = order.had(epochs.consumed)
             self._audit.begin(epochs.epoch, had, process, lambda: self._identity)
         loop = self._loops.run(steps, process, number)
-        epochs.go_on(loop)
+        epochs.set_loop(loop)
         LOOPS.add(loop)
         return loop
 
@@ -304,7 +304,7 @@ class Loader:
         try:
             source.start(plan)
             batch = batch_of(*source.take(), self._setup, self._ledger.judge)
-            if self._epochs.live() is None:  # a running loop keeps its own
+            if self._epochs.running_loop() is None:  # a running loop keeps its own
                 self._production.keep(source)
         finally:
             self._production.stop(source)
@@ -499,7 +499,7 @@ class Loader:
     def close(self) -> None:
         """End the current loop, its threads, the DALI pipeline, helper processes and workers; a later loop starts new ones."""
         try:
-            live = self._epochs.live()
+            live = self._epochs.running_loop()
             if live is not None and live in LOOPS:
                 live.close()
         finally:

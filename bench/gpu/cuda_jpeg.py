@@ -18,13 +18,21 @@ from bench.gpu.photographs import SAMPLINGS, cut_photographs, encode, photograph
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, host_us, kernel_us, measure_rate
 from bench.timing import take_turn
-from dali_pipes.decode.cuda_jpeg.batch import Kernels, Planned, Planner, Wanted, files_of, launch
+from dali_pipes.decode.cuda_jpeg.batch import (
+    Arenas,
+    CropRequest,
+    Kernels,
+    LaunchPlan,
+    Planner,
+    files_of,
+    launch,
+)
 from dali_pipes.decode.cuda_jpeg.on_cpu import CpuKernels
 from dali_pipes.decode.cuda_jpeg.on_gpu import gpu_kernels
 from dali_pipes.decode.jpeg_batch import crops_of
 from dali_pipes.jpeg.seek_points import EVERY, SeekPoints, find_seek_points, list_known, spans_of
 from dali_pipes.jpeg.status import GOOD
-from dali_pipes.stages.canvases import addresses_of
+from dali_pipes.stages.canvas_memory import addresses_of
 from gpu_aug import Normalize, RandomResizedCrop, Recipe
 from gpu_aug.resampling.crop_and_resize import resample
 from readers import read_header
@@ -66,7 +74,7 @@ class JpegBatch:
         ]
         parts = np.hstack([crops.start, crops.shape], dtype=np.int64).view(RECT)[:, 0]
         places = addresses_of(self.canvases, np.arange(len(sizes)))
-        self.wanted = Wanted(
+        self.wanted = CropRequest(
             sizes, parts, crops_of(crops)[None], places[None], np.array([crops.antialias])
         )
         held = [np.frombuffer(data, np.uint8) for data in encoded]
@@ -78,13 +86,13 @@ class JpegBatch:
     def __len__(self) -> int:
         return len(self.encoded)
 
-    def plan(self, planner: Planner) -> Planned:
+    def plan(self, planner: Planner) -> LaunchPlan:
         """Do the host's part."""
         return planner.plan(self.files, self.wanted)
 
     def render(self, kernels: Kernels) -> NDArray[np.int32]:
         """Fill the canvases; return the status of each image, int32 [n]."""
-        planned = self.plan(Planner(pinned=kernels.device.type == "cuda"))
+        planned = self.plan(Planner(Arenas(pinned=kernels.device.type == "cuda")))
         launched = launch(planned, kernels)
         statuses, is_here = planned.statuses.copy(), planned.numbers >= 0
         statuses[is_here] = launched.statuses.cpu().numpy()[planned.numbers[is_here]]
@@ -180,7 +188,7 @@ def _check_damage(kernels: Kernels, encoded: list[bytes], rows: Rows) -> None:
 
 def _measure(rows: Rows, title: str, batch: JpegBatch, kernels: Kernels, scale: Scale) -> None:
     """Measure the host's part, the kernels, the device alone, and all of it with several threads."""
-    plan = partial(batch.plan, Planner(pinned=scale.on_gpu))
+    plan = partial(batch.plan, Planner(Arenas(pinned=scale.on_gpu)))
     ask = partial(launch, plan(), kernels)
     with rows.measure(f"{title}: host", "us/image") as row:
         turns = [take_turn(plan, seconds=scale.seconds, count=lambda _: len(batch)) for _ in "abc"]
@@ -207,7 +215,7 @@ def _rate_together(
     row: Row, batch: JpegBatch, kernels: Kernels, threads: int, scale: Scale
 ) -> None:
     """Let threads plan ahead, while one asks for the kernels."""
-    planners = [Planner(pinned=scale.on_gpu) for _ in range(2 * threads)]
+    planners = [Planner(Arenas(pinned=scale.on_gpu)) for _ in range(2 * threads)]
     turns = cycle(planners)
     with ThreadPoolExecutor(threads) as pool:
         # Two plans of each planner, all held at once: its arena then has its size, and so do the

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageFile, ImageOps
 
-from dali_pipes.errors import DecodeError, told
+from dali_pipes.errors import DecodeError, error_text
 from dali_pipes.preview.pictures import Picture
 from readers import BadSample, HeaderError, ReadersError, Sample, read_header
 from readers.formats.lerobot.dataset import LeRobotDataset
@@ -72,7 +72,7 @@ def thumbnail_of_file(data: Payload, draw: Callable[[Picture], Picture] | None =
                 image.draft("RGB", (2 * SIDE, 2 * SIDE))
             upright = _rgb(ImageOps.exif_transpose(image))
     except Exception as error:  # noqa: BLE001 - Pillow's readers let through what damaged bytes make of them
-        return Thumbnail(fault=told(error))
+        return Thumbnail(fault=error_text(error))
     return _shrunk(upright if draw is None else Image.fromarray(draw(np.asarray(upright))))
 
 
@@ -103,7 +103,7 @@ def first_frame(dataset: Dataset | TarStream, sample: Sample) -> Thumbnail:
         decoded = decode_frames(bytes(sample.video), info, np.array([frame]))
         return _shrunk(Image.fromarray(decoded[frame]))
     except (VideoError, DecodeError, ReadersError, OSError) as error:
-        return Thumbnail(fault=told(error))
+        return Thumbnail(fault=error_text(error))
 
 
 def _shrunk(image: Image.Image) -> Thumbnail:

@@ -111,6 +111,6 @@ def _decoders(now: Situation) -> Iterator[Settings]:
     if not now.is_worth("decode"):
         return
     installed = [name for name, missing in available_decoders().items() if not missing]
-    if now.device == "cuda":
-        installed.insert(0, "cuda")
+    if now.device != "cuda" and "cuda" in installed:
+        installed.remove("cuda")
     yield from ({"decoder": name} for name in installed if name != now.decoder)

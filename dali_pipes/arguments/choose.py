@@ -7,6 +7,7 @@ from typing import Literal
 
 import torch
 
+from dali_pipes.decode.cuda_jpeg.on_gpu import MISSING_NVRTC
 from dali_pipes.decode.dali.feed import INSTALL_DALI
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError, MissingPackageError
@@ -22,8 +23,11 @@ ChosenDecoder = Literal["dali", "cpu", "cuda"]
 
 USUAL_IMAGES = ImageFields()
 
-# bench/results/gpu-h100-path-*.json; "auto" takes what was fastest.
-_MEASURED = "one loader on an H100 with 16 cores made 43,300 images/s with it, 14,700 with the CPU, 12,750 with DALI"
+# docs/gpu.md, from bench/results/gpu-h100-path-*.json; "auto" takes what was fastest.
+_MEASURED = (
+    "one loader on an H100 with 16 cores made 38,300 to 43,300 images/s with it, 12,200 to 14,700 with the CPU, "
+    "12,750 with DALI"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +74,18 @@ def choose(
 
 
 def available_decoders() -> dict[str, str]:
-    """Return the reason why a decoder cannot be used here, or "" if it can, by name. Imports nothing.
+    """Return the reason why a decoder cannot be used here, or "" if it can, by name. Imports no decoder.
 
     Example:
         >>> "cpu" in available_decoders()
         True
     """
-    return {"dali": "" if _is_importable("nvidia.dali") else INSTALL_DALI, "cpu": ""}
+    cuda = "" if torch.cuda.is_available() else 'decoder="cuda" needs a GPU, and torch sees none'
+    return {
+        "cuda": cuda or ("" if _is_importable("cuda.bindings.nvrtc") else MISSING_NVRTC),
+        "dali": "" if _is_importable("nvidia.dali") else INSTALL_DALI,
+        "cpu": "",
+    }
 
 
 def _is_importable(module: str) -> bool:
@@ -137,10 +146,12 @@ def _decoder(
     images: ImageFields,
     clips: ClipSource | None,
 ) -> tuple[ChosenDecoder, str]:
+    if asked == "cpu":
+        return "cpu", "asked for"
     if not images.is_usual:
         return _decoder_of_kind(asked, images)
     if clips is not None and clips.cameras:
-        return "cpu", "the pictures of several cameras and moments make a clip"
+        return "cpu", "only it makes clips of the pictures of several cameras and moments"
     if isinstance(asked, DaliDecoder):
         return "dali", _why_pipeline(asked, device)
     if asked not in ("auto", "dali", "cpu", "cuda"):
@@ -165,12 +176,12 @@ def _decoder_of_kind(
     asked: DecoderName | DaliDecoder, images: ImageFields
 ) -> tuple[ChosenDecoder, str]:
     """Return the decoder of images that are not one RGB image of 8 bits."""
-    if asked not in ("auto", "cpu"):
+    if asked != "auto":
         name = "from_dali(...)" if isinstance(asked, DaliDecoder) else f'"{asked}"'
         raise LoaderError(
             f'decoder={name} gives one RGB image of 8 bits, and asked for is {images}; use decoder="cpu" or "auto"'
         )
-    return "cpu", f"DALI gives one RGB image of 8 bits, and asked for is {images}"
+    return "cpu", f"the other decoders give one RGB image of 8 bits, and asked for is {images}"
 
 
 def _fastest_decoder(device: torch.device, clips: ClipSource | None) -> tuple[ChosenDecoder, str]:

@@ -8,7 +8,7 @@ from dali_pipes.arguments.process_rank import Ranks
 from dali_pipes.arguments.setup import Setup
 from dali_pipes.monitoring.stats import on_ray
 from dali_pipes.samples.targets import KINDS
-from dali_pipes.stages.canvases import View
+from dali_pipes.stages.canvas_memory import View
 from dali_pipes.state import name_of, shown_sizes, steps_of
 from dali_pipes.steps.schedule import BucketSteps
 from dali_pipes.steps.streams.steps import AnySteps, StreamSteps

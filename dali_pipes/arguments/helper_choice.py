@@ -11,7 +11,7 @@ import numpy as np
 from dali_pipes.arguments.choose import Choice
 from dali_pipes.arguments.options import HelperCount
 from dali_pipes.errors import LoaderError
-from dali_pipes.stages.canvases import View
+from dali_pipes.stages.canvas_memory import View
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.shared_memory import pickle_parts
 from dali_pipes.steps.streams.fetch import StreamFetcher

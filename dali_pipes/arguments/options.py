@@ -116,7 +116,7 @@ class Execution:
             the other stages. "auto" is as many as keep all threads at work, at least 2, but at most 1 GiB of images and
             files. A pipeline of `from_dali` uses its own prefetch_queue_depth.
         helper_process: How many separate processes read, decode and, on a CPU, augment, with `num_threads` threads
-            together; process k modulo their number makes step k. The training process takes finished batches from
+            together; step k is made by process k % count. The training process takes finished batches from
             shared memory, so Python code of the training loop does not slow the loader down, and the threads of each
             process have an interpreter of their own. False or 0 uses threads of the training process; True starts one
             process for every 16 cores, at least one. "auto" uses threads up to 16 cores, and above that one process for

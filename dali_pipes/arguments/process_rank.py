@@ -23,12 +23,12 @@ class Process:
     Attributes:
         rank: 0 <= rank < world_size.
         world_size: Number of processes.
-        source: Where this comes from; "nobody" is rank 0 of 1.
+        source: Where this comes from; "default" is rank 0 of 1.
     """
 
     rank: int
     world_size: int
-    source: Literal["arguments", "mesh", "torch.distributed", "Ray Train", "environment", "nobody"]
+    source: Literal["arguments", "mesh", "torch.distributed", "Ray Train", "environment", "default"]
 
     def __str__(self) -> str:
         names = {
@@ -74,7 +74,7 @@ class Ranks:
     def warn_of_files(self, *paths: object, stacklevel: int) -> None:
         """Warn of files that no process writes, as the mesh does not contain process 0.
 
-        It does not say which of its processes have samples of their own: meshes made one by one look the same.
+        Which of its processes have samples of their own is not part of the text: separately created meshes cannot be told apart.
         """
         if self._has_first or all(path is None for path in paths):
             return
@@ -92,14 +92,17 @@ class Ranks:
         Raises:
             LoaderError: The environment has only one of rank and world size, or impossible ones.
         """
-        return self._given or _group() or _ray_train() or _environment() or Process(0, 1, "nobody")
+        return self._given or _group() or _ray_train() or _environment() or Process(0, 1, "default")
 
     def guess(self) -> Process:
-        """Return what this process is at this moment; 0 of 1 if the environment has only one of rank and world size."""
+        """Return what this process is at this moment; 0 of 1 where `now` raises.
+
+        A process group may be started until the loader's first use; `settle` raises that error then if there is none.
+        """
         try:
             return self.now()
         except LoaderError:
-            return Process(0, 1, "nobody")
+            return Process(0, 1, "default")
 
     def expected(self) -> Process:
         """Return what was settled, else what holds at this moment, without settling it.

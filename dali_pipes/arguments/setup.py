@@ -33,7 +33,7 @@ from dali_pipes.samples.fields import FieldReader, as_reader
 from dali_pipes.samples.image_fields import ImageFields
 from dali_pipes.samples.maps import MapReader
 from dali_pipes.samples.targets import TargetReader
-from dali_pipes.stages.canvases import View
+from dali_pipes.stages.canvas_memory import View
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.steps.schedule import LastBatch
 from dali_pipes.steps.streams.fetch import StreamFetcher

@@ -1,4 +1,7 @@
-"""Checks of single values: numbers, booleans and choices. Each error names the value and what is allowed."""
+"""Checks of single values: numbers, booleans and choices. Each error names the value and what is allowed.
+
+`Options.check` of dali_pipes.arguments.setup checks the arguments of a Loader with these and other functions.
+"""
 
 import numpy as np
 

@@ -14,8 +14,8 @@ from dali_pipes.decode.stored import decode_stored
 from dali_pipes.errors import DecodeError
 from dali_pipes.jpeg.status import GOOD, REASONS
 from dali_pipes.samples.image_fields import ImageFields
-from dali_pipes.samples.targets import Found
-from dali_pipes.stages.canvases import Canvases
+from dali_pipes.samples.targets import SampleTargets
+from dali_pipes.stages.canvas_memory import Canvases
 from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, needed_part
 from dali_pipes.stages.fetch import Fetcher
 from gpu_aug.errors import TargetsError
@@ -91,49 +91,49 @@ def render_rest(
         canvases: Their canvases.
         is_rendered: bool [n].
     """
-    found, rows = [NO_TARGETS] * len(fetched), fetched
+    targets, rows = [NO_TARGETS] * len(fetched), fetched
     others = np.flatnonzero(~is_rendered).tolist()
     with_targets = fetcher.rows_with_targets(fetched, np.flatnonzero(is_rendered).tolist())
     for row in sorted([*others, *with_targets]):
         one, of_one = fetched, row
         if is_rendered[row]:
             try:
-                found[row] = fetcher.read_targets(fetched, row)
+                targets[row] = fetcher.read_targets(fetched, row)
                 continue
             except TargetsError as error:
                 one, of_one = fetcher.replace_row(fetched, row, error), 0
-        one, found[row] = render_row(fetcher, one, of_one, canvases, row)
+        one, targets[row] = render_row(fetcher, one, of_one, canvases, row)
         if one is not fetched:
             rows = rows.replaced(row, one)
-    return Decoded(rows, found)
+    return Decoded(rows, targets)
 
 
 def render_row(
-    fetcher: Fetcher, fetched: Fetched, of_row: int, canvases: Canvases, row: int
-) -> tuple[Fetched, Found]:
+    fetcher: Fetcher, fetched: Fetched, fetched_row: int, canvases: Canvases, canvas_row: int
+) -> tuple[Fetched, SampleTargets]:
     """Decode the images of a row, read its targets and render its canvases; a bad sample gives way to its substitute.
 
     Args:
         fetcher: Deals with bad samples.
         fetched: Has the row.
-        of_row: The row's number there.
+        fetched_row: The row in `fetched`.
         canvases: Have its canvases, which become black if the row has no sample.
-        row: The row's number there.
+        canvas_row: The row in `canvases`.
 
     Returns:
         The rows as they were given or, where the sample is bad, the only row that replaces it; its targets.
     """
-    while fetched.data[of_row] is not None:
+    while fetched.data[fetched_row] is not None:
         try:
-            images = _decode_images(fetcher.images, fetched, of_row)
-            targets = fetcher.read_targets(fetched, of_row)
+            images = _decode_images(fetcher.images, fetched, fetched_row)
+            targets = fetcher.read_targets(fetched, fetched_row)
         except (DecodeError, TargetsError) as error:
-            fetched, of_row = fetcher.replace_row(fetched, of_row, error), 0
+            fetched, fetched_row = fetcher.replace_row(fetched, fetched_row, error), 0
             continue
         for number, image in enumerate(images):
-            render_views(image, fetched, of_row, canvases, row, number=number)
+            render_views(image, fetched, fetched_row, canvases, canvas_row, number=number)
         return fetched, targets
-    canvases.blacken(row, fetched.draws, of_row)
+    canvases.blacken(canvas_row, fetched.draws, fetched_row)
     return fetched, NO_TARGETS
 
 

@@ -18,7 +18,7 @@ from dali_pipes.jpeg.seek_points import (
     digests_of,
 )
 from dali_pipes.jpeg.status import GOOD, NOT_JPEG, OF_SCANS
-from dali_pipes.stages.canvases import Canvases
+from dali_pipes.stages.canvas_memory import Canvases
 from dali_pipes.stages.data import Fetched, needed_part
 from gpu_aug.resampling.crops import Crops
 from readers import HeaderError, read_header
@@ -75,7 +75,7 @@ class JpegRenderer:
         statuses[rows] = self._render(
             start + rows, canvases.addresses(rows, start, self._fetched.draws)
         )
-        # A sound file that cannot be decoded from its seek points got those of another one.
+        # Seek points of another file were stored for it; decode again without.
         again = rows[(statuses[rows] != GOOD) & ~self._files["judge"][start + rows].astype(bool)]
         if again.size:
             files = self._files[start + again]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.errors import DecodeError, told
+from dali_pipes.errors import DecodeError, error_text
 from dali_pipes.samples.image_fields import warn_of_losses
 from readers import HeaderError, read_header
 from readers.sample import Payload
@@ -72,7 +72,7 @@ def _decode_with_opencv(cv2: Any, data: Payload) -> NDArray[np.uint8]:
         flags = cv2.IMREAD_COLOR_RGB | cv2.IMREAD_IGNORE_ORIENTATION
         image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
     except Exception as error:  # mostly cv2.error; any other error also concerns this image alone
-        raise DecodeError(f"OpenCV: {getattr(error, 'err', None) or told(error)}") from error
+        raise DecodeError(f"OpenCV: {getattr(error, 'err', None) or error_text(error)}") from error
     if image is None:
         reason = "truncated or damaged"
         if bytes(data[:2]) in (b"II", b"MM"):
@@ -93,7 +93,7 @@ def _decode_with_pillow(data: Payload) -> NDArray[np.uint8]:
                 image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
             return np.array(image.convert("RGB"))  # a copy: torch warns of read-only memory
     except Exception as error:  # Pillow's readers raise errors of any type for damaged bytes
-        raise DecodeError(f"Pillow: {told(error)}") from error
+        raise DecodeError(f"Pillow: {error_text(error)}") from error
 
 
 def upright(array: NDArray[Any], orientation: int) -> NDArray[Any]:

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes.decode import cpu
-from dali_pipes.samples.targets import Found
+from dali_pipes.samples.targets import SampleTargets
 from dali_pipes.stages.augment import Augmenter
-from dali_pipes.stages.canvases import Canvases, ViewCanvases
+from dali_pipes.stages.canvas_memory import Canvases, ViewCanvases
 from dali_pipes.stages.data import Decoded, Fetched
 from dali_pipes.stages.fetch import Fetcher
 from gpu_aug.errors import TargetsError
@@ -26,21 +26,21 @@ class RemainingRows:
     Attributes:
         rows: Their numbers, ascending.
         canvases: Canvases of these rows.
-        tasks: One for each: gives the rows that it was given, or the only row that replaces its own, and its targets.
+        tasks: One for each. Returns (fetched, targets); fetched is the input, or one substitute row.
     """
 
     rows: list[int]
     canvases: Canvases
-    tasks: list[Future[tuple[Fetched, Found]]]
+    tasks: list[Future[tuple[Fetched, SampleTargets]]]
 
     def wait(self, decoded: Decoded) -> Decoded:
         """Return a step with these rows once they are rendered; raise what a thread raised."""
-        fetched, found = decoded.fetched, list(decoded.targets)
+        fetched, targets = decoded.fetched, list(decoded.targets)
         for row, task in zip(self.rows, self.tasks, strict=True):
-            one, found[row] = task.result()
+            one, targets[row] = task.result()
             if one is not decoded.fetched:
                 fetched = fetched.replaced(row, one)
-        return Decoded(fetched, found)
+        return Decoded(fetched, targets)
 
 
 _NO_ROWS = RemainingRows([], Canvases((), 1, pinned=False), [])
@@ -98,9 +98,9 @@ def read_targets(
     Returns:
         The step with their targets, where rows with bad ones have no sample or a substitute; and which rows these are.
     """
-    fetched, found, bad = decoded.fetched, list(decoded.targets), []
+    fetched, targets, bad = decoded.fetched, list(decoded.targets), []
 
-    def read(row: int) -> Found | TargetsError:
+    def read(row: int) -> SampleTargets | TargetsError:
         try:
             return fetcher.read_targets(decoded.fetched, row)
         except TargetsError as error:
@@ -108,13 +108,13 @@ def read_targets(
 
     wanted = fetcher.rows_with_targets(fetched, rows)
     results = augmenter.workers.pool.map(read, wanted)
-    for row, targets in zip(wanted, results, strict=True):
-        if isinstance(targets, TargetsError):
-            fetched = fetched.replaced(row, fetcher.replace_row(fetched, row, targets))
+    for row, result in zip(wanted, results, strict=True):
+        if isinstance(result, TargetsError):
+            fetched = fetched.replaced(row, fetcher.replace_row(fetched, row, result))
             bad.append(row)
         else:
-            found[row] = targets
-    return Decoded(fetched, found), bad
+            targets[row] = result
+    return Decoded(fetched, targets), bad
 
 
 def put_canvases(canvases: ViewCanvases, rendered: ViewCanvases, rows: Sequence[int]) -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.decode.opencv import opencv_5, upright
 from dali_pipes.decode.tiff import read_tiff
-from dali_pipes.errors import DecodeError, told
+from dali_pipes.errors import DecodeError, error_text
 from gpu_aug.image_kind import ImageKind
 from gpu_aug.pixels import scaled_16_bits
 from readers import HeaderError, read_header
@@ -82,7 +82,7 @@ def _read_npy(data: Payload) -> NDArray[Any]:
     try:
         array = read_npy(data)
     except Exception as error:
-        raise DecodeError(f"NumPy: {told(error)}") from error
+        raise DecodeError(f"NumPy: {error_text(error)}") from error
     return array.astype(array.dtype.newbyteorder("="))
 
 
@@ -96,7 +96,7 @@ def _read_with_opencv(data: Payload, header: Header) -> NDArray[Any]:
     try:
         array = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     except Exception as error:  # mostly cv2.error; any other error also concerns this image alone
-        raise DecodeError(f"OpenCV: {getattr(error, 'err', None) or told(error)}") from error
+        raise DecodeError(f"OpenCV: {getattr(error, 'err', None) or error_text(error)}") from error
     if array is None:
         raise DecodeError("OpenCV cannot decode it: truncated or damaged")
     image: NDArray[Any] = np.asarray(array)

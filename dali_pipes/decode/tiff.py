@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.errors import DecodeError, told
+from dali_pipes.errors import DecodeError, error_text
 from readers.sample import Payload
 from readers.storage.limits import TooLargeError, check_bytes
 
@@ -47,7 +47,7 @@ def read_tiff(data: Payload, channels: int) -> NDArray[Any]:
             raise DecodeError(
                 "a tiff of this compression needs the package imagecodecs: pip install 'gpu-aug[tiff]'"
             ) from error
-        raise DecodeError(f"tifffile: {told(error)}") from error
+        raise DecodeError(f"tifffile: {error_text(error)}") from error
 
 
 def _read_pages(file: Any, channels: int) -> NDArray[Any]:

@@ -126,7 +126,7 @@ def measure_headroom(
     # A recorder and a pipeline of their own, so that the statistics of the run do not change.
     setup = production.setup
     apart = replace(setup, fetcher=replace(setup.fetcher, recorder=Recorder()))
-    source = _Source(apart, production.beside(apart, steps), steps, upcoming)
+    source = _Source(apart, production.with_own_recorder(apart, steps), steps, upcoming)
     try:
         memory = [source.next() for _ in range(kept)]
         source.drain()

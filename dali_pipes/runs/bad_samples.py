@@ -1,6 +1,6 @@
 """What happens to a bad sample: raise, replace or skip; its record; and the ledger of all records.
 
-`substitute` chooses the sample that replaces a bad one. The fetchers read it: `dali_pipes.stages.fetch`, and
+`substitute` chooses the sample that replaces a bad one. `dali_pipes.stages.read_samples` reads it, and
 `dali_pipes.steps.streams.fetch` for streams. `Ledger.judge` ends the run where it must not continue.
 """
 

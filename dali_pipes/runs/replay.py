@@ -15,7 +15,7 @@ from dali_pipes.errors import BadSampleError, LoaderError
 from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.runs.replay_result import Replay, ReplayedOperation, Stage
 from dali_pipes.stages.assemble import assemble
-from dali_pipes.stages.canvases import View
+from dali_pipes.stages.canvas_memory import View
 from dali_pipes.stages.data import Finished
 from dali_pipes.stages.data import Images as FinishedImages
 from dali_pipes.stages.fetch import Fetcher

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dali_pipes.errors import LoaderError, told
+from dali_pipes.errors import LoaderError, error_text
 from dali_pipes.samples.read_field import FieldError, missing_field, read_field, require_batch_names
 from gpu_aug.upload import upload
 from readers import Sample
@@ -103,7 +103,7 @@ class Field:
             raise
         except Exception as error:  # of the user's function, for this sample's bytes
             text = f"{_name(self.read)} raised {type(error).__name__}: {error}"
-            raise FieldError(text if reader is self.read else told(error)) from error
+            raise FieldError(text if reader is self.read else error_text(error)) from error
         return self.declared(value)
 
     def declared(self, value: Any) -> Any:
@@ -117,7 +117,7 @@ class Field:
         try:
             tensor = torch.as_tensor(value, dtype=self.dtype)
         except (ValueError, TypeError, RuntimeError) as error:
-            raise FieldError(f"it cannot become a tensor: {told(error)}") from None
+            raise FieldError(f"it cannot become a tensor: {error_text(error)}") from None
         is_number = isinstance(value, float | torch.Tensor) and tensor.is_floating_point()
         # A finite number that became infinite; the source is looked at only if a number is infinite now.
         if (
@@ -275,7 +275,7 @@ def _array(data: bytes) -> torch.Tensor:
         try:
             array = read_npy(data)
         except Exception as error:  # noqa: BLE001 - Python's own parser of the header raises anything
-            raise FieldError(f"it is a damaged NumPy file: {told(error)}") from None
+            raise FieldError(f"it is a damaged NumPy file: {error_text(error)}") from None
     else:
         array = np.asarray(_json(data))
         if array.dtype == np.float64:

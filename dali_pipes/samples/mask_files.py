@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.errors import told
+from dali_pipes.errors import error_text
 from dali_pipes.samples.read_field import FieldError
 from readers import read_header
 from readers.sample import Payload
@@ -152,7 +152,7 @@ def _decode(data: Payload, size: tuple[int, int], *, in_colors: bool) -> NDArray
     except FieldError:
         raise
     except Exception as error:  # Pillow's readers raise anything for damaged bytes
-        raise FieldError(f"it cannot be decoded: {told(error)}") from error
+        raise FieldError(f"it cannot be decoded: {error_text(error)}") from error
 
 
 def _pixels(image: Any, data: Payload, *, in_colors: bool) -> NDArray[Any]:

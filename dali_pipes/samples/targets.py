@@ -50,8 +50,8 @@ _NO_TARGETS = Targets()
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The targets of one sample.
+class SampleTargets:
+    """The targets and maps of one sample.
 
     Attributes:
         targets: Empty if there are none.
@@ -99,7 +99,7 @@ class TargetReader:
         is_target = name in ("json", MASK_VALUES) or mask_number(name) is not None
         return bool(self.kinds) and is_target
 
-    def read(self, fields: Mapping[str, Payload], size: tuple[int, int]) -> Found:
+    def read(self, fields: Mapping[str, Payload], size: tuple[int, int]) -> SampleTargets:
         """Return the targets of a sample.
 
         Args:
@@ -112,7 +112,7 @@ class TargetReader:
         found = self._read_targets(fields, size)
         return replace(found, maps=self.maps.read(fields, size)) if self.maps else found
 
-    def _read_targets(self, fields: Mapping[str, Payload], size: tuple[int, int]) -> Found:
+    def _read_targets(self, fields: Mapping[str, Payload], size: tuple[int, int]) -> SampleTargets:
         read: dict[str, Any] = {}
         if "json" in fields:
             read = read_field(fields, "json", partial(self._read_json, size))
@@ -120,7 +120,7 @@ class TargetReader:
         if "masks" in self.kinds:
             masks = {name: number for name in fields if (number := mask_number(name)) is not None}
         if not read and not masks:
-            return Found()
+            return SampleTargets()
         names = sorted(masks, key=lambda name: masks[name])
         numbered = any(number >= 0 for number in masks.values())
         if len(names) > 1 and (not numbered or masks[names[0]] < 0):
@@ -139,7 +139,7 @@ class TargetReader:
             boxes = in_format(targets.boxes, form, self.recipe.boxes, size)
             targets = replace(targets, boxes=boxes)
         check_targets(self.recipe, targets, size)
-        return Found(targets, numbered)
+        return SampleTargets(targets, numbered)
 
     def _read_json(self, size: tuple[int, int], data: Payload) -> dict[str, Any]:
         """Return the arguments of Targets in the field json, and its box_format."""
@@ -158,16 +158,16 @@ class TargetReader:
 def move(
     recipe: Recipe,
     draws: Draws,
-    found: Sequence[Found],
+    row_targets: Sequence[SampleTargets],
     keys: Sequence[str],
     vectors: Sequence[int] = (),
-) -> list[Found]:
+) -> list[SampleTargets]:
     """Return the targets of some samples, moved by a recipe.
 
     Args:
         recipe: The recipe.
         draws: Their draws.
-        found: Their targets.
+        row_targets: Their targets.
         keys: Their names for people.
         vectors: The first layers of maps of vectors.
 
@@ -177,34 +177,36 @@ def move(
     """
     maps = [
         None if own.maps is None else move_maps(recipe, draws, row, own.maps, vectors)
-        for row, own in enumerate(found)
+        for row, own in enumerate(row_targets)
     ]
-    targets: Sequence[Targets] = [own.targets for own in found]
+    targets: Sequence[Targets] = [own.targets for own in row_targets]
     if any(targets):
         try:
             targets = move_batch(recipe, draws, targets)
         except TargetsError as error:
             raise TargetsError(f"{error}; the samples are {', '.join(keys)}") from error
     return [
-        Found(moved, own.numbered, of_row)
-        for moved, own, of_row in zip(targets, found, maps, strict=True)
+        SampleTargets(moved, own.numbered, of_row)
+        for moved, own, of_row in zip(targets, row_targets, maps, strict=True)
     ]
 
 
-def collate(found: Sequence[Found], size: tuple[int, int], device: torch.device) -> dict[str, Any]:
+def collate(
+    row_targets: Sequence[SampleTargets], size: tuple[int, int], device: torch.device
+) -> dict[str, Any]:
     """Return the targets of a batch by their names in Batch, of all kinds that there are.
 
     Args:
-        found: Targets of each sample, moved.
+        row_targets: Targets of each sample, moved.
         size: Height and width of the images.
         device: Device of the tensors.
     """
-    targets = [own.targets for own in found]
+    targets = [own.targets for own in row_targets]
     if all(own is _NO_TARGETS for own in targets):
         return {}
     boxes, points = ([getattr(own, name) for own in targets] for name in ("boxes", "keypoints"))
     return {
-        "masks": _masks(found, size, device),
+        "masks": _masks(row_targets, size, device),
         "boxes": _listed(boxes, (4,), np.float32, device),
         "box_labels": _labels(targets, "boxes", "box_labels", device),
         "keypoints": _listed(points, (2,), np.float32, device),
@@ -213,7 +215,7 @@ def collate(found: Sequence[Found], size: tuple[int, int], device: torch.device)
 
 
 def collate_nothing(
-    examples: Sequence[Found], size: tuple[int, int], device: torch.device
+    examples: Sequence[SampleTargets], size: tuple[int, int], device: torch.device
 ) -> dict[str, Any]:
     """Return the targets of a batch without rows: of the same kinds as in other batches, with 0 rows.
 
@@ -259,8 +261,8 @@ def _parse_json(text: bytes, wanted: set[str], size: tuple[int, int]) -> dict[st
 
 def _warn_of_misplaced_boxes(text: bytes) -> None:
     """Warn of JSON with boxes under another name; Python shows it once."""
-    if found := _MISPLACED_BOXES.match(text):
-        what = f"has {found[1].decode()!r} and no 'boxes'" if found[1] else "is a list, no object"
+    if match := _MISPLACED_BOXES.match(text):
+        what = f"has {match[1].decode()!r} and no 'boxes'" if match[1] else "is a list, no object"
         warnings.warn(
             f"the json of a sample {what}, so that its picture counts as one without boxes: write "
             '{"boxes": [[left, top, right, bottom], ...], "labels": [0, ...]}',
@@ -284,10 +286,10 @@ def _are_classes(labels: Any) -> bool:
 
 
 def _masks(
-    found: Sequence[Found], size: tuple[int, int], device: torch.device
+    row_targets: Sequence[SampleTargets], size: tuple[int, int], device: torch.device
 ) -> torch.Tensor | list[torch.Tensor] | None:
-    masks = [own.targets.masks for own in found]
-    if any(own.numbered for own in found):
+    masks = [own.targets.masks for own in row_targets]
+    if any(own.numbered for own in row_targets):
         return _listed(masks, size, np.int64, device)
     if all(mask is None for mask in masks):
         return None

@@ -45,7 +45,7 @@ def batch_of(
     plan = finished.plan
     if isinstance(plan, StreamPlan) and plan.over:
         return None
-    records, failure = bad_ones(finished, setup.options.on_bad_sample)
+    records, failure = collect_bad_records(finished, setup.options.on_bad_sample)
     accept(records)
     if failure is not None:
         raise failure
@@ -83,12 +83,12 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
     fields = setup.fetcher.fields.collate([finished.values[row] for row in rows], device)
     mixing = setup.fetcher.variants.mixing
     labels = labels_of(finished, recipe, setup.num_classes, mixing)
-    found = [finished.targets[row] for row in rows.tolist()]
+    row_targets = [finished.targets[row] for row in rows.tolist()]
     maps = setup.fetcher.targets.maps.collate(
-        [one.maps for one in found if one.maps is not None], recipe.fixed_size, device
+        [one.maps for one in row_targets if one.maps is not None], recipe.fixed_size, device
     )
-    targets = collate(found, recipe.fixed_size, device)
-    if not found:
+    targets = collate(row_targets, recipe.fixed_size, device)
+    if not row_targets:
         targets = collate_nothing(setup.fetcher.example_targets(), recipe.fixed_size, device)
     return Batch(
         images=views[0],
@@ -117,7 +117,9 @@ def images_by_name(images: Images, finished: Finished, setup: Setup) -> dict[str
     }
 
 
-def bad_ones(finished: Finished, policy: Policy) -> tuple[list[BadRecord], BadSampleError | None]:
+def collect_bad_records(
+    finished: Finished, policy: Policy
+) -> tuple[list[BadRecord], BadSampleError | None]:
     """Return the records for the ledger, and the error that ends the run if no substitute was found.
 
     Bad samples of other ranks are recorded only if they end the run.

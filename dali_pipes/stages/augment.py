@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.monitoring.recorder import Recorder
 from dali_pipes.monitoring.work import Rows
-from dali_pipes.stages.canvases import Canvases, View, ViewCanvases, make_canvases
+from dali_pipes.stages.canvas_memory import Canvases, View, ViewCanvases, make_canvases
 from dali_pipes.stages.cuda_streams import Ahead, SideStream
 from dali_pipes.stages.data import Decoded, Fetched, Finished, Images, Pending, join
 from dali_pipes.stages.threads import Render, Workers

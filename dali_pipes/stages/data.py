@@ -12,7 +12,7 @@ from dali_pipes.monitoring.work import Rows
 from dali_pipes.runs.bad_samples import BadRecord
 from dali_pipes.samples.fields import Values
 from dali_pipes.samples.labels import Labels
-from dali_pipes.samples.targets import Found
+from dali_pipes.samples.targets import SampleTargets
 from dali_pipes.stages.cuda_streams import Ahead
 from dali_pipes.stages.encoded_rows import Encoded, put
 from dali_pipes.steps.schedule import Plan
@@ -20,7 +20,7 @@ from gpu_aug import Draws
 from readers import Sample
 from readers.sample import Payload
 
-NO_TARGETS = Found()
+NO_TARGETS = SampleTargets()
 """Of a row without targets; rows are compared with it, so there is one."""
 
 
@@ -33,7 +33,7 @@ class Fetched:
     Attributes:
         plan: The step that they belong to.
         positions: int64 [n], positions in the epoch.
-        indices: int64 [n], positions in the dataset.
+        indices: int64 [n], indices in the dataset.
         repeats: int64 [n], tells apart the times that an epoch has one index; see readers.order.AnyOrder.
         encoded: Their images.
         sizes: int64 [n, 2], height and width of the upright images.
@@ -177,7 +177,7 @@ class Decoded:
     """
 
     fetched: Fetched
-    targets: Sequence[Found]
+    targets: Sequence[SampleTargets]
 
     def finished(self) -> "Finished":
         """Return the step's metadata (labels, keys, draws) without its images."""
@@ -219,7 +219,7 @@ class Finished:
 
     Attributes:
         plan: The step.
-        indices: int64 [E], positions in the dataset.
+        indices: int64 [E], indices in the dataset.
         keys: Names for people, "" for a row without a sample.
         labels: int64 [E], -1 without a label; or float32 [E, K], or E float32 [Ki]; see `collect_labels`.
         has_sample: bool [E].
@@ -236,7 +236,7 @@ class Finished:
     keys: Sequence[str]
     labels: Labels
     has_sample: NDArray[np.bool_]
-    targets: Sequence[Found]
+    targets: Sequence[SampleTargets]
     records: Sequence[tuple[BadRecord, ...]]
     frames: NDArray[np.int64]
     seconds: NDArray[np.float64]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.errors import DecodeError
 from dali_pipes.monitoring.work import Rows
-from dali_pipes.samples.targets import Found
+from dali_pipes.samples.targets import SampleTargets
 from dali_pipes.stages.data import NO_TARGETS, Fetched, no_frames
 from dali_pipes.stages.encoded_rows import (
     READ,
@@ -34,7 +34,8 @@ from readers.located import Located
 from readers.sample import Payload
 from readers.storage.traffic import counted
 
-_LARGEST_GROUP = 4  # samples that are mixed: groups of neighbours are the same for any recipe
+# The most samples that are mixed with each other, by Mosaic: groups of neighbours are the same for any recipe.
+LARGEST_GROUP = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Fetcher(SampleReader):
         SampleReader.__post_init__(self)  # `super()` fails in a class with slots
         is_more = self.clips is not None or self.fields.fields or self.targets.maps
         is_plain = self.images.is_usual and not self.images.fields and self.label_shape == ()
-        # Asked of the class: a user's dataset that passes on what it lacks to another one has samples of its own.
+        # Of the class: a wrapper's `__getattr__` may expose the inner dataset's `locate`.
         can_locate = hasattr(type(self.dataset), "locate")
         reader = LocatedReader() if can_locate and is_plain and not is_more else None
         object.__setattr__(self, "_reader", reader)
@@ -91,7 +92,7 @@ class Fetcher(SampleReader):
         located: Located,
         images: ReadImages,
     ) -> Fetched:
-        """Return samples whose images were read together; those that could not be are read one by one, which words the reason."""
+        """Return samples whose images were read together; the others are read singly, which yields an error message."""
         arenas, spans, sizes, states = images
         make_sample = located.make_sample  # without `located`, which holds descriptors open
 
@@ -116,10 +117,19 @@ class Fetcher(SampleReader):
             is_plain=True,
         )
         nothing: list[Any] = [()] * len(indices)
+        frames, seconds = no_frames(len(indices))
         fetched = Fetched(
-            *(plan, plan.positions, indices, repeats, encoded, sizes, nothing, ()),
-            *no_frames(len(indices)),
-            nothing,
+            plan=plan,
+            positions=plan.positions,
+            indices=indices,
+            repeats=repeats,
+            encoded=encoded,
+            sizes=sizes,
+            records=nothing,
+            draws=(),
+            frames=frames,
+            seconds=seconds,
+            values=nothing,
         )
         if not rows.size:
             return fetched
@@ -136,17 +146,19 @@ class Fetcher(SampleReader):
             self.label_shape,
         )
         sizes = np.array([(1, 1) if one is None else one.size for one in sounds], np.int64)
+        frames, seconds = no_frames(len(rows))
         return Fetched(
-            plan,
-            plan.positions,
-            np.array([row.sample_index for row in rows], np.int64),
-            np.array([row.repeat for row in rows], np.int64),
-            encoded,
-            sizes.reshape(-1, 2),
-            [row.records for row in rows],
-            (),
-            *no_frames(len(rows)),
-            [() if one is None else one.values for one in sounds],
+            plan=plan,
+            positions=plan.positions,
+            indices=np.array([row.sample_index for row in rows], np.int64),
+            repeats=np.array([row.repeat for row in rows], np.int64),
+            encoded=encoded,
+            sizes=sizes.reshape(-1, 2),
+            records=[row.records for row in rows],
+            draws=(),
+            frames=frames,
+            seconds=seconds,
+            values=[() if one is None else one.values for one in sounds],
         )
 
     def _draw(self, fetched: Fetched) -> Fetched:
@@ -168,7 +180,7 @@ class Fetcher(SampleReader):
         plan = fetched.plan
         start, stop = self.positions_of(plan)
         # Groups of neighbours begin where a bucket does, and no two buckets share one.
-        moved = -start % _LARGEST_GROUP + _LARGEST_GROUP * plan.bucket
+        moved = -start % LARGEST_GROUP + LARGEST_GROUP * plan.bucket
         return self.variants.views[plan.variant].draw(
             self.seed,
             plan.epoch,
@@ -229,8 +241,8 @@ class Fetcher(SampleReader):
         index = int(one.indices[0])
         bad = BadSample(index, one.key(0), stage, str(error))  # type: ignore[arg-type]
         before = Row(None, index, int(one.repeats[0]), one.records[0])
-        settled = self.settle_row(one.plan, bad, before)
-        return self._draw(replace(self._rows(one.plan, [settled]), positions=one.positions))
+        replaced = self.replace_bad_sample(one.plan, bad, before)
+        return self._draw(replace(self._rows(one.plan, [replaced]), positions=one.positions))
 
     def record_damage(
         self, fetched: Fetched, row: int, held: Mapping[int, int], num_frames: int
@@ -255,7 +267,7 @@ class Fetcher(SampleReader):
         seconds = clip_seconds(self.clips, one.indices, frames)
         return replace(one, frames=frames, seconds=seconds, records=records)
 
-    def read_targets(self, fetched: Fetched, row: int) -> Found:
+    def read_targets(self, fetched: Fetched, row: int) -> SampleTargets:
         """Read the targets of a row.
 
         Raises:

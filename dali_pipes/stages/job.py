@@ -12,7 +12,7 @@ from dali_pipes.arguments.setup import Setup
 from dali_pipes.errors import LoaderError
 from dali_pipes.monitoring.counts import Counts
 from dali_pipes.monitoring.observer import Span
-from dali_pipes.stages.canvases import View
+from dali_pipes.stages.canvas_memory import View
 from dali_pipes.stages.shared_memory import Frame, pickle_parts
 from dali_pipes.stages.threads import PART_IMAGES, steps_for_threads
 from dali_pipes.steps.streams.steps import AnySteps
@@ -65,7 +65,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class RemoteArgument:
     """The loader's argument that asks for other processes, for error messages.
 
     Attributes:
@@ -79,10 +79,10 @@ class Asker:
     dumps: Callable[[Any], Any]
 
 
-HELPER = Asker("helper_process", "helper_process", pickle_parts)
+HELPER = RemoteArgument("helper_process", "helper_process", pickle_parts)
 
 
-def make_job(setup: Setup, steps: AnySteps, asker: Asker) -> Job:
+def make_job(setup: Setup, steps: AnySteps, asker: RemoteArgument) -> Job:
     """Return the job of other processes.
 
     Args:
@@ -104,7 +104,7 @@ def make_job(setup: Setup, steps: AnySteps, asker: Asker) -> Job:
         tuple(frame_of(view, steps.largest_of(number), asker) for view in views)
         for number, views in enumerate(setup.variants)
     )
-    # The user's function that makes recipes may not be picklable; the fetcher has the recipes that it made.
+    # `options.recipe` is a placeholder, as the user's function may not be picklable; the fetcher has all recipes.
     options = replace(setup.options, recipe=fetcher.variants.first, workers=None)
     sent = replace(setup, options=options, variants=())
     job = Job(
@@ -135,7 +135,7 @@ def require_helper_process(decoder: str) -> None:
         )
 
 
-def frame_of(view: View, count: int, asker: Asker) -> Frame:
+def frame_of(view: View, count: int, asker: RemoteArgument) -> Frame:
     """Return the memory layout of a view, for batches of at most `count` samples.
 
     Raises:
@@ -157,7 +157,7 @@ def frame_of(view: View, count: int, asker: Asker) -> Frame:
     return Frame(shape, view.dtype, permuted=last)
 
 
-def pickled(part: Any, name: str, asker: Asker) -> Any:
+def pickled(part: Any, name: str, asker: RemoteArgument) -> Any:
     """Return a part of a loader, pickled by the asker's `dumps`.
 
     Raises:

@@ -69,7 +69,7 @@ class Loops:
             source = self.production.open(steps.largest)
             ending.callback(self.production.stop, source)
             ending.callback(self.meter.end)
-            pulse.account = source.account
+            pulse.account = source.describe_remote_threads
             num_started, plans = 0, steps.plans(epoch, consumed)
             while True:
                 # One more than the capacity: the step that is handed over. The capacity changes with the size of steps.
@@ -123,4 +123,4 @@ class Loops:
             self.audit.count(finished)
             self.epochs.count(finished.plan.consumed)
         if isinstance(steps, StreamSteps):
-            steps.note(finished.plan)
+            steps.record_position(finished.plan)

@@ -37,7 +37,7 @@ class BatchSource(Protocol):
     def ready(self) -> int:
         """Count the steps, from the oldest on, that are finished as far as the host knows."""
 
-    def account(self, seconds: float) -> str:
+    def describe_remote_threads(self, seconds: float, /) -> str:
         """Describe what threads in other processes do, while another thread is in `take`; "" if there are none.
 
         Args:
@@ -54,7 +54,8 @@ class BatchSource(Protocol):
 class Decoder:
     """Decodes steps for a `Pipeline`, which holds the queue of steps; a decoder holds none.
 
-    `prepare` runs in any thread; the other methods run in the thread that takes the steps, in the order of the steps.
+    `prepare` runs in any thread. The other methods run in the thread that takes the steps, in the order of the steps; but
+    `Pipeline.make` calls `start` and `finish` of a decoder without lookahead in any thread, several at once.
 
     Attributes:
         capacity: Number of steps that may be in flight besides the current one, counted from the fetch; it may change.
@@ -93,7 +94,7 @@ class _Step:
 
     Attributes:
         plan: Its plan.
-        prepared: The keys of its samples, and what the decoder prepared; None once the decoder has finished with it.
+        prepared: What the decoder prepares; with lookahead, None once the decoder has finished the step.
         keys: The keys of its samples; empty until they are fetched.
         is_started: Whether the decoder has it.
         pending: The step as it is augmented; None until the decoder has finished with it.
@@ -101,7 +102,7 @@ class _Step:
     """
 
     plan: Plan
-    prepared: Future[tuple[Sequence[str], Any]] | None
+    prepared: Future[Any] | None = None
     keys: Sequence[str] = ()
     is_started: bool = False
     pending: Pending | None = None
@@ -150,16 +151,15 @@ class Pipeline:
     def start(self, plan: Plan) -> None:
         """Start on a step; returns at once."""
         self._latest = plan
-        self._steps.append(_Step(plan, self._workers.submit("read", self._prepare, plan)))
+        self._steps.append(self._fetch(plan))
 
     def ready(self) -> int:
         """Count the steps, from the oldest on, that are finished as far as the host knows."""
         self._fill_decoder()
         return sum(1 for _ in takewhile(_Step.is_done, list(self._steps)))
 
-    def account(self, seconds: float) -> str:
+    def describe_remote_threads(self, _seconds: float, /) -> str:
         """Return "": all threads are in this process."""
-        del seconds
         return ""
 
     def take(self) -> tuple[Finished, Images]:
@@ -179,7 +179,7 @@ class Pipeline:
 
     def make(self, plan: Plan) -> tuple[Finished, Images]:
         """Make a step alone, in any thread, next to others that are made so; only where our own threads decode."""
-        step = _Step(plan, self._workers.submit("read", self._prepare, plan))
+        step = self._fetch(plan)
         self._finish(step)
         return _wait(step)
 
@@ -194,9 +194,16 @@ class Pipeline:
             if self._latest is not None:
                 self._fetcher.finish(self._latest)
 
-    def _prepare(self, plan: Plan) -> tuple[Sequence[str], Any]:
-        fetched = self._fetcher.fetch(plan)
-        return fetched.encoded.keys, self._decoder.prepare(fetched)
+    def _fetch(self, plan: Plan) -> _Step:
+        """Have a thread fetch and prepare a step."""
+        step = _Step(plan)
+        step.prepared = self._workers.submit("read", self._prepare, step)
+        return step
+
+    def _prepare(self, step: _Step) -> Any:
+        fetched = self._fetcher.fetch(step.plan)
+        step.keys = fetched.encoded.keys  # before `prepare`, whose errors name them, too
+        return self._decoder.prepare(fetched)
 
     def _fill_decoder(self) -> None:
         """Start as many steps as the decoder has room for; without a queue of its own, finish those that are prepared."""
@@ -215,8 +222,7 @@ class Pipeline:
         """Hand a step to the decoder once it is prepared."""
         assert step.prepared is not None
         try:
-            step.keys, prepared = step.prepared.result()
-            self._decoder.start(prepared)
+            self._decoder.start(step.prepared.result())
         except Exception as error:  # noqa: BLE001 - of any stage
             self._fail(step, error)
         step.is_started = True
@@ -228,7 +234,7 @@ class Pipeline:
         if not step.is_in_decoder or step.prepared is None:
             return
         try:
-            step.pending = self._decoder.finish(step.prepared.result()[1])
+            step.pending = self._decoder.finish(step.prepared.result())
         except Exception as error:  # noqa: BLE001 - of any stage
             self._fail(step, error)
         if self._decoder.lookahead:

@@ -13,7 +13,7 @@ from dali_pipes.machine.compile_ahead import compile_ahead
 from dali_pipes.stages.augment import Augmenter, Engines
 from dali_pipes.stages.dali_feeds import make_feed
 from dali_pipes.stages.endings import end_loops_at_exit
-from dali_pipes.stages.helper_client import HelperPool
+from dali_pipes.stages.helper_pool import HelperPool
 from dali_pipes.stages.job import HELPER, Job, make_job, require_helper_process
 from dali_pipes.stages.pipeline import BatchSource, Decoder, Pipeline
 from dali_pipes.stages.shared_batch import RemoteBatchSource
@@ -25,7 +25,7 @@ from dali_pipes.video.dali.support import Refusals
 
 if TYPE_CHECKING:
     from dali_pipes.decode.cuda_jpeg.device_cache import DeviceCache
-    from dali_pipes.decode.dali.trust import Trust
+    from dali_pipes.decode.dali.trust import DaliEligibility
 
 
 class Production:
@@ -35,7 +35,7 @@ class Production:
 
     Args:
         setup: The configuration of the loader.
-        steps: Have the sizes of steps.
+        steps: The epoch's steps; they give the largest batch.
 
     Attributes:
         setup: As given.
@@ -99,8 +99,8 @@ class Production:
         if isinstance(pool, HelperPool) and pool is not self._kept:
             pool.close()
 
-    def beside(self, setup: Setup, steps: AnySteps) -> "Production":
-        """Return a production with another recorder that shares the remote workers: a second set would not fit on the cluster."""
+    def with_own_recorder(self, setup: Setup, steps: AnySteps) -> "Production":
+        """Return a production for a setup with another recorder, which shares the remote workers: a second set would not fit on the cluster."""
         local = Production(replace(setup, options=replace(setup.options, workers=None)), steps)
         local._remote, local._is_owner = self._remote, False
         local.cache = self.cache
@@ -129,13 +129,13 @@ class Production:
         return DeviceCache(self.setup.choice.device)
 
     @cached_property
-    def _trust(self) -> "Trust":
+    def _trust(self) -> "DaliEligibility":
         """The samples that DALI refused; made late, for it takes a byte for each sample."""
-        from dali_pipes.decode.dali.trust import Trust
+        from dali_pipes.decode.dali.trust import DaliEligibility
 
         fetcher = self.setup.fetcher
         length = None if isinstance(fetcher, StreamFetcher) else len(fetcher.dataset)
-        return Trust(length, self.seek_points)
+        return DaliEligibility(length, self.seek_points)
 
     def _pipeline(
         self, augmenter: Augmenter, kept: Feed | ClipFeed | HelperPool | None

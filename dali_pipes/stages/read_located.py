@@ -45,7 +45,7 @@ class LocatedReader:
         return LocatedReader, ()
 
     def read(self, located: Located, states: NDArray[np.uint8]) -> ReadImages:
-        """Read images until the storage turns out to be slow, and the headers of JPEGs.
+        """Read images and JPEG headers; stop early if storage is slow, leaving the rest UNREAD.
 
         Args:
             located: Where they are.

@@ -16,7 +16,7 @@ from dali_pipes.samples.fields import FieldReader, Values
 from dali_pipes.samples.image_fields import ImageFields
 from dali_pipes.samples.labels import checked_label
 from dali_pipes.samples.read_field import FieldError
-from dali_pipes.samples.targets import Found, TargetReader
+from dali_pipes.samples.targets import SampleTargets, TargetReader
 from dali_pipes.stages.encoded_image import image_of
 from dali_pipes.steps.schedule import Plan
 from dali_pipes.steps.variants import Variants
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 
 Read = tuple[Plan, Sequence[Sample | BadSample], NDArray[np.int64], NDArray[np.int64]]
-"""The samples of a plan as they are stored; their positions in the dataset, and their repeats, int64 [n] each."""
+"""The samples of a plan as they are stored; their indices and their repeats, int64 [n] each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class SampleReader:
     images: ImageFields = field(default_factory=ImageFields)
     clips: ClipSource | None = field(init=False)
     label_shape: LabelShape = field(init=False)
-    _examples: list[list[Found]] = field(init=False, default_factory=list)
+    _examples: list[list[SampleTargets]] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label_shape", label_shape_of(self.dataset))
@@ -109,13 +109,13 @@ class SampleReader:
         return plan, self.read_at(plan, indices), indices, repeats
 
     def read_at(self, plan: Plan, indices: NDArray[np.int64]) -> Sequence[Sample | BadSample]:
-        """Read samples by their positions in the dataset, as they are stored."""
+        """Read samples by their indices, as they are stored."""
         recorder, work = self.recorder, Rows(plan, self.dataset, indices.tolist())
         with recorder.measure("read", work=work) as call, counted(recorder.traffic):
             return self.read_within(call, indices)
 
     def read_within(self, call: Any, indices: NDArray[np.int64]) -> Sequence[Sample | BadSample]:
-        """As `read_at`, within a call of the stage; samples of mapped files are copied, which is what reads them.
+        """As `read_at`, within a call of the stage. Memory-mapped samples are copied, which triggers the actual read.
 
         Raises:
             LoaderError: The dataset returned another number of samples.
@@ -158,14 +158,14 @@ class SampleReader:
         work = Rows(plan, [sample.key for sample in samples])
         with self.recorder.measure("header", samples=len(samples), work=work):
             return [
-                self.settle_row(plan, self._check(sample), Row(None, index, repeat))
+                self.replace_bad_sample(plan, self._check(sample), Row(None, index, repeat))
                 for sample, index, repeat in zip(
                     samples, indices.tolist(), repeats.tolist(), strict=True
                 )
             ]
 
-    def settle_row(self, plan: Plan, checked: SoundSample | BadSample, row: Row) -> Row:
-        """Fill a row with its sample; record a bad one, and fill the row with another where the policy says so."""
+    def replace_bad_sample(self, plan: Plan, checked: SoundSample | BadSample, row: Row) -> Row:
+        """Return a row with its sample; a bad one is recorded, and replaced by another where the policy says so."""
         repeat, records = row.repeat, row.records
         while isinstance(checked, BadSample):
             records = (*records, record_of(plan, checked))
@@ -200,16 +200,16 @@ class SampleReader:
         return 0, len(self.order)
 
     def finish(self, plan: Plan) -> None:
-        """Close what is open for the loop of a plan, which is over: nothing, where samples are read at random."""
+        """Release the resources of the loop of a plan; does nothing, as samples are read at random."""
 
-    def example_targets(self) -> list[Found]:
+    def example_targets(self) -> list[SampleTargets]:
         """Return targets of samples that together have every kind of the data, for batches without rows."""
         if not self._examples:  # searched once
             self._examples.append(self._find_targets() if self.targets.kinds else [])
         return self._examples[0]
 
-    def _find_targets(self) -> list[Found]:
-        examples: dict[frozenset[str], Found] = {}
+    def _find_targets(self) -> list[SampleTargets]:
+        examples: dict[frozenset[str], SampleTargets] = {}
         for sample in probed_samples(self.dataset):
             checked = self._check(self.owned(sample))
             if not isinstance(checked, BadSample):

@@ -16,7 +16,7 @@ from dali_pipes.machine.compile_ahead import compile_ahead
 from dali_pipes.monitoring.observer import Spans
 from dali_pipes.monitoring.ranks.stall import describe_threads
 from dali_pipes.stages.augment import Augmenter, Engines
-from dali_pipes.stages.canvases import Canvases
+from dali_pipes.stages.canvas_memory import Canvases
 from dali_pipes.stages.cuda_streams import Ahead
 from dali_pipes.stages.data import Decoded, Fetched, Finished, Images, Pending, join
 from dali_pipes.stages.job import Job, Report

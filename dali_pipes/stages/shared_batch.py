@@ -64,8 +64,8 @@ class BatchMakers(Protocol):
     def drop(self, handles: Iterable[Any]) -> None:
         """Forget steps that will not be received."""
 
-    def account(self, seconds: float) -> str:
-        """See `BatchSource.account`."""
+    def describe_remote_threads(self, seconds: float) -> str:
+        """See `BatchSource.describe_remote_threads`."""
 
 
 class RemoteBatchSource:
@@ -98,9 +98,9 @@ class RemoteBatchSource:
         """Return how many steps, from the oldest on, are finished."""
         return self._makers.num_ready(self._under_way) + (self._next is not None)
 
-    def account(self, seconds: float) -> str:
+    def describe_remote_threads(self, seconds: float) -> str:
         """See BatchSource."""
-        return self._makers.account(seconds)
+        return self._makers.describe_remote_threads(seconds)
 
     def take(self) -> tuple[Finished, Images]:
         """Wait for the oldest step."""

@@ -10,9 +10,9 @@ import torch
 
 from dali_pipes.monitoring.counts import Stage
 from dali_pipes.samples import targets
-from dali_pipes.stages.canvases import Canvases
+from dali_pipes.stages.canvas_memory import Canvases
 from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched
-from dali_pipes.stages.fetch import Fetcher
+from dali_pipes.stages.fetch import LARGEST_GROUP, Fetcher
 from gpu_aug.compiled.clock import clock
 
 T = TypeVar("T")
@@ -22,9 +22,6 @@ T = TypeVar("T")
 PART_IMAGES = 64
 # ... but no more pixels than 64 photographs of 500x375: larger images take so long that fewer are enough.
 _PART_PIXELS = 64 * 500 * 375
-
-# A part is a multiple of this, the largest group of samples that are mixed, so that no group is split.
-_GROUP = 4
 
 # Steps ahead at least: one can be fetched while another is decoded.
 _FEWEST_STEPS = 2
@@ -56,7 +53,7 @@ class Workers:
         self.recorder, self._is_video = fetcher.recorder, fetcher.clips is not None
         self.pool = single_threaded_pool(num_threads)
         self._variants, self._times = fetcher.variants.views, fetcher.images_per_row
-        self._group = fetcher.variants.group if self._times > 1 else _GROUP
+        self._group = fetcher.variants.group if self._times > 1 else LARGEST_GROUP
         self._num_threads = num_threads
         self._vectors = fetcher.targets.maps.vectors
         self.steps_ahead = _FEWEST_STEPS

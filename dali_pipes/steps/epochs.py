@@ -10,12 +10,12 @@ from dali_pipes.steps.streams.steps import AnySteps
 
 
 class Epochs:
-    """Counts the epochs of a loader, and the positions of the present one that the user received.
+    """Counts the epochs of a loader, and the positions of the current one that the user received.
 
     Attributes:
-        epoch: Epoch of the present loop; before it that of the first loop, or the one in which a loaded state resumes.
+        epoch: Epoch of the current loop; before it that of the first loop, or the one in which a loaded state resumes.
         consumed: Positions of that epoch that all ranks together have received.
-        began: Whether a loop began since the loader was made or moved.
+        began: Whether a loop began since construction or `load_state_dict`/`set_epoch`.
         ended: The epoch at whose end the loaded state was taken; None otherwise.
         loaded: Whether a state was loaded, after which the loader counts its epochs by itself.
         loop: Number of the latest loop, the only one whose steps are counted.
@@ -29,7 +29,7 @@ class Epochs:
         self._from_end = False
         self._num_taken = 0
         self._warned = False
-        self._live: weakref.ref[Generator[Any]] | None = None
+        self._generator: weakref.ref[Generator[Any]] | None = None
 
     def upcoming(self, steps: AnySteps) -> tuple[int, Consumed]:
         """Return epoch and consumed positions of the next loop."""
@@ -45,13 +45,13 @@ class Epochs:
         self.loop += 1
         return self.loop
 
-    def go_on(self, loop: Generator[Any]) -> None:
+    def set_loop(self, loop: Generator[Any]) -> None:
         """Set the generator of the latest loop, by a weak reference: a loop that the user dropped must end."""
-        self._live = weakref.ref(loop)
+        self._generator = weakref.ref(loop)
 
-    def live(self) -> Generator[Any] | None:
+    def running_loop(self) -> Generator[Any] | None:
         """Return the latest loop unless it is finished or was dropped."""
-        loop: Any = None if self._live is None else self._live()
+        loop: Any = None if self._generator is None else self._generator()
         return None if loop is None or loop.gi_frame is None else loop
 
     def set_epoch(self, epoch: int) -> None:
@@ -91,7 +91,7 @@ class Epochs:
 
     def warn_of_a_short_loop(self, length: int) -> None:
         """Warn once if the loop before was left after the first batch of an epoch of `length` positions."""
-        was_left = self.began and self.live() is None and self._num_taken == 1
+        was_left = self.began and self.running_loop() is None and self._num_taken == 1
         if was_left and total(self.consumed) < length and not self._warned:
             self._warned = True
             warnings.warn(

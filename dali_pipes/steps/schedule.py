@@ -64,7 +64,7 @@ class EpochSteps:
         last_batch: Handling of a last global batch that is not full. "drop" leaves it out. "partial" shares out the
             remaining samples, so that ranks may differ by one sample and one may have none. "pad" fills it up with samples
             from the start of the epoch's order, marked as not valid.
-        variants: The recipes of the run; None for one that mixes no samples.
+        variants: The recipes of the run; None: no mixing, one recipe.
     """
 
     length: int

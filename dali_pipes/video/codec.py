@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dali_pipes.errors import DecodeError, told
+from dali_pipes.errors import DecodeError, error_text
 from dali_pipes.video.packet_headers import is_packed
 from dali_pipes.video.packets import Run, first_packets
 from readers.sample import Payload, SourceError
@@ -76,7 +76,7 @@ def decode_run(
     except VideoError as error:
         raise UndecodableError(str(error)) from error
     except Exception as error:  # any other error of PyAV concerns this video alone
-        raise UndecodableError(f"FFmpeg: {told(error)}") from error
+        raise UndecodableError(f"FFmpeg: {error_text(error)}") from error
 
 
 def undamaged_frames(

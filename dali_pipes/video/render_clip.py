@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.decode import opencv
 from dali_pipes.errors import DecodeError
-from dali_pipes.stages.canvases import Canvases
+from dali_pipes.stages.canvas_memory import Canvases
 from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, needed_part
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.video.color import to_rgb

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.decode.cuda_jpeg.batch import Planned, Planner
+from dali_pipes.decode.cuda_jpeg.batch import Arenas, LaunchPlan, Planner
 from dali_pipes.decode.cuda_jpeg.on_cpu import CpuKernels
 from dali_pipes.decode.cuda_jpeg.on_gpu import NAMES
 from dali_pipes.decode.cuda_jpeg.records import (
@@ -68,7 +68,7 @@ class Batch:
         canvases: Where pixels go.
     """
 
-    planned: Planned
+    planned: LaunchPlan
     kept: Mapping[int, NDArray[np.uint8]]
     canvases: list[list[torch.Tensor]]
 
@@ -188,7 +188,7 @@ def planned_of(encoded: Sequence[bytes], seed: int) -> Batch:
     ]
     canvases = [empty_canvases([(20, 30)] * len(sizes)) for _ in range(2)]
     wanted = wanted_of(sizes, cuts, canvases)  # type: ignore[arg-type]
-    files, planner = files_of(encoded, 2), Planner(pinned=False)
+    files, planner = files_of(encoded, 2), Planner(Arenas(pinned=False))
     files.files["keep"] = 1
     starts = planner.plan(files, wanted).fresh[:, 1].tolist()
     files.files["keep"] = rng.random(len(encoded)) < rng.choice((0.0, 0.5, 1.0))

@@ -13,7 +13,15 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes.decode.cuda_jpeg import batch
-from dali_pipes.decode.cuda_jpeg.batch import Files, Launched, Planned, Planner, Wanted, launch
+from dali_pipes.decode.cuda_jpeg.batch import (
+    Arenas,
+    CropRequest,
+    Files,
+    Launched,
+    LaunchPlan,
+    Planner,
+    launch,
+)
 from dali_pipes.decode.cuda_jpeg.on_cpu import CpuKernels
 from dali_pipes.decode.jpeg_batch_kernel import CROP, ENCODED, RECT, render_rows
 from dali_pipes.jpeg.progressive.memory import scratch_bytes as decoding_bytes
@@ -109,7 +117,7 @@ def wanted_of(
     canvases: Sequence[Sequence[torch.Tensor]],
     *,
     antialias: bool = True,
-) -> Wanted:
+) -> CropRequest:
     """What is wanted: cuts and canvases of each view."""
     crops = np.array(cuts, np.int64).view(CROP)[..., 0]
     top, left = crops["top"].min(axis=0), crops["left"].min(axis=0)
@@ -118,7 +126,7 @@ def wanted_of(
     parts["height"] = (crops["top"] + crops["height"]).max(axis=0) - top
     parts["width"] = (crops["left"] + crops["width"]).max(axis=0) - left
     places = [[(one.data_ptr(), *one.shape[:2]) for one in view] for view in canvases]
-    return Wanted(
+    return CropRequest(
         np.array(sizes, np.int64),
         parts,
         crops,
@@ -132,12 +140,12 @@ def empty_canvases(shapes: Sequence[tuple[int, int]]) -> list[torch.Tensor]:
     return [torch.full((*shape, 3), 171, dtype=torch.uint8) for shape in shapes]
 
 
-def plan(files: Files, wanted: Wanted) -> Planned:
+def plan(files: Files, wanted: CropRequest) -> LaunchPlan:
     """Plan a batch for the CPU."""
-    return Planner(pinned=False).plan(files, wanted)
+    return Planner(Arenas(pinned=False)).plan(files, wanted)
 
 
-def render(files: Files, wanted: Wanted) -> tuple[NDArray[np.int32], Launched]:
+def render(files: Files, wanted: CropRequest) -> tuple[NDArray[np.int32], Launched]:
     """Render a batch by the kernels on the CPU; a status of each image, and what was launched."""
     launched = launch(plan(files, wanted), kernels())
     return statuses_of(launched), launched
@@ -162,7 +170,7 @@ def render_whole(
 
 
 def render_on_cpu(
-    files: Files, wanted: Wanted
+    files: Files, wanted: CropRequest
 ) -> tuple[NDArray[np.int32], list[list[torch.Tensor]]]:
     """The statuses and the canvases of each view by the CPU's decode stage."""
     shapes = wanted.canvases[..., 1:].tolist()

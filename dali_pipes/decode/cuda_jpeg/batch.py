@@ -27,8 +27,10 @@ _IN_WORKSPACE = [
     (JOB.names or ()).index(name)
     for name in ("workspace", "coefficients", "depths", "statuses", "bits")
 ]
-_BLOCK_BYTES = 128
-_GRID_MOST = 8192  # blocks of threads of a launch, spread over its images
+_BLOCK_BYTES = 128  # 64 coefficients of 2 bytes
+# Blocks of threads of a launch, spread over its images: four times what an H100 runs at once, 16 on each of 132 multiprocessors.
+_GRID_MOST = 8192
+# The least of an arena, so that batches of few or small files, whose sizes vary most, seldom need a second attempt.
 _ARENA_BYTES = 1 << 20
 _MOST_SPARE = 4  # times the size that is needed: larger arenas are freed, so that one large batch does not hold memory for ever
 _SPACE_BYTES = 32  # scans that stay begin and end at multiples of 16 bytes
@@ -115,7 +117,7 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CropRequest:
     """The crops that are wanted of n images in V views.
 
     Attributes:
@@ -132,12 +134,12 @@ class Wanted:
     canvases: NDArray[np.int64]
     antialias: NDArray[np.bool_]
 
-    def some(self, first: int, last: int) -> "Wanted":
+    def some(self, first: int, last: int) -> "CropRequest":
         """Return the crops of the images first to last (half open)."""
         if first == 0 and last == len(self.parts):
             return self
         rows = slice(first, last)
-        return Wanted(
+        return CropRequest(
             self.sizes[rows],
             self.parts[rows],
             np.ascontiguousarray(self.crops[:, rows]),  # one type for compiled code
@@ -147,7 +149,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class LaunchPlan:
     """A batch as the host has planned it.
 
     Attributes:
@@ -173,7 +175,7 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class Upload:
     """A batch that is on its way to the device, and all that is fixed before its launch.
 
     Attributes:
@@ -204,7 +206,7 @@ class Launched:
         memory: Must live until the kernels have finished, as the workspace must.
     """
 
-    planned: Planned
+    planned: LaunchPlan
     job: "NDArray[np.void]"
     workspace: torch.Tensor
     memory: tuple[torch.Tensor | None, ...]
@@ -239,12 +241,11 @@ class Planner:
     """Plans batches; one thread at a time.
 
     Args:
-        pinned: Whether arenas are read by a GPU.
-        arenas: Where they come from; None is new memory each time.
+        arenas: The memory of the batches.
     """
 
-    def __init__(self, *, pinned: bool, arenas: Arenas | None = None) -> None:
-        self._arenas = arenas or Arenas(pinned=pinned)
+    def __init__(self, arenas: Arenas) -> None:
+        self._arenas = arenas
         self._arena_bytes: int | None = None
         self._intervals = 1 << 12
         self._scratch = np.zeros(MEMORY_BYTES, np.uint8)
@@ -252,7 +253,7 @@ class Planner:
         self._starts = np.empty(1 << 12, np.int64)
         self._records = self._new_records()
 
-    def plan(self, files: Files, wanted: Wanted) -> Planned:
+    def plan(self, files: Files, wanted: CropRequest) -> LaunchPlan:
         """Return the plan of a batch: its intervals, with their bytes and records in an arena."""
         from dali_pipes.decode.cuda_jpeg.plan import TOTALS, plan_batch
 
@@ -266,7 +267,7 @@ class Planner:
             self._arena_bytes = _ARENA_BYTES + fixed + _bytes_to_copy(files.files)
         while True:
             changing = max(self._arena_bytes, 2 * fixed)
-            arena = self._new_arena((changing + staying + 255) // 256 * 256)
+            arena = self._arenas.take((changing + staying + 255) // 256 * 256)
             memories = (arena.numpy(), self._records, self._scratch, self._stored, self._starts)
             status = plan_batch(
                 files.files, files.offsets, wanted.sizes, wanted.parts, wanted.crops,
@@ -275,11 +276,8 @@ class Planner:
             if status == GOOD:
                 used = int(totals["used"][0])
                 self._arena_bytes = max(used + used // 4, self._arena_bytes // 2, _ARENA_BYTES)
-                return Planned(arena, totals, numbers, statuses, num_views, fresh)
+                return LaunchPlan(arena, totals, numbers, statuses, num_views, fresh)
             self._grow(status, changing)
-
-    def _new_arena(self, num_bytes: int) -> torch.Tensor:
-        return self._arenas.take(num_bytes)
 
     def _grow(self, lacking: int, changing: int) -> None:
         """Double the memory that a status of `plan_batch` says to be too small."""
@@ -313,7 +311,7 @@ def _bytes_to_copy(files: "NDArray[np.void]") -> int:
     return int((copied * files["num_bytes"] + intervals * (INTERVAL_BYTES + GROUP_BYTES)).sum())
 
 
-def upload(planned: Planned, kernels: Kernels, reader: Any = None) -> Ready:
+def upload(planned: LaunchPlan, kernels: Kernels, reader: Any = None) -> Upload:
     """Begin to copy a batch to the device, and prepare its launch; see `Kernels.upload`."""
     total = dict(zip(planned.totals.dtype.names or (), planned.totals[0].item(), strict=True))
     num_images = total["num_images"]
@@ -328,21 +326,21 @@ def upload(planned: Planned, kernels: Kernels, reader: Any = None) -> Ready:
     found |= {"num_images": num_images, "num_views": num_views}
     job = np.array([tuple(map(found.__getitem__, JOB.names or ()))], JOB)
     grids = _choose_grids(total, num_images, num_views) if num_images else []
-    return Ready(arena, wait, job, grids, zeroed, zeroed + total["memory"])
+    return Upload(arena, wait, job, grids, zeroed, zeroed + total["memory"])
 
 
 def launch(
-    planned: Planned,
+    planned: LaunchPlan,
     kernels: Kernels,
     fresh: torch.Tensor | None = None,
-    ready: Ready | None = None,
+    ready: Upload | None = None,
 ) -> Launched:
     """Enqueue the kernels for a batch on torch's current stream, without waiting.
 
     Args:
         planned: The batch.
         kernels: Those of the device on which the canvases lie.
-        fresh: The copy of `Planned.fresh_bytes` on the device; None where there are none.
+        fresh: The copy of `LaunchPlan.fresh_bytes` on the device; None where there are none.
         ready: What `upload` returned; None uploads the batch now.
     """
     ready = ready or upload(planned, kernels)

@@ -2,9 +2,8 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,12 @@ from numpy.typing import NDArray
 
 from dali_pipes.decode.cuda_jpeg.batch import (
     Arenas,
+    CropRequest,
     Files,
     Kernels,
-    Planned,
+    LaunchPlan,
     Planner,
-    Ready,
-    Wanted,
+    Upload,
     files_of,
     launch,
     upload,
@@ -36,7 +35,7 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.jpeg.seek_point_stores import SeekPointStore
 from dali_pipes.jpeg.status import REASONS
 from dali_pipes.stages.augment import Augmenter, Engines
-from dali_pipes.stages.canvases import ViewCanvases, addresses_of
+from dali_pipes.stages.canvas_memory import ViewCanvases, addresses_of
 from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.pipeline import Decoder
@@ -51,20 +50,20 @@ _LAUNCH_ROWS = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A step as the threads that read it leave it.
+class PreparedStep:
+    """A step with its plan for the kernels, as `CudaJpegDecoder.prepare` returns it.
 
     Attributes:
         fetched: The step.
         launches: What the kernels get, one after the other.
-        here: The rows that they decode, ascending; in the order of the launches.
+        gpu_rows: The rows that they decode, ascending; in the order of the launches.
         canvases: Canvases of all rows of each view, on the device.
         remaining: The other rows, which our threads render.
     """
 
     fetched: Fetched
     launches: Sequence["_Launch"]
-    here: NDArray[np.int64]
+    gpu_rows: NDArray[np.int64]
     canvases: Sequence[ViewCanvases]
     remaining: RemainingRows
 
@@ -72,8 +71,8 @@ class Prepared:
 class CudaJpegDecoder(Decoder):
     """Decodes with our kernels; see Decoder.
 
-    Only files of which all codes were read before on the CPU go to the kernels, so that what the kernels say of them is
-    known; it is looked at later, when the device is through, without waiting, and at the end of a loop.
+    The kernels get only files of which the CPU has read all codes before, so their statuses must be good; these are checked
+    later, without blocking, and at the end of a loop.
     """
 
     def __init__(
@@ -91,49 +90,47 @@ class CudaJpegDecoder(Decoder):
         self._side = augmenter.side
         self._planners = threading.local()
         self._arenas = Arenas(pinned=self._side.stream is not None)
-        self._verdicts: deque[_Verdicts] = deque()
+        self._statuses: deque[_LaunchStatuses] = deque()
         self.capacity = prefetch + self.lookahead
 
-    def prepare(self, fetched: Fetched) -> Prepared:
+    def prepare(self, fetched: Fetched) -> PreparedStep:
         """Find out what the kernels can decode, plan that, and start rendering the rest."""
         with self._recorder.measure("header", work=fetched.work):
             sound = known_of(fetched, self._store, self._pool)
         engines = self._augmenter.engines_of(fetched)
         canvases = self._empty_canvases(engines, fetched)
-        wanted = _wanted(fetched, sound.rows, canvases)
+        wanted = _crop_request(fetched, sound.rows, canvases)
         if (restarts := fetched.restarts) is not None:
             restarts = [restarts[row] for row in sound.rows.tolist()]
-        launches, here = [], []
+        launches, gpu_rows = [], []
         files = files_of(sound.spans, restarts, sound.known.files, (fetched, sound.known.held))
         if self._cache is not None:
             self._cache.look_up(files.files, sound.digests)
         for first, last in launches_of(wanted.parts, files, len(canvases)):
             some, of_launch = slice(first, last), files.some(first, last)
             planned = self._planner().plan(of_launch, wanted.some(first, last))
-            here.append(sound.rows[some][planned.numbers >= 0])
+            gpu_rows.append(sound.rows[some][planned.numbers >= 0])
             ready = upload(planned, self._kernels, self._side.stream)
-            launches.append(_Launch(planned, ready, of_launch, sound.digests[some], here[-1]))
-        decoded_here = np.concatenate([np.empty(0, np.int64), *here])
-        others = list[int]()
-        if len(decoded_here) < len(fetched):
-            others = np.delete(np.arange(len(fetched)), decoded_here).tolist()
+            launches.append(_Launch(planned, ready, of_launch, sound.digests[some], gpu_rows[-1]))
+        decoded_rows = np.concatenate([np.empty(0, np.int64), *gpu_rows])
+        others = np.delete(np.arange(len(fetched)), decoded_rows).tolist()
         remaining = start_rendering(self._fetcher, self._augmenter, fetched, others)
-        return Prepared(fetched, launches, decoded_here, canvases, remaining)
+        return PreparedStep(fetched, launches, decoded_rows, canvases, remaining)
 
-    def finish(self, prepared: Prepared) -> Pending:
+    def finish(self, prepared: PreparedStep) -> Pending:
         """Launch the kernels and the engine on a step."""
         with self._recorder.measure("decode", by_others=True):
             decoded = Decoded(prepared.fetched, [NO_TARGETS] * len(prepared.fetched))
             decoded = prepared.remaining.wait(decoded)
-        is_here = np.zeros(len(prepared.fetched), bool)
-        is_here[prepared.here] = True
+        is_on_gpu = np.zeros(len(prepared.fetched), bool)
+        is_on_gpu[prepared.gpu_rows] = True
         decoded, remaining = settle_rows(
-            self._fetcher, self._augmenter, prepared.remaining, decoded, is_here
+            self._fetcher, self._augmenter, prepared.remaining, decoded, is_on_gpu
         )
         engines = self._augmenter.engines_of(decoded.fetched)
 
         def canvases() -> Sequence[ViewCanvases]:
-            self._look()
+            self._check_finished()
             for one in prepared.launches:
                 self._decode(one, prepared)
             rendered = engines.upload(remaining.canvases) if remaining.rows else []
@@ -144,46 +141,46 @@ class CudaJpegDecoder(Decoder):
         return self._augmenter.launch(decoded, canvases)
 
     def close(self) -> None:
-        """Look at the verdicts of all launches; see `_Verdicts.require_good`."""
+        """Check all launches; raise as `_LaunchStatuses.require_good`."""
         self._cache = None
         self._side.close()
-        # All of them before any error: no memory may be freed that verdicts are still copied to.
-        for verdicts in self._verdicts:
-            verdicts.wait()
-        while self._verdicts:
-            self._verdicts.popleft().require_good()
+        # All of them before any error: no memory may be freed that statuses are still copied to.
+        for statuses in self._statuses:
+            statuses.wait()
+        while self._statuses:
+            self._statuses.popleft().require_good()
 
-    def _decode(self, one: "_Launch", prepared: Prepared) -> None:
-        """Launch the kernels, and have their verdicts copied to the host."""
+    def _decode(self, one: "_Launch", prepared: PreparedStep) -> None:
+        """Launch the kernels, and have their statuses copied to the host."""
         planned, fresh = one.planned, None
         if self._cache is not None:
             fresh = self._cache.put(planned, one.files.files, one.digests)
         launched = launch(planned, self._kernels, fresh, one.ready)
-        # They come to lie where the records were: once there are verdicts, these have been uploaded and read.
+        # Statuses overwrite the records, which are uploaded and read by then.
         statuses = planned.arena.numpy()[: 4 * len(one.rows)].view(np.int32)
         if len(one.rows):
             self._kernels.download(statuses, int(launched.job["statuses"][0]))
         done = None if self._side.stream is None else self._side.stream.record_event()
-        name = partial(_key, prepared.fetched, one.rows)
-        self._verdicts.append(_Verdicts(done, statuses, name, planned.arena))
+        self._statuses.append(
+            _LaunchStatuses(done, statuses, prepared.fetched, one.rows, planned.arena)
+        )
 
-    def _look(self) -> None:
-        """Look at the verdicts that have come; see LoaderError."""
-        while self._verdicts and self._verdicts[0].have_come():
-            verdicts = self._verdicts.popleft()
-            verdicts.require_good()
-            self._arenas.give_back(verdicts.arena)
+    def _check_finished(self) -> None:
+        """Check the finished launches and return their arenas; raise as `_LaunchStatuses.require_good`."""
+        while self._statuses and self._statuses[0].are_copied():
+            finished = self._statuses.popleft()
+            finished.require_good()
+            self._arenas.give_back(finished.arena)
 
     def _planner(self) -> Planner:
-        """The planner of this thread."""
+        """Return the planner of this thread."""
         found: Planner | None = getattr(self._planners, "one", None)
         if found is None:
-            pinned = self._side.stream is not None
-            found = self._planners.one = Planner(pinned=pinned, arenas=self._arenas)
+            found = self._planners.one = Planner(self._arenas)
         return found
 
     def _empty_canvases(self, engines: Engines, fetched: Fetched) -> list[ViewCanvases]:
-        """Memory for the canvases of all rows on the device, on the side stream."""
+        """Return memory for the canvases of all rows on the device, on the side stream."""
 
         def make(*shape: int) -> torch.Tensor:
             return torch.empty((*shape, 3), dtype=torch.uint8, device=engines.device)
@@ -201,57 +198,59 @@ class CudaJpegDecoder(Decoder):
 
 @dataclass(frozen=True, slots=True)
 class _Launch:
-    """What one launch gets.
+    """One launch of the kernels.
 
     Attributes:
-        planned: What the host made of its files.
-        ready: That on its way to the device.
+        planned: The plan of its files.
+        ready: The upload of that.
         files: The files.
         digests: uint64 [n], of all bytes of each.
         rows: int64 [images decoded here], those of the step.
     """
 
-    planned: Planned
-    ready: Ready
+    planned: LaunchPlan
+    ready: Upload
     files: Files
     digests: NDArray[np.uint64]
     rows: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Verdicts:
-    """What the kernels say of the images of a launch.
+class _LaunchStatuses:
+    """The kernels' statuses of the images of a launch.
 
     Attributes:
-        done: The event behind the copy; None on a CPU.
+        done: The event after their copy to the host; None on a CPU.
         statuses: int32 [n] on the host.
-        key: Gives the name of one of the n images.
-        arena: What the images were uploaded from, which others may have when the verdicts have come.
+        fetched: The step of the images.
+        rows: int64 [n], their rows in it.
+        arena: What the images were uploaded from; it is free once the statuses are copied.
     """
 
     done: Any
     statuses: NDArray[np.int32]
-    key: Callable[[int], str]
+    fetched: Fetched
+    rows: NDArray[np.int64]
     arena: torch.Tensor
 
-    def have_come(self) -> bool:
+    def are_copied(self) -> bool:
         return self.done is None or bool(self.done.query())
 
     def wait(self) -> None:
-        """Let the host wait for them."""
+        """Wait until they are copied."""
         if self.done is not None:
             self.done.synchronize()
 
     def require_good(self) -> None:
-        """Require what reading all codes on the CPU has said before; the verdicts have come.
+        """Require that all are good, as the CPU found these files; to be called once the statuses are copied.
 
         Raises:
-            LoaderError: The kernels disagree, so seek points are wrong, or the device is.
+            LoaderError: One is not, so the pixels of its image were wrong.
         """
         if self.statuses.any():
             numbers = np.flatnonzero(self.statuses).tolist()
             reasons = {REASONS[status] for status in self.statuses[numbers].tolist()}
-            bad = [self.key(number) for number in numbers[:3]]
+            bad = [self.fetched.key(row) for row in self.rows[numbers[:3]].tolist()]
             more = f" and {len(numbers) - 3} others" if len(numbers) > 3 else ""
             raise LoaderError(
                 f"the GPU's JPEG decoder calls files damaged ({'; '.join(sorted(reasons))}) that are sound: "
@@ -259,13 +258,8 @@ class _Verdicts:
             )
 
 
-def _key(fetched: Fetched, rows: NDArray[np.int64], number: int) -> str:
-    """The name of the image that is number so-and-so of a launch of some rows."""
-    return fetched.key(int(rows[number]))
-
-
 def launches_of(parts: NDArray[np.void], files: Files, num_views: int) -> list[tuple[int, int]]:
-    """Which images are decoded in one launch, first and last (half open) of each.
+    """Return the images of each launch: first and last (half open).
 
     Args:
         parts: RECT [n]: what is decoded of each.
@@ -280,14 +274,14 @@ def launches_of(parts: NDArray[np.void], files: Files, num_views: int) -> list[t
         + num_views / _LAUNCH_ROWS
     )
     taken = np.cumsum(shares).astype(np.int64)
-    if not taken[-1]:
-        return [(0, len(parts))]
     bounds = np.flatnonzero(np.diff(taken, prepend=-1)).tolist()
     return list(zip(bounds, [*bounds[1:], len(parts)], strict=True))
 
 
-def _wanted(fetched: Fetched, rows: NDArray[np.int64], canvases: Sequence[ViewCanvases]) -> Wanted:
+def _crop_request(
+    fetched: Fetched, rows: NDArray[np.int64], canvases: Sequence[ViewCanvases]
+) -> CropRequest:
     crops = np.stack([crops_of(drawn.crops)[rows] for drawn in fetched.draws])
     places = np.stack([addresses_of(view, rows) for view in canvases])
     antialias = np.array([drawn.crops.antialias for drawn in fetched.draws])
-    return Wanted(fetched.sizes[rows], parts_of(fetched)[rows], crops, places, antialias)
+    return CropRequest(fetched.sizes[rows], parts_of(fetched)[rows], crops, places, antialias)

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.decode.cuda_jpeg.batch import Planned
+from dali_pipes.decode.cuda_jpeg.batch import LaunchPlan
 
 PIECE_BYTES = 1 << 28
 """Memory is taken in pieces of this size, and the cache is full when the next one does not fit."""
@@ -55,7 +55,7 @@ class DeviceCache:
         files["keep"] = (numbers < 0) & (not self.is_full)
 
     def put(
-        self, planned: Planned, files: "NDArray[np.void]", digests: NDArray[np.uint64]
+        self, planned: LaunchPlan, files: "NDArray[np.void]", digests: NDArray[np.uint64]
     ) -> torch.Tensor | None:
         """Upload the new scans of a batch on torch's current stream; they stay if there is room.
 
@@ -65,7 +65,7 @@ class DeviceCache:
             digests: uint64 [n].
 
         Returns:
-            The copy of `Planned.fresh_bytes` on the device; None where there are none.
+            The copy of `LaunchPlan.fresh_bytes` on the device; None where there are none.
         """
         fresh = planned.fresh_bytes()
         if not len(fresh):

@@ -10,13 +10,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.decode.cuda_jpeg.records import source
-from dali_pipes.errors import LoaderError
+from dali_pipes.decode.cuda_jpeg.records import GROUP_MAX, source
+from dali_pipes.errors import LoaderError, MissingPackageError
 
 NAMES = ("read_codes", "invert", "color", "resize")
 """The kernels in the order in which they are launched."""
 
-THREADS = 128
+# Threads of a block: each reads the codes of one interval of a group; kernels/launch_gpu.cuh has the same number.
+THREADS = GROUP_MAX
+
+MISSING_NVRTC = (
+    'decoder="cuda" compiles its kernels with NVRTC, but cuda-bindings, which torch for CUDA installs, is missing: '
+    "pip install cuda-bindings"
+)
 _OPTIONS = ("--fmad=false", "--std=c++17")  # no product is fused with a sum: CPUs do not
 _LOCK = threading.Lock()
 
@@ -31,15 +37,13 @@ def compile_kernels(architecture: str) -> bytes:
         A cubin.
 
     Raises:
-        LoaderError: NVRTC is missing, or refuses.
+        MissingPackageError: NVRTC is missing.
+        LoaderError: It refuses.
     """
     try:
         from cuda.bindings import nvrtc
     except ImportError as error:
-        raise LoaderError(
-            'decoder="cuda" compiles its kernels with NVRTC, but cuda-bindings, which torch for CUDA installs, is missing: '
-            "pip install cuda-bindings"
-        ) from error
+        raise MissingPackageError(MISSING_NVRTC) from error
     program = _done(nvrtc.nvrtcCreateProgram(source("gpu").encode(), b"cuda_jpeg.cu", 0, [], []))
     options = [option.encode() for option in (f"--gpu-architecture={architecture}", *_OPTIONS)]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)

@@ -12,7 +12,7 @@ from dali_pipes.decode.cpu import render_encoded, render_parts
 from dali_pipes.decode.dali.driver import Inputs, Outputs
 from dali_pipes.decode.dali.feed import Feed
 from dali_pipes.decode.dali.loan import Loan
-from dali_pipes.decode.dali.trust import Trust
+from dali_pipes.decode.dali.trust import DaliEligibility
 from dali_pipes.decode.jpeg_batch import JpegRenderer
 from dali_pipes.decode.remaining_rows import (
     RemainingRows,
@@ -21,7 +21,7 @@ from dali_pipes.decode.remaining_rows import (
     start_rendering,
 )
 from dali_pipes.stages.augment import Augmenter
-from dali_pipes.stages.canvases import ViewCanvases
+from dali_pipes.stages.canvas_memory import ViewCanvases
 from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.pipeline import Decoder
@@ -60,7 +60,12 @@ class DaliImageDecoder(Decoder):
     """
 
     def __init__(
-        self, fetcher: Fetcher, augmenter: Augmenter, feed: Feed, trust: Trust, read_ahead: int
+        self,
+        fetcher: Fetcher,
+        augmenter: Augmenter,
+        feed: Feed,
+        trust: DaliEligibility,
+        read_ahead: int,
     ) -> None:
         self._fetcher, self._augmenter, self._feed = fetcher, augmenter, feed
         self._trust, self._side = trust, augmenter.side
@@ -71,7 +76,7 @@ class DaliImageDecoder(Decoder):
     def prepare(self, fetched: Fetched) -> Prepared:
         """Find the rows that DALI must not decode, start rendering them, and make DALI's inputs."""
         with self._recorder.measure("header", work=fetched.work):
-            hidden = self._trust.hidden(fetched, self._pool)
+            hidden = self._trust.rows_for_cpu(fetched, self._pool)
         remaining = None
         if self._feed.options.canvases:
             rows = hidden.union(np.flatnonzero(~fetched.has_sample).tolist())
@@ -129,7 +134,7 @@ class DaliImageDecoder(Decoder):
         return hidden, outputs
 
     def _refused(self, fetched: Fetched, rows: list[int], everything: set[int]) -> list[int]:
-        """Which of some refused rows DALI refuses by themselves, looked for by halves; later epochs hide these."""
+        """Return the rows DALI refuses alone, by bisection; in later epochs the CPU decodes these."""
         if len(rows) == 1:
             self._trust.refuse(int(fetched.indices[rows[0]]))
             return rows

@@ -2,13 +2,15 @@
 
 Memory that DALI exports by DLPack is freed by a thread of its own, which waits for the full device first: for the training step, and
 while another thread captures a graph that wait is an error which ends the process. So torch gets the address by
-`__cuda_array_interface__`. That says nothing of streams: `share_outputs(cuda_stream=...)` lets the side stream wait for DALI,
-and all that reads the tensors runs on the side stream. Nor does it say when memory may be written again: DALI goes by streams of
-its own once its last object is dropped, and torch's `record_stream` does not know memory of others. So a Loan keeps DALI's objects;
-when the last tensor that looks at them is gone, views included, an event is recorded on the side stream, and they are dropped when the
-event is done, by the thread that takes the steps, at the latest as the loop ends. Then DALI's pool has the memory again;
-that takes no wait for the device, and no other thread. DALI's TensorLists are dropped before, by the same thread: what of
-them nobody looks at is freed then, in the order of DALI's streams.
+`__cuda_array_interface__`, which says nothing of streams, nor of when memory may be written again:
+
+- Who reads, and when: `share_outputs(cuda_stream=...)` lets the side stream wait for DALI, and only the side stream reads.
+- What stays: a Loan keeps DALI's objects, as DALI reuses their memory in the order of its own streams once the last object is
+  dropped, and torch's `record_stream` knows only memory of torch.
+- When it is freed: once the last tensor over it is gone, views included, an event is recorded on the side stream; the objects are
+  dropped after that event, at the latest as the loop ends.
+- Who frees: the thread that takes the steps, without waiting for the device. It drops DALI's TensorLists earlier, so what no
+  tensor refers to is freed then, in the order of DALI's streams.
 
 Nothing is copied: the engine reads what DALI wrote.
 """

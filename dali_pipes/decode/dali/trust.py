@@ -13,7 +13,7 @@ from dali_pipes.stages.data import Fetched
 from gpu_aug.compiled.jit import kernel, signed
 
 
-class Trust:
+class DaliEligibility:
     """Remembers which samples DALI refused, for as long as a loader lives: a byte for each sample of the dataset.
 
     DALI is given JPEGs of 8 bits, gray or YCbCr, baseline or progressive, all of whose Huffman codes can be read. Of a
@@ -32,8 +32,8 @@ class Trust:
         self._refused = None if num_samples is None else np.zeros(num_samples, bool)
         self._store = store
 
-    def hidden(self, fetched: Fetched, pool: ThreadPoolExecutor | None = None) -> set[int]:
-        """Return the rows with data that are not for DALI; any thread may ask.
+    def rows_for_cpu(self, fetched: Fetched, pool: ThreadPoolExecutor | None = None) -> set[int]:
+        """Return the rows with data that the CPU must decode; any thread may call this.
 
         Args:
             fetched: The rows.

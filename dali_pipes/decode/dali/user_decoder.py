@@ -13,9 +13,9 @@ from dali_pipes.decode.dali.loan import Loan
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.decode.remaining_rows import read_targets
 from dali_pipes.errors import DecodeError, LoaderError
-from dali_pipes.samples.targets import Found
+from dali_pipes.samples.targets import SampleTargets
 from dali_pipes.stages.augment import Augmenter
-from dali_pipes.stages.canvases import Canvases, View, ViewCanvases
+from dali_pipes.stages.canvas_memory import Canvases, View, ViewCanvases
 from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.stages.pipeline import Decoder
@@ -159,7 +159,7 @@ def _settle(fetcher: Fetcher, fetched: Fetched, rows: Sequence[int], pictures: P
 
 def _render(
     pictures: Mapping[int, NDArray[np.uint8]],
-    found: Sequence[Found],
+    found: Sequence[SampleTargets],
     fetched: Fetched,
     canvases: Canvases,
     start: int,

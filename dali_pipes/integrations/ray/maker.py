@@ -22,7 +22,7 @@ from dali_pipes.integrations.ray.consistency import (
     this_worker,
     unpickled,
 )
-from dali_pipes.stages.canvases import aligned
+from dali_pipes.stages.canvas_memory import aligned
 from dali_pipes.stages.data import Fetched, Images
 from dali_pipes.stages.job import Job, Report
 from dali_pipes.stages.remote_production import StepMaker

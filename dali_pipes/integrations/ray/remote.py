@@ -11,7 +11,7 @@ from dali_pipes.integrations.ray.cluster import require_ray
 from dali_pipes.integrations.ray.worker_pool import WorkerPool
 from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.stages.augment import Engines
-from dali_pipes.stages.job import Asker, make_job, pickled
+from dali_pipes.stages.job import RemoteArgument, make_job, pickled
 from dali_pipes.stages.shared_batch import RemoteBatchSource
 from dali_pipes.steps.streams.fetch import StreamFetcher
 from dali_pipes.steps.streams.steps import AnySteps
@@ -36,7 +36,7 @@ class RemoteWorkers:
             "ray.cloudpickle"
         ).dumps  # also pickles classes of the script that is run
         self._workers = workers
-        self._asker = Asker("workers=RayWorkers(...)", "workers", dumps)
+        self._asker = RemoteArgument("workers=RayWorkers(...)", "workers", dumps)
         job = make_job(setup, steps, self._asker)
         self._job = replace(job, setup=replace(job.setup, num_threads=workers.num_threads))
         self._pool: WorkerPool | None = None

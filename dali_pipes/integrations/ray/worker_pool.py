@@ -185,7 +185,7 @@ class WorkerPool:
                 with suppress(Exception):  # the actor may be dead, or the connection closed
                     self._ray.cancel(ref)
 
-    def account(self, seconds: float) -> str:
+    def describe_remote_threads(self, seconds: float) -> str:
         """See BatchMakers; any thread may call it."""
         workers = list(self._workers)
         asked = {

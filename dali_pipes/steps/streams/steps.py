@@ -150,8 +150,8 @@ class StreamSteps(EpochSteps):
                 full_only=self.last_batch == "drop",
             )
 
-    def note(self, plan: Plan) -> None:
-        """Note the position after a step that the user received, or that turned out to be after the end."""
+    def record_position(self, plan: Plan) -> None:
+        """Record the position after a step that the user received, or that turned out to be after the end."""
         if not isinstance(plan, StreamPlan):
             return
         if plan.over:  # the position is that after the step before

@@ -11,7 +11,7 @@ import torch
 
 from dali_pipes.decode.dali.loan import Loan
 from dali_pipes.stages.augment import Augmenter
-from dali_pipes.stages.canvases import ViewCanvases
+from dali_pipes.stages.canvas_memory import ViewCanvases
 from dali_pipes.stages.cuda_streams import SideStream
 from dali_pipes.stages.data import NO_TARGETS, Decoded, Fetched, Pending
 from dali_pipes.stages.fetch import Fetcher

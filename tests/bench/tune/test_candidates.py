@@ -21,8 +21,9 @@ ON_GPU = replace(NOW, device="cuda", decoder="cuda", shares={})
 
 @pytest.fixture(autouse=True)
 def _dali(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DALI is installed."""
-    monkeypatch.setattr("bench.tune.candidates.available_decoders", lambda: {"dali": "", "cpu": ""})
+    """There is a GPU, and DALI is installed."""
+    known = {"cuda": "", "dali": "", "cpu": ""}
+    monkeypatch.setattr("bench.tune.candidates.available_decoders", lambda: known)
 
 
 def names(now: Situation) -> list[str]:

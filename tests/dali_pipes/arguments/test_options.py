@@ -19,6 +19,7 @@ from dali_pipes import (
     Monitoring,
     NumberMap,
 )
+from dali_pipes.arguments.choose import available_decoders
 from dali_pipes.arguments.names import spelled, with_settings
 from dali_pipes.preview.chosen_batches import preview_loader
 from gpu_aug import RandomResizedCrop, Recipe
@@ -201,3 +202,26 @@ def test_settings_by_plain_names() -> None:
         "execution=Execution(exact=True, prefetch=4), seed=2, images=ImageOptions(fields='jpg'), "
         "shuffle=BlockShuffle(window=9)"
     )
+
+
+@pytest.mark.parametrize(
+    ("has_gpu", "installed", "reason"),
+    [
+        (True, True, ""),
+        (True, False, "pip install cuda-bindings"),
+        (False, True, "torch sees none"),
+    ],
+)
+def test_cuda_is_among_the_decoders(
+    monkeypatch: pytest.MonkeyPatch, has_gpu: bool, installed: bool, reason: str
+) -> None:
+    """It takes a GPU, and NVRTC to compile its kernels; the CPU decodes anywhere."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: has_gpu)
+    monkeypatch.setattr("dali_pipes.arguments.choose._is_importable", lambda _module: installed)
+
+    found = available_decoders()
+
+    assert list(found) == ["cuda", "dali", "cpu"]
+    assert found["cuda"].endswith(reason)
+    assert bool(found["cuda"]) == bool(reason)
+    assert found["cpu"] == ""

@@ -90,7 +90,7 @@ class TestFirstUse:
 
         for again in [*FIRST_USES.values(), *LOOKS]:
             with pytest.raises(
-                LoaderError, match=r"was used as rank 0 of 1 \(by nobody\), but now"
+                LoaderError, match=r"was used as rank 0 of 1 \(by default\), but now"
             ):
                 again(loader)
 

@@ -17,7 +17,7 @@ from dali_pipes import Execution, LoaderError
 from dali_pipes.decode.dali import feed as feed_module
 from dali_pipes.decode.dali.driver import Inputs
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
-from dali_pipes.decode.dali.trust import Trust
+from dali_pipes.decode.dali.trust import DaliEligibility
 from dali_pipes.jpeg.seek_point_stores import SeekPointMemory, StoredSeekPoints
 from dali_pipes.jpeg.seek_points import spans_of
 from dali_pipes.stages import dali_feeds as make
@@ -97,16 +97,18 @@ class Files:
         return np.ones(len(self), bool)
 
 
-def are_hidden(trust: Trust, *data: Any, sizes: Sequence[tuple[int, int]] = ()) -> list[bool]:
+def are_hidden(
+    trust: DaliEligibility, *data: Any, sizes: Sequence[tuple[int, int]] = ()
+) -> list[bool]:
     files: Any = Files(data, sizes or [SIZE] * len(data))
-    hidden = trust.hidden(files)
+    hidden = trust.rows_for_cpu(files)
     return [row in hidden for row in range(len(data))]
 
 
 @pytest.mark.parametrize("name", SUITABLE)
 def test_common_jpegs_suit(name: str) -> None:
     """Of any sampling, with restart markers, progressive; not if the size is another one than expected."""
-    data, trust = SUITABLE[name], Trust(2, SeekPointMemory())
+    data, trust = SUITABLE[name], DaliEligibility(2, SeekPointMemory())
     height, width = SIZE
 
     for _ in range(2):  # judged, and looked up
@@ -117,7 +119,7 @@ def test_common_jpegs_suit(name: str) -> None:
 @pytest.mark.parametrize("name", [*OTHERS, *DAMAGED])
 def test_others_do_not(name: str) -> None:
     """What nvJPEG's backends read in different ways, and every kind of damage, markers at both ends or not."""
-    data, trust = {**OTHERS, **DAMAGED}[name], Trust(2, SeekPointMemory())
+    data, trust = {**OTHERS, **DAMAGED}[name], DaliEligibility(2, SeekPointMemory())
 
     for _ in range(2):
         assert are_hidden(trust, data, SUITABLE["ordinary"]) == [True, False]
@@ -127,7 +129,7 @@ def test_turned_images_suit() -> None:
     """The size that is expected is that of the upright image."""
     exif = Image.Exif()
     exif[0x0112] = 6
-    turned, trust = encoded(exif=exif), Trust(2, SeekPointMemory())
+    turned, trust = encoded(exif=exif), DaliEligibility(2, SeekPointMemory())
 
     assert are_hidden(trust, turned, turned, sizes=[SIZE[::-1], SIZE]) == [False, True]
 

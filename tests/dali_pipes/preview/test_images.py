@@ -141,11 +141,12 @@ def test_small_images_are_enlarged_by_whole_pixels(tmp_path: Path) -> None:
 def test_engines_show_every_view_of_every_pair(dataset: IndexedDataset) -> None:
     """A row for each view of each pair, with its distance from the first pair, whose pictures are the loader's."""
     from dali_pipes import available_decoders
-    from dali_pipes.preview.chosen_batches import ENGINES
+    from dali_pipes.preview.chosen_batches import DECODERS, ENGINES
 
     preview = preview_engines(dataset, VIEWS, [7], seed=SEED, epoch=2)
 
-    num_pairs = len(ENGINES) * sum(not reason for reason in available_decoders().values())
+    missing = available_decoders()
+    num_pairs = len(ENGINES) * sum(not missing[decoder] for decoder in DECODERS)
     shown = pictures(preview.page)
     assert len(shown) == 1 + 2 * num_pairs
     expected = of_training(dataset, VIEWS, 7, 2)

@@ -71,7 +71,7 @@ def rendered(pipeline: Pipeline) -> list[Any]:
     """Wait until our threads have rendered all steps, and return the keys of each one's samples."""
     for step in pipeline._steps:
         assert step.prepared is not None
-        wait(step.prepared.result(60)[1]._parts, 60)
+        wait(step.prepared.result(60)._parts, 60)
     pipeline.ready()
     return [step.keys for step in pipeline._steps]
 
@@ -322,3 +322,24 @@ def test_a_batch_on_another_stream(gpu: Any, tmp_path: Path, jpeg: Any, *, recor
 
     assert len(gpu.streams.faults) == (0 if recorded else len(on_gpu))
     loader.close()
+
+
+def test_an_error_of_prepare_names_the_samples(gpu: Any, photographs: Dataset) -> None:
+    """They are known by then: the step was fetched."""
+    loader, pipeline = started(gpu, photographs, "cpu")
+    keys = rendered(pipeline)[0]
+
+    def fail(_fetched: Any) -> Any:
+        raise RuntimeError("no memory for canvases")
+
+    while pipeline._steps:
+        pipeline.take()
+    pipeline._decoder.prepare = fail  # type: ignore[method-assign]
+    pipeline.start(next(loader._expected.plans(0, 0)))
+
+    with pytest.raises(RuntimeError, match="no memory for canvases") as raised:
+        pipeline.take()
+
+    name = f"step 0 of epoch 0 (samples {keys[0]}, {keys[1]})"
+    assert raised.value.__notes__ == [f"raised while making {name}"]
+    loader._production.stop(pipeline)

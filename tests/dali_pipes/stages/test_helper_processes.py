@@ -27,8 +27,8 @@ from dali_pipes import BadSampleError, Execution, ImageOptions, Loader, LoaderEr
 from dali_pipes.arguments import helper_choice
 from dali_pipes.monitoring.counts import Counts
 from dali_pipes.monitoring.recorder import Recorder
-from dali_pipes.stages import helper_client
-from dali_pipes.stages.helper_client import Helper, HelperPool
+from dali_pipes.stages import helper_pool
+from dali_pipes.stages.helper_pool import Helper, HelperPool
 from dali_pipes.stages.job import Report
 from dali_pipes.stages.remote_production import portable
 from dali_pipes.stages.shared_batch import RemoteBatchSource
@@ -111,7 +111,7 @@ def processes(loader: Loader) -> list[subprocess.Popen[bytes]]:
     """Those that are kept for the next loop, or serve the one under way."""
     pool = loader._production._kept
     if pool is None:
-        pool = loader._epochs.live().gi_frame.f_locals["source"].reusable  # type: ignore[union-attr]
+        pool = loader._epochs.running_loop().gi_frame.f_locals["source"].reusable  # type: ignore[union-attr]
     return [helper.process for helper in pool.helpers]
 
 
@@ -173,7 +173,7 @@ def test_two_processes(dataset: WithIndex) -> None:
         loader.load_state_dict(interrupted.state_dict())
         had += loader
         pool = loader._production._kept
-        account = pool.account(0.0)
+        account = pool.describe_remote_threads(0.0)
         assert re.search(r"In helper process 1 of 2:\n.*\nIn helper process 2 of 2:\n", account)
         batches = iter(loader)
         following = list(itertools.islice(batches, 3))
@@ -191,7 +191,7 @@ def test_two_processes(dataset: WithIndex) -> None:
 
 def test_one_that_cannot_be_started(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others end, and nothing of their memory stays."""
-    start = helper_client._start
+    start = helper_pool._start
     started: list[Any] = []
 
     def second_fails(*arguments: Any) -> Any:
@@ -200,7 +200,7 @@ def test_one_that_cannot_be_started(dataset: Dataset, monkeypatch: pytest.Monkey
         started.append(start(*arguments))
         return started[0]
 
-    monkeypatch.setattr(helper_client, "_start", second_fails)
+    monkeypatch.setattr(helper_pool, "_start", second_fails)
     before = set(map(os.readlink, _descriptors()))
     with pytest.raises(OSError, match="no more processes"):
         next(iter(load(dataset, execution=Execution(helper_process=2))))
@@ -369,7 +369,7 @@ from readers import open_dataset
 loader = Loader(open_dataset(sys.argv[1]), Recipe([RandomResizedCrop(24)]), batch_size=2,
                 device="cpu", decoder="cpu", num_threads=1, execution=Execution(helper_process=2))
 for batch in loader:
-    pool = loader._epochs.live().gi_frame.f_locals["source"].reusable
+    pool = loader._epochs.running_loop().gi_frame.f_locals["source"].reusable
     print(*(helper.process.pid for helper in pool.helpers), flush=True)
     exec(sys.argv[2])
 """

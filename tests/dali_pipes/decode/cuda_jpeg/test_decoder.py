@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 
 from dali_pipes import Loader, LoaderError
 from dali_pipes.arguments.choose import choose
-from dali_pipes.decode.cuda_jpeg.batch import Arenas, Planned, launch
-from dali_pipes.decode.cuda_jpeg.decoder import _Verdicts
+from dali_pipes.decode.cuda_jpeg.batch import Arenas, LaunchPlan, launch
+from dali_pipes.decode.cuda_jpeg.decoder import _LaunchStatuses
 from dali_pipes.decode.cuda_jpeg.on_cpu import NoKernels
 from dali_pipes.jpeg.seek_point_stores import open_seek_points
 from dali_pipes.jpeg.seek_points import (
@@ -95,7 +96,7 @@ def test_kernels_decode_what_they_can(tmp_path: Path) -> None:
     dataset = open_dataset(_folder(tmp_path / "data", 16))
     launched = []
 
-    def launch_here(planned: Planned, *rest: Any) -> Any:
+    def launch_here(planned: LaunchPlan, *rest: Any) -> Any:
         launched.append(int((planned.numbers >= 0).sum()))
         return launch(planned, *rest)
 
@@ -192,7 +193,7 @@ def test_the_last_step_of_a_loop_that_is_left_is_heard(loader: Loader) -> None:
 
 
 class _Late:
-    """An event that has not come; who waits for it finds the verdicts copied."""
+    """An event that has not come; who waits for it finds the statuses copied."""
 
     def __init__(self, statuses: NDArray[np.int32]) -> None:
         self._statuses = statuses
@@ -206,13 +207,14 @@ class _Late:
         self._statuses[1] = LEFT_OVER
 
 
-def test_the_end_waits_for_verdicts_that_are_under_way() -> None:
+def test_the_end_waits_for_statuses_that_are_under_way() -> None:
     """On a GPU they come late."""
     statuses = np.zeros(2, np.int32)
-    verdicts = _Verdicts(_Late(statuses), statuses, ["good", "bad"].__getitem__, torch.empty(0))
+    step: Any = SimpleNamespace(key=["good", "bad"].__getitem__)
+    launched = _LaunchStatuses(_Late(statuses), statuses, step, np.arange(2), torch.empty(0))
 
-    assert not verdicts.have_come()
-    verdicts.require_good()
-    verdicts.wait()
+    assert not launched.are_copied()
+    launched.require_good()
+    launched.wait()
     with pytest.raises(LoaderError, match=r"the scan ends too late\) that are sound: bad;"):
-        verdicts.require_good()
+        launched.require_good()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dali_pipes import Loader
-from dali_pipes.decode.cuda_jpeg.batch import Planner, launch
+from dali_pipes.decode.cuda_jpeg.batch import Arenas, Planner, launch
 from dali_pipes.decode.cuda_jpeg.on_gpu import gpu_kernels
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
@@ -33,7 +33,7 @@ def test_all_kinds_equal_opencv(every: int) -> None:
     canvases = [torch.full((*size, 3), 171, dtype=torch.uint8, device=_DEVICE) for size in sizes]
     wanted = wanted_of(sizes, [[whole(data) for data in encoded]], [canvases])
 
-    planned = Planner(pinned=True).plan(files_of(encoded, every), wanted)
+    planned = Planner(Arenas(pinned=True)).plan(files_of(encoded, every), wanted)
     launched = launch(planned, gpu_kernels(_DEVICE))
 
     assert not planned.statuses.any()

@@ -15,7 +15,7 @@ import torch
 
 from dali_pipes import Execution, Loader, LoaderError
 from dali_pipes.decode.cuda_jpeg import device_cache
-from dali_pipes.decode.cuda_jpeg.batch import Planned, launch
+from dali_pipes.decode.cuda_jpeg.batch import LaunchPlan, launch
 from dali_pipes.decode.cuda_jpeg.device_cache import DeviceCache
 from dali_pipes.decode.cuda_jpeg.plan import FILE
 from gpu_aug import RandomResizedCrop, Recipe
@@ -62,7 +62,7 @@ class Uploads:
     def __init__(self) -> None:
         self.found: list[tuple[int, int]] = []
 
-    def __call__(self, planned: Planned, *rest: Any) -> Any:
+    def __call__(self, planned: LaunchPlan, *rest: Any) -> Any:
         """Launch, and note it."""
         total = planned.totals[0]
         self.found.append((int(total["tables_at"] - total["data_at"]), int(total["fresh"])))

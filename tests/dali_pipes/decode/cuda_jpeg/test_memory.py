@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes.decode.cuda_jpeg.batch import Arenas, Files, Planned, Planner
+from dali_pipes.decode.cuda_jpeg.batch import Arenas, Files, LaunchPlan, Planner
 from dali_pipes.decode.cuda_jpeg.decoder import launches_of
 from dali_pipes.decode.cuda_jpeg.plan import FILE
 from dali_pipes.decode.jpeg_batch_kernel import RECT
@@ -20,20 +20,27 @@ GRID_MOST = 65535
 """Blocks of threads in y that CUDA takes."""
 
 
-class CountingPlanner(Planner):
-    """Counts its arenas."""
+class CountingArenas(Arenas):
+    """Counts what is taken."""
 
-    num_arenas = 0
+    num_taken = 0
 
-    def _new_arena(self, num_bytes: int) -> torch.Tensor:
-        self.num_arenas += 1
-        return super()._new_arena(num_bytes)
+    def take(self, num_bytes: int) -> torch.Tensor:
+        """Return new memory."""
+        self.num_taken += 1
+        return super().take(num_bytes)
 
 
 @pytest.fixture
-def planner() -> CountingPlanner:
+def arenas() -> CountingArenas:
+    """New ones."""
+    return CountingArenas(pinned=False)
+
+
+@pytest.fixture
+def planner(arenas: CountingArenas) -> Planner:
     """A new one."""
-    return CountingPlanner(pinned=False)
+    return Planner(arenas)
 
 
 @cache
@@ -46,7 +53,7 @@ def known_of(data: bytes) -> SeekPoints:
 known_size_of = cache(size_of)
 
 
-def plan(planner: Planner, encoded: list[bytes], *, keep: bool = False) -> Planned:
+def plan(planner: Planner, encoded: list[bytes], *, keep: bool = False) -> LaunchPlan:
     """Plan a crop of each."""
     files = list_files(encoded, [None] * len(encoded), [known_of(data) for data in encoded])
     sizes = [known_size_of(data) for data in encoded]
@@ -57,9 +64,7 @@ def plan(planner: Planner, encoded: list[bytes], *, keep: bool = False) -> Plann
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_a_large_batch_does_not_enlarge_all_later_arenas(
-    planner: CountingPlanner, keep: bool
-) -> None:
+def test_a_large_batch_does_not_enlarge_all_later_arenas(planner: Planner, keep: bool) -> None:
     """They shrink again, at once where only files that stay on the device were large."""
     usual = [plan(planner, [SMALL] * 8).arena.numel() for _ in range(4)][-1]
     whole = [encode(picture(60, 60), "4:2:0", quality=q) for q in (40, 90)]
@@ -70,13 +75,13 @@ def test_a_large_batch_does_not_enlarge_all_later_arenas(
     assert later[-1] == usual
 
 
-def test_nothing_is_planned_twice(planner: CountingPlanner) -> None:
+def test_nothing_is_planned_twice(planner: Planner, arenas: CountingArenas) -> None:
     """The first arena is as large as the files may need, later ones as batches of that size did."""
     batch = [encode(picture(60, 60), "4:2:0", quality=90)] * 2000
     for _ in range(4):
-        planner.num_arenas = 0
+        arenas.num_taken = 0
         plan(planner, batch)
-        assert planner.num_arenas == 1
+        assert arenas.num_taken == 1
 
 
 def test_arenas_are_used_again() -> None:
@@ -92,15 +97,15 @@ def test_arenas_are_used_again() -> None:
         assert arenas.take(5_000) is not second
 
 
-def test_more_tables_take_no_larger_arena(planner: CountingPlanner) -> None:
+def test_more_tables_take_no_larger_arena(planner: Planner, arenas: CountingArenas) -> None:
     """Only the memory that was short grows."""
     optimised = [encode(picture(60, 60, seed), "4:2:0", optimise=True) for seed in range(12)]
     usual = [plan(planner, optimised[:1]).arena.numel() for _ in range(4)][-1]
-    planner.num_arenas = 0
+    arenas.num_taken = 0
     planned = plan(planner, optimised)
 
     assert planned.totals["num_tables"][0] == 12
-    assert planner.num_arenas > 1
+    assert arenas.num_taken > 1
     assert planned.arena.numel() == usual
 
 

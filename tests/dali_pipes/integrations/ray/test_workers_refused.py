@@ -218,8 +218,8 @@ class TestOnACluster:
             assert "5 workers on Ray, not started yet" in loader.explain()
             loop = iter(loader)
             next(loop)
-            source = loader._epochs.live().gi_frame.f_locals["source"]  # type: ignore[union-attr]
-            words = source.account(20)
+            source = loader._epochs.running_loop().gi_frame.f_locals["source"]  # type: ignore[union-attr]
+            words = source.describe_remote_threads(20)
         for said in (
             f"on {platform.node()}, which has",
             "What its threads do:",

@@ -34,7 +34,7 @@ import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)
 import json, sys
 path, *numbers = json.loads(sys.argv[1])
 sys.path[:] = path
-from dali_pipes.stages.helper_process import main
+from dali_pipes.stages.helper_main import main
 main(*numbers)
 """
 # For a helper to end by itself, which takes milliseconds once it has imported its modules.
@@ -116,7 +116,7 @@ class Helper:
 
 
 class HelperPool:
-    """Helper processes that share one ring: process k modulo their number makes step k; see BatchMakers.
+    """Helper processes that share one ring: step k is made by process k % count; see BatchMakers.
 
     A pool serves one loop at a time.
 
@@ -187,7 +187,7 @@ class HelperPool:
     def drop(self, handles: Iterable[int]) -> None:
         """Do nothing: a pool with steps under way is closed, because it serves one loop at a time."""
 
-    def account(self, seconds: float) -> str:
+    def describe_remote_threads(self, seconds: float) -> str:
         """See BatchMakers; another thread reads the answers in `receive`."""
         until = time.monotonic() + seconds
         for helper in self.helpers:
