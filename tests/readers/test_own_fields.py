@@ -110,7 +110,7 @@ def test_a_dataset_that_hands_out_no_bytes_is_refused() -> None:
 
     with pytest.raises(LoaderError, match="the field 'n': it is the int 3, and a dataset hands"):
         Loader(Foreign(), RECIPE, batch_size=1, device="cpu", fields={"n": bytes})
-    with pytest.raises(Exception, match="json is str: a dataset hands"):
+    with pytest.raises(Exception, match="the field 'json': it is text, and a dataset hands"):
         list(Loader(Foreign(), RECIPE, batch_size=1, device="cpu"))
     with pytest.raises(LoaderError, match="int 3"):
         Loader(Foreign(), RECIPE, batch_size=1, device="cpu", fields={"n": Field(int)})

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tests.support.writers
-from dali_pipes import Loader
+from dali_pipes import ImageOptions, Loader
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import BadSample, Dataset, Sample, open_dataset
 from readers.formats.hdf5.dataset import Hdf5Dataset
@@ -225,7 +225,7 @@ def test_long_fields_that_nobody_wants(
     shard = write_tar(tmp_path / "a.tar", [("0.jpg", jpeg(60, 50)), (f"0.{name}", long)])
     fetched = TarDataset([shard]).fetch([0]) * 8
     os.truncate(shard, shard.stat().st_size - (1 << 20))
-    loader = load(fetched, targets=[])
+    loader = load(fetched, images=ImageOptions(targets=[]))
     [batch] = loader
 
     assert len(batch) == 8
