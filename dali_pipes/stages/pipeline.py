@@ -189,7 +189,9 @@ class Pipeline:
         try:
             self._decoder.close()
         finally:
-            # A step that failed as its threads ended refers to this by its traceback.
+            # A step that failed as its threads ended refers to this, and to itself, by its traceback.
+            for step in self._steps:
+                step.prepared = None
             self._steps.clear()
             if self._latest is not None:
                 self._fetcher.finish(self._latest)
