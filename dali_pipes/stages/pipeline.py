@@ -1,6 +1,7 @@
 """The steps of a loop that are in flight: what makes batches, what decodes them, and the one queue that leads to both."""
 
 import logging
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -51,7 +52,7 @@ class BatchSource(Protocol):
         """Drop the steps in flight and end the threads."""
 
 
-class Decoder:
+class Decoder(ABC):
     """Decodes steps for a `Pipeline`, which holds the queue of steps; a decoder holds none.
 
     `prepare` runs in any thread. The other methods run in the thread that takes the steps, in the order of the steps; but
@@ -69,18 +70,18 @@ class Decoder:
     depth: int = 0
     lookahead: int = 2
 
+    @abstractmethod
     def prepare(self, fetched: Fetched) -> Any:
         """Do the host's part of decoding a step."""
-        raise NotImplementedError
 
-    def start(self, prepared: Any) -> None:
+    def start(self, prepared: Any) -> None:  # noqa: B027 - most decoders have no queue
         """Hand a step to the device's queue, where it has one; returns at once."""
 
+    @abstractmethod
     def finish(self, prepared: Any) -> Pending:
         """Wait until a step is decoded, and start augmenting its canvases."""
-        raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - as for `start`
         """Drop the steps that were started.
 
         Raises:

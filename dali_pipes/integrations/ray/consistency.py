@@ -4,6 +4,7 @@ import hashlib
 import pickle
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
@@ -112,13 +113,14 @@ class Probe:
 def probe(dataset: Dataset) -> Probe:
     """Read the first, the middle and the last sample of a dataset."""
     length = len(dataset)
-    indices = sorted({0, length // 2, length - 1})
-    try:
-        samples = dataset.fetch(indices)
-    except Exception:  # noqa: BLE001 - the loop raises it when it needs these samples
-        return Probe(length, {})
-    pairs = zip(indices, samples, strict=True)
-    return Probe(length, {index: (sample.key, _digest(sample)) for index, sample in pairs})
+    samples = {}
+    for index in sorted({0, length // 2, length - 1}):
+        with suppress(
+            Exception
+        ):  # the loop raises it when it needs this sample; the others are compared
+            [sample] = dataset.fetch([index])
+            samples[index] = sample.key, _digest(sample)
+    return Probe(length, samples)
 
 
 def require_same_data(dataset: Dataset, expected: Probe) -> None:

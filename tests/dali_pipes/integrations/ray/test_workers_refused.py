@@ -25,7 +25,7 @@ from dali_pipes.integrations.ray.maker import as_bytes, as_memory
 from dali_pipes.integrations.ray.workers import RayWorkers
 from dali_pipes.stages.shared_memory import Frame
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
-from readers import Dataset, open_dataset
+from readers import Dataset, Sample, open_dataset
 from tests.support.loaders import loader_maker
 from tests.support.tars import write_samples
 
@@ -249,3 +249,27 @@ def test_rooms_are_asked_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
         cluster.require_store("a", (50 << 20) + 1, "here")
     with pytest.raises(ClusterError, match=r"the most is 2 CPU, on 1 machines"):
         cluster.require_machine("a worker", {"CPU": 4})
+
+
+class OneIsAway:
+    """A dataset whose first sample raises an error, and whose others have the given bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __len__(self) -> int:
+        return 3
+
+    def fetch(self, indices: Sequence[int]) -> list[Sample]:
+        """Raise an error for the first sample."""
+        if 0 in indices:
+            raise OSError("away")
+        return [Sample(index, f"s{index}", {"jpg": self.data}) for index in indices]
+
+
+def test_the_others_are_compared_if_one_sample_is_away() -> None:
+    """An error in one of the compared samples does not hide that the others differ."""
+    expected = probe(OneIsAway(b"here"))  # type: ignore[arg-type]
+    assert sorted(expected.samples) == [1, 2]
+    with pytest.raises(ClusterError, match="reads other data as s1"):
+        require_same_data(OneIsAway(b"there"), expected)  # type: ignore[arg-type]
