@@ -15,6 +15,7 @@ from bench.output.errors import BenchError
 from bench.output.text import print_line, print_written
 from dali_pipes import ImageOptions
 from dali_pipes.preview import (
+    Preview,
     clip_engines,
     clip_pictures,
     preview_engines,
@@ -22,7 +23,6 @@ from dali_pipes.preview import (
     render_strips,
     write_animation,
 )
-from dali_pipes.preview.page import Page
 from dali_pipes.preview.strips import MOVING
 from dali_pipes.video.source import find_clips
 from gpu_aug import Schedule
@@ -33,7 +33,6 @@ PICTURES = (".png", ".jpg", ".jpeg", ".webp")
 
 _NUM_IMAGES, _NUM_CLIPS = 6, 4
 _DRAWS_OF_IMAGES, _DRAWS_OF_CLIPS = 4, 1
-_MOST_PIXELS = 200_000_000  # 0.6 GB
 _MOST_SIDE = {".jpg": 65_535, ".jpeg": 65_535, ".webp": 16_383}
 
 
@@ -111,7 +110,7 @@ def write_images(
         )
     kind = kind or ImageOptions()
     count = shown.count or _NUM_IMAGES
-    samples, left_out = require_sound(source, dataset, most=count, images=kind.image_fields())
+    samples, left_out = require_sound(source, dataset, most=count, images=kind)
     _print_warnings(f"left out: {fault}" for fault in left_out)
     indices = [sample.index for sample in samples]
     common: dict[str, Any] = {"seed": shown.seed, "images": kind}
@@ -128,7 +127,7 @@ def write_images(
             common |= {"on_epoch": lambda epoch: say(f"epoch {epoch}")}
             found = preview_images(dataset, recipe, indices, **common)
     _print_missing(found.missing)
-    _save(found.page, out)
+    _save(found, out)
 
 
 def write_clips(
@@ -187,19 +186,18 @@ def _print_warnings(texts: Iterable[str]) -> None:
         print_line(text, "yellow")
 
 
-def _save(page: Page, out: Path) -> None:
+def _save(preview: Preview, out: Path) -> None:
     """Draw a page into a file.
 
     Raises:
         BenchError: It is too large.
     """
-    width, height = page.size
-    most = _MOST_SIDE.get(out.suffix.lower(), _MOST_PIXELS)
-    fits = width * height <= _MOST_PIXELS
-    if max(width, height) > most or not fits:
+    picture = preview.picture
+    most = _MOST_SIDE.get(out.suffix.lower(), max(picture.size))
+    if max(picture.size) > most:
         raise BenchError(
-            f"the picture would have {height} x {width} pixels, too many for {out.name}: ask for fewer with --count "
-            "and --draws" + (", or write .png" if fits else "")
+            f"the picture would have {picture.height} x {picture.width} pixels, too many for {out.name}: ask for fewer "
+            "with --count and --draws, or write .png"
         )
-    page.render().save(out)
+    picture.save(out)
     print_written(Console(), out)

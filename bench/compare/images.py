@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from bench.output.errors import BenchError
-from dali_pipes.preview.decodable_samples import ONE_RGB, take_decodable_samples
-from dali_pipes.samples.image_fields import ImageFields
+from dali_pipes import ImageOptions
+from dali_pipes.preview.decodable_samples import take_decodable_samples
 from readers import BadSample, Dataset, Sample, read_header
 from readers.cores import usable_cores
+from readers.dataset import IndexedDataset
 from readers.label_vector import class_number
 from readers.prepare.source import open_at_random
 from readers.sample import Payload
@@ -85,7 +86,11 @@ def collect(source: str, folder: Path, *, how: Mapping[str, Any] = MappingProxyT
 
 
 def require_sound(
-    source: str, dataset: Dataset, *, most: int, images: ImageFields = ONE_RGB
+    source: str,
+    dataset: IndexedDataset,
+    *,
+    most: int,
+    images: ImageOptions = ImageOptions(),  # noqa: B008 - frozen
 ) -> tuple[list[Sample], list[str]]:
     """Samples that decode, and the errors of others; see `dali_pipes.preview.take_decodable_samples`.
 

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.arguments.choose import available_decoders
 from dali_pipes.arguments.options import ImageOptions
 from dali_pipes.batch import Batch
 from dali_pipes.errors import BadSampleError, LoaderError, MissingPackageError
@@ -21,7 +20,7 @@ from dali_pipes.stages.assemble import assemble
 from dali_pipes.stages.data import Finished
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.steps.schedule import Plan, complete_groups, positions_of
-from gpu_aug import Draws, EngineError, Recipe, Schedule, Views
+from gpu_aug import Draws, EngineError, Recipe, Schedule, Targets, Views
 from readers import Dataset
 
 Decoder = Literal["dali", "cpu"]
@@ -52,6 +51,7 @@ class Drawn:
         draws: The draws of each view.
         rows: int64 [B], the row of each sample in the draws, which also contain the samples that others are mixed with.
         keys: Keys of all rows of the draws.
+        targets: The targets of each sample, as the first recipe moved them.
         fetcher: Reads the samples.
     """
 
@@ -61,6 +61,7 @@ class Drawn:
     draws: tuple[Draws, ...]
     rows: NDArray[np.int64]
     keys: Sequence[str]
+    targets: Sequence[Targets]
     fetcher: Fetcher
 
     def words(self, layer: "Layer", sample: int) -> list[str]:
@@ -122,7 +123,8 @@ def draw_chosen(
     finished, images = make_step(setup, plan)
     _require_sound(finished)
     batch = assemble(finished, images, setup).to("cpu")
-    return Drawn(epoch, batch, views, finished.draws, rows, finished.keys, fetcher)
+    targets = [finished.targets[row].targets for row in rows.tolist()]
+    return Drawn(epoch, batch, views, finished.draws, rows, finished.keys, targets, fetcher)
 
 
 def draw_pairs(
@@ -161,26 +163,16 @@ def draw_pairs(
         name = pair_name(decoder, engine)
         on_pair(name)
         try:
-            _require_decoder(decoder, images)
             how: dict[str, Any] = {"decoder": decoder, "engine": engine, "images": images}
             with preview_loader(dataset, recipe, seed=seed, **how) as loader:
                 drawn[name] = draw_chosen(loader, indices, epoch, numbers)
-        except (EngineError, MissingPackageError) as error:
+        except (EngineError, LoaderError, MissingPackageError) as error:
             missing[name] = str(error)
     if not drawn:
         raise LoaderError(
             f"no decoder and engine can make these samples: {next(iter(missing.values()))}"
         )
     return drawn, missing
-
-
-def _require_decoder(decoder: Decoder, options: ImageOptions) -> None:
-    """Refuse a decoder that is unavailable (MissingPackageError), or does not decode such images (EngineError)."""
-    if reason := available_decoders()[decoder]:
-        raise MissingPackageError(reason)
-    images = options.image_fields()
-    if decoder == "dali" and not images.is_usual:
-        raise EngineError(f"DALI decodes one RGB image of 8 bits, and these are {images}")
 
 
 def _require_sound(finished: Finished) -> None:
@@ -219,9 +211,7 @@ class Layer(NamedTuple):
         images: Float [B, C, H, W], on the CPU, in [0, 1] unless `stretched`.
         stretched: Whether values have any range, and are shown from the smallest to the largest.
         recipe: The recipe of the images.
-        view: Number of the view whose draws belong to it.
-        first: Whether its captions describe the draws; true for each view, and the first of several images.
-        has_targets: Whether the batch's masks, boxes and keypoints belong to it.
+        view: Number of the view whose draws belong to it; the targets belong to the first.
     """
 
     title: str
@@ -229,8 +219,6 @@ class Layer(NamedTuple):
     stretched: bool
     recipe: Recipe
     view: int = 0
-    first: bool = True
-    has_targets: bool = True
 
 
 def layers_of(drawn: Drawn) -> Iterator[Layer]:
@@ -238,23 +226,18 @@ def layers_of(drawn: Drawn) -> Iterator[Layer]:
     images, batch = drawn.fetcher.images, drawn.batch
     first, stretched = drawn.views.recipes[0], images.kind.depth == "float32"
     for name in images.names:
-        values = viewable(batch[name], first)
-        yield Layer(name, values, stretched, first, first=name == images.names[0])
+        yield Layer(name, viewable(batch[name], first), stretched, first)
     for view, recipe in enumerate(() if images.names else drawn.views.recipes):
         title = f"view {view + 1} of {len(drawn.views)}" if len(drawn.views) > 1 else ""
-        values = viewable(batch.views[view], recipe)
-        yield Layer(title, values, stretched, recipe, view, has_targets=view == 0)
+        yield Layer(title, viewable(batch.views[view], recipe), stretched, recipe, view)
     for name, _ in drawn.fetcher.targets.maps.maps:
-        yield Layer(name, batch[name], True, first, first=False, has_targets=False)
-
-
-_LEAST_SHOWN = 0.001  # of 255: smaller differences are rounding in float32, and are written as "less than" this
+        yield Layer(name, batch[name], True, first)
 
 
 def distance_words(
     images: torch.Tensor, first: torch.Tensor, name: str, *, stretched: bool = False
-) -> list[str]:
-    """Describe the difference of images from those of the first pair, in 1/255, or unscaled if `stretched`.
+) -> str:
+    """Describe the largest difference of images from those of the first pair, in 1/255, or unscaled if `stretched`.
 
     Args:
         images: Float, in [0, 1] unless `stretched`.
@@ -262,16 +245,9 @@ def distance_words(
         name: Name of the first pair.
         stretched: Whether values have any range.
     """
-    unit, words, other = (1 if stretched else 255), ("" if stretched else "/255"), short_name(name)
-    difference = unit * (images.nan_to_num() - first.nan_to_num()).abs()
-    if not difference.any():
-        return [f"equals {other}"]
-    mean, most = float(difference.mean()), float(difference.max())
-    if most < _LEAST_SHOWN:
-        return [f"differs from {other}", f"by less than {_LEAST_SHOWN}{words}"]
-    average = f"{mean:.3f}" if mean >= _LEAST_SHOWN else f"less than {_LEAST_SHOWN}"
-    return [
-        f"differs from {other}",
-        f"by {average}{words} on average,",
-        f"{most:.3f}{words} at most",
-    ]
+    most, other = float((images.nan_to_num() - first.nan_to_num()).abs().max()), short_name(name)
+    if not most:
+        return f"equals {other}"
+    return f"differs from {other} by at most " + (
+        f"{most:.2g}" if stretched else f"{255 * most:.2g}/255"
+    )

@@ -126,7 +126,7 @@ def _strips(drawn: Drawn, name: str, first: tuple[str, Drawn] | None = None) -> 
             words = drawn.words(layer, row)
             if first is not None:
                 other = others[number].images[row]
-                words = [" ".join(distance_words(frames, other, first[0]))]
+                words = [distance_words(frames, other, first[0])]
             strips[row].append(Strip(title, to_pictures(frames), words))
     return strips
 

@@ -1,77 +1,55 @@
 """Describe in words what was drawn for a sample: which operations changed it, and by how much."""
 
+import math
 from collections.abc import Sequence
-from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.preview.matrix_descriptions import color_words, warp_words
 from gpu_aug import Draws, Recipe
 from gpu_aug.draw_operations import row_of
 from gpu_aug.draws import Params
-from gpu_aug.ops.blur.kernels import Filter
-from gpu_aug.ops.color.jitter import FACTORS, ColorJitter, Hue
-from gpu_aug.ops.dropout.erase import Holes
 from gpu_aug.ops.foreign.foreign import Foreign
-from gpu_aug.ops.geometric.control_points import PiecewiseAffine, ThinPlateSpline
-from gpu_aug.ops.geometric.spatial import Crop, Reorient, Resample, Warp
-from gpu_aug.ops.mix import CutMix, Mixing, Mosaic
+from gpu_aug.ops.mix import Mixing
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.policy.policy import AugMix
 from gpu_aug.ops.policy.space import BLENDS, PolicyBlend
-from gpu_aug.ops.temporal import SPEED_UNIT, FrameDrop, SpeedJitter, Temporal
+from gpu_aug.ops.temporal import SPEED_UNIT, Temporal
 
-Size = tuple[int, int]
-"""Height and width."""
-
-# Longer vectors are left out: a caption has four lines.
+# Longer vectors are left out: a caption has a few lines.
 _MOST_NUMBERS = 4
 
-# Parameters that say nothing to people, such as keys of random numbers, or that are described with others.
-_HIDDEN = (
-    "apply",
-    "key",
-    "seed",
-    "kernel",
-    "points",
-    "moved",
-    "steps",
-    "stains",
-    "tiles",
-    "sources",
-)
-_FORMATS = {
-    "bits": (1, "{} bits"),
-    "hue_shift": (2, "hue {:+.0f}°"),  # OpenCV counts 180 steps around the circle
-    "num_changed": (1, "{} pixels"),
-    "num_salt": (1, "{} of them white"),
-    "num_segments": (1, "{} segments"),
-    "quality": (1, "quality {}"),
-    "radius": (1, "radius {} px"),
-    "sat_shift": (1, "saturation {:+.0f}/255"),
-    "size": (1, "{0} x {0} px"),
-    "temperature": (1, "{} K"),
-    "threshold": (255, "from {:.0f} of 255 on"),
-    "val_shift": (1, "value {:+.0f}/255"),
+# Parameters that say nothing to people: whether an operation is applied, keys of random numbers, and what others say better.
+_HIDDEN = ("apply", "key", "seed", "order", "kind", "lam")
+
+_TEXTS = {
+    "holes": "from top {}, left {} to bottom {}, right {}",
+    "left_right": "left and right mirrored",
+    "resize": "to {} x {}",
+    "shape": "{} x {} px",
+    "start": "top {}, left {}",
+    "top_bottom": "top and bottom mirrored",
+    "transpose": "transposed",
 }
-"""Parameter -> what it is multiplied by, and its text."""
+"""Parameter -> its text; the others are described by their names and values."""
 
-_TURNS = {  # transpose, top_bottom, left_right
-    (True, True, False): "a quarter counter-clockwise",
-    (False, True, True): "a half",
-    (True, False, True): "a quarter clockwise",
-}
+_SMALL = 0.005  # parts of a matrix that change less are not mentioned: their numbers would be rounded to nothing
 
 
-class _Sample(NamedTuple):
-    """The sample whose draws are described; see `leaf_words`."""
+class DrawnLeaf(NamedTuple):
+    """What was drawn for a sample in one operation that has no parts.
 
-    draws: Draws
-    row: int
-    size: Size
-    keys: Sequence[str]
+    Attributes:
+        operation: The operation.
+        params: Its parameters for the sample, first axis 1.
+        is_applied: Whether it changed the sample: its probability let it through, and its mixing partner exists.
+        words: The parameters in words, "" if the name of the operation says it all.
+    """
+
+    operation: Operation
+    params: Params
+    is_applied: bool
+    words: str
 
 
 def draw_words(recipe: Recipe, draws: Draws, row: int, keys: Sequence[str] = ()) -> list[str]:
@@ -86,209 +64,115 @@ def draw_words(recipe: Recipe, draws: Draws, row: int, keys: Sequence[str] = ())
         keys: Keys of all rows, to name the samples that it is mixed with.
 
     Returns:
-        Texts such as "RandomResizedCrop: 45 x 59 px at top 6, left 4, to 64 x 64", or a single text if nothing changed
-        the sample at random.
+        Texts such as "RandomResizedCrop: top 6, left 4, 45 x 59 px, to 64 x 64", or a single text if nothing changed the
+        sample at random.
 
     Example:
         >>> from dali_pipes.preview import draw_words
-        >>> recipe = Recipe([RandomResizedCrop(32), HorizontalFlip(p=1.0), Normalize()])
+        >>> recipe = Recipe([RandomResizedCrop(32), RandomRotation((25, 25)), Normalize()])
         >>> drawn = recipe.draw(seed=0, epoch=0, indices=np.array([7]), sizes=np.array([[48, 64]]))
         >>> draw_words(recipe, drawn, 0)
-        ['RandomResizedCrop: 16 x 18 px at top 32, left 20, to 32 x 32', 'HorizontalFlip']
+        ['RandomResizedCrop: top 32, left 20, 16 x 18 px, to 32 x 32', 'RandomRotation: turned 25.0° counter-clockwise']
     """
-    size = draws.sizes[row : row + 1]
     texts = []
+    for leaf, own, is_applied, words in describe_leaves(recipe, draws, row, keys):
+        if is_applied and (set(own) != {"apply"} or leaf.num_uniforms):
+            texts.append(": ".join(filter(None, [leaf_name(leaf), words])))
+    return texts or ["nothing is changed at random"]
+
+
+def leaf_name(leaf: Operation) -> str:
+    """Return the name of an operation as descriptions have it."""
+    return leaf.title if isinstance(leaf, Foreign) else type(leaf).__name__.removeprefix("Policy")
+
+
+def describe_leaves(
+    recipe: Recipe, draws: Draws, row: int, keys: Sequence[str] = ()
+) -> list[DrawnLeaf]:
+    """Describe every operation without parts, those on the time of clips first; see `draw_words`."""
+    size = draws.sizes[row : row + 1]
+    described = []
     for leaf, params in zip(
         (*recipe.temporal_operations, *recipe.leaves),
         (*draws.temporal, *draws.decode_params, *draws.params),
         strict=True,
     ):
-        own = row_of(params, row)
-        if own["apply"][0] and (set(own) != {"apply"} or leaf.num_uniforms):
-            height, width = size[0].tolist()
-            texts.append(_named(leaf, leaf_words(leaf, own, draws, row, (height, width), keys)))
+        own, is_applied = row_of(params, row), bool(params["apply"][row])
+        words = [_parameter(name, value[0], size[0]) for name, value in own.items()]
+        if isinstance(leaf, Mixing):
+            is_applied = bool(leaf.mixed(params, draws.partners)[row])
+            words = [_partners(leaf, own, draws.partners, row, keys), *words]
+        if isinstance(leaf, PolicyBlend):
+            words = [BLENDS[int(own["kind"][0])].lower(), *words]
+        described.append(DrawnLeaf(leaf, own, is_applied, ", ".join(filter(None, words))))
         if not isinstance(leaf, Temporal):
             size = leaf.result_size(own, size)
-    return texts or ["nothing is changed at random"]
+    return described
 
 
-def leaf_words(
-    leaf: Operation, own: Params, draws: Draws, row: int, size: Size, keys: Sequence[str] = ()
+def _parameter(name: str, value: Any, size: NDArray[np.int64]) -> str:
+    """Describe a parameter by its name and value; "" if it is hidden or has too many numbers."""
+    if name in _HIDDEN or "." in name:  # a chain of AugMix has names such as "0.1.2.matrix"
+        return ""
+    if name == "matrix":
+        return _warp(value, size) if value.shape == (3, 3) else _colours(value)
+    if name == "speed":
+        return f"{value / SPEED_UNIT:.2f} times as fast"
+    if value.dtype == bool:
+        return _TEXTS.get(name, name) if value.ndim == 0 and value else ""
+    numbers = value.ravel().tolist()
+    if len(numbers) > _MOST_NUMBERS:
+        return ""
+    if name in _TEXTS:
+        return _TEXTS[name].format(*numbers)
+    return f"{name.replace('_', ' ')} {_join(numbers)}"
+
+
+def _join(numbers: Sequence[float]) -> str:
+    return ", ".join(str(one) if isinstance(one, int) else f"{one:.3g}" for one in numbers)
+
+
+def _partners(
+    leaf: Mixing, own: Params, partners: NDArray[np.int64], row: int, keys: Sequence[str]
 ) -> str:
-    """Describe what an operation of a recipe did to a sample; "" if the name of the operation says it all.
+    """Return which shares of which samples are mixed."""
+    [sources], [shares] = leaf.sources(partners)[row : row + 1].tolist(), leaf.shares(own).tolist()
+    names = ["it" if source == row else keys[source] if keys else "another" for source in sources]
+    return ", ".join(
+        f"{100 * share:.0f} % of {name}" for share, name in zip(shares, names, strict=True) if share
+    )
 
-    Args:
-        leaf: The operation, which changed the sample.
-        own: Its parameters for the sample, first axis 1.
-        draws: The draws of this sample and others.
-        row: The row of the sample in the draws.
-        size: Height and width of the image as it reached the operation.
-        keys: Keys of all rows; see `draw_words`.
+
+def _warp(matrix: NDArray[np.float64], size: NDArray[np.int64]) -> str:
+    """Describe how a picture is sheared, scaled, turned and moved by a matrix [3, 3]; see Warp.
+
+    These follow each other in this order about the center of the picture, whose height and width are `size`.
     """
-    return _describe(leaf, own, _Sample(draws, row, size, keys))
+    if np.abs(matrix[2, :2]).max() > 1e-6:  # more than the rounding in products of matrices
+        return "perspective"
+    (a, b, _), (c, d, _), _ = matrix.tolist()
+    area, across = a * d - b * c, math.hypot(a, c)
+    if area == 0:
+        return "flattened to a line"
+    shear, turn = math.degrees(math.atan((a * b + c * d) / area)), math.degrees(math.atan2(c, a))
+    center = np.array([(size[1] - 1) / 2, (size[0] - 1) / 2, 1])
+    right, down, _ = (matrix @ center - center).tolist()
+    words = []
+    if abs(shear) > _SMALL:
+        words.append(f"sheared across by {shear:+.1f}°")
+    if max(abs(across - 1), abs(area / across - 1)) > _SMALL:
+        words.append(f"scaled x{across:.2f} across, x{area / across:.2f} down")
+    if abs(turn) > _SMALL:  # clockwise, since y points down
+        words.append(f"turned {abs(turn):.1f}° {'clockwise' if turn > 0 else 'counter-clockwise'}")
+    if max(abs(right), abs(down)) > 0.05:
+        words.append(f"moved {right:+.1f} px right, {down:+.1f} px down")
+    return ", ".join(words)
 
 
-def _named(operation: Operation, words: str) -> str:
-    title = operation.title if isinstance(operation, Foreign) else type(operation).__name__
-    title = title.removeprefix("Policy") if words else title
-    return f"{title}: {words}" if words else title
-
-
-@singledispatch
-def _describe(leaf: Operation, own: Params, _sample: _Sample) -> str:
-    """Describe an operation by the names and values of its parameters; see `leaf_words`."""
-    if "matrix" in own and own["matrix"].shape[1:] == (3, 4):
-        others = [_parameter(name, own[name][0]) for name in own if name == "temperature"]
-        return ", ".join(filter(None, [*others, color_words(own["matrix"][0])]))
-    texts = {name: _parameter(name, row[0]) for name, row in own.items() if name not in _HIDDEN}
-    if isinstance(leaf, Filter) and "sigma" in texts:
-        texts["sigma"] += " px"
-    return ", ".join(filter(None, texts.values()))
-
-
-def _parameter(name: str, value: Any) -> str:
-    """Describe a parameter by its name and value; "" if it has too many numbers."""
-    if name == "replace":
-        return f"{int(np.count_nonzero(value))} replaced"
-    if np.ndim(value) == 0 and name in _FORMATS:
-        factor, text = _FORMATS[name]
-        return text.format(factor * value)
-    numbers = np.atleast_1d(value)
-    if numbers.ndim > 1 or len(numbers) > _MOST_NUMBERS:
+def _colours(matrix: NDArray[np.float64]) -> str:
+    """Describe a matrix [3, 4] from (red, green, blue, 1) to red, green and blue; "" if it mixes channels."""
+    factors = np.diag(matrix[:, :3])
+    if (matrix[:, :3] != np.diag(factors)).any():
         return ""
-    form = "{}" if numbers.dtype.kind in "iub" else "{:.3g}"
-    return f"{name.replace('_', ' ')} {', '.join(map(form.format, numbers.tolist()))}"
-
-
-@_describe.register
-def _(_leaf: SpeedJitter, own: Params, _sample: _Sample) -> str:
-    return f"{own['speed'][0] / SPEED_UNIT:.2f} times as fast"
-
-
-@_describe.register
-def _(_leaf: FrameDrop, _own: Params, _sample: _Sample) -> str:
-    return "lost frames are held"
-
-
-@_describe.register
-def _(leaf: Mixing, own: Params, sample: _Sample) -> str:
-    [sources] = leaf.sources(sample.draws.partners)[sample.row : sample.row + 1].tolist()
-    [shares] = leaf.shares(own).tolist()
-    keys = sample.keys
-    parts = [
-        f"{100 * share:.0f} % of {keys[source] if source < len(keys) else 'another sample'}"
-        for source, share in zip(sources[1:], shares[1:], strict=True)
-        if source != sample.row and share > 0
-    ]
-    if not parts:
-        return "it has no partner, and stays as it is"
-    if isinstance(leaf, CutMix):
-        parts.append(_rectangle(own))
-    if isinstance(leaf, Mosaic):
-        parts.append(f"corner at {_corner(own)}")
-    return ", ".join([f"{100 * shares[0]:.0f} % of it", *parts])
-
-
-@_describe.register
-def _(_leaf: Resample, own: Params, sample: _Sample) -> str:
-    height, width = own["resize"][0].tolist()
-    is_full = tuple(own["shape"][0].tolist()) == sample.size and not own["start"].any()
-    return f"{'all' if is_full else _rectangle(own)}, to {height} x {width}"
-
-
-@_describe.register
-def _(_leaf: Crop, own: Params, sample: _Sample) -> str:
-    (top, left), (height, width) = own["start"][0].tolist(), own["shape"][0].tolist()
-    if min(-top, -left, top + height - sample.size[0], left + width - sample.size[1]) < 0:
-        return _rectangle(own)
-    if (height, width) == sample.size:
-        return "nothing to do"
-    return f"to {height} x {width} px, the picture at top {-top}, left {-left}"
-
-
-@_describe.register
-def _(leaf: Reorient, own: Params, _sample: _Sample) -> str:
-    moves = tuple(bool(own[name][0]) for name in ("transpose", "top_bottom", "left_right"))
-    if type(leaf).__name__ in ("HorizontalFlip", "VerticalFlip", "Transpose"):
-        return ""
-    if moves in _TURNS:
-        return f"turned by {_TURNS[moves]}"
-    names = ("transposed", "top and bottom mirrored", "left and right mirrored")
-    done = [name for name, move in zip(names, moves, strict=True) if move]
-    return ", then ".join(done) or "left as it is"
-
-
-@_describe.register
-def _(_leaf: Warp, own: Params, sample: _Sample) -> str:
-    after = own["shape"][0].tolist() if "shape" in own else sample.size
-    return warp_words(own["matrix"][0], sample.size, (after[0], after[1]))
-
-
-@_describe.register(PiecewiseAffine)
-@_describe.register(ThinPlateSpline)
-def _(_leaf: Operation, own: Params, sample: _Sample) -> str:
-    if "points" not in own:
-        return ""
-    distance = np.linalg.norm(own["moved"][0] - own["points"][0], axis=1).max()
-    return f"points moved by up to {distance:.1f} px of {max(sample.size)}"
-
-
-@_describe.register
-def _(_leaf: Holes, own: Params, sample: _Sample) -> str:
-    holes: NDArray[np.int64] = own["holes"][0]
-    seen = holes[(holes[:, :2] < holes[:, 2:]).all(axis=1)].tolist()
-    if len(seen) == 1:
-        [(top, left, bottom, right)] = seen
-        return f"{bottom - top} x {right - left} px at top {top}, left {left}"
-    covered = np.zeros(sample.size, bool)
-    for top, left, bottom, right in seen:
-        covered[top:bottom, left:right] = True
-    return f"{len(seen)} rectangles, {100 * covered.mean():.0f} % of the picture"
-
-
-@_describe.register
-def _(_leaf: ColorJitter, own: Params, _sample: _Sample) -> str:
-    texts = []
-    for name in (FACTORS[number] for number in own["order"][0].tolist()):
-        value = float(own[name][0])
-        if name == "hue" and value:
-            texts.append(f"hue {360 * value:+.0f}°")
-        elif name != "hue" and value != 1:
-            texts.append(f"{name} x{value:.2f}")
-    return ", ".join(texts) or "all factors are 1"
-
-
-@_describe.register
-def _(_leaf: Hue, own: Params, _sample: _Sample) -> str:
-    return f"{360 * float(own['factor'][0]):+.0f}°"
-
-
-@_describe.register
-def _(_leaf: PolicyBlend, own: Params, _sample: _Sample) -> str:
-    return f"{BLENDS[int(own['kind'][0])].lower()} x{float(own['factor'][0]):.2f}"
-
-
-@_describe.register
-def _(leaf: AugMix, own: Params, sample: _Sample) -> str:
-    weights = own["weights"][0]
-    chains: list[list[str]] = [[] for _ in weights[1:]]
-    for chain, carrier, params in leaf.carried(own):
-        if params["apply"][0]:
-            operation = leaf.carriers[carrier]
-            chains[chain].append(_describe(operation, params, sample) or type(operation).__name__)
-    parts = [
-        f"{100 * weight:.0f} % of ({', then '.join(links)})"
-        for weight, links in zip(weights[1:], chains, strict=True)
-    ]
-    return " + ".join([f"{100 * weights[0]:.0f} % of it", *parts])
-
-
-def _rectangle(own: Params) -> str:
-    """Describe a rectangle by the parameters ``shape`` and ``start``."""
-    height, width = own["shape"][0].tolist()
-    return f"{height} x {width} px at {_corner(own)}"
-
-
-def _corner(own: Params) -> str:
-    top, left = own["start"][0].tolist()
-    return f"top {top}, left {left}"
+    shifts = (255 * matrix[:, 3]).tolist()
+    return f"RGB factors {_join(factors.tolist())}, shifts {_join(shifts)} of 255"

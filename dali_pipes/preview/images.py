@@ -1,10 +1,6 @@
 """Images before augmentation next to what training sees in several epochs, or what each decoder and engine makes."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from itertools import count
-
-from PIL import Image
 
 from dali_pipes.arguments.options import ImageOptions
 from dali_pipes.errors import LoaderError
@@ -19,36 +15,24 @@ from dali_pipes.preview.chosen_batches import (
     layers_of,
     preview_loader,
 )
-from dali_pipes.preview.page import FAINT, Cell, Line, Page, Row, lay_out
-from dali_pipes.preview.pictures import LARGEST, SMALL, fit, original_cells, show_values, targets_of
-from gpu_aug import Recipe, Schedule, Targets, Views
+from dali_pipes.preview.page import FAINT, Cell, Line, Preview, Row
+from dali_pipes.preview.pictures import (
+    LARGEST,
+    SMALL,
+    fit,
+    original_cells,
+    show_values,
+    size_words,
+)
+from gpu_aug import Recipe, Schedule, Views
 from gpu_aug.engines.choose import EngineChoice
 from readers import Sample
 from readers.dataset import IndexedDataset
-from readers.plural import counted
 
 MOST_ACROSS = 8
 """Epochs in a row of the page; further ones are in the next row."""
 
 HINT = "sizes are height x width; small pictures are enlarged without smoothing; captions describe the draws"
-
-
-@dataclass(frozen=True)
-class Preview:
-    """A page of pictures.
-
-    Attributes:
-        page: The pictures and texts with their positions.
-        missing: Name of a pair of decoder and engine that cannot make the pictures -> the reason.
-    """
-
-    page: Page
-    missing: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def picture(self) -> Image.Image:
-        """The page as a picture of Pillow's."""
-        return self.page.render()
 
 
 def preview_images(
@@ -97,16 +81,17 @@ def preview_images(
             on_epoch(epoch)
             drawn = draw_chosen(loader, indices, epoch)
             columns.append([_cells(drawn, layer, f"epoch {epoch}") for layer in layers_of(drawn)])
-        heading = [f"{about(loader)}; seed {seed}; {_named(epochs)}", HINT]
+        shown = ", ".join(map(str, epochs))
+        heading = [f"{about(loader)}; seed {seed}; epochs {shown}", HINT]
     originals = _originals(dataset, schedule.at(epochs[0]), drawn, indices)
     rows: list[Row] = []
     for sample, own in enumerate(originals):
-        for number, *layers in zip(count(), *columns, strict=False):
+        for number, layers in enumerate(zip(*columns, strict=False)):
             cells = [layer[sample] for layer in layers]
             for start in range(0, len(cells), MOST_ACROSS):
                 original = own[number] if number < len(own) and not start else None
                 rows.append(Row([original, *cells[start : start + MOST_ACROSS]]))
-    return Preview(lay_out(rows, heading))
+    return Preview(rows, heading)
 
 
 def _originals(
@@ -127,28 +112,15 @@ def about(loader: Loader) -> str:
     return f"engine {loader.engine} on {loader.device}, decoder {loader.decoder}"
 
 
-def _named(epochs: Sequence[int]) -> str:
-    if len(epochs) == 1:
-        return f"epoch {epochs[0]}"
-    is_range = list(epochs) == list(range(epochs[0], epochs[-1] + 1))
-    return f"epochs {f'{epochs[0]} to {epochs[-1]}' if is_range else ', '.join(map(str, epochs))}"
-
-
-def _cells(drawn: Drawn, layer: Layer, title: str = "", *, says_draws: bool = True) -> list[Cell]:
-    """Return the cell of each sample in a layer, with a caption."""
+def _cells(drawn: Drawn, layer: Layer, title: str = "") -> list[Cell]:
+    """Return the cell of each sample in a layer, with a caption: the title, the size, and what was drawn."""
     cells = []
-    title = ", ".join(filter(None, [title, layer.title if title else ""]))
     for sample, values in enumerate(layer.images):
         picture, words = show_values(values, stretched=layer.stretched)
-        targets = targets_of(drawn.batch, sample) if layer.has_targets else Targets()
-        image, size = fit(picture, targets=targets, recipe=layer.recipe)
-        about = ", ".join(filter(None, [size, words]))
-        lines = [Line(f"{title}: {about}" if title else about, FAINT)]
-        if layer.first and says_draws:
-            lines += map(Line, drawn.words(layer, sample))
-            if targets.boxes is not None:
-                lines.append(Line(counted(len(targets.boxes), "box")))
-        cells.append(Cell(image, lines))
+        targets = drawn.targets[sample] if layer.view == 0 else None
+        about = [part for part in (title, layer.title, size_words(picture, words)) if part]
+        lines = [Line(", ".join(about), FAINT), *map(Line, drawn.words(layer, sample))]
+        cells.append(Cell(fit(picture, targets=targets, recipe=layer.recipe), lines))
     return cells
 
 
@@ -193,15 +165,17 @@ def preview_engines(
     )
     (first_name, first), *_ = drawn.items()
     originals = _originals(dataset, schedule.at(epoch), first, indices)
-    rows = [Row(cells, ["original"]) for cells in zip(*originals, strict=True)]
+    rows = [Row(cells, [Line("original")]) for cells in zip(*originals, strict=True)]
     first_layers = list(layers_of(first))
     for name, one in drawn.items():
         for layer, other in zip(layers_of(one), first_layers, strict=True):
-            words = [name, *filter(None, [layer.title])]
+            title = [Line(name)]
             if name != first_name:
                 stretched = layer.stretched
-                words += distance_words(layer.images, other.images, first_name, stretched=stretched)
-            # The other pairs have the same draws.
-            rows.append(Row(_cells(one, layer, says_draws=name == first_name), words))
+                distance = distance_words(
+                    layer.images, other.images, first_name, stretched=stretched
+                )
+                title.append(Line(distance))
+            rows.append(Row(_cells(one, layer), title))
     heading = [f"every decoder and engine, with the same draws; seed {seed}, epoch {epoch}", HINT]
-    return Preview(lay_out(rows, heading), missing)
+    return Preview(rows, heading, missing)

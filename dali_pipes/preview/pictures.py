@@ -1,7 +1,6 @@
 """RGB pictures of tensors and files: drawn with their targets, fitted into cells of a page, and explained in captions."""
 
 import colorsys
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,14 +10,12 @@ from numpy.typing import NDArray
 from PIL import Image
 from torchvision.utils import draw_bounding_boxes, draw_keypoints, draw_segmentation_masks
 
-from dali_pipes.batch import Batch
 from dali_pipes.decode import opencv
 from dali_pipes.decode.stored import decode_stored
 from dali_pipes.preview.page import FAINT, Cell, Line
 from dali_pipes.samples.image_fields import ImageFields
 from dali_pipes.samples.targets import KINDS, TargetReader
 from gpu_aug import BoxParams, Normalize, Recipe, Targets
-from gpu_aug.errors import TargetsError
 from gpu_aug.targets.boxes import to_xyxy
 from readers import Sample, read_header
 from readers.sample import Payload
@@ -26,7 +23,6 @@ from readers.sample import Payload
 _MASK_OPACITY = 0.45  # the picture stays visible under a mask
 _LINE_WIDTH = 2  # pixels, of boxes: visible, and hides little
 _DOT_RADIUS = 3  # pixels, of keypoints, as above
-_DOT_EDGE = (255, 255, 255)  # separates a keypoint from pixels of its own colour
 # Pixels of the side of a picture for which these widths are meant; they grow with pictures, which are shrunk later.
 _USUAL_SIDE = 320
 
@@ -71,7 +67,7 @@ def show_values(image: torch.Tensor, *, stretched: bool) -> tuple[Picture, str]:
     known = image.isfinite().all(dim=0)
     if stretched and known.any():
         low, high = (float(end) for end in image[:, known].aminmax())
-        words.append(f"all are {low:.4g}" if low == high else f"black {low:.4g}, white {high:.4g}")
+        words.append(f"black {low:.4g}, white {high:.4g}")
         image = (image - low) / (high - low) if low < high else torch.full_like(image, 0.5)
     [picture] = to_pictures(image.nan_to_num(0).expand(3, -1, -1)[None])
     if not known.all():
@@ -118,7 +114,6 @@ def annotate(
         image = draw_bounding_boxes(image, corners, colors=colours, width=scale * _LINE_WIDTH)
     for number, point in enumerate([] if keypoints is None else np.array(keypoints, np.float32)):
         center, radius = torch.from_numpy(point)[None, None], scale * _DOT_RADIUS
-        image = draw_keypoints(image, center, colors=_DOT_EDGE, radius=radius + scale)
         image = draw_keypoints(image, center, colors=color_of(number + 1), radius=radius)
     return image.permute(1, 2, 0).contiguous().numpy()
 
@@ -146,52 +141,44 @@ def fit(
     largest: tuple[int, int] = (LARGEST, LARGEST),
     targets: Targets | None = None,
     recipe: Recipe | None = None,
-) -> tuple[Image.Image, str]:
-    """Draw the targets on a picture, and shrink or enlarge it.
+) -> Image.Image:
+    """Shrink or enlarge a picture, and draw the targets on it.
 
     Args:
         picture: uint8 [H, W, 3].
         largest: Largest height and width.
         targets: The targets; None draws nothing.
         recipe: Has the formats of boxes and keypoints.
-
-    Returns:
-        The picture, and a text with its size and scale.
     """
     height, width = picture.shape[:2]
-    shrunk = min(1.0, largest[0] / height, largest[1] / width)
-    times = max(1, min(SMALL, *largest) // max(height, width))
-    enlarged = picture.repeat(times, axis=0).repeat(times, axis=1)
-    if targets:  # drawn on the enlarged picture, because enlarging would make the lines thick
-        enlarged = _annotate(enlarged, times, targets, recipe)
-    image = Image.fromarray(enlarged)
-    words = f"{height} x {width} px"
-    if times > 1:
-        words += f", enlarged {times} times"
-    if shrunk < 1:
-        size = (max(1, round(width * shrunk)), max(1, round(height * shrunk)))
-        image = image.resize(size, Image.Resampling.LANCZOS)
-        words += f", shrunk to {100 * shrunk:.0f} %"
-    return image, words
-
-
-def _annotate(picture: Picture, times: int, targets: Targets, recipe: Recipe | None) -> Picture:
-    """Draw the targets of an image on a picture of it that is enlarged `times` times."""
+    scale: float = min(largest[0] / height, largest[1] / width)
+    if scale >= 1:
+        scale = max(1, min(SMALL, *largest) // max(height, width))
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    kind = Image.Resampling.NEAREST if scale >= 1 else Image.Resampling.LANCZOS
+    image = Image.fromarray(picture).resize(size, kind)
+    if not targets:
+        return image
+    # On the shown picture, so that lines have the same width on every picture.
     boxes, points, masks = targets.boxes, targets.keypoints, targets.masks
     if boxes is not None:
-        size = (picture.shape[0] // times, picture.shape[1] // times)
-        boxes = to_xyxy(boxes, (recipe and recipe.boxes) or BoxParams(), size) * times
+        boxes = to_xyxy(boxes, (recipe and recipe.boxes) or BoxParams(), (height, width)) * scale
     if points is not None:
         # The center of pixel 0 is at 0.5; recipes with pixel_index call it 0.
         half = 0.5 if recipe and recipe.keypoints and recipe.keypoints.pixel_index else 0
-        points = (points + half) * times
-    return annotate(
-        picture,
-        masks=() if masks is None else masks.repeat(times, 1).repeat(times, 2),
+        points = (points + half) * scale
+    if masks is not None:
+        across = (np.arange(size[0]) / scale).astype(np.int64)
+        down = (np.arange(size[1]) / scale).astype(np.int64)
+        masks = masks[:, down.clip(max=height - 1)][:, :, across.clip(max=width - 1)]
+    shown = annotate(
+        np.asarray(image),
+        masks=() if masks is None else masks,
         boxes=boxes,
         box_labels=targets.box_labels,
         keypoints=points,
     )
+    return Image.fromarray(shown)
 
 
 def original_cells(
@@ -206,23 +193,23 @@ def original_cells(
     The caption of the first has the key, class, size and the classes of the boxes, those of others the field's name.
     """
     cells: list[Cell] = []
+    reader = TargetReader(recipe, frozenset(KINDS))
     for name, payload in images.payloads(sample).items():
         picture, values = _picture_of(decode_original(payload, images), images)
-        targets, trouble = Targets(), []
-        try:
-            reader = TargetReader(recipe, frozenset(KINDS))
-            targets = reader.read(sample.fields, picture.shape[:2]).targets
-        except TargetsError as error:
-            trouble = [Line(str(error))]
-        shown, size_words = fit(picture, largest, targets, recipe)
-        lines = [Line(", ".join(filter(None, [size_words, values])), FAINT)]
+        targets = reader.read(sample.fields, picture.shape[:2]).targets
+        lines = [Line(size_words(picture, values), FAINT)]
         if images.names:
             lines.insert(0, Line(name, FAINT))
         if not cells:
             names = [sample.key, label_words(sample.label, class_names)]
-            lines = [*map(Line, names), *lines, *legend(targets, class_names), *trouble]
-        cells.append(Cell(shown, lines))
+            lines = [*map(Line, names), *lines, *legend(targets, class_names)]
+        cells.append(Cell(fit(picture, largest, targets, recipe), lines))
     return cells
+
+
+def size_words(picture: Picture, values: str) -> str:
+    """Describe the size of a picture, and its values; see `show_values`."""
+    return ", ".join(filter(None, [f"{picture.shape[0]} x {picture.shape[1]} px", values]))
 
 
 def decode_original(payload: Payload, images: ImageFields) -> NDArray[Any]:
@@ -241,40 +228,18 @@ def decode_original(payload: Payload, images: ImageFields) -> NDArray[Any]:
 
 def _picture_of(array: NDArray[Any], images: ImageFields) -> tuple[Picture, str]:
     """Return a decoded image as a picture, and a legend of its values; see `show_values`."""
-    if images.kind.is_usual:
-        return array, ""
     image = torch.from_numpy(np.ascontiguousarray(array)).permute(2, 0, 1)
     # Floats are in [0, 1] already, unless they have a range of their own.
     image = image.float() / 255 if image.dtype == torch.uint8 else image.float()
     return show_values(image, stretched=images.kind.depth == "float32")
 
 
-def targets_of(batch: Batch, row: int) -> Targets:
-    """Return the targets of a row of a batch, as arrays."""
-    masks: Any = None
-    if isinstance(batch.masks, torch.Tensor):
-        masks = batch.masks[row][None].numpy().clip(0)  # -1 marks a sample without a mask
-    elif batch.masks is not None:
-        masks = batch.masks[row].numpy()
-    own = {
-        name: values[row].numpy()
-        for name in ("boxes", "box_labels", "keypoints")
-        if (values := getattr(batch, name)) is not None
-    }
-    return Targets(masks=masks, **own)
-
-
 def label_words(label: Any, class_names: Sequence[str]) -> str:
-    """Describe the label of a sample; "" for no label."""
-    if np.ndim(label) == 0:
-        number = int(label)
-        return "" if number < 0 else _class_name(number, class_names)
-    values = np.asarray(label).tolist()
-    if len(values) == len(class_names):
-        named = [(name, value) for name, value in zip(class_names, values, strict=True) if value]
-        return ", ".join(name if value == 1 else f"{name} {value:.2g}" for name, value in named)
-    more = ", ..." if len(values) > _MOST_NAMES else ""
-    return "label " + ", ".join(f"{value:.3g}" for value in values[:_MOST_NAMES]) + more
+    """Describe the label of a sample, of a vector the first numbers; "" for no label."""
+    if np.ndim(label):
+        numbers = np.asarray(label).tolist()[:_MOST_NAMES]
+        return f"label {', '.join(f'{number:.3g}' for number in numbers)}"
+    return "" if label < 0 else _class_name(int(label), class_names)
 
 
 def _class_name(number: int, class_names: Sequence[str]) -> str:
@@ -282,16 +247,13 @@ def _class_name(number: int, class_names: Sequence[str]) -> str:
 
 
 def legend(targets: Targets, class_names: Sequence[str]) -> list[Line]:
-    """Explain the colours of boxes by their classes, or those of a mask by its values."""
-    lines = []
+    """Name the first classes of the boxes, or values of a mask, in their colours."""
+    names: dict[int, str] = {}
     if targets.box_labels is not None and np.ndim(targets.box_labels) == 1:
-        counts = Counter(int(label) for label in targets.box_labels)
-        for number, count in sorted(counts.items()):
-            times = "" if count == 1 else f", {count} times"
-            lines.append(Line(_class_name(number, class_names) + times, swatch=color_of(number)))
+        labels = np.unique(targets.box_labels).tolist()
+        names = {number: _class_name(number, class_names) for number in labels}
     elif targets.masks is not None and len(targets.masks) == 1:
-        for value in np.unique(targets.masks[targets.masks != 0]).tolist():
-            lines.append(Line(f"mask value {value}", swatch=color_of(value)))
-    if len(lines) > _MOST_NAMES:
-        lines[_MOST_NAMES:] = [Line(f"and {len(lines) - _MOST_NAMES} more", FAINT)]
-    return lines
+        values = np.unique(targets.masks[targets.masks != 0]).tolist()
+        names = {value: f"mask value {value}" for value in values}
+    lines = [Line(name, color_of(number)) for number, name in names.items()]
+    return lines[:_MOST_NAMES]

@@ -5,18 +5,20 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from dali_pipes.preview.clips import ClipPictures
 from dali_pipes.preview.page import (
     FAINT,
     FRAME,
-    HEADING_SIZE,
+    NARROWEST,
     WARNING,
     Cell,
     Line,
-    Page,
+    Preview,
     Row,
-    lay_out,
+    draw_text,
+    join,
 )
 from dali_pipes.preview.pictures import fit
 
@@ -26,18 +28,15 @@ NUM_SHOWN = 8
 HEIGHT, WIDTH = 160, 216
 """Largest height and width of a frame in a strip, in pixels; much smaller frames are enlarged."""
 
-_NARROWEST = 104  # pixels of a column, which leaves room for a frame's number and time
 
-
-def render_strips(clips: Sequence[ClipPictures], heading: Sequence[str] = ()) -> Page:
+def render_strips(clips: Sequence[ClipPictures], heading: Sequence[str] = ()) -> Preview:
     """Draw a block for each clip: its key, its frames with their numbers and times, and every view.
 
     Args:
         clips: Clips of any epochs.
         heading: Texts above the blocks.
     """
-    rows = [row for clip in clips for row in _block(clip)]
-    return lay_out(rows, heading, narrowest=_NARROWEST)
+    return Preview([row for clip in clips for row in _block(clip)], heading)
 
 
 def shown_frames(num_frames: int) -> list[int]:
@@ -48,28 +47,24 @@ def shown_frames(num_frames: int) -> list[int]:
 
 def _block(clip: ClipPictures) -> list[Row]:
     """Return the rows of a clip."""
-    count, frames = len(clip.source), shown_frames(len(clip.source))
-    some = f", {len(frames)} of them drawn" if len(frames) < count else ""
-    parts = [
-        *([clip.label] if clip.label else []),
-        f"epoch {clip.epoch}",
-        f"{count} frames from #{clip.numbers.min()} to #{clip.numbers.max()}{some}",
-        f"{clip.seconds.min():.2f} s to {clip.seconds.max():.2f} s",
-    ]
-    rows = [Row(above=[Line(clip.key, size=HEADING_SIZE), Line(";  ".join(parts), FAINT)])]
-    for name, strip, words in [
-        ("source", clip.source, ()),
-        *((view.name, view.frames, view.words) for view in clip.views),
-    ]:
-        cells = []
-        for frame in frames:
-            mark = clip.marks[frame]
-            time = f"#{clip.numbers[frame]}  {clip.seconds[frame]:.2f} s"
-            caption = [Line(time, FAINT), Line(mark, WARNING)] if strip is clip.source else []
-            picture, _ = fit(strip[frame], (HEIGHT, WIDTH))
-            cells.append(Cell(picture, caption, WARNING if mark else FRAME))
-        rows.append(Row(cells, [name], below=[Line(text, FAINT) for text in words]))
+    frames = shown_frames(len(clip.source))
+    facts = [clip.label, f"epoch {clip.epoch}", f"{len(frames)} of {len(clip.source)} frames"]
+    title = [Line(clip.key), *(Line(fact, FAINT) for fact in facts)]
+    source = []
+    for frame in frames:
+        picture, mark = fit(clip.source[frame], (HEIGHT, WIDTH)), clip.marks[frame]
+        source.append(Cell(picture, _frame_lines(clip, frame), WARNING if mark else FRAME))
+    rows = [Row(source, title)]
+    for view in clip.views:
+        cells = [Cell(fit(view.frames[frame], (HEIGHT, WIDTH))) for frame in frames]
+        rows.append(Row(cells, [Line(view.name), *(Line(text, FAINT) for text in view.words)]))
     return rows
+
+
+def _frame_lines(clip: ClipPictures, frame: int) -> list[Line]:
+    """Return the number and the time of a frame, and why it replaces another frame."""
+    time = f"#{clip.numbers[frame]}  {clip.seconds[frame]:.2f} s"
+    return [Line(time, FAINT), Line(clip.marks[frame], WARNING)]
 
 
 MOVING = (".webp", ".gif", ".png")
@@ -89,9 +84,8 @@ def write_animation(clip: ClipPictures, path: Path) -> None:
         path: Its extension is one of MOVING.
     """
     pages = [_page(clip, frame) for frame in range(len(clip.source))]
-    width, height = (max(sides) for sides in zip(*(page.size for page in pages), strict=True))
-    # All pages need one size, though some have more words.
-    first, *others = (page.render((width, height)) for page in pages)
+    height = max(page.height for page in pages)  # one size for all, though some have more words
+    first, *others = (page.crop((0, 0, page.width, height)) for page in pages)
     first.save(
         path,
         save_all=True,
@@ -120,14 +114,11 @@ def durations_ms(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.asarray(10 * hundredths, np.int64)
 
 
-def _page(clip: ClipPictures, frame: int) -> Page:
-    mark = clip.marks[frame]
-    pictures = [
-        fit(strip[frame], ANIMATION_ROOM)[0]
-        for strip in (clip.source, *(view.frames for view in clip.views))
-    ]
-    # The number makes pages different: Pillow merges equal ones, and adds their durations.
-    words = f"{frame + 1}/{len(clip.source)}  #{clip.numbers[frame]}  {clip.seconds[frame]:.2f} s"
-    below = [Line(clip.key), Line(words, FAINT), Line(mark, WARNING)]
-    cells = [Cell(picture, frame=WARNING if mark else FRAME) for picture in pictures]
-    return lay_out([Row(cells, below=below)], narrowest=0)
+def _page(clip: ClipPictures, frame: int) -> Image.Image:
+    """Draw a frame before and after augmentation, with its number and time below."""
+    strips = [clip.source, *(view.frames for view in clip.views)]
+    pictures = join([fit(strip[frame], ANIMATION_ROOM) for strip in strips], across=True)
+    # The count makes pages different: Pillow merges equal ones, and adds their durations.
+    count = Line(f"{frame + 1}/{len(clip.source)}", FAINT)
+    lines = [Line(clip.key), count, *_frame_lines(clip, frame)]
+    return join([pictures, draw_text(lines, max(NARROWEST, pictures.width))])

@@ -1,9 +1,9 @@
 """Make one row of a batch once more, with the picture after each operation."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import count
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -24,14 +24,14 @@ from dali_pipes.steps.schedule import Plan, Steps, complete_groups, positions_of
 from dali_pipes.steps.streams.fetch import StreamFetcher
 from dali_pipes.steps.variants import MultiScale
 from gpu_aug import Draws, Engine, Recipe, compile_engine
-from gpu_aug.draw_operations import row_of
-from gpu_aug.draws import Params
 from gpu_aug.engines.engine import Images
-from gpu_aug.ops.mix import Mixing
 from gpu_aug.ops.operation import Operation
 from readers import Sample, read_header
 from readers.bucket_order import BucketOrder
 from readers.plural import counted
+
+if TYPE_CHECKING:
+    from dali_pipes.preview.draw_descriptions import DrawnLeaf
 
 
 @dataclass
@@ -94,7 +94,7 @@ def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int =
         header=_header(alone.fetcher, int(index), finished, row, seen.draws),
         partners=[key for number, key in enumerate(finished.keys) if number != row and key],
         canvas=canvas[0] if len(canvas) == 1 else canvas,
-        steps=tuple(_steps(setup, chosen, seen, row, finished.keys)),
+        steps=tuple(_replayed_operations(setup, chosen, seen, row, finished.keys)),
         batch=assemble(finished, images, setup),
         view=int(view),
         recipe=chosen.recipe,
@@ -211,25 +211,61 @@ def _canvases(seen: Seen, view: View, row: int) -> Tensor:
     return torch.stack(images).cpu().permute(0, 3, 1, 2)
 
 
-def _steps(
+def _replayed_operations(
     setup: Setup, view: View, seen: Seen, row: int, keys: Sequence[str]
 ) -> Iterator[ReplayedOperation]:
     """Yield the operations in their order."""
-    recipe, draws = view.recipe, seen.draws
-    times = view.images_per_row
-    describer = _Describer(draws, row * times, [key for key in keys for _ in range(times)])
-    for timed, params in zip(recipe.temporal_operations, draws.temporal, strict=True):
-        yield describer.step(timed, "time", [params], None)
-    for cut, params in zip(recipe.decode_operations, draws.decode_params, strict=True):
-        yield describer.step(cut, "decode", [params], None)
-    start, num_decode = 0, len(recipe.decode_operations)
+    # Its package imports the loader, which imports this module.
+    from dali_pipes.preview.draw_descriptions import describe_leaves
+
+    recipe, draws, times = view.recipe, seen.draws, view.images_per_row
+    keys = [key for key in keys for _ in range(times)]
+    leaves = iter(describe_leaves(recipe, draws, row * times, keys))
+
+    def describe(operation: Operation, stage: Stage, image: Tensor | None) -> ReplayedOperation:
+        own = list(islice(leaves, max(1, len(operation.leaves))))
+        return _describe(operation, stage, own, image)
+
+    for operation in recipe.temporal_operations:
+        yield describe(operation, "time", None)
+    for operation in recipe.decode_operations:
+        yield describe(operation, "decode", None)
+    stop, num_decode = 0, len(recipe.decode_operations)
     for number, operation in enumerate(recipe.image_operations[num_decode:], num_decode + 1):
-        stop = start + len(operation.leaves)
+        stop += len(operation.leaves)
         until = replace(seen, draws=replace(draws, params=draws.params[:stop]))
         image = _run_until(setup, view, until, row, number)
-        own = draws.params[start:stop]
-        yield describer.step(operation, "augment", own, image[0] if len(image) == 1 else image)
-        start = stop
+        yield describe(operation, "augment", image[0] if len(image) == 1 else image)
+
+
+def _describe(
+    operation: Operation, stage: Stage, leaves: "Sequence[DrawnLeaf]", image: Tensor | None
+) -> ReplayedOperation:
+    """Describe an operation by those of its leaves that were applied."""
+    from dali_pipes.preview.draw_descriptions import leaf_name
+
+    params: dict[str, Any] = {}
+    texts: list[str] = []
+    for leaf, own, is_applied, words in leaves:
+        if not is_applied:
+            continue
+        values = {name: _plain(value[0]) for name, value in own.items() if name != "apply"}
+        if leaf is operation:
+            params = values
+            texts.append(words)
+        else:
+            name = type(leaf).__name__
+            # An operation may come several times among others.
+            params[f"{name} {len(params) + 1}" if name in params else name] = values
+            texts.append(": ".join(filter(None, [leaf_name(leaf), words])))
+    is_applied = any(leaf.is_applied for leaf in leaves)
+    name = type(operation).__name__
+    return ReplayedOperation(name, stage, operation, is_applied, params, "; ".join(texts), image)
+
+
+def _plain(value: Any) -> Any:
+    """Return a Python number, or the array that was drawn."""
+    return value.item() if value.ndim == 0 else value
 
 
 def _run_until(setup: Setup, view: View, seen: Seen, row: int, stop: int) -> Tensor:
@@ -261,56 +297,3 @@ def _run_until(setup: Setup, view: View, seen: Seen, row: int, stop: int) -> Ten
         engine.run(image[None] if recipe.decode_size is not None else [image], own, out)
         images.append(out[0])
     return torch.stack(images).cpu()
-
-
-class _Describer:
-    """Describes what was drawn for a row, operation by operation in their order."""
-
-    def __init__(self, draws: Draws, row: int, keys: Sequence[str]) -> None:
-        self._draws, self._row, self._keys, self._sizes = draws, row, keys, draws.sizes
-
-    def step(
-        self, operation: Operation, stage: Stage, params: Sequence[Params], image: Tensor | None
-    ) -> ReplayedOperation:
-        """Describe the next operation, given the parameters of its leaves."""
-        from dali_pipes.preview.draw_descriptions import (
-            leaf_words,
-        )  # its package imports the loader
-
-        leaves = operation.leaves or (operation,)  # operations on the time of clips have none
-        named: dict[str, Any] = {}
-        texts: list[str] = []
-        for leaf, drawn in zip(leaves, params, strict=True):
-            if self._is_applied(leaf, drawn):
-                height, width = self._sizes[self._row].tolist()
-                own, name = row_of(drawn, self._row), type(leaf).__name__
-                words = leaf_words(leaf, own, self._draws, self._row, (height, width), self._keys)
-                values = {key: _plain(value[0]) for key, value in own.items() if key != "apply"}
-                if leaf is operation:
-                    named |= values
-                else:
-                    named[_unused(name, named)] = values
-                    short = name.removeprefix("Policy") if words else name
-                    words = f"{short}: {words}" if words else short
-                texts.append(words)
-            if stage != "time":
-                self._sizes = leaf.result_size(drawn, self._sizes)
-        is_applied = any(map(self._is_applied, leaves, params))
-        name = type(operation).__name__
-        return ReplayedOperation(name, stage, operation, is_applied, named, "; ".join(texts), image)
-
-    def _is_applied(self, leaf: Operation, params: Params) -> bool:
-        if isinstance(leaf, Mixing):
-            return bool(leaf.mixed(params, self._draws.partners)[self._row])
-        return bool(params["apply"][self._row]) if "apply" in params else True
-
-
-def _plain(value: Any) -> Any:
-    """Return a Python number, or the array that was drawn."""
-    return value.item() if value.ndim == 0 else value
-
-
-def _unused(name: str, used: Mapping[str, Any]) -> str:
-    """Return a name that is not used: an operation may come several times among others."""
-    names = (f"{name} {number}" for number in count(2))
-    return name if name not in used else next(one for one in names if one not in used)

@@ -32,7 +32,7 @@ class ReplayedOperation:
         applied: Whether it changed the image: its probability let it through, and its mixing partner exists.
         params: The draw by name, numbers and arrays as the operation's `draw` returns them; for an operation made of
             others a dictionary for each of these that was chosen.
-        words: The draw in words and units, such as "45 x 59 px at top 6, left 4, to 64 x 64" and angles in degrees.
+        words: The draw in words and units, such as "top 6, left 4, 45 x 59 px, to 64 x 64" and angles in degrees.
         image: The picture after it, on the CPU: float32 [C, height, width], of clips and of samples with several images
             [T, C, height, width]. None before and while decoding, whose result is `Replay.canvas`.
     """

@@ -71,15 +71,10 @@ def draw(call: str, recipe: Recipe | Views, file: str) -> dict[str, Any]:
     name = call.partition("(")[0]
     num_views = len(recipe.recipes) if isinstance(recipe, Views) else 1
     epochs = range(max(1, NUM_DRAWS // num_views))
-    pictures: list[Image.Image] = []
-    words: list[list[str]] = []
-    page = preview_images(_originals(name), recipe, [0], epochs=epochs).page
-    for one in page.placed:
-        if isinstance(one.what, Image.Image):
-            pictures.append(one.what)
-            words.append([])
-        elif pictures:
-            words[-1].append(one.what.text)
+    preview = preview_images(_originals(name), recipe, [0], epochs=epochs)
+    cells = [cell for row in preview.rows for cell in row.cells if cell]
+    pictures = [cell.picture for cell in cells]
+    words = [[line.text for line in cell.caption] for cell in cells]
     if len({one.tobytes() for one in pictures[1:]}) == 1:  # nothing is random in it
         pictures, words = pictures[:2], words[:2]
     _side_by_side(pictures).save(FOLDER / file, quality=_QUALITY, method=6)
@@ -124,13 +119,11 @@ def _side_by_side(pictures: list[Image.Image]) -> Image.Image:
 
 def _words(lines: list[str], name: str) -> str:
     """Return what was drawn for the operation, out of the lines below its picture."""
-    text = " ".join(lines)
-    start = text.find(f"{name}: ")
     if name.startswith("Recipe"):
         return ""
-    if start < 0:
-        return "it has changed nothing" if "nothing is changed" in text else ""
-    return text[start + len(name) + 2 :].partition(" CenterCrop")[0]
+    if "nothing is changed at random" in lines:
+        return "it has changed nothing"
+    return next((line.partition(": ")[2] for line in lines if line.startswith(f"{name}: ")), "")
 
 
 if __name__ == "__main__":
