@@ -26,7 +26,7 @@ def print_kinds(kinds: Sequence[Kind]) -> None:
         size = decimal(kind.bytes) if kind.files else ""
         rows.append([kind.name, f"{kind.files:,}", size, used, kind.what + elsewhere])
     print_table(("kind", ">files", ">size", ">last used", "what it is"), rows)
-    total = decimal(sum(kind.bytes for kind in kinds if kind.ours))
+    total = decimal(sum(kind.bytes for kind in kinds))
     print_line(f"gpu-aug cache --remove KIND removes a kind, --remove all frees {total}")
 
 

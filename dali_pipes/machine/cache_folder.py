@@ -3,7 +3,7 @@
 import fcntl
 import os
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,6 @@ class Kind:
         last_used: Time of the last reading or writing of any of them, in seconds since 1970, as far as the file system
             records it; None without files.
         what: Their content, and the cost of their removal.
-        ours: Whether `remove` removes them; Hugging Face's files belong to another library.
     """
 
     name: str
@@ -38,7 +37,6 @@ class Kind:
     bytes: int
     last_used: float | None
     what: str
-    ours: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,36 +108,18 @@ _LOCATIONS: Mapping[str, _Location] = {
 KINDS = tuple(_LOCATIONS)
 """Kinds that can be removed."""
 
-HUB = "hub"
-
-
 def list_cache() -> list[Kind]:
     """Return the kinds of files in the cache folder, ``$GPU_AUG_CACHE`` or ``~/.cache/gpu-aug``.
 
     Returns:
-        Each of KINDS, also without files; "hub" for the files of Hugging Face's library if there are some; and "other" for
-        files of no known kind, which are never removed.
+        Each of KINDS, also without files.
 
     Example:
         >>> from dali_pipes.machine.cache_folder import list_cache
         >>> [kind.name for kind in list_cache()][:3]
         ['blocks', 'indexes', 'videos']
     """
-    files = {name: _files(name) for name in KINDS}
-    kinds = [_kind(name, _folder(name), files[name], _LOCATIONS[name].what) for name in KINDS]
-    if (hub := _hub_folder()) is not None:
-        what = "downloads of Hugging Face's library, which other programs use too; hf cache rm removes them"
-        kinds.append(_kind(HUB, hub, _all_files(hub), what, ours=False))
-    # Locks and accounts belong to the kinds.
-    helpers = {cache_folder() / "blocks" / name for name in ("CACHEDIR.TAG", "lock", "total")}
-    known = helpers.union(*files.values())
-    others = [
-        path for path in _all_files(cache_folder()) if path not in known and path.suffix != ".lock"
-    ]
-    if others:
-        what = "files of other kinds; they are never removed"
-        kinds.append(_kind("other", cache_folder(), others, what, ours=False))
-    return kinds
+    return [_kind(name) for name in KINDS]
 
 
 def remove(kind: str) -> list[Removed]:
@@ -153,17 +133,13 @@ def remove(kind: str) -> list[Removed]:
         kind: One of KINDS, or "all" for each of them.
 
     Raises:
-        LoaderError: There is no such kind, or its files are not ours.
+        LoaderError: There is no such kind.
 
     Example:
         >>> from dali_pipes.machine.cache_folder import remove
         >>> [(removed.name, removed.files) for removed in remove("unpacked")]
         [('unpacked', 0)]
     """
-    if kind == HUB:
-        raise LoaderError(
-            f"kind={kind!r} is not allowed: these files belong to Hugging Face's library; remove them with hf cache rm"
-        )
     if kind not in (*KINDS, "all"):
         raise LoaderError(f"kind={kind!r} is not allowed; give one of {', '.join(KINDS)}, or all")
     in_use = _open_files()
@@ -213,41 +189,24 @@ def _folder(name: str) -> Path:
 
 
 def _files(name: str) -> list[Path]:
-    """Return the files of a kind, sorted."""
+    """Return the files of a kind, without links, sorted; none if the folder does not exist or is not readable."""
     location = _LOCATIONS[name]
-    files = _own_files(_folder(name), location.glob)
-    return [path for path in files if location.name.fullmatch(path.name)]
-
-
-def _all_files(folder: Path) -> list[Path]:
-    return _own_files(folder, "**/*")
-
-
-def _own_files(folder: Path, pattern: str) -> list[Path]:
-    """Return files without links, sorted; none if the folder does not exist or is not readable."""
     return [
-        path for path in sorted(folder.glob(pattern)) if path.is_file() and not path.is_symlink()
+        path
+        for path in sorted(_folder(name).glob(location.glob))
+        if location.name.fullmatch(path.name) and path.is_file() and not path.is_symlink()
     ]
 
 
-def _hub_folder() -> Path | None:
-    try:
-        from huggingface_hub import constants
-    except ImportError:
-        return None
-    folder = Path(constants.HF_HUB_CACHE)
-    return folder if folder.is_dir() else None
-
-
-def _kind(name: str, folder: Path, files: Sequence[Path], what: str, *, ours: bool = True) -> Kind:
+def _kind(name: str) -> Kind:
     states = []
-    for path in files:
+    for path in _files(name):
         # Another process may delete files of the cache meanwhile.
         with suppress(OSError):
             states.append(path.stat())
     size = sum(state.st_size for state in states)
     used = max((max(state.st_atime, state.st_mtime) for state in states), default=None)
-    return Kind(name, folder, len(states), size, used, what, ours)
+    return Kind(name, _folder(name), len(states), size, used, _LOCATIONS[name].what)
 
 
 def _open_files() -> set[Path]:

@@ -63,7 +63,8 @@ def examine() -> Iterator[Finding]:
     yield _videos()
     yield from _videos_on_gpu()
     yield _formats()
-    yield from (_engine(name) for name in ("fused", "kornia", "albumentations"))
+    for name in ("numba", "kornia", "albumentations"):
+        yield _engine(name)
     yield _compiled()
     yield _chosen()
 
@@ -187,14 +188,12 @@ def _formats() -> Finding:
     return Finding("formats", found, advice)
 
 
-def _engine(name: str) -> Finding:
-    installed = versions()
-    if name == "fused":
-        parts = [f"{part} {installed[part]}" for part in ("numba", "triton") if part in installed]
-        return Finding("engine fused", f"our own kernels: {', '.join(parts)}")
-    if name not in installed:
-        return Finding(f"engine {name}", "missing", f"pip install {name}")
-    return Finding(f"engine {name}", f"{name} {installed[name]}")
+def _engine(package: str) -> Finding:
+    """Examine the package that an engine needs."""
+    subject = "engine fused" if package == "numba" else f"engine {package}"
+    if package in (installed := versions()):
+        return Finding(subject, f"{package} {installed[package]}")
+    return Finding(subject, "missing", f"pip install {package}")
 
 
 def _compiled() -> Finding:

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
 from dali_pipes.preview.clips import ClipPictures
 from dali_pipes.preview.page import (
     FAINT,
     FRAME,
     NARROWEST,
+    PAPER,
     WARNING,
     Cell,
     Line,
@@ -85,7 +86,9 @@ def write_animation(clip: ClipPictures, path: Path) -> None:
     """
     pages = [_page(clip, frame) for frame in range(len(clip.source))]
     height = max(page.height for page in pages)  # one size for all, though some have more words
-    first, *others = (page.crop((0, 0, page.width, height)) for page in pages)
+    first, *others = (
+        ImageOps.expand(page, (0, 0, 0, height - page.height), PAPER) for page in pages
+    )
     first.save(
         path,
         save_all=True,

@@ -45,13 +45,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def taken() -> dict[str, tuple[int, int]]:
-    return {kind.name: (kind.files, kind.bytes) for kind in list_cache() if kind.name != "hub"}
+    return {kind.name: (kind.files, kind.bytes) for kind in list_cache()}
 
 
 class TestList:
     @pytest.mark.usefixtures("folder")
     def test_every_kind_by_its_files(self) -> None:
-        """Numbers and sizes; strangers are called other, and belong to no kind."""
+        """Numbers and sizes; files of unknown names belong to no kind."""
         found = taken()
         assert found.pop("blocks")[0] == 3
         assert found == {
@@ -61,7 +61,6 @@ class TestList:
             "sizes": (1, 300),
             "unpacked": (1, 400),
             "compiled": (1, 500),
-            "other": (3, 36),
         }
 
     def test_last_use(self, folder: Path) -> None:
@@ -107,7 +106,7 @@ class TestRemove:
     def test_all_but_strangers(self, folder: Path) -> None:
         """Files that are not known stay."""
         remove("all")
-        assert taken() == {**dict.fromkeys(KINDS, (0, 0)), "other": (3, 36)}
+        assert taken() == dict.fromkeys(KINDS, (0, 0))
         assert (folder / "notes.txt").read_bytes() == bytes(11)
 
     def test_blocks_are_taken_from_the_accounts(self, folder: Path) -> None:
@@ -171,7 +170,6 @@ class TestRemove:
                 "index",
                 "kind='index' is not allowed; give one of blocks, indexes, videos, checkpoints",
             ),
-            ("hub", "belong to Hugging Face's library; remove them with hf cache rm"),
             ("", "kind='' is not allowed"),
             ("../..", "is not allowed"),
         ],
@@ -189,7 +187,7 @@ def test_command(folder: Path, run: Run) -> None:
     """The table names every kind; a removal says what went; an unknown kind is refused."""
     code, printed, _ = run("cache")
     assert code == 0
-    for name in (*KINDS, "other", "500 bytes"):
+    for name in (*KINDS, "500 bytes"):
         assert name in printed
     code, printed, _ = run("cache", "--remove", "compiled")
     assert (code, "compiled: removed 1 file, 500 bytes" in printed) == (0, True)
