@@ -108,6 +108,7 @@ _LOCATIONS: Mapping[str, _Location] = {
 KINDS = tuple(_LOCATIONS)
 """Kinds that can be removed."""
 
+
 def list_cache() -> list[Kind]:
     """Return the kinds of files in the cache folder, ``$GPU_AUG_CACHE`` or ``~/.cache/gpu-aug``.
 

@@ -4,15 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from dali_pipes import Loader
 from dali_pipes.preview import clip_engines, clip_pictures, render_strips
-from dali_pipes.preview.page import MARGIN
 from dali_pipes.preview.strips import shown_frames
 from dali_pipes.video.clips import Clips
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, SpeedJitter, Views
 from readers.video import VideoFolderDataset, scan_video
+from tests.dali_pipes.preview.test_images import pictures, texts
 from tests.support.videos import decode_all, pan, write_video
 
 SIZE = (64, 80)
@@ -118,7 +117,7 @@ def test_held_frames_are_marked(tmp_path: Path) -> None:
     assert list(one.marks) == [expected.get(frame, "") for frame in range(12)]
     assert np.array_equal(one.source[4], one.source[3])
     page = render_strips([one])
-    said = [what.what.text for what in page.placed if not isinstance(what.what, Image.Image)]
+    said = texts(page)
     for frame in shown_frames(12):
         assert said.count(f"held: #{frame} does not decode") == (frame in expected)
 
@@ -149,8 +148,7 @@ def test_strips_show_the_first_and_the_last_frame(videos: VideoFolderDataset) ->
     assert shown_frames(3) == [0, 1, 2]
     places = shown_frames(20)
     assert (len(places), places[0], places[-1]) == (8, 0, 19)
-    pictures = [placed for placed in page.placed if isinstance(placed.what, Image.Image)]
-    assert len(pictures) == 3 * 8
-    assert min(placed.left for placed in pictures) > MARGIN
+    shown = pictures(page)
+    assert len(shown) == 3 * 8
     # The first picture is the first frame, enlarged by whole pixels.
-    assert np.array_equal(np.asarray(pictures[0].what)[::2, ::2], one.source[0])
+    assert np.array_equal(shown[0][::2, ::2], one.source[0])

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from dali_pipes import Flow, ImageOptions, NumberMap
+from dali_pipes import Flow, ImageOptions, LoaderError, NumberMap
 from dali_pipes.preview import preview_engines, preview_images, take_decodable_samples
 from dali_pipes.preview.pictures import show_values
 from gpu_aug import CenterCrop, HorizontalFlip, Recipe
@@ -81,13 +81,13 @@ def test_other_kinds(
     """The original and its mirror image, as they were made; the words say how numbers became colours."""
     data = open_dataset(tar_of(tmp_path / "a.tar", [{ending: encoded(array, ending)}]))
 
-    page = preview_images(data, FLIP, [0], epochs=[0], **options).page
+    page = preview_images(data, FLIP, [0], epochs=[0], **options)
 
     original, mirrored = pictures(page)
     assert np.abs(original - expected(array)).max() <= 1
     assert np.abs(mirrored - expected(array)[:, ::-1]).max() <= 1
     assert np.abs(mirrored - expected(array)).mean() > 1
-    assert " ".join(texts(page)).count(words) == 2
+    assert " ".join(texts(page)).count(words) >= 2
 
 
 def test_pairs_and_maps_have_rows(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_pairs_and_maps_have_rows(tmp_path: Path) -> None:
         ),
     }
 
-    page = preview_images(data, FLIP, [0], epochs=[0], **options).page
+    page = preview_images(data, FLIP, [0], epochs=[0], **options)
 
     first, first_shown, second, second_shown, of_depth, of_flow = pictures(page)
     assert np.array_equal(first, left)
@@ -128,33 +128,31 @@ def test_pairs_and_maps_have_rows(tmp_path: Path) -> None:
     assert "black 2, white 4, red is unknown" in " ".join(texts(page))
     assert "length of the vectors," in said
     preview = preview_engines(data, FLIP, [0], **options)
-    assert len(pictures(preview.page)) == 2 + 3 * 4
-    assert all("DALI decodes one RGB image" in reason for reason in preview.missing.values())
+    assert len(pictures(preview)) == 2 + 3 * 4
+    assert all("gives one RGB image of 8 bits" in reason for reason in preview.missing.values())
 
 
 def test_samples_of_another_kind_are_not_sound(tmp_path: Path) -> None:
-    """One sentence each: another number of channels, another depth, a field that is missing."""
+    """One sentence each: another number of channels, another depth; a field that all lack is refused."""
     gray = encoded(RNG.integers(0, 256, SIZE, np.uint8), "png")
     data = open_dataset(tar_of(tmp_path / "a.tar", [{"png": gray}]))
     for images, words in (
         (ImageOptions(channels=5), "channels=5"),
         (ImageOptions(channels=1, depth=16), "depth=16"),
-        (ImageOptions(fields=["left.png"]), "the field 'left.png' is missing"),
     ):
-        sound, [fault] = take_decodable_samples(data, most=1, images=images.image_fields())
+        sound, [fault] = take_decodable_samples(data, most=1, images=images)
         assert not sound
         assert words in fault
-    assert (
-        len(take_decodable_samples(data, most=1, images=ImageOptions(channels=1).image_fields())[0])
-        == 1
-    )
+    assert len(take_decodable_samples(data, most=1, images=ImageOptions(channels=1))[0]) == 1
+    with pytest.raises(LoaderError, match="has no field 'left.png'"):
+        take_decodable_samples(data, most=1, images=ImageOptions(fields=["left.png"]))
 
 
 def test_numbers_that_are_all_alike_or_unknown() -> None:
     """Gray, or red; never a division by nothing."""
     alike, words = show_values(torch.full((1, 4, 5), 7.0), stretched=True)
     assert np.ptp(alike) == 0
-    assert words == "all are 7"
+    assert words == "black 7, white 7"
     unknown, words = show_values(torch.full((1, 4, 5), torch.nan), stretched=True)
     assert (unknown == (150, 0, 0)).all()
     assert words == "red is unknown"
