@@ -114,17 +114,11 @@ def write_images(
     _print_warnings(f"left out: {fault}" for fault in left_out)
     indices = [sample.index for sample in samples]
     common: dict[str, Any] = {"seed": shown.seed, "images": kind}
-    with Console().status("drawing") as status:  # nothing where there is no terminal
-
-        def say(what: object) -> None:
-            status.update(f"drawing {what}")
-
+    with Console().status("drawing"):  # nothing where there is no terminal
         if shown.engines:
-            common |= {"epoch": shown.epoch, "on_pair": say}
-            found = preview_engines(dataset, recipe, indices, **common)
+            found = preview_engines(dataset, recipe, indices, epoch=shown.epoch, **common)
         else:
             common |= shown.draws_of(_DRAWS_OF_IMAGES)
-            common |= {"on_epoch": lambda epoch: say(f"epoch {epoch}")}
             found = preview_images(dataset, recipe, indices, **common)
     _print_missing(found.missing)
     _save(found, out)

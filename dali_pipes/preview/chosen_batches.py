@@ -1,6 +1,6 @@
 """Make chosen samples as training makes them in an epoch, with one decoder and engine or with all."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any, Literal, NamedTuple
@@ -134,7 +134,6 @@ def draw_pairs(
     epoch: int,
     *,
     seed: int,
-    on_pair: Callable[[str], None],
     numbers: Sequence[int] | None = None,
     images: ImageOptions = ImageOptions(),  # noqa: B008 - frozen
 ) -> tuple[dict[str, Drawn], dict[str, str]]:
@@ -146,7 +145,6 @@ def draw_pairs(
         indices: See `draw_chosen`, also for `numbers`.
         epoch: The epoch.
         seed: Seed of the order and of the draws.
-        on_pair: Called with the name of each pair before it draws.
         numbers: Indices in the training's dataset.
         images: As for Loader.
 
@@ -161,7 +159,6 @@ def draw_pairs(
     missing: dict[str, str] = {}
     for decoder, engine in product(DECODERS, ENGINES):
         name = pair_name(decoder, engine)
-        on_pair(name)
         try:
             how: dict[str, Any] = {"decoder": decoder, "engine": engine, "images": images}
             with preview_loader(dataset, recipe, seed=seed, **how) as loader:

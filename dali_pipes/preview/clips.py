@@ -1,6 +1,6 @@
 """Clips as pictures: their frames, and the augmented frames of several epochs or of every decoder and engine."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,6 @@ from dali_pipes.video.decode import read_frames
 from dali_pipes.video.render_clip import read_pictures
 from gpu_aug import Recipe, Schedule, Views
 from gpu_aug.engines.choose import EngineChoice
-from gpu_aug.frame_times import drawn_speed, frame_order
 from readers import BadSample, Sample
 from readers.video.frame_folder import FRAMES_CODEC
 
@@ -55,9 +54,9 @@ class ClipPictures:
         key: Key of the video.
         label: The name of its class, "" if it has none.
         epoch: The epoch.
-        numbers: int64 [T], the numbers of the frames in the order of presentation.
+        numbers: int64 [T], the numbers of the frames in the order of presentation; one that comes again stands for a
+            damaged frame or one after the end of the video.
         seconds: float64 [T], when each frame is shown, counted from the first frame of the video.
-        marks: For each frame "" or why it replaces another frame.
         source: The frames before augmentation, T pictures of one size.
         views: The augmented frames of each view.
         made_by: The engine, its device and the decoder; "" if the strips have different ones.
@@ -68,7 +67,6 @@ class ClipPictures:
     epoch: int
     numbers: NDArray[np.int64]
     seconds: NDArray[np.float64]
-    marks: Sequence[str]
     source: list[Picture]
     views: Sequence[Strip]
     made_by: str = ""
@@ -138,7 +136,7 @@ def _pictures(
     batch = drawn.batch
     assert batch.frames is not None
     assert batch.seconds is not None
-    indices, shown, marks = batch.indices.numpy(), batch.frames.numpy(), _marks(clips, drawn)
+    shown = batch.frames.numpy()
     return [
         ClipPictures(
             key=entry.key.rpartition("#")[0],
@@ -146,32 +144,11 @@ def _pictures(
             epoch=drawn.epoch,
             numbers=shown[row],
             seconds=batch.seconds[row].numpy(),
-            marks=marks[row],
             source=_source(clips, entry, shown[row]),
             views=strips[row],
             made_by=made_by,
         )
-        for row, entry in enumerate(clips.fetch(indices))
-    ]
-
-
-def _marks(clips: Clips, drawn: Drawn) -> list[list[str]]:
-    """Return for each frame of each clip whether it replaces a damaged frame or one after the end of the video."""
-    fetcher, batch = drawn.fetcher, drawn.batch
-    assert batch.frames is not None
-    first, draws, indices = drawn.views.recipes[0], drawn.draws[0], batch.indices.numpy()
-    speed = drawn_speed(first, draws)[drawn.rows]
-    order = frame_order(first, draws, clips.num_frames)[drawn.rows]
-    identities = fetcher.identities(indices, np.zeros_like(indices))
-    how = (fetcher.seed, drawn.epoch, indices, identities, speed)
-    wanted = np.take_along_axis(clips.choose(*how), order, axis=1)
-    padded = np.take_along_axis(clips.padded(*how), order, axis=1)
-    return [
-        [
-            f"held: #{number} does not decode" if number != shown else "padding" if pad else ""
-            for number, shown, pad in zip(*row, strict=True)
-        ]
-        for row in zip(wanted.tolist(), batch.frames.tolist(), padded.tolist(), strict=True)
+        for row, entry in enumerate(clips.fetch(batch.indices.numpy()))
     ]
 
 
@@ -201,7 +178,6 @@ def clip_engines(
     numbers: Sequence[int] | None = None,
     seed: int = 0,
     epoch: int = 0,
-    on_pair: Callable[[str], None] = lambda _: None,
 ) -> tuple[list[ClipPictures], dict[str, str]]:
     """Load clips before augmentation, and as every decoder and engine makes them: a strip for each view of each pair.
 
@@ -212,7 +188,6 @@ def clip_engines(
         numbers: Indices in the training's dataset.
         seed: Seed of the frames and of the draws.
         epoch: The epoch of the draws.
-        on_pair: Called with the name of each pair before it draws.
 
     Returns:
         The clips, and name -> reason for each pair that cannot make them.
@@ -222,7 +197,7 @@ def clip_engines(
     """
     chosen = list(range(len(clips)) if indices is None else indices)
     drawn, missing = draw_pairs(
-        clips, as_schedule(recipe), chosen, epoch, seed=seed, on_pair=on_pair, numbers=numbers
+        clips, as_schedule(recipe), chosen, epoch, seed=seed, numbers=numbers
     )
     first, *_ = drawn.items()
     of_pair = [

@@ -1,6 +1,6 @@
 """Images before augmentation next to what training sees in several epochs, or what each decoder and engine makes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from dali_pipes.arguments.options import ImageOptions
 from dali_pipes.errors import LoaderError
@@ -43,7 +43,6 @@ def preview_images(
     seed: int = 0,
     epochs: Sequence[int] = range(4),
     engine: EngineChoice = "auto",
-    on_epoch: Callable[[int], None] = lambda _: None,
     images: ImageOptions = ImageOptions(),  # noqa: B008 - frozen
 ) -> Preview:
     """Draw images before augmentation, and next to each what training with this seed sees in several epochs.
@@ -58,7 +57,6 @@ def preview_images(
         seed: Seed of the order and of the draws.
         epochs: The epochs to show.
         engine: As for Loader.
-        on_epoch: Called with each epoch before it is drawn.
         images: As for Loader.
 
     Raises:
@@ -78,7 +76,6 @@ def preview_images(
     with preview_loader(dataset, schedule, seed=seed, engine=engine, images=images) as loader:
         columns = []
         for epoch in epochs:
-            on_epoch(epoch)
             drawn = draw_chosen(loader, indices, epoch)
             columns.append([_cells(drawn, layer, f"epoch {epoch}") for layer in layers_of(drawn)])
         shown = ", ".join(map(str, epochs))
@@ -131,7 +128,6 @@ def preview_engines(
     *,
     seed: int = 0,
     epoch: int = 0,
-    on_pair: Callable[[str], None] = lambda _: None,
     images: ImageOptions = ImageOptions(),  # noqa: B008 - frozen
 ) -> Preview:
     """Draw images before augmentation, and below them what every decoder and engine makes with the same draws.
@@ -145,7 +141,6 @@ def preview_engines(
         indices: The samples to show, each once; they must decode, see `take_decodable_samples`.
         seed: Seed of the draws.
         epoch: The epoch of the draws.
-        on_pair: Called with the name of each pair before it draws.
         images: As for Loader.
 
     Raises:
@@ -160,9 +155,7 @@ def preview_engines(
     if not len(indices):
         raise LoaderError("a preview needs samples, got none: give at least one")
     schedule = as_schedule(recipe)
-    drawn, missing = draw_pairs(
-        dataset, schedule, indices, epoch, seed=seed, on_pair=on_pair, images=images
-    )
+    drawn, missing = draw_pairs(dataset, schedule, indices, epoch, seed=seed, images=images)
     (first_name, first), *_ = drawn.items()
     originals = _originals(dataset, schedule.at(epoch), first, indices)
     rows = [Row(cells, [Line("original")]) for cells in zip(*originals, strict=True)]

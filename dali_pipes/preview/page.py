@@ -17,7 +17,6 @@ PAPER: Colour = (62, 70, 84)
 INK: Colour = (245, 246, 248)
 FAINT: Colour = (190, 198, 210)
 FRAME: Colour = (150, 160, 176)
-WARNING: Colour = (255, 190, 92)
 
 NARROWEST = 215
 """Smallest width of a column in pixels, which leaves room for words below small pictures."""
@@ -52,11 +51,10 @@ class Cell:
 
     picture: Image.Image
     caption: Sequence[Line] = ()
-    frame: Colour = FRAME
 
     def render(self, width: int) -> Image.Image:
         """Draw the picture with a frame of one pixel, above the caption."""
-        framed = ImageOps.expand(self.picture, 1, self.frame)
+        framed = ImageOps.expand(self.picture, 1, FRAME)
         return join([framed, draw_text(self.caption, width)], gap=_GAP // 2)
 
 

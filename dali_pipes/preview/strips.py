@@ -5,15 +5,12 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image
 
 from dali_pipes.preview.clips import ClipPictures
 from dali_pipes.preview.page import (
     FAINT,
-    FRAME,
     NARROWEST,
-    PAPER,
-    WARNING,
     Cell,
     Line,
     Preview,
@@ -51,10 +48,10 @@ def _block(clip: ClipPictures) -> list[Row]:
     frames = shown_frames(len(clip.source))
     facts = [clip.label, f"epoch {clip.epoch}", f"{len(frames)} of {len(clip.source)} frames"]
     title = [Line(clip.key), *(Line(fact, FAINT) for fact in facts)]
-    source = []
-    for frame in frames:
-        picture, mark = fit(clip.source[frame], (HEIGHT, WIDTH)), clip.marks[frame]
-        source.append(Cell(picture, _frame_lines(clip, frame), WARNING if mark else FRAME))
+    source = [
+        Cell(fit(clip.source[frame], (HEIGHT, WIDTH)), [_frame_line(clip, frame)])
+        for frame in frames
+    ]
     rows = [Row(source, title)]
     for view in clip.views:
         cells = [Cell(fit(view.frames[frame], (HEIGHT, WIDTH))) for frame in frames]
@@ -62,10 +59,9 @@ def _block(clip: ClipPictures) -> list[Row]:
     return rows
 
 
-def _frame_lines(clip: ClipPictures, frame: int) -> list[Line]:
-    """Return the number and the time of a frame, and why it replaces another frame."""
-    time = f"#{clip.numbers[frame]}  {clip.seconds[frame]:.2f} s"
-    return [Line(time, FAINT), Line(clip.marks[frame], WARNING)]
+def _frame_line(clip: ClipPictures, frame: int) -> Line:
+    """Return the number and the time of a frame."""
+    return Line(f"#{clip.numbers[frame]}  {clip.seconds[frame]:.2f} s", FAINT)
 
 
 MOVING = (".webp", ".gif", ".png")
@@ -85,10 +81,7 @@ def write_animation(clip: ClipPictures, path: Path) -> None:
         path: Its extension is one of MOVING.
     """
     pages = [_page(clip, frame) for frame in range(len(clip.source))]
-    height = max(page.height for page in pages)  # one size for all, though some have more words
-    first, *others = (
-        ImageOps.expand(page, (0, 0, 0, height - page.height), PAPER) for page in pages
-    )
+    first, *others = pages
     first.save(
         path,
         save_all=True,
@@ -121,7 +114,7 @@ def _page(clip: ClipPictures, frame: int) -> Image.Image:
     """Draw a frame before and after augmentation, with its number and time below."""
     strips = [clip.source, *(view.frames for view in clip.views)]
     pictures = join([fit(strip[frame], ANIMATION_ROOM) for strip in strips], across=True)
-    # The count makes pages different: Pillow merges equal ones, and adds their durations.
+    # Each line is short, so that all pages have one size. The count makes pages different: Pillow merges equal ones, and adds their durations.
     count = Line(f"{frame + 1}/{len(clip.source)}", FAINT)
-    lines = [Line(clip.key), count, *_frame_lines(clip, frame)]
+    lines = [Line(clip.key), count, _frame_line(clip, frame)]
     return join([pictures, draw_text(lines, max(NARROWEST, pictures.width))])

@@ -23,7 +23,6 @@ from dali_pipes.video.sampling import (
     Start,
     choose_frames,
     fixed_start,
-    padded_frames,
     random_start,
     read_rate,
     uniform_start,
@@ -257,21 +256,6 @@ class Clips(IndexedDataset):
             how = (self._rate, segment, self.num_frames, start, self._padding, int(speed[row]))
             chosen[row] = segment.first + choose_frames(*how)
         return chosen
-
-    def padded(
-        self,
-        seed: int,
-        epoch: int,
-        indices: NDArray[np.int64],
-        identities: NDArray[np.int64],
-        speed: NDArray[np.int64],
-    ) -> NDArray[np.bool_]:
-        """Return which of the frames that `choose` returns stand for frames after the end of the video, bool [n, T]."""
-        padded = np.zeros((len(indices), self.num_frames), bool)
-        for row, segment, start in self._starts(seed, epoch, indices, identities):
-            how = (self._rate, segment, self.num_frames, start, self._padding, int(speed[row]))
-            padded[row] = padded_frames(*how)
-        return padded
 
     def _starts(
         self,

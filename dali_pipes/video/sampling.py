@@ -185,27 +185,6 @@ def choose_frames(
     return frames
 
 
-def padded_frames(
-    rate: Rate,
-    segment: Segment,
-    num_frames: int,
-    start: Start,
-    padding: Padding,
-    speed: int = SPEED_UNIT,
-) -> NDArray[np.bool_]:
-    """Return which frames of a clip stand for frames after the end of the video, bool [T]; see `choose_frames`.
-
-    With padding="repeat" these are the frames that repeat the frame before them.
-    """
-    length = rate.length(segment)
-    positions = _positions(rate, segment, num_frames, start, speed)
-    beyond = np.array([position >= length for position in positions])
-    if padding == "repeat" and beyond.any():
-        chosen = choose_frames(rate, segment, num_frames, start, padding, speed)
-        beyond = np.diff(chosen, prepend=-1) == 0
-    return beyond
-
-
 def _positions(
     rate: Rate, segment: Segment, num_frames: int, start: Start, speed: int
 ) -> list[int]:

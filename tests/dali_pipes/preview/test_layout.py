@@ -72,7 +72,6 @@ def test_clips_of_different_sizes() -> None:
             epoch=3,
             numbers=np.arange(num_frames) + 100_000,
             seconds=np.arange(num_frames) * 1000.0,
-            marks=["held: #100123 does not decode", "", "padding"] * (num_frames // 3 + 1),
             source=[np.zeros((*size, 3), np.uint8)] * num_frames,
             views=[Strip(LONG, [np.zeros((*view, 3), np.uint8)] * num_frames, [LONG, "Flip"])],
         )
