@@ -1,7 +1,6 @@
 """List the files in the cache folder, and remove those that are not in use."""
 
 import fcntl
-import os
 import re
 from collections.abc import Mapping, Set
 from contextlib import suppress
@@ -47,7 +46,7 @@ class Removed:
         name: The kind.
         files: Number of removed files.
         bytes: Sum of their sizes.
-        kept: Files that stay: a process of this machine has them open, or they cannot be removed.
+        kept: Files that stay: a process of this machine has them mapped, or they cannot be removed.
     """
 
     name: str
@@ -126,7 +125,7 @@ def list_cache() -> list[Kind]:
 def remove(kind: str) -> list[Removed]:
     """Remove files of the cache folder; other processes may continue to use it meanwhile.
 
-    Only files of known location and name are removed. Files that a process of this machine has open stay, and so do files
+    Only files of known location and name are removed. Files that a process of this machine has mapped stay, and so do files
     that are being written. On a folder that several machines share the other machines' processes are not seen: their runs
     read blocks, indexes and sizes again.
 
@@ -143,7 +142,7 @@ def remove(kind: str) -> list[Removed]:
     """
     if kind not in (*KINDS, "all"):
         raise LoaderError(f"kind={kind!r} is not allowed; give one of {', '.join(KINDS)}, or all")
-    in_use = _open_files()
+    in_use = _mapped_files()
     return [_remove(name, in_use) for name in (KINDS if kind == "all" else (kind,))]
 
 
@@ -210,17 +209,15 @@ def _kind(name: str) -> Kind:
     return Kind(name, _folder(name), len(states), size, used, _LOCATIONS[name].what)
 
 
-def _open_files() -> set[Path]:
-    """Return the files that processes of this machine have open or mapped, as far as this user may see."""
-    found: set[Path] = set()
+def _mapped_files() -> set[Path]:
+    """Return the files that processes of this machine have mapped into memory, as far as this user may see.
+
+    Whoever has a file open without a mapping keeps it: its name alone is removed.
+    """
+    mapped: set[Path] = set()
     for process in Path("/proc").glob("[0-9]*"):
-        # Processes end meanwhile, and those of other users are not readable; both counts as no open files.
+        # Processes end meanwhile, and those of other users are not readable; both counts as no files.
         with suppress(OSError):
             lines = (process / "maps").read_text(errors="surrogateescape").splitlines()
-            found |= {Path(line.split(maxsplit=5)[5]) for line in lines if line.count(" /")}
-        with suppress(OSError):
-            for link in (process / "fd").iterdir():
-                with suppress(OSError):  # closed meanwhile
-                    # Its text, also if the file is gone by now.
-                    found.add(Path(os.readlink(link)))  # noqa: PTH115
-    return found
+            mapped |= {Path(line.split(maxsplit=5)[5]) for line in lines if line.count(" /")}
+    return mapped

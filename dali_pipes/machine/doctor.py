@@ -60,11 +60,12 @@ def examine() -> Iterator[Finding]:
     yield _dali()
     yield from _torch_and_dali()
     yield _cpu_decoder()
-    yield _videos()
+    yield _package("videos", "av", "gpu-aug[video]")
     yield from _videos_on_gpu()
     yield _formats()
-    for name in ("numba", "kornia", "albumentations"):
-        yield _engine(name)
+    yield _package("engine fused", "numba")
+    yield _package("engine kornia", "kornia")
+    yield _package("engine albumentations", "albumentations")
     yield _compiled()
     yield _chosen()
 
@@ -105,15 +106,14 @@ def _torch_and_dali() -> Iterator[Finding]:
     """Examine whether torch and DALI are built for one version of CUDA, if both are installed."""
     import torch
 
-    installed = versions()
+    installed, torch_cuda = versions(), torch.version.cuda
     builds = [major for major in _OLDEST_DRIVERS if f"nvidia-dali-cuda{major}0" in installed]
-    if builds and torch.version.cuda is not None:
+    if builds and torch_cuda is not None:
         driver = machine()["driver"] if torch.cuda.is_available() else None
-        torch_cuda = int(torch.version.cuda.split(".")[0])
-        yield judge_pair(torch_cuda, builds[0], str(driver) if driver else None)
+        yield judge_pair(int(torch_cuda.split(".")[0]), builds[0], driver)
 
 
-def judge_pair(torch_cuda: int, dali_cuda: int, driver: str | None) -> Finding:
+def judge_pair(torch_cuda: int, dali_cuda: int, driver: object) -> Finding:
     """Return what is known of torch and DALI in one process, built for these versions of CUDA.
 
     Args:
@@ -126,7 +126,7 @@ def judge_pair(torch_cuda: int, dali_cuda: int, driver: str | None) -> Finding:
     found = f"for CUDA {torch_cuda} and {dali_cuda}; a driver {needed} or newer serves both"
     if driver is None:
         return Finding(subject, f"{found}; without a GPU this does not matter")
-    if int(driver.split(".")[0]) < needed:
+    if int(str(driver).split(".")[0]) < needed:
         return Finding(
             subject, f"{found}, got {driver}", f"install NVIDIA's driver {needed} or newer"
         )
@@ -153,13 +153,12 @@ def _cpu_decoder() -> Finding:
     )
 
 
-def _videos() -> Finding:
-    """Examine the decoder of videos on the CPU."""
-    try:
-        av = importlib.import_module("av")
-    except ImportError:
-        return Finding("videos", "PyAV is missing", "to read videos: pip install 'gpu-aug[video]'")
-    return Finding("videos", f"PyAV {av.__version__} with FFmpeg {av.ffmpeg_version_info}")
+def _package(subject: str, package: str, requirement: str = "") -> Finding:
+    """Examine whether a package is installed; `requirement` is what pip installs for it, the package itself if left out."""
+    version = versions().get(package)
+    if version is None:
+        return Finding(subject, "missing", f"pip install '{requirement or package}'")
+    return Finding(subject, f"{package} {version}")
 
 
 def _videos_on_gpu() -> Iterator[Finding]:
@@ -176,24 +175,14 @@ def _videos_on_gpu() -> Iterator[Finding]:
 
 
 def _formats() -> Finding:
-    """Examine which formats can be read, and from which storage."""
+    """Examine which formats can be read."""
     missing = [
         extra for extra, name in _LIBRARIES.items() if importlib.util.find_spec(name) is None
     ]
     titles = [kind.title for kind in FORMATS.values() if kind.extra not in missing]
-    places = {"remote": "s3://, gs://, az://, http(s)://", "hf": "hf://"}
-    reached = [place for extra, place in places.items() if extra not in missing]
-    found = "; ".join([", ".join(titles), *([", ".join(reached)] if reached else [])])
+    found = ", ".join(titles)
     advice = f"pip install 'gpu-aug[{','.join(missing)}]' reads more" if missing else ""
     return Finding("formats", found, advice)
-
-
-def _engine(package: str) -> Finding:
-    """Examine the package that an engine needs."""
-    subject = "engine fused" if package == "numba" else f"engine {package}"
-    if package in (installed := versions()):
-        return Finding(subject, f"{package} {installed[package]}")
-    return Finding(subject, "missing", f"pip install {package}")
 
 
 def _compiled() -> Finding:

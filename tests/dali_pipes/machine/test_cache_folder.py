@@ -154,7 +154,7 @@ class TestRemove:
         self, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Whoever builds an index, also on another machine, has the lock of its file; without one it is left over."""
-        monkeypatch.setattr("dali_pipes.machine.cache_folder._open_files", set)
+        monkeypatch.setattr("dali_pipes.machine.cache_folder._mapped_files", set)
         part = folder / f"{DIGEST}.gpuaug-index.part"
         with one_at_a_time(part):
             assert remove("indexes")[0].kept == (part,)
