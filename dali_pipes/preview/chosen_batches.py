@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from dali_pipes.arguments.options import ImageOptions
 from dali_pipes.batch import Batch
-from dali_pipes.errors import BadSampleError, LoaderError, MissingPackageError
+from dali_pipes.errors import LoaderError, MissingPackageError
 from dali_pipes.loader import Loader
 from dali_pipes.preview.draw_descriptions import draw_words
 from dali_pipes.preview.pictures import viewable
-from dali_pipes.runs.replay import make_step
+from dali_pipes.runs.replay import make_step, require_good
 from dali_pipes.stages.assemble import assemble
-from dali_pipes.stages.data import Finished
 from dali_pipes.stages.fetch import Fetcher
 from dali_pipes.steps.schedule import Plan, complete_groups, positions_of
 from gpu_aug import Draws, EngineError, Recipe, Schedule, Targets, Views
@@ -121,7 +120,7 @@ def draw_chosen(
     positions, rows = complete_groups(share, views.group, len(fetcher.order))
     plan = Plan(epoch, 0, positions, rows, np.ones(len(share), bool), 0, 0, variant)
     finished, images = make_step(setup, plan)
-    _require_sound(finished)
+    require_good(finished)
     batch = assemble(finished, images, setup).to("cpu")
     targets = [finished.targets[row].targets for row in rows.tolist()]
     return Drawn(epoch, batch, views, finished.draws, rows, finished.keys, targets, fetcher)
@@ -170,14 +169,6 @@ def draw_pairs(
             f"no decoder and engine can make these samples: {next(iter(missing.values()))}"
         )
     return drawn, missing
-
-
-def _require_sound(finished: Finished) -> None:
-    """Raise BadSampleError for the first chosen sample that is bad, although it has a substitute."""
-    for row in finished.plan.rows.tolist():
-        for record in finished.records[row]:
-            if not record.kept:
-                raise BadSampleError(f"{record.key}: {record.reason}")
 
 
 @dataclass(frozen=True, slots=True)

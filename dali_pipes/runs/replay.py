@@ -76,12 +76,7 @@ def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int =
     alone, engines = _recording_setup(setup, plan.variant)
     finished, images = make_step(alone, plan)
     row = int(plan.rows[0])
-    for record in finished.records[row]:
-        if not record.kept:
-            raise BadSampleError(
-                f"sample {record.index} ({record.key}) is bad ({record.stage}: {record.reason}), so it is in no batch; see "
-                "on_bad_sample"
-            )
+    require_good(finished)
     chosen, seen = alone.variants[plan.variant][view], engines[view].seen
     assert seen is not None
     canvas = _canvases(seen, chosen, row)
@@ -100,6 +95,17 @@ def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int =
         recipe=chosen.recipe,
         way=f"{setup.choice.decoder}+{setup.choice.engine} on {setup.choice.device}",
     )
+
+
+def require_good(finished: Finished) -> None:
+    """Raise BadSampleError for the first bad sample of a step's own rows, although it has a substitute."""
+    for row in finished.plan.rows.tolist():
+        for record in finished.records[row]:
+            if not record.kept:
+                raise BadSampleError(
+                    f"sample {record.index} ({record.key}) is bad ({record.stage}: {record.reason}), so it is in no batch; "
+                    "see on_bad_sample"
+                )
 
 
 def _require_allowed(setup: Setup, index: Any, epoch: Any, repeat: Any, view: Any) -> None:

@@ -6,7 +6,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -154,14 +153,13 @@ def _facts(image: Tensor) -> list[str]:
 def _save_picture(image: Tensor, done: Sequence[Operation], path: Path) -> None:
     """Write images [C, H, W] or [T, C, H, W] side by side; NaN is black."""
     # Here, since a training run needs no Pillow, and since the package of previews imports the loader.
-    from PIL import Image
+    from torchvision.utils import save_image
 
-    from dali_pipes.preview.pictures import to_pictures, viewable
+    from dali_pipes.preview.pictures import viewable
 
     images = image if image.ndim == 4 else image[None]
     if not images.is_floating_point():
         images = images.float() / torch.iinfo(images.dtype).max
     images = images.expand(-1, 3, -1, -1)
     images = viewable(images, Recipe(done)) if done else images
-    pictures = to_pictures(images.nan_to_num(0, 1, 0))
-    Image.fromarray(np.concatenate(pictures, axis=1)).save(path)
+    save_image(images.nan_to_num(0, 1, 0), path, nrow=len(images), padding=0)
