@@ -168,12 +168,10 @@ def _remove(name: str, in_use: Set[Path]) -> Removed:
 def _unlink(path: Path) -> bool:
     """Remove a file unless it is being written; return whether that was possible."""
     try:
-        if path.suffix == _PART:
-            # Its writer has its lock; a process that waits for the lock then sees that the file is gone.
-            with path.open("rb") as file:
+        with path.open("rb") as file:
+            if path.suffix == _PART:
+                # Its writer has its lock; a process that waits for the lock then sees that the file is gone.
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.unlink()
-        else:
             path.unlink()
     except FileNotFoundError:
         raise

@@ -2,6 +2,7 @@
 
 import colorsys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -159,26 +160,41 @@ def fit(
     image = Image.fromarray(picture).resize(size, kind)
     if not targets:
         return image
-    # On the shown picture, so that lines have the same width on every picture.
+    shown = _scaled(targets, recipe, (height, width), scale, image)
+    return Image.fromarray(
+        annotate(
+            np.asarray(image),
+            masks=() if shown.masks is None else shown.masks,
+            boxes=shown.boxes,
+            box_labels=shown.box_labels,
+            keypoints=shown.keypoints,
+        )
+    )
+
+
+def _scaled(
+    targets: Targets,
+    recipe: Recipe | None,
+    size: tuple[int, int],
+    scale: float,
+    image: Image.Image,
+) -> Targets:
+    """Return targets in pixels of the shown image, so that lines have the same width on every picture.
+
+    Boxes are corners and keypoints continuous coordinates, whatever forms the recipe has; `size` is that of the picture.
+    """
     boxes, points, masks = targets.boxes, targets.keypoints, targets.masks
     if boxes is not None:
-        boxes = to_xyxy(boxes, (recipe and recipe.boxes) or BoxParams(), (height, width)) * scale
+        boxes = to_xyxy(boxes, (recipe and recipe.boxes) or BoxParams(), size) * scale
     if points is not None:
         # The center of pixel 0 is at 0.5; recipes with pixel_index call it 0.
         half = 0.5 if recipe and recipe.keypoints and recipe.keypoints.pixel_index else 0
         points = (points + half) * scale
     if masks is not None:
-        across = (np.arange(size[0]) / scale).astype(np.int64)
-        down = (np.arange(size[1]) / scale).astype(np.int64)
-        masks = masks[:, down.clip(max=height - 1)][:, :, across.clip(max=width - 1)]
-    shown = annotate(
-        np.asarray(image),
-        masks=() if masks is None else masks,
-        boxes=boxes,
-        box_labels=targets.box_labels,
-        keypoints=points,
-    )
-    return Image.fromarray(shown)
+        down = (np.arange(image.height) / scale).astype(np.int64).clip(max=size[0] - 1)
+        across = (np.arange(image.width) / scale).astype(np.int64).clip(max=size[1] - 1)
+        masks = masks[:, down][:, :, across]
+    return replace(targets, boxes=boxes, keypoints=points, masks=masks)
 
 
 def original_cells(
@@ -195,7 +211,7 @@ def original_cells(
     cells: list[Cell] = []
     reader = TargetReader(recipe, frozenset(KINDS))
     for name, payload in images.payloads(sample).items():
-        picture, values = _picture_of(decode_original(payload, images), images)
+        picture, values = _read_picture(payload, images)
         targets = reader.read(sample.fields, picture.shape[:2]).targets
         lines = [Line(size_words(picture, values), FAINT)]
         if images.names:
@@ -212,23 +228,15 @@ def size_words(picture: Picture, values: str) -> str:
     return ", ".join(filter(None, [f"{picture.shape[0]} x {picture.shape[1]} px", values]))
 
 
-def decode_original(payload: Payload, images: ImageFields) -> NDArray[Any]:
-    """Decode an image of the kind of `images` as it is stored, [H, W, C].
-
-    Raises:
-        HeaderError: It is no image.
-        DecodeError: It is damaged or of another kind.
-    """
+def _read_picture(payload: Payload, images: ImageFields) -> tuple[Picture, str]:
+    """Decode an image as it is stored; return it as a picture, with a legend of its values; see `show_values`."""
     header = read_header(payload)
     size = (header.height, header.width)
-    if images.kind.is_usual:
-        return opencv.decode(payload, size)
-    return decode_stored(payload, size, images.kind)
-
-
-def _picture_of(array: NDArray[Any], images: ImageFields) -> tuple[Picture, str]:
-    """Return a decoded image as a picture, and a legend of its values; see `show_values`."""
-    image = torch.from_numpy(np.ascontiguousarray(array)).permute(2, 0, 1)
+    is_usual = images.kind.is_usual
+    stored: NDArray[Any] = (
+        opencv.decode(payload, size) if is_usual else decode_stored(payload, size, images.kind)
+    )
+    image = torch.from_numpy(np.ascontiguousarray(stored)).permute(2, 0, 1)
     # Floats are in [0, 1] already, unless they have a range of their own.
     image = image.float() / 255 if image.dtype == torch.uint8 else image.float()
     return show_values(image, stretched=images.kind.depth == "float32")

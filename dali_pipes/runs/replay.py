@@ -232,10 +232,10 @@ def _replayed_operations(
         own = list(islice(leaves, max(1, len(operation.leaves))))
         return _describe(operation, stage, own, image)
 
-    for operation in recipe.temporal_operations:
-        yield describe(operation, "time", None)
-    for operation in recipe.decode_operations:
-        yield describe(operation, "decode", None)
+    for timed in recipe.temporal_operations:
+        yield describe(timed, "time", None)
+    for cut in recipe.decode_operations:
+        yield describe(cut, "decode", None)
     stop, num_decode = 0, len(recipe.decode_operations)
     for number, operation in enumerate(recipe.image_operations[num_decode:], num_decode + 1):
         stop += len(operation.leaves)
