@@ -230,7 +230,9 @@ def ranges_of(steps: Sequence[StepLine]) -> list[Range]:
 
 def edges_of(*many: Sequence[Range]) -> NDArray[np.int64]:
     """Return all positions at which ranges start or stop: int64 [n], ascending and each once."""
-    return np.unique(np.array([edge for ranges in many for pair in ranges for edge in pair], np.int64))
+    return np.unique(
+        np.array([edge for ranges in many for pair in ranges for edge in pair], np.int64)
+    )
 
 
 def coverage(ranges: Sequence[Range], edges: NDArray[np.int64]) -> NDArray[np.int64]:

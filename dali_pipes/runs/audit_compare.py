@@ -51,9 +51,7 @@ class EpochComparison:
 
         The rest that last_batch="drop" leaves out is no difference: with another batch size the rest is another one.
         """
-        has_faults = any(
-            one.doubled or (one.missing and not one.is_dropped) for one in self.faults
-        )
+        has_faults = any(one.doubled or (one.missing and not one.is_dropped) for one in self.faults)
         can_compare = bool(self.compared) or not self.unmatched
         return can_compare and not (self.different or has_faults)
 
@@ -112,7 +110,11 @@ class AuditComparison:
     def lines(self) -> list[str]:
         """Return the report, line by line."""
         first, second = (history.run for history in self.histories)
-        end = "same samples in the same order" if self.same else "NOT the same samples in the same order"
+        end = (
+            "same samples in the same order"
+            if self.same
+            else "NOT the same samples in the same order"
+        )
         return [
             *(summarize(name, run) for name, run in zip("AB", self.histories, strict=True)),
             *(
