@@ -38,7 +38,15 @@ from dali_pipes.stages.assemble import batch_of, no_batch
 from dali_pipes.stages.endings import LOOPS
 from dali_pipes.stages.loops import Loops
 from dali_pipes.stages.production import Production
-from dali_pipes.state import About, LoaderState, RunIdentity, about, check_state, identity_of
+from dali_pipes.state import (
+    About,
+    LoaderState,
+    RunIdentity,
+    check_state,
+    describe_dataset,
+    describe_recipe,
+    identity_of,
+)
 from dali_pipes.steps.epochs import Epochs
 from dali_pipes.steps.schedule import LastBatch, total
 from dali_pipes.steps.streams.order import UNKNOWN
@@ -372,8 +380,15 @@ class Loader:
             True
         """
         expected = self._expected
-        upcoming, turns = self._epochs.upcoming(expected), {"num_steps": steps, "rounds": rounds}
-        return measure_headroom(self._production, expected, upcoming, step, kept=kept, **turns)
+        return measure_headroom(
+            self._production,
+            expected,
+            self._epochs.upcoming(expected),
+            step,
+            num_steps=steps,
+            rounds=rounds,
+            kept=kept,
+        )
 
     @property
     def steps(self) -> AnySteps:
@@ -527,7 +542,8 @@ class Loader:
 
     @cached_property
     def _about(self) -> About:
-        return about(self._setup.options.dataset, self._setup.fetcher.variants)
+        dataset, variants = self._setup.options.dataset, self._setup.fetcher.variants
+        return {"dataset": describe_dataset(dataset), "recipe": describe_recipe(variants)}
 
     @property
     def _expected(self) -> AnySteps:

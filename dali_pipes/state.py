@@ -161,12 +161,12 @@ def _check_position(
     epoch, consumed, attempt = state["epoch"], state["consumed"], state.get("attempt", "")
     _require(
         _are_counts((epoch, consumed), (MAX_EPOCH, length)),
-        f"position is impossible: {epoch=!r:.80}, {consumed=!r:.80}, allowed are whole numbers with 0 <= epoch <= "
+        f"position is impossible: epoch={_shown(epoch)}, consumed={_shown(consumed)}, allowed are whole numbers with 0 <= epoch <= "
         f"{MAX_EPOCH} and 0 <= consumed <= {length}",
     )
     _require(
         is_attempt(attempt),
-        f"attempt is impossible: {attempt=!r:.80}, allowed are a number and 8 hex digits, such as '3-0c51fa27', or ''",
+        f"attempt is impossible: attempt={_shown(attempt)}, allowed are a number and 8 hex digits, such as '3-0c51fa27', or ''",
     )
     if not lengths:
         return epoch, consumed
@@ -175,7 +175,7 @@ def _check_position(
         isinstance(buckets, list | tuple)
         and _are_counts(buckets, lengths)
         and sum(buckets) == consumed,
-        f"buckets are impossible: {buckets=!r:.80}, allowed are {len(lengths)} whole numbers, none larger than its bucket, "
+        f"buckets are impossible: buckets={_shown(buckets)}, allowed are {len(lengths)} whole numbers, none larger than its bucket, "
         f"{consumed} together",
     )
     return epoch, tuple(state["buckets"])
@@ -210,6 +210,13 @@ def _is_equal(theirs: Any, ours: Any) -> bool:
     return type(theirs) is type(ours) and bool(theirs == ours)
 
 
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.80}"
+    except ValueError:  # an int of thousands of digits
+        return f"a {type(value).__name__}"
+
+
 def _describe_difference(name: str, state: Mapping[str, Any], own: Mapping[str, Any]) -> str:
     theirs, ours = state[name], own[name]
     if name == "order":
@@ -218,7 +225,7 @@ def _describe_difference(name: str, state: Mapping[str, Any], own: Mapping[str, 
         words = explain_difference(name, state.get("about"), own["about"])
     if name in ("dataset", "recipe", "order"):  # hashes
         theirs, ours = str(theirs)[:_HASH_IN_ERROR], str(ours)[:_HASH_IN_ERROR]
-    plain = f"{name} is {theirs!r:.80} in the state and {ours!r:.80} here"
+    plain = f"{name} is {_shown(theirs)} in the state and {_shown(ours)} here"
     return f"{plain} ({words})" if words else plain
 
 
@@ -238,11 +245,6 @@ def explain_difference(name: str, theirs: Any, ours: Mapping[str, Any]) -> str:
     more = "; ..." if len(changes) > _LINES_IN_ERROR else ""
     shown = "; ".join(changes[:_LINES_IN_ERROR]) + more
     return f"- in the state, + here: {shown}" if changes else ""
-
-
-def about(dataset: Dataset, variants: Variants) -> About:
-    """Describe a run's dataset and its recipe."""
-    return {"dataset": describe_dataset(dataset), "recipe": describe_recipe(variants)}
 
 
 def describe_dataset(dataset: Dataset) -> str:

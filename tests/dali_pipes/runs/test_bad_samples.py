@@ -273,7 +273,7 @@ def test_many_epochs_stay_aligned(dataset: Dataset) -> None:
 def test_a_dataset_of_nothing_but_bad_samples(tmp_path: Path) -> None:
     """When every substitute is bad, too, the run stops instead of searching for ever."""
     dataset, ledger = write_images(tmp_path, [b"no picture"] * 4), tmp_path / "bad.jsonl"
-    with pytest.raises(BadSampleError, match=r"so are all that could replace it \(tried: 16\)"):
+    with pytest.raises(BadSampleError, match=r"so are all that could replace it \(tried: 16;"):
         list(load(dataset, batch_size=1, max_bad_samples=4, monitoring=Monitoring(ledger=ledger)))
     assert len(ledger.read_text().splitlines()) == 17
 
