@@ -239,7 +239,7 @@ def explain_difference(name: str, theirs: Any, ours: Mapping[str, Any]) -> str:
     """
     try:
         lines = [[about[name]] if name == "dataset" else about[name] for about in (theirs, ours)]
-        changes = [line for line in ndiff(*lines) if line[0] in "-+"]
+        changes = [line for line in ndiff(lines[0], lines[1]) if line[0] in "-+"]
     except (KeyError, TypeError):
         return ""
     more = "; ..." if len(changes) > _LINES_IN_ERROR else ""

@@ -237,7 +237,7 @@ def _path_to_end(files: Sequence[Lines]) -> list[_Attempt]:
 def _path_back(attempts: Mapping[str, _Attempt], name: str | None) -> list[_Attempt]:
     """Return an attempt, the one that it goes on from, and so on."""
     path: dict[str, _Attempt] = {}
-    while name in attempts and name not in path:  # names in damaged files can form a circle
+    while name is not None and name not in path:  # names in damaged files can form a circle
         path[name] = attempts[name]
         name = attempts[name].parent
     return list(path.values())
