@@ -59,40 +59,13 @@ class EpochCheck:
 
     Attributes:
         epoch: Number of the epoch.
-        count: Number of samples that were handed over, without skipped ones.
-        faults: What the run lacks or repeats.
-        is_open: Whether the run ends within this epoch, with all positions up to there.
-        has_other_samples: Whether each position came once, but not each sample.
+        once: Whether each sample came exactly once, up to the end of the run.
+        line: The result in words.
     """
 
     epoch: int
-    count: int
-    faults: Faults
-    is_open: bool
-    has_other_samples: bool
-
-    @property
-    def once(self) -> bool:
-        """Whether each sample came exactly once, up to the end of the run."""
-        faults = self.faults
-        is_lost = bool(faults.missing) and not (self.is_open or faults.is_dropped)
-        return not (is_lost or faults.doubled or faults.num_skipped or self.has_other_samples)
-
-    def line(self) -> str:
-        """Return the result in one line."""
-        faults = list(self.faults.lines())
-        if self.has_other_samples:
-            faults.append(
-                "each position came once, but not each sample: some came again in place of others, as in a mixture by "
-                'weights or with on_bad_sample="replace"'
-            )
-        if self.once:
-            faults = [f"{self.count} samples, each exactly once"]
-            if self.faults.is_dropped:
-                faults.append('but for what last_batch="drop" leaves out')
-            elif self.is_open:
-                faults.append("so far: the run ends within it")
-        return f"epoch {self.epoch}: {', '.join(faults)}"
+    once: bool
+    line: str
 
 
 @dataclass(frozen=True)
@@ -115,7 +88,7 @@ class AuditCheck:
     def lines(self) -> list[str]:
         """Return the report, line by line."""
         verdict = "each sample exactly once" if self.once else "NOT each sample exactly once"
-        return [summarize("A", self.history), *(epoch.line() for epoch in self.epochs), verdict]
+        return [summarize("A", self.history), *(epoch.line for epoch in self.epochs), verdict]
 
 
 def check_audit(*sources: str | Path) -> AuditCheck:
@@ -151,15 +124,23 @@ def _check_epoch(epoch: int, history: History, expected_hash: int) -> EpochCheck
     steps = history.epochs.get(epoch, [])
     faults = find_faults(steps, [(0, history.ends[-1])], history.ends)
     rests = [rest for rest, _ in _rests(steps, history.ends)]
-    is_complete = not (faults.missing or faults.doubled or faults.num_skipped)
-    is_last = epoch == max(history.epochs)
-    return EpochCheck(
-        epoch=epoch,
-        count=sum(step.count for step in steps),
-        faults=faults,
-        is_open=is_last and bool(faults.missing) and not subtract(faults.missing, rests),
-        has_other_samples=is_complete and sum_of_samples(steps) != expected_hash,
-    )
+    is_open = epoch == max(history.epochs) and not subtract(faults.missing, rests)
+    is_lost = bool(faults.missing) and not (is_open or faults.is_dropped)
+    words = list(faults.lines())
+    has_other_samples = not words and sum_of_samples(steps) != expected_hash
+    once = not (is_lost or faults.doubled or faults.num_skipped or has_other_samples)
+    if has_other_samples:
+        words.append(
+            "each position came once, but not each sample: some came again in place of others, as in a mixture by "
+            'weights or with on_bad_sample="replace"'
+        )
+    elif once:
+        words = [f"{sum(step.count for step in steps)} samples, each exactly once"]
+        if faults.is_dropped:
+            words.append('but for what last_batch="drop" leaves out')
+        elif faults.missing:
+            words.append("so far: the run ends within it")
+    return EpochCheck(epoch, once, f"epoch {epoch}: {', '.join(words)}")
 
 
 def _hash_all_samples(length: int) -> int:
