@@ -48,13 +48,12 @@ from dali_pipes.state import (
     identity_of,
 )
 from dali_pipes.steps.epochs import Epochs
-from dali_pipes.steps.schedule import LastBatch, total
+from dali_pipes.steps.schedule import BucketSteps, LastBatch, total
 from dali_pipes.steps.streams.order import UNKNOWN
 from dali_pipes.steps.streams.steps import AnySteps, StreamSteps
 from dali_pipes.steps.variants import AnyRecipe, MultiScale, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
 from readers import Dataset
-from readers.bucket_order import BucketOrder
 from readers.buckets import Buckets, Size
 from readers.stream import Stream
 
@@ -286,10 +285,7 @@ class Loader:
         epochs.warn_of_a_short_loop(steps.length)
         follows, number = epochs.began, epochs.begin(steps)
         if not follows:
-            order = self._setup.fetcher.order
-            had = [(0, total(epochs.consumed))]
-            if isinstance(order, BucketOrder):
-                had = order.had(epochs.consumed)
+            had = steps.consumed_ranges(epochs.consumed)
             self._audit.begin(epochs.epoch, had, process, lambda: self._identity)
         loop = self._loops.run(steps, process, number)
         epochs.set_loop(loop)
@@ -446,8 +442,8 @@ class Loader:
             "about": self._about,
             "attempt": self._audit.attempts.latest,
         }
-        if isinstance(order := self._setup.fetcher.order, BucketOrder):
-            state["buckets"] = [stop - start for start, stop in order.had(consumed)]
+        if isinstance(self.steps, BucketSteps):
+            state["buckets"] = list(self.steps.consumed_of_each(consumed))
         if isinstance(self.steps, StreamSteps):
             state["stream"] = self.steps.state(self._epochs.epoch, total(consumed))
         return cast(LoaderState, state)
@@ -461,10 +457,9 @@ class Loader:
         Raises:
             StateMismatchError: The state belongs to another dataset, recipe, seed or version.
         """
-        order = self._setup.fetcher.order
-        lengths = order.lengths if isinstance(order, BucketOrder) else ()
+        lengths = self.steps.order.lengths if isinstance(self.steps, BucketSteps) else ()
         epoch, consumed = check_state(state, self.state_dict(), lengths)
-        self._audit.attempts.load(state.get("attempt", ""))
+        self._audit.attempts.latest = state.get("attempt", "")
         over = isinstance(self.steps, StreamSteps) and self.steps.load(state)
         if self.steps.num_steps(consumed) > 0 and not over:
             self._epochs.move_to(epoch, consumed)

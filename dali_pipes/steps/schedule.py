@@ -99,6 +99,10 @@ class EpochSteps:
         del variant
         return self.largest
 
+    def consumed_ranges(self, consumed: Consumed) -> list[tuple[int, int]]:
+        """Return consumed positions as (start, stop), half open; one pair for each bucket."""
+        return [(0, total(consumed))]
+
     def _share(
         self, batch: tuple[int, int], bounds: tuple[int, int], variant: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
@@ -197,12 +201,14 @@ class BucketSteps(EpochSteps):
     def num_steps(self, consumed: Consumed = 0) -> int:
         """Return the number of remaining steps of an epoch of which some positions are consumed."""
         drop = self.last_batch == "drop"
-        ends = zip(self.order.lengths, self._of_each(consumed), self._global_batches, strict=True)
+        ends = zip(
+            self.order.lengths, self.consumed_of_each(consumed), self._global_batches, strict=True
+        )
         return sum(num_turns(length - begin, batch, drop=drop) for length, begin, batch in ends)
 
     def plans(self, epoch: int, consumed: Consumed = 0) -> Iterator[Plan]:
         """Yield the remaining steps of an epoch, in order."""
-        counts, batches = list(self._of_each(consumed)), self._global_batches
+        counts, batches = list(self.consumed_of_each(consumed)), self._global_batches
         drop = self.last_batch == "drop"
         turns = take_turns(self.order, epoch, counts, batches, drop=drop).tolist()
         for step, (bucket, start) in enumerate(turns):
@@ -215,12 +221,17 @@ class BucketSteps(EpochSteps):
             share = self._share(batch, (first, end), variant)
             yield Plan(epoch, step, *share, after, self.rank, variant, bucket)
 
+    def consumed_ranges(self, consumed: Consumed) -> list[tuple[int, int]]:
+        """Return consumed positions as (start, stop), half open; one pair for each bucket."""
+        return self.order.had(consumed)
+
+    def consumed_of_each(self, consumed: Consumed) -> tuple[int, ...]:
+        """Return the number of consumed positions of each bucket."""
+        return (0,) * len(self.batch_sizes) if isinstance(consumed, int) else consumed
+
     @property
     def _global_batches(self) -> tuple[int, ...]:
         return tuple(size * self.world_size for size in self.batch_sizes)
-
-    def _of_each(self, consumed: Consumed) -> tuple[int, ...]:
-        return (0,) * len(self.batch_sizes) if isinstance(consumed, int) else consumed
 
 
 def total(consumed: Consumed) -> int:
