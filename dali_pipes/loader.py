@@ -285,8 +285,8 @@ class Loader:
         epochs.warn_of_a_short_loop(steps.length)
         follows, number = epochs.began, epochs.begin(steps)
         if not follows:
-            had = steps.consumed_ranges(epochs.consumed)
-            self._audit.begin(epochs.epoch, had, process, lambda: self._identity)
+            consumed = steps.consumed_ranges(epochs.consumed)
+            self._audit.begin(epochs.epoch, consumed, process, lambda: self._identity)
         loop = self._loops.run(steps, process, number)
         epochs.set_loop(loop)
         LOOPS.add(loop)

@@ -59,7 +59,7 @@ class BeginLine:
     Attributes:
         start: Epoch, and number of its positions that were handed over before.
         run: Identity of the run, by the names of IDENTITY.
-        had: The positions that were handed over before, as (start, stop), half open; one pair for each bucket.
+        handed_over: The positions that were handed over before, as (start, stop), half open; one pair for each bucket.
         attempt: Name of the attempt. Lines of early versions have none; there ranks that started together have the same
             position and number of ranks.
         after: Name of the attempt whose state was loaded; "" if none was loaded.
@@ -67,7 +67,7 @@ class BeginLine:
 
     start: tuple[int, int]
     run: dict[str, Any]
-    had: tuple[tuple[int, int], ...]
+    handed_over: tuple[tuple[int, int], ...]
     attempt: str
     after: str
 
@@ -75,13 +75,13 @@ class BeginLine:
         """Whether a step was handed over before this start, so that this attempt does not repeat it."""
         if step.epoch != self.start[0]:
             return step.epoch < self.start[0]
-        return any(low <= step.start < high for low, high in self.had)
+        return any(low <= step.start < high for low, high in self.handed_over)
 
     def ends(self) -> tuple[int, ...]:
         """Return where the positions of an epoch end, or those of each bucket; empty if the line does not say."""
         if "length" not in self.run:
             return ()
-        return (*(low for low, _ in self.had[1:]), int(self.run["length"]))
+        return (*(low for low, _ in self.handed_over[1:]), int(self.run["length"]))
 
 
 Lines = Sequence[BeginLine | StepLine]
@@ -198,7 +198,7 @@ def _parse(saved: dict[str, Any]) -> BeginLine | StepLine:
     return BeginLine(
         start=(epoch, consumed),
         run={name: saved[name] for name in IDENTITY if name in saved},
-        had=tuple((int(low), int(high)) for low, high in saved.get("had", [[0, consumed]])),
+        handed_over=tuple((int(low), int(high)) for low, high in saved.get("had", [[0, consumed]])),
         attempt=str(saved.get("attempt") or (epoch, consumed, int(saved["world_size"]))),
         after=str(saved.get("after", "")),
     )
