@@ -8,10 +8,12 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_aug.argument_errors import Called
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
+from gpu_aug.ops.distributions.columns import Drawn, Random
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
 from gpu_aug.ops.validation import Checks, probability
 
@@ -84,6 +86,12 @@ class Operation(metaclass=Called):
     group: ClassVar[int] = 1
     """How many neighbouring positions of an epoch's order it mixes: 1, 2 or 4."""
 
+    random: ClassVar[Random] = {}
+    """What is drawn, and from how many uniform numbers. With a field ``p``, one more in front of them is the gate."""
+
+    is_gated: ClassVar[bool] = True
+    """Whether ``p``, if there is such a field, is the share of the images that are changed."""
+
     checks: ClassVar[Checks] = {"p": probability}
     """What turns the values of fields into their canonical form; a class has those of its bases as well."""
 
@@ -113,10 +121,14 @@ class Operation(metaclass=Called):
 
     @property
     def num_uniforms(self) -> int:
-        """Number of uniform numbers that one sample's draw takes."""
-        return 0
+        """Number of uniform numbers that one sample's draw takes: the gate and those of ``random``."""
+        return self._has_gate + sum(column.count(self) for column in self.random.values())
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - subclasses need it
+    @property
+    def _has_gate(self) -> bool:
+        return self.is_gated and hasattr(self, "p")
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Turn uniform numbers into parameters.
 
         Args:
@@ -126,9 +138,34 @@ class Operation(metaclass=Called):
         Returns:
             Arrays with first axis B. ``apply``, bool [B], says which images are changed at all.
         """
-        return {"apply": np.ones(len(u), bool)}
+        gate, drawn = self.draw_columns(u)
+        params = {"apply": gate} | self.parameters(drawn, sizes)
+        params["apply"] = params["apply"] & gate
+        return params
 
-    def result_size(self, params: Params, sizes: Sizes) -> Sizes:  # noqa: ARG002
+    def draw_columns(self, u: Uniforms) -> tuple[NDArray[np.bool_], Drawn]:
+        """Return the gate, bool [B], which is open without a field ``p``, and what the columns of ``random`` became."""
+        gate = u[:, 0] < self.p if self._has_gate else np.ones(len(u), bool)
+        drawn: Drawn = {}
+        start = int(self._has_gate)
+        for name, column in self.random.items():
+            stop = start + column.count(self)
+            drawn[name] = column.take(self, name, u[:, start:stop])
+            start = stop
+        return gate, drawn
+
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return the parameters of a draw: by default what was drawn.
+
+        An entry ``apply``, bool [B], closes the gate of further images.
+
+        Args:
+            drawn: What the columns of ``random`` became.
+            sizes: int64 [B, 2], height and width of each image as it reaches this operation.
+        """
+        return drawn
+
+    def result_size(self, params: Params, sizes: Sizes) -> Sizes:
         """Return the sizes, int64 [B, 2], of images of ``sizes`` after this draw of it."""
         return sizes
 
@@ -229,16 +266,9 @@ def limit_pixels(most: float) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Gated(Operation, abstract=True):
-    """An operation that is either done or not done, and has nothing else to draw."""
-
-    num_uniforms: ClassVar[int] = 1
-    """One: the gate."""
+    """An operation whose field ``p`` comes first."""
 
     p: float = 0.5
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw the gate alone."""
-        return {"apply": u[:, 0] < self.p}
 
 
 def plain(

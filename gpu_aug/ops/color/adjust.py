@@ -6,9 +6,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
+from gpu_aug.ops.distributions.columns import Random, Uniform
 from gpu_aug.ops.operation import Gated, Operation
 from gpu_aug.ops.validation import one_or_two
 
@@ -34,8 +33,7 @@ class Gamma(Operation):
     needs_unit_range: ClassVar[bool] = True
     any_channels: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the power."""
+    random: ClassVar[Random] = {"gamma": Uniform()}
 
     gamma: float | tuple[float, float] = (0.8, 1.2)
     _: KW_ONLY
@@ -44,10 +42,6 @@ class Gamma(Operation):
     checks: ClassVar[validation.Checks] = {
         "gamma": partial(one_or_two, low=0, above=True, example="1.5 or (0.8, 1.2)"),
     }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``gamma``, float64 [B]."""
-        return {"apply": u[:, 0] < self.p, "gamma": between(u[:, 1], self.gamma)}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -121,8 +115,7 @@ class Solarize(Operation):
     moves_pixels_only: ClassVar[bool] = True
     """8-bit values stay 8-bit values."""
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the threshold."""
+    random: ClassVar[Random] = {"threshold": Uniform()}
 
     threshold: float | tuple[float, float] = 0.5
     p: float = 0.5
@@ -130,10 +123,6 @@ class Solarize(Operation):
     checks: ClassVar[validation.Checks] = {
         "threshold": partial(one_or_two, low=0, high=1, example="0.5 or (0.3, 0.7)"),
     }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``threshold``, float64 [B]."""
-        return {"apply": u[:, 0] < self.p, "threshold": between(u[:, 1], self.threshold)}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -155,8 +144,7 @@ class Sharpness(Operation):
     needs_unit_range: ClassVar[bool] = True
     any_channels: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the factor."""
+    random: ClassVar[Random] = {"factor": Uniform()}
 
     factor: float | tuple[float, float] = 2.0
     p: float = 0.5
@@ -164,10 +152,6 @@ class Sharpness(Operation):
     checks: ClassVar[validation.Checks] = {
         "factor": partial(one_or_two, low=0, example="2.0 or (0.5, 2.0)"),
     }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``factor``, float64 [B]."""
-        return {"apply": u[:, 0] < self.p, "factor": between(u[:, 1], self.factor)}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -191,8 +175,11 @@ class HueSaturationValue(Operation):
     needs_unit_range: ClassVar[bool] = True
     rounds_to_8_bits: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 4
-    """The gate and three shifts."""
+    random: ClassVar[Random] = {
+        "hue_shift": Uniform(),
+        "sat_shift": Uniform(),
+        "val_shift": Uniform(),
+    }
 
     hue_shift: float | tuple[float, float] = 20.0
     sat_shift: float | tuple[float, float] = 30.0
@@ -206,14 +193,6 @@ class HueSaturationValue(Operation):
             partial(validation.interval, low=-np.inf, around=0, example="(-20, 20)"),
         ),
     }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw three shifts, float64 [B], with the names of the fields."""
-        shifts = {
-            name: between(u[:, 1 + number], getattr(self, name))
-            for number, name in enumerate(("hue_shift", "sat_shift", "val_shift"))
-        }
-        return {"apply": u[:, 0] < self.p, **shifts}
 
 
 def _clip_limits(operation: str, field: str, value: Any) -> tuple[float, float]:
@@ -239,8 +218,7 @@ class CLAHE(Operation):
     needs_unit_range: ClassVar[bool] = True
     rounds_to_8_bits: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the limit."""
+    random: ClassVar[Random] = {"clip_limit": Uniform()}
 
     clip_limit: float | tuple[float, float] = 4.0
     tile_grid_size: tuple[int, int] = (8, 8)
@@ -251,7 +229,3 @@ class CLAHE(Operation):
         "clip_limit": _clip_limits,
         "tile_grid_size": validation.height_width,
     }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``clip_limit``, float64 [B]."""
-        return {"apply": u[:, 0] < self.p, "clip_limit": between(u[:, 1], self.clip_limit)}  # type: ignore[arg-type]

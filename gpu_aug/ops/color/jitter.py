@@ -5,12 +5,14 @@ from itertools import permutations
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.color.matrices import ChannelShuffle
 from gpu_aug.ops.combine import Combinator, Gates
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes, whole_below
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["Brightness", "ColorJitter", "Contrast", "Hue", "RandomPhotometricDistort", "Saturation"]
@@ -57,8 +59,7 @@ class ColorJitter(Operation):
     tolerance: ClassVar[float] = 0.01
     needs_unit_range: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 6
-    """The gate, four factors, one of 24 orders."""
+    random: ClassVar[Random] = {**{name: Uniform() for name in FACTORS}, "order": Numbers()}
 
     brightness: float | tuple[float, float] = 0.0
     contrast: float | tuple[float, float] = 0.0
@@ -72,14 +73,9 @@ class ColorJitter(Operation):
         "hue": _turns,
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw four factors, float64 [B], and ``order``, int64 [B, 4] of indices into FACTORS."""
-        factors = {
-            name: between(u[:, 1 + number], getattr(self, name))
-            for number, name in enumerate(FACTORS)
-        }
-        order = _ORDERS[whole_below(u[:, 5], len(_ORDERS))]
-        return {"apply": u[:, 0] < self.p, **factors, "order": order}
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return the four factors, and ``order``, int64 [B, 4] of indices into FACTORS."""
+        return drawn | {"order": _ORDERS[whole_below(drawn["order"], len(_ORDERS))]}
 
 
 class JitterStep(Operation, abstract=True):
@@ -91,8 +87,7 @@ class JitterStep(Operation, abstract=True):
     step: ClassVar[str]
     """Which of FACTORS."""
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the factor."""
+    random: ClassVar[Random] = {"factor": Uniform()}
 
     factor: float | tuple[float, float]
     p: float
@@ -100,10 +95,6 @@ class JitterStep(Operation, abstract=True):
     checks: ClassVar[validation.Checks] = {
         "factor": _factor,
     }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``factor`` evenly over its range."""
-        return {"apply": u[:, 0] < self.p, "factor": between(u[:, 1], self.factor)}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -189,8 +180,8 @@ class RandomPhotometricDistort(Combinator):
     Source: torchvision v2 RandomPhotometricDistort.
     """
 
-    num_uniforms: ClassVar[int] = 1
-    """One: where contrast stands."""
+    is_gated: ClassVar[bool] = False
+    random: ClassVar[Random] = {"contrast_place": Numbers()}
 
     brightness: tuple[float, float] = (0.875, 1.125)
     contrast: tuple[float, float] = (0.5, 1.5)
@@ -216,9 +207,9 @@ class RandomPhotometricDistort(Combinator):
             ChannelShuffle(self.p),
         )
 
-    def choose(self, u: Uniforms) -> Gates:
+    def choose(self, gate: NDArray[np.bool_], drawn: Drawn) -> Gates:
         """All, but contrast once."""
-        gates = np.ones((len(u), 6), bool)
-        gates[:, 1] = u[:, 0] < 0.5
+        gates = np.ones((len(gate), 6), bool)
+        gates[:, 1] = drawn["contrast_place"] < 0.5
         gates[:, 4] = ~gates[:, 1]
         return gates

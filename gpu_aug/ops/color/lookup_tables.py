@@ -16,7 +16,8 @@ from torch import Tensor
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.color.matrices import normals
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_between
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random
+from gpu_aug.ops.distributions.uniform import Sizes, whole_between
 from gpu_aug.ops.operation import Gated, Operation
 
 __all__ = [
@@ -79,6 +80,10 @@ class Posterize(Table):
     Albumentations Posterize.
     """
 
+    random: ClassVar[Random] = {
+        "bits": Numbers(lambda self: len(self.bits) if len(self.bits) == 3 else 1)
+    }
+
     bits: int | tuple[int, int] | tuple[tuple[int, int], ...] = 4
     p: float = 0.5
 
@@ -86,20 +91,15 @@ class Posterize(Table):
         "bits": _bits,
     }
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, and one or three numbers of bits."""
-        return 1 + (3 if len(self.bits) == 3 else 1)  # type: ignore[arg-type]
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``bits``, int64 [B], or [B, 3] where channels have their own."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``bits``, int64 [B], or [B, 3] where channels have their own."""
         ends: Any = self.bits
         if len(ends) == 3:
-            columns = [whole_between(u[:, 1 + c], pair) for c, pair in enumerate(ends)]
+            columns = [whole_between(drawn["bits"][:, c], pair) for c, pair in enumerate(ends)]
             bits = np.stack(columns, axis=1)
         else:
-            bits = whole_between(u[:, 1], ends)
-        return {"apply": u[:, 0] < self.p, "bits": bits}
+            bits = whole_between(drawn["bits"][:, 0], ends)
+        return {"bits": bits}
 
     def tables(self, params: Params) -> NDArray[np.uint8]:
         """Clear the trailing bits."""
@@ -121,6 +121,8 @@ class RandomToneCurve(Table):
     Source: Albumentations RandomToneCurve.
     """
 
+    random: ClassVar[Random] = {"bends": Numbers(lambda self: 6 if self.per_channel else 2)}
+
     scale: float = 0.1
     _: KW_ONLY
     per_channel: bool = False
@@ -131,19 +133,14 @@ class RandomToneCurve(Table):
         "per_channel": validation.flag,
     }
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, and pairs of numbers for one or three pairs of normal ones."""
-        return 7 if self.per_channel else 3
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``low`` and ``high``, float64 [B, 3]: the heights of the inner points."""
-        bends = self.scale * normals(u[:, 1:]).reshape(len(u), 2, -1)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``low`` and ``high``, float64 [B, 3]: the heights of the inner points."""
+        bends = self.scale * normals(drawn["bends"]).reshape(len(sizes), 2, -1)
         low, high = (
             np.clip(middle + bend, 0, 1) * np.ones(3)
             for middle, bend in zip((0.25, 0.75), bends.swapaxes(0, 1), strict=True)
         )
-        return {"apply": u[:, 0] < self.p, "low": low, "high": high}
+        return {"low": low, "high": high}
 
     def tables(self, params: Params) -> NDArray[np.uint8]:
         """A Bezier curve, rounded."""

@@ -9,11 +9,11 @@ import numpy as np
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.columns import Drawn, Key, Numbers, Random, Whole
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below, whole_between
 from gpu_aug.ops.dropout.erase import Dropout
 from gpu_aug.ops.geometric.borders import is_whole_fill
 from gpu_aug.ops.operation import Operation
-from gpu_aug.random_fields import keys
 
 __all__ = ["CoarseDropout", "PixelDropout", "XYMasking"]
 
@@ -34,6 +34,12 @@ class CoarseDropout(Dropout):
     Source: Albumentations CoarseDropout.
     """
 
+    random: ClassVar[Random] = {
+        "number": Whole("num_holes"),
+        "holes": Numbers(lambda self: 4 * self.num_holes[1]),
+        "key": Key(),
+    }
+
     num_holes: tuple[int, int] = (1, 2)
     hole_height: Range = (0.1, 0.2)
     hole_width: Range = (0.1, 0.2)
@@ -53,15 +59,10 @@ class CoarseDropout(Dropout):
                 f"got {self.hole_height!r} and {self.hole_width!r}"
             )
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the number, height, width, top and left per rectangle, and the fill."""
-        return 2 + 4 * self.num_holes[1] + 2
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``holes``."""
-        number = whole_between(u[:, 1], self.num_holes)
-        numbers = u[:, 2:-2].reshape(len(u), -1, 4)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``holes``."""
+        number = drawn["number"]
+        numbers = drawn["holes"].reshape(len(sizes), -1, 4)
         shape = np.stack(
             [
                 self._side(numbers[:, :, 0], self.hole_height, sizes[:, :1]),
@@ -72,7 +73,7 @@ class CoarseDropout(Dropout):
         start = whole_below(numbers[:, :, 2:], sizes[:, None] - shape + 1)
         holes = np.concatenate([start, start + shape], axis=2)
         holes[np.arange(self.num_holes[1]) >= number[:, None]] = 0
-        return self._params(u[:, 0] < self.p, holes, u[:, -2:])
+        return self._params(holes, drawn["key"])
 
     def _side(self, u: Uniforms, ends: Range, size: Sizes) -> Sizes:
         if self.hole_height[1] < 1:
@@ -98,6 +99,13 @@ class XYMasking(Dropout):
     is an error.
     """
 
+    random: ClassVar[Random] = {
+        "number_x": Whole("num_masks_x"),
+        "number_y": Whole("num_masks_y"),
+        "masks": Numbers(lambda self: 2 * (self.num_masks_x[1] + self.num_masks_y[1])),
+        "key": Key(),
+    }
+
     num_masks_x: int | tuple[int, int] = 0
     num_masks_y: int | tuple[int, int] = 0
     mask_x_length: int | tuple[int, int] = 0
@@ -110,27 +118,18 @@ class XYMasking(Dropout):
         ),
     }
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, two numbers, a length and an offset per stripe, and the fill."""
-        return 3 + 2 * (self.num_masks_x[1] + self.num_masks_y[1]) + 2  # type: ignore[index]
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``holes``."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``holes``."""
         most = self.num_masks_x[1]  # type: ignore[index]
-        numbers = u[:, 3:-2].reshape(len(u), -1, 2)
+        numbers = drawn["masks"].reshape(len(sizes), -1, 2)
         holes = np.concatenate(
             [
-                stripes(
-                    numbers[:, :most], u[:, 1], self.num_masks_x, self.mask_x_length, sizes, axis=1
-                ),
-                stripes(
-                    numbers[:, most:], u[:, 2], self.num_masks_y, self.mask_y_length, sizes, axis=0
-                ),
+                stripes(numbers[:, :most], drawn["number_x"], self.mask_x_length, sizes, axis=1),
+                stripes(numbers[:, most:], drawn["number_y"], self.mask_y_length, sizes, axis=0),
             ],
             axis=1,
         )
-        return self._params(u[:, 0] < self.p, holes, u[:, -2:])
+        return self._params(holes, drawn["key"])
 
 
 @dataclass(frozen=True)
@@ -149,8 +148,7 @@ class PixelDropout(Operation):
     Source: Albumentations PixelDropout. Which pixels is a function of the drawn ``key``.
     """
 
-    num_uniforms: ClassVar[int] = 6
-    """The gate, the key and a colour."""
+    random: ClassVar[Random] = {"key": Key(), "colour": Numbers(3)}
 
     dropout_prob: float = 0.01
     _: KW_ONLY
@@ -174,23 +172,23 @@ class PixelDropout(Operation):
         """Where a whole 1/255 is painted."""
         return self.drop_value is None or is_whole_fill(self.drop_value)
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``key``, uint32 [B, 2], and ``colour``, float64 [B, 3]."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``key``, uint32 [B, 2], and ``colour``, float64 [B, 3]."""
         if self.drop_value is None:
-            colour = whole_below(u[:, 3:], 256) / 255
+            colour = whole_below(drawn["colour"], 256) / 255
         else:
-            colour = np.array(np.broadcast_to(np.array(self.drop_value, np.float64), (len(u), 3)))
-        return {"apply": u[:, 0] < self.p, "key": keys(u[:, 1:3]), "colour": colour}
+            colour = np.array(
+                np.broadcast_to(np.array(self.drop_value, np.float64), (len(sizes), 3))
+            )
+        return {"key": drawn["key"], "colour": colour}
 
 
-def stripes(
-    u: Uniforms, gate: Uniforms, number: Any, length: Any, sizes: Sizes, *, axis: int
-) -> Sizes:
+def stripes(u: Uniforms, number: Sizes, length: Any, sizes: Sizes, *, axis: int) -> Sizes:
     """Return rectangles, int64 [B, n, 4], that cross the image; ``axis`` 0 are horizontal ones."""
     size = sizes[:, axis : axis + 1]
     wide = np.minimum(whole_between(u[:, :, 0], length), size)
     start = whole_below(u[:, :, 1], size - wide + 1)
-    used = np.arange(u.shape[1]) < whole_between(gate, number)[:, None]
+    used = np.arange(u.shape[1]) < number[:, None]
     holes = np.zeros((*u.shape[:2], 4), np.int64)
     holes[:, :, 2:] = sizes[:, None]
     holes[:, :, axis], holes[:, :, axis + 2] = start, start + wide

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
 from gpu_aug.ops.geometric.spatial import Matrices, Warp
 from gpu_aug.ops.geometric.warps import (
     Bordered,
-    Range,
     Ranges,
     about,
     centers,
@@ -89,8 +89,12 @@ class RandomAffine(Bordered, Warp):
     # Measured 0.005 on noise and photographs; 0.03 at 700 x 1000, as both compute in float32.
     tolerance: ClassVar[float] = 0.05
 
-    num_uniforms: ClassVar[int] = 7
-    """The gate, an angle, two shifts, a scale, two shears."""
+    random: ClassVar[Random] = {
+        "degrees": Uniform(),
+        "translate": Numbers(2),
+        "scale": Uniform(),
+        "shear": Numbers(2),
+    }
 
     degrees: float | tuple[float, float]
     translate: tuple[float, float] | None = None
@@ -107,21 +111,20 @@ class RandomAffine(Bordered, Warp):
         "center": CENTER,
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``matrix``, float64 [B, 3, 3]; see Warp."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``matrix``, float64 [B, 3, 3]; see Warp."""
         shear = cast("tuple[float, ...]", self.shear)
         furthest = sizes[:, ::-1] * np.array(self.translate)
-        rotate = turns(np.radians(between(u[:, 1], cast("Range", self.degrees))))
-        sheared = _shear_y(np.radians(between(u[:, 6], shear[2:]))) @ _shear_x(
-            np.radians(between(u[:, 5], shear[:2]))
+        rotate = turns(np.radians(drawn["degrees"]))
+        sheared = _shear_y(np.radians(between(drawn["shear"][:, 1], shear[2:]))) @ _shear_x(
+            np.radians(between(drawn["shear"][:, 0], shear[:2]))
         )
-        scale = between(u[:, 4], cast("Range", self.scale))
         matrix = about(
-            centers(sizes) if self.center is None else np.full((len(u), 2), self.center) - 0.5,
-            scale[:, None, None] * (rotate @ sheared),
+            centers(sizes) if self.center is None else np.full((len(sizes), 2), self.center) - 0.5,
+            drawn["scale"][:, None, None] * (rotate @ sheared),
         )
-        matrix[:, :2, 2] += np.rint((2 * u[:, 2:4] - 1) * furthest)
-        return {"apply": self.gate(u), "matrix": matrix}
+        matrix[:, :2, 2] += np.rint((2 * drawn["translate"] - 1) * furthest)
+        return {"matrix": matrix}
 
 
 @dataclass(frozen=True)
@@ -153,8 +156,12 @@ class Affine(Bordered, Warp):
 
     tolerance: ClassVar[float] = RandomAffine.tolerance
 
-    num_uniforms: ClassVar[int] = 10
-    """The gate, two shifts, two shears, two scales and which side of 1 they lie on, an angle."""
+    random: ClassVar[Random] = {
+        "shift": Numbers(2),
+        "shear": Numbers(2),
+        "scale": Numbers(4),
+        "rotate": Uniform(),
+    }
 
     scale: Any = 1.0
     translate_percent: Any = None
@@ -190,18 +197,21 @@ class Affine(Bordered, Warp):
         if self.keep_ratio and scale[0] != scale[1]:
             raise validation.fault(name, "scale", scale, "alike for x and y with keep_ratio=True")
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``matrix``, float64 [B, 3, 3], and with ``fit_output`` ``shape``; see Warp."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``matrix``, float64 [B, 3, 3], and with ``fit_output`` ``shape``; see Warp."""
         shear = cast("Ranges", self.shear)
         matrix = affine_matrices(
             sizes,
-            shift=np.stack([self._shift(u[:, 1 + axis], sizes, axis) for axis in (0, 1)], axis=1),
-            shear=np.stack([-between(u[:, 3 + axis], shear[axis]) for axis in (0, 1)], axis=1),
-            scale=self._scales(u[:, 5:9]),
-            rotate=between(u[:, 9], cast("Range", self.rotate)),
+            shift=np.stack(
+                [self._shift(drawn["shift"][:, axis], sizes, axis) for axis in (0, 1)], axis=1
+            ),
+            shear=np.stack(
+                [-between(drawn["shear"][:, axis], shear[axis]) for axis in (0, 1)], axis=1
+            ),
+            scale=self._scales(drawn["scale"]),
+            rotate=drawn["rotate"],
         )
-        params = {"apply": self.gate(u), "matrix": matrix}
-        return params | _fitted(matrix, sizes) if self.fit_output else params
+        return _fitted(matrix, sizes) if self.fit_output else {"matrix": matrix}
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """With ``fit_output`` it depends on the draw."""

@@ -54,7 +54,12 @@ def crop_params(start: Any, shape: Any) -> Params:
     """Return the parameters of "cut this rectangle out"; ``shape`` may be one for all."""
     start = np.array(start, np.int64)
     shape = np.array(np.broadcast_to(np.array(shape, np.int64), start.shape))
-    return {"apply": np.ones(len(start), bool), "start": start, "shape": shape}
+    return {"start": start, "shape": shape}
+
+
+def place_columns(operation: Any) -> int:
+    """Return how many uniform numbers the place of an image takes that is smaller than its canvas."""
+    return 2 if operation.position == "random" else 0
 
 
 def borders(missing: Sizes, position: str, u: Uniforms) -> Sizes:

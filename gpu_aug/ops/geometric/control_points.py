@@ -11,10 +11,11 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform, Whole
+from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.geometric.distortion import GridDistortion
 from gpu_aug.ops.geometric.spatial import Remap
-from gpu_aug.ops.geometric.warps import Bordered, Range, normals, pixel_indices
+from gpu_aug.ops.geometric.warps import Bordered, normals, pixel_indices
 from gpu_aug.upload import upload
 
 __all__ = ["PiecewiseAffine", "ThinPlateSpline"]
@@ -55,6 +56,13 @@ class PiecewiseAffine(Bordered, Remap):
 
     tolerance: ClassVar[float] = GridDistortion.tolerance
 
+    random: ClassVar[Random] = {
+        "num_rows": Whole("nb_rows"),
+        "num_columns": Whole("nb_cols"),
+        "deviation": Uniform("scale"),
+        "jitter": Numbers(lambda self: 2 * self._most),
+    }
+
     scale: float | tuple[float, float] = (0.03, 0.05)
     nb_rows: int | tuple[int, int] = (4, 4)
     nb_cols: int | tuple[int, int] = (4, 4)
@@ -74,16 +82,11 @@ class PiecewiseAffine(Bordered, Remap):
     def _most(self) -> int:
         return cast("tuple[int, int]", self.nb_rows)[1] * cast("tuple[int, int]", self.nb_cols)[1]
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, rows, columns, the scale, and two for each point."""
-        return 4 + 2 * self._most
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``points`` and ``moved``, float64 [B, n, 2], (x, y) as indices of pixels."""
-        num_rows = whole_between(u[:, 1], cast("tuple[int, int]", self.nb_rows))[:, None]
-        num_columns = whole_between(u[:, 2], cast("tuple[int, int]", self.nb_cols))[:, None]
-        deviation = between(u[:, 3], cast("Range", self.scale)) / 3
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``points`` and ``moved``, float64 [B, n, 2], (x, y) as indices of pixels."""
+        num_rows = drawn["num_rows"][:, None]
+        num_columns = drawn["num_columns"][:, None]
+        deviation = drawn["deviation"] / 3
         if not self.absolute_scale:
             deviation = deviation * sizes.min(axis=1)
         furthest = (sizes[:, ::-1] - 1).astype(np.float64)
@@ -96,10 +99,10 @@ class PiecewiseAffine(Bordered, Remap):
             ],
             axis=2,
         )
-        jitter = normals(u[:, 4:]).reshape(len(u), -1, 2) * deviation[:, None, None]
+        jitter = normals(drawn["jitter"]).reshape(len(sizes), -1, 2) * deviation[:, None, None]
         moved = np.clip(points + jitter, 0, furthest[:, None])
         points[number >= num_rows * num_columns] = _NOWHERE
-        return {"apply": self.gate(u), "points": points, "moved": moved}
+        return {"points": points, "moved": moved}
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
         """Return float32 [B, 2, H, W]; see Remap."""
@@ -138,6 +141,11 @@ class ThinPlateSpline(Bordered, Remap):
 
     tolerance: ClassVar[float] = GridDistortion.tolerance
 
+    random: ClassVar[Random] = {
+        "deviation": Uniform("scale_range"),
+        "jitter": Numbers(lambda self: 2 * len(_control_points(self.num_control_points))),
+    }
+
     scale_range: tuple[float, float] = (0.2, 0.4)
     num_control_points: int = 4
     _: KW_ONLY
@@ -148,16 +156,11 @@ class ThinPlateSpline(Bordered, Remap):
         "num_control_points": partial(validation.whole, low=2, example="4"),
     }
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the scale, and two for each point."""
-        return 2 + 2 * len(_control_points(self.num_control_points))
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - in shares of the sides
-        """Draw ``moved``, float64 [B, n, 2], (x, y) of the points as shares of the sides."""
-        deviation = between(u[:, 1], self.scale_range) / 10
-        jitter = normals(u[:, 2:]).reshape(len(u), -1, 2) * deviation[:, None, None]
-        return {"apply": self.gate(u), "moved": _control_points(self.num_control_points) + jitter}
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``moved``, float64 [B, n, 2], (x, y) of the points as shares of the sides."""
+        deviation = drawn["deviation"] / 10
+        jitter = normals(drawn["jitter"]).reshape(len(sizes), -1, 2) * deviation[:, None, None]
+        return {"moved": _control_points(self.num_control_points) + jitter}
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
         """Return float32 [B, 2, H, W]; see Remap."""

@@ -9,7 +9,8 @@ import numpy as np
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random
+from gpu_aug.ops.distributions.uniform import Sizes, whole_below
 from gpu_aug.ops.geometric.borders import (
     POSITIONS,
     PaddedCrop,
@@ -17,6 +18,7 @@ from gpu_aug.ops.geometric.borders import (
     borders,
     crop_params,
     paddings,
+    place_columns,
 )
 from gpu_aug.ops.geometric.spatial import Crop
 
@@ -42,8 +44,7 @@ class RandomCrop(PaddedCrop):
     ``pad_position``, "random" is torchvision's law.
     """
 
-    num_uniforms: ClassVar[int] = 2
-    """Top and left."""
+    random: ClassVar[Random] = {"place": Numbers(2)}
 
     size: Pair
     padding: int | tuple[int, ...] | None = None
@@ -66,15 +67,15 @@ class RandomCrop(PaddedCrop):
         """With ``padding``."""
         return self.padding is not None
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``start``, negative where a border is added, beside the fixed ``shape``."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``start``, negative where a border is added, beside the fixed ``shape``."""
         left, top, right, bottom = self.padding or (0, 0, 0, 0)  # type: ignore[misc]
         room = sizes - self.size + np.array([top + bottom, left + right])
-        inside = whole_below(u, np.maximum(room, 0) + 1)
-        before = borders(np.maximum(-room, 0), self.position, u)
+        inside = whole_below(drawn["place"], np.maximum(room, 0) + 1)
+        before = borders(np.maximum(-room, 0), self.position, drawn["place"])
         return crop_params(inside - before - (top, left), self.size)
 
-    def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Every image becomes ``size``."""
         return np.array([self.size])
 
@@ -95,6 +96,8 @@ class CenterCrop(PaddedCrop):
     Source: torchvision v2 CenterCrop; the rest is Albumentations CenterCrop.
     """
 
+    random: ClassVar[Random] = {"place": Numbers(place_columns)}
+
     size: Pair
     _: KW_ONLY
     rounding: Literal["even", "down"] = "even"
@@ -106,19 +109,16 @@ class CenterCrop(PaddedCrop):
         "position": partial(validation.choice, allowed=POSITIONS),
     }
 
-    @property
-    def num_uniforms(self) -> int:
-        """None, or top and left of an image that is too small."""
-        return 2 if self.position == "random" else 0
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, negative where a border is added, and ``shape``, int64 [B, 2]."""
         room = sizes - self.size
         half = np.maximum(room, 0) / 2
         cut = (np.rint(half) if self.rounding == "even" else np.floor(half)).astype(np.int64)
-        return crop_params(cut - borders(np.maximum(-room, 0), self.position, u), self.size)
+        return crop_params(
+            cut - borders(np.maximum(-room, 0), self.position, drawn["place"]), self.size
+        )
 
-    def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Every image becomes ``size``."""
         return np.array([self.size])
 
@@ -154,7 +154,7 @@ class FixedCrop(PaddedCrop):
         "position": _fixed_position,
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - nothing is random
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start`` and ``shape``, int64 [B, 2]."""
         room = sizes - self.size
         if not isinstance(self.position, str):
@@ -166,7 +166,7 @@ class FixedCrop(PaddedCrop):
             start = room * np.array([self.position[:3] == "bot", self.position[-5:] == "right"])
         return crop_params(start, self.size)
 
-    def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Every image becomes ``size``."""
         return np.array([self.size])
 
@@ -181,8 +181,7 @@ class RandomCropFromBorders(Crop):
     Source: Albumentations RandomCropFromBorders.
     """
 
-    num_uniforms: ClassVar[int] = 4
-    """One per side."""
+    random: ClassVar[Random] = {"start": Numbers(2), "stop": Numbers(2)}
 
     crop_left: float = 0.1
     crop_right: float = 0.1
@@ -203,12 +202,12 @@ class RandomCropFromBorders(Crop):
                 f"RandomCropFromBorders must not cut off more than there is, got {self!r}"
             )
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``start`` and ``shape``, int64 [B, 2]."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``start`` and ``shape``, int64 [B, 2]."""
         earliest, latest = self._ends(sizes)
-        start = np.minimum(whole_below(u[:, :2], earliest + 1), sizes - 1)
+        start = np.minimum(whole_below(drawn["start"], earliest + 1), sizes - 1)
         low = np.maximum(start + 1, latest)
-        stop = low + whole_below(u[:, 2:], sizes - low + 1)
+        stop = low + whole_below(drawn["stop"], sizes - low + 1)
         return crop_params(start, stop - start)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:

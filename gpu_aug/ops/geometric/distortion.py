@@ -3,7 +3,7 @@
 import math
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,9 +13,10 @@ from torch import Tensor
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
+from gpu_aug.ops.distributions.columns import Drawn, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.geometric.spatial import Remap
-from gpu_aug.ops.geometric.warps import Bordered, Range, pixel_indices
+from gpu_aug.ops.geometric.warps import Bordered, pixel_indices
 from gpu_aug.upload import upload
 
 __all__ = ["GridDistortion", "OpticalDistortion"]
@@ -44,6 +45,10 @@ class GridDistortion(Bordered, Remap):
     # Measured 0.003.
     tolerance: ClassVar[float] = 0.05
 
+    random: ClassVar[Random] = {
+        "steps": Uniform("distort_limit", lambda self: 2 * (self.num_steps + 1))
+    }
+
     num_steps: int = 5
     distort_limit: float | tuple[float, float] = (-0.3, 0.3)
     _: KW_ONLY
@@ -58,22 +63,17 @@ class GridDistortion(Bordered, Remap):
         "normalized": validation.flag,
     }
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and one for each line of the grid but the first."""
-        return 1 + 2 * (self.num_steps + 1)
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``steps``, float64 [B, 2, num_steps + 1], the scales of columns and of rows."""
-        steps = 1 + between(u[:, 1:], cast("Range", self.distort_limit))
-        steps = steps.reshape(len(u), 2, -1)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``steps``, float64 [B, 2, num_steps + 1], the scales of columns and of rows."""
+        steps = 1 + drawn["steps"]
+        steps = steps.reshape(len(sizes), 2, -1)
         extent = sizes[:, ::-1]
         if self.normalized:
             length = np.maximum(extent // self.num_steps, 1)
             rest = np.minimum(extent, (self.num_steps + 1) * length) - self.num_steps * length
             steps[:, :, -1] *= rest / length
             steps *= (extent / length / steps.sum(axis=2))[:, :, None]
-        return {"apply": self.gate(u), "steps": steps}
+        return {"steps": steps}
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Every side must have a pixel for each step."""
@@ -126,8 +126,7 @@ class OpticalDistortion(Bordered, Remap):
 
     tolerance: ClassVar[float] = GridDistortion.tolerance
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the coefficient."""
+    random: ClassVar[Random] = {"coefficient": Uniform("distort_limit")}
 
     distort_limit: float | tuple[float, float] = (-0.05, 0.05)
     mode: Literal["camera", "fisheye"] = "camera"
@@ -140,11 +139,6 @@ class OpticalDistortion(Bordered, Remap):
         ),
         "mode": partial(validation.choice, allowed=("camera", "fisheye")),
     }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``coefficient``, float64 [B]."""
-        coefficient = between(u[:, 1], cast("Range", self.distort_limit))
-        return {"apply": self.gate(u), "coefficient": coefficient}
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
         """Return float32 [B, 2, H, W]; see Remap."""

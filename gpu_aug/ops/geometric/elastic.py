@@ -12,10 +12,10 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
+from gpu_aug.ops.distributions.columns import Key, Random
 from gpu_aug.ops.geometric.spatial import Remap
 from gpu_aug.ops.geometric.warps import Bordered
-from gpu_aug.random_fields import keys, normal_field, uniform_field
+from gpu_aug.random_fields import normal_field, uniform_field
 from gpu_aug.upload import upload
 
 __all__ = ["ElasticDistortion", "ElasticTransform"]
@@ -27,12 +27,7 @@ _AT_ONCE = 16
 class _Elastic(Bordered, Remap, abstract=True):
     """Draws nothing but a key."""
 
-    num_uniforms: ClassVar[int] = 3
-    """The gate and two for the key."""
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - the field is made later
-        """Draw ``key``, uint32 [B, 2], from which the field is computed; see gpu_aug.random_fields."""
-        return {"apply": self.gate(u), "key": keys(u[:, 1:])}
+    random: ClassVar[Random] = {"key": Key()}
 
 
 def _pair(operation: str, field: str, value: Any) -> tuple[float, ...]:

@@ -9,7 +9,8 @@ import numpy as np
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.geometric.borders import (
     POSITIONS,
     PaddedCrop,
@@ -17,6 +18,7 @@ from gpu_aug.ops.geometric.borders import (
     borders,
     crop_params,
     paddings,
+    place_columns,
 )
 
 __all__ = ["Pad", "PadIfNeeded", "RandomZoomOut"]
@@ -45,7 +47,7 @@ class Pad(PaddedCrop):
         "padding": paddings,
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - nothing is random
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start`` and ``shape``, int64 [B, 2]."""
         left, top, _, _ = self.padding  # type: ignore[misc]
         return crop_params(np.broadcast_to((-top, -left), sizes.shape), self.possible_sizes(sizes))
@@ -91,6 +93,8 @@ class PadIfNeeded(PaddedCrop):
     may_pad: ClassVar[bool] = True
     """Always."""
 
+    random: ClassVar[Random] = {"place": Numbers(place_columns)}
+
     size: int | tuple[int | None, int | None] | None = None
     _: KW_ONLY
     divisor: int | tuple[int | None, int | None] | None = None
@@ -116,15 +120,10 @@ class PadIfNeeded(PaddedCrop):
         nothing: Any = (None, None)
         return list(zip(self.size or nothing, self.divisor or nothing, strict=True))  # type: ignore[arg-type]
 
-    @property
-    def num_uniforms(self) -> int:
-        """None, or top and left."""
-        return 2 if self.position == "random" else 0
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start`` and ``shape``, int64 [B, 2]."""
         shape = self.possible_sizes(sizes)
-        return crop_params(-borders(shape - sizes, self.position, u), shape)
+        return crop_params(-borders(shape - sizes, self.position, drawn["place"]), shape)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Return ``sizes`` with the border that each needs."""
@@ -154,8 +153,7 @@ class RandomZoomOut(PaddedCrop):
     may_pad: ClassVar[bool] = True
     """Always."""
 
-    num_uniforms: ClassVar[int] = 4
-    """The gate, the size, left and top."""
+    random: ClassVar[Random] = {"side": Uniform("side_range"), "start": Numbers(2)}
 
     _: KW_ONLY
     side_range: tuple[float, float] = (1.0, 4.0)
@@ -165,11 +163,11 @@ class RandomZoomOut(PaddedCrop):
         "side_range": partial(validation.interval, low=1, example="(1.0, 4.0)"),
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``start`` and ``shape``, int64 [B, 2]."""
-        shape = (sizes * between(u[:, 1:2], self.side_range)).astype(np.int64)
-        start = -((shape - sizes) * u[:, [3, 2]]).astype(np.int64)
-        return crop_params(start, shape) | {"apply": u[:, 0] < self.p}
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``start`` and ``shape``, int64 [B, 2]."""
+        shape = (sizes * drawn["side"][:, None]).astype(np.int64)
+        start = -((shape - sizes) * drawn["start"][:, ::-1]).astype(np.int64)
+        return crop_params(start, shape)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """The smallest and the largest canvas."""

@@ -2,15 +2,16 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes, whole_below
 from gpu_aug.ops.geometric.spatial import Warp
-from gpu_aug.ops.geometric.warps import Bordered, Range, extremes, homographies, normals
+from gpu_aug.ops.geometric.warps import Bordered, extremes, homographies, normals
 from gpu_aug.resampling.grid import to_index
 
 __all__ = ["Perspective", "RandomPerspective"]
@@ -38,8 +39,7 @@ class RandomPerspective(Bordered, Warp):
     # Measured on photographs 0.01 at 224 x 224, 0.03 at 512 x 512, 0.044 at 1280 x 1280; float32 in OpenCV and grid_sample.
     tolerance: ClassVar[float] = 0.05
 
-    num_uniforms: ClassVar[int] = 9
-    """The gate and two for each corner."""
+    random: ClassVar[Random] = {"corners": Numbers(8)}
 
     distortion_scale: float = 0.5
     _: KW_ONLY
@@ -60,15 +60,15 @@ class RandomPerspective(Bordered, Warp):
                 "end, for example 'edge'",
             )
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``matrix``, float64 [B, 3, 3]; see Warp."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``matrix``, float64 [B, 3, 3]; see Warp."""
         extent = sizes[:, None, ::-1]
         bound = (self.distortion_scale * (extent // 2)).astype(np.int64) + 1
-        moved = whole_below(u[:, 1:].reshape(-1, 4, 2), bound)
+        moved = whole_below(drawn["corners"].reshape(-1, 4, 2), bound)
         before = (extent - 1) * _CORNERS
         after = np.where(_CORNERS == 1, extent - bound + moved, moved)
         matrix = homographies(before.astype(np.float64), after.astype(np.float64))
-        return {"apply": self.gate(u), "matrix": to_index(matrix)}
+        return {"matrix": to_index(matrix)}
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,7 @@ class Perspective(Bordered, Warp):
 
     tolerance: ClassVar[float] = RandomPerspective.tolerance
 
-    num_uniforms: ClassVar[int] = 10
-    """The gate, the standard deviation, and two for each corner."""
+    random: ClassVar[Random] = {"deviation": Uniform("scale"), "jitter": Numbers(8)}
 
     scale: float | tuple[float, float] = (0.05, 0.1)
     _: KW_ONLY
@@ -107,16 +106,17 @@ class Perspective(Bordered, Warp):
         "fit_output": validation.flag,
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``matrix``, float64 [B, 3, 3], and without ``keep_size`` ``shape``; see Warp."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``matrix``, float64 [B, 3, 3], and without ``keep_size`` ``shape``; see Warp."""
         extent = sizes[:, None, ::-1].astype(np.float64)
-        deviation = between(u[:, 1], cast("Range", self.scale))
-        jitter = np.abs(normals(u[:, 2:]) * deviation[:, None]).reshape(-1, 4, 2) % _MOST
+        jitter = (
+            np.abs(normals(drawn["jitter"]) * drawn["deviation"][:, None]).reshape(-1, 4, 2) % _MOST
+        )
         points = np.where(_CORNERS == 1, 1 - jitter, jitter) * extent
         points = points.astype(np.float32).astype(np.float64)
         matrix = homographies(points, extent * _CORNERS)
         if self.fit_output:
-            corners = np.concatenate([extent * _CORNERS, np.ones((len(u), 4, 1))], axis=2)
+            corners = np.concatenate([extent * _CORNERS, np.ones((len(sizes), 4, 1))], axis=2)
             moved = corners @ matrix.transpose(0, 2, 1)
             moved = moved[:, :, :2] / moved[:, :, 2:]
             moved = np.rint((moved - moved.min(axis=1, keepdims=True)).astype(np.float32))
@@ -128,9 +128,9 @@ class Perspective(Bordered, Warp):
         seen = np.maximum(np.trunc(seen), 1)
         if not self.keep_size:
             shape = seen[:, ::-1].astype(np.int64)
-            return {"apply": self.gate(u), "matrix": matrix, "shape": shape}
+            return {"matrix": matrix, "shape": shape}
         matrix[:, :2] *= (extent[:, 0] / seen)[:, :, None]
-        return {"apply": self.gate(u), "matrix": matrix}
+        return {"matrix": matrix}
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Without ``keep_size`` it depends on the draw."""

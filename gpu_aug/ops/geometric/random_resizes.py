@@ -8,7 +8,8 @@ import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes, whole_below
 from gpu_aug.ops.geometric.resizes import Pair, Whole, several
 
 __all__ = ["RandomResize", "RandomScale", "RandomShortestSize", "ScaleJitter"]
@@ -25,8 +26,7 @@ class RandomScale(Whole):
     Source: Albumentations RandomScale, whose ``scale_limit`` is counted from 1.
     """
 
-    num_uniforms: ClassVar[int] = 1
-    """The factor."""
+    random: ClassVar[Random] = {"factor": Uniform("scale")}
 
     scale: tuple[float, float] = (0.9, 1.1)
 
@@ -34,9 +34,9 @@ class RandomScale(Whole):
         "scale": partial(validation.interval, low=0, above=True, example="(0.9, 1.1)"),
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
-        return self._whole(sizes, scaled(sizes, between(u, self.scale)))
+        return self._whole(sizes, scaled(sizes, drawn["factor"][:, None]))
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """The smallest and the largest."""
@@ -55,8 +55,7 @@ class RandomResize(Whole):
     Source: torchvision v2 RandomResize.
     """
 
-    num_uniforms: ClassVar[int] = 1
-    """The length."""
+    random: ClassVar[Random] = {"length": Numbers()}
 
     min_size: int
     max_size: int
@@ -73,9 +72,11 @@ class RandomResize(Whole):
         )
         self._set(max_size=longest)
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
-        length = self.min_size + whole_below(u, self.max_size - self.min_size)
+        length = self.min_size + whole_below(
+            drawn["length"][:, None], self.max_size - self.min_size
+        )
         return self._whole(sizes, shorter_sides(sizes, length))
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
@@ -96,8 +97,7 @@ class RandomShortestSize(Whole):
     Source: torchvision v2 RandomShortestSize; both sides are rounded down.
     """
 
-    num_uniforms: ClassVar[int] = 1
-    """The length."""
+    random: ClassVar[Random] = {"length": Numbers()}
 
     min_size: int | tuple[int, ...]
     max_size: int | None = None
@@ -107,10 +107,13 @@ class RandomShortestSize(Whole):
         "max_size": validation.optional(partial(validation.whole, low=1, example="1333")),
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
         lengths = self._lengths
-        return self._whole(sizes, self._resized(sizes, lengths[whole_below(u, len(lengths))]))
+        return self._whole(
+            sizes,
+            self._resized(sizes, lengths[whole_below(drawn["length"][:, None], len(lengths))]),
+        )
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """One for each length."""
@@ -140,8 +143,7 @@ class ScaleJitter(Whole):
     Source: torchvision v2 ScaleJitter; both sides are rounded down.
     """
 
-    num_uniforms: ClassVar[int] = 1
-    """The share."""
+    random: ClassVar[Random] = {"factor": Uniform("scale_range")}
 
     target_size: Pair
     scale_range: tuple[float, float] = (0.1, 2.0)
@@ -151,9 +153,9 @@ class ScaleJitter(Whole):
         "scale_range": partial(validation.interval, low=0, above=True, example="(0.1, 2.0)"),
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
-        return self._whole(sizes, self._resized(sizes, between(u, self.scale_range)))
+        return self._whole(sizes, self._resized(sizes, drawn["factor"][:, None]))
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """The smallest and the largest."""

@@ -10,13 +10,12 @@ from gpu_aug.compiled.first_call import CompiledAtFirstCall
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.columns import Drawn, Law, Numbers, Random, Uniform, Whole
 from gpu_aug.ops.distributions.uniform import (
     Sizes,
     Uniforms,
-    between,
     log_between,
     whole_below,
-    whole_between,
 )
 from gpu_aug.ops.geometric.borders import PADDING_CHECKS, is_whole_fill
 from gpu_aug.ops.geometric.resizes import Pair, Resampling
@@ -48,6 +47,12 @@ class RandomResizedCrop(Resampling):
         (224, 224)
     """
 
+    random: ClassVar[Random] = {
+        "area": Uniform("scale", _NUM_TRIES),
+        "ratio": Law(log_between, count=_NUM_TRIES),
+        "place": Numbers(2),
+    }
+
     size: Pair
     _: KW_ONLY
     scale: tuple[float, float] = (0.08, 1.0)
@@ -59,26 +64,21 @@ class RandomResizedCrop(Resampling):
         "ratio": partial(validation.interval, low=0, above=True, example="(0.75, 1.333)"),
     }
 
-    @property
-    def num_uniforms(self) -> int:
-        """An area and a ratio per try, then top and left."""
-        return 2 * _NUM_TRIES + 2
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
         start, shape = np.empty_like(sizes, order="C"), np.empty_like(sizes, order="C")
         _first_that_fits(
             np.ascontiguousarray(sizes),
-            between(u[:, :_NUM_TRIES], self.scale),
-            log_between(u[:, _NUM_TRIES : 2 * _NUM_TRIES], self.ratio),
-            np.ascontiguousarray(u[:, -2:]),
+            drawn["area"],
+            drawn["ratio"],
+            np.ascontiguousarray(drawn["place"]),
             *self.ratio,
             start,
             shape,
         )
         return self._params(start, shape, self.size)
 
-    def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Every image becomes ``size``."""
         return np.array([self.size])
 
@@ -138,8 +138,7 @@ class RandomSizedCrop(Resampling):
     Source: Albumentations RandomSizedCrop.
     """
 
-    num_uniforms: ClassVar[int] = 3
-    """The height, top and left."""
+    random: ClassVar[Random] = {"height": Whole("min_max_height"), "place": Numbers(2)}
 
     min_max_height: tuple[int, int]
     size: Pair
@@ -152,14 +151,14 @@ class RandomSizedCrop(Resampling):
         "w2h_ratio": partial(validation.number, low=0, above=True, example="1.0"),
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
-        height = whole_between(u[:, 0], self.min_max_height)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
+        height = drawn["height"]
         wanted = np.stack([height, (height * self.w2h_ratio).astype(np.int64)], axis=1)
         shape = np.clip(wanted, 1, sizes)
-        return self._params(whole_below(u[:, 1:], sizes - shape + 1), shape, self.size)
+        return self._params(whole_below(drawn["place"], sizes - shape + 1), shape, self.size)
 
-    def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Every image becomes ``size``."""
         return np.array([self.size])
 
@@ -190,8 +189,7 @@ class CropAndPad(Resampling):
     may_pad: ClassVar[bool] = True
     """Always."""
 
-    num_uniforms: ClassVar[int] = 4
-    """One per side."""
+    random: ClassVar[Random] = {"sides": Numbers(4)}
 
     px: Any = None
     percent: Any = None
@@ -225,9 +223,9 @@ class CropAndPad(Resampling):
         moves = not self.keep_size or super().moves_pixels_only
         return moves and (self.padding_mode != "constant" or is_whole_fill(self.fill))
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
-        added = self._added(u, sizes)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
+        added = self._added(drawn["sides"], sizes)
         cut = _leave_one(np.maximum(-added, 0), sizes)
         # (top, right, bottom, left): rows of one side that are cut off or added.
         change = np.maximum(added, 0) - cut

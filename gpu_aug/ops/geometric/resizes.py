@@ -10,7 +10,8 @@ import numpy as np
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
+from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random
+from gpu_aug.ops.distributions.uniform import Sizes, whole_below
 from gpu_aug.ops.geometric.pads import PadIfNeeded
 from gpu_aug.ops.geometric.spatial import Fill, Resample
 from gpu_aug.ops.operation import Operation
@@ -149,7 +150,7 @@ class Resize(Whole):
                 f"got size={self.size!r} and max_size={self.max_size!r}"
             )
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - nothing is random
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
         return self._whole(sizes, self.possible_sizes(sizes))
 
@@ -178,6 +179,10 @@ class Resize(Whole):
 class MaxSize(Whole, abstract=True):
     """A resampling by one factor for both sides, which follows from the image's size."""
 
+    random: ClassVar[Random] = {
+        "choice": Numbers(lambda self: int(isinstance(self.max_size, tuple)))
+    }
+
     checks: ClassVar[validation.Checks] = {
         "max_size": validation.optional(several),
         "max_size_hw": validation.optional(_largest_sides),
@@ -192,15 +197,10 @@ class MaxSize(Whole, abstract=True):
                 f"got max_size={max_size!r} and max_size_hw={max_size_hw!r}: for example max_size=512"
             )
 
-    @property
-    def num_uniforms(self) -> int:
-        """One, where there are several sizes to choose from."""
-        return int(isinstance(self.max_size, tuple))  # type: ignore[attr-defined]
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
         choices = self._choices(sizes)
-        chosen = whole_below(u[:, 0], len(choices)) if len(choices) > 1 else 0
+        chosen = whole_below(drawn["choice"][:, 0], len(choices)) if len(choices) > 1 else 0
         return self._whole(sizes, choices[chosen, np.arange(len(sizes))])
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
@@ -297,7 +297,6 @@ def letterbox(
 def resample_params(start: Sizes, shape: Sizes, resize: Any) -> Params:
     """Return the parameters of "cut this rectangle and resample it"."""
     return {
-        "apply": np.ones(len(shape), bool),
         "start": np.array(start),
         "shape": np.array(shape),
         "resize": np.full(shape.shape, resize),

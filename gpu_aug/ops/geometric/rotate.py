@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
+from gpu_aug.ops.distributions.columns import Drawn, Random, Uniform
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
 from gpu_aug.ops.geometric.affine import CENTER, RandomAffine, affine_matrices, angles
 from gpu_aug.ops.geometric.spatial import Matrices, Warp
 from gpu_aug.ops.geometric.warps import Bordered, Range, about, centers, extremes, turns
@@ -40,8 +41,7 @@ class RandomRotation(Bordered, Warp):
 
     tolerance: ClassVar[float] = RandomAffine.tolerance
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the angle."""
+    random: ClassVar[Random] = {"angle": Uniform("degrees")}
 
     degrees: float | tuple[float, float]
     _: KW_ONLY
@@ -54,10 +54,9 @@ class RandomRotation(Bordered, Warp):
         "center": CENTER,
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``matrix``, float64 [B, 3, 3], and with ``expand`` ``shape``; see Warp."""
-        angle = between(u[:, 1], cast("Range", self.degrees))
-        return {"apply": self.gate(u)} | self._turned(angle, sizes)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``matrix``, float64 [B, 3, 3], and with ``expand`` ``shape``; see Warp."""
+        return self._turned(drawn["angle"], sizes)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """With ``expand`` it depends on the angle."""
@@ -104,8 +103,7 @@ class Rotate(Bordered, Warp):
 
     tolerance: ClassVar[float] = RandomAffine.tolerance
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the angle."""
+    random: ClassVar[Random] = {"angle": Uniform("limit")}
 
     limit: float | tuple[float, float] = (-90.0, 90.0)
     _: KW_ONLY
@@ -117,10 +115,9 @@ class Rotate(Bordered, Warp):
         "crop_border": validation.flag,
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``matrix``, float64 [B, 3, 3], and with ``crop_border`` ``shape``; see Warp."""
-        angle = between(u[:, 1], cast("Range", self.limit))
-        return {"apply": self.gate(u)} | self._turned(angle, sizes)
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``matrix``, float64 [B, 3, 3], and with ``crop_border`` ``shape``; see Warp."""
+        return self._turned(drawn["angle"], sizes)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """With ``crop_border`` it depends on the angle."""
@@ -163,8 +160,7 @@ class SafeRotate(Bordered, Warp):
 
     tolerance: ClassVar[float] = RandomAffine.tolerance
 
-    num_uniforms: ClassVar[int] = 2
-    """The gate and the angle."""
+    random: ClassVar[Random] = {"angle": Uniform("limit")}
 
     limit: float | tuple[float, float] = (-90.0, 90.0)
     _: KW_ONLY
@@ -174,9 +170,9 @@ class SafeRotate(Bordered, Warp):
         "limit": angles,
     }
 
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``matrix``, float64 [B, 3, 3]; see Warp."""
-        angle = np.radians(between(u[:, 1], cast("Range", self.limit)))
+    def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
+        """Return ``matrix``, float64 [B, 3, 3]; see Warp."""
+        angle = np.radians(drawn["angle"])
         extent = sizes[:, ::-1].astype(np.float64)
         cos, sin = np.abs(np.cos(angle)), np.abs(np.sin(angle))
         width, height = extent.T
@@ -185,7 +181,7 @@ class SafeRotate(Bordered, Warp):
         matrix = about(centers(sizes), turns(-angle))
         matrix[:, :2, 2] += grown / 2 - centers(sizes)
         matrix[:, :2] *= (extent / grown)[:, :, None]
-        return {"apply": self.gate(u), "matrix": matrix}
+        return {"matrix": matrix}
 
 
 def _expanded(matrix: Matrices, sizes: Sizes) -> Sizes:

@@ -128,7 +128,7 @@ class Resample(Moving, abstract=True):
         """The drawn size."""
         return np.where(params["apply"][:, None], params["resize"], sizes)
 
-    def forward(self, params: Params, sizes: Sizes) -> Matrices:  # noqa: ARG002 - no need of them
+    def forward(self, params: Params, sizes: Sizes) -> Matrices:
         """A shift and a scaling."""
         scale = params["resize"] / params["shape"]
         return scalings(scale, -params["start"] * scale)
@@ -151,7 +151,7 @@ class Warp(Moving, abstract=True):
         """The drawn shape, if there is one."""
         return np.where(params["apply"][:, None], params.get("shape", sizes), sizes)
 
-    def forward(self, params: Params, sizes: Sizes) -> Matrices:  # noqa: ARG002 - no need of them
+    def forward(self, params: Params, sizes: Sizes) -> Matrices:
         """The drawn matrix between pixel corners instead of pixel centres."""
         to_corner, to_center = np.eye(3), np.eye(3)
         to_corner[:2, 2], to_center[:2, 2] = 0.5, -0.5

@@ -68,11 +68,6 @@ class Bordered(Spatial, abstract=True):
                 "mirror alike far beside the image; 'bilinear' has all of them",
             )
 
-    def gate(self, u: Uniforms) -> NDArray[np.bool_]:
-        """Return which images are changed, from the first uniform number of each."""
-        gate: NDArray[np.bool_] = u[:, 0] < self.p
-        return gate
-
 
 def xy_ranges(operation: str, field: str, value: Any, *, low: float, example: str) -> Ranges:
     """Return the ranges along x and y.

@@ -4,11 +4,9 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
-from gpu_aug.draws import Params
 from gpu_aug.ops import validation
-from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
+from gpu_aug.ops.distributions.columns import Key, Random, Uniform
 from gpu_aug.ops.operation import Operation
-from gpu_aug.random_fields import keys
 
 __all__ = ["Spatter"]
 
@@ -37,8 +35,7 @@ class Spatter(Operation):
     tolerance: ClassVar[float] = 0.0
     needs_unit_range: ClassVar[bool] = True
 
-    num_uniforms: ClassVar[int] = 8
-    """The gate, the key and five numbers."""
+    random: ClassVar[Random] = {"key": Key(), **{name: Uniform() for name in _SPATTERED}}
 
     mean: tuple[float, float] = (0.65, 0.65)
     std: tuple[float, float] = (0.3, 0.3)
@@ -60,11 +57,3 @@ class Spatter(Operation):
             partial(validation.numbers, count=3, example="(0.1, 0.2, 0.2)")
         ),
     }
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``key``, uint32 [B, 2], and a number for each range, float64 [B]."""
-        drawn = {
-            field: between(u[:, 3 + number], getattr(self, field))
-            for number, field in enumerate(_SPATTERED)
-        }
-        return {"apply": u[:, 0] < self.p, "key": keys(u[:, 1:3]), **drawn}
