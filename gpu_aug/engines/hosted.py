@@ -43,7 +43,7 @@ def hosted(operation: Operation) -> tuple[Function, Dtype]:
 
 
 def cv2_sampling(name: str) -> int:
-    """Return OpenCV's number of a sampling; see gpu_aug.ops.blur.lens.SAMPLINGS."""
+    """Return OpenCV's number of a sampling; see gpu_aug.ops.blur.lens.Sampling."""
     import cv2
 
     flags = {

@@ -3,9 +3,8 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +46,9 @@ def checked(name: str, _field: str, operations: Any) -> tuple[Operation, ...]:
     )
 
 
+Operations = Annotated[Sequence[Operation], checked]
+
+
 def _one_each(operation: Any) -> int:
     """Return the number of operations that are combined."""
     return len(operation.operations)
@@ -54,8 +56,6 @@ def _one_each(operation: Any) -> int:
 
 class Combinator(Operation, abstract=True):
     """An operation made of others. Its children stand in the order in which they are carried out."""
-
-    checks: ClassVar[validation.Checks] = {"operations": checked}
 
     @property
     @abstractmethod
@@ -112,7 +112,7 @@ class RandomApply(Combinator):
     Source: torchvision v2 RandomApply.
     """
 
-    operations: Sequence[Operation]
+    operations: Operations
     p: float = 0.5
 
     @property
@@ -151,7 +151,7 @@ class OneOf(Combinator):
 
     random: ClassVar[Random] = {"choice": Numbers()}
 
-    operations: Sequence[Operation]
+    operations: Operations
     _: KW_ONLY
     weights: Sequence[float] | None = None
     p: float = 1.0
@@ -201,7 +201,7 @@ class SomeOf(Combinator):
 
     random: ClassVar[Random] = {"number": Numbers(), "rank": Numbers(_one_each)}
 
-    operations: Sequence[Operation]
+    operations: Operations
     n: int | tuple[int, int] = 1
     _: KW_ONLY
     p: float = 1.0
@@ -238,14 +238,10 @@ class SomeOfRepeated(Combinator):
 
     random: ClassVar[Random] = {"choices": Numbers(lambda self: self.n)}
 
-    operations: Sequence[Operation]
-    n: int = 1
+    operations: Operations
+    n: Annotated[int, validation.WholeNumber(low=1, example="2")] = 1
     _: KW_ONLY
     p: float = 1.0
-
-    checks: ClassVar[validation.Checks] = {
-        "n": partial(validation.whole, low=1, example="2"),
-    }
 
     @property
     def children(self) -> tuple[Operation, ...]:
@@ -275,7 +271,7 @@ class RandomOrder(Combinator):
 
     random: ClassVar[Random] = {"number": Numbers(), "rank": Numbers(_one_each)}
 
-    operations: Sequence[Operation]
+    operations: Operations
     _: KW_ONLY
     n: int | tuple[int, int] | None = None
     p: float = 1.0

@@ -2,8 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +27,9 @@ class Mixing(Operation, abstract=True):
 
     any_channels: ClassVar[bool] = True
 
-    num_classes: int | None = None
-
-    checks: ClassVar[validation.Checks] = {
-        "num_classes": validation.optional(partial(validation.whole, low=1, example="1000"))
-    }
+    num_classes: Annotated[
+        int | None, validation.optional(validation.WholeNumber(low=1, example="1000"))
+    ] = None
 
     def sources(self, partners: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows, int64 [B, group], that each image may be made of, itself first.
@@ -96,14 +93,10 @@ class MixUp(Mixing):
 
     random: ClassVar[Random] = {"lam": Numbers(2)}
 
-    alpha: float = 1.0
+    alpha: Annotated[float, validation.Number(low=0, above=True, example="0.2")] = 1.0
     num_classes: int | None = None
     _: KW_ONLY
     p: float = 1.0
-
-    checks: ClassVar[validation.Checks] = {
-        "alpha": partial(validation.number, low=0, above=True, example="0.2"),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``lam``, float64 [B]."""
@@ -138,14 +131,10 @@ class CutMix(Mixing):
 
     random: ClassVar[Random] = {"lam": Numbers(2), "center": Numbers(2)}
 
-    alpha: float = 1.0
+    alpha: Annotated[float, validation.Number(low=0, above=True, example="0.2")] = 1.0
     num_classes: int | None = None
     _: KW_ONLY
     p: float = 1.0
-
-    checks: ClassVar[validation.Checks] = {
-        "alpha": partial(validation.number, low=0, above=True, example="0.2"),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start`` and ``shape``, int64 [B, 2], and ``lam``, the share that the image keeps."""
@@ -187,14 +176,12 @@ class Mosaic(Mixing):
 
     random: ClassVar[Random] = {"start": Uniform("center_range", 2)}
 
-    center_range: tuple[float, float] = (0.3, 0.7)
+    center_range: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.3, 0.7)")
+    ] = (0.3, 0.7)
     _: KW_ONLY
     num_classes: int | None = None
     p: float = 1.0
-
-    checks: ClassVar[validation.Checks] = {
-        "center_range": partial(validation.interval, low=0, high=1, example="(0.3, 0.7)"),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, int64 [B, 2]: the window's top-left corner on the four tiles; its ``size``."""

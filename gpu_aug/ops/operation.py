@@ -15,7 +15,7 @@ from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.distributions.columns import Drawn, Random
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
-from gpu_aug.ops.validation import Checks, probability
+from gpu_aug.ops.validation import Checks, declared_checks, probability
 
 _NUMBERS = re.compile(r"\((\d+(?:, \d+)+)\)")
 _most_pixels: ContextVar[float] = ContextVar("most pixels", default=np.inf)
@@ -92,18 +92,15 @@ class Operation(metaclass=Called):
     is_gated: ClassVar[bool] = True
     """Whether ``p``, if there is such a field, is the share of the images that are changed."""
 
-    checks: ClassVar[Checks] = {"p": probability}
-    """What turns the values of fields into their canonical form; a class has those of its bases as well."""
-
     # Made by the reader of recipe files, which knows all operations: gpu_aug/recipe_methods.py attaches it.
     from_dict: ClassVar[Callable[..., "Operation"]]
 
     _classes: ClassVar[dict[str, type["Operation"]]] = {}
-    _checks: ClassVar[Checks] = {}
+    _checks: ClassVar[Checks] = {"p": probability}
 
     def __init_subclass__(cls, *, abstract: bool = False) -> None:
         for base in reversed(cls.__mro__):
-            cls._checks = {**cls._checks, **vars(base).get("checks", {})}
+            cls._checks = {**cls._checks, **declared_checks(base)}
         cls.__repr__ = describe  # type: ignore[method-assign] # dataclass leaves it alone
         if not abstract:
             Operation._classes[cls.__name__] = cls

@@ -2,8 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,12 +82,10 @@ class FrameDrop(Temporal):
 
     random: ClassVar[Random] = {"key": Numbers()}
 
-    dropout_prob: float = 0.1
+    dropout_prob: Annotated[float, validation.Number(low=0, high=1, below=True, example="0.1")] = (
+        0.1
+    )
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "dropout_prob": partial(validation.number, low=0, high=1, below=True, example="0.1"),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return the gate and ``key``, int64 [B]."""
@@ -129,11 +126,9 @@ class SpeedJitter(Temporal):
 
     random: ClassVar[Random] = {"speed": Law(_draw_speed)}
 
-    speed: tuple[float, float] = (0.5, 2.0)
-
-    checks: ClassVar[validation.Checks] = {
-        "speed": partial(validation.interval, low=0, high=1000, above=True, example="(0.5, 2.0)"),
-    }
+    speed: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1000, above=True, example="(0.5, 2.0)")
+    ] = (0.5, 2.0)
 
     def order(self, params: Params, num_frames: int) -> NDArray[np.int64]:
         """None but its own: the speed was taken care of when frames were chosen."""

@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -64,15 +64,12 @@ class GaussianBlur(SeparableFilter):
 
     random: ClassVar[Random] = {"sigma": Uniform()}
 
-    kernel_size: int | tuple[int, int]
-    sigma: tuple[float, float] = (0.1, 2.0)
+    kernel_size: Annotated[int | tuple[int, int], _odd_sides]
+    sigma: Annotated[
+        tuple[float, float], validation.OneOrTwo(low=0, above=True, example="(0.1, 2.0)")
+    ] = (0.1, 2.0)
     _: KW_ONLY
     p: float = 1.0
-
-    checks: ClassVar[validation.Checks] = {
-        "kernel_size": _odd_sides,
-        "sigma": partial(validation.one_or_two, low=0, above=True, example="(0.1, 2.0)"),
-    }
 
     def kernel(self, params: Params) -> Kernels:
         """Gaussians of the two lengths, in the length of the longer one."""
@@ -103,15 +100,10 @@ class RandomGaussianBlur(SeparableFilter):
 
     random: ClassVar[Random] = {"sigma": Uniform(at_least=1e-6), "size": Whole("kernel_size")}
 
-    kernel_size: tuple[int, int] = (0, 0)
-    sigma: tuple[float, float] = (0.5, 3.0)
+    kernel_size: Annotated[tuple[int, int], partial(whole_range, low=0, example="(3, 7)")] = (0, 0)
+    sigma: Annotated[tuple[float, float], partial(above_zero, example="(0.5, 3.0)")] = (0.5, 3.0)
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "kernel_size": partial(whole_range, low=0, example="(3, 7)"),
-        "sigma": partial(above_zero, example="(0.5, 3.0)"),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``sigma``, float64 [B], and ``size``, int64 [B]."""
@@ -144,13 +136,9 @@ class Blur(SeparableFilter):
 
     random: ClassVar[Random] = {"size": Law(odd_between, "kernel_size")}
 
-    kernel_size: int | tuple[int, int] = (3, 7)
+    kernel_size: Annotated[int | tuple[int, int], odd_range] = (3, 7)
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "kernel_size": odd_range,
-    }
 
     def kernel(self, params: Params) -> Kernels:
         """Ones divided by their number."""
@@ -183,19 +171,16 @@ class MotionBlur(Filter):
         "shift": Numbers(2),
     }
 
-    kernel_size: int | tuple[int, int] = (3, 7)
-    angle: tuple[float, float] = (0.0, 360.0)
-    direction: tuple[float, float] = (-1.0, 1.0)
+    kernel_size: Annotated[int | tuple[int, int], odd_range] = (3, 7)
+    angle: Annotated[
+        tuple[float, float], validation.Interval(low=-360, high=360, example="(0, 360)")
+    ] = (0.0, 360.0)
+    direction: Annotated[
+        tuple[float, float], validation.Interval(low=-1, high=1, example="(-1, 1)")
+    ] = (-1.0, 1.0)
     _: KW_ONLY
     allow_shifted: bool = True
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "kernel_size": odd_range,
-        "angle": partial(validation.interval, low=-360, high=360, example="(0, 360)"),
-        "direction": partial(validation.interval, low=-1, high=1, example="(-1, 1)"),
-        "allow_shifted": validation.flag,
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``kernel``, float64 [B, k, k]: the points of the line, all alike."""
@@ -253,22 +238,20 @@ class AdvancedBlur(Filter):
         "noise": Uniform(count=_area, at_least=1e-9),
     }
 
-    kernel_size: int | tuple[int, int] = (3, 7)
-    sigma_x: tuple[float, float] = (0.2, 1.0)
-    sigma_y: tuple[float, float] = (0.2, 1.0)
+    kernel_size: Annotated[int | tuple[int, int], odd_range] = (3, 7)
+    sigma_x: Annotated[tuple[float, float], partial(above_zero, example="(0.2, 1.0)")] = (0.2, 1.0)
+    sigma_y: Annotated[tuple[float, float], partial(above_zero, example="(0.2, 1.0)")] = (0.2, 1.0)
     _: KW_ONLY
-    angle: tuple[float, float] = (-90.0, 90.0)
-    beta: tuple[float, float] = (0.5, 8.0)
-    noise: tuple[float, float] = (0.9, 1.1)
+    angle: Annotated[tuple[float, float], validation.Interval(low=-np.inf, example="(-90, 90)")] = (
+        -90.0,
+        90.0,
+    )
+    beta: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.5, 8.0)")] = (
+        0.5,
+        8.0,
+    )
+    noise: Annotated[tuple[float, float], partial(above_zero, example="(0.9, 1.1)")] = (0.9, 1.1)
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "kernel_size": odd_range,
-        **dict.fromkeys(("sigma_x", "sigma_y"), partial(above_zero, example="(0.2, 1.0)")),
-        "angle": partial(validation.interval, low=-np.inf, example="(-90, 90)"),
-        "beta": partial(validation.interval, low=0, example="(0.5, 8.0)"),
-        "noise": partial(above_zero, example="(0.9, 1.1)"),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -54,21 +54,18 @@ class Sharpen(Filter):
 
     random: ClassVar[Random] = {"alpha": Uniform(), "lightness": Uniform()}
 
-    alpha: tuple[float, float] = (0.2, 0.5)
-    lightness: tuple[float, float] = (0.5, 1.0)
+    alpha: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.2, 0.5)")
+    ] = (0.2, 0.5)
+    lightness: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.5, 1.0)")] = (
+        0.5,
+        1.0,
+    )
     _: KW_ONLY
     method: Literal["kernel", "gaussian"] = "kernel"
-    kernel_size: int = 5
-    sigma: float = 1.0
+    kernel_size: Annotated[int, odd] = 5
+    sigma: Annotated[float, validation.Number(low=0, above=True, example="1.0")] = 1.0
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "alpha": partial(validation.interval, low=0, high=1, example="(0.2, 0.5)"),
-        "lightness": partial(validation.interval, low=0, example="(0.5, 1.0)"),
-        "method": partial(validation.choice, allowed=("kernel", "gaussian")),
-        "kernel_size": odd,
-        "sigma": partial(validation.number, low=0, above=True, example="1.0"),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``alpha`` and, for "kernel", ``lightness``, float64 [B]."""
@@ -111,15 +108,15 @@ class Emboss(Filter):
 
     random: ClassVar[Random] = {"alpha": Uniform(), "strength": Uniform()}
 
-    alpha: tuple[float, float] = (0.2, 0.5)
-    strength: tuple[float, float] = (0.2, 0.7)
+    alpha: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.2, 0.5)")
+    ] = (0.2, 0.5)
+    strength: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.2, 0.7)")] = (
+        0.2,
+        0.7,
+    )
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "alpha": partial(validation.interval, low=0, high=1, example="(0.2, 0.5)"),
-        "strength": partial(validation.interval, low=0, example="(0.2, 0.7)"),
-    }
 
     def kernel(self, params: Params) -> Kernels:
         """The blended kernel."""
@@ -155,19 +152,17 @@ class UnsharpMask(Operation):
         "alpha": Uniform(),
     }
 
-    kernel_size: int | tuple[int, int] = (3, 7)
-    sigma: tuple[float, float] = (0.0, 0.0)
+    kernel_size: Annotated[int | tuple[int, int], odd_range] = (3, 7)
+    sigma: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.5, 2.0)")] = (
+        0.0,
+        0.0,
+    )
     _: KW_ONLY
-    alpha: tuple[float, float] = (0.2, 0.5)
-    threshold: float = 10.0
+    alpha: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.2, 0.5)")
+    ] = (0.2, 0.5)
+    threshold: Annotated[float, validation.Number(low=0, high=255, example="10")] = 10.0
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "kernel_size": odd_range,
-        "sigma": partial(validation.interval, low=0, example="(0.5, 2.0)"),
-        "alpha": partial(validation.interval, low=0, high=1, example="(0.2, 0.5)"),
-        "threshold": partial(validation.number, low=0, high=255, example="10"),
-    }
 
     def kernel(self, params: Params) -> Kernels:
         """Return the Gaussians, float64 [B, 2, k]: column and row."""
@@ -204,15 +199,12 @@ class RingingOvershoot(Filter):
         "cutoff": Uniform(at_least=1e-6),
     }
 
-    kernel_size: int | tuple[int, int] = (7, 15)
-    cutoff: tuple[float, float] = (np.pi / 4, np.pi / 2)
+    kernel_size: Annotated[int | tuple[int, int], odd_range] = (7, 15)
+    cutoff: Annotated[
+        tuple[float, float], partial(above_zero, high=np.pi, example="(0.8, 1.6)")
+    ] = (np.pi / 4, np.pi / 2)
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "kernel_size": odd_range,
-        "cutoff": partial(above_zero, high=np.pi, example="(0.8, 1.6)"),
-    }
 
     def kernel(self, params: Params) -> Kernels:
         """J1(cutoff r) cutoff / (2 pi r), normalised; J1 is a Bessel function."""

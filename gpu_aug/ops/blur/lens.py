@@ -3,7 +3,7 @@
 import math
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache, partial
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -16,16 +16,7 @@ from gpu_aug.ops.operation import Operation
 
 __all__ = ["ChromaticAberration", "Defocus", "GlassBlur", "ZoomBlur"]
 
-# Sampling methods of OpenCV that 8-bit operations take as they are.
-SAMPLINGS = (
-    "nearest",
-    "nearest_exact",
-    "bilinear",
-    "bilinear_exact",
-    "bicubic",
-    "area",
-    "lanczos",
-)
+# The sampling methods of OpenCV that 8-bit operations take as they are.
 Sampling = Literal[
     "nearest", "nearest_exact", "bilinear", "bilinear_exact", "bicubic", "area", "lanczos"
 ]
@@ -48,15 +39,13 @@ class Defocus(Filter):
 
     random: ClassVar[Random] = {"radius": Whole(), "alias_blur": Uniform(at_least=1e-3)}
 
-    radius: tuple[int, int] = (3, 10)
-    alias_blur: tuple[float, float] = (0.1, 0.5)
+    radius: Annotated[tuple[int, int], partial(whole_range, low=1, example="(3, 10)")] = (3, 10)
+    alias_blur: Annotated[tuple[float, float], partial(above_zero, example="(0.1, 0.5)")] = (
+        0.1,
+        0.5,
+    )
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "radius": partial(whole_range, low=1, example="(3, 10)"),
-        "alias_blur": partial(above_zero, example="(0.1, 0.5)"),
-    }
 
     def kernel(self, params: Params) -> Kernels:
         """Disks, in the middle of the largest."""
@@ -110,15 +99,14 @@ class ZoomBlur(Operation):
 
     random: ClassVar[Random] = {"step": Uniform("step_factor"), "largest": Uniform("max_factor")}
 
-    max_factor: tuple[float, float] = (1.0, 1.31)
-    step_factor: tuple[float, float] = (0.01, 0.03)
+    max_factor: Annotated[
+        tuple[float, float], validation.Interval(low=1, example="(1.0, 1.31)")
+    ] = (1.0, 1.31)
+    step_factor: Annotated[
+        tuple[float, float], validation.Interval(low=0.001, example="(0.01, 0.03)")
+    ] = (0.01, 0.03)
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "max_factor": partial(validation.interval, low=1, example="(1.0, 1.31)"),
-        "step_factor": partial(validation.interval, low=0.001, example="(0.01, 0.03)"),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``step`` and ``largest``, float64 [B]."""
@@ -147,18 +135,12 @@ class GlassBlur(Operation):
 
     random: ClassVar[Random] = {"key": Key()}
 
-    sigma: float = 0.7
-    max_delta: int = 4
-    iterations: int = 2
+    sigma: Annotated[float, validation.Number(low=0, above=True, example="0.7")] = 0.7
+    max_delta: Annotated[int, validation.WholeNumber(low=1, example="2")] = 4
+    iterations: Annotated[int, validation.WholeNumber(low=1, example="2")] = 2
     _: KW_ONLY
     mode: Literal["fast", "exact"] = "fast"
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(("max_delta", "iterations"), partial(validation.whole, low=1, example="2")),
-        "sigma": partial(validation.number, low=0, above=True, example="0.7"),
-        "mode": partial(validation.choice, allowed=("fast", "exact")),
-    }
 
 
 @dataclass(frozen=True)
@@ -189,21 +171,16 @@ class ChromaticAberration(Operation):
         "blue_secondary": Uniform("secondary"),
     }
 
-    primary: tuple[float, float] = (-0.02, 0.02)
-    secondary: tuple[float, float] = (-0.05, 0.05)
+    primary: Annotated[
+        tuple[float, float], validation.Interval(low=-np.inf, example="(-0.02, 0.02)")
+    ] = (-0.02, 0.02)
+    secondary: Annotated[
+        tuple[float, float], validation.Interval(low=-np.inf, example="(-0.02, 0.02)")
+    ] = (-0.05, 0.05)
     _: KW_ONLY
     mode: Literal["green_purple", "red_blue", "random"] = "green_purple"
     sampling: Sampling = "bilinear"
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(
-            ("primary", "secondary"),
-            partial(validation.interval, low=-np.inf, example="(-0.02, 0.02)"),
-        ),
-        "mode": partial(validation.choice, allowed=("green_purple", "red_blue", "random")),
-        "sampling": partial(validation.choice, allowed=SAMPLINGS),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``red`` and ``blue``, float64 [B, 2]: first and second coefficient."""

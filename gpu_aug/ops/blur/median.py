@@ -1,9 +1,8 @@
 """The median of neighbouring pixels."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import odd_between, odd_range
 from gpu_aug.ops.distributions.columns import Law, Random
 from gpu_aug.ops.operation import Operation
@@ -33,10 +32,6 @@ class MedianBlur(Operation):
 
     random: ClassVar[Random] = {"size": Law(odd_between, "kernel_size")}
 
-    kernel_size: int | tuple[int, int] = (3, 7)
+    kernel_size: Annotated[int | tuple[int, int], odd_range] = (3, 7)
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "kernel_size": odd_range,
-    }

@@ -1,19 +1,15 @@
 """Gamma, gray, inversion, thresholds, sharpness, hue and contrast."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Random, Uniform
 from gpu_aug.ops.operation import Gated, Operation
-from gpu_aug.ops.validation import one_or_two
 
 __all__ = ["CLAHE", "Gamma", "Grayscale", "HueSaturationValue", "Invert", "Sharpness", "Solarize"]
-
-GRAY_METHODS = ("weighted_average", "average", "desaturation", "max", "from_lab")
 
 
 @dataclass(frozen=True)
@@ -35,13 +31,12 @@ class Gamma(Operation):
 
     random: ClassVar[Random] = {"gamma": Uniform()}
 
-    gamma: float | tuple[float, float] = (0.8, 1.2)
+    gamma: Annotated[
+        float | tuple[float, float],
+        validation.OneOrTwo(low=0, above=True, example="1.5 or (0.8, 1.2)"),
+    ] = (0.8, 1.2)
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "gamma": partial(one_or_two, low=0, above=True, example="1.5 or (0.8, 1.2)"),
-    }
 
 
 @dataclass(frozen=True)
@@ -65,10 +60,6 @@ class Grayscale(Gated):
     method: Literal["weighted_average", "average", "desaturation", "max", "from_lab"] = (
         "weighted_average"
     )
-
-    checks: ClassVar[validation.Checks] = {
-        "method": partial(validation.choice, allowed=GRAY_METHODS),
-    }
 
     @property
     def rounds_to_8_bits(self) -> bool:  # type: ignore[override]
@@ -117,12 +108,10 @@ class Solarize(Operation):
 
     random: ClassVar[Random] = {"threshold": Uniform()}
 
-    threshold: float | tuple[float, float] = 0.5
+    threshold: Annotated[
+        float | tuple[float, float], validation.OneOrTwo(low=0, high=1, example="0.5 or (0.3, 0.7)")
+    ] = 0.5
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "threshold": partial(one_or_two, low=0, high=1, example="0.5 or (0.3, 0.7)"),
-    }
 
 
 @dataclass(frozen=True)
@@ -146,12 +135,10 @@ class Sharpness(Operation):
 
     random: ClassVar[Random] = {"factor": Uniform()}
 
-    factor: float | tuple[float, float] = 2.0
+    factor: Annotated[
+        float | tuple[float, float], validation.OneOrTwo(low=0, example="2.0 or (0.5, 2.0)")
+    ] = 2.0
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "factor": partial(one_or_two, low=0, example="2.0 or (0.5, 2.0)"),
-    }
 
 
 @dataclass(frozen=True)
@@ -181,18 +168,17 @@ class HueSaturationValue(Operation):
         "val_shift": Uniform(),
     }
 
-    hue_shift: float | tuple[float, float] = 20.0
-    sat_shift: float | tuple[float, float] = 30.0
-    val_shift: float | tuple[float, float] = 20.0
+    hue_shift: Annotated[
+        float | tuple[float, float], validation.Interval(low=-np.inf, around=0, example="(-20, 20)")
+    ] = 20.0
+    sat_shift: Annotated[
+        float | tuple[float, float], validation.Interval(low=-np.inf, around=0, example="(-20, 20)")
+    ] = 30.0
+    val_shift: Annotated[
+        float | tuple[float, float], validation.Interval(low=-np.inf, around=0, example="(-20, 20)")
+    ] = 20.0
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(
-            ("hue_shift", "sat_shift", "val_shift"),
-            partial(validation.interval, low=-np.inf, around=0, example="(-20, 20)"),
-        ),
-    }
 
 
 def _clip_limits(operation: str, field: str, value: Any) -> tuple[float, float]:
@@ -220,12 +206,7 @@ class CLAHE(Operation):
 
     random: ClassVar[Random] = {"clip_limit": Uniform()}
 
-    clip_limit: float | tuple[float, float] = 4.0
-    tile_grid_size: tuple[int, int] = (8, 8)
+    clip_limit: Annotated[float | tuple[float, float], _clip_limits] = 4.0
+    tile_grid_size: Annotated[tuple[int, int], validation.height_width] = (8, 8)
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "clip_limit": _clip_limits,
-        "tile_grid_size": validation.height_width,
-    }

@@ -1,8 +1,7 @@
 """Operations that are one 3x4 matrix per image, computed from the image's own values."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -40,13 +39,9 @@ class FancyPCA(ColorMatrix):
 
     random: ClassVar[Random] = {"stretch": Numbers(4)}
 
-    alpha: float = 0.1
+    alpha: Annotated[float, validation.Number(low=0, example="0.1")] = 0.1
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "alpha": partial(validation.number, low=0, example="0.1"),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``stretch``, float64 [B, 3], for the axes from the longest to the shortest."""
@@ -85,10 +80,6 @@ class NormalizePerImage(ColorMatrix):
 
     by: Literal["mean_std", "min_max"] = "mean_std"
     per_channel: bool = False
-
-    checks: ClassVar[validation.Checks] = {
-        "by": partial(validation.choice, allowed=("mean_std", "min_max")),
-    }
 
     def image_matrices(self, params: dict[str, Tensor], images: Statistics) -> Tensor:
         """Subtract and divide."""

@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from itertools import permutations
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,10 @@ def _turns(operation: str, field: str, value: float | tuple[float, float]) -> tu
     )
 
 
+Factor = Annotated[float | tuple[float, float], _factor]
+Turn = Annotated[float | tuple[float, float], _turns]
+
+
 @dataclass(frozen=True)
 class ColorJitter(Operation):
     """Change brightness, contrast, saturation and hue in an order drawn per image.
@@ -61,17 +65,12 @@ class ColorJitter(Operation):
 
     random: ClassVar[Random] = {**{name: Uniform() for name in FACTORS}, "order": Numbers()}
 
-    brightness: float | tuple[float, float] = 0.0
-    contrast: float | tuple[float, float] = 0.0
-    saturation: float | tuple[float, float] = 0.0
-    hue: float | tuple[float, float] = 0.0
+    brightness: Factor = 0.0
+    contrast: Factor = 0.0
+    saturation: Factor = 0.0
+    hue: Turn = 0.0
     _: KW_ONLY
     p: float = 1.0
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(FACTORS[:3], _factor),
-        "hue": _turns,
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return the four factors, and ``order``, int64 [B, 4] of indices into FACTORS."""
@@ -89,12 +88,8 @@ class JitterStep(Operation, abstract=True):
 
     random: ClassVar[Random] = {"factor": Uniform()}
 
-    factor: float | tuple[float, float]
+    factor: Factor
     p: float
-
-    checks: ClassVar[validation.Checks] = {
-        "factor": _factor,
-    }
 
 
 @dataclass(frozen=True)
@@ -112,7 +107,7 @@ class Brightness(JitterStep):
 
     step: ClassVar[str] = "brightness"
 
-    factor: float | tuple[float, float] = 0.2
+    factor: Factor = 0.2
     _: KW_ONLY
     p: float = 1.0
 
@@ -126,7 +121,7 @@ class Contrast(JitterStep):
 
     step: ClassVar[str] = "contrast"
 
-    factor: float | tuple[float, float] = 0.2
+    factor: Factor = 0.2
     _: KW_ONLY
     p: float = 1.0
 
@@ -140,7 +135,7 @@ class Saturation(JitterStep):
 
     step: ClassVar[str] = "saturation"
 
-    factor: float | tuple[float, float] = 0.2
+    factor: Factor = 0.2
     _: KW_ONLY
     p: float = 1.0
 
@@ -157,9 +152,8 @@ class Hue(JitterStep):
     """
 
     step: ClassVar[str] = "hue"
-    checks: ClassVar[validation.Checks] = {"factor": _turns}
 
-    factor: float | tuple[float, float] = 0.1
+    factor: Turn = 0.1
     _: KW_ONLY
     p: float = 1.0
 
@@ -183,16 +177,11 @@ class RandomPhotometricDistort(Combinator):
     is_gated: ClassVar[bool] = False
     random: ClassVar[Random] = {"contrast_place": Numbers()}
 
-    brightness: tuple[float, float] = (0.875, 1.125)
-    contrast: tuple[float, float] = (0.5, 1.5)
-    saturation: tuple[float, float] = (0.5, 1.5)
-    hue: tuple[float, float] = (-0.05, 0.05)
+    brightness: Factor = (0.875, 1.125)
+    contrast: Factor = (0.5, 1.5)
+    saturation: Factor = (0.5, 1.5)
+    hue: Turn = (-0.05, 0.05)
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(FACTORS[:3], _factor),
-        "hue": _turns,
-    }
 
     @property
     def children(self) -> tuple[Operation, ...]:

@@ -5,8 +5,7 @@ Values are rounded to 8 bits, looked up, and divided by 255: 8-bit values stay 8
 
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -84,12 +83,8 @@ class Posterize(Table):
         "bits": Numbers(lambda self: len(self.bits) if len(self.bits) == 3 else 1)
     }
 
-    bits: int | tuple[int, int] | tuple[tuple[int, int], ...] = 4
+    bits: Annotated[int | tuple[int, int] | tuple[tuple[int, int], ...], _bits] = 4
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "bits": _bits,
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``bits``, int64 [B], or [B, 3] where channels have their own."""
@@ -123,15 +118,10 @@ class RandomToneCurve(Table):
 
     random: ClassVar[Random] = {"bends": Numbers(lambda self: 6 if self.per_channel else 2)}
 
-    scale: float = 0.1
+    scale: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
     _: KW_ONLY
     per_channel: bool = False
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "scale": partial(validation.number, low=0, high=1, example="0.1"),
-        "per_channel": validation.flag,
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``low`` and ``high``, float64 [B, 3]: the heights of the inner points."""
@@ -164,10 +154,6 @@ class Equalize(HistogramTable, Gated):
     """
 
     method: Literal["pil", "opencv", "inclusive"] = "pil"
-
-    checks: ClassVar[validation.Checks] = {
-        "method": partial(validation.choice, allowed=("pil", "opencv", "inclusive")),
-    }
 
     def tables(self, histograms: Tensor) -> Tensor:
         """Spread the cumulated histogram; a channel of one tone stays as it is."""
@@ -207,10 +193,6 @@ class EqualizeLuma(Gated):
 
     method: Literal["pil", "opencv", "inclusive"] = "pil"
 
-    checks: ClassVar[validation.Checks] = {
-        "method": partial(validation.choice, allowed=("pil", "opencv", "inclusive")),
-    }
-
 
 @dataclass(frozen=True)
 class AutoContrast(HistogramTable, Gated):
@@ -244,16 +226,12 @@ class HistogramStretch(HistogramTable, Gated):
     """
 
     _: KW_ONLY
-    cutoff: float = 0.0
-    ignore: int | None = None
+    cutoff: Annotated[float, validation.Number(low=0, high=100, example="2.0")] = 0.0
+    ignore: Annotated[
+        int | None, validation.optional(validation.WholeNumber(low=0, high=255, example="0"))
+    ] = None
     method: Literal["cdf", "linear"] = "cdf"
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "cutoff": partial(validation.number, low=0, high=100, example="2.0"),
-        "ignore": validation.optional(partial(validation.whole, low=0, high=255, example="0")),
-        "method": partial(validation.choice, allowed=("cdf", "linear")),
-    }
 
     def tables(self, histograms: Tensor) -> Tensor:
         """Stretch between the ends; a channel without room between them stays as it is."""

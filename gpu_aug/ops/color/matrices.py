@@ -2,9 +2,8 @@
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from itertools import permutations
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -106,17 +105,12 @@ class RandomBrightnessContrast(ColorMatrix):
         "beta": Uniform("brightness_limit"),
     }
 
-    brightness_limit: float | tuple[float, float] = 0.2
-    contrast_limit: float | tuple[float, float] = 0.2
+    brightness_limit: Annotated[float | tuple[float, float], symmetric] = 0.2
+    contrast_limit: Annotated[float | tuple[float, float], symmetric] = 0.2
     _: KW_ONLY
     brightness_by_max: bool = True
     ensure_safe_range: bool = False
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(("brightness_limit", "contrast_limit"), symmetric),
-        **dict.fromkeys(("brightness_by_max", "ensure_safe_range"), validation.flag),
-    }
 
     @property
     def reads_image(self) -> bool:  # type: ignore[override]
@@ -161,15 +155,11 @@ class RGBShift(ColorMatrix):
 
     random: ClassVar[Random] = {"r_shift": Uniform(), "g_shift": Uniform(), "b_shift": Uniform()}
 
-    r_shift: float | tuple[float, float] = 20 / 255
-    g_shift: float | tuple[float, float] = 20 / 255
-    b_shift: float | tuple[float, float] = 20 / 255
+    r_shift: Annotated[float | tuple[float, float], symmetric] = 20 / 255
+    g_shift: Annotated[float | tuple[float, float], symmetric] = 20 / 255
+    b_shift: Annotated[float | tuple[float, float], symmetric] = 20 / 255
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(("r_shift", "g_shift", "b_shift"), symmetric),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return three shifts."""
@@ -211,15 +201,12 @@ class ChannelDropout(ColorMatrix):
 
     random: ClassVar[Random] = {"number": Whole("num_channels"), "order": Numbers(3)}
 
-    num_channels: int | tuple[int, int] = 1
+    num_channels: Annotated[
+        int | tuple[int, int], validation.WholeInterval(low=1, high=2, example="(1, 2)")
+    ] = 1
     _: KW_ONLY
-    fill: float = 0.0
+    fill: Annotated[float, validation.Number(low=0, high=1, example="0.0")] = 0.0
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "num_channels": partial(validation.whole_interval, low=1, high=2, example="(1, 2)"),
-        "fill": partial(validation.number, low=0, high=1, example="0.0"),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return which channels are filled."""
@@ -267,11 +254,6 @@ class PlanckianJitter(ColorMatrix):
     sampling_method: Literal["uniform", "gaussian"] = "uniform"
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "mode": partial(validation.choice, allowed=tuple(TEMPERATURES)),
-        "sampling_method": partial(validation.choice, allowed=("uniform", "gaussian")),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,8 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -74,21 +73,20 @@ class Illumination(Shading):
 
     mode: Literal["linear", "corner", "gaussian"] = "linear"
     _: KW_ONLY
-    intensity: tuple[float, float] = (0.01, 0.2)
+    intensity: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.01, 0.2)")
+    ] = (0.01, 0.2)
     effect: Literal["brighten", "darken", "both"] = "both"
-    angle: tuple[float, float] = (0.0, 360.0)
-    center: tuple[float, float] = (0.1, 0.9)
-    sigma: tuple[float, float] = (0.2, 1.0)
+    angle: Annotated[
+        tuple[float, float], validation.Interval(low=-360, high=360, example="(0, 360)")
+    ] = (0.0, 360.0)
+    center: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.1, 0.9)")
+    ] = (0.1, 0.9)
+    sigma: Annotated[
+        tuple[float, float], validation.Interval(low=0, above=True, example="(0.2, 1.0)")
+    ] = (0.2, 1.0)
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "mode": partial(validation.choice, allowed=("linear", "corner", "gaussian")),
-        "effect": partial(validation.choice, allowed=("both", "brighten", "darken")),
-        "intensity": partial(validation.interval, low=0, high=1, example="(0.01, 0.2)"),
-        "angle": partial(validation.interval, low=-360, high=360, example="(0, 360)"),
-        "center": partial(validation.interval, low=0, high=1, example="(0.1, 0.9)"),
-        "sigma": partial(validation.interval, low=0, above=True, example="(0.2, 1.0)"),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``intensity``, float64 [B], and the position of the light.
@@ -149,15 +147,12 @@ class PlasmaShadow(Shading):
 
     random: ClassVar[Random] = {"intensity": Uniform(), "key": Key()}
 
-    intensity: tuple[float, float] = (0.3, 0.7)
+    intensity: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.3, 0.7)")
+    ] = (0.3, 0.7)
     _: KW_ONLY
-    roughness: float = 3.0
+    roughness: Annotated[float, validation.Number(low=0, above=True, example="3.0")] = 3.0
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "intensity": partial(validation.interval, low=0, high=1, example="(0.3, 0.7)"),
-        "roughness": partial(validation.number, low=0, above=True, example="3.0"),
-    }
 
     def gain(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
         """1 where nothing is changed."""
@@ -186,19 +181,15 @@ class PlasmaBrightnessContrast(Operation):
 
     random: ClassVar[Random] = {"brightness": Uniform(), "contrast": Uniform(), "key": Key()}
 
-    brightness: tuple[float, float] = (-0.3, 0.3)
-    contrast: tuple[float, float] = (-0.3, 0.3)
+    brightness: Annotated[
+        tuple[float, float], validation.Interval(low=-1, high=1, example="(-0.3, 0.3)")
+    ] = (-0.3, 0.3)
+    contrast: Annotated[
+        tuple[float, float], validation.Interval(low=-1, high=1, example="(-0.3, 0.3)")
+    ] = (-0.3, 0.3)
     _: KW_ONLY
-    roughness: float = 3.0
+    roughness: Annotated[float, validation.Number(low=0, above=True, example="3.0")] = 3.0
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(
-            ("brightness", "contrast"),
-            partial(validation.interval, low=-1, high=1, example="(-0.3, 0.3)"),
-        ),
-        "roughness": partial(validation.number, low=0, above=True, example="3.0"),
-    }
 
 
 def per_image(values: NDArray[Any], device: torch.device) -> tuple[Tensor, ...]:

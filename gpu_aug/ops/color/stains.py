@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -55,18 +55,18 @@ class HEStain(Operation):
         "shift": Uniform("intensity_shift", 2),
     }
 
-    preset: str | None = None
+    preset: Annotated[
+        str | None, validation.optional(partial(validation.choice, allowed=tuple(STAINS)))
+    ] = None
     _: KW_ONLY
-    intensity_scale: tuple[float, float] = (0.7, 1.3)
-    intensity_shift: tuple[float, float] = (-0.2, 0.2)
+    intensity_scale: Annotated[
+        tuple[float, float], validation.Interval(low=0, example="(0.7, 1.3)")
+    ] = (0.7, 1.3)
+    intensity_shift: Annotated[
+        tuple[float, float], validation.Interval(low=-1, high=1, example="(-0.2, 0.2)")
+    ] = (-0.2, 0.2)
     augment_background: bool = False
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "preset": validation.optional(partial(validation.choice, allowed=tuple(STAINS))),
-        "intensity_scale": partial(validation.interval, low=0, example="(0.7, 1.3)"),
-        "intensity_shift": partial(validation.interval, low=-1, high=1, example="(-0.2, 0.2)"),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``stains``, float64 [B, 2, 3], ``scale`` and ``shift``, float64 [B, 2]."""

@@ -1,8 +1,7 @@
 """Operations that paint over several parts of an image: rectangles, stripes, pixels."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -40,16 +39,12 @@ class CoarseDropout(Dropout):
         "key": Key(),
     }
 
-    num_holes: tuple[int, int] = (1, 2)
-    hole_height: Range = (0.1, 0.2)
-    hole_width: Range = (0.1, 0.2)
-
-    checks: ClassVar[validation.Checks] = {
-        "num_holes": partial(validation.whole_interval, low=1, example="(1, 8)"),
-        **dict.fromkeys(
-            ("hole_height", "hole_width"), partial(validation.interval, low=0, example="(0.1, 0.2)")
-        ),
-    }
+    num_holes: Annotated[tuple[int, int], validation.WholeInterval(low=1, example="(1, 8)")] = (
+        1,
+        2,
+    )
+    hole_height: Annotated[Range, validation.Interval(low=0, example="(0.1, 0.2)")] = (0.1, 0.2)
+    hole_width: Annotated[Range, validation.Interval(low=0, example="(0.1, 0.2)")] = (0.1, 0.2)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -106,17 +101,18 @@ class XYMasking(Dropout):
         "key": Key(),
     }
 
-    num_masks_x: int | tuple[int, int] = 0
-    num_masks_y: int | tuple[int, int] = 0
-    mask_x_length: int | tuple[int, int] = 0
-    mask_y_length: int | tuple[int, int] = 0
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(
-            ("num_masks_x", "num_masks_y", "mask_x_length", "mask_y_length"),
-            partial(validation.whole_interval, low=0, example="(0, 10)"),
-        ),
-    }
+    num_masks_x: Annotated[
+        int | tuple[int, int], validation.WholeInterval(low=0, example="(0, 10)")
+    ] = 0
+    num_masks_y: Annotated[
+        int | tuple[int, int], validation.WholeInterval(low=0, example="(0, 10)")
+    ] = 0
+    mask_x_length: Annotated[
+        int | tuple[int, int], validation.WholeInterval(low=0, example="(0, 10)")
+    ] = 0
+    mask_y_length: Annotated[
+        int | tuple[int, int], validation.WholeInterval(low=0, example="(0, 10)")
+    ] = 0
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``holes``."""
@@ -150,17 +146,13 @@ class PixelDropout(Operation):
 
     random: ClassVar[Random] = {"key": Key(), "colour": Numbers(3)}
 
-    dropout_prob: float = 0.01
+    dropout_prob: Annotated[float, validation.Number(low=0, high=1, example="0.01")] = 0.01
     _: KW_ONLY
     per_channel: bool = False
-    drop_value: float | tuple[float, float, float] | None = 0.0
+    drop_value: Annotated[
+        float | tuple[float, float, float] | None, validation.optional(validation.fill)
+    ] = 0.0
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "dropout_prob": partial(validation.number, low=0, high=1, example="0.01"),
-        "per_channel": validation.flag,
-        "drop_value": validation.optional(validation.fill),
-    }
 
     @property
     def any_channels(self) -> bool:  # type: ignore[override]

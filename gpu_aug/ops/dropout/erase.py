@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from gpu_aug.draws import Params, philox4x32
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Key, Law, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, log_between, whole_below
-from gpu_aug.ops.geometric.borders import is_whole_fill, mask_value
+from gpu_aug.ops.geometric.borders import is_whole_fill
 from gpu_aug.ops.operation import Operation
 from gpu_aug.random_fields import keys
 
@@ -78,14 +78,12 @@ class Dropout(Holes, abstract=True):
     """
 
     _: KW_ONLY
-    fill: float | tuple[float, float, float] | Literal["random", "random_uniform"] = 0.0
-    fill_mask: int | None = None
+    fill: Annotated[
+        float | tuple[float, float, float] | Literal["random", "random_uniform"],
+        partial(checked_paint, words=PAINTS[:2]),
+    ] = 0.0
+    fill_mask: Annotated[int | None, validation.optional(validation.mask_value)] = None
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "fill": partial(checked_paint, words=PAINTS[:2]),
-        "fill_mask": validation.optional(mask_value),
-    }
 
     @property
     def paint(self) -> Paint:
@@ -125,17 +123,17 @@ class RandomErasing(Holes):
 
     p: float = 0.5
     _: KW_ONLY
-    scale: tuple[float, float] = (0.02, 0.33)
-    ratio: tuple[float, float] = (0.3, 3.3)
-    value: float | tuple[float, float, float] | Literal["random"] = 0.0
-    fill_mask: int | None = None
-
-    checks: ClassVar[validation.Checks] = {
-        "scale": partial(validation.interval, low=0, high=1, example="(0.02, 0.33)"),
-        "ratio": partial(validation.interval, low=0, above=True, example="(0.3, 3.3)"),
-        "value": partial(checked_paint, words=("random",)),
-        "fill_mask": validation.optional(mask_value),
-    }
+    scale: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.02, 0.33)")
+    ] = (0.02, 0.33)
+    ratio: Annotated[
+        tuple[float, float], validation.Interval(low=0, above=True, example="(0.3, 3.3)")
+    ] = (0.3, 3.3)
+    value: Annotated[
+        float | tuple[float, float, float] | Literal["random"],
+        partial(checked_paint, words=("random",)),
+    ] = 0.0
+    fill_mask: Annotated[int | None, validation.optional(validation.mask_value)] = None
 
     @property
     def paint(self) -> Paint:
@@ -179,13 +177,13 @@ class Erasing(Dropout):
         "key": Key(),
     }
 
-    scale: tuple[float, float] = (0.02, 0.33)
-    ratio: tuple[float, float] = (0.3, 3.3)
-
-    checks: ClassVar[validation.Checks] = {
-        "scale": partial(validation.interval, low=0, example="(0.02, 0.33)"),
-        "ratio": partial(validation.interval, low=0, above=True, example="(0.3, 3.3)"),
-    }
+    scale: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.02, 0.33)")] = (
+        0.02,
+        0.33,
+    )
+    ratio: Annotated[
+        tuple[float, float], validation.Interval(low=0, above=True, example="(0.3, 3.3)")
+    ] = (0.3, 3.3)
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``holes``; ``apply`` is off where none fits."""

@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,20 +96,12 @@ class RandomAffine(Bordered, Warp):
         "shear": Numbers(2),
     }
 
-    degrees: float | tuple[float, float]
-    translate: tuple[float, float] | None = None
-    scale: tuple[float, float] | None = None
-    shear: float | tuple[float, ...] | None = None
+    degrees: Annotated[float | tuple[float, float], angles]
+    translate: Annotated[tuple[float, float] | None, _shares] = None
+    scale: Annotated[tuple[float, float] | None, _scales] = None
+    shear: Annotated[float | tuple[float, ...] | None, _shears] = None
     _: KW_ONLY
-    center: tuple[float, float] | None = None
-
-    checks: ClassVar[validation.Checks] = {
-        "degrees": angles,
-        "translate": _shares,
-        "scale": _scales,
-        "shear": _shears,
-        "center": CENTER,
-    }
+    center: Annotated[tuple[float, float] | None, CENTER] = None
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``matrix``, float64 [B, 3, 3]; see Warp."""
@@ -163,27 +155,20 @@ class Affine(Bordered, Warp):
         "rotate": Uniform(),
     }
 
-    scale: Any = 1.0
-    translate_percent: Any = None
-    translate_px: Any = None
-    rotate: float | tuple[float, float] = 0.0
-    shear: Any = 0.0
+    scale: Annotated[Any, partial(xy_ranges, low=0, example="(0.8, 1.2)")] = 1.0
+    translate_percent: Annotated[
+        Any, validation.optional(partial(xy_ranges, low=-np.inf, example="(-0.1, 0.1)"))
+    ] = None
+    translate_px: Annotated[Any, validation.optional(_shifts)] = None
+    rotate: Annotated[
+        float | tuple[float, float], validation.OneOrTwo(low=-np.inf, example="(-45, 45)")
+    ] = 0.0
+    shear: Annotated[Any, partial(xy_ranges, low=-np.inf, example="(-10, 10)")] = 0.0
     _: KW_ONLY
     fit_output: bool = False
     keep_ratio: bool = False
     balanced_scale: bool = False
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "scale": partial(xy_ranges, low=0, example="(0.8, 1.2)"),
-        "translate_percent": validation.optional(
-            partial(xy_ranges, low=-np.inf, example="(-0.1, 0.1)")
-        ),
-        "translate_px": validation.optional(_shifts),
-        "rotate": partial(validation.one_or_two, low=-np.inf, example="(-45, 45)"),
-        "shear": partial(xy_ranges, low=-np.inf, example="(-10, 10)"),
-        **dict.fromkeys(("fit_output", "keep_ratio", "balanced_scale"), validation.flag),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()

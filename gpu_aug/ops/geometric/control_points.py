@@ -1,8 +1,8 @@
 """Distortions defined by control points that are moved."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import lru_cache, partial
-from typing import Any, ClassVar, cast
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -63,20 +63,18 @@ class PiecewiseAffine(Bordered, Remap):
         "jitter": Numbers(lambda self: 2 * self._most),
     }
 
-    scale: float | tuple[float, float] = (0.03, 0.05)
-    nb_rows: int | tuple[int, int] = (4, 4)
-    nb_cols: int | tuple[int, int] = (4, 4)
+    scale: Annotated[float | tuple[float, float], _scales] = (0.03, 0.05)
+    nb_rows: Annotated[int | tuple[int, int], validation.WholeInterval(low=2, example="(4, 4)")] = (
+        4,
+        4,
+    )
+    nb_cols: Annotated[int | tuple[int, int], validation.WholeInterval(low=2, example="(4, 4)")] = (
+        4,
+        4,
+    )
     _: KW_ONLY
     absolute_scale: bool = False
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "scale": _scales,
-        **dict.fromkeys(
-            ("nb_rows", "nb_cols"), partial(validation.whole_interval, low=2, example="(4, 4)")
-        ),
-        "absolute_scale": validation.flag,
-    }
 
     @property
     def _most(self) -> int:
@@ -146,15 +144,12 @@ class ThinPlateSpline(Bordered, Remap):
         "jitter": Numbers(lambda self: 2 * len(_control_points(self.num_control_points))),
     }
 
-    scale_range: tuple[float, float] = (0.2, 0.4)
-    num_control_points: int = 4
+    scale_range: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.2, 0.4)")
+    ] = (0.2, 0.4)
+    num_control_points: Annotated[int, validation.WholeNumber(low=2, example="4")] = 4
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "scale_range": partial(validation.interval, low=0, high=1, example="(0.2, 0.4)"),
-        "num_control_points": partial(validation.whole, low=2, example="4"),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``moved``, float64 [B, n, 2], (x, y) of the points as shares of the sides."""

@@ -1,8 +1,7 @@
 """Operations that crop images."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -20,11 +19,9 @@ from gpu_aug.ops.geometric.borders import (
     paddings,
     place_columns,
 )
-from gpu_aug.ops.geometric.spatial import Crop
+from gpu_aug.ops.geometric.spatial import Crop, Pair
 
 __all__ = ["CenterCrop", "FixedCrop", "RandomCrop", "RandomCropFromBorders"]
-
-Pair = int | tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -47,15 +44,9 @@ class RandomCrop(PaddedCrop):
     random: ClassVar[Random] = {"place": Numbers(2)}
 
     size: Pair
-    padding: int | tuple[int, ...] | None = None
+    padding: Annotated[int | tuple[int, ...] | None, validation.optional(paddings)] = None
     _: KW_ONLY
     position: Position = "random"
-
-    checks: ClassVar[validation.Checks] = {
-        "size": validation.height_width,
-        "padding": validation.optional(paddings),
-        "position": partial(validation.choice, allowed=POSITIONS),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,12 +94,6 @@ class CenterCrop(PaddedCrop):
     rounding: Literal["even", "down"] = "even"
     position: Position = "center"
 
-    checks: ClassVar[validation.Checks] = {
-        "size": validation.height_width,
-        "rounding": partial(validation.choice, allowed=("even", "down")),
-        "position": partial(validation.choice, allowed=POSITIONS),
-    }
-
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, negative where a border is added, and ``shape``, int64 [B, 2]."""
         room = sizes - self.size
@@ -147,12 +132,7 @@ class FixedCrop(PaddedCrop):
     """
 
     size: Pair
-    position: str | tuple[int, int] = "center"
-
-    checks: ClassVar[validation.Checks] = {
-        "size": validation.height_width,
-        "position": _fixed_position,
-    }
+    position: Annotated[str | tuple[int, int], _fixed_position] = "center"
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start`` and ``shape``, int64 [B, 2]."""
@@ -183,17 +163,10 @@ class RandomCropFromBorders(Crop):
 
     random: ClassVar[Random] = {"start": Numbers(2), "stop": Numbers(2)}
 
-    crop_left: float = 0.1
-    crop_right: float = 0.1
-    crop_top: float = 0.1
-    crop_bottom: float = 0.1
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(
-            ("crop_left", "crop_right", "crop_top", "crop_bottom"),
-            partial(validation.number, low=0, high=1, example="0.1"),
-        ),
-    }
+    crop_left: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
+    crop_right: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
+    crop_top: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
+    crop_bottom: Annotated[float, validation.Number(low=0, high=1, example="0.1")] = 0.1
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,8 +2,7 @@
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -49,19 +48,14 @@ class GridDistortion(Bordered, Remap):
         "steps": Uniform("distort_limit", lambda self: 2 * (self.num_steps + 1))
     }
 
-    num_steps: int = 5
-    distort_limit: float | tuple[float, float] = (-0.3, 0.3)
+    num_steps: Annotated[int, validation.WholeNumber(low=1, example="5")] = 5
+    distort_limit: Annotated[
+        float | tuple[float, float],
+        validation.Interval(low=-1, high=1, around=0, example="(-0.3, 0.3)"),
+    ] = (-0.3, 0.3)
     _: KW_ONLY
     normalized: bool = True
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "num_steps": partial(validation.whole, low=1, example="5"),
-        "distort_limit": partial(
-            validation.interval, low=-1, high=1, around=0, example="(-0.3, 0.3)"
-        ),
-        "normalized": validation.flag,
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``steps``, float64 [B, 2, num_steps + 1], the scales of columns and of rows."""
@@ -128,17 +122,13 @@ class OpticalDistortion(Bordered, Remap):
 
     random: ClassVar[Random] = {"coefficient": Uniform("distort_limit")}
 
-    distort_limit: float | tuple[float, float] = (-0.05, 0.05)
+    distort_limit: Annotated[
+        float | tuple[float, float],
+        validation.Interval(low=-math.inf, around=0, example="(-0.05, 0.05)"),
+    ] = (-0.05, 0.05)
     mode: Literal["camera", "fisheye"] = "camera"
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "distort_limit": partial(
-            validation.interval, low=-math.inf, around=0, example="(-0.05, 0.05)"
-        ),
-        "mode": partial(validation.choice, allowed=("camera", "fisheye")),
-    }
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
         """Return float32 [B, 2, H, W]; see Remap."""

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -58,13 +57,8 @@ class ElasticTransform(_Elastic):
     # Measured 0.003.
     tolerance: ClassVar[float] = 0.05
 
-    alpha: float | tuple[float, float] = 50.0
-    sigma: float | tuple[float, float] = 5.0
-
-    checks: ClassVar[validation.Checks] = {
-        "alpha": _pair,
-        "sigma": _pair,
-    }
+    alpha: Annotated[float | tuple[float, float], _pair] = 50.0
+    sigma: Annotated[float | tuple[float, float], _pair] = 5.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,20 +110,13 @@ class ElasticDistortion(_Elastic):
 
     tolerance: ClassVar[float] = ElasticTransform.tolerance
 
-    alpha: float = 1.0
-    sigma: float = 50.0
+    alpha: Annotated[float, validation.Number(low=0, example="120.0")] = 1.0
+    sigma: Annotated[float, validation.Number(low=1, example="6.0")] = 50.0
     _: KW_ONLY
     approximate: bool = False
     same_dxdy: bool = False
     noise_distribution: Literal["gaussian", "uniform"] = "gaussian"
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "alpha": partial(validation.number, low=0, example="120.0"),
-        "sigma": partial(validation.number, low=1, example="6.0"),
-        **dict.fromkeys(("approximate", "same_dxdy"), validation.flag),
-        "noise_distribution": partial(validation.choice, allowed=("gaussian", "uniform")),
-    }
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
         """Return float32 [B, 2, H, W]; see Remap."""

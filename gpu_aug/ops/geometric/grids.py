@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,21 +48,14 @@ class GridDropout(Dropout):
 
     random: ClassVar[Random] = {"unit": Numbers(), "holes": Key(), "key": Key()}
 
-    ratio: float = 0.5
+    ratio: Annotated[float, validation.Number(low=0, high=1, above=True, example="0.5")] = 0.5
     random_offset: bool = True
-    unit_size_range: tuple[int, int] | None = None
-    grid: tuple[int, int] | None = None
-    shift_xy: tuple[int, int] = (0, 0)
-
-    checks: ClassVar[validation.Checks] = {
-        "ratio": partial(validation.number, low=0, high=1, above=True, example="0.5"),
-        "random_offset": validation.flag,
-        "unit_size_range": validation.optional(
-            partial(validation.whole_interval, low=2, example="(10, 20)")
-        ),
-        "grid": validation.optional(partial(_pair, low=1)),
-        "shift_xy": partial(_pair, low=0),
-    }
+    unit_size_range: Annotated[
+        tuple[int, int] | None,
+        validation.optional(validation.WholeInterval(low=2, example="(10, 20)")),
+    ] = None
+    grid: Annotated[tuple[int, int] | None, validation.optional(partial(_pair, low=1))] = None
+    shift_xy: Annotated[tuple[int, int], partial(_pair, low=0)] = (0, 0)
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``holes``."""
@@ -125,15 +118,11 @@ class GridMask(Dropout):
 
     random: ClassVar[Random] = {"period": Numbers(), "shift": Numbers(2), "key": Key()}
 
-    d: tuple[int, int] = (96, 224)
-    ratio: float = 0.6
+    d: Annotated[tuple[int, int], validation.WholeInterval(low=2, example="(96, 224)")] = (96, 224)
+    ratio: Annotated[
+        float, validation.Number(low=0, high=1, above=True, below=True, example="0.6")
+    ] = 0.6
     mode: Literal["squares", "stripes"] = "squares"
-
-    checks: ClassVar[validation.Checks] = {
-        "d": partial(validation.whole_interval, low=2, example="(96, 224)"),
-        "ratio": partial(validation.number, low=0, high=1, above=True, below=True, example="0.6"),
-        "mode": partial(validation.choice, allowed=("squares", "stripes")),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``holes``."""
@@ -188,12 +177,8 @@ class RandomGridShuffle(Operation):
         "order": Numbers(lambda self: sum(self.grid) + self.grid[0] * self.grid[1])
     }
 
-    grid: tuple[int, int] = (3, 3)
+    grid: Annotated[tuple[int, int], validation.height_width] = (3, 3)
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "grid": validation.height_width,
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``tiles`` and ``sources``, int64 [B, N, 4]: each tile and the tile shown in it.

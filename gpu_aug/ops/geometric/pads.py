@@ -1,8 +1,7 @@
 """Operations that pad images."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.geometric.borders import (
-    POSITIONS,
     PaddedCrop,
     Position,
     borders,
@@ -41,11 +39,7 @@ class Pad(PaddedCrop):
     may_pad: ClassVar[bool] = True
     """Always."""
 
-    padding: int | tuple[int, ...]
-
-    checks: ClassVar[validation.Checks] = {
-        "padding": paddings,
-    }
+    padding: Annotated[int | tuple[int, ...], paddings]
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start`` and ``shape``, int64 [B, 2]."""
@@ -95,15 +89,10 @@ class PadIfNeeded(PaddedCrop):
 
     random: ClassVar[Random] = {"place": Numbers(place_columns)}
 
-    size: int | tuple[int | None, int | None] | None = None
+    size: Annotated[int | tuple[int | None, int | None] | None, _sides] = None
     _: KW_ONLY
-    divisor: int | tuple[int | None, int | None] | None = None
+    divisor: Annotated[int | tuple[int | None, int | None] | None, _sides] = None
     position: Position = "center"
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(("size", "divisor"), _sides),
-        "position": partial(validation.choice, allowed=POSITIONS),
-    }
 
     def __post_init__(self) -> None:
         given = (self.size, self.divisor)
@@ -156,12 +145,11 @@ class RandomZoomOut(PaddedCrop):
     random: ClassVar[Random] = {"side": Uniform("side_range"), "start": Numbers(2)}
 
     _: KW_ONLY
-    side_range: tuple[float, float] = (1.0, 4.0)
+    side_range: Annotated[tuple[float, float], validation.Interval(low=1, example="(1.0, 4.0)")] = (
+        1.0,
+        4.0,
+    )
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "side_range": partial(validation.interval, low=1, example="(1.0, 4.0)"),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start`` and ``shape``, int64 [B, 2]."""

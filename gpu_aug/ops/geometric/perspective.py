@@ -1,8 +1,7 @@
 """Projective warps: the image seen from another viewpoint."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -41,13 +40,9 @@ class RandomPerspective(Bordered, Warp):
 
     random: ClassVar[Random] = {"corners": Numbers(8)}
 
-    distortion_scale: float = 0.5
+    distortion_scale: Annotated[float, validation.Number(low=0, high=1, example="0.5")] = 0.5
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "distortion_scale": partial(validation.number, low=0, high=1, example="0.5"),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,17 +89,13 @@ class Perspective(Bordered, Warp):
 
     random: ClassVar[Random] = {"deviation": Uniform("scale"), "jitter": Numbers(8)}
 
-    scale: float | tuple[float, float] = (0.05, 0.1)
+    scale: Annotated[
+        float | tuple[float, float], validation.Interval(low=0, example="(0.05, 0.1)", around=0)
+    ] = (0.05, 0.1)
     _: KW_ONLY
     keep_size: bool = True
     fit_output: bool = False
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "scale": partial(validation.interval, low=0, example="(0.05, 0.1)", around=0),
-        "keep_size": validation.flag,
-        "fit_output": validation.flag,
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``matrix``, float64 [B, 3, 3], and without ``keep_size`` ``shape``; see Warp."""

@@ -1,8 +1,7 @@
 """Operations that resample whole images by a random factor or to a random length."""
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -10,7 +9,8 @@ from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Sizes, whole_below
-from gpu_aug.ops.geometric.resizes import Pair, Whole, several
+from gpu_aug.ops.geometric.resizes import Whole, several
+from gpu_aug.ops.geometric.spatial import Pair
 
 __all__ = ["RandomResize", "RandomScale", "RandomShortestSize", "ScaleJitter"]
 
@@ -28,11 +28,9 @@ class RandomScale(Whole):
 
     random: ClassVar[Random] = {"factor": Uniform("scale")}
 
-    scale: tuple[float, float] = (0.9, 1.1)
-
-    checks: ClassVar[validation.Checks] = {
-        "scale": partial(validation.interval, low=0, above=True, example="(0.9, 1.1)"),
-    }
+    scale: Annotated[
+        tuple[float, float], validation.Interval(low=0, above=True, example="(0.9, 1.1)")
+    ] = (0.9, 1.1)
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
@@ -57,12 +55,8 @@ class RandomResize(Whole):
 
     random: ClassVar[Random] = {"length": Numbers()}
 
-    min_size: int
+    min_size: Annotated[int, validation.WholeNumber(low=1, example="224")]
     max_size: int
-
-    checks: ClassVar[validation.Checks] = {
-        "min_size": partial(validation.whole, low=1, example="224"),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,13 +93,10 @@ class RandomShortestSize(Whole):
 
     random: ClassVar[Random] = {"length": Numbers()}
 
-    min_size: int | tuple[int, ...]
-    max_size: int | None = None
-
-    checks: ClassVar[validation.Checks] = {
-        "min_size": several,
-        "max_size": validation.optional(partial(validation.whole, low=1, example="1333")),
-    }
+    min_size: Annotated[int | tuple[int, ...], several]
+    max_size: Annotated[
+        int | None, validation.optional(validation.WholeNumber(low=1, example="1333"))
+    ] = None
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
@@ -146,12 +137,9 @@ class ScaleJitter(Whole):
     random: ClassVar[Random] = {"factor": Uniform("scale_range")}
 
     target_size: Pair
-    scale_range: tuple[float, float] = (0.1, 2.0)
-
-    checks: ClassVar[validation.Checks] = {
-        "target_size": validation.height_width,
-        "scale_range": partial(validation.interval, low=0, above=True, example="(0.1, 2.0)"),
-    }
+    scale_range: Annotated[
+        tuple[float, float], validation.Interval(low=0, above=True, example="(0.1, 2.0)")
+    ] = (0.1, 2.0)
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""

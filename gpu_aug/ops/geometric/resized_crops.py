@@ -1,8 +1,7 @@
 """Operations that crop or pad an image, and resize the result."""
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -17,9 +16,9 @@ from gpu_aug.ops.distributions.uniform import (
     log_between,
     whole_below,
 )
-from gpu_aug.ops.geometric.borders import PADDING_CHECKS, is_whole_fill
-from gpu_aug.ops.geometric.resizes import Pair, Resampling
-from gpu_aug.ops.geometric.spatial import Fill, PaddingMode
+from gpu_aug.ops.geometric.borders import is_whole_fill
+from gpu_aug.ops.geometric.resizes import Resampling
+from gpu_aug.ops.geometric.spatial import Fill, MaskValue, PaddingMode, Pair
 
 __all__ = ["CropAndPad", "RandomResizedCrop", "RandomSizedCrop"]
 
@@ -55,14 +54,12 @@ class RandomResizedCrop(Resampling):
 
     size: Pair
     _: KW_ONLY
-    scale: tuple[float, float] = (0.08, 1.0)
-    ratio: tuple[float, float] = _RATIO
-
-    checks: ClassVar[validation.Checks] = {
-        "size": validation.height_width,
-        "scale": partial(validation.interval, low=0, above=True, example="(0.08, 1.0)"),
-        "ratio": partial(validation.interval, low=0, above=True, example="(0.75, 1.333)"),
-    }
+    scale: Annotated[
+        tuple[float, float], validation.Interval(low=0, above=True, example="(0.08, 1.0)")
+    ] = (0.08, 1.0)
+    ratio: Annotated[
+        tuple[float, float], validation.Interval(low=0, above=True, example="(0.75, 1.333)")
+    ] = _RATIO
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
@@ -140,16 +137,10 @@ class RandomSizedCrop(Resampling):
 
     random: ClassVar[Random] = {"height": Whole("min_max_height"), "place": Numbers(2)}
 
-    min_max_height: tuple[int, int]
+    min_max_height: Annotated[tuple[int, int], validation.WholeInterval(low=1, example="(64, 128)")]
     size: Pair
     _: KW_ONLY
-    w2h_ratio: float = 1.0
-
-    checks: ClassVar[validation.Checks] = {
-        "min_max_height": partial(validation.whole_interval, low=1, example="(64, 128)"),
-        "size": validation.height_width,
-        "w2h_ratio": partial(validation.number, low=0, above=True, example="1.0"),
-    }
+    w2h_ratio: Annotated[float, validation.Number(low=0, above=True, example="1.0")] = 1.0
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
@@ -198,12 +189,7 @@ class CropAndPad(Resampling):
     keep_size: bool = True
     padding_mode: PaddingMode = "constant"
     fill: Fill = 0.0
-    fill_mask: int = 0
-
-    checks: ClassVar[validation.Checks] = {
-        **PADDING_CHECKS,
-        **dict.fromkeys(("independent", "keep_size"), validation.flag),
-    }
+    fill_mask: MaskValue = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()

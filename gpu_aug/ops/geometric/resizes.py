@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random
 from gpu_aug.ops.distributions.uniform import Sizes, whole_below
 from gpu_aug.ops.geometric.pads import PadIfNeeded
-from gpu_aug.ops.geometric.spatial import Fill, Resample
+from gpu_aug.ops.geometric.spatial import Fill, Pair, Resample
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["LongestMaxSize", "Resize", "SmallestMaxSize", "letterbox"]
@@ -21,9 +20,7 @@ __all__ = ["LongestMaxSize", "Resize", "SmallestMaxSize", "letterbox"]
 NEAREST = ("nearest", "nearest_floor")
 """Interpolations that invent no values."""
 
-RESAMPLINGS = (*NEAREST, "bilinear", "bicubic", "area")
 Resampled = Literal["nearest", "nearest_floor", "bilinear", "bicubic", "area"]
-Pair = int | tuple[int, int]
 
 
 def several(name: str, field: str, value: Any) -> int | tuple[int, ...]:
@@ -94,12 +91,6 @@ class Resampling(Resample, abstract=True):
             params["area"] = np.asarray((params["resize"] < params["shape"]).any(axis=1))
         return params
 
-    checks: ClassVar[validation.Checks] = {
-        "interpolation": partial(validation.choice, allowed=RESAMPLINGS),
-        "mask_interpolation": partial(validation.choice, allowed=NEAREST),
-        "area_for_downscale": validation.flag,
-    }
-
     def __post_init__(self) -> None:
         super().__post_init__()
         filters = self.interpolation in ("bilinear", "bicubic")
@@ -128,13 +119,10 @@ class Resize(Whole):
     Source: torchvision v2 Resize, with its rounding: the other side is rounded down.
     """
 
-    size: int | tuple[int, int] | None
-    max_size: int | None = None
-
-    checks: ClassVar[validation.Checks] = {
-        "size": validation.optional(_size),
-        "max_size": validation.optional(partial(validation.whole, low=1, example="512")),
-    }
+    size: Annotated[int | tuple[int, int] | None, validation.optional(_size)]
+    max_size: Annotated[
+        int | None, validation.optional(validation.WholeNumber(low=1, example="512"))
+    ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -175,17 +163,16 @@ class Resize(Whole):
         return sides
 
 
+MaxSizes = Annotated[int | tuple[int, ...] | None, validation.optional(several)]
+SideLimits = Annotated[tuple[int | None, int | None] | None, validation.optional(_largest_sides)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class MaxSize(Whole, abstract=True):
     """A resampling by one factor for both sides, which follows from the image's size."""
 
     random: ClassVar[Random] = {
         "choice": Numbers(lambda self: int(isinstance(self.max_size, tuple)))
-    }
-
-    checks: ClassVar[validation.Checks] = {
-        "max_size": validation.optional(several),
-        "max_size_hw": validation.optional(_largest_sides),
     }
 
     def __post_init__(self) -> None:
@@ -238,8 +225,8 @@ class LongestMaxSize(MaxSize):
     Source: Albumentations LongestMaxSize, with its rounding: to the nearest, ties to even.
     """
 
-    max_size: int | tuple[int, ...] | None = None
-    max_size_hw: tuple[int | None, int | None] | None = None
+    max_size: MaxSizes = None
+    max_size_hw: SideLimits = None
 
     _pick: ClassVar[Any] = staticmethod(np.max)
     _pick_factor: ClassVar[Any] = staticmethod(np.min)
@@ -257,8 +244,8 @@ class SmallestMaxSize(MaxSize):
     Source: Albumentations SmallestMaxSize, with its rounding: to the nearest, ties to even.
     """
 
-    max_size: int | tuple[int, ...] | None = None
-    max_size_hw: tuple[int | None, int | None] | None = None
+    max_size: MaxSizes = None
+    max_size_hw: SideLimits = None
 
     _pick: ClassVar[Any] = staticmethod(np.min)
     _pick_factor: ClassVar[Any] = staticmethod(np.max)

@@ -1,13 +1,12 @@
 """Rotations about the centre, which keep the size, crop to the visible part, or expand the canvas."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
 from gpu_aug.ops.geometric.affine import CENTER, RandomAffine, affine_matrices, angles
@@ -43,16 +42,10 @@ class RandomRotation(Bordered, Warp):
 
     random: ClassVar[Random] = {"angle": Uniform("degrees")}
 
-    degrees: float | tuple[float, float]
+    degrees: Annotated[float | tuple[float, float], angles]
     _: KW_ONLY
     expand: bool = False
-    center: tuple[float, float] | None = None
-
-    checks: ClassVar[validation.Checks] = {
-        "degrees": angles,
-        "expand": validation.flag,
-        "center": CENTER,
-    }
+    center: Annotated[tuple[float, float] | None, CENTER] = None
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``matrix``, float64 [B, 3, 3], and with ``expand`` ``shape``; see Warp."""
@@ -105,15 +98,10 @@ class Rotate(Bordered, Warp):
 
     random: ClassVar[Random] = {"angle": Uniform("limit")}
 
-    limit: float | tuple[float, float] = (-90.0, 90.0)
+    limit: Annotated[float | tuple[float, float], angles] = (-90.0, 90.0)
     _: KW_ONLY
     crop_border: bool = False
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "limit": angles,
-        "crop_border": validation.flag,
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``matrix``, float64 [B, 3, 3], and with ``crop_border`` ``shape``; see Warp."""
@@ -162,13 +150,9 @@ class SafeRotate(Bordered, Warp):
 
     random: ClassVar[Random] = {"angle": Uniform("limit")}
 
-    limit: float | tuple[float, float] = (-90.0, 90.0)
+    limit: Annotated[float | tuple[float, float], angles] = (-90.0, 90.0)
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "limit": angles,
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``matrix``, float64 [B, 3, 3]; see Warp."""

@@ -1,8 +1,7 @@
 """The base of operations that warp images: their border fields and distributions."""
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,12 +10,11 @@ from torch import Tensor
 
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
-from gpu_aug.ops.geometric.borders import PADDING_CHECKS
 from gpu_aug.ops.geometric.spatial import (
-    INTERPOLATIONS,
     Blend,
     Fill,
     Interpolation,
+    MaskValue,
     Matrices,
     PaddingMode,
     Spatial,
@@ -47,15 +45,9 @@ class Bordered(Spatial, abstract=True):
     interpolation: Interpolation = "bilinear"
     padding_mode: PaddingMode = "constant"
     fill: Fill = 0.0
-    fill_mask: int = 0
+    fill_mask: MaskValue = 0
     blend: Blend = "once"
     p: float = 1.0
-
-    checks: ClassVar[validation.Checks] = {
-        **PADDING_CHECKS,
-        "interpolation": partial(validation.choice, allowed=INTERPOLATIONS),
-        "blend": partial(validation.choice, allowed=("once", "twice")),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()

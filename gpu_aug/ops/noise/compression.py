@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import above_zero, whole_range
-from gpu_aug.ops.blur.lens import SAMPLINGS, Sampling
+from gpu_aug.ops.blur.lens import Sampling
 from gpu_aug.ops.distributions.columns import Law, Random, Uniform
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_between
 from gpu_aug.ops.operation import Operation
@@ -43,15 +43,10 @@ class Coded(Operation, abstract=True):
 
     random: ClassVar[Random] = {"quality": Law(_draw_quality)}
 
-    quality: int | tuple[int, int]
+    quality: Annotated[int | tuple[int, int], _qualities]
     _: KW_ONLY
     channels: Literal["rgb", "bgr"] = "rgb"
     p: float = 1.0
-
-    checks: ClassVar[validation.Checks] = {
-        "quality": _qualities,
-        "channels": partial(validation.choice, allowed=("rgb", "bgr")),
-    }
 
 
 @dataclass(frozen=True)
@@ -107,17 +102,14 @@ class Downscale(Operation):
 
     random: ClassVar[Random] = {"scale": Uniform(at_least=1e-6)}
 
-    scale: tuple[float, float] = (0.25, 0.25)
+    scale: Annotated[tuple[float, float], partial(above_zero, high=1, example="(0.25, 0.5)")] = (
+        0.25,
+        0.25,
+    )
     _: KW_ONLY
     down: Sampling = "nearest"
     up: Sampling = "nearest"
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "down": partial(validation.choice, allowed=SAMPLINGS),
-        "up": partial(validation.choice, allowed=SAMPLINGS),
-        "scale": partial(above_zero, high=1, example="(0.25, 0.5)"),
-    }
 
     @property
     def is_nearest(self) -> bool:

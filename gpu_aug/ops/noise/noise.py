@@ -4,8 +4,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -76,17 +75,11 @@ class GaussianNoise(Noise):
 
     random: ClassVar[Random] = {"key": Key()}
 
-    mean: float = 0.0
-    sigma: float = 0.1
+    mean: Annotated[float, validation.number] = 0.0
+    sigma: Annotated[float, validation.Number(low=0, example="0.1")] = 0.1
     clip: bool = True
     _: KW_ONLY
     p: float = 1.0
-
-    checks: ClassVar[validation.Checks] = {
-        "mean": validation.number,
-        "sigma": partial(validation.number, low=0, example="0.1"),
-        "clip": validation.flag,
-    }
 
     @property
     def clamps(self) -> bool:  # type: ignore[override]
@@ -123,19 +116,16 @@ class GaussNoise(Noise):
         "mean": Uniform("mean_range"),
     }
 
-    std_range: tuple[float, float] = (0.2, 0.44)
-    mean_range: tuple[float, float] = (0.0, 0.0)
+    std_range: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.2, 0.44)")
+    ] = (0.2, 0.44)
+    mean_range: Annotated[
+        tuple[float, float], validation.Interval(low=-1, high=1, example="(0.0, 0.0)")
+    ] = (0.0, 0.0)
     per_channel: bool = True
-    noise_scale_factor: float = 1.0
+    noise_scale_factor: Annotated[float, validation.Number(low=0, high=1, example="0.5")] = 1.0
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "std_range": partial(validation.interval, low=0, high=1, example="(0.2, 0.44)"),
-        "mean_range": partial(validation.interval, low=-1, high=1, example="(0.0, 0.0)"),
-        "per_channel": validation.flag,
-        "noise_scale_factor": partial(validation.number, low=0, high=1, example="0.5"),
-    }
 
     def field(self, params: Params, size: Size, device: torch.device) -> Tensor:
         """Normal numbers, maybe enlarged."""
@@ -176,18 +166,14 @@ class AdditiveNoise(Noise):
     spatial_mode: Literal["constant", "per_pixel", "shared"] = "constant"
     _: KW_ONLY
     ranges: Sequence[tuple[float, float]] = ((-0.1, 0.1),)
-    mean_range: tuple[float, float] = (0.0, 0.0)
-    scale_range: tuple[float, float] = (0.05, 0.15)
-    approximation: float = 1.0
+    mean_range: Annotated[
+        tuple[float, float], validation.Interval(low=-math.inf, example="(0.0, 0.0)")
+    ] = (0.0, 0.0)
+    scale_range: Annotated[
+        tuple[float, float], validation.Interval(low=0, example="(0.05, 0.15)")
+    ] = (0.05, 0.15)
+    approximation: Annotated[float, validation.Number(low=0, high=1, example="0.5")] = 1.0
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "noise_type": partial(validation.choice, allowed=("uniform", "gaussian", "laplace")),
-        "spatial_mode": partial(validation.choice, allowed=("constant", "per_pixel", "shared")),
-        "mean_range": partial(validation.interval, low=-math.inf, example="(0.0, 0.0)"),
-        "scale_range": partial(validation.interval, low=0, example="(0.05, 0.15)"),
-        "approximation": partial(validation.number, low=0, high=1, example="0.5"),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -251,17 +237,14 @@ class MultiplicativeNoise(Noise):
 
     random: ClassVar[Random] = {"key": Key()}
 
-    multiplier: tuple[float, float] = (0.9, 1.1)
+    multiplier: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.9, 1.1)")] = (
+        0.9,
+        1.1,
+    )
     per_channel: bool = False
     elementwise: bool = False
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "multiplier": partial(validation.interval, low=0, example="(0.9, 1.1)"),
-        "per_channel": validation.flag,
-        "elementwise": validation.flag,
-    }
 
     def field(self, params: Params, size: Size, device: torch.device) -> Tensor:
         """Uniform numbers."""

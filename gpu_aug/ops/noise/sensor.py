@@ -4,8 +4,7 @@ As in noise.py the host draws a key per image, and the rest follows from it on t
 """
 
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -44,17 +43,14 @@ class SaltAndPepper(Operation):
 
     random: ClassVar[Random] = {"key": Key(), "amount": Uniform(), "salt_vs_pepper": Uniform()}
 
-    amount: tuple[float, float] = (0.01, 0.06)
-    salt_vs_pepper: tuple[float, float] = (0.4, 0.6)
+    amount: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.01, 0.06)")
+    ] = (0.01, 0.06)
+    salt_vs_pepper: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.01, 0.06)")
+    ] = (0.4, 0.6)
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        **dict.fromkeys(
-            ("amount", "salt_vs_pepper"),
-            partial(validation.interval, low=0, high=1, example="(0.01, 0.06)"),
-        ),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``key``, uint32 [B, 2], ``num_changed`` and ``num_salt``, int64 [B]: pixels."""
@@ -108,15 +104,14 @@ class ISONoise(Operation):
 
     random: ClassVar[Random] = {"key": Key(), "color_shift": Uniform(), "intensity": Uniform()}
 
-    color_shift: tuple[float, float] = (0.01, 0.05)
-    intensity: tuple[float, float] = (0.1, 0.5)
+    color_shift: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.01, 0.05)")
+    ] = (0.01, 0.05)
+    intensity: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=100, example="(0.1, 0.5)")
+    ] = (0.1, 0.5)
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "color_shift": partial(validation.interval, low=0, high=1, example="(0.01, 0.05)"),
-        "intensity": partial(validation.interval, low=0, high=100, example="(0.1, 0.5)"),
-    }
 
     def hue_noise(self, params: Params, size: Size, device: torch.device) -> Tensor:
         """Return the noise added to hue, in degrees, float32 [B, H, W]."""
@@ -158,13 +153,11 @@ class ShotNoise(Operation):
 
     random: ClassVar[Random] = {"key": Key(), "scale": Uniform("scale_range")}
 
-    scale_range: tuple[float, float] = (0.1, 0.3)
+    scale_range: Annotated[
+        tuple[float, float], validation.Interval(low=0.002, example="(0.1, 0.3)")
+    ] = (0.1, 0.3)
     _: KW_ONLY
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "scale_range": partial(validation.interval, low=0.002, example="(0.1, 0.3)"),
-    }
 
     def dice(self, params: Params, size: Size, device: torch.device) -> Tensor:
         """Return the uniform numbers that become Poisson numbers, float32 [B, 3, H, W]."""

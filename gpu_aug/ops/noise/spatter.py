@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Key, Random, Uniform
@@ -12,6 +12,9 @@ __all__ = ["Spatter"]
 
 
 _SPATTERED = ("mean", "std", "gauss_sigma", "cutout_threshold", "intensity")
+
+
+Share = Annotated[tuple[float, float], validation.Interval(low=0, high=1, example="(0.6, 0.6)")]
 
 
 @dataclass(frozen=True)
@@ -37,23 +40,17 @@ class Spatter(Operation):
 
     random: ClassVar[Random] = {"key": Key(), **{name: Uniform() for name in _SPATTERED}}
 
-    mean: tuple[float, float] = (0.65, 0.65)
-    std: tuple[float, float] = (0.3, 0.3)
-    gauss_sigma: tuple[float, float] = (2.0, 2.0)
-    cutout_threshold: tuple[float, float] = (0.68, 0.68)
-    intensity: tuple[float, float] = (0.6, 0.6)
+    mean: Share = (0.65, 0.65)
+    std: Share = (0.3, 0.3)
+    gauss_sigma: Annotated[
+        tuple[float, float], validation.Interval(low=0, example="(0.6, 0.6)")
+    ] = (2.0, 2.0)
+    cutout_threshold: Share = (0.68, 0.68)
+    intensity: Share = (0.6, 0.6)
     _: KW_ONLY
     mode: Literal["rain", "mud"] = "rain"
-    color: tuple[float, float, float] | None = None
+    color: Annotated[
+        tuple[float, float, float] | None,
+        validation.optional(partial(validation.numbers, count=3, example="(0.1, 0.2, 0.2)")),
+    ] = None
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "mode": partial(validation.choice, allowed=("rain", "mud")),
-        **dict.fromkeys(
-            _SPATTERED, partial(validation.interval, low=0, high=1, example="(0.6, 0.6)")
-        ),
-        "gauss_sigma": partial(validation.interval, low=0, example="(0.6, 0.6)"),
-        "color": validation.optional(
-            partial(validation.numbers, count=3, example="(0.1, 0.2, 0.2)")
-        ),
-    }

@@ -2,12 +2,12 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import whole_range
-from gpu_aug.ops.blur.lens import SAMPLINGS, Sampling
+from gpu_aug.ops.blur.lens import Sampling
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random, Uniform, Whole
 from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.operation import Operation
@@ -40,19 +40,19 @@ class Superpixels(Operation):
         "dice": Numbers(lambda self: self.n_segments[1]),
     }
 
-    p_replace: tuple[float, float] = (0.0, 0.1)
-    n_segments: tuple[int, int] = (100, 100)
+    p_replace: Annotated[
+        tuple[float, float], validation.Interval(low=0, high=1, example="(0.0, 0.1)")
+    ] = (0.0, 0.1)
+    n_segments: Annotated[tuple[int, int], partial(whole_range, low=1, example="(100, 100)")] = (
+        100,
+        100,
+    )
     _: KW_ONLY
-    max_size: int | None = 128
+    max_size: Annotated[
+        int | None, validation.optional(validation.WholeNumber(low=1, example="128"))
+    ] = 128
     sampling: Sampling = "bilinear"
     p: float = 0.5
-
-    checks: ClassVar[validation.Checks] = {
-        "max_size": validation.optional(partial(validation.whole, low=1, example="128")),
-        "sampling": partial(validation.choice, allowed=SAMPLINGS),
-        "p_replace": partial(validation.interval, low=0, high=1, example="(0.0, 0.1)"),
-        "n_segments": partial(whole_range, low=1, example="(100, 100)"),
-    }
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``num_segments``, int64 [B], and ``replace``, bool [B, largest n_segments]."""

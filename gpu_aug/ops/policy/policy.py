@@ -3,8 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from gpu_aug.ops import validation
 from gpu_aug.ops.distributions.columns import Drawn, Numbers, Random
 from gpu_aug.ops.distributions.gamma import beta, dirichlet
 from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
-from gpu_aug.ops.geometric.spatial import Blend, Fill, Interpolation
+from gpu_aug.ops.geometric.spatial import Blend, Fill
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.policy import space as policy_space
 from gpu_aug.ops.policy.autoaugment_tables import POLICIES
@@ -24,12 +23,7 @@ __all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
 _NUM_LEVELS = 10  # of AutoAugment and AugMix
 
 
-_LOOK: validation.Checks = {
-    "interpolation": partial(validation.choice, allowed=("nearest", "bilinear")),
-    "fill": validation.fill,
-    "blend": partial(validation.choice, allowed=("once", "twice")),
-}
-"""How a policy's moves look."""
+Interpolation = Literal["nearest", "bilinear"]
 
 
 class Policy(Operation, abstract=True):
@@ -41,8 +35,6 @@ class Policy(Operation, abstract=True):
 
     needs_unit_range: ClassVar[bool] = True
     rounds_to_8_bits: ClassVar[bool] = True
-
-    checks: ClassVar[validation.Checks] = _LOOK
 
     space: ClassVar[Space] = policy_space.RAND
 
@@ -99,18 +91,13 @@ class RandAugment(Policy):
 
     random: ClassVar[Random] = {"choices_and_signs": Numbers(lambda self: 2 * self.num_ops)}
 
-    num_ops: int = 2
+    num_ops: Annotated[int, validation.WholeNumber(low=1, example="2")] = 2
     magnitude: int = 9
-    num_magnitude_bins: int = 31
+    num_magnitude_bins: Annotated[int, validation.WholeNumber(low=2, example="31")] = 31
     _: KW_ONLY
     interpolation: Interpolation = "nearest"
     fill: Fill = 0.0
     blend: Blend = "once"
-
-    checks: ClassVar[validation.Checks] = {
-        "num_ops": partial(validation.whole, low=1, example="2"),
-        "num_magnitude_bins": partial(validation.whole, low=2, example="31"),
-    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -157,15 +144,11 @@ class TrivialAugmentWide(Policy):
 
     random: ClassVar[Random] = {"choice": Numbers(), "level": Numbers(), "sign": Numbers()}
 
-    num_magnitude_bins: int = 31
+    num_magnitude_bins: Annotated[int, validation.WholeNumber(low=2, example="31")] = 31
     _: KW_ONLY
     interpolation: Interpolation = "nearest"
     fill: Fill = 0.0
     blend: Blend = "once"
-
-    checks: ClassVar[validation.Checks] = {
-        "num_magnitude_bins": partial(validation.whole, low=2, example="31"),
-    }
 
     def draw_stages(self, drawn: Drawn, sizes: Sizes) -> list[Params]:
         """Draw the one stage."""
@@ -202,10 +185,6 @@ class AutoAugment(Policy):
     interpolation: Interpolation = "nearest"
     fill: Fill = 0.0
     blend: Blend = "once"
-
-    checks: ClassVar[validation.Checks] = {
-        "policy": partial(validation.choice, allowed=tuple(POLICIES)),
-    }
 
     def draw_stages(self, drawn: Drawn, sizes: Sizes) -> list[Params]:
         """Draw a pair and carry out each of its operations with its probability."""
@@ -265,24 +244,15 @@ class AugMix(Operation):
         "links": Numbers(lambda self: 3 * self.mixture_width * self.num_links),
     }
 
-    severity: int = 3
-    mixture_width: int = 3
-    chain_depth: int = -1
-    alpha: float = 1.0
+    severity: Annotated[int, validation.WholeNumber(low=1, high=_NUM_LEVELS, example="3")] = 3
+    mixture_width: Annotated[int, validation.WholeNumber(low=1, example="3")] = 3
+    chain_depth: Annotated[int, _depth] = -1
+    alpha: Annotated[float, validation.Number(low=0, above=True, example="1.0")] = 1.0
     all_ops: bool = True
     _: KW_ONLY
     interpolation: Interpolation = "bilinear"
     fill: Fill = 0.0
     blend: Blend = "once"
-
-    checks: ClassVar[validation.Checks] = {
-        **_LOOK,
-        "severity": partial(validation.whole, low=1, high=_NUM_LEVELS, example="3"),
-        "mixture_width": partial(validation.whole, low=1, example="3"),
-        "chain_depth": _depth,
-        "alpha": partial(validation.number, low=0, above=True, example="1.0"),
-        "all_ops": validation.flag,
-    }
 
     @property
     def tolerance(self) -> float:  # type: ignore[override]
