@@ -59,7 +59,9 @@ def _as_range(found: re.Match[str]) -> str:
 class Operation(metaclass=Called):
     """One step of a recipe. Subclasses are frozen dataclasses whose fields are plain values.
 
-    An operation only draws; the engines carry it out. Parameters are in pixel units: sizes and
+    An operation only draws; the engines carry it out. A field says in its type what is allowed, as in
+    ``sigma: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.1, 2.0)")]``; one of type
+    ``Literal`` must be one of its choices, and one of type ``bool`` becomes True or False. ``random`` lists what is drawn. Parameters are in pixel units: sizes and
     corners are (height, width) and (top, left), and pixel centres lie at +0.5. Image values are
     float32 in [0, 1] until Normalize.
 
@@ -142,7 +144,9 @@ class Operation(metaclass=Called):
 
     def draw_columns(self, u: Uniforms) -> tuple[NDArray[np.bool_], Drawn]:
         """Return the gate, bool [B], which is open without a field ``p``, and what the columns of ``random`` became."""
-        gate = u[:, 0] < self.p if self._has_gate else np.ones(len(u), bool)
+        gate = np.ones(len(u), bool)
+        if self._has_gate:
+            gate = u[:, 0] < self.p  # type: ignore[attr-defined]
         drawn: Drawn = {}
         start = int(self._has_gate)
         for name, column in self.random.items():

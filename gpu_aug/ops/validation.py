@@ -186,7 +186,8 @@ def one_or_two(
 def declared_checks(cls: type) -> Checks:
     """Return the checks that the annotations of a class declare, without those of its bases."""
     checks: dict[str, Check] = {}
-    for name, hint in get_annotations(cls).items():
+    hints: dict[str, Any] = get_annotations(cls)
+    for name, hint in hints.items():
         if get_origin(hint) is Annotated:
             checks[name] = hint.__metadata__[0]
         elif get_origin(hint) is Literal:

@@ -36,6 +36,13 @@ def _odd_sides(operation: str, field: str, value: Any) -> int | tuple[int, int]:
     return height if height == width else (height, width)
 
 
+def _around_one(operation: str, field: str, value: Any) -> tuple[float, float]:
+    ends = validation.interval(operation, field, value, low=0, example="(0.5, 8.0)")
+    if not ends[0] <= 1 <= ends[1]:
+        raise validation.fault(operation, field, value, "a range around 1, such as (0.5, 8.0)")
+    return ends
+
+
 def _area(operation: "AdvancedBlur") -> int:
     """Return the number of weights of the largest kernel."""
     return largest_of(operation.kernel_size) ** 2
@@ -246,19 +253,9 @@ class AdvancedBlur(Filter):
         -90.0,
         90.0,
     )
-    beta: Annotated[tuple[float, float], validation.Interval(low=0, example="(0.5, 8.0)")] = (
-        0.5,
-        8.0,
-    )
+    beta: Annotated[tuple[float, float], _around_one] = (0.5, 8.0)
     noise: Annotated[tuple[float, float], partial(above_zero, example="(0.9, 1.1)")] = (0.9, 1.1)
     p: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.beta[0] <= 1 <= self.beta[1]:
-            raise validation.fault(
-                "AdvancedBlur", "beta", self.beta, "a range around 1, such as (0.5, 8.0)"
-            )
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return ``kernel``, float64 [B, k, k]."""

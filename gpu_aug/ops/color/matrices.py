@@ -210,8 +210,8 @@ class ChannelDropout(ColorMatrix):
 
     def parameters(self, drawn: Drawn, sizes: Sizes) -> Params:
         """Return which channels are filled."""
-        number = drawn["number"]  # type: ignore[arg-type]
-        dropped = orders(orders(drawn["order"]).astype(np.float64)) < number[:, None]
+        rank = orders(orders(drawn["order"]).astype(np.float64))
+        dropped = rank < drawn["number"][:, None]
         matrix = plain_matrices(len(sizes)) * ~dropped[:, :, None]
         matrix[:, :, 3] = dropped * self.fill
         return {"matrix": matrix}

@@ -152,9 +152,9 @@ class RandomErasing(Holes):
         fitting = np.take_along_axis(shapes, first[:, None, None], axis=1)[:, 0]
         shape = np.where(found[:, None], fitting, 0)
         start = whole_below(drawn["start"], sizes - shape + 1)
-        seen = (shape > 0).all(axis=1)
+        seen = np.asarray((shape > 0).all(axis=1))
         holes = np.concatenate([start, start + shape], axis=1)[:, None]
-        return hole_params(holes, self.paint, keys(drawn["key"])) | {"apply": seen}
+        return {"apply": seen} | hole_params(holes, self.paint, keys(drawn["key"]))
 
 
 @dataclass(frozen=True)
@@ -200,9 +200,9 @@ class Erasing(Dropout):
         fits = (most >= least) & (lowest <= highest)
         inside: Sizes = np.where(fits[:, None], np.clip(shape, 0, sizes), 0).astype(np.int64)
         start = whole_below(drawn["start"], sizes - inside + 1)
-        seen = (inside > 0).all(axis=1)
+        seen = np.asarray((inside > 0).all(axis=1))
         holes = np.concatenate([start, start + inside], axis=1)[:, None]
-        return self._params(holes, drawn["key"]) | {"apply": seen}
+        return {"apply": seen} | self._params(holes, drawn["key"])
 
 
 def hole_params(holes: Sizes, paint: Paint, key: NDArray[np.uint32]) -> Params:

@@ -117,6 +117,15 @@ class PiecewiseAffine(Bordered, Remap):
         return torch.stack([sum_x / total - x, sum_y / total - y], dim=1).float()
 
 
+@lru_cache(maxsize=64)
+def _control_points(num: int) -> NDArray[np.float64]:
+    """Return the points, [n, 2] in (x, y), as shares of the sides."""
+    if num == 2:
+        return np.array([[0, 0], [0, 1], [1, 0], [1, 1], [0.5, 0.5]])
+    line = np.linspace(0, 1, num)
+    return np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+
+
 @dataclass(frozen=True)
 class ThinPlateSpline(Bordered, Remap):
     """Move the points of a grid at random, and bend the image with them.
@@ -175,15 +184,6 @@ class ThinPlateSpline(Bordered, Remap):
             distance = (share_x - point_x) ** 2 + (share_y - point_y) ** 2
             moved = moved + weights[:, number] * (distance * (distance + 1e-6).log())[:, None]
         return torch.stack([moved[:, 0] * width - x, moved[:, 1] * height - y], dim=1).float()
-
-
-@lru_cache(maxsize=64)
-def _control_points(num: int) -> NDArray[np.float64]:
-    """Return the points, [n, 2] in (x, y), as shares of the sides."""
-    if num == 2:
-        return np.array([[0, 0], [0, 1], [1, 0], [1, 1], [0.5, 0.5]])
-    line = np.linspace(0, 1, num)
-    return np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
 
 
 @lru_cache(maxsize=64)

@@ -34,6 +34,14 @@ def _pair(operation: str, field: str, value: Any) -> tuple[float, ...]:
     return validation.numbers(operation, field, values, count=2, example="(50.0, 50.0)")
 
 
+def _deviations(operation: str, field: str, value: Any) -> tuple[float, ...]:
+    pair = _pair(operation, field, value)
+    if min(pair) < 0 or (0 in pair and any(pair)):
+        allowed = "above 0, or 0 for both, for example 5.0"
+        raise validation.fault(operation, field, value, allowed)
+    return pair
+
+
 @dataclass(frozen=True)
 class ElasticTransform(_Elastic):
     """Displace every pixel by smoothed uniform noise.
@@ -58,15 +66,7 @@ class ElasticTransform(_Elastic):
     tolerance: ClassVar[float] = 0.05
 
     alpha: Annotated[float | tuple[float, float], _pair] = 50.0
-    sigma: Annotated[float | tuple[float, float], _pair] = 5.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        sigma = cast("tuple[float, float]", self.sigma)
-        if min(sigma) < 0 or (0 in sigma and any(sigma)):
-            raise validation.fault(
-                "ElasticTransform", "sigma", self.sigma, "above 0, or 0 for both, for example 5.0"
-            )
+    sigma: Annotated[float | tuple[float, float], _deviations] = 5.0
 
     def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
         """Return float32 [B, 2, H, W]; see Remap."""
