@@ -25,7 +25,7 @@ from gpu_aug import (
     compile_engine,
 )
 from gpu_aug.engines import layout
-from gpu_aug.engines.kornia import color
+from gpu_aug.engines.backends import color
 from tests.support import waiting
 from tests.support.engines import CPU, ENGINES, draw_for, empty_output, noise, render
 
