@@ -1,5 +1,6 @@
 """The Albumentations engine: Albumentations' own transforms, on the CPU, with our parameters."""
 
+import albumentations  # noqa: F401 - a missing package is reported when an engine is made
 import numpy as np
 import torch
 

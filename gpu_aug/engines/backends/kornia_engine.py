@@ -1,5 +1,6 @@
 """The Kornia engine: Kornia's own modules, on any device, with our parameters."""
 
+import kornia.augmentation  # noqa: F401 - a missing package is reported when an engine is made
 import torch
 from torch import Tensor
 

@@ -35,6 +35,8 @@ def prepare_step(operation: Operation, device: torch.device) -> tuple[str, Apply
         return "you", _together(batch_function(operation))
     if device.type == "cpu":
         try:
+            import albumentations  # noqa: F401 - if it is missing, torch takes its place now and not in the middle of a run
+
             return "albumentations", _one_by_one(prepare_numpy(operation))
         except (EngineError, ModuleNotFoundError):
             pass
